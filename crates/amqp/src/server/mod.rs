@@ -1,0 +1,1 @@
+//! Sockets: the listener and one task per connection.

@@ -1,0 +1,1 @@
+//! The Service Bus dialect: joins endpoint and engine.

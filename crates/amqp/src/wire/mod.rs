@@ -1,0 +1,12 @@
+//! AMQP 1.0 types, frames, performatives and message sections (parts 1, 2.3, 2.7, 3.2, 5.3 of the specification).
+//!
+//! Decoding is lenient (any integer width, string for symbol) but bounded: sizes, counts and depth are checked
+//! before anything is allocated. Encoding is full: every list has its full length with explicit nulls, because
+//! Python reads fields by index and JS shows a missing delivery-count as undefined.
+
+pub mod frame;
+pub mod message;
+pub mod performative;
+mod value;
+
+pub use value::{DecodeError, Described, Fields, Str, Value};

@@ -1,0 +1,56 @@
+//! Numbers with a meaning.
+
+use serde::{Deserialize, Serialize};
+
+/// An instant: milliseconds since the Unix epoch, from the broker's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// Never: later than every instant.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// This instant plus a duration in milliseconds, saturating at [`Self::NEVER`].
+    #[must_use]
+    pub const fn plus_ms(self, duration_ms: u64) -> Self {
+        Self(self.0.saturating_add(duration_ms))
+    }
+}
+
+/// Position of a message in its entity: from 1, gap-free, assigned on acceptance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SequenceNumber(pub u64);
+
+/// Names one lock of one message: 128 random bits, never reused. Settling needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LockToken(pub u128);
+
+/// Names a receiver for the life of the process; handed out by [`crate::runtime::Mailbox`] owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReceiverId(pub u64);
+
+/// Names a command that awaits a reply; opaque to the partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// The queues inside an entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub enum SubQueue {
+    /// The entity itself.
+    #[default]
+    Main,
+    /// `$DeadLetterQueue`.
+    DeadLetter,
+    /// `$Transfer/$DeadLetterQueue`.
+    TransferDeadLetter,
+}
+
+/// How a receiver takes messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ReceiveMode {
+    /// Locked on delivery, removed when settled.
+    #[default]
+    PeekLock,
+    /// Removed on delivery.
+    ReceiveAndDelete,
+}

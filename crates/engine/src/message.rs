@@ -1,0 +1,128 @@
+//! Messages as the engine sees them: a few facts, and content it never looks into.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::{LockToken, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+
+/// A message as a sender submits it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewMessage {
+    /// The encoded message as the front end received it; handed back unchanged.
+    pub content: Bytes,
+    /// Requested life after enqueueing, in milliseconds; `None` means the entity's default (S-1, S-12).
+    pub time_to_live_ms: Option<u64>,
+    /// When it becomes available; `None` or a past instant means now.
+    pub scheduled_enqueue_time: Option<Timestamp>,
+    /// Session id; the empty string is a session id.
+    pub session_id: Option<Box<str>>,
+}
+
+/// One application property, its value encoded by the front end and opaque here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Property {
+    /// The key.
+    pub name: Box<str>,
+    /// The encoded value.
+    #[serde(with = "crate::message::encoded")]
+    pub value: Bytes,
+}
+
+/// Properties merged over those in the content: what a receiver changed when it settled.
+pub type Properties = Vec<Property>;
+
+/// Why a message rests in a dead-letter queue.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// `DeadLetterReason` (S-19 and broker-defined reasons), if given.
+    pub reason: Option<Arc<str>>,
+    /// `DeadLetterErrorDescription`, if given.
+    pub description: Option<Arc<str>>,
+}
+
+/// State shown to readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum MessageState {
+    /// Waiting for a receiver, or locked by one.
+    #[default]
+    Active,
+    /// Set aside; only retrievable by sequence number.
+    Deferred,
+    /// Not yet enqueued.
+    Scheduled,
+}
+
+/// Where the content is stored: the sequence number under which it was first written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BodyRef(pub u64);
+
+/// Everything about a stored message except its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageView {
+    /// Its number.
+    pub sequence_number: SequenceNumber,
+    /// When it was accepted, or activated if it had been scheduled (S-9).
+    pub enqueued_at: Timestamp,
+    /// When it expires; [`Timestamp::NEVER`] without a time-to-live.
+    pub expires_at: Timestamp,
+    /// Effective time-to-live in milliseconds (S-13), `None` for no limit. Differs from
+    /// `expires_at - enqueued_at` only for scheduled messages, whose life has not begun.
+    pub time_to_live_ms: Option<u64>,
+    /// Number of failed deliveries so far; 0 on the first.
+    pub delivery_count: u32,
+    /// Active, deferred or scheduled.
+    pub state: MessageState,
+    /// The queue inside the entity in which it rests.
+    pub sub_queue: SubQueue,
+    /// Set once it was dead-lettered.
+    pub dead_letter: Option<Arc<DeadLetter>>,
+    /// Properties changed by receivers, to be merged over those in the content.
+    pub modified: Option<Arc<Properties>>,
+    /// Where its content is.
+    pub body: BodyRef,
+}
+
+/// A message together with its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// The facts.
+    pub view: MessageView,
+    /// The content as it was sent.
+    pub content: Bytes,
+    /// The lock, if this reader holds one.
+    pub lock: Option<Lock>,
+}
+
+/// A held lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lock {
+    /// Names it.
+    pub token: LockToken,
+    /// When it ends unless renewed.
+    pub locked_until: Timestamp,
+}
+
+/// A message on its way to a receiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Who gets it.
+    pub receiver: ReceiverId,
+    /// The message; `lock` is set in peek-lock mode.
+    pub message: Received,
+}
+
+/// Serde for encoded values: a byte string, not a list of numbers.
+pub(crate) mod encoded {
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(value: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(value)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        Vec::<u8>::deserialize(deserializer).map(Bytes::from)
+    }
+}

@@ -1,0 +1,1 @@
+//! One queue as a pure state machine.

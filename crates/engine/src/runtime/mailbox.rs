@@ -1,0 +1,104 @@
+//! How connections and partitions talk: requests in, outputs out, both in batches.
+
+use tokio::sync::mpsc;
+
+use crate::{Command, Delivery, Received, ReceiverId, Refusal, SequenceNumber, SettleFailure, Timestamp};
+
+/// What a partition sends to a mailbox.
+#[derive(Debug)]
+pub enum Output {
+    /// The answer to the request with this tag.
+    Response {
+        /// The tag given with the request.
+        tag: u64,
+        /// The answer.
+        response: Response,
+    },
+    /// A message for a receiver opened by this mailbox. Boxed: it is the large variant.
+    Delivery(Box<Delivery>),
+    /// A drain is complete: no delivery for this receiver follows until it gets new credit.
+    Drained {
+        /// Which.
+        receiver: ReceiverId,
+    },
+    /// The partition closed the receiver by itself.
+    ReceiverClosed {
+        /// Which.
+        receiver: ReceiverId,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// Answers as they reach the front end: [`crate::Reply`] with contents added.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Response {
+    /// See [`crate::Reply::Sent`].
+    Sent(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
+    /// See [`crate::Reply::Done`].
+    Done(Result<(), Refusal>),
+    /// See [`crate::Reply::Settled`].
+    Settled(Vec<SettleFailure>),
+    /// See [`crate::Reply::Renewed`].
+    Renewed(Result<Vec<Timestamp>, Refusal>),
+    /// See [`crate::Reply::Received`].
+    Received(Result<Vec<Received>, Refusal>),
+}
+
+/// The sending half of a connection's inbox; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Mailbox {
+    /// Bounded by the requests and credit the owner has outstanding, so the channel itself needs no bound.
+    outputs: mpsc::UnboundedSender<Output>,
+}
+
+/// The receiving half: drain it with `recv_many`.
+pub type MailboxReceiver = mpsc::UnboundedReceiver<Output>;
+
+impl Mailbox {
+    /// A connected pair.
+    #[must_use]
+    pub fn new() -> (Self, MailboxReceiver) {
+        let (outputs, receiver) = mpsc::unbounded_channel();
+        (Self { outputs }, receiver)
+    }
+
+    /// Delivers an output; nothing happens when the owner is gone.
+    pub fn put(&self, output: Output) {
+        let _ = self.outputs.send(output);
+    }
+}
+
+/// A command with its return address.
+#[derive(Debug)]
+pub struct Request {
+    /// Where answers and, for `OpenReceiver`, deliveries go.
+    pub mailbox: Mailbox,
+    /// Comes back in [`Output::Response`]; `None` when nobody waits for the answer.
+    pub tag: Option<u64>,
+    /// What to do.
+    pub command: Command,
+}
+
+/// A partition as its users see it; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PartitionHandle {
+    requests: mpsc::UnboundedSender<Request>,
+}
+
+impl PartitionHandle {
+    /// A handle and the queue its actor drains. Benchmarks and tests put their own actor behind it.
+    #[must_use]
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Request>) {
+        let (requests, receiver) = mpsc::unbounded_channel();
+        (Self { requests }, receiver)
+    }
+
+    /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`] or
+    /// [`Output::ReceiverClosed`].
+    pub fn submit(&self, request: Request) {
+        if let Err(_refused) = self.requests.send(request) {
+            // The runtime's author answers here on behalf of the missing actor.
+        }
+    }
+}

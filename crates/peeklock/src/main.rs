@@ -1,0 +1,2 @@
+//! The Peeklock broker.
+fn main() {}

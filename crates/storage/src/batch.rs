@@ -1,0 +1,94 @@
+//! The unit of atomicity.
+
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+
+use crate::{Key, PartitionId, Space};
+
+/// One change inside a [`Batch`]. Later operations of a batch see the earlier ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Writes `value` at `key`, replacing what was there.
+    Put {
+        /// Where.
+        key: Key,
+        /// What; at most [`crate::Limits::value_bytes_max`].
+        value: Bytes,
+    },
+    /// Removes `key`; removing a missing key is no error.
+    Delete {
+        /// Which.
+        key: Key,
+    },
+    /// Removes every key of `space` and `partition` whose number lies in `numbers`.
+    DeleteRange {
+        /// The space.
+        space: Space,
+        /// The partition.
+        partition: PartitionId,
+        /// The numbers, both ends included.
+        numbers: RangeInclusive<u64>,
+    },
+}
+
+/// A list of operations that become durable and visible together or not at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    operations: Vec<Operation>,
+    value_bytes: usize,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a [`Operation::Put`].
+    pub fn put(&mut self, key: Key, value: Bytes) {
+        self.value_bytes += value.len();
+        self.operations.push(Operation::Put { key, value });
+    }
+
+    /// Adds a [`Operation::Delete`].
+    pub fn delete(&mut self, key: Key) {
+        self.operations.push(Operation::Delete { key });
+    }
+
+    /// Adds a [`Operation::DeleteRange`].
+    pub fn delete_range(&mut self, space: Space, partition: PartitionId, numbers: RangeInclusive<u64>) {
+        self.operations.push(Operation::DeleteRange { space, partition, numbers });
+    }
+
+    /// The operations in order.
+    #[must_use]
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Takes the operations out.
+    #[must_use]
+    pub fn into_operations(self) -> Vec<Operation> {
+        self.operations
+    }
+
+    /// Sum of the lengths of all values put, in bytes.
+    #[must_use]
+    pub const fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// Number of operations.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+}

@@ -1,0 +1,18 @@
+//! Bytes that survive: an ordered key-value face with atomic batches and one fenced writer per shard.
+//!
+//! This crate knows bytes, not messages. A [`Store`] hands out a [`Shard`] (the set of partitions that share
+//! one commit order); a shard takes [`Batch`]es in submit order, applies each of them atomically across all
+//! partitions, and resolves the [`Commit`] of a batch once it is durable.
+
+mod batch;
+mod error;
+mod key;
+mod shard;
+
+pub use batch::{Batch, Operation};
+pub use error::Error;
+pub use key::{Key, PartitionId, Space};
+pub use shard::{
+    Commit, CommitNotifier, Entry, Limits, Page, Pressure, Read, ReadNotifier, Scan, ScanNotifier, Shard,
+    ShardId, Store, commit, read, scan,
+};

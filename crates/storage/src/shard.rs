@@ -1,0 +1,150 @@
+//! The face: a store that hands out shards, and the shard itself.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::sync::{oneshot, watch};
+
+use crate::{Batch, Error, Key, PartitionId, Space};
+
+/// Identifies a shard: the set of partitions that share one commit order. A single machine has shard 0 only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardId(pub u32);
+
+/// Sizes a shard accepts; ask, never assume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest single value, in bytes.
+    pub value_bytes_max: usize,
+    /// Largest sum of the values of one batch, in bytes.
+    pub batch_bytes_max: usize,
+}
+
+/// Whether the store has room for growth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressure {
+    /// Room enough.
+    Normal,
+    /// Only the reserve is left: callers refuse new messages; batches that remove are still accepted.
+    Full,
+}
+
+/// A place that owns shards.
+pub trait Store: Send + Sync + 'static {
+    /// Takes ownership of `shard`, fencing any previous owner.
+    ///
+    /// Blocks while the store opens; call it off the async threads.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when another live process holds it, [`Error::Corrupt`] on damage,
+    /// [`Error::Unavailable`] when the files can't be reached.
+    fn acquire(&self, shard: ShardId) -> Result<Arc<dyn Shard>, Error>;
+}
+
+/// One shard, owned exclusively by this process.
+///
+/// All methods return at once. Reads and scans see every batch whose [`Commit`] has resolved, and may see later
+/// ones.
+pub trait Shard: Send + Sync + 'static {
+    /// Queues a batch. Batches apply in submit order; commits resolve in submit order.
+    ///
+    /// The commit fails with [`Error::Full`] or [`Error::TooLarge`] (nothing applied, handle usable) or with
+    /// [`Error::Fenced`], [`Error::InDoubt`] or [`Error::Unavailable`] (handle dead).
+    fn submit(&self, batch: Batch) -> Commit;
+
+    /// Reads several values; the answer has one element per key, `None` where there is no value. Ask for many
+    /// keys at once: neighbours on disk are read together.
+    fn read(&self, keys: Vec<Key>) -> Read;
+
+    /// Reads a page of a partition's entries in number order, starting at `from` (included).
+    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan;
+
+    /// Sizes this shard accepts.
+    fn limits(&self) -> Limits;
+
+    /// Announces when room runs out and when it returns.
+    fn pressure(&self) -> watch::Receiver<Pressure>;
+}
+
+/// One entry of a scan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The number part of the key.
+    pub number: u64,
+    /// The value.
+    pub value: Bytes,
+}
+
+/// Part of a scan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// Entries in ascending number order.
+    pub entries: Vec<Entry>,
+    /// Where to continue, `None` when the scan is complete.
+    pub next: Option<u64>,
+}
+
+macro_rules! answer {
+    ($(#[$doc:meta])* $future:ident, $(#[$notifier_doc:meta])* $notifier:ident, $function:ident, $value:ty) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        #[must_use = "an answer that nobody awaits is lost"]
+        pub struct $future(oneshot::Receiver<Result<$value, Error>>);
+
+        $(#[$notifier_doc])*
+        #[derive(Debug)]
+        pub struct $notifier(oneshot::Sender<Result<$value, Error>>);
+
+        /// A connected pair of notifier and future.
+        #[must_use]
+        pub fn $function() -> ($notifier, $future) {
+            let (sender, receiver) = oneshot::channel();
+            ($notifier(sender), $future(receiver))
+        }
+
+        impl $notifier {
+            /// Gives the answer; an answer nobody waits for is dropped.
+            pub fn resolve(self, result: Result<$value, Error>) {
+                let _ = self.0.send(result);
+            }
+        }
+
+        impl Future for $future {
+            type Output = Result<$value, Error>;
+
+            fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+                Pin::new(&mut self.0).poll(context).map(|answer| {
+                    answer.unwrap_or_else(|_| Err(Error::Unavailable { reason: "the store stopped".to_owned() }))
+                })
+            }
+        }
+    };
+}
+
+answer!(
+    /// Resolves when a batch is durable.
+    Commit,
+    /// The storage side of a [`Commit`].
+    CommitNotifier,
+    commit,
+    ()
+);
+answer!(
+    /// Resolves with the values asked for.
+    Read,
+    /// The storage side of a [`Read`].
+    ReadNotifier,
+    read,
+    Vec<Option<Bytes>>
+);
+answer!(
+    /// Resolves with a page.
+    Scan,
+    /// The storage side of a [`Scan`].
+    ScanNotifier,
+    scan,
+    Page
+);

@@ -1,0 +1,1 @@
+//! Whole-broker suites: what only shows when the rooms are joined.
