@@ -5,6 +5,8 @@ mod deferral;
 mod delivery;
 mod expiry;
 mod locks;
+mod model;
+mod model_test;
 mod peek;
 mod persistence;
 mod rig;
