@@ -1,6 +1,7 @@
 //! The codec against itself, against the specification's encodings, and against hostile input.
 
 mod arbitrary;
+mod differential;
 mod frames;
 mod hostile;
 mod messages;
