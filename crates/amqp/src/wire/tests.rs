@@ -3,6 +3,7 @@
 mod arbitrary;
 mod differential;
 mod frames;
+mod golden;
 mod hostile;
 mod messages;
 mod performatives;
