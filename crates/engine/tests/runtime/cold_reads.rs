@@ -1,78 +1,19 @@
 //! Contents that have to be read back from the store.
 
-use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use peeklock_engine::runtime::{Output, Response};
+use peeklock_engine::runtime::{ManualClock, Output, Response};
 use peeklock_engine::{Command, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue};
-use peeklock_storage::{
-    Batch, Commit, Error, Key, Limits, MemoryStore, PartitionId, Pressure, Read, ReadNotifier, Scan, Shard,
-    ShardId, Space, Store, read,
-};
-use tokio::sync::watch;
+use peeklock_storage::{MemoryStore, Shard, ShardId, Space, Store};
 
-use crate::broker::{Broker, START, peek, token};
-
-/// A shard whose reads wait for the test and can meet damage.
-struct SlowReads {
-    shard: Arc<dyn Shard>,
-    held: Mutex<Vec<(Vec<Key>, ReadNotifier)>>,
-    damaged: Mutex<HashSet<u64>>,
-}
-
-impl SlowReads {
-    fn held(&self) -> usize {
-        self.held.lock().unwrap().len()
-    }
-
-    /// Answers what is held, again and again until nothing more is asked for.
-    async fn release(&self) {
-        loop {
-            crate::broker::quiet().await;
-            let held = std::mem::take(&mut *self.held.lock().unwrap());
-            if held.is_empty() {
-                return;
-            }
-            for (keys, notifier) in held {
-                let bad = keys.iter().any(|key| self.damaged.lock().unwrap().contains(&key.number));
-                let damage =
-                    || Error::Corrupt { file: PathBuf::from("log"), offset: 7, reason: "test".to_owned() };
-                notifier.resolve(if bad { Err(damage()) } else { self.shard.read(keys).await });
-            }
-        }
-    }
-}
-
-impl Shard for SlowReads {
-    fn submit(&self, batch: Batch) -> Commit {
-        self.shard.submit(batch)
-    }
-
-    fn read(&self, keys: Vec<Key>) -> Read {
-        let (notifier, answer) = read();
-        self.held.lock().unwrap().push((keys, notifier));
-        answer
-    }
-
-    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
-        self.shard.scan(space, partition, from)
-    }
-
-    fn limits(&self) -> Limits {
-        self.shard.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.shard.pressure()
-    }
-}
+use crate::broker::{Broker, QUEUE, START, peek, token};
+use crate::slow_reads::SlowReads;
 
 async fn cold_broker() -> (Broker, Arc<SlowReads>) {
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).unwrap();
-    let slow = Arc::new(SlowReads { shard, held: Mutex::default(), damaged: Mutex::default() });
-    let clock = peeklock_engine::runtime::ManualClock::new(START);
+    let slow = SlowReads::new(shard);
+    let clock = ManualClock::new(START);
     let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
     (broker, slow)
 }
@@ -151,7 +92,7 @@ async fn a_damaged_content_is_set_aside_and_its_neighbours_are_served() {
     slow.release().await;
     let three = client.delivery().await;
     assert_eq!((three.message.content.as_ref(), three.message.view.delivery_count), (&b"three"[..], 0));
-    let counts = broker.namespace.counts(crate::broker::QUEUE).unwrap();
+    let counts = broker.namespace.counts(QUEUE).unwrap();
     assert_eq!((counts.active, counts.dead_letter), (2, 1));
     client.submit(peek(SubQueue::DeadLetter));
     slow.release().await;
