@@ -23,6 +23,8 @@ mod record;
 mod restore;
 mod state;
 mod step;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use peeklock_storage::Entry;
