@@ -1,7 +1,10 @@
 //! Every bound of an actor's queues and loops.
 
-/// Requests handled in one turn, before the runtime may run other tasks.
+/// Requests handled in one turn, and about the most handled before other tasks may run.
 pub(super) const TURN_REQUESTS_MAX: usize = 512;
+
+/// Elements that an idle actor's buffers keep room for.
+pub(super) const IDLE_CAPACITY_MAX: usize = 64;
 
 /// Batches submitted and not yet durable; beyond it the actor takes no new requests.
 pub(super) const COMMITS_IN_FLIGHT_MAX: usize = 64;
