@@ -4,7 +4,7 @@
 pub(super) const TURN_REQUESTS_MAX: usize = 512;
 
 /// Elements that an idle actor's buffers keep room for.
-pub(super) const IDLE_CAPACITY_MAX: usize = 64;
+pub(super) const IDLE_CAPACITY_MAX: usize = 16;
 
 /// Batches submitted and not yet durable; beyond it the actor takes no new requests.
 pub(super) const COMMITS_IN_FLIGHT_MAX: usize = 64;
