@@ -2,6 +2,10 @@
 //! timers. Plain `main`, because memory is counted by a wrapped allocator:
 //! `cargo bench -p peeklock-engine --bench partition`.
 
+#![allow(clippy::print_stdout)] // the report
+#![allow(clippy::disallowed_methods)] // a benchmark reads the clock
+#![allow(clippy::expect_used)] // and may fail loudly
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::hint::black_box;
