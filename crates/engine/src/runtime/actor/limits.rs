@@ -16,7 +16,9 @@ pub(super) const COMMIT_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
 pub(super) const BATCH_BYTES_MAX: usize = 8 << 20;
 
 /// What a message's stored record may add to its content, in bytes: an estimate that keeps batches below the
-/// store's limit; a batch that exceeds it all the same is split.
+/// store's limit; a batch that exceeds it all the same is split
+/// between commands. What one command or tick writes must fit: a few MB at most, unless all its messages carry large
+/// changed properties.
 pub(super) const RECORD_BYTES_ESTIMATE: usize = 256;
 
 /// Contents asked for in one read.
