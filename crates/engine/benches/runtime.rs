@@ -13,7 +13,8 @@ use peeklock_engine::runtime::{
     SystemClock,
 };
 use peeklock_engine::{
-    Command, CreditLimit, NewMessage, QueueOptions, ReceiveMode, ReceiverOptions, Settlement, SubQueue,
+    Command, CreditLimit, NewMessage, QueueOptions, ReceiveMode, ReceiverOptions, SequenceNumber, Settlement,
+    SubQueue,
 };
 use peeklock_storage::{
     Batch, Commit, Key, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan, Shard, ShardId, Space,
@@ -28,6 +29,8 @@ const CONTENTS_PER_BUFFER: usize = 64;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let [declared, running] = runtime.block_on(idle_queues(10_000));
+    println!("bytes per idle queue: {declared:.0}, with a running actor: {running:.0}");
     println!("{:<44} {:>14} {:>14}", "CPU ns per message", "send → ack", "deliver → done");
     for queues in [1, 16] {
         for (name, body_cache_bytes) in [("all cached", 1 << 30), ("all read back", 0)] {
@@ -41,6 +44,30 @@ fn main() {
         let [send, receive] = runtime.block_on(measure(Arc::new(NullShard::new()), queues, 1 << 30));
         println!("{:<44} {send:>14.0} {receive:>14.0}", format!("no store, {queues} queue(s), all cached"));
     }
+}
+
+/// Memory of queues that wait for something to happen, first as restored, then with a running actor each.
+async fn idle_queues(count: u64) -> [f64; 2] {
+    let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1) };
+    let namespace =
+        Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
+    let before = resident_bytes();
+    let queues = (0..count).map(|number| (format!("queue-{number}"), QueueOptions::default()));
+    namespace.declare_queues(queues).await.expect("queues");
+    let declared = resident_bytes();
+    for name in namespace.queue_names() {
+        Client::new(&namespace, &name, 0).browse().await;
+    }
+    let running = resident_bytes();
+    namespace.shutdown().await;
+    [declared - before, running - before].map(|bytes| bytes / count as f64)
+}
+
+/// Memory of this process that is in RAM, where the system tells (Linux).
+fn resident_bytes() -> f64 {
+    let statm = std::fs::read("/proc/self/statm").ok().and_then(|text| String::from_utf8(text).ok());
+    statm.and_then(|text| text.split(' ').nth(1)?.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0
 }
 
 /// CPU nanoseconds per message for each of the two ways.
@@ -88,6 +115,12 @@ impl Client {
 
     fn submit(&self, tag: Option<u64>, command: Command) {
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+    }
+
+    async fn browse(mut self) {
+        let (from, sub_queue) = (SequenceNumber(1), SubQueue::Main);
+        self.submit(Some(1), Command::Peek { from, count_max: 1, bytes_max: 1, sub_queue });
+        self.outputs.recv().await.expect("an answer");
     }
 
     async fn send_all(mut self) -> Self {

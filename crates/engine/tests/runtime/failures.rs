@@ -121,3 +121,33 @@ async fn what_the_store_can_not_hold_is_refused_before_it_is_tried() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_turn_that_writes_more_than_one_batch_holds_is_split_between_its_commands() {
+    const COUNT: usize = 3_000;
+    let broker = Broker::start(1 << 20).await;
+    broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 24_000 });
+    broker.namespace.declare_queue("small", peeklock_engine::QueueOptions::default()).await.unwrap();
+    let mut client = broker.client();
+    client.handle = broker.namespace.queue("small").unwrap().0;
+    let due = crate::broker::START.plus_ms(1_000);
+    for _ in 0..COUNT {
+        let content = bytes::Bytes::from_static(b"x");
+        let message = NewMessage { content, scheduled_enqueue_time: Some(due), ..NewMessage::default() };
+        client.submit(Command::Send { messages: [message].into_iter().collect() });
+    }
+    for _ in 0..COUNT {
+        client.response().await;
+    }
+    broker.store.hold();
+    for _ in 0..8 {
+        client.submit(Command::Tick);
+    }
+    broker.clock.advance(1_000);
+    client.nothing().await;
+    assert_eq!(broker.store.held(), 3, "one for each thousand");
+    broker.store.release_all();
+    client.nothing().await;
+    assert_eq!(broker.namespace.counts("small").unwrap().active, COUNT as u64);
+    assert!(matches!(broker.store.snapshot().len(), stored if stored > 2 * COUNT), "heads and bodies");
+}

@@ -162,7 +162,7 @@ impl Actor {
     }
 
     /// Runs until the namespace stops it or the store dies.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self: Box<Self>) {
         let _guard = self.shared.fatal.clone().guard();
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         while !self.is_done() {
@@ -173,7 +173,7 @@ impl Actor {
                     }
                 }
                 Wake::Failed(error) => {
-                    if let Err(error) = self.recover(error).await {
+                    if let Err(error) = Box::pin(self.recover(error)).await {
                         self.shared.fatal.raise(error);
                         break;
                     }
