@@ -249,6 +249,13 @@ impl Connection {
         unimplemented!()
     }
 
+    /// Deliveries that peers sent unsettled and that [`Self::settle_incoming`] has not settled yet (number, payload
+    /// bytes), over all links. The measure for a driver to stop reading.
+    #[must_use]
+    pub fn incoming_unsettled(&self) -> (usize, usize) {
+        unimplemented!()
+    }
+
     /// Settles a delivery we received; neighbours with equal state are joined into one frame. Credit on links we
     /// receive on is topped up by itself as deliveries are settled.
     pub fn settle_incoming(&mut self, id: IncomingId, state: DeliveryState) {
