@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use peeklock_engine::SubQueue;
 
 /// Longest address looked at, in bytes: an entity name has at most 260 characters, the rest is authority and suffixes.
-pub const ADDRESS_BYTES_MAX: usize = 2048;
+pub(crate) const ADDRESS_BYTES_MAX: usize = 2048;
 
 /// What an address names. Text is as written; entity names match case-insensitively.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
+pub(crate) enum Address {
     /// `$cbs`: the node that takes tokens.
     Cbs,
     /// An entity, one of the queues inside it, or its management node.
@@ -18,21 +18,21 @@ pub enum Address {
 
 /// The parts of an entity's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntityAddress {
+pub(crate) struct EntityAddress {
     /// Queue or topic; may contain `/`.
-    pub name: String,
+    pub(crate) name: String,
     /// `<topic>/Subscriptions/<this>`.
-    pub subscription: Option<String>,
+    pub(crate) subscription: Option<String>,
     /// Which queue inside the entity.
-    pub sub_queue: SubQueue,
+    pub(crate) sub_queue: SubQueue,
     /// Whether `/$management` followed.
-    pub management: bool,
+    pub(crate) management: bool,
 }
 
 impl EntityAddress {
     /// Canonical path in lower case, without `/$management`: the key of tokens and reply links.
     #[must_use]
-    pub fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         let mut key = self.name.to_lowercase();
         if let Some(subscription) = &self.subscription {
             key.push_str("/subscriptions/");
@@ -49,7 +49,7 @@ impl EntityAddress {
 
 /// Why text is no address of anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
+pub(crate) enum AddressError {
     /// Nothing but separators or suffixes.
     #[error("the address names no entity")]
     Empty,
@@ -65,7 +65,7 @@ pub enum AddressError {
 ///
 /// # Errors
 /// [`AddressError`]; never panics.
-pub fn parse(address: &str) -> Result<Address, AddressError> {
+pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
     if address.len() > ADDRESS_BYTES_MAX {
         return Err(AddressError::TooLong);
     }
@@ -101,7 +101,7 @@ pub fn parse(address: &str) -> Result<Address, AddressError> {
 /// The address with `%xx` decoded, when that changes it and gives UTF-8. .NET encodes what it sends; names can't
 /// contain `%`, so a reader tries the raw text first and this second.
 #[must_use]
-pub fn percent_decoded(address: &str) -> Option<String> {
+pub(crate) fn percent_decoded(address: &str) -> Option<String> {
     if !address.contains('%') || address.len() > ADDRESS_BYTES_MAX {
         return None;
     }
@@ -122,7 +122,7 @@ pub fn percent_decoded(address: &str) -> Option<String> {
 /// The key under which a token's audience is kept: the entity's key, or the empty string for the whole namespace.
 /// Scheme, host, port, `/$management` and letter case do not matter.
 #[must_use]
-pub fn audience_key(audience: &str) -> Option<String> {
+pub(crate) fn audience_key(audience: &str) -> Option<String> {
     let decoded = percent_decoded(audience).map_or(Cow::Borrowed(audience), Cow::Owned);
     match parse(&decoded) {
         Ok(Address::Entity(entity)) => Some(entity.key()),
@@ -167,7 +167,8 @@ mod tests {
     #[test]
     fn reads_every_form_the_sdks_send() {
         let main = entity("my/queue", SubQueue::Main, false);
-        for text in ["my/queue", "/my/queue", "my/queue/", "amqps://host:5671/my/queue", "sb://host/my/queue"] {
+        for text in ["my/queue", "/my/queue", "my/queue/", "amqps://host:5671/my/queue", "sb://host/my/queue"]
+        {
             assert_eq!(parse(text).unwrap(), main, "{text}");
         }
         assert_eq!(parse("q/$management").unwrap(), entity("q", SubQueue::Main, true));

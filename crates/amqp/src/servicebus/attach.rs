@@ -240,7 +240,9 @@ fn check_source(source: &Terminus) -> Result<(), Fault> {
     }
     // Serving a browser like a consumer would take away what it only wanted to see.
     if source.distribution_mode.as_deref() == Some("copy") {
-        return Err(not_implemented("Browsing with distribution-mode copy is not supported: peek over $management."));
+        return Err(not_implemented(
+            "Browsing with distribution-mode copy is not supported: peek over $management.",
+        ));
     }
     Ok(())
 }

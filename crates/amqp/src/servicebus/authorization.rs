@@ -10,11 +10,11 @@ use super::errors::Fault;
 use super::token::Token;
 
 /// Audiences one connection may hold tokens for; further ones are refused.
-pub const TOKENS_MAX: usize = 10_000;
+pub(crate) const TOKENS_MAX: usize = 10_000;
 
 /// What an operation needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
+pub(crate) enum Right {
     /// Attach as sender, schedule, cancel.
     Send,
     /// Attach as receiver, browse, settle, renew.
@@ -32,7 +32,7 @@ impl Right {
 
 /// The tokens of one connection.
 #[derive(Debug, Default)]
-pub struct Authorization {
+pub(crate) struct Authorization {
     required: bool,
     /// By audience key, see [`address::audience_key`].
     tokens: HashMap<String, Token>,
@@ -41,7 +41,7 @@ pub struct Authorization {
 impl Authorization {
     /// With `required`, nothing is permitted before a token; without, everything is.
     #[must_use]
-    pub fn new(required: bool) -> Self {
+    pub(crate) fn new(required: bool) -> Self {
         Self { required, tokens: HashMap::new() }
     }
 
@@ -49,7 +49,7 @@ impl Authorization {
     ///
     /// # Errors
     /// Malformed tokens and audiences, more than [`TOKENS_MAX`].
-    pub fn put(&mut self, audience: &str, token: &str) -> Result<(), Fault> {
+    pub(crate) fn put(&mut self, audience: &str, token: &str) -> Result<(), Fault> {
         let token = Token::parse(token)?;
         let key = address::audience_key(audience)
             .ok_or_else(|| Fault::Argument(format!("The audience '{}' is no address.", excerpt(audience))))?;
@@ -64,7 +64,7 @@ impl Authorization {
     ///
     /// # Errors
     /// [`Fault::Unauthorized`].
-    pub fn permit(&self, entity: &EntityAddress, right: Right, uri: &str) -> Result<(), Fault> {
+    pub(crate) fn permit(&self, entity: &EntityAddress, right: Right, uri: &str) -> Result<(), Fault> {
         if !self.required || self.covers(&entity.key()) {
             return Ok(());
         }

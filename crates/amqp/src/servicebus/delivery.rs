@@ -9,8 +9,7 @@ use super::envelope::text;
 use super::errors::symbol;
 use super::lock_token;
 use crate::wire::message::{
-    Header, Sections, encode_application_properties, encode_delivery_annotations,
-    encode_message_annotations,
+    Header, Sections, encode_application_properties, encode_delivery_annotations, encode_message_annotations,
 };
 use crate::wire::{DecodeError, Value};
 
@@ -47,6 +46,7 @@ impl Encoder {
     /// # Errors
     /// [`DecodeError`] when the stored content is not a message, which sending had checked.
     pub(crate) fn encode(&mut self, received: &Received, way: Way) -> Result<Encoded, DecodeError> {
+        self.fresh.clear();
         let sections = Sections::split_trusted(&received.content)?;
         if self.fresh.capacity() < FRESH_PART_BYTES {
             self.fresh.reserve(FRESH_BLOCK_BYTES);
@@ -228,3 +228,6 @@ fn put_key(key: &str, output: &mut BytesMut) {
 fn milliseconds(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,9 +6,7 @@ use smallvec::SmallVec;
 
 use super::errors::{Fault, Tracker, symbol};
 use crate::endpoint::{DeliveryTag, Outgoing};
-use crate::wire::message::{
-    MessageProperties, Sections, encode_application_properties, encode_body_value,
-};
+use crate::wire::message::{MessageProperties, Sections, encode_application_properties, encode_body_value};
 use crate::wire::{Str, Value};
 
 /// Looks up a key written as string or symbol.

@@ -31,7 +31,9 @@ pub enum Fault {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// No such entity, sub-queue or subscription.
-    #[error("The messaging entity '{uri}' could not be found. Check its name; entities are declared in the broker's configuration.")]
+    #[error(
+        "The messaging entity '{uri}' could not be found. Check its name; entities are declared in the broker's configuration."
+    )]
     EntityNotFound {
         /// The full address as the client wrote it.
         uri: String,
@@ -42,7 +44,9 @@ pub enum Fault {
     )]
     SessionNotSupported,
     /// A right that no token on this connection gives.
-    #[error("Unauthorized access. '{right}' claim(s) are required to perform this operation on '{uri}'. Put a token to $cbs first.")]
+    #[error(
+        "Unauthorized access. '{right}' claim(s) are required to perform this operation on '{uri}'. Put a token to $cbs first."
+    )]
     Unauthorized {
         /// `Send`, `Listen` or `Manage`.
         right: &'static str,
@@ -96,9 +100,13 @@ impl Fault {
             // P, J, N: ServiceBusy, retried by the SDK after some seconds.
             Self::Refused(Refusal::Unavailable) | Self::TooMuchWaiting => (condition::SERVER_BUSY, 503),
             // P, J, N: MessagingEntityNotFound (J looks at the text too).
-            Self::Refused(Refusal::EntityDeleted) | Self::EntityNotFound { .. } => (condition::NOT_FOUND, 404),
+            Self::Refused(Refusal::EntityDeleted) | Self::EntityNotFound { .. } => {
+                (condition::NOT_FOUND, 404)
+            }
             // P, J, N: ArgumentException and its like, final.
-            Self::Refused(Refusal::InvalidArgument(_)) | Self::Argument(_) => (condition::ARGUMENT_ERROR, 400),
+            Self::Refused(Refusal::InvalidArgument(_)) | Self::Argument(_) => {
+                (condition::ARGUMENT_ERROR, 400)
+            }
             // Not seen by a client that follows the protocol; spec 2.8.15.
             Self::Refused(Refusal::ReceiverNotFound) | Self::Internal => (condition::INTERNAL_ERROR, 500),
             // Service trace of June 2026: session receiver on a plain queue; N: InvalidOperationException.
@@ -117,17 +125,17 @@ impl Fault {
 
 /// Ends every description the way Service Bus does, so that a report can be matched with the broker's log.
 #[derive(Debug, Clone, Copy)]
-pub struct Tracker {
+pub(crate) struct Tracker {
     /// Unique per report.
-    pub tracking_id: u128,
+    pub(crate) tracking_id: u128,
     /// When.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
 }
 
 impl Tracker {
     /// The text for people, with `TrackingId`, `SystemTracker` and `Timestamp`.
     #[must_use]
-    pub fn description(&self, fault: &Fault) -> String {
+    pub(crate) fn description(&self, fault: &Fault) -> String {
         format!(
             "{fault} TrackingId:{:032x}, SystemTracker:peeklock, Timestamp:{}",
             self.tracking_id,
@@ -137,7 +145,7 @@ impl Tracker {
 
     /// The fault as an AMQP error.
     #[must_use]
-    pub fn error(&self, fault: &Fault) -> Error {
+    pub(crate) fn error(&self, fault: &Fault) -> Error {
         let (condition, _) = fault.condition_and_status();
         let description = self.description(fault);
         tracing::debug!(condition, description, "refused");
@@ -147,7 +155,7 @@ impl Tracker {
 
 /// A symbol value.
 #[must_use]
-pub fn symbol(text: &str) -> Value {
+pub(crate) fn symbol(text: &str) -> Value {
     Value::Symbol(text.into())
 }
 

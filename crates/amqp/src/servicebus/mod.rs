@@ -34,7 +34,7 @@ use std::sync::Arc;
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, ReceiverId};
 use rand::rngs::{StdRng, SysRng};
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use slab::Slab;
 
 pub use config::DialectConfig;
@@ -155,7 +155,9 @@ impl Broker {
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
             // Ids need no secrecy: a fixed seed when the system has no randomness is a nuisance, not a danger.
-            None => StdRng::try_from_rng(&mut SysRng).unwrap_or_else(|_| StdRng::seed_from_u64(entities.now().0)),
+            None => {
+                StdRng::try_from_rng(&mut SysRng).unwrap_or_else(|_| StdRng::seed_from_u64(entities.now().0))
+            }
         };
         Self {
             authorization: Authorization::new(config.require_token),
@@ -200,7 +202,9 @@ impl Broker {
     }
 
     fn answered(&mut self, tag: u64, response: Response, connection: &mut Connection) {
-        let Some(pending) = usize::try_from(tag).ok().and_then(|tag| self.pending.try_remove(tag)) else { return };
+        let Some(pending) = usize::try_from(tag).ok().and_then(|tag| self.pending.try_remove(tag)) else {
+            return;
+        };
         match pending {
             Pending::Send { delivery, bytes } => self.sent(delivery, bytes, response, connection),
             Pending::Open { link, reply } => self.receiver_opened(link, *reply, response, connection),
@@ -276,7 +280,9 @@ impl Application for Broker {
             Output::Response { tag, response } => self.answered(tag, response, connection),
             Output::Delivery(delivery) => self.deliver(&delivery, connection),
             Output::Drained { receiver } => self.drained(receiver, connection),
-            Output::ReceiverClosed { receiver, refusal } => self.receiver_closed(receiver, refusal, connection),
+            Output::ReceiverClosed { receiver, refusal } => {
+                self.receiver_closed(receiver, refusal, connection)
+            }
         }
     }
 

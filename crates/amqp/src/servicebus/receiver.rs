@@ -12,14 +12,14 @@ use super::entities::Entity;
 use crate::endpoint::LinkId;
 
 /// Messages of one connection handed over and not yet written, summed over its links, roughly.
-pub const WINDOW_MESSAGES: u64 = 4096;
+pub(crate) const WINDOW_MESSAGES: u64 = 4096;
 
 /// Bytes of one connection handed over and not yet written, summed over its links, roughly: each link may exceed its
 /// share by one message.
-pub const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
+pub(crate) const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Deliveries of one connection that wait for a settlement; the link that exceeds it is closed.
-pub const UNSETTLED_MAX: usize = 262_144;
+pub(crate) const UNSETTLED_MAX: usize = 262_144;
 
 /// One link's share of the connection's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Receiver {
             return None;
         }
         let due = |granted: u64, handed: u64, wanted: u64, share: u64| {
-            wanted > granted && granted.saturating_sub(handed) <= share / 2
+            wanted > granted && granted.saturating_sub(handed).saturating_mul(2) < share
         };
         let is_due = due(self.granted.messages, self.handed.messages, wanted.messages, window.messages)
             || (self.granted.messages > self.handed.messages
@@ -186,3 +186,6 @@ impl Receiver {
         Grant { limit, drain: self.draining }
     }
 }
+
+#[cfg(test)]
+mod tests;

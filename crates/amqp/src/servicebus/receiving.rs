@@ -1,19 +1,15 @@
 //! Receiver links: credit to the engine, messages to the peer, dispositions back.
 
-use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{
-    Command, Delivery, Lock, LockToken, ReceiverId, Refusal, SequenceNumber, Settlement,
-};
+use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement};
 use smallvec::SmallVec;
 
-use super::delivery::{Encoded, Way};
+use super::delivery::Way;
 use super::errors::Fault;
 use super::receiver::{Grant, UNSETTLED_MAX};
 use super::settlement::{self, Wish};
 use super::{Broker, CLOSED_RECEIVERS_MAX, Link, Pending, lock_token};
 use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
-use crate::wire::DecodeError;
 use crate::wire::performative::DeliveryState;
 
 impl Broker {

@@ -69,9 +69,9 @@ impl Broker {
     }
 
     fn prepare(&mut self, request: Request, entity: &Entity) -> Result<management::Prepared, Fault> {
-        let operation = request
-            .property("operation")
-            .ok_or_else(|| Fault::Argument("A request needs the application property 'operation'.".to_owned()))?;
+        let operation = request.property("operation").ok_or_else(|| {
+            Fault::Argument("A request needs the application property 'operation'.".to_owned())
+        })?;
         let operation = management::Operation::parse(operation)?;
         self.authorization.permit(&entity.address, operation.right(), &entity.uri)?;
         let arguments = Arguments::new(request.body)?;

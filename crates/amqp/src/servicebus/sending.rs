@@ -90,7 +90,12 @@ impl Broker {
     }
 
     /// Answers a delivery with an error. Never with another outcome: N takes any for a rejection, without a reason.
-    pub(super) fn reject(&mut self, delivery: Option<IncomingId>, fault: &Fault, connection: &mut Connection) {
+    pub(super) fn reject(
+        &mut self,
+        delivery: Option<IncomingId>,
+        fault: &Fault,
+        connection: &mut Connection,
+    ) {
         let error = self.tracker().error(fault);
         if let Some(delivery) = delivery {
             connection.settle_incoming(delivery, DeliveryState::Rejected(Some(error)));

@@ -8,11 +8,11 @@ use peeklock_engine::{DeadLetter, Property, Settlement};
 use super::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 use super::envelope::text;
 use super::errors::{Fault, condition};
-use crate::wire::performative::{DeliveryState, Error};
 use crate::wire::Value;
+use crate::wire::performative::{DeliveryState, Error};
 
 /// Properties changed by one settlement, encoded: Service Bus bounds all properties of a message by the same size.
-pub const MODIFIED_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const MODIFIED_BYTES_MAX: usize = 64 * 1024;
 
 /// What to do about a disposition.
 #[derive(Debug, PartialEq)]
@@ -44,8 +44,11 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Wish, 
         }
         Some(DeliveryState::Modified { delivery_failed, undeliverable_here, message_annotations }) => {
             let modify = modified(message_annotations)?;
-            let settlement =
-                if undeliverable_here { Settlement::Defer { modify } } else { Settlement::Abandon { modify } };
+            let settlement = if undeliverable_here {
+                Settlement::Defer { modify }
+            } else {
+                Settlement::Abandon { modify }
+            };
             let message_annotations = Vec::new();
             (settlement, DeliveryState::Modified { delivery_failed, undeliverable_here, message_annotations })
         }
@@ -100,3 +103,6 @@ pub(crate) fn modified(
     }
     Ok(modified)
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,13 +11,13 @@ use crate::wire::message::{Header, MessageProperties, Sections};
 use crate::wire::{DecodeError, Value};
 
 /// The message-format of a batch: a message whose `data` sections are encoded messages.
-pub const BATCH_MESSAGE_FORMAT: u32 = 0x8001_3700;
+pub(crate) const BATCH_MESSAGE_FORMAT: u32 = 0x8001_3700;
 
 /// Messages in one batch; the SDKs bound batches by bytes only.
-pub const BATCH_MESSAGES_MAX: usize = 32_768;
+pub(crate) const BATCH_MESSAGES_MAX: usize = 32_768;
 
 /// Length of message ids and session ids, in characters (S-limits as checked by the SDKs).
-pub const ID_CHARACTERS_MAX: usize = 128;
+pub(crate) const ID_CHARACTERS_MAX: usize = 128;
 
 /// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
 ///
@@ -42,7 +42,8 @@ fn read_batch(
     payload: &Bytes,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
-    let messages = Sections::split(payload).and_then(|envelope| envelope.batch_messages()).map_err(malformed)?;
+    let messages =
+        Sections::split(payload).and_then(|envelope| envelope.batch_messages()).map_err(malformed)?;
     if messages.is_empty() {
         return Err(Fault::MalformedMessage("a batch without messages".to_owned()));
     }
@@ -81,10 +82,14 @@ fn check_ids(properties: &MessageProperties) -> Result<(), Fault> {
     if text(&properties.message_id).is_some_and(too_long)
         || matches!(&properties.message_id, Value::Binary(bytes) if bytes.len() > ID_CHARACTERS_MAX)
     {
-        return Err(Fault::Argument(format!("The message id is longer than {ID_CHARACTERS_MAX} characters.")));
+        return Err(Fault::Argument(format!(
+            "The message id is longer than {ID_CHARACTERS_MAX} characters."
+        )));
     }
     if properties.group_id.as_deref().is_some_and(too_long) {
-        return Err(Fault::Argument(format!("The session id is longer than {ID_CHARACTERS_MAX} characters.")));
+        return Err(Fault::Argument(format!(
+            "The session id is longer than {ID_CHARACTERS_MAX} characters."
+        )));
     }
     Ok(())
 }
@@ -100,10 +105,7 @@ fn time_to_live_ms(header: &Header, properties: &MessageProperties) -> Option<u6
 }
 
 /// Checks the annotations that mean something here and returns the scheduled time.
-fn read_annotations(
-    sections: &Sections,
-    properties: &MessageProperties,
-) -> Result<Option<Timestamp>, Fault> {
+fn read_annotations(sections: &Sections, properties: &MessageProperties) -> Result<Option<Timestamp>, Fault> {
     if sections.message_annotations.is_empty() {
         return Ok(None);
     }
@@ -126,7 +128,8 @@ fn read_annotations(
 
 /// The message with an id, everything else as it was.
 fn with_message_id(payload: &Bytes, sections: &Sections, properties: MessageProperties, id: u128) -> Bytes {
-    let before = sections.header.len() + sections.delivery_annotations.len() + sections.message_annotations.len();
+    let before =
+        sections.header.len() + sections.delivery_annotations.len() + sections.message_annotations.len();
     let after = before + sections.properties.len();
     let mut content = BytesMut::with_capacity(payload.len() + 64);
     content.extend_from_slice(payload.get(..before).unwrap_or_default());
@@ -135,3 +138,6 @@ fn with_message_id(payload: &Bytes, sections: &Sections, properties: MessageProp
     content.extend_from_slice(payload.get(after..).unwrap_or_default());
     content.freeze()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use super::errors::Fault;
 
 /// Longest token looked at, in bytes.
-pub const TOKEN_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const TOKEN_BYTES_MAX: usize = 64 * 1024;
 
 const SAS_PREFIX: &str = "SharedAccessSignature ";
 
 /// A token of known shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Token {
+pub(crate) enum Token {
     /// `SharedAccessSignature sr=…&sig=…&se=…&skn=…`, fields in any order.
     SharedAccessSignature(SharedAccessSignature),
     /// Three base64url parts joined by dots.
@@ -21,15 +21,15 @@ pub enum Token {
 
 /// The fields of a shared access signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SharedAccessSignature {
+pub(crate) struct SharedAccessSignature {
     /// The resource, still encoded as it stands in the token: that is what was signed.
-    pub resource_encoded: String,
+    pub(crate) resource_encoded: String,
     /// The signature: decoded from the URL encoding, still base64.
-    pub signature: String,
+    pub(crate) signature: String,
     /// End of validity, in seconds since the Unix epoch.
-    pub expires_at_s: u64,
+    pub(crate) expires_at_s: u64,
     /// The rule whose key signed.
-    pub key_name: String,
+    pub(crate) key_name: String,
 }
 
 impl Token {
@@ -37,7 +37,7 @@ impl Token {
     ///
     /// # Errors
     /// [`Fault::MalformedToken`].
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err(Fault::MalformedToken("it is too long"));
         }
@@ -51,7 +51,7 @@ impl Token {
 
     /// End of validity in seconds since the Unix epoch, where the shape tells it.
     #[must_use]
-    pub fn expires_at_s(&self) -> Option<u64> {
+    pub(crate) fn expires_at_s(&self) -> Option<u64> {
         match self {
             Self::SharedAccessSignature(token) => Some(token.expires_at_s),
             Self::JsonWeb => None,
@@ -73,7 +73,8 @@ fn parse_fields(fields: &str) -> Result<SharedAccessSignature, Fault> {
             _ => {}
         }
     }
-    let (Some(resource), Some(signature), Some(expiry), Some(key_name)) = (resource, signature, expiry, key_name)
+    let (Some(resource), Some(signature), Some(expiry), Some(key_name)) =
+        (resource, signature, expiry, key_name)
     else {
         return Err(Fault::MalformedToken("a shared access signature needs the fields sr, sig, se and skn"));
     };

@@ -46,7 +46,8 @@ impl Arguments {
 
     /// A required, non-empty array of sequence numbers.
     pub(crate) fn sequence_numbers(&self, key: &str) -> Result<Vec<SequenceNumber>, Fault> {
-        let number = |value: &Value| integer(value).and_then(|number| u64::try_from(number).ok()).map(SequenceNumber);
+        let number =
+            |value: &Value| integer(value).and_then(|number| u64::try_from(number).ok()).map(SequenceNumber);
         self.items(key, "a non-empty array of sequence numbers", number)
     }
 

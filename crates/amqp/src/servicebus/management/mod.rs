@@ -79,7 +79,9 @@ impl Operation {
     pub(crate) fn right(self) -> Right {
         match self {
             Self::Schedule | Self::CancelScheduled => Right::Send,
-            Self::Peek | Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition => Right::Listen,
+            Self::Peek | Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition => {
+                Right::Listen
+            }
         }
     }
 }

@@ -18,13 +18,17 @@ pub(super) fn prepare(
     entity: &Entity,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<Prepared, Fault> {
-    let encoded = arguments.items("messages", "a non-empty list of maps with a binary 'message'", |value| match value {
-        Value::Map(entry) => match lookup(entry, "message") {
-            Some(Value::Binary(encoded)) => Some(encoded.clone()),
+    let encoded = arguments.items(
+        "messages",
+        "a non-empty list of maps with a binary 'message'",
+        |value| match value {
+            Value::Map(entry) => match lookup(entry, "message") {
+                Some(Value::Binary(encoded)) => Some(encoded.clone()),
+                _ => None,
+            },
             _ => None,
         },
-        _ => None,
-    })?;
+    )?;
     let limit_bytes = entity.options.max_message_size_bytes;
     let mut messages: SmallVec<[NewMessage; 1]> = SmallVec::with_capacity(encoded.len());
     for encoded in &encoded {
@@ -34,7 +38,9 @@ pub(super) fn prepare(
         }
         let message = read_message(encoded, next_id)?;
         if message.scheduled_enqueue_time.is_none() {
-            return Err(Fault::Argument("A scheduled message needs x-opt-scheduled-enqueue-time.".to_owned()));
+            return Err(Fault::Argument(
+                "A scheduled message needs x-opt-scheduled-enqueue-time.".to_owned(),
+            ));
         }
         messages.push(message);
     }
@@ -45,7 +51,8 @@ pub(super) fn prepare(
 fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
     match response {
         Response::Sent(Ok(numbers)) => {
-            let numbers = numbers.iter().map(|number| Value::Long(i64::try_from(number.0).unwrap_or(i64::MAX)));
+            let numbers =
+                numbers.iter().map(|number| Value::Long(i64::try_from(number.0).unwrap_or(i64::MAX)));
             Ok(Answer::ok(vec![("sequence-numbers", Value::Array(numbers.collect()))]))
         }
         Response::Sent(Err(refusal)) => Err(refusal.into()),

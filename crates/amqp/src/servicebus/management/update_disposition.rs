@@ -22,12 +22,9 @@ pub(super) fn prepare(arguments: &Arguments) -> Result<Prepared, Fault> {
         // One r on the wire (P, J, N); the other spelling does no harm.
         Some("defered" | "deferred") => Settlement::Defer { modify },
         Some("suspended") => {
-            // P sends empty strings for what was not given.
-            let given = |key| Ok(arguments.text(key)?.filter(|text| !text.is_empty()).map(Arc::from));
-            let why = DeadLetter {
-                reason: given("deadletter-reason")?,
-                description: given("deadletter-description")?,
-            };
+            let reason = arguments.text("deadletter-reason")?;
+            let description = arguments.text("deadletter-description")?;
+            let why = DeadLetter { reason: given(reason), description: given(description) };
             Settlement::DeadLetter { why: Arc::new(why), modify }
         }
         other => {
@@ -38,6 +35,11 @@ pub(super) fn prepare(arguments: &Arguments) -> Result<Prepared, Fault> {
         }
     };
     Ok(Prepared { command: Command::Settle { tokens, settlement }, finish })
+}
+
+/// P sends empty strings for what was not given.
+fn given(text: Option<&str>) -> Option<Arc<str>> {
+    text.filter(|text| !text.is_empty()).map(Arc::from)
 }
 
 fn properties(arguments: &Arguments) -> Result<Vec<Property>, Fault> {
