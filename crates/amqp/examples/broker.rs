@@ -41,8 +41,12 @@ async fn serve(stream: tokio::net::TcpStream, bus: ServiceBus) {
             let mut slices = Vec::new();
             connection.poll_transmit(&mut slices, 1 << 20, now());
             let more = !slices.is_empty();
-            if write.write_all(&slices.concat()).await.is_err() { connection.handle_end_of_input(); }
-            if !more && !connection.has_input_work(&input) { break; }
+            if write.write_all(&slices.concat()).await.is_err() {
+                connection.handle_end_of_input();
+            }
+            if !more && !connection.has_input_work(&input) {
+                break;
+            }
         }
     }
 }
