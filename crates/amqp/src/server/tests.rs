@@ -18,8 +18,10 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::endpoint::{Config, Connection, Event, IncomingId, LinkId, NowMs, Outgoing};
+use crate::wire::frame::{encode_frame, encode_sasl};
 use crate::wire::performative::{
-    Attach, DeliveryState, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
+    Attach, Begin, DeliveryState, Performative, ReceiverSettleMode, Role, SaslFrame, SenderSettleMode,
+    Target, Terminus,
 };
 
 /// A clock that goes only when it is told to.
@@ -55,6 +57,7 @@ impl Clock for StillClock {
 struct Broker {
     mailbox: Mailbox,
     answers: bool,
+    credit: u32,
     waiting: HashMap<u64, IncomingId>,
     seen: Arc<AtomicUsize>,
     closed: Arc<AtomicUsize>,
@@ -64,7 +67,7 @@ impl Application for Broker {
     fn handle_event(&mut self, event: Event, connection: &mut Connection, _now: NowMs) {
         match event {
             Event::Authenticate { .. } => connection.sasl_outcome(true),
-            Event::Attach { link, attach, .. } => connection.accept_attach(link, *attach, 200),
+            Event::Attach { link, attach, .. } => connection.accept_attach(link, *attach, self.credit),
             Event::Message { id, .. } => {
                 let tag = self.seen.fetch_add(1, Ordering::SeqCst) as u64;
                 self.waiting.insert(tag, id);
@@ -105,6 +108,7 @@ impl ApplicationFactory for Brokers {
         Broker {
             mailbox,
             answers: !self.mute,
+            credit: if self.mute { 100_000 } else { 200 },
             waiting: HashMap::new(),
             seen: Arc::clone(&self.seen),
             closed: Arc::clone(&self.closed),
@@ -205,16 +209,16 @@ async fn until(mut reached: impl FnMut() -> bool) {
 
 #[tokio::test]
 async fn messages_cross_a_socket_of_any_width() {
-    for width in [7, 64, 4_096, 1 << 20] {
+    for (width, messages) in [(7, 20), (64, 100), (4_096, 500), (1 << 20, 500)] {
         let (near, far) = duplex(width);
         let (brokers, clock) = (Brokers::default(), StillClock::new());
         let server = serve(far, &brokers, &clock, never());
-        let (connection, application) = client(500);
+        let (connection, application) = client(messages);
         let ended =
             Transport::new(near, BytesMut::new(), connection, application, clock, never()).run().await;
         assert_eq!(ended, Ended { error: None, by_peer: false });
         assert_eq!(server.await.unwrap(), Ended { error: None, by_peer: true });
-        assert_eq!(brokers.seen.load(Ordering::SeqCst), 500);
+        assert_eq!(brokers.seen.load(Ordering::SeqCst) as u64, messages);
         assert_eq!(brokers.closed.load(Ordering::SeqCst), 1);
     }
 }
@@ -234,7 +238,6 @@ async fn a_peer_with_too_much_unanswered_is_not_read_from() {
     let (near, far) = duplex(1 << 16);
     let (brokers, clock) = (Brokers { mute: true, ..Brokers::default() }, StillClock::new());
     serve(far, &brokers, &clock, never());
-    // The Python way: credit is not waited for.
     let (mut connection, (application, outputs)) = client(0);
     for _ in 0..10_000 {
         connection.send(application.link, message());
@@ -244,12 +247,11 @@ async fn a_peer_with_too_much_unanswered_is_not_read_from() {
     let client = Transport::new(near, BytesMut::new(), connection, (application, outputs), clock, never());
     let seen = Arc::clone(&brokers.seen);
     let client = tokio::spawn(client.run());
-    // Credit of 200 comes first; nothing more is granted as nothing is settled.
-    until(|| seen.load(Ordering::SeqCst) >= 200).await;
+    until(|| seen.load(Ordering::SeqCst) >= limit_by_bytes).await;
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
-    assert!((200..most).contains(&seen.load(Ordering::SeqCst)));
+    assert!((limit_by_bytes..most).contains(&seen.load(Ordering::SeqCst)));
     client.abort();
 }
 
@@ -271,41 +273,34 @@ async fn silence_and_stalls_are_noticed_by_the_clock() {
     assert_eq!(&*ended.error.unwrap().condition, "amqp:connection:forced");
 }
 
+/// What opens a connection without waiting for answers, and what may follow any number of times.
+fn endless_begins() -> (Vec<u8>, BytesMut) {
+    let (mechanism, initial_response, hostname) = ("ANONYMOUS".into(), None, None);
+    let mut said = BytesMut::from(&b"AMQP\x03\x01\x00\x00"[..]);
+    encode_sasl(&SaslFrame::Init { mechanism, initial_response, hostname }, &mut said);
+    let mut plain = Connection::client(Config { sasl_mechanisms: Vec::new(), ..Config::default() }, "h", 0);
+    let mut slices = Vec::new();
+    plain.poll_transmit(&mut slices, usize::MAX, 0);
+    said.extend_from_slice(&slices.concat());
+    let mut flood = BytesMut::new();
+    encode_frame(0, &Performative::Begin(Begin::default()), 0, &mut flood);
+    encode_frame(0, &Performative::End(None), 0, &mut flood);
+    (said.to_vec(), flood)
+}
+
 #[tokio::test]
 async fn a_client_that_never_reads_costs_bounded_memory_and_is_cut_off() {
     let (near, far) = duplex(1 << 14);
     let (brokers, clock) = (Brokers::default(), StillClock::new());
     let server = serve(far, &brokers, &clock, never());
-    let (mut connection, _) = client(0);
-    let mut said = Vec::new();
-    // Ends SASL by hand: the answers are never read.
-    said.extend_from_slice(b"AMQP\x03\x01\x00\x00");
-    let init = crate::wire::performative::SaslFrame::Init {
-        mechanism: "ANONYMOUS".into(),
-        initial_response: None,
-        hostname: None,
-    };
-    let mut frames = BytesMut::new();
-    crate::wire::frame::encode_sasl(&init, &mut frames);
-    let (_, mut plain) = (
-        connection.close(None),
-        Connection::client(Config { sasl_mechanisms: Vec::new(), ..Config::default() }, "h", 0),
-    );
-    plain.begin();
-    let mut slices = Vec::new();
-    plain.poll_transmit(&mut slices, usize::MAX, 0);
-    frames.extend_from_slice(&slices.concat());
-    let flow = crate::wire::performative::Flow { echo: true, incoming_window: 1, ..Default::default() };
-    let mut echo = BytesMut::new();
-    crate::wire::frame::encode_frame(0, &crate::wire::performative::Performative::Flow(flow), 0, &mut echo);
-    said.extend_from_slice(&frames);
+    let (said, flood) = endless_begins();
     let (mut reader, mut writer) = tokio::io::split(near);
     let written = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&written);
-    let flood = tokio::spawn(async move {
+    let flooding = tokio::spawn(async move {
         writer.write_all(&said).await.unwrap();
-        while writer.write_all(&echo).await.is_ok() {
-            count.fetch_add(echo.len(), Ordering::SeqCst);
+        while writer.write_all(&flood).await.is_ok() {
+            count.fetch_add(flood.len(), Ordering::SeqCst);
         }
     });
     let mut before = usize::MAX;
@@ -315,13 +310,13 @@ async fn a_client_that_never_reads_costs_bounded_memory_and_is_cut_off() {
             tokio::task::yield_now().await;
         }
     }
-    // An echo is answered with a frame of about its own size.
+    // A begin and its end are answered with frames of about their own size.
     assert!(before > 1 << 14 && before < 4 * limits::UNWRITTEN_BYTES_MAX, "{before} bytes were taken");
     clock.advance(limits::WRITE_STALL_MS_MAX);
     until(|| brokers.closed.load(Ordering::SeqCst) == 1).await;
     clock.advance(limits::LINGER_MS);
     assert!(server.await.unwrap().by_peer);
-    flood.await.unwrap();
+    flooding.await.unwrap();
     let mut rest = Vec::new();
     reader.read_to_end(&mut rest).await.unwrap();
 }
