@@ -1,74 +1,39 @@
-//! A broker in memory: `cargo run -p peeklock-amqp --example broker [PORT] [QUEUE…]`.
+//! A broker that keeps everything in memory, to try a client against:
+//! `cargo run -p peeklock-amqp --example broker 127.0.0.1:5672 orders invoices`.
 
+use std::error::Error;
 use std::sync::Arc;
-use std::time::Instant;
 
-use bytes::BytesMut;
-use peeklock_amqp::endpoint::{Config, Connection};
-use peeklock_amqp::server::{Application, ApplicationFactory, Peer};
+use peeklock_amqp::endpoint::Config;
+use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::QueueOptions;
-use peeklock_engine::runtime::{Mailbox, Namespace, NamespaceOptions, SystemClock};
+use peeklock_engine::runtime::{Namespace, NamespaceOptions, SystemClock};
 use peeklock_storage::{MemoryStore, ShardId, Store};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tracing_subscriber::EnvFilter;
 
-async fn serve(stream: tokio::net::TcpStream, bus: ServiceBus) {
-    let (mailbox, mut outputs) = Mailbox::new();
-    let mut app = bus.accept(&Peer { address: None, encrypted: false }, mailbox);
-    let start = Instant::now();
-    let now = || start.elapsed().as_millis() as u64;
-    let mut connection = Connection::server(Config::default(), now());
-    let (mut read, mut write) = stream.into_split();
-    let mut input = BytesMut::new();
-    let mut closed = false;
-    while !closed {
-        let deadline = connection.poll_deadline().unwrap_or(now() + 1000);
-        tokio::select! {
-            n = read.read_buf(&mut input) => if !matches!(n, Ok(n) if n > 0) { connection.handle_end_of_input(); },
-            Some(output) = outputs.recv() => {
-                app.handle_output(output, &mut connection, now());
-                while let Ok(output) = outputs.try_recv() { app.handle_output(output, &mut connection, now()); }
-            }
-            () = tokio::time::sleep(std::time::Duration::from_millis(deadline.saturating_sub(now()) + 1)) => connection.handle_timeout(now()),
-        }
-        loop {
-            connection.handle_input(&mut input, now());
-            while let Some(event) = connection.poll_event() {
-                closed |= matches!(event, peeklock_amqp::endpoint::Event::Closed { .. });
-                app.handle_event(event, &mut connection, now());
-            }
-            app.end_of_turn(&mut connection, now());
-            let mut slices = Vec::new();
-            connection.poll_transmit(&mut slices, 1 << 20, now());
-            let more = !slices.is_empty();
-            if write.write_all(&slices.concat()).await.is_err() {
-                connection.handle_end_of_input();
-            }
-            if !more && !connection.has_input_work(&input) {
-                break;
-            }
-        }
-    }
-}
+/// Memory for recent contents, in bytes.
+const BODY_CACHE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Queues whose name begins so lock messages for five seconds, the least there is.
+const SHORT_LOCK_PREFIX: &str = "short";
 
 #[tokio::main]
-async fn main() {
-    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env()).init();
     let mut arguments = std::env::args().skip(1);
-    let port = arguments.next().unwrap_or_else(|| "5672".into());
-    let shard = MemoryStore::new().acquire(ShardId(0)).unwrap();
-    let options = NamespaceOptions { body_cache_bytes: 64 << 20, seed: None };
-    let namespace = Namespace::start(shard, Arc::new(SystemClock::default()), options).await.unwrap();
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:5672".to_owned()).parse()?;
+    let shard = MemoryStore::new().acquire(ShardId(0))?;
+    let options = NamespaceOptions { body_cache_bytes: BODY_CACHE_BYTES, seed: None };
+    let clock = Arc::new(SystemClock::default());
+    let namespace = Namespace::start(shard, clock.clone(), options).await?;
     for name in arguments {
-        let lock_duration_ms = if name.starts_with("short") { 5_000 } else { 60_000 };
-        let options = QueueOptions { lock_duration_ms, ..QueueOptions::default() };
-        namespace.declare_queue(&name, options).await.unwrap();
+        let lock_duration_ms = if name.starts_with(SHORT_LOCK_PREFIX) { 5_000 } else { 60_000 };
+        namespace.declare_queue(&name, QueueOptions { lock_duration_ms, ..QueueOptions::default() }).await?;
     }
     let bus = ServiceBus::new(Arc::new(namespace), DialectConfig::default());
-    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await.unwrap();
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        tokio::spawn(serve(stream, bus.clone()));
-    }
+    let options = ListenerOptions { connections_max: 1000, endpoint: Config::default(), grace_ms: 0 };
+    let listener = Listener::bind(address, Arc::new(bus), clock, options).await?;
+    listener.run(std::future::pending()).await;
+    Ok(())
 }
