@@ -1,0 +1,10 @@
+//! The runtime through its public face, over a store whose commits and reads the tests hold in their hands.
+
+mod broker;
+mod catalogue;
+mod cold_reads;
+mod durability;
+mod failures;
+mod restart;
+mod simulation;
+mod timers;
