@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 use super::ListenAddress;
+use super::amqp::{self, AmqpConfig};
 use super::problem::{Collector, Problem, Problems};
 use super::queue::{self, QueueConfig};
+use super::storage::{self, StorageConfig};
 use super::table::Table;
 use crate::logging::{LogFilter, LogFormat};
 
@@ -17,10 +19,14 @@ use crate::logging::{LogFilter, LogFormat};
 pub(crate) struct FileConfig {
     /// `amqp.listen`
     pub(crate) amqp_listen: Option<ListenAddress>,
+    /// The rest of `[amqp]`.
+    pub(crate) amqp: AmqpConfig,
     /// `http.listen`
     pub(crate) http_listen: Option<ListenAddress>,
     /// `storage.data_dir`
     pub(crate) data_dir: Option<PathBuf>,
+    /// The rest of `[storage]`.
+    pub(crate) storage: StorageConfig,
     /// `log.level`
     pub(crate) log_filter: Option<LogFilter>,
     /// `log.format`
@@ -64,9 +70,9 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<FileConfig, Problems> {
 fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     let mut root = Table::new("", Some(document), problems);
     let mut config = FileConfig::default();
-    read_amqp(root.section("amqp"), &mut config);
+    (config.amqp_listen, config.amqp) = amqp::read(root.section("amqp"));
     read_http(root.section("http"), &mut config);
-    read_storage(root.section("storage"), &mut config);
+    (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
     config.queues = read_queues(&mut root, problems);
     root.unsupported("topics", "");
@@ -74,22 +80,9 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     config
 }
 
-fn read_amqp(mut amqp: Table<'_, '_>, config: &mut FileConfig) {
-    config.amqp_listen = amqp.text("listen", "\"127.0.0.1:5672\"", str::parse);
-    amqp.finish();
-}
-
 fn read_http(mut http: Table<'_, '_>, config: &mut FileConfig) {
     config.http_listen = http.text("listen", "\"127.0.0.1:5300\"", str::parse);
     http.finish();
-}
-
-fn read_storage(mut storage: Table<'_, '_>, config: &mut FileConfig) {
-    config.data_dir = storage.text("data_dir", "\"./data\"", |path| match path {
-        "" => Err("is empty; write data_dir = \"./data\"".to_owned()),
-        _ => Ok(PathBuf::from(path)),
-    });
-    storage.finish();
 }
 
 fn read_log(mut log: Table<'_, '_>, config: &mut FileConfig) {

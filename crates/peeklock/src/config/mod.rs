@@ -1,11 +1,13 @@
 //! The broker's configuration: flag over variable over file over default.
 
+mod amqp;
 mod duration;
 mod file;
 mod listen;
 mod problem;
 mod queue;
 mod size;
+mod storage;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,10 +17,12 @@ use std::path::PathBuf;
 use crate::cli::ServeArgs;
 use crate::logging::{LogFilter, LogFormat};
 
+pub(crate) use amqp::AmqpConfig;
 pub(crate) use file::{FileConfig, load};
 pub(crate) use listen::ListenAddress;
 pub(crate) use problem::Problems;
 pub(crate) use queue::{QueueConfig, check_name};
+pub(crate) use storage::StorageConfig;
 
 /// Where AMQP clients connect, unless told otherwise.
 pub(crate) const AMQP_LISTEN_DEFAULT: &str = "127.0.0.1:5672";
@@ -34,10 +38,14 @@ pub(crate) const QUEUE_DEFAULT: &str = "queue";
 pub(crate) struct Config {
     /// Where AMQP clients connect.
     pub(crate) amqp_listen: ListenAddress,
+    /// How AMQP is served.
+    pub(crate) amqp: AmqpConfig,
     /// Where HTTP is served.
     pub(crate) http_listen: ListenAddress,
     /// Where messages are kept.
     pub(crate) data_dir: PathBuf,
+    /// How messages are kept.
+    pub(crate) storage: StorageConfig,
     /// What is logged.
     pub(crate) log_filter: LogFilter,
     /// How it is logged.
@@ -81,6 +89,8 @@ impl Config {
             amqp_listen: args.amqp.or(file.amqp_listen).map_or_else(amqp_default, Ok)?,
             http_listen: args.http.or(file.http_listen).map_or_else(http_default, Ok)?,
             data_dir: args.data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR_DEFAULT.into()),
+            amqp: file.amqp,
+            storage: file.storage,
             log_filter: args.log_level.or(file.log_filter).unwrap_or_default(),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
             ready_file: args.ready_file,

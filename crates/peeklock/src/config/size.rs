@@ -23,18 +23,17 @@ pub(crate) fn parse_in(text: &str, range: &RangeInclusive<u64>) -> Result<u64, S
 
 fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
-    let (_, factor, number) = UNITS
-        .iter()
-        .find_map(|(unit, factor)| text.strip_suffix(unit).map(|number| (unit, factor, number.trim_end())))?;
+    let (factor, number) =
+        UNITS.iter().find_map(|(unit, factor)| Some((factor, text.strip_suffix(unit)?.trim_end())))?;
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// Bytes in the largest unit that divides them.
+/// Bytes in the largest unit that divides them; nothing is `0 KiB`, so that it can be read back.
 pub(crate) fn display(bytes: u64) -> String {
     UNITS
         .iter()
         .rev()
-        .find(|(_, factor)| bytes >= *factor && bytes % factor == 0)
+        .find(|(_, factor)| bytes % factor == 0)
         .map_or_else(|| format!("{bytes} bytes"), |(unit, factor)| format!("{} {unit}", bytes / factor))
 }
 

@@ -113,6 +113,35 @@ const BAD: &[(&str, &str)] = &[
     ),
     ("[http]\nlisten = \"5300\"", "t:2:10: [http] listen: \"5300\" has no port; write ADDR:PORT, such as"),
     ("[storage]\ndata_dir = \"\"", "t:2:12: [storage] data_dir: is empty"),
+    (
+        "[storage]\nsegment_size = 64",
+        "t:2:16: [storage] segment_size: expected a text in quotes, found 64; write segm",
+    ),
+    (
+        "[storage]\nsegment_size = \"2 GiB\"",
+        "t:2:16: [storage] segment_size: \"2 GiB\" is outside the range from 1 MiB",
+    ),
+    (
+        "[storage]\nsize_max = \"1 MiB\"",
+        "t:2:12: [storage] size_max: \"1 MiB\" is less than 6 segments of 64 MiB; write",
+    ),
+    (
+        "[storage]\nreserve = \"5 MB\"",
+        "t:2:11: [storage] reserve: \"5 MB\" is not a size; write a whole number with",
+    ),
+    (
+        "[amqp]\nidle_time_out = \"1s\"",
+        "t:2:17: [amqp] idle_time_out: \"1s\" is outside the range from PT5S to PT1H",
+    ),
+    ("[amqp]\nlinks_max = 0", "t:2:13: [amqp] links_max: 0 is outside the range from 1 to 65535"),
+    (
+        "[amqp]\nrequire_token = 1",
+        "t:2:17: [amqp] require_token: expected true or false, found 1; write require_tok",
+    ),
+    (
+        "[amqp]\nidle_timeout = \"1m\"",
+        "t:2:1: [amqp] unknown key `idle_timeout`; did you mean `idle_time_out`?",
+    ),
     ("[log]\nlevel = \"loud\"", "t:2:9: [log] level: \"loud\" is not a log level; write off, error"),
     (
         "[log]\nformat = \"xml\"",

@@ -65,7 +65,9 @@ impl ServeError {
     /// The code that the process ends with.
     pub(super) fn exit(&self) -> Exit {
         match self {
-            Self::Store { .. } | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => Exit::Data,
+            Self::Store { .. } | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => {
+                Exit::Data
+            }
             Self::Start(StartError::InvalidName { .. } | StartError::InvalidOptions { .. })
             | Self::MessageSize { .. } => Exit::Usage,
             Self::Bind { .. }

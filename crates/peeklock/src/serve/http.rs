@@ -6,13 +6,10 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 
+use super::bounded::BoundedListener;
 use super::health::Health;
-
-/// Connections served at a time; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 256;
 
 /// The texts of the Service Bus emulator's health endpoint.
 const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
@@ -22,13 +19,16 @@ const UNHEALTHY: &str =
 /// Serves until the task is dropped.
 pub(super) async fn serve(listener: TcpListener, health: Health) {
     let router = Router::new().route("/health", get(report)).with_state(health);
-    if let Err(error) = axum::serve(listener.limit_connections(CONNECTIONS_MAX), router).await {
+    if let Err(error) = axum::serve(BoundedListener::new(listener), router).await {
         tracing::error!("HTTP stopped: {error}");
     }
 }
 
 async fn report(State(health): State<Health>) -> impl IntoResponse {
-    let (status, body) =
-        if health.is_ready() { (StatusCode::OK, HEALTHY) } else { (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY) };
+    let (status, body) = if health.is_ready() {
+        (StatusCode::OK, HEALTHY)
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY)
+    };
     (status, [(CONTENT_TYPE, "application/json")], body)
 }

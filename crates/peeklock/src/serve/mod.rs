@@ -4,6 +4,7 @@
 //! the store, restore and declare queues, accept AMQP connections, answer 200. Stopping: answer 503, stop accepting,
 //! let connections finish, stop the partitions, close the store.
 
+mod bounded;
 mod error;
 mod health;
 mod http;
@@ -14,7 +15,6 @@ mod store;
 
 use std::sync::Arc;
 
-use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Namespace, NamespaceOptions, SystemClock};
 use tokio::net::TcpListener;
 
@@ -55,9 +55,12 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let health = Health::default();
     tokio::spawn(http::serve(http, health.clone()));
 
-    let shard = store::open(&config.storage).await?;
+    let shard = store::open(&config).await?;
     let limits = shard.limits();
-    let options = NamespaceOptions { body_cache_bytes: BODY_CACHE_BYTES, seed: None };
+    let options = NamespaceOptions {
+        body_cache_bytes: usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX),
+        seed: None,
+    };
     let namespace = Namespace::start(shard, Arc::new(SystemClock::default()), options).await?;
     queues::declare(&namespace, &config, limits).await?;
 
@@ -65,7 +68,9 @@ async fn serve(config: Config) -> Result<(), ServeError> {
 }
 
 async fn bind(what: &'static str, address: &ListenAddress) -> Result<TcpListener, ServeError> {
-    TcpListener::bind((address.host(), address.port()))
-        .await
-        .map_err(|error| ServeError::Bind { what, address: address.clone(), error })
+    TcpListener::bind((address.host(), address.port())).await.map_err(|error| ServeError::Bind {
+        what,
+        address: address.clone(),
+        error,
+    })
 }

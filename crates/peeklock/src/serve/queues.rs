@@ -13,7 +13,11 @@ const KILOBYTE: u64 = 1024;
 ///
 /// # Errors
 /// A queue that the store can't serve, or the store's own.
-pub(super) async fn declare(namespace: &Namespace, config: &Config, limits: Limits) -> Result<(), ServeError> {
+pub(super) async fn declare(
+    namespace: &Namespace,
+    config: &Config,
+    limits: Limits,
+) -> Result<(), ServeError> {
     let stored = namespace.queue_names();
     for queue in &config.queues {
         check_message_size(queue, limits)?;
@@ -41,7 +45,9 @@ fn warn_of_undeclared(stored: &[String], config: &Config) {
     for name in stored {
         let declared = config.queues.iter().map(|queue| &queue.name).chain(&config.queues_if_missing);
         if !declared.into_iter().any(|declared| same_name(declared, name)) {
-            tracing::warn!("queue \"{name}\" is stored but not declared; it is kept and served with its stored options");
+            tracing::warn!(
+                "queue \"{name}\" is stored but not declared; it is kept and served with its stored options"
+            );
         }
     }
 }
