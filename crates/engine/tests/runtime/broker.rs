@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{
-    ManualClock, Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle, Request, Response,
+    Mailbox, MailboxReceiver, ManualClock, Namespace, NamespaceOptions, Output, PartitionHandle, Request,
+    Response,
 };
 use peeklock_engine::{
     Command, CreditLimit, Delivery, LockToken, NewMessage, QueueOptions, ReceiveMode, ReceiverId,
@@ -116,7 +117,13 @@ impl Client {
     }
 
     /// Opens a receiver that may take `messages`.
-    pub(crate) fn open(&mut self, receiver: u64, mode: ReceiveMode, sub_queue: SubQueue, messages: u64) -> ReceiverId {
+    pub(crate) fn open(
+        &mut self,
+        receiver: u64,
+        mode: ReceiveMode,
+        sub_queue: SubQueue,
+        messages: u64,
+    ) -> ReceiverId {
         let receiver = ReceiverId(receiver);
         let options = ReceiverOptions { sub_queue, mode };
         let open = Command::OpenReceiver { receiver, options };

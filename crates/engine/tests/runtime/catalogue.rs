@@ -53,10 +53,15 @@ async fn bad_names_and_options_are_refused_and_nothing_of_their_declaration_happ
     let good = ("good".to_owned(), QueueOptions::default());
     let bad = ("bad?".to_owned(), QueueOptions::default());
     let error = namespace.declare_queues([good.clone(), bad]).await.unwrap_err();
-    assert_eq!(error.to_string(), "\"bad?\" can't be the name of an entity: it contains '?', which is not allowed in a name");
+    assert_eq!(
+        error.to_string(),
+        "\"bad?\" can't be the name of an entity: it contains '?', which is not allowed in a name"
+    );
     let absurd = ("absurd".to_owned(), QueueOptions { max_delivery_count: 0, ..QueueOptions::default() });
     let error = namespace.declare_queues([good, absurd]).await.unwrap_err();
-    assert!(matches!(&error, StartError::InvalidOptions { reason, .. } if reason.contains("max_delivery_count")));
+    assert!(
+        matches!(&error, StartError::InvalidOptions { reason, .. } if reason.contains("max_delivery_count"))
+    );
     assert!(namespace.queue_names().is_empty());
     assert!(store.snapshot().is_empty());
 }

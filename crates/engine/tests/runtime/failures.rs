@@ -45,7 +45,9 @@ async fn a_batch_without_room_is_refused_with_all_that_came_after_and_the_state_
     assert_eq!(client.response().await, (lost, refused(Refusal::StorageFull)));
     assert_eq!(client.response().await, (after, refused(Refusal::StorageFull)));
     let closed = client.next().await;
-    assert!(matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver));
+    assert!(
+        matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver)
+    );
     let contents = client.browsed(SubQueue::Main).await;
     assert_eq!(contents, ["one", "after"], "what the store holds, no more and no less");
     assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 2);
@@ -67,7 +69,9 @@ async fn a_lost_store_answers_everybody_and_raises_the_fatal_signal() {
     assert_eq!(client.response().await, (first, refused(Refusal::Unavailable)));
     assert_eq!(client.response().await, (second, refused(Refusal::Unavailable)));
     let closed = client.next().await;
-    assert!(matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver));
+    assert!(
+        matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver)
+    );
     assert!(matches!(broker.namespace.fatal().await, Error::InDoubt { .. }));
     let late = client.send("three");
     assert_eq!(client.response().await, (late, refused(Refusal::Unavailable)));
@@ -108,6 +112,9 @@ async fn what_the_store_can_not_hold_is_refused_before_it_is_tried() {
     }
     for _ in 0..50 {
         let (_, response) = client.response().await;
-        assert!(matches!(response, Response::Sent(Ok(_))), "many small ones are split over batches: {response:?}");
+        assert!(
+            matches!(response, Response::Sent(Ok(_))),
+            "many small ones are split over batches: {response:?}"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The runtime through its public face, over a store whose commits and reads the tests hold in their hands.
 
+mod auditor;
 mod broker;
 mod catalogue;
 mod cold_reads;
@@ -7,4 +8,5 @@ mod durability;
 mod failures;
 mod restart;
 mod simulation;
+mod slow_reads;
 mod timers;

@@ -241,6 +241,3 @@ impl Actor {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
