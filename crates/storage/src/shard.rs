@@ -99,7 +99,6 @@ macro_rules! answer {
         pub struct $notifier(oneshot::Sender<Result<$value, Error>>);
 
         /// A connected pair of notifier and future.
-        #[must_use]
         pub fn $function() -> ($notifier, $future) {
             let (sender, receiver) = oneshot::channel();
             ($notifier(sender), $future(receiver))

@@ -1,9 +1,16 @@
 //! Frames: the eight-byte header, and performatives as frame bodies (part 2.3).
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
-use super::DecodeError;
 use super::performative::{Performative, SaslFrame};
+use super::read::Reader;
+use super::{DecodeError, write};
+
+const HEADER_BYTES: u8 = 8;
+/// The data offset of a frame without extended header, in words of four bytes.
+const DATA_OFFSET_MIN: u8 = 2;
+const TYPE_AMQP: u8 = 0;
+const TYPE_SASL: u8 = 1;
 
 /// What a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +34,27 @@ pub struct FrameHeader {
     pub channel: u16,
 }
 
-#[allow(unused_variables)] // signatures only; the codec's author replaces the bodies
 impl FrameHeader {
     /// Reads and checks a header.
     ///
     /// # Errors
     /// Sizes that contradict each other, unknown types.
     pub fn decode(bytes: [u8; 8]) -> Result<Self, DecodeError> {
-        unimplemented!()
+        let [size_a, size_b, size_c, size_d, data_offset, frame_type, channel_a, channel_b] = bytes;
+        let size = u32::from_be_bytes([size_a, size_b, size_c, size_d]);
+        let body_offset = u32::from(data_offset) * 4;
+        if size < HEADER_BYTES.into() {
+            return Err(DecodeError::new(format!("a frame of {size} bytes")));
+        }
+        if data_offset < DATA_OFFSET_MIN || body_offset > size {
+            return Err(DecodeError::new(format!("data offset {data_offset} in a frame of {size} bytes")));
+        }
+        let kind = match frame_type {
+            TYPE_AMQP => FrameKind::Amqp,
+            TYPE_SASL => FrameKind::Sasl,
+            _ => return Err(DecodeError::new(format!("frame type {frame_type}"))),
+        };
+        Ok(Self { size, body_offset, kind, channel: u16::from_be_bytes([channel_a, channel_b]) })
     }
 }
 
@@ -43,8 +63,15 @@ impl FrameHeader {
 /// # Errors
 /// [`DecodeError`]; never panics, whatever the bytes.
 pub fn decode_body(body: Bytes) -> Result<Option<(Performative, Bytes)>, DecodeError> {
-    let _ = body;
-    unimplemented!()
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let mut reader = Reader::new(&body);
+    let performative = Performative::decode(&mut reader)?;
+    match performative {
+        Performative::Transfer(_) => Ok(Some((performative, reader.rest()))),
+        _ => nothing_follows(&reader).map(|()| Some((performative, Bytes::new()))),
+    }
 }
 
 /// Reads a SASL frame body.
@@ -52,24 +79,51 @@ pub fn decode_body(body: Bytes) -> Result<Option<(Performative, Bytes)>, DecodeE
 /// # Errors
 /// [`DecodeError`].
 pub fn decode_sasl(body: Bytes) -> Result<SaslFrame, DecodeError> {
-    let _ = body;
-    unimplemented!()
+    let mut reader = Reader::new(&body);
+    let frame = SaslFrame::decode(&mut reader)?;
+    nothing_follows(&reader).map(|()| frame)
+}
+
+/// Only transfers carry a payload.
+fn nothing_follows(reader: &Reader<'_>) -> Result<(), DecodeError> {
+    match reader.remaining() {
+        0 => Ok(()),
+        bytes => Err(DecodeError::new(format!("{bytes} bytes after the frame's performative"))),
+    }
 }
 
 /// Appends a frame header and performative for a payload of `payload_bytes` that the caller appends next.
 pub fn encode_frame(channel: u16, performative: &Performative, payload_bytes: usize, output: &mut BytesMut) {
-    let _ = (channel, performative, payload_bytes, output);
-    unimplemented!()
+    encode(TYPE_AMQP, channel, payload_bytes, output, |output| performative.encode(output));
 }
 
 /// Appends a SASL frame.
 pub fn encode_sasl(frame: &SaslFrame, output: &mut BytesMut) {
-    let _ = (frame, output);
-    unimplemented!()
+    encode(TYPE_SASL, 0, 0, output, |output| frame.encode(output));
 }
 
 /// Appends an empty frame (heartbeat).
 pub fn encode_heartbeat(output: &mut BytesMut) {
-    let _ = output;
-    unimplemented!()
+    encode(TYPE_AMQP, 0, 0, output, |_| {});
+}
+
+/// Room for a transfer, disposition or flow, so that one growth suffices.
+const USUAL_FRAME_BYTES: usize = 128;
+
+fn encode(
+    frame_type: u8,
+    channel: u16,
+    payload_bytes: usize,
+    output: &mut BytesMut,
+    write_body: impl FnOnce(&mut BytesMut),
+) {
+    output.reserve(USUAL_FRAME_BYTES);
+    let start = output.len();
+    let [channel_a, channel_b] = channel.to_be_bytes();
+    output.put_slice(&[0, 0, 0, 0, DATA_OFFSET_MIN, frame_type, channel_a, channel_b]);
+    write_body(output);
+    let size = write::length_32(output.len() - start + payload_bytes);
+    if let Some(head) = output.get_mut(start..start + 4) {
+        head.copy_from_slice(&size.to_be_bytes());
+    }
 }

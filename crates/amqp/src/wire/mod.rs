@@ -4,9 +4,17 @@
 //! before anything is allocated. Encoding is full: every list has its full length with explicit nulls, because
 //! Python reads fields by index and JS shows a missing delivery-count as undefined.
 
+mod check;
+mod code;
+mod decode;
+mod encode;
 pub mod frame;
 pub mod message;
 pub mod performative;
+mod read;
+#[cfg(test)]
+mod tests;
 mod value;
+mod write;
 
 pub use value::{DecodeError, Described, Fields, Str, Value};

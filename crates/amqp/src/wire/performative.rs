@@ -1,7 +1,14 @@
 //! The performatives of part 2.7, the terminus types of part 3.5, delivery states of part 3.4 and 4.5, SASL frames
 //! of part 5.3, as plain data. Defaults are the specification's.
 
+mod decode;
+mod encode;
+mod state;
+mod terminus;
+
 use bytes::Bytes;
+
+pub(super) use decode::unknown;
 
 use super::{Fields, Str, Value};
 

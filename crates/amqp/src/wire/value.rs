@@ -38,7 +38,8 @@ pub enum Value {
     Symbol(Str),
     List(Vec<Value>),
     Map(Vec<(Value, Value)>),
-    /// Elements of one type.
+    /// Elements of one type; of mixed types it is written as a list. Without elements it is written as an array of
+    /// longs, which is what the Service Bus replies with arrays hold.
     Array(Vec<Value>),
     Described(Box<Described>),
 }
@@ -60,21 +61,115 @@ pub struct DecodeError {
     pub reason: String,
 }
 
-#[allow(unused_variables)] // signatures only; the codec's author replaces the bodies
+impl DecodeError {
+    #[cold]
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
 impl Value {
-    /// Nesting allowed in any value.
+    /// Nesting allowed in any value: lists, maps, arrays and descriptors each count one.
     pub const DEPTH_MAX: usize = 32;
 
-    /// Reads one value from the front of `input`; binaries are slices of it.
-    ///
-    /// # Errors
-    /// [`DecodeError`] on anything malformed, too deep, or longer than the input.
-    pub fn decode(input: &mut Bytes) -> Result<Self, DecodeError> {
-        unimplemented!()
+    /// Elements allowed in one decoded value, all its levels together.
+    pub const ELEMENTS_MAX: u32 = 65_536;
+
+    /// Array elements without bytes of their own (nulls, 0x41 to 0x45) allowed in one value: their count is all the
+    /// input there is, so it cannot bound them.
+    pub const ZERO_WIDTH_ELEMENTS_MAX: u32 = 1_024;
+
+    /// A symbol.
+    #[must_use]
+    pub fn symbol(text: &str) -> Self {
+        Self::Symbol(text.into())
     }
 
-    /// Appends the encoding, in its most compact form.
-    pub fn encode(&self, output: &mut bytes::BytesMut) {
-        unimplemented!()
+    /// An array of longs (`sequence-numbers`).
+    #[must_use]
+    pub fn array_of_longs(longs: &[i64]) -> Self {
+        Self::Array(longs.iter().map(|&long| Self::Long(long)).collect())
+    }
+
+    /// An array of timestamps (`expirations`), in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn array_of_timestamps(timestamps_ms: &[i64]) -> Self {
+        Self::Array(timestamps_ms.iter().map(|&timestamp_ms| Self::Timestamp(timestamp_ms)).collect())
+    }
+
+    /// A value with a symbolic descriptor.
+    #[must_use]
+    pub fn described(descriptor: Self, value: Self) -> Self {
+        Self::Described(Box::new(Described { descriptor, value }))
+    }
+
+    /// The text of a string or symbol.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) | Self::Symbol(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// An integer of any width, or a timestamp; `None` beyond the range of a long.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        match *self {
+            Self::UByte(number) => Some(number.into()),
+            Self::UShort(number) => Some(number.into()),
+            Self::UInt(number) => Some(number.into()),
+            Self::ULong(number) => i64::try_from(number).ok(),
+            Self::Byte(number) => Some(number.into()),
+            Self::Short(number) => Some(number.into()),
+            Self::Int(number) => Some(number.into()),
+            Self::Long(number) | Self::Timestamp(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A non-negative integer of any width.
+    #[must_use]
+    pub fn as_u64(&self) -> Option<u64> {
+        match *self {
+            Self::ULong(number) => Some(number),
+            _ => self.as_i64().and_then(|number| u64::try_from(number).ok()),
+        }
+    }
+
+    /// A boolean.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(truth) = *self { Some(truth) } else { None }
+    }
+
+    /// The elements of a list or array.
+    #[must_use]
+    pub fn as_elements(&self) -> Option<&[Self]> {
+        match self {
+            Self::List(elements) | Self::Array(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// The entry of a map under a string or symbol key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let Self::Map(entries) = self else { return None };
+        entries.iter().find(|(candidate, _)| candidate.as_str() == Some(key)).map(|(_, value)| value)
+    }
+
+    /// The encoding by itself.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        let mut output = bytes::BytesMut::new();
+        self.encode(&mut output);
+        output.freeze()
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
     }
 }

@@ -1,0 +1,1 @@
+//! Two endpoints against each other.

@@ -1,0 +1,117 @@
+//! Finding the sections of a message.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::{DecodeError, Reader, Sections};
+use crate::wire::code::{descriptor, format};
+use crate::wire::read::{Budget, Result};
+
+/// Bytes of `0x00 0x53 code`.
+const DESCRIPTOR_BYTES: usize = 3;
+
+impl Sections {
+    /// Finds the sections. Checks order, sizes and descriptors all the way to the end, and depth (an untrusted
+    /// message must not hurt a later reader), but decodes nothing.
+    ///
+    /// Descriptors in any form but smallulong are rewritten to it, which copies the message: Python reads only
+    /// that form, and no known SDK sends another.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn split(message: &Bytes) -> Result<Self> {
+        split(message, check_section)
+    }
+
+    /// Finds the sections of a message that [`Self::split`] accepted before; as cheap as skipping.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn split_trusted(message: &Bytes) -> Result<Self> {
+        split(message, |_, reader| reader.skip())
+    }
+}
+
+/// Splits a message, stepping over each section's value with `step`.
+fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> Result<Sections> {
+    let mut sections = Sections::default();
+    let mut reader = Reader::new(message);
+    let mut last = 0;
+    let mut canonical = true;
+    while !reader.is_empty() {
+        let start = reader.position();
+        let code = section_code(&mut reader)?;
+        if !may_follow(last, code) {
+            return Err(DecodeError::new(format!("section {code:#04x} after section {last:#04x}")));
+        }
+        canonical &= reader.position() - start == DESCRIPTOR_BYTES;
+        step(code, &mut reader)?;
+        last = code;
+        let end = reader.position();
+        match code {
+            descriptor::HEADER => sections.header = message.slice(start..end),
+            descriptor::DELIVERY_ANNOTATIONS => sections.delivery_annotations = message.slice(start..end),
+            descriptor::MESSAGE_ANNOTATIONS => sections.message_annotations = message.slice(start..end),
+            descriptor::PROPERTIES => sections.properties = message.slice(start..end),
+            descriptor::APPLICATION_PROPERTIES => {
+                sections.application_properties = message.slice(start..end);
+            }
+            _ if sections.body.is_empty() => sections.body = message.slice(start..),
+            _ => {}
+        }
+    }
+    if canonical { Ok(sections) } else { split(&with_small_descriptors(message)?, step) }
+}
+
+/// The code of the section that begins here.
+fn section_code(reader: &mut Reader<'_>) -> Result<u8> {
+    match reader.descriptor()? {
+        Some(code @ descriptor::HEADER..=descriptor::FOOTER) => Ok(code),
+        code => Err(crate::wire::performative::unknown("message section", code)),
+    }
+}
+
+/// Part 3.2: sections ascend; only data and sequence sections repeat, and a body has one kind.
+fn may_follow(last: u8, code: u8) -> bool {
+    match code {
+        descriptor::DATA | descriptor::AMQP_SEQUENCE => last < descriptor::DATA || last == code,
+        descriptor::AMQP_VALUE => last < descriptor::DATA,
+        _ => last < code,
+    }
+}
+
+/// Checks a section's value: its type, and everything within. What will be decoded has a bounded number of
+/// elements, bodies may have any.
+fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<()> {
+    let found = reader.peek().unwrap_or_default();
+    let (fits, budget) = match code {
+        descriptor::HEADER | descriptor::PROPERTIES => (is_list(found), Budget::VALUE),
+        descriptor::AMQP_SEQUENCE => (is_list(found), Budget::CHECK_ONLY),
+        descriptor::DATA => (matches!(found, format::BINARY_8 | format::BINARY_32), Budget::CHECK_ONLY),
+        descriptor::AMQP_VALUE => (true, Budget::CHECK_ONLY),
+        _ => (matches!(found, format::MAP_8 | format::MAP_32), Budget::VALUE),
+    };
+    if !fits {
+        return Err(DecodeError::new(format!("constructor {found:#04x} in section {code:#04x}")));
+    }
+    reader.budget = budget;
+    reader.check(0)
+}
+
+fn is_list(code: u8) -> bool {
+    matches!(code, format::LIST_0 | format::LIST_8 | format::LIST_32)
+}
+
+/// The same message with every section descriptor as smallulong.
+#[cold]
+fn with_small_descriptors(message: &Bytes) -> Result<Bytes> {
+    let mut rewritten = BytesMut::with_capacity(message.len());
+    let mut reader = Reader::new(message);
+    while !reader.is_empty() {
+        let code = section_code(&mut reader)?;
+        let value_start = reader.position();
+        reader.skip()?;
+        rewritten.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, code]);
+        rewritten.put_slice(&message.slice(value_start..reader.position()));
+    }
+    Ok(rewritten.freeze())
+}

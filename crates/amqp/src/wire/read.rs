@@ -1,0 +1,372 @@
+//! A bounds-checked cursor over input, and the lenient readers for fields of known types.
+
+use bytes::Bytes;
+
+use super::code::{descriptor, format};
+use super::{DecodeError, Value};
+
+pub(super) type Result<T> = std::result::Result<T, DecodeError>;
+
+/// What one value may still hold; see [`Value::ELEMENTS_MAX`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    pub(super) elements: u32,
+    pub(super) zero_width_elements: u32,
+}
+
+impl Budget {
+    pub(super) const VALUE: Self =
+        Self { elements: Value::ELEMENTS_MAX, zero_width_elements: Value::ZERO_WIDTH_ELEMENTS_MAX };
+
+    /// For data that is checked, never built: every element has at least one byte, or counts as zero-width.
+    pub(super) const CHECK_ONLY: Self = Self { elements: u32::MAX, ..Self::VALUE };
+
+    pub(super) fn charge(&mut self, elements: u32) -> Result<()> {
+        self.elements = self.elements.checked_sub(elements).ok_or_else(too_many_elements)?;
+        Ok(())
+    }
+
+    pub(super) fn charge_zero_width(&mut self, elements: u32) -> Result<()> {
+        self.zero_width_elements =
+            self.zero_width_elements.checked_sub(elements).ok_or_else(too_many_elements)?;
+        Ok(())
+    }
+}
+
+#[cold]
+fn too_many_elements() -> DecodeError {
+    DecodeError::new("too many elements in one value")
+}
+
+#[cold]
+fn truncated() -> DecodeError {
+    DecodeError::new("the data ends inside a value")
+}
+
+#[cold]
+pub(super) fn unexpected(expected: &str, code: u8) -> DecodeError {
+    DecodeError::new(format!("expected {expected}, found constructor {code:#04x}"))
+}
+
+#[cold]
+fn out_of_range(expected: &str) -> DecodeError {
+    DecodeError::new(format!("the number is out of the range of {expected}"))
+}
+
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| DecodeError::new("text that is not UTF-8"))
+}
+
+/// A cursor over `source`; everything it hands out lies within.
+#[derive(Debug, Clone)]
+pub(super) struct Reader<'a> {
+    source: &'a Bytes,
+    rest: &'a [u8],
+    pub(super) budget: Budget,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(source: &'a Bytes) -> Self {
+        Self { source, rest: source, budget: Budget::VALUE }
+    }
+
+    /// A reader for a part of the same source.
+    pub(super) fn within(&self, part: &'a [u8]) -> Self {
+        Self { source: self.source, rest: part, budget: self.budget }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Bytes not yet read.
+    pub(super) fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Bytes read so far.
+    pub(super) fn position(&self) -> usize {
+        self.source.len() - self.rest.len()
+    }
+
+    /// What is left, as a slice of the source.
+    pub(super) fn rest(&self) -> Bytes {
+        self.share(self.rest)
+    }
+
+    /// A part of the source without copying it.
+    pub(super) fn share(&self, part: &'a [u8]) -> Bytes {
+        self.source.slice_ref(part)
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8> {
+        let (&first, rest) = self.rest.split_first().ok_or_else(truncated)?;
+        self.rest = rest;
+        Ok(first)
+    }
+
+    pub(super) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+        let (part, rest) = self.rest.split_at_checked(bytes).ok_or_else(truncated)?;
+        self.rest = rest;
+        Ok(part)
+    }
+
+    pub(super) fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (&part, rest) = self.rest.split_first_chunk().ok_or_else(truncated)?;
+        self.rest = rest;
+        Ok(part)
+    }
+
+    pub(super) fn size_8(&mut self) -> Result<usize> {
+        self.byte().map(usize::from)
+    }
+
+    pub(super) fn size_32(&mut self) -> Result<usize> {
+        let size = u32::from_be_bytes(self.fixed()?);
+        usize::try_from(size).map_err(|_| truncated())
+    }
+
+    /// Contents of a variable-width or compound value, after its size.
+    pub(super) fn sized(&mut self, code: u8) -> Result<&'a [u8]> {
+        let size = if code & 0x10 == 0 { self.size_8()? } else { self.size_32()? };
+        self.take(size)
+    }
+
+    /// Contents and count of a list, map or array (`code` tells the width of both).
+    pub(super) fn compound(&mut self, code: u8) -> Result<(Self, u32)> {
+        let contents = self.sized(code)?;
+        let mut inner = self.within(contents);
+        let count = if code & 0x10 == 0 { inner.byte()?.into() } else { u32::from_be_bytes(inner.fixed()?) };
+        Ok((inner, count))
+    }
+
+    /// Steps over one value by its sizes alone.
+    pub(super) fn skip(&mut self) -> Result<()> {
+        let mut values = 1_usize;
+        while values > 0 {
+            values -= 1;
+            match self.byte()? {
+                format::DESCRIBED => values += 2,
+                code => self.skip_contents(code)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps over what follows a constructor other than a descriptor's.
+    pub(super) fn skip_contents(&mut self, code: u8) -> Result<()> {
+        if !format::is_known(code) {
+            return Err(unexpected("a value", code));
+        }
+        match code >> 4 {
+            0x4 => {}
+            0x5 => drop(self.take(1)?),
+            0x6 => drop(self.take(2)?),
+            0x7 => drop(self.take(4)?),
+            0x8 => drop(self.take(8)?),
+            0x9 => drop(self.take(16)?),
+            0xa..=0xf => drop(self.sized(code)?),
+            _ => return Err(unexpected("a value", code)),
+        }
+        Ok(())
+    }
+
+    /// Reads `0x00 descriptor`, numeric of any width or symbolic; `None` for a descriptor nobody here knows.
+    pub(super) fn descriptor(&mut self) -> Result<Option<u8>> {
+        match self.byte()? {
+            format::DESCRIBED => {}
+            code => return Err(unexpected("a described type", code)),
+        }
+        match self.byte()? {
+            format::SMALL_ULONG => self.byte().map(Some),
+            format::ULONG => Ok(u8::try_from(u64::from_be_bytes(self.fixed()?)).ok()),
+            format::ULONG_0 => Ok(Some(0)),
+            code @ (format::SYMBOL_8 | format::SYMBOL_32) => self.sized(code).map(descriptor::from_name),
+            code => Err(unexpected("a descriptor", code)),
+        }
+    }
+
+    /// Reads `0x00 descriptor` that must be `expected`.
+    pub(super) fn expect_descriptor(&mut self, expected: u8) -> Result<()> {
+        match self.descriptor()? {
+            Some(found) if found == expected => Ok(()),
+            found => {
+                Err(DecodeError::new(format!("expected descriptor {expected:#04x}, found {found:02x?}")))
+            }
+        }
+    }
+
+    /// Opens a list to read its fields one by one.
+    pub(super) fn list(&mut self) -> Result<ListReader<'a>> {
+        match self.byte()? {
+            format::LIST_0 => Ok(ListReader { reader: self.within(&[]), fields_left: 0 }),
+            code @ (format::LIST_8 | format::LIST_32) => {
+                let (reader, fields_left) = self.compound(code)?;
+                Ok(ListReader { reader, fields_left })
+            }
+            code => Err(unexpected("a list", code)),
+        }
+    }
+
+    /// True when a null stood there and was read.
+    pub(super) fn null(&mut self) -> bool {
+        match self.rest.split_first() {
+            Some((&format::NULL, rest)) => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An integer of any width.
+    fn integer(&mut self) -> Result<i128> {
+        let code = self.byte()?;
+        Ok(match code {
+            format::UINT_0 | format::ULONG_0 => 0,
+            format::SMALL_UINT | format::SMALL_ULONG | format::UBYTE => self.byte()?.into(),
+            format::BYTE | format::SMALL_INT | format::SMALL_LONG => i8::from_be_bytes(self.fixed()?).into(),
+            format::USHORT => u16::from_be_bytes(self.fixed()?).into(),
+            format::SHORT => i16::from_be_bytes(self.fixed()?).into(),
+            format::UINT => u32::from_be_bytes(self.fixed()?).into(),
+            format::INT => i32::from_be_bytes(self.fixed()?).into(),
+            format::ULONG => u64::from_be_bytes(self.fixed()?).into(),
+            format::LONG | format::TIMESTAMP => i64::from_be_bytes(self.fixed()?).into(),
+            _ => return Err(unexpected("an integer", code)),
+        })
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8> {
+        u8::try_from(self.integer()?).map_err(|_| out_of_range("a ubyte"))
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16> {
+        u16::try_from(self.integer()?).map_err(|_| out_of_range("a ushort"))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32> {
+        match self.rest {
+            // The three encodings a uint should have.
+            [format::UINT_0, rest @ ..] => {
+                self.rest = rest;
+                Ok(0)
+            }
+            [format::SMALL_UINT, number, rest @ ..] => {
+                self.rest = rest;
+                Ok((*number).into())
+            }
+            [format::UINT, a, b, c, d, rest @ ..] => {
+                self.rest = rest;
+                Ok(u32::from_be_bytes([*a, *b, *c, *d]))
+            }
+            _ => u32::try_from(self.integer()?).map_err(|_| out_of_range("a uint")),
+        }
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64> {
+        u64::try_from(self.integer()?).map_err(|_| out_of_range("a ulong"))
+    }
+
+    pub(super) fn i64(&mut self) -> Result<i64> {
+        i64::try_from(self.integer()?).map_err(|_| out_of_range("a long"))
+    }
+
+    pub(super) fn boolean(&mut self) -> Result<bool> {
+        match self.byte()? {
+            format::TRUE => Ok(true),
+            format::FALSE => Ok(false),
+            format::BOOLEAN => boolean_octet(self.byte()?),
+            code => Err(unexpected("a boolean", code)),
+        }
+    }
+
+    /// A string or symbol.
+    pub(super) fn text(&mut self) -> Result<&'a str> {
+        let code = self.byte()?;
+        self.text_of(code)
+    }
+
+    /// The text after its constructor.
+    pub(super) fn text_of(&mut self, code: u8) -> Result<&'a str> {
+        match code {
+            format::STRING_8 | format::SYMBOL_8 | format::STRING_32 | format::SYMBOL_32 => {
+                utf8(self.sized(code)?)
+            }
+            _ => Err(unexpected("a string or symbol", code)),
+        }
+    }
+
+    pub(super) fn binary(&mut self) -> Result<Bytes> {
+        match self.byte()? {
+            code @ (format::BINARY_8 | format::BINARY_32) => {
+                let contents = self.sized(code)?;
+                Ok(self.share(contents))
+            }
+            code => Err(unexpected("a binary", code)),
+        }
+    }
+}
+
+pub(super) fn boolean_octet(octet: u8) -> Result<bool> {
+    match octet {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::new("a boolean that is neither 0 nor 1")),
+    }
+}
+
+/// The fields of a composite type in order. What a shorter list leaves out is null, what a longer one has beyond
+/// the fields we know is never looked at (part 1.4).
+#[derive(Debug)]
+pub(super) struct ListReader<'a> {
+    reader: Reader<'a>,
+    fields_left: u32,
+}
+
+impl<'a> ListReader<'a> {
+    /// The next field through `read`; `None` when it is null or left out.
+    #[inline]
+    pub(super) fn optional<T>(
+        &mut self,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        if self.fields_left == 0 {
+            return Ok(None);
+        }
+        self.fields_left -= 1;
+        if self.reader.null() { Ok(None) } else { read(&mut self.reader).map(Some) }
+    }
+
+    /// The next field, which must be there.
+    #[inline]
+    pub(super) fn required<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+    ) -> Result<T> {
+        self.optional(read)?.ok_or_else(|| missing(name))
+    }
+
+    /// The next field or its type's default.
+    #[inline]
+    pub(super) fn or_default<T: Default>(
+        &mut self,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+    ) -> Result<T> {
+        self.optional(read).map(Option::unwrap_or_default)
+    }
+
+    /// Steps over a field nobody here interprets.
+    pub(super) fn ignore(&mut self) -> Result<()> {
+        self.optional(Reader::skip).map(drop)
+    }
+}
+
+#[cold]
+fn missing(name: &'static str) -> DecodeError {
+    DecodeError::new(format!("the mandatory field {name} is missing"))
+}

@@ -1,0 +1,8 @@
+//! The codec against itself, against the specification's encodings, and against hostile input.
+
+mod arbitrary;
+mod frames;
+mod hostile;
+mod messages;
+mod performatives;
+mod values;

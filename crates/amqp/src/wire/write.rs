@@ -1,0 +1,227 @@
+//! Writers for primitives, lists and maps, each in its shortest form.
+
+use bytes::{BufMut, BytesMut};
+
+use super::code::{descriptor, format};
+use super::{Fields, Str, Value};
+
+pub(super) fn null(output: &mut BytesMut) {
+    output.put_u8(format::NULL);
+}
+
+pub(super) fn boolean(truth: bool, output: &mut BytesMut) {
+    output.put_u8(if truth { format::TRUE } else { format::FALSE });
+}
+
+pub(super) fn ubyte(number: u8, output: &mut BytesMut) {
+    output.put_slice(&[format::UBYTE, number]);
+}
+
+pub(super) fn ushort(number: u16, output: &mut BytesMut) {
+    let [a, b] = number.to_be_bytes();
+    output.put_slice(&[format::USHORT, a, b]);
+}
+
+pub(super) fn uint(number: u32, output: &mut BytesMut) {
+    match number.to_be_bytes() {
+        [0, 0, 0, 0] => output.put_u8(format::UINT_0),
+        [0, 0, 0, small] => output.put_slice(&[format::SMALL_UINT, small]),
+        [a, b, c, d] => output.put_slice(&[format::UINT, a, b, c, d]),
+    }
+}
+
+pub(super) fn ulong(number: u64, output: &mut BytesMut) {
+    match u8::try_from(number) {
+        Ok(0) => output.put_u8(format::ULONG_0),
+        Ok(small) => output.put_slice(&[format::SMALL_ULONG, small]),
+        Err(_) => wide(format::ULONG, number.to_be_bytes(), output),
+    }
+}
+
+pub(super) fn int(number: i32, output: &mut BytesMut) {
+    match i8::try_from(number) {
+        Ok(small) => small_signed(format::SMALL_INT, small, output),
+        Err(_) => wide(format::INT, number.to_be_bytes(), output),
+    }
+}
+
+pub(super) fn long(number: i64, output: &mut BytesMut) {
+    match i8::try_from(number) {
+        Ok(small) => small_signed(format::SMALL_LONG, small, output),
+        Err(_) => wide(format::LONG, number.to_be_bytes(), output),
+    }
+}
+
+pub(super) fn timestamp(timestamp_ms: i64, output: &mut BytesMut) {
+    wide(format::TIMESTAMP, timestamp_ms.to_be_bytes(), output);
+}
+
+fn small_signed(code: u8, number: i8, output: &mut BytesMut) {
+    let [octet] = number.to_be_bytes();
+    output.put_slice(&[code, octet]);
+}
+
+/// A constructor and its contents.
+pub(super) fn wide<const N: usize>(code: u8, contents: [u8; N], output: &mut BytesMut) {
+    output.put_u8(code);
+    output.put_slice(&contents);
+}
+
+pub(super) fn binary(contents: &[u8], output: &mut BytesMut) {
+    variable(format::BINARY_8, format::BINARY_32, contents, output);
+}
+
+pub(super) fn string(text: &str, output: &mut BytesMut) {
+    variable(format::STRING_8, format::STRING_32, text.as_bytes(), output);
+}
+
+pub(super) fn symbol(text: &str, output: &mut BytesMut) {
+    variable(format::SYMBOL_8, format::SYMBOL_32, text.as_bytes(), output);
+}
+
+fn variable(small: u8, large: u8, contents: &[u8], output: &mut BytesMut) {
+    match u8::try_from(contents.len()) {
+        Ok(size) => output.put_slice(&[small, size]),
+        Err(_) => {
+            output.put_u8(large);
+            output.put_u32(length_32(contents.len()));
+        }
+    }
+    output.put_slice(contents);
+}
+
+/// The value through `write`, or null.
+pub(super) fn optional<T>(value: Option<T>, write: impl FnOnce(T, &mut BytesMut), output: &mut BytesMut) {
+    match value {
+        Some(value) => write(value, output),
+        None => null(output),
+    }
+}
+
+/// A standard descriptor, as smallulong: Python knows no other form.
+pub(super) fn described(descriptor: u8, output: &mut BytesMut) {
+    output.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, descriptor]);
+}
+
+/// A described list of `count` fields, which `write` writes.
+#[inline]
+pub(super) fn composite(descriptor: u8, count: u8, output: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
+    described(descriptor, output);
+    compound(format::LIST_8, format::LIST_32, count.into(), output, write);
+}
+
+/// A list, map or array whose size is known only when its contents are written: begins with the small form and
+/// makes room for the large one if need be.
+#[inline]
+pub(super) fn compound(
+    small: u8,
+    large: u8,
+    count: usize,
+    output: &mut BytesMut,
+    write: impl FnOnce(&mut BytesMut),
+) {
+    let start = output.len();
+    output.put_slice(&[small, 0, u8::try_from(count).unwrap_or(u8::MAX)]);
+    write(output);
+    let size = output.len() - start - 2;
+    match (u8::try_from(size), u8::try_from(count)) {
+        (Ok(size), Ok(_)) => {
+            if let Some(octet) = output.get_mut(start + 1) {
+                *octet = size;
+            }
+        }
+        _ => widen(large, start, count, output),
+    }
+}
+
+/// Turns the three bytes of a small compound's head into the nine of a large one's.
+#[cold]
+fn widen(large: u8, start: usize, count: usize, output: &mut BytesMut) {
+    const SMALL_HEAD: usize = 3;
+    const LARGE_HEAD: usize = 9;
+    let contents_end = output.len();
+    output.put_bytes(0, LARGE_HEAD - SMALL_HEAD);
+    output.copy_within(start + SMALL_HEAD..contents_end, start + LARGE_HEAD);
+    let size = output.len() - start - 5;
+    let mut head = output.get_mut(start..start + LARGE_HEAD).unwrap_or_default();
+    head.put_u8(large);
+    head.put_u32(length_32(size));
+    head.put_u32(length_32(count));
+}
+
+/// A list, map or array as an array's element: size and count of four bytes, no constructor.
+pub(super) fn compound_element(count: usize, output: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
+    let start = output.len();
+    output.put_u32(0);
+    output.put_u32(length_32(count));
+    write(output);
+    let size = length_32(output.len() - start - 4);
+    if let Some(head) = output.get_mut(start..start + 4) {
+        head.copy_from_slice(&size.to_be_bytes());
+    }
+}
+
+/// Sizes are 32 bits wide on the wire; values beyond are kept out by the frame and message size limits.
+pub(super) fn length_32(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// A map with symbol keys; null when empty.
+pub(super) fn fields(entries: &Fields, output: &mut BytesMut) {
+    if entries.is_empty() {
+        return null(output);
+    }
+    compound(format::MAP_8, format::MAP_32, entries.len() * 2, output, |output| {
+        for (key, value) in entries {
+            symbol(key, output);
+            value.encode(output);
+        }
+    });
+}
+
+/// Symbols as an array; null when empty.
+pub(super) fn symbols(names: &[Str], output: &mut BytesMut) {
+    if names.is_empty() { null(output) } else { symbol_array(names, output) }
+}
+
+/// Symbols as an array, even an empty one.
+pub(super) fn symbol_array(names: &[Str], output: &mut BytesMut) {
+    compound(format::ARRAY_8, format::ARRAY_32, names.len(), output, |output| {
+        let long = names.iter().any(|name| name.len() > u8::MAX.into());
+        output.put_u8(if long { format::SYMBOL_32 } else { format::SYMBOL_8 });
+        for name in names {
+            variable_element(long, name.as_bytes(), output);
+        }
+    });
+}
+
+/// A binary, string or symbol as an array's element.
+pub(super) fn variable_element(long: bool, contents: &[u8], output: &mut BytesMut) {
+    match u8::try_from(contents.len()) {
+        Ok(size) if !long => output.put_u8(size),
+        _ => output.put_u32(length_32(contents.len())),
+    }
+    output.put_slice(contents);
+}
+
+/// A section or composite whose contents are a map.
+pub(super) fn described_map(
+    descriptor: u8,
+    entries: &[(Value, Value)],
+    output: &mut BytesMut,
+    write_key: impl Fn(&Value, &mut BytesMut),
+) {
+    described(descriptor, output);
+    compound(format::MAP_8, format::MAP_32, entries.len() * 2, output, |output| {
+        for (key, value) in entries {
+            write_key(key, output);
+            value.encode(output);
+        }
+    });
+}
+
+/// The outcome-like lists without fields.
+pub(super) fn empty_composite(code: u8, output: &mut BytesMut) {
+    debug_assert!(matches!(code, descriptor::ACCEPTED | descriptor::RELEASED));
+    output.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, code, format::LIST_0]);
+}
