@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import fs from "node:fs";
-import net from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -46,15 +45,6 @@ function configText() {
     .join("\n");
 }
 
-async function freePort() {
-  const server = net.createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
 /** One daemon; its data outlives `kill` and comes back with `start`. */
 export class Daemon {
   #taken = {};
@@ -64,50 +54,33 @@ export class Daemon {
     fs.writeFileSync(path.join(this.directory, "peeklock.toml"), configText());
   }
 
-  /** Returns when `/health` answers. Another process may take a free port first: try again then. */
-  async start() {
-    for (let attempt = 0; attempt < 5; attempt++) {
-      [this.amqpPort, this.httpPort] = [await freePort(), await freePort()];
-      this.#spawn();
-      if (await this.#healthy()) return this;
-    }
-    throw new Error(`the daemon does not start:\n${this.log()}`);
-  }
-
-  /** SIGKILL and a new start on the same ports. */
-  async restart() {
-    await this.kill();
-    this.#spawn();
-    assert(await this.#healthy(), `the daemon does not come back:\n${this.log()}`);
-  }
-
-  #spawn() {
+  /** Returns when connections are accepted, on a port that the system chose. */
+  async start(amqpPort = 0) {
     const file = (name) => path.join(this.directory, name);
+    // What a killed daemon left would pass for the new one's.
+    fs.rmSync(file("ready.json"), { force: true });
     const log = fs.openSync(file("daemon.log"), "a");
     const environment = Object.entries(process.env).filter(([key]) => !key.startsWith("PEEKLOCK_"));
     this.process = spawn(
       binary(),
       [
-        ...["serve", "--config", file("peeklock.toml"), "--data-dir", file("data")],
-        ...["--amqp", `127.0.0.1:${this.amqpPort}`, "--http", `127.0.0.1:${this.httpPort}`],
+        ...["serve", "--config", file("peeklock.toml"), "--data-dir", file("data"), "--ready-file", file("ready.json")],
+        ...["--amqp", `127.0.0.1:${amqpPort}`, "--http", "127.0.0.1:0"],
       ],
       { stdio: ["ignore", log, log], cwd: this.directory, env: Object.fromEntries(environment) },
     );
     this.exited = once(this.process, "exit");
     fs.closeSync(log);
+    await until(() => fs.existsSync(file("ready.json")) || this.process.exitCode !== null, "the ready file");
+    assert.equal(this.process.exitCode, null, `the daemon does not start:\n${this.log()}`);
+    this.amqpPort = Number(JSON.parse(fs.readFileSync(file("ready.json"))).amqp.split(":").at(-1));
+    return this;
   }
 
-  async #healthy() {
-    while (this.process.exitCode === null) {
-      try {
-        const answer = await fetch(`http://127.0.0.1:${this.httpPort}/health`);
-        await answer.text();
-        if (answer.ok) return true;
-      } catch {
-        await delay(20);
-      }
-    }
-    return false;
+  /** SIGKILL and a new start on the same port. */
+  async restart() {
+    await this.kill();
+    await this.start(this.amqpPort);
   }
 
   log() {
@@ -217,7 +190,7 @@ export async function until(condition, what) {
     const value = await condition();
     if (value) return value;
     assert(Date.now() < deadline, `${what} never came true`);
-    await delay(50);
+    await delay(20);
   }
 }
 

@@ -1,14 +1,12 @@
-"""Starts, kills and restarts a Peeklock daemon on its own ports and its own data directory."""
+"""Starts, kills and restarts a Peeklock daemon on its own ports and data directory."""
 
+import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -31,6 +29,9 @@ KINDS = {
     ),
     "path/with/slashes": ({}, 4),
 }
+
+#: A start on an empty directory takes milliseconds; a busy machine may take its time.
+START_SECS = 60
 
 CONNECTION_STRING = (
     "Endpoint=sb://localhost:{port};SharedAccessKeyName=RootManageSharedAccessKey;"
@@ -68,12 +69,6 @@ def toml_value(value) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Daemon:
     """One daemon; its data outlives `kill` and comes back with `start`."""
 
@@ -83,32 +78,29 @@ class Daemon:
         self.config = self.path / "peeklock.toml"
         self.config.write_text(config_text())
         self.log = self.path / "daemon.log"
+        self.ready = self.path / "ready.json"
         self.process = None
 
     def start(self) -> "Daemon":
-        """Returns when `/health` answers. Another process may take a free port first: try again then."""
-        for _ in range(5):
-            self.amqp_port, self.http_port = free_port(), free_port()
-            self.process = self._spawn()
-            if self._healthy():
-                return self
-        raise RuntimeError(f"the daemon does not start:\n{self.log.read_text()}")
+        """Returns when connections are accepted, on ports that the system chose."""
+        self.process = self._spawn()
+        deadline = time.monotonic() + START_SECS
+        while not self.ready.exists():
+            assert self.process.poll() is None, f"the daemon does not start:\n{self.log.read_text()}"
+            assert time.monotonic() < deadline, f"the daemon is not ready:\n{self.log.read_text()}"
+            time.sleep(0.01)
+        addresses = json.loads(self.ready.read_text())
+        self.amqp_port, self.http_port = (int(addresses[name].rpartition(":")[2]) for name in ("amqp", "http"))
+        return self
 
     def _spawn(self) -> subprocess.Popen:
+        # What a killed daemon left would pass for the new one's.
+        self.ready.unlink(missing_ok=True)
         command = [binary(), "serve", "--config", self.config, "--data-dir", self.path / "data"]
-        command += ["--amqp", f"127.0.0.1:{self.amqp_port}", "--http", f"127.0.0.1:{self.http_port}"]
+        command += ["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", self.ready]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
         with self.log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.path, env=environment)
-
-    def _healthy(self) -> bool:
-        while self.process.poll() is None:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/health", timeout=5) as answer:
-                    return answer.status == 200
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.02)
-        return False
 
     @property
     def connection_string(self) -> str:

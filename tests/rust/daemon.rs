@@ -1,16 +1,15 @@
 //! A Peeklock daemon as a child process.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How often a start is tried: another process may take a free port first.
-const STARTS: usize = 5;
+use crate::client::PATIENCE;
 
 /// One daemon; its data outlives [`Daemon::kill`] and comes back with [`Daemon::start`].
 #[derive(Debug)]
@@ -37,30 +36,32 @@ impl Daemon {
         daemon
     }
 
-    /// Starts the daemon and returns once `/health` answers.
+    /// Starts the daemon and returns once it accepts connections, on a port that the system chose.
     pub fn start(&mut self) {
-        for _ in 0..STARTS {
-            let (amqp, http) = (free_address(), free_address());
-            let mut child = self.spawn(amqp, http);
-            if is_healthy(&mut child, http) {
-                self.amqp = amqp;
-                self.child = Some(child);
-                return;
-            }
+        // What a killed daemon left would pass for the new one's.
+        let ready = self.path("ready.json");
+        let _ = fs::remove_file(&ready);
+        let mut child = self.spawn();
+        let start = Instant::now();
+        while !ready.exists() {
+            let ended = child.try_wait().unwrap();
+            assert!(
+                ended.is_none() && start.elapsed() < PATIENCE,
+                "the daemon does not start:\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(2));
         }
-        panic!("the daemon does not start:\n{}", self.log());
+        self.amqp = amqp_address(&fs::read_to_string(ready).unwrap());
+        self.child = Some(child);
     }
 
-    fn spawn(&self, amqp: SocketAddr, http: SocketAddr) -> Child {
+    fn spawn(&self) -> Child {
         let log = fs::File::options().create(true).append(true).open(self.path("daemon.log")).unwrap();
         let mut command = Command::new(binary());
         command
-            .arg("serve")
-            .arg("--config")
-            .arg(self.path("peeklock.toml"))
-            .arg("--data-dir")
-            .arg(self.path("data"))
-            .args(["--amqp", &amqp.to_string(), "--http", &http.to_string()])
+            .args(["serve", "--config", "peeklock.toml", "--data-dir", "data", "--ready-file", "ready.json"])
+            .args(["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .current_dir(self.directory.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -122,36 +123,36 @@ impl Drop for Daemon {
     }
 }
 
-/// The daemon under test: `PEEKLOCK_BIN`, or the one that cargo built beside this test.
-fn binary() -> PathBuf {
-    if let Some(named) = std::env::var_os("PEEKLOCK_BIN") {
-        return named.into();
-    }
+/// The daemon under test: `PEEKLOCK_BIN`, or the one that cargo builds beside this test.
+fn binary() -> &'static PathBuf {
+    static BINARY: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os("PEEKLOCK_BIN") {
+        Some(named) => PathBuf::from(named).canonicalize().expect("PEEKLOCK_BIN names a file"),
+        None => build(),
+    });
+    &BINARY
+}
+
+/// Builds the daemon with the profile of this test: `cargo test` builds no binaries of other packages.
+fn build() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let built = test.ancestors().nth(2).map(|profile| profile.join("peeklock")).unwrap();
-    assert!(Path::new(&built).exists(), "no daemon: run `cargo build -p peeklock` or set PEEKLOCK_BIN");
-    built
+    let directory = test.ancestors().nth(2).expect("tests lie in target/PROFILE/deps").to_owned();
+    let profile = match directory.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let target = directory.parent().unwrap();
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "peeklock", "--profile", profile])
+        .env("CARGO_TARGET_DIR", target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.is_ok_and(|status| status.success()), "the daemon does not build");
+    directory.join("peeklock")
 }
 
-fn free_address() -> SocketAddr {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap()
-}
-
-fn is_healthy(child: &mut Child, http: SocketAddr) -> bool {
-    while child.try_wait().unwrap().is_none() {
-        if answers_health(http).unwrap_or(false) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    false
-}
-
-fn answers_health(http: SocketAddr) -> std::io::Result<bool> {
-    let mut stream = TcpStream::connect(http)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer.starts_with("HTTP/1.1 200") && answer.contains("healthy"))
+/// The field `amqp` of the ready file: `ADDR:PORT` in a flat JSON object.
+fn amqp_address(ready: &str) -> SocketAddr {
+    let (_, rest) = ready.split_once("\"amqp\":\"").expect("an AMQP address");
+    rest.split('"').next().unwrap().parse().expect("ADDR:PORT")
 }
