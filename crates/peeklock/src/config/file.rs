@@ -74,7 +74,7 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     read_http(root.section("http"), &mut config);
     (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
-    config.queues = read_queues(&mut root, problems);
+    config.queues = read_queues(&mut root, problems, config.amqp.reassembly_bytes_max);
     root.unsupported("topics", "");
     root.finish();
     config
@@ -91,11 +91,15 @@ fn read_log(mut log: Table<'_, '_>, config: &mut FileConfig) {
     log.finish();
 }
 
-fn read_queues(root: &mut Table<'_, '_>, problems: &Collector<'_>) -> Vec<QueueConfig> {
+fn read_queues(
+    root: &mut Table<'_, '_>,
+    problems: &Collector<'_>,
+    reassembly_bytes_max: u64,
+) -> Vec<QueueConfig> {
     let mut lines: HashMap<String, (String, usize)> = HashMap::new();
     let mut queues = Vec::new();
     for (table, place) in root.array("queues") {
-        let Some(declared) = queue::read(table, &place) else { continue };
+        let Some(declared) = queue::read(table, &place, reassembly_bytes_max) else { continue };
         let name = &declared.queue.name;
         let line = problems.line(declared.name_span.start);
         if let Some((first, line)) = lines.get(&name.to_lowercase()) {

@@ -5,6 +5,7 @@ use std::ops::{Range, RangeInclusive};
 use peeklock_engine::QueueOptions;
 
 use super::duration::{self, Duration};
+use super::size;
 use super::table::Table;
 
 const MILLISECONDS_PER_SECOND: u64 = 1_000;
@@ -54,7 +55,13 @@ pub(crate) struct Declared {
 }
 
 /// Reads one `[[queues]]` table; `None` when its name is unusable, which has been reported then.
-pub(crate) fn read(mut table: Table<'_, '_>, place: &Range<usize>) -> Option<Declared> {
+///
+/// `reassembly_bytes_max` is what a connection may hold of partly received messages.
+pub(crate) fn read(
+    mut table: Table<'_, '_>,
+    place: &Range<usize>,
+    reassembly_bytes_max: u64,
+) -> Option<Declared> {
     let name_span = table.value("name").map(|(_, span)| span);
     let name = table.text("name", "\"orders\"", |name| check_name(name).map(|()| name.to_owned()));
     if name_span.is_none() {
@@ -64,6 +71,7 @@ pub(crate) fn read(mut table: Table<'_, '_>, place: &Range<usize>) -> Option<Dec
         table.set_title(format!("queue \"{name}\": "));
     }
     let options = read_options(&mut table);
+    check_message_size(&mut table, &options, reassembly_bytes_max);
     for (key, neutral) in UNSUPPORTED {
         table.unsupported(key, neutral);
     }
@@ -82,14 +90,6 @@ fn read_options(table: &mut Table<'_, '_>) -> QueueOptions {
         default.max_message_size_bytes / KILOBYTE,
         &MAX_MESSAGE_SIZE_KB,
     );
-    if let Some((_, span)) = table.value("max_message_size_in_kilobytes")
-        && max_message_size_kb > max_size_mb * KILOBYTE
-    {
-        let message = format!(
-            "a message of {max_message_size_kb} KB never fits into a queue of {max_size_mb} MB; raise max_size_in_megabytes"
-        );
-        table.report(&span, "max_message_size_in_kilobytes", &message);
-    }
     QueueOptions {
         lock_duration_ms: table.duration_ms("lock_duration", default.lock_duration_ms, &LOCK_DURATION_MS),
         max_delivery_count: u32::try_from(max_delivery_count).unwrap_or(u32::MAX),
@@ -99,6 +99,26 @@ fn read_options(table: &mut Table<'_, '_>) -> QueueOptions {
             .boolean("dead_lettering_on_message_expiration", default.dead_lettering_on_message_expiration),
         max_message_size_bytes: max_message_size_kb * KILOBYTE,
         max_size_bytes: max_size_mb * MEGABYTE,
+    }
+}
+
+/// A message must fit into the queue, and through a connection.
+fn check_message_size(table: &mut Table<'_, '_>, options: &QueueOptions, reassembly_bytes_max: u64) {
+    let key = "max_message_size_in_kilobytes";
+    let Some((_, span)) = table.value(key) else { return };
+    let message_kb = options.max_message_size_bytes / KILOBYTE;
+    if options.max_message_size_bytes > options.max_size_bytes {
+        let queue_mb = options.max_size_bytes / MEGABYTE;
+        let message = format!(
+            "a message of {message_kb} KB never fits into a queue of {queue_mb} MB; raise max_size_in_megabytes"
+        );
+        table.report(&span, key, &message);
+    } else if options.max_message_size_bytes > reassembly_bytes_max {
+        let reassembly = size::display(reassembly_bytes_max);
+        let message = format!(
+            "a message of {message_kb} KB never comes through a connection with reassembly_size_max = \"{reassembly}\"; raise that in [amqp]"
+        );
+        table.report(&span, key, &message);
     }
 }
 

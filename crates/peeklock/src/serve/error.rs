@@ -1,7 +1,7 @@
 //! Why serving ended, by exit code.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use peeklock_engine::runtime::StartError;
 use peeklock_storage as storage;
@@ -62,6 +62,11 @@ pub(super) enum ServeError {
 }
 
 impl ServeError {
+    /// [`Self::ReadyFile`].
+    pub(super) fn ready_file(file: &Path, error: io::Error) -> Self {
+        Self::ReadyFile { file: file.to_owned(), error }
+    }
+
     /// The code that the process ends with.
     pub(super) fn exit(&self) -> Exit {
         match self {

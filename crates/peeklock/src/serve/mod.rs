@@ -15,15 +15,19 @@ mod store;
 
 use std::sync::Arc;
 
+use peeklock_amqp::server::{Listener, ListenerOptions};
+use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Namespace, NamespaceOptions, SystemClock};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
-use crate::config::{Config, ListenAddress};
+use crate::config::{AmqpConfig, Config, ListenAddress};
 use crate::exit::Exit;
 use crate::logging;
 use error::ServeError;
 use health::Health;
-use ready::Addresses;
+use ready::{Addresses, ReadyFile};
 use signals::Signals;
 
 /// Serves until a signal or a fatal failure.
@@ -49,6 +53,7 @@ pub(crate) fn run(config: Config) -> Exit {
 
 async fn serve(config: Config) -> Result<(), ServeError> {
     let mut signals = Signals::install().map_err(ServeError::System)?;
+    clear_ready_file(&config)?;
     let http = bind("HTTP", &config.http_listen).await?;
     let amqp = bind("AMQP", &config.amqp_listen).await?;
     let addresses = Addresses::of(&amqp, &http).map_err(ServeError::System)?;
@@ -57,14 +62,79 @@ async fn serve(config: Config) -> Result<(), ServeError> {
 
     let shard = store::open(&config).await?;
     let limits = shard.limits();
-    let options = NamespaceOptions {
-        body_cache_bytes: usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX),
-        seed: None,
-    };
-    let namespace = Namespace::start(shard, Arc::new(SystemClock::default()), options).await?;
+    let clock = Arc::new(SystemClock::default());
+    let namespace = Namespace::start(shard, clock.clone(), namespace_options(&config)).await?;
     queues::declare(&namespace, &config, limits).await?;
+    let listener = Listener::new(amqp, service_bus(&namespace, &config), clock, listener_options(&config));
 
-    Ok(())
+    let ready_file = announce(&config, &addresses, &namespace)?;
+    health.set_ready(true);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
+    let reason = tokio::select! {
+        () = signals.stop() => Ok(()),
+        error = namespace.fatal() => Err(ServeError::Fatal(error)),
+    };
+    health.set_ready(false);
+    drop((ready_file, stop));
+    drain(serving, &namespace, reason).await
+}
+
+/// Lets connections and partitions finish. What is fatal at the start or on the way is the outcome.
+async fn drain(
+    serving: JoinHandle<()>,
+    namespace: &Namespace,
+    reason: Result<(), ServeError>,
+) -> Result<(), ServeError> {
+    reason?;
+    let finish = async {
+        // A panic of the listener's task has been logged; the partitions stop all the same.
+        let _ = serving.await;
+        namespace.shutdown().await;
+    };
+    tokio::select! {
+        () = finish => Ok(()),
+        error = namespace.fatal() => Err(ServeError::Fatal(error)),
+    }
+}
+
+fn namespace_options(config: &Config) -> NamespaceOptions {
+    let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
+    NamespaceOptions { body_cache_bytes, seed: None }
+}
+
+fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {
+    let AmqpConfig { require_token, plain_enabled, .. } = config.amqp;
+    let dialect = DialectConfig { require_token, plain_enabled, seed: None };
+    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), dialect))
+}
+
+fn listener_options(config: &Config) -> ListenerOptions {
+    ListenerOptions {
+        connections_max: usize::try_from(config.amqp.connections_max).unwrap_or(usize::MAX),
+        endpoint: config.amqp.endpoint(),
+        grace_ms: config.amqp.drain_time_out_ms,
+    }
+}
+
+/// An earlier process may have left one.
+fn clear_ready_file(config: &Config) -> Result<(), ServeError> {
+    let file = config.ready_file.as_deref();
+    file.map_or(Ok(()), |file| ReadyFile::clear(file).map_err(|error| ServeError::ready_file(file, error)))
+}
+
+/// Says where to connect: to people in the log, to programs in the ready file.
+fn announce(
+    config: &Config,
+    addresses: &Addresses,
+    namespace: &Namespace,
+) -> Result<Option<ReadyFile>, ServeError> {
+    let Addresses { amqp, http, connection_string, .. } = addresses;
+    let queues = namespace.queue_names().len();
+    tracing::info!(%amqp, %http, queues, "ready; connect with {connection_string}");
+    let file = config.ready_file.as_deref();
+    file.map(|file| ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error)))
+        .transpose()
 }
 
 async fn bind(what: &'static str, address: &ListenAddress) -> Result<TcpListener, ServeError> {
