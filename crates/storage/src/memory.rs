@@ -230,7 +230,7 @@ impl State {
         }
         match &result {
             Ok(()) => self.apply(batch),
-            Err(_) => self.halted.extend(partitions(&batch)),
+            Err(_) => self.halted.extend(batch.partitions()),
         }
         notifier.resolve(result);
     }
@@ -240,7 +240,7 @@ impl State {
             return Err(error);
         }
         batch.check(self.limits)?;
-        if !self.halted.is_empty() && partitions(batch).any(|partition| self.halted.contains(&partition)) {
+        if !self.halted.is_empty() && batch.partitions().any(|partition| self.halted.contains(&partition)) {
             return Err(Error::Full { reason: "an earlier batch of the partition was refused".to_owned() });
         }
         if *self.pressure.borrow() == Pressure::Full && batch.grows() {
@@ -291,14 +291,6 @@ impl State {
         }
         self.dead = Some(error);
     }
-}
-
-/// The partitions that a batch touches.
-fn partitions(batch: &Batch) -> impl Iterator<Item = PartitionId> + '_ {
-    batch.operations().iter().map(|operation| match operation {
-        Operation::Put { key, .. } | Operation::Delete { key } => key.partition,
-        Operation::DeleteRange { partition, .. } => *partition,
-    })
 }
 
 fn fenced() -> Error {

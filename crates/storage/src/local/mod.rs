@@ -5,6 +5,7 @@ mod fields;
 mod filesystem;
 mod format;
 mod frame;
+mod halted;
 mod hint;
 mod index;
 mod keeper;

@@ -145,6 +145,11 @@ impl Shard for LocalShard {
         answer
     }
 
+    fn resume(&self, partition: PartitionId) {
+        // A stopped writer accepts nothing anyway.
+        let _ = self.writes.send(writer::Request::Resume(partition));
+    }
+
     fn read(&self, keys: Vec<Key>) -> Read {
         let (notifier, answer) = read();
         if let Err(failed) = self.reads.send(reader::Request::Read(keys, notifier))

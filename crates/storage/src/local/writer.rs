@@ -11,12 +11,13 @@ use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
 };
 use super::frame::{FrameBuilder, frame_bytes};
+use super::halted::Halted;
 use super::manifest::Seal;
 use super::pool::{PREPARED_SEGMENTS, Rolled};
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::state::Shadower;
-use crate::{Batch, CommitNotifier, Error, Key, Operation, Pressure};
+use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
 /// A frame takes no further batch beyond so many bytes: bounds the time of one write.
 const FRAME_BYTES_MAX: u64 = 4 << 20;
@@ -29,6 +30,8 @@ const BUFFER_BYTES_MAX: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) enum Request {
     Commit(Batch, CommitNotifier),
+    /// Its owner has seen that a batch was refused, and nothing of it is under way any more.
+    Resume(PartitionId),
     Stop,
 }
 
@@ -59,18 +62,26 @@ pub(super) struct Writer {
     shadows: Vec<Option<Shadows>>,
     /// Taken from the queue but not fitting the last frame.
     carried: Option<Request>,
+    halted: Halted,
 }
 
 /// A batch on its way, with its answer if that is known already.
-struct Waiting {
-    batch: Batch,
+pub(super) struct Waiting {
+    pub(super) batch: Batch,
     notifier: CommitNotifier,
-    refusal: Option<Error>,
+    pub(super) refusal: Option<Error>,
 }
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, active: Active) -> Self {
-        Self { shared, active, frame: FrameBuilder::default(), shadows: Vec::new(), carried: None }
+        Self {
+            shared,
+            active,
+            frame: FrameBuilder::default(),
+            shadows: Vec::new(),
+            carried: None,
+            halted: Halted::default(),
+        }
     }
 
     /// Works until told to stop, then returns the segment being filled. After a failure it answers everything
@@ -109,6 +120,7 @@ impl Writer {
                     operations += batch.len();
                     waiting.push(Waiting { batch, notifier, refusal: None });
                 }
+                Ok(Request::Resume(partition)) => self.halted.resume(partition),
                 Ok(Request::Stop) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }
@@ -127,8 +139,10 @@ impl Writer {
             if self.shared.is_full() {
                 refuse(waiting, &full("only the reserve for removals is left"), Batch::grows);
             }
+            self.halted.spread(waiting);
             if let Err(error) = self.write_accepted(waiting) {
                 refuse(waiting, &error, |_| true);
+                self.halted.spread(waiting);
             }
         }
         for one in waiting.drain(..) {
@@ -144,6 +158,7 @@ impl Writer {
             Err(Error::Full { reason }) => {
                 self.shared.announce(Pressure::Full);
                 refuse(waiting, &full(&reason), Batch::grows);
+                self.halted.spread(waiting);
                 self.try_write(waiting, true)
             }
             result => result,
@@ -284,7 +299,7 @@ fn refuse(waiting: &mut [Waiting], error: &Error, which: impl Fn(&Batch) -> bool
     }
 }
 
-fn full(reason: &str) -> Error {
+pub(super) fn full(reason: &str) -> Error {
     Error::Full { reason: reason.to_owned() }
 }
 
