@@ -61,7 +61,8 @@ pub fn message_sections(input: &[u8]) {
     for section in maps {
         let decoded = Sections::decode_map(section).expect("a checked map");
         let entries = Sections::map_entries(section).expect("a checked map");
-        assert_eq!(entries.map(|entry| entry.expect("a checked entry")).count(), decoded.len());
+        let entries: Vec<_> = entries.collect::<Result<_, _>>().expect("checked entries");
+        assert_eq!(entries.len(), decoded.len());
     }
     let _ = sections.decode_header();
     if let Ok(properties) = sections.decode_properties() {
