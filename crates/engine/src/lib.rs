@@ -14,7 +14,7 @@ pub mod runtime;
 
 pub use command::{Command, CreditLimit, ReceiverOptions, Settlement};
 pub use effect::{Effect, Reply, SettleFailure};
-pub use event::{Durability, Event};
+pub use event::{Change, Durability, Event, Removal};
 pub use ids::{LockToken, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp};
 pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,

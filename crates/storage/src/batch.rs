@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 
-use crate::{Key, PartitionId, Space};
+use crate::{Error, Key, Limits, PartitionId, Space};
 
 /// One change inside a [`Batch`]. Later operations of a batch see the earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,5 +90,43 @@ impl Batch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
+    }
+
+    /// Whether the batch writes message contents, so that a full store must refuse it.
+    #[must_use]
+    pub fn grows(&self) -> bool {
+        self.operations
+            .iter()
+            .any(|operation| matches!(operation, Operation::Put { key, .. } if key.space == Space::Body))
+    }
+
+    /// The partitions it touches, one for each operation.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.operations.iter().map(|operation| match operation {
+            Operation::Put { key, .. } | Operation::Delete { key } => key.partition,
+            Operation::DeleteRange { partition, .. } => *partition,
+        })
+    }
+
+    /// Refuses a batch or value beyond `limits`.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] naming the limit and the size.
+    pub fn check(&self, limits: Limits) -> Result<(), Error> {
+        let too_large = |what: &str, bytes: usize, bytes_max: usize| Error::TooLarge {
+            reason: format!("a {what} of {bytes} bytes, where at most {bytes_max} are accepted"),
+        };
+        if self.value_bytes > limits.batch_bytes_max {
+            return Err(too_large("batch", self.value_bytes, limits.batch_bytes_max));
+        }
+        for operation in &self.operations {
+            match operation {
+                Operation::Put { value, .. } if value.len() > limits.value_bytes_max => {
+                    return Err(too_large("value", value.len(), limits.value_bytes_max));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }

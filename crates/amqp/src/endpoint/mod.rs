@@ -4,9 +4,37 @@
 //! pumped into each other in a test. The five verbs: [`Connection::handle_input`],
 //! [`Connection::handle_timeout`], [`Connection::poll_transmit`], [`Connection::poll_event`],
 //! [`Connection::poll_deadline`].
+//!
+//! Which file knows which frame: protocol headers and SASL `sasl`, open and close `connection`, begin and end
+//! `session`, attach and detach `attach`, transfers in `link_in`, transfers out `transmit`, flow `session` and then
+//! `link_in` or `link_out`, disposition `disposition`, the empty frame `heartbeat`. A peer's mistake is a
+//! [`condition`] error that ends the link, the session or the connection; nothing a peer sends panics.
 
-use bytes::{Bytes, BytesMut};
+pub mod condition;
+
+mod attach;
+mod connection;
+mod disposition;
+mod frames_in;
+mod heartbeat;
+mod initiator;
+mod limits;
+mod link;
+mod link_in;
+mod link_out;
+mod outbox;
+mod reassembly;
+mod sasl;
+mod session;
+#[cfg(test)]
+mod tests;
+mod transmit;
+mod unsettled;
+
+use bytes::Bytes;
 use smallvec::SmallVec;
+
+pub use connection::Connection;
 
 use crate::wire::performative::{Attach, DeliveryState, Error, Open};
 
@@ -31,7 +59,8 @@ pub struct IncomingId {
 pub struct OutgoingId {
     /// The link.
     pub link: LinkId,
-    /// Our delivery-id.
+    /// Counts the link's deliveries in the order of [`Connection::send`], from 0, and wraps. It is not the number
+    /// on the wire: that is given when the delivery leaves, because peers want it consecutive per session.
     pub delivery_id: u32,
 }
 
@@ -39,6 +68,11 @@ pub struct OutgoingId {
 pub type DeliveryTag = [u8; 16];
 
 /// Limits and identity of one connection.
+///
+/// Memory per connection is bounded by these limits: partly received deliveries by `reassembly_bytes_max`, links
+/// and sessions by their numbers (some hundred bytes each), frames to write by a constant, and messages to send by
+/// what the upper layer queues. Deliveries waiting for their outcome are counted by
+/// [`Connection::incoming_unsettled`]; the driver stops reading.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Our container-id.
@@ -128,7 +162,7 @@ pub enum Event {
     Disposition {
         /// Which link.
         link: LinkId,
-        /// First id.
+        /// The `delivery_id` of the first one's [`OutgoingId`].
         first: u32,
         /// The tags in delivery-id order, without gaps from `first`.
         tags: SmallVec<[DeliveryTag; 1]>,
@@ -137,22 +171,35 @@ pub enum Event {
         /// The peer has forgotten the deliveries; no answer is expected and ours are forgotten too.
         settled: bool,
     },
-    /// The peer's stand on deliveries we sent as initiator or sender is final (client role and tests).
-    /// The peer settled or changed the state of something we received: nothing to do for a broker.
+    /// The sender settled a delivery whose outcome we had announced with [`Connection::update_incoming`]; never
+    /// seen by an upper layer that settles at once.
+    Settled {
+        /// Which.
+        id: IncomingId,
+        /// The sender's state.
+        state: Option<DeliveryState>,
+    },
+    /// The sender answered a drain that [`Connection::set_credit`] asked for: what it had is here.
+    Drained {
+        /// Which.
+        link: LinkId,
+    },
+    /// The peer, or the endpoint because of a mistake of the peer, ended a link.
     Detached {
         /// Which; already answered and forgotten.
         link: LinkId,
-        /// Whether the peer closed rather than suspended it.
+        /// Whether it is closed rather than suspended.
         closed: bool,
-        /// The peer's reason.
+        /// The reason, the peer's or ours.
         error: Option<Error>,
     },
-    /// A session ended; its links are gone ([`Event::Detached`] came first for each).
+    /// The peer, or the endpoint because of a mistake of the peer, ended a session; its links are gone
+    /// ([`Event::Detached`] came first for each).
     SessionEnded {
         /// Its channel as used in [`Event::Attach`].
         session: u16,
     },
-    /// The connection is over: no further event. What [`Connection::poll_transmit`] still gives is to be written,
+    /// The connection is over: no further event, and all links are gone without one of their own. What [`Connection::poll_transmit`] still gives is to be written,
     /// then the socket closed.
     Closed {
         /// The reason, ours or the peer's.
@@ -162,116 +209,22 @@ pub enum Event {
     },
 }
 
-/// One AMQP connection.
-///
-/// Everything a peer can do wrong ends in an error frame to that peer, never in a panic.
-#[derive(Debug)]
-pub struct Connection {}
-
-#[allow(unused_variables)] // signatures only; the endpoint's author replaces this file
-impl Connection {
-    /// The accepting side.
-    #[must_use]
-    pub fn server(config: Config, now: NowMs) -> Self {
-        unimplemented!()
-    }
-
-    /// The connecting side (tests, tools).
-    #[must_use]
-    pub fn client(config: Config, hostname: &str, now: NowMs) -> Self {
-        unimplemented!()
-    }
-
-    /// Takes complete frames out of `input`; leaves the rest. May stop early when an internal queue is full: call
-    /// again after draining events and output.
-    pub fn handle_input(&mut self, input: &mut BytesMut, now: NowMs) {
-        unimplemented!()
-    }
-
-    /// The peer closed the socket.
-    pub fn handle_end_of_input(&mut self) {
-        unimplemented!()
-    }
-
-    /// To be called at [`Self::poll_deadline`]: heartbeats, idle peers.
-    pub fn handle_timeout(&mut self, now: NowMs) {
-        unimplemented!()
-    }
-
-    /// Appends bytes to write to `output` in order, until about `bytes_max` are there or nothing is left. Small
-    /// frames are joined; large payloads stay slices.
-    pub fn poll_transmit(&mut self, output: &mut Vec<Bytes>, bytes_max: usize, now: NowMs) {
-        unimplemented!()
-    }
-
-    /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        unimplemented!()
-    }
-
-    /// When [`Self::handle_timeout`] is due.
-    #[must_use]
-    pub fn poll_deadline(&self) -> Option<NowMs> {
-        unimplemented!()
-    }
-
-    /// Answers [`Event::Authenticate`].
-    pub fn sasl_outcome(&mut self, accepted: bool) {
-        unimplemented!()
-    }
-
-    /// Answers an attach. `reply` is what the peer shall see; name, handle and role are filled in. A link on
-    /// which we receive gets `credit` at once.
-    pub fn accept_attach(&mut self, link: LinkId, reply: Attach, credit: u32) {
-        unimplemented!()
-    }
-
-    /// Refuses an attach: attach with a null terminus and a closing detach with the error, back to back.
-    pub fn refuse_attach(&mut self, link: LinkId, error: Error) {
-        unimplemented!()
-    }
-
-    /// Queues a delivery; it leaves when link credit and session window allow. `None` when the link is gone.
-    pub fn send(&mut self, link: LinkId, message: Outgoing) -> Option<OutgoingId> {
-        unimplemented!()
-    }
-
-    /// Deliveries of this link handed to [`Self::poll_transmit`]'s output so far (number, payload bytes): the
-    /// measure for granting the engine more.
-    #[must_use]
-    pub fn transmitted(&self, link: LinkId) -> (u64, u64) {
-        unimplemented!()
-    }
-
-    /// Payload bytes queued by [`Self::send`] and not yet transmitted, over all links.
-    #[must_use]
-    pub fn pending_bytes(&self) -> usize {
-        unimplemented!()
-    }
-
-    /// Settles a delivery we received; neighbours with equal state are joined into one frame. Credit on links we
-    /// receive on is topped up by itself as deliveries are settled.
-    pub fn settle_incoming(&mut self, id: IncomingId, state: DeliveryState) {
-        unimplemented!()
-    }
-
-    /// Settles a delivery we sent, telling the peer its final state.
-    pub fn settle_outgoing(&mut self, id: OutgoingId, state: DeliveryState) {
-        unimplemented!()
-    }
-
-    /// Answers a drain: advances the delivery-count over the unused credit and tells the peer.
-    pub fn drained(&mut self, link: LinkId) {
-        unimplemented!()
-    }
-
-    /// Closes a link from our side.
-    pub fn detach(&mut self, link: LinkId, error: Option<Error>) {
-        unimplemented!()
-    }
-
-    /// Closes the connection from our side; queued output still leaves first.
-    pub fn close(&mut self, error: Option<Error>) {
-        unimplemented!()
+impl Default for Config {
+    /// What a broker would choose: frames of 256 KiB (Azure's Standard tier), sessions and links in the thousands
+    /// (.NET and Java open an AMQP session per link), two minutes until a silent peer is cut off.
+    fn default() -> Self {
+        Self {
+            container_id: "peeklock".to_owned(),
+            max_frame_size: 256 * 1024,
+            channel_max: 8_191,
+            idle_time_out_ms: Some(120_000),
+            sasl_mechanisms: ["MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"].map(str::to_owned).to_vec(),
+            sasl_optional: false,
+            links_max: 20_000,
+            sessions_max: 8_192,
+            reassembly_bytes_max: 32 * 1024 * 1024,
+            incoming_window: 65_536,
+            open_time_out_ms: 30_000,
+        }
     }
 }

@@ -1,1 +1,297 @@
 //! The Service Bus dialect: joins endpoint and engine.
+//!
+//! [`ServiceBus`] makes one [`Broker`] per connection. It turns what the endpoint reports into commands of the engine
+//! and what the engine answers into deliveries, dispositions and responses; it waits for nothing and keeps only what
+//! is needed to put the two together.
+
+mod address;
+mod annotation;
+mod attach;
+mod authorization;
+mod cbs;
+mod clock_text;
+mod config;
+mod delivery;
+mod entities;
+mod envelope;
+mod errors;
+mod lock_token;
+mod management;
+mod receiver;
+mod receiving;
+mod requests;
+pub mod sasl;
+mod sending;
+mod settlement;
+mod submission;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
+use peeklock_engine::{Command, ReceiverId};
+use rand::rngs::{StdRng, SysRng};
+use rand::{RngExt, SeedableRng};
+use slab::Slab;
+
+pub use config::DialectConfig;
+pub use entities::Entities;
+pub use errors::{Fault, condition};
+
+use crate::endpoint::{Connection, Event, IncomingId, LinkId, NowMs};
+use crate::server::{Application, ApplicationFactory, Peer, Unanswered};
+use crate::wire::Str;
+use crate::wire::performative::{Attach, DeliveryState, Open};
+use authorization::Authorization;
+use delivery::Encoder;
+use entities::Entity;
+use envelope::Dialect;
+use errors::Tracker;
+use receiver::{Receiver, Window};
+
+/// Makes the logic of connections to one broker.
+#[derive(Clone)]
+pub struct ServiceBus {
+    entities: Arc<dyn Entities>,
+    config: Arc<DialectConfig>,
+}
+
+impl ServiceBus {
+    /// The dialect over these entities.
+    #[must_use]
+    pub fn new(entities: Arc<dyn Entities>, config: DialectConfig) -> Self {
+        Self { entities, config: Arc::new(config) }
+    }
+}
+
+impl ApplicationFactory for ServiceBus {
+    type Application = Broker;
+
+    fn accept(&self, _peer: &Peer, mailbox: Mailbox) -> Broker {
+        Broker::new(Arc::clone(&self.entities), Arc::clone(&self.config), mailbox)
+    }
+}
+
+/// What a link is for. Each is one per attach.
+enum Link {
+    /// We receive requests to `$cbs`.
+    CbsRequests { session: u16 },
+    /// We receive requests to an entity's management node.
+    ManagementRequests { session: u16, entity: Arc<Entity> },
+    /// We send responses.
+    Responses,
+    /// We receive messages for an entity.
+    Sender(Arc<Entity>),
+    /// We send messages of an entity.
+    Receiver(ReceiverId),
+}
+
+/// A link on which responses leave.
+struct ResponseLink {
+    link: LinkId,
+    session: u16,
+    /// See [`Entity::node`].
+    node: Box<str>,
+    /// The address of its target, a tie-break between links of one session.
+    target: Option<Str>,
+    name: Str,
+    /// Responses sent on it.
+    sent: u64,
+}
+
+/// Where a response goes and what it answers.
+struct ReplyTo {
+    session: u16,
+    node: Box<str>,
+    dialect: Dialect,
+    reply_to: Option<Str>,
+    correlation_id: crate::wire::Value,
+}
+
+/// A command whose answer is awaited.
+enum Pending {
+    /// A transfer's messages; `delivery` is `None` when it came settled.
+    Send { delivery: Option<IncomingId>, bytes: usize },
+    /// A receiver link's attach.
+    Open { link: LinkId, reply: Box<Attach> },
+    /// A disposition over consecutive deliveries.
+    Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
+    /// A management request.
+    Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize },
+}
+
+/// Closed receivers remembered for deliveries that crossed their closing.
+const CLOSED_RECEIVERS_MAX: usize = 1024;
+
+/// The logic of one connection.
+pub struct Broker {
+    entities: Arc<dyn Entities>,
+    config: Arc<DialectConfig>,
+    mailbox: Mailbox,
+    random: StdRng,
+    authorization: Authorization,
+    /// As the client named us, for error texts.
+    hostname: Str,
+    links: HashMap<LinkId, Link>,
+    response_links: Vec<ResponseLink>,
+    receivers: HashMap<ReceiverId, Receiver>,
+    /// Receivers to look after at the end of the turn.
+    busy: Vec<ReceiverId>,
+    closed_receivers: VecDeque<(ReceiverId, PartitionHandle)>,
+    /// Deliveries without a settlement, over all receivers.
+    unsettled: usize,
+    /// Indexed by request tag.
+    pending: Slab<Pending>,
+    unanswered: Unanswered,
+    encoder: Encoder,
+    responses: u64,
+}
+
+impl Broker {
+    fn new(entities: Arc<dyn Entities>, config: Arc<DialectConfig>, mailbox: Mailbox) -> Self {
+        let random = match config.seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            // Ids need no secrecy: a fixed seed when the system has no randomness is a nuisance, not a danger.
+            None => {
+                StdRng::try_from_rng(&mut SysRng).unwrap_or_else(|_| StdRng::seed_from_u64(entities.now().0))
+            }
+        };
+        Self {
+            authorization: Authorization::new(config.require_token),
+            entities,
+            config,
+            mailbox,
+            random,
+            hostname: "localhost".into(),
+            links: HashMap::new(),
+            response_links: Vec::new(),
+            receivers: HashMap::new(),
+            busy: Vec::new(),
+            closed_receivers: VecDeque::new(),
+            unsettled: 0,
+            pending: Slab::new(),
+            unanswered: Unanswered::default(),
+            encoder: Encoder::default(),
+            responses: 0,
+        }
+    }
+
+    fn opened(&mut self, open: &Open) {
+        if let Some(hostname) = open.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
+            self.hostname = authorization::excerpt(hostname).into();
+        }
+    }
+
+    fn tracker(&mut self) -> Tracker {
+        Tracker { tracking_id: self.random.random(), at: self.entities.now() }
+    }
+
+    /// Submits a command and remembers what to do with its answer.
+    fn ask(&mut self, partition: &PartitionHandle, command: Command, pending: Pending) {
+        let tag = self.pending.insert(pending);
+        let tag = u64::try_from(tag).ok();
+        partition.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+    }
+
+    /// Submits a command whose answer interests nobody.
+    fn tell(&self, partition: &PartitionHandle, command: Command) {
+        partition.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
+    }
+
+    fn answered(&mut self, tag: u64, response: Response, connection: &mut Connection) {
+        let Some(pending) = usize::try_from(tag).ok().and_then(|tag| self.pending.try_remove(tag)) else {
+            return;
+        };
+        match pending {
+            Pending::Send { delivery, bytes } => self.sent(delivery, bytes, response, connection),
+            Pending::Open { link, reply } => self.receiver_opened(link, *reply, response, connection),
+            Pending::Settle { link, first, count, reply } => {
+                self.settled(link, first, count, &reply, response, connection);
+            }
+            Pending::Management { reply_to, finish, bytes } => {
+                self.count_answer(bytes);
+                let result = finish(response, &mut self.encoder);
+                self.respond(&reply_to, &result, connection);
+            }
+        }
+    }
+
+    fn count_question(&mut self, bytes: usize) {
+        self.unanswered.messages += 1;
+        self.unanswered.bytes += bytes;
+    }
+
+    fn count_answer(&mut self, bytes: usize) {
+        self.unanswered.messages = self.unanswered.messages.saturating_sub(1);
+        self.unanswered.bytes = self.unanswered.bytes.saturating_sub(bytes);
+    }
+
+    fn detached(&mut self, link: LinkId) {
+        match self.links.remove(&link) {
+            Some(Link::Receiver(receiver)) => self.close_receiver(receiver),
+            Some(Link::Responses) => self.response_links.retain(|candidate| candidate.link != link),
+            Some(Link::CbsRequests { .. } | Link::ManagementRequests { .. } | Link::Sender(_)) | None => {}
+        }
+    }
+
+    fn close(&mut self) {
+        let receivers: Vec<ReceiverId> = self.receivers.keys().copied().collect();
+        for receiver in receivers {
+            self.close_receiver(receiver);
+        }
+        self.links.clear();
+        self.response_links.clear();
+    }
+
+    fn window(&self) -> Window {
+        Window::share(self.receivers.len())
+    }
+}
+
+impl Application for Broker {
+    fn handle_event(&mut self, event: Event, connection: &mut Connection, _now: NowMs) {
+        match event {
+            Event::Authenticate { mechanism, initial_response } => {
+                let plain_enabled = self.config.plain_enabled;
+                let accepted = sasl::accepts(&mechanism, initial_response.as_deref(), plain_enabled);
+                connection.sasl_outcome(accepted);
+            }
+            Event::Opened(open) => self.opened(&open),
+            Event::Attach { link, session, attach } => self.attach(link, session, *attach, connection),
+            Event::Message { id, settled, message_format, state, payload, .. } => {
+                let delivery = (!settled).then_some(id);
+                self.message(id.link, delivery, message_format, state, payload, connection);
+            }
+            Event::Credit { link, limit, drain } => self.credit(link, limit, drain),
+            Event::Disposition { link, first, tags, state, settled } => {
+                self.disposition(link, first, tags, state, settled, connection);
+            }
+            Event::Detached { link, .. } => self.detached(link),
+            // The last two are for those that connect or settle in two steps.
+            Event::SessionEnded { .. } | Event::Settled { .. } | Event::Drained { .. } => {}
+            Event::Closed { .. } => self.close(),
+        }
+    }
+
+    fn handle_output(&mut self, output: Output, connection: &mut Connection, _now: NowMs) {
+        match output {
+            Output::Response { tag, response } => self.answered(tag, response, connection),
+            Output::Delivery(delivery) => self.deliver(&delivery, connection),
+            Output::Drained { receiver } => self.drained(receiver, connection),
+            Output::ReceiverClosed { receiver, refusal } => {
+                self.receiver_closed(receiver, refusal, connection);
+            }
+        }
+    }
+
+    fn end_of_turn(&mut self, connection: &mut Connection, _now: NowMs) {
+        self.tend_receivers(connection);
+    }
+
+    fn unanswered(&self) -> Unanswered {
+        self.unanswered
+    }
+}

@@ -1,12 +1,41 @@
 //! One queue as a pure state machine: state, command, now, random → events, effects.
 //!
 //! Only events change state. What is stored are events, as facts; deciding code may change freely.
+//!
+//! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch` and `ending` are what commands share.
+//! - `apply` alone writes `state`; `messages` (in chunks of 64), `locks` and `receivers` are its parts.
+//! - [`persist`] and `restore` go to the store and back; `encoding` is the format of the values.
 
-use bytes::Bytes;
-use peeklock_storage::{Batch, Entry, PartitionId};
+mod apply;
+mod chunk;
+mod dispatch;
+mod encoding;
+mod ending;
+mod handle;
+mod locks;
+mod messages;
+mod per_sub_queue;
+mod persist;
+mod properties;
+mod reasons;
+mod receivers;
+mod record;
+mod restore;
+mod state;
+mod step;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+use peeklock_storage::Entry;
 use rand::Rng;
 
-use crate::{BodyRef, Command, Effect, Event, QueueOptions, RequestId, Timestamp};
+pub use self::persist::persist;
+use self::reasons::Reasons;
+pub use self::record::Record;
+use self::state::State;
+use self::step::Step;
+use crate::{Command, Effect, Event, QueueOptions, RequestId, Timestamp};
 
 /// What handling produced; reused from turn to turn.
 #[derive(Debug, Default)]
@@ -44,18 +73,21 @@ pub struct Counts {
 
 /// The state of one queue.
 #[derive(Debug)]
-pub struct Partition {}
+pub struct Partition {
+    options: QueueOptions,
+    reasons: Reasons,
+    state: State,
+}
 
-#[allow(unused_variables)] // signatures only; the partition's author replaces the bodies
 impl Partition {
     /// An empty queue.
     #[must_use]
     pub fn new(options: QueueOptions) -> Self {
-        unimplemented!()
+        Self { reasons: Reasons::new(&options), options, state: State::new() }
     }
 
-    /// Fires due timers, then carries out one command. Work is bounded: a large backlog of due timers is worked
-    /// off over several calls ([`Self::next_deadline`] stays in the past meanwhile).
+    /// Fires due timers, then carries out one command, then serves receivers. Work is bounded: a large backlog of
+    /// due timers is worked off over several calls ([`Self::next_deadline`] stays in the past meanwhile).
     pub fn handle(
         &mut self,
         now: Timestamp,
@@ -64,24 +96,26 @@ impl Partition {
         command: Command,
         outputs: &mut Outputs,
     ) {
-        unimplemented!()
+        let state = &mut self.state;
+        Step::new(now, &self.options, &self.reasons, state, random, outputs).run(request, command);
     }
 
     /// Changes the options; messages already stored keep their times (S-11).
     pub fn set_options(&mut self, options: QueueOptions) {
-        unimplemented!()
+        self.reasons = Reasons::new(&options);
+        self.options = options;
     }
 
     /// The earliest instant at which [`Command::Tick`] has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        unimplemented!()
+        self.state.next_deadline()
     }
 
     /// Current counts.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        unimplemented!()
+        self.state.counts()
     }
 
     /// Rebuilds the state from everything stored under a partition's `Meta` and `Head` spaces (in key order): the
@@ -94,34 +128,6 @@ impl Partition {
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
-        unimplemented!()
-    }
-}
-
-/// Translates a turn's events into store operations. Meta numbers below 16 are the namespace's; the partition uses
-/// those from 16 on. Facts superseded within the turn (a message stored and removed) need not be written.
-pub fn persist(partition: PartitionId, events: &[Event], batch: &mut Batch) {
-    let _ = (partition, events, batch);
-    unimplemented!()
-}
-
-#[allow(unused_variables)] // signatures only; the partition's author replaces the bodies
-impl Event {
-    /// The content this event stored, for the cache of recent contents.
-    #[must_use]
-    pub fn stored_body(&self) -> Option<(BodyRef, &Bytes)> {
-        unimplemented!()
-    }
-
-    /// The content this event made unreachable.
-    #[must_use]
-    pub fn removed_body(&self) -> Option<BodyRef> {
-        unimplemented!()
-    }
-
-    /// How much it weighs.
-    #[must_use]
-    pub fn durability(&self) -> crate::Durability {
-        unimplemented!()
+        Ok(Self { reasons: Reasons::new(&options), options, state: State::restore(meta, head)? })
     }
 }

@@ -2,6 +2,7 @@
 
 use tokio::sync::mpsc;
 
+use super::answer;
 use crate::{Command, Delivery, Received, ReceiverId, Refusal, SequenceNumber, SettleFailure, Timestamp};
 
 /// What a partition sends to a mailbox.
@@ -67,6 +68,11 @@ impl Mailbox {
     pub fn put(&self, output: Output) {
         let _ = self.outputs.send(output);
     }
+
+    /// Delivers an output, or hands it back when the owner is gone.
+    pub(super) fn try_put(&self, output: Output) -> Result<(), Output> {
+        self.outputs.send(output).map_err(|refused| refused.0)
+    }
 }
 
 /// A command with its return address.
@@ -74,7 +80,8 @@ impl Mailbox {
 pub struct Request {
     /// Where answers and, for `OpenReceiver`, deliveries go.
     pub mailbox: Mailbox,
-    /// Comes back in [`Output::Response`]; `None` when nobody waits for the answer.
+    /// Comes back in [`Output::Response`]; `None` when nobody waits for the answer. `Credit`, `CloseReceiver` and
+    /// `Tick` have no answer, so their tag is ignored.
     pub tag: Option<u64>,
     /// What to do.
     pub command: Command,
@@ -94,11 +101,58 @@ impl PartitionHandle {
         (Self { requests }, receiver)
     }
 
-    /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`] or
-    /// [`Output::ReceiverClosed`].
+    /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`]; commands that name a
+    /// receiver and have no answer of their own get [`Output::ReceiverClosed`] instead.
     pub fn submit(&self, request: Request) {
-        if let Err(_refused) = self.requests.send(request) {
-            // The runtime's author answers here on behalf of the missing actor.
+        if let Err(refused) = self.requests.send(request) {
+            answer::refuse(refused.0, &Refusal::Unavailable);
         }
+    }
+}
+
+/// The queue behind a [`PartitionHandle`]. Whatever is still in it when its actor goes is answered, so that nobody
+/// waits for ever.
+#[derive(Debug)]
+pub(super) struct Inbox(pub(super) mpsc::UnboundedReceiver<Request>);
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.0.close();
+        while let Ok(request) = self.0.try_recv() {
+            answer::refuse(request, &Refusal::Unavailable);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{LockToken, Settlement};
+
+    use super::*;
+
+    #[test]
+    fn requests_left_to_a_dead_actor_are_answered_in_kind() {
+        let (handle, requests) = PartitionHandle::new();
+        let (mailbox, mut outputs) = Mailbox::new();
+        let settle = || Command::Settle {
+            tokens: [LockToken(1), LockToken(2)].into_iter().collect(),
+            settlement: Settlement::Complete,
+        };
+        handle.submit(Request { mailbox: mailbox.clone(), tag: Some(1), command: settle() });
+        drop(Inbox(requests));
+        handle.submit(Request { mailbox: mailbox.clone(), tag: Some(2), command: settle() });
+        for expected in [1, 2] {
+            let Ok(Output::Response { tag, response: Response::Settled(failures) }) = outputs.try_recv()
+            else {
+                panic!("expected a settlement to fail");
+            };
+            assert_eq!((tag, failures.len()), (expected, 2));
+            assert!(failures.iter().all(|failure| failure.refusal == Refusal::Unavailable));
+        }
+        let credit =
+            Command::Credit { receiver: ReceiverId(3), limit: crate::CreditLimit::default(), drain: false };
+        handle.submit(Request { mailbox, tag: None, command: credit });
+        let closed = outputs.try_recv();
+        assert!(matches!(closed, Ok(Output::ReceiverClosed { receiver: ReceiverId(3), .. })), "{closed:?}");
     }
 }

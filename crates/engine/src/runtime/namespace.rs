@@ -1,23 +1,44 @@
 //! All entities of a broker: found by name, created, kept in the catalogue.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use peeklock_storage::Shard;
+use peeklock_storage::{Entry, PartitionId, Shard, Space};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
 
+use super::actor::Shared;
+use super::body_cache::CacheBudget;
+use super::catalogue::{Catalogue, Declaration};
+use super::entity::{Entity, Spawner};
+use super::fatal::Fatal;
+use super::names::name_key;
+use super::random::RandomSource;
+use super::record::{CATALOGUE, COUNTER, EntityKind, EntityRecord, decode_counter};
+use super::restore::{FirstPages, restore_from, scan_all};
 use super::{Clock, PartitionHandle};
+use crate::partition::Counts;
 use crate::{QueueOptions, ReceiverId};
+
+/// Declarations that wait for the catalogue; further callers wait to hand theirs over.
+const DECLARATIONS_WAITING_MAX: usize = 1024;
+
+/// Partitions whose first pages are read at a time when the namespace starts.
+const RESTORED_AT_A_TIME: usize = 64;
 
 /// What a namespace needs beside its shard.
 #[derive(Debug, Clone)]
 pub struct NamespaceOptions {
     /// Memory for recently written contents, over all partitions, in bytes.
     pub body_cache_bytes: usize,
-    /// Seed of the randomness door; `None` draws one from the operating system.
+    /// Seed of the randomness door; `None` draws one from the operating system. Lock tokens repeat with the seed, so
+    /// it is for tests, and one that restarts a namespace gives each start another.
     pub seed: Option<u64>,
 }
 
-/// Why a namespace did not start.
-#[derive(Debug, thiserror::Error)]
+/// Why a namespace did not start, or a declaration was refused.
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StartError {
     /// The store refused.
     #[error(transparent)]
@@ -30,16 +51,61 @@ pub enum StartError {
         /// What is wrong.
         reason: String,
     },
+    /// An entity can't have this name.
+    #[error("{name:?} can't be the name of an entity: {reason}")]
+    InvalidName {
+        /// The name as given.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An entity can't have these options.
+    #[error("the options of {name:?} make no sense: {reason}")]
+    InvalidOptions {
+        /// The entity.
+        name: String,
+        /// Which option, and what it must be.
+        reason: String,
+    },
+    /// The operating system gave no randomness.
+    #[error("the operating system gave no random numbers: {0}")]
+    Randomness(String),
 }
 
 /// All entities; cheap to clone.
 #[derive(Clone)]
 pub struct Namespace {
-    // The runtime's author fills this in.
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    entities: Arc<Entities>,
+    spawner: Spawner,
+    declarations: mpsc::Sender<Declaration>,
+    next_receiver: AtomicU64,
+}
+
+/// Entities by name key.
+#[derive(Default)]
+pub(super) struct Entities(RwLock<HashMap<Box<str>, Arc<Entity>>>);
+
+impl Entities {
+    pub(super) fn get(&self, key: &str) -> Option<Arc<Entity>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    pub(super) fn insert(&self, key: Box<str>, entity: Arc<Entity>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, entity);
+    }
+
+    fn all(&self) -> Vec<Arc<Entity>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
 }
 
 impl Namespace {
-    /// Restores every entity from the shard and starts its actor.
+    /// Restores every entity from the shard and starts the actors of those that have timers pending; the others start
+    /// when they are first looked up. Call it on the tokio runtime that is to run them, timers enabled.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -48,46 +114,126 @@ impl Namespace {
         clock: Arc<dyn Clock>,
         options: NamespaceOptions,
     ) -> Result<Self, StartError> {
-        let _ = (shard, clock, options);
-        unimplemented!()
+        let cache = CacheBudget::new(options.body_cache_bytes);
+        let spawner = Spawner {
+            shared: Shared { shard, clock, cache, fatal: Fatal::new() },
+            random: RandomSource::new(options.seed).map_err(StartError::Randomness)?,
+            runtime: Handle::current(),
+        };
+        let entities = Arc::new(Entities::default());
+        let next_partition = load(&*spawner.shared.shard, &entities).await?;
+        for entity in entities.all() {
+            entity.start_if_timed(&spawner);
+        }
+        let (declarations, receiver) = mpsc::channel(DECLARATIONS_WAITING_MAX);
+        let catalogue =
+            Catalogue { entities: Arc::clone(&entities), spawner: spawner.clone(), next_partition };
+        spawner.runtime.spawn(catalogue.run(receiver));
+        let inner = Inner { entities, spawner, declarations, next_receiver: AtomicU64::new(1) };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Creates a queue, or updates the options of an existing one, durably.
+    /// Creates a queue, or updates the options of an existing one, durably. Declaring what is already so writes
+    /// nothing.
     ///
     /// # Errors
-    /// The store's, or an invalid record.
+    /// The store's, or an invalid name or option; nothing changed then.
     pub async fn declare_queue(&self, name: &str, options: QueueOptions) -> Result<(), StartError> {
-        let _ = (name, options);
-        unimplemented!()
+        self.declare_queues([(name.to_owned(), options)]).await
     }
 
-    /// Finds a queue; names match case-insensitively.
+    /// [`Self::declare_queue`] for many queues with one write, all or none. Of two declarations of the same name the
+    /// later counts.
+    ///
+    /// # Errors
+    /// The store's, or an invalid name or option; nothing changed then.
+    pub async fn declare_queues(
+        &self,
+        queues: impl IntoIterator<Item = (String, QueueOptions)>,
+    ) -> Result<(), StartError> {
+        let gone = || peeklock_storage::Error::Unavailable { reason: "the namespace is gone".to_owned() };
+        let (answer, answered) = oneshot::channel();
+        let declaration = Declaration { queues: queues.into_iter().collect(), answer };
+        self.inner.declarations.send(declaration).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+
+    /// Finds a queue; names match case-insensitively. Its actor starts if it is not running.
     #[must_use]
     pub fn queue(&self, name: &str) -> Option<(PartitionHandle, Arc<QueueOptions>)> {
-        let _ = name;
-        unimplemented!()
+        let entity = self.inner.entities.get(&name_key(name))?;
+        Some((entity.handle(&self.inner.spawner), entity.options()))
     }
 
-    /// Names of all queues, sorted.
+    /// The counts of a queue as of its last turn; they may be ahead of what is durable.
+    #[must_use]
+    pub fn counts(&self, name: &str) -> Option<Counts> {
+        Some(self.inner.entities.get(&name_key(name))?.counts())
+    }
+
+    /// Names of all queues, sorted, as they were first given.
     #[must_use]
     pub fn queue_names(&self) -> Vec<String> {
-        unimplemented!()
+        let mut names: Vec<String> =
+            self.inner.entities.all().iter().map(|entity| entity.name.clone()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// A receiver id never used before in this process.
     #[must_use]
     pub fn next_receiver_id(&self) -> ReceiverId {
-        unimplemented!()
+        ReceiverId(self.inner.next_receiver.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The clock, for front ends that stamp or compare instants.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
-        unimplemented!()
+        Arc::clone(&self.inner.spawner.shared.clock)
     }
 
-    /// Stops all actors once what they have in hand is durable and answered.
-    pub async fn shutdown(&self) {
-        unimplemented!()
+    /// Resolves when the store is lost (a failed sync, another owner) or an actor died: nothing more can be
+    /// promised, and the process should stop with this error. Never resolves otherwise.
+    pub async fn fatal(&self) -> peeklock_storage::Error {
+        self.inner.spawner.shared.fatal.raised().await
     }
+
+    /// Stops all actors once what they have in hand is durable and answered. Later requests are refused with
+    /// [`crate::Refusal::Unavailable`].
+    pub async fn shutdown(&self) {
+        let tasks: Vec<_> = self.inner.entities.all().iter().filter_map(|entity| entity.stop()).collect();
+        for task in tasks {
+            // An actor that panicked has raised the fatal signal already.
+            let _ = task.await;
+        }
+    }
+}
+
+/// Reads the catalogue and every partition in it; the next free partition id.
+async fn load(shard: &dyn Shard, entities: &Entities) -> Result<PartitionId, StartError> {
+    let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
+    let records = scan_all(shard, Space::Meta, CATALOGUE, first).await?;
+    let mut next_partition = PartitionId(CATALOGUE.0 + 1);
+    let mut found = Vec::with_capacity(records.len());
+    for Entry { number, value } in records {
+        let bad = |reason| StartError::Record {
+            partition: CATALOGUE.0,
+            reason: format!("entry {number}: {reason}"),
+        };
+        if number == COUNTER {
+            next_partition = decode_counter(&value).map_err(bad)?;
+        } else {
+            found.push((PartitionId(number), EntityRecord::decode(&value).map_err(bad)?));
+        }
+    }
+    for some in found.chunks(RESTORED_AT_A_TIME) {
+        let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
+        for ((id, record), pages) in some.iter().zip(asked) {
+            let EntityKind::Queue(options) = &record.kind;
+            let partition = restore_from(shard, *id, options.clone(), pages).await?;
+            let entity = Entity::new(record.name.clone(), *id, options.clone(), partition);
+            entities.insert(name_key(&record.name), Arc::new(entity));
+        }
+    }
+    Ok(next_partition)
 }

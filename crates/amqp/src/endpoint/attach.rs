@@ -1,0 +1,251 @@
+//! Attach and detach (part 2.6).
+
+use std::sync::Arc;
+
+use super::condition::{self, Fault};
+use super::connection::Connection;
+use super::limits::REFUSED_LINKS_MAX;
+use super::link::{Link, LinkPhase, Side};
+use super::link_in::LinkIn;
+use super::link_out::LinkOut;
+use super::session::HANDLE_MAX;
+use super::{Event, LinkId};
+use crate::wire::performative::{Attach, Detach, Error, Performative, Role};
+
+impl Connection {
+    /// Answers an attach. `reply` is what the peer shall see; name, handle and role are filled in, and a missing
+    /// initial-delivery-count where we send. A link on which we receive gets `credit` at once, and keeps it: what is
+    /// settled is granted again by itself. `reply.max_message_size` is enforced on what the peer sends.
+    pub fn accept_attach(&mut self, link: LinkId, mut reply: Attach, credit: u32) {
+        let Some(key) = self.links.key(link).filter(|_| self.may_speak()) else { return };
+        let Some(state) = self.links.get_mut(key).filter(|state| state.phase == LinkPhase::Requested) else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(state.session) else { return };
+        state.phase = LinkPhase::Attached;
+        state.snd_settle_mode = reply.snd_settle_mode;
+        state.rcv_settle_mode = reply.rcv_settle_mode;
+        reply.name = (&*state.name).into();
+        reply.handle = state.handle_out;
+        reply.role = state.role();
+        match &mut state.side {
+            Side::In(side) => {
+                reply.initial_delivery_count = None;
+                side.open(reply.max_message_size, credit);
+            }
+            Side::Out(side) => {
+                let initial = *reply.initial_delivery_count.get_or_insert(0);
+                side.open(initial);
+            }
+        }
+        self.outbox.frame(session.channel_out, &Performative::Attach(Box::new(reply)));
+        if matches!(state.side, Side::In(_)) && credit > 0 {
+            let flow = session.flow_frame(Some(state));
+            self.outbox.frame(session.channel_out, &Performative::Flow(flow));
+        }
+        self.replay_early_flow(key);
+    }
+
+    /// Refuses an attach: attach with a null terminus and a closing detach with the error, back to back.
+    pub fn refuse_attach(&mut self, link: LinkId, error: Error) {
+        let Some(key) = self.links.key(link).filter(|_| self.may_speak()) else { return };
+        if self.links.get(key).is_some_and(|state| state.phase == LinkPhase::Requested) {
+            self.detach_link(key, Some(error), false);
+        }
+    }
+
+    /// Closes a link from our side; no event follows. Deliveries still queued are dropped.
+    pub fn detach(&mut self, link: LinkId, error: Option<Error>) {
+        if let Some(key) = self.links.key(link) {
+            self.detach_link(key, error, false);
+        }
+    }
+
+    pub(super) fn on_attach(&mut self, session: usize, attach: Box<Attach>) -> Result<(), Fault> {
+        let role = opposite(attach.role);
+        if attach.handle > HANDLE_MAX {
+            let reason = format!("handle {} is above the limit of {HANDLE_MAX}", attach.handle);
+            return Err(Fault::connection(condition::FRAMING_ERROR, reason));
+        }
+        let Some(state) = self.sessions.get(session) else { return Ok(()) };
+        if state.handles_in.contains_key(&attach.handle) {
+            let reason = format!("handle {} is in use", attach.handle);
+            return Err(Fault::session(session, condition::HANDLE_IN_USE, reason));
+        }
+        if let Some(key) = self.links.named(role, &attach.name) {
+            let offered = |link: &Link| link.phase == LinkPhase::Offered && link.session == session;
+            if self.links.get(key).is_some_and(offered) {
+                self.attach_answered(key, attach);
+                return Ok(());
+            }
+            // Part 2.6.1: a name is used once per direction; the newer attach takes the link over.
+            let reason = "the link was attached again with the same name";
+            self.detach_link(key, Some(condition::error(condition::LINK_STOLEN, reason)), true);
+        }
+        let key = self.add_link(session, role, &attach)?;
+        self.admit(key, session, attach)
+    }
+
+    /// Shows a new link to the upper layer, unless there are too many.
+    fn admit(&mut self, key: usize, session: usize, attach: Box<Attach>) -> Result<(), Fault> {
+        if self.links.detaching > REFUSED_LINKS_MAX.max(self.config.links_max) {
+            let reason = "too many links wait for their detach to be answered";
+            return Err(Fault::connection(condition::RESOURCE_LIMIT_EXCEEDED, reason));
+        }
+        if self.links.len() > self.config.links_max {
+            let reason = format!("at most {} links per connection", self.config.links_max);
+            return Err(Fault::link(key, condition::RESOURCE_LIMIT_EXCEEDED, reason));
+        }
+        let channel = self.sessions.get(session).map(|session| session.channel_out);
+        if let (Some(link), Some(session)) = (self.links.get_mut(key), channel) {
+            link.announced = true;
+            let link = link.id;
+            self.emit(Event::Attach { link, session, attach });
+        }
+        Ok(())
+    }
+
+    fn add_link(&mut self, session: usize, role: Role, attach: &Attach) -> Result<usize, Fault> {
+        let side = match role {
+            Role::Receiver => Side::In(LinkIn::new(attach.initial_delivery_count)),
+            Role::Sender => Side::Out(Box::default()),
+        };
+        let key = self.insert_link(session, attach, LinkPhase::Requested, side).ok_or_else(|| {
+            let reason = "the peer's handle-max is used up";
+            Fault::session(session, condition::RESOURCE_LIMIT_EXCEEDED, reason)
+        })?;
+        if let (Some(state), Some(link)) = (self.sessions.get_mut(session), self.links.get_mut(key)) {
+            state.handles_in.insert(attach.handle, key);
+            link.handle_in = Some(attach.handle);
+        }
+        Ok(key)
+    }
+
+    /// Gives a link its place and handle; `None` when the peer allows no more handles.
+    pub(super) fn insert_link(
+        &mut self,
+        session: usize,
+        attach: &Attach,
+        phase: LinkPhase,
+        side: Side,
+    ) -> Option<usize> {
+        let state = self.sessions.get_mut(session)?;
+        let slot = state.handles_out.vacant_entry();
+        let handle_out = u32::try_from(slot.key()).ok().filter(|&handle| handle <= state.peer_handle_max)?;
+        let key = self.links.insert_with(|id| Link {
+            id,
+            session,
+            name: Arc::from(&*attach.name),
+            phase,
+            handle_out,
+            handle_in: None,
+            snd_settle_mode: attach.snd_settle_mode,
+            rcv_settle_mode: attach.rcv_settle_mode,
+            announced: false,
+            side,
+        });
+        slot.insert(key);
+        Some(key)
+    }
+
+    /// Client: the peer's answer to our attach.
+    fn attach_answered(&mut self, key: usize, attach: Box<Attach>) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        link.phase = LinkPhase::Attached;
+        link.handle_in = Some(attach.handle);
+        link.snd_settle_mode = attach.snd_settle_mode;
+        link.rcv_settle_mode = attach.rcv_settle_mode;
+        if let (Side::In(side), Some(initial)) = (&mut link.side, attach.initial_delivery_count) {
+            side.delivery_count = initial;
+        }
+        let Some(session) = self.sessions.get_mut(link.session) else { return };
+        session.handles_in.insert(attach.handle, key);
+        let (link, session) = (link.id, session.channel_out);
+        self.emit(Event::Attach { link, session, attach });
+    }
+
+    pub(super) fn on_detach(&mut self, session: usize, detach: Detach) -> Result<(), Fault> {
+        let key = self.link_at(session, detach.handle)?;
+        let Some(link) = self.links.get(key) else { return Ok(()) };
+        if link.phase != LinkPhase::Detaching {
+            self.flush_session_settlements(session);
+            self.send_detach(key, detach.closed, None);
+        }
+        self.clear_link(key);
+        let Some(link) = self.links.remove(key) else { return Ok(()) };
+        if let Some(state) = self.sessions.get_mut(session) {
+            state.handles_in.remove(&detach.handle);
+            state.handles_out.try_remove(link.handle_out as usize);
+        }
+        if link.phase != LinkPhase::Detaching {
+            self.announce_detached(link.id, link.announced, detach.closed, detach.error);
+        }
+        Ok(())
+    }
+
+    /// Detaches a link from our side; `announce` tells the upper layer.
+    pub(super) fn detach_link(&mut self, key: usize, error: Option<Error>, announce: bool) {
+        let Some(link) = self.links.get(key).filter(|_| self.may_speak()) else { return };
+        if link.phase == LinkPhase::Detaching {
+            return;
+        }
+        let (id, session, announced) = (link.id, link.session, link.announced);
+        self.flush_session_settlements(session);
+        self.send_detach(key, true, error.clone());
+        self.clear_link(key);
+        self.links.retire(key);
+        if let Some(link) = self.links.get_mut(key) {
+            link.phase = LinkPhase::Detaching;
+            self.links.detaching += 1;
+        }
+        self.announce_detached(id, announce && announced, true, error);
+    }
+
+    /// Writes a detach; a link whose attach we have not answered gets an attach without termini first.
+    fn send_detach(&mut self, key: usize, closed: bool, error: Option<Error>) {
+        let Some(link) = self.links.get(key) else { return };
+        let Some(session) = self.sessions.get(link.session) else { return };
+        if link.phase == LinkPhase::Requested {
+            let attach = Box::new(link.null_attach());
+            self.outbox.frame(session.channel_out, &Performative::Attach(attach));
+        }
+        let detach = Detach { handle: link.handle_out, closed, error };
+        self.outbox.frame(session.channel_out, &Performative::Detach(detach));
+    }
+
+    /// Drops what a link that ends holds: queued and unsettled deliveries, partly received ones. Deliveries we
+    /// received stay counted until the upper layer settles them.
+    pub(super) fn clear_link(&mut self, key: usize) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        let (id, session) = (link.id, link.session);
+        match &mut link.side {
+            Side::In(side) => {
+                self.reassembly_bytes -= side.take_partial().map_or(0, |partial| partial.len());
+                let (messages, bytes) = (side.unsettled, side.unsettled_bytes);
+                side.unsettled = 0;
+                side.unsettled_bytes = 0;
+                let number = self.sessions.get(session).map_or(0, |session| session.number);
+                self.backlog.orphan(id, session, number, messages, bytes);
+            }
+            Side::Out(side) => {
+                let LinkOut { queued_bytes, unsettled, .. } = std::mem::take(&mut **side);
+                self.pending_bytes -= queued_bytes;
+                if let Some(session) = self.sessions.get_mut(session) {
+                    let mut unsettled = unsettled;
+                    for delivery in unsettled.drain() {
+                        session.outgoing.remove(delivery.wire_id);
+                    }
+                }
+                self.schedule_session(session);
+            }
+        }
+    }
+}
+
+/// The role at the other end.
+pub(super) fn opposite(role: Role) -> Role {
+    match role {
+        Role::Sender => Role::Receiver,
+        Role::Receiver => Role::Sender,
+    }
+}

@@ -1,0 +1,281 @@
+//! The connection: what holds everything, open and close (part 2.4).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+use slab::Slab;
+
+use super::condition::{self, Fault, error};
+use super::disposition::Backlog;
+use super::heartbeat::Timers;
+use super::limits::FRAME_SIZE_FLOOR;
+use super::link::Links;
+use super::outbox::Outbox;
+use super::sasl::SaslPhase;
+use super::session::Session;
+use super::{Config, Event, LinkId, NowMs};
+use crate::wire::Str;
+use crate::wire::performative::{Error, Open, Performative};
+
+/// ```text
+/// server: Header ──sasl──▶ Sasl(Init) ▶ Sasl(Deciding) ▶ AmqpHeader ──▶ Opening ──open──▶ Open
+///            └──────────────────────── amqp ───────────────────────────────┘
+/// client: Header ──sasl──▶ Sasl(Mechanisms) ▶ Sasl(Outcome) ▶ AmqpHeader ▶ Opening ─open─▶ Open
+/// Open ──our close──▶ Closing ──peer's close, end of input, time──▶ Closed ◀── mistakes, peer's close
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The peer's first protocol header is due.
+    Header,
+    /// Authentication.
+    Sasl(SaslPhase),
+    /// The peer's AMQP header is due, after SASL.
+    AmqpHeader,
+    /// The peer's open is due.
+    Opening,
+    /// Both have opened.
+    Open,
+    /// Our close is queued or sent; only the peer's counts.
+    Closing,
+    /// Over.
+    Closed,
+}
+
+/// What the peer's open said.
+#[derive(Debug)]
+pub(super) struct PeerLimits {
+    pub(super) frame_size_max: u32,
+    pub(super) channel_max: u16,
+}
+
+/// One AMQP connection.
+///
+/// Everything a peer can do wrong ends in an error frame to that peer, never in a panic. Calls that name a link,
+/// session or delivery that is gone do nothing.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) config: Config,
+    pub(super) is_client: bool,
+    pub(super) hostname: Str,
+    pub(super) sasl_initial_response: Option<Bytes>,
+    pub(super) phase: Phase,
+    pub(super) open_sent: bool,
+    /// Our close waits for queued output.
+    pub(super) close_due: Option<Option<Error>>,
+    pub(super) close_sent: bool,
+    pub(super) peer: PeerLimits,
+    pub(super) sessions: Slab<Session>,
+    /// Sessions on which we still wait for the peer's end.
+    pub(super) sessions_ending: usize,
+    /// Session keys by the peer's channel and by ours.
+    pub(super) channels_in: BTreeMap<u16, usize>,
+    pub(super) channels_out: BTreeMap<u16, usize>,
+    pub(super) links: Links,
+    pub(super) events: VecDeque<Event>,
+    pub(super) outbox: Outbox,
+    pub(super) timers: Timers,
+    /// A transfer on a link that the upper layer has not accepted yet: input waits behind it.
+    pub(super) held: Option<(u16, Performative, Bytes)>,
+    /// Bytes that the last [`Self::handle_input`] left.
+    pub(super) input_left: usize,
+    pub(super) backlog: Backlog,
+    pub(super) reassembly_bytes: usize,
+    pub(super) pending_bytes: usize,
+    /// Keys of sessions that have something to send and may.
+    pub(super) ready: VecDeque<usize>,
+    /// Keys of sessions with settlements or flows to write.
+    pub(super) dirty: Vec<usize>,
+}
+
+impl Connection {
+    /// The accepting side.
+    #[must_use]
+    pub fn server(config: Config, now: NowMs) -> Self {
+        Self::new(config, "", false, now)
+    }
+
+    /// The connecting side (tests, tools). Its frames are pipelined: nothing waits for the peer's open.
+    #[must_use]
+    pub fn client(config: Config, hostname: &str, now: NowMs) -> Self {
+        let mut connection = Self::new(config, hostname, true, now);
+        connection.start_handshake();
+        connection.send_open();
+        connection
+    }
+
+    fn new(config: Config, hostname: &str, is_client: bool, now: NowMs) -> Self {
+        Self {
+            timers: Timers::new(&config, now),
+            config,
+            is_client,
+            hostname: hostname.into(),
+            sasl_initial_response: None,
+            phase: Phase::Header,
+            open_sent: false,
+            close_due: None,
+            close_sent: false,
+            peer: PeerLimits { frame_size_max: FRAME_SIZE_FLOOR, channel_max: u16::MAX },
+            sessions: Slab::new(),
+            sessions_ending: 0,
+            channels_in: BTreeMap::new(),
+            channels_out: BTreeMap::new(),
+            links: Links::default(),
+            events: VecDeque::new(),
+            outbox: Outbox::default(),
+            held: None,
+            input_left: 0,
+            backlog: Backlog::default(),
+            reassembly_bytes: 0,
+            pending_bytes: 0,
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+        }
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether [`Event::Closed`] has been given or waits.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// The peer closed the socket, or it broke.
+    pub fn handle_end_of_input(&mut self) {
+        match self.phase {
+            Phase::Closed => {}
+            Phase::Closing => self.finish(None, false),
+            _ => {
+                let reason = "the peer closed the socket without closing the connection";
+                self.finish(Some(error(condition::CONNECTION_FORCED, reason)), true);
+            }
+        }
+    }
+
+    /// Closes the connection from our side; what may leave at once (settlements, deliveries within credit and
+    /// window) leaves first. [`Event::Closed`] comes when the peer has answered, or has not in time.
+    pub fn close(&mut self, error: Option<Error>) {
+        match self.phase {
+            Phase::Closing | Phase::Closed => {}
+            Phase::Opening | Phase::Open => {
+                self.send_open();
+                self.close_due = Some(error);
+                self.phase = Phase::Closing;
+            }
+            Phase::Header | Phase::Sasl(_) | Phase::AmqpHeader => self.finish(error, false),
+        }
+    }
+
+    pub(super) fn on_open(&mut self, open: Open) -> Result<(), Fault> {
+        if self.phase != Phase::Opening {
+            return Err(Fault::connection(condition::NOT_ALLOWED, "the connection is open already"));
+        }
+        self.phase = Phase::Open;
+        self.peer = PeerLimits {
+            frame_size_max: open.max_frame_size.unwrap_or(u32::MAX).max(FRAME_SIZE_FLOOR),
+            channel_max: open.channel_max.unwrap_or(u16::MAX),
+        };
+        self.timers.peer_opened(open.idle_time_out_ms);
+        self.send_open();
+        self.events.push_back(Event::Opened(Box::new(open)));
+        Ok(())
+    }
+
+    pub(super) fn on_close(&mut self, error: Option<Error>) {
+        let by_peer = self.phase != Phase::Closing;
+        self.close_due = None;
+        if !self.close_sent {
+            self.send_open();
+            self.flush_settlements();
+            self.send_close(None);
+        }
+        self.finish(error, by_peer);
+    }
+
+    /// Closes the connection because of a mistake, ours or the peer's, without waiting for an answer.
+    pub(super) fn fail(&mut self, error: Error) {
+        if matches!(self.phase, Phase::Opening | Phase::Open | Phase::Closing) && !self.close_sent {
+            self.send_open();
+            self.send_close(Some(error.clone()));
+        }
+        self.finish(Some(error), false);
+    }
+
+    /// The end: forgets everything but the bytes that still are to be written.
+    pub(super) fn finish(&mut self, error: Option<Error>, by_peer: bool) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.phase = Phase::Closed;
+        self.close_due = None;
+        self.held = None;
+        self.sessions = Slab::new();
+        self.links = Links::default();
+        self.channels_in.clear();
+        self.channels_out.clear();
+        self.ready.clear();
+        self.dirty.clear();
+        self.pending_bytes = 0;
+        self.reassembly_bytes = 0;
+        self.backlog = Backlog::default();
+        self.events.push_back(Event::Closed { error, by_peer });
+    }
+
+    /// Queues our open unless it is on its way.
+    pub(super) fn send_open(&mut self) {
+        if std::mem::replace(&mut self.open_sent, true) {
+            return;
+        }
+        let open = Open {
+            container_id: self.config.container_id.as_str().into(),
+            hostname: self.is_client.then(|| self.hostname.clone()),
+            max_frame_size: Some(self.config.max_frame_size.max(FRAME_SIZE_FLOOR)),
+            channel_max: Some(self.config.channel_max),
+            idle_time_out_ms: self.timers.announced_idle_ms,
+            ..Open::default()
+        };
+        self.outbox.frame(0, &Performative::Open(open));
+    }
+
+    pub(super) fn send_close(&mut self, error: Option<Error>) {
+        self.close_sent = true;
+        self.outbox.frame(0, &Performative::Close(error));
+    }
+
+    /// Whether frames may still be queued.
+    pub(super) fn may_speak(&self) -> bool {
+        !self.close_sent && self.phase != Phase::Closed
+    }
+
+    /// Tells the upper layer about the end of a link, if it knows the link.
+    pub(super) fn announce_detached(
+        &mut self,
+        link: LinkId,
+        announced: bool,
+        closed: bool,
+        error: Option<Error>,
+    ) {
+        if announced {
+            self.events.push_back(Event::Detached { link, closed, error });
+        }
+    }
+
+    /// Marks a session as having settlements or flows to write.
+    pub(super) fn mark_dirty(&mut self, key: usize) {
+        if let Some(session) = self.sessions.get_mut(key)
+            && !std::mem::replace(&mut session.dirty, true)
+        {
+            self.dirty.push(key);
+        }
+    }
+
+    /// Whether [`Self::handle_input`] would get further with what it left in `input`, without more bytes: it stops
+    /// early when events or output pile up, and while an answer of the upper layer is needed first.
+    #[must_use]
+    pub fn has_input_work(&self, input: &BytesMut) -> bool {
+        self.accepts_input() && (self.held.is_some() || self.is_frame_complete(input))
+    }
+}

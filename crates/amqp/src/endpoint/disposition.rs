@@ -1,0 +1,358 @@
+//! Outcomes and settlement, both directions (parts 2.6.12 and 2.7.6).
+
+use std::collections::BTreeMap;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::connection::Connection;
+use super::limits::SETTLEMENTS_MAX;
+use super::link::Link;
+use super::session::SessionPhase;
+use super::{DeliveryTag, Event, IncomingId, LinkId, OutgoingId};
+use crate::wire::performative::{DeliveryState, Disposition, Performative, Role};
+
+/// How many runs back a disposition over interleaved links looks for one to continue.
+const RUNS_LOOKED_BACK: usize = 8;
+
+/// A delivery we sent, as its session knows it.
+#[derive(Debug)]
+pub(super) struct OutgoingSlot {
+    /// Key of the link.
+    pub(super) link: usize,
+    /// The number in [`OutgoingId`].
+    pub(super) delivery: u32,
+}
+
+/// A delivery we received, as its session knows it.
+#[derive(Debug)]
+pub(super) struct IncomingSlot {
+    link: LinkId,
+    bytes: usize,
+    /// The sender wants no answer any more.
+    settled_by_peer: bool,
+    /// Our outcome is announced; the sender is to settle.
+    outcome_announced: bool,
+}
+
+impl IncomingSlot {
+    pub(super) fn new(link: LinkId, bytes: usize) -> Self {
+        Self { link, bytes, settled_by_peer: false, outcome_announced: false }
+    }
+}
+
+/// A line of a disposition frame to come.
+#[derive(Debug)]
+pub(super) struct Settlement {
+    delivery_id: u32,
+    state: DeliveryState,
+    settled: bool,
+}
+
+/// Deliveries received and waiting for the upper layer.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    messages: usize,
+    bytes: usize,
+    /// What links that are gone left behind.
+    orphans: BTreeMap<LinkId, Orphan>,
+    sessions_begun: u64,
+}
+
+#[derive(Debug)]
+struct Orphan {
+    session: usize,
+    session_number: u64,
+    messages: usize,
+    bytes: usize,
+}
+
+impl Backlog {
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.messages = self.messages.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// A link is gone; its deliveries still are in somebody's hands.
+    pub(super) fn orphan(
+        &mut self,
+        link: LinkId,
+        session: usize,
+        number: u64,
+        messages: usize,
+        bytes: usize,
+    ) {
+        if messages > 0 {
+            self.orphans.insert(link, Orphan { session, session_number: number, messages, bytes });
+        }
+    }
+
+    /// One of the deliveries of a link that is gone is settled; gives the session on which it came.
+    fn settle_orphan(&mut self, link: LinkId) -> Option<(usize, u64)> {
+        let orphan = self.orphans.get_mut(&link)?;
+        let session = (orphan.session, orphan.session_number);
+        // Which delivery it was is forgotten where the session is gone too: each counts as the average.
+        let bytes = orphan.bytes / orphan.messages.max(1);
+        orphan.messages -= 1;
+        orphan.bytes -= bytes;
+        if orphan.messages == 0 {
+            self.orphans.remove(&link);
+        }
+        self.remove(bytes);
+        Some(session)
+    }
+
+    pub(super) fn next_session_number(&mut self) -> u64 {
+        self.sessions_begun += 1;
+        self.sessions_begun
+    }
+}
+
+/// Deliveries of one link in a row that a disposition names.
+struct Run {
+    link: usize,
+    first: u32,
+    tags: SmallVec<[DeliveryTag; 1]>,
+}
+
+impl Connection {
+    /// Deliveries that peers sent unsettled and that [`Self::settle_incoming`] has not settled yet (number, payload
+    /// bytes), over all links, those that are gone included. The measure for a driver to stop reading.
+    #[must_use]
+    pub fn incoming_unsettled(&self) -> (usize, usize) {
+        (self.backlog.messages, self.backlog.bytes)
+    }
+
+    /// Settles a delivery we received; neighbours with equal state are joined into one frame. Credit on links we
+    /// receive on is topped up by itself as deliveries are settled. To be called for every unsettled
+    /// [`Event::Message`], also when the link is gone by then: only then does the delivery stop counting in
+    /// [`Self::incoming_unsettled`].
+    pub fn settle_incoming(&mut self, id: IncomingId, state: DeliveryState) {
+        let Some(key) = self.links.key(id.link) else {
+            if let Some((session, number)) = self.backlog.settle_orphan(id.link)
+                && let Some(session) =
+                    self.sessions.get_mut(session).filter(|session| session.number == number)
+            {
+                session.incoming.remove(id.delivery_id);
+            }
+            return;
+        };
+        let Some(session) = self.links.get(key).map(|link| link.session) else { return };
+        let Some(slot) = self.take_incoming(session, id) else { return };
+        if !slot.settled_by_peer {
+            self.add_settlement(session, Role::Receiver, id.delivery_id, state, true);
+        }
+    }
+
+    /// Announces an outcome without settling (rcv-settle-mode second): the sender settles, and
+    /// [`Event::Settled`] tells.
+    pub fn update_incoming(&mut self, id: IncomingId, state: DeliveryState) {
+        let session = self.links.key(id.link).and_then(|key| self.links.get(key)).map(|link| link.session);
+        let Some(session) = session else { return };
+        let slots = self.sessions.get_mut(session).map(|session| &mut session.incoming);
+        let slot = slots.and_then(|slots| slots.get_mut(id.delivery_id));
+        if let Some(slot) = slot.filter(|slot| slot.link == id.link) {
+            slot.outcome_announced = true;
+            self.add_settlement(session, Role::Receiver, id.delivery_id, state, false);
+        }
+    }
+
+    /// Settles a delivery we sent, telling the peer its final state.
+    pub fn settle_outgoing(&mut self, id: OutgoingId, state: DeliveryState) {
+        let Some(key) = self.links.key(id.link) else { return };
+        let Some(link) = self.links.get_mut(key) else { return };
+        let session_key = link.session;
+        let Some(delivery) = link.as_out().and_then(|side| side.unsettled.remove(id.delivery_id)) else {
+            return;
+        };
+        if let Some(session) = self.sessions.get_mut(session_key) {
+            session.outgoing.remove(delivery.wire_id);
+        }
+        self.add_settlement(session_key, Role::Sender, delivery.wire_id, state, true);
+        self.schedule_session(session_key);
+    }
+
+    /// Takes a delivery out of the books and grants its credit again.
+    fn take_incoming(&mut self, session: usize, id: IncomingId) -> Option<IncomingSlot> {
+        let slots = &mut self.sessions.get_mut(session)?.incoming;
+        slots.get_mut(id.delivery_id).filter(|slot| slot.link == id.link)?;
+        let slot = slots.remove(id.delivery_id)?;
+        self.backlog.remove(slot.bytes);
+        let key = self.links.key(id.link)?;
+        let side = self.links.get_mut(key)?.as_in()?;
+        side.unsettled -= 1;
+        side.unsettled_bytes -= slot.bytes;
+        if side.top_up() {
+            self.owe_flow(session, Some(key));
+        }
+        Some(slot)
+    }
+
+    pub(super) fn add_settlement(
+        &mut self,
+        session: usize,
+        role: Role,
+        delivery_id: u32,
+        state: DeliveryState,
+        settled: bool,
+    ) {
+        let Some(session_state) = self.sessions.get_mut(session) else { return };
+        let list = match role {
+            Role::Sender => &mut session_state.settled_outgoing,
+            Role::Receiver => &mut session_state.settled_incoming,
+        };
+        list.push(Settlement { delivery_id, state, settled });
+        if list.len() >= SETTLEMENTS_MAX {
+            self.flush_session_settlements(session);
+        } else {
+            self.mark_dirty(session);
+        }
+    }
+
+    /// Writes all settlements that wait.
+    pub(super) fn flush_settlements(&mut self) {
+        for position in 0..self.dirty.len() {
+            if let Some(&key) = self.dirty.get(position) {
+                self.flush_session_settlements(key);
+            }
+        }
+    }
+
+    /// Writes the settlements of one session, neighbours joined.
+    pub(super) fn flush_session_settlements(&mut self, key: usize) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if session.phase == SessionPhase::Ending || self.close_sent {
+            session.settled_outgoing.clear();
+            session.settled_incoming.clear();
+            return;
+        }
+        let channel = session.channel_out;
+        let outbox = &mut self.outbox;
+        for (role, list) in
+            [(Role::Receiver, &mut session.settled_incoming), (Role::Sender, &mut session.settled_outgoing)]
+        {
+            join(list, |first, last, settlement| {
+                let Settlement { state, settled, .. } = settlement;
+                let (state, last) = (Some(state), Some(last));
+                let disposition = Disposition { role, first, last, settled, state, batchable: false };
+                outbox.frame(channel, &Performative::Disposition(disposition));
+            });
+        }
+    }
+
+    pub(super) fn on_disposition(&mut self, session: usize, disposition: &Disposition) {
+        match disposition.role {
+            Role::Receiver => self.on_disposition_of_ours(session, disposition),
+            Role::Sender => self.on_disposition_of_theirs(session, disposition),
+        }
+    }
+
+    /// The receiver's stand on deliveries we sent. Only what really is unsettled is looked at: a range is a peer's
+    /// to choose.
+    fn on_disposition_of_ours(&mut self, session: usize, disposition: &Disposition) {
+        let Disposition { first, settled, ref state, .. } = *disposition;
+        let last = disposition.last.unwrap_or(first);
+        if !settled && !state.as_ref().is_some_and(is_final) {
+            return;
+        }
+        let Some(session_state) = self.sessions.get_mut(session) else { return };
+        let links = &mut self.links;
+        let mut runs: Vec<Run> = Vec::new();
+        session_state.outgoing.retain_range(first, last, |_, slot| {
+            let Some(side) = links.get_mut(slot.link).and_then(Link::as_out) else { return false };
+            let Some(delivery) = side.unsettled.get_mut(slot.delivery) else { return false };
+            if settled || !delivery.outcome_reported {
+                delivery.outcome_reported = true;
+                extend_runs(&mut runs, slot, delivery.tag);
+            }
+            if settled {
+                side.unsettled.remove(slot.delivery);
+            }
+            !settled
+        });
+        for Run { link, first, tags } in runs {
+            if let Some(link) = self.links.get(link).map(|link| link.id) {
+                self.emit(Event::Disposition { link, first, tags, state: state.clone(), settled });
+            }
+        }
+        if settled {
+            self.schedule_session(session);
+        }
+    }
+
+    /// The sender's stand on deliveries we received: of interest only once it settles.
+    fn on_disposition_of_theirs(&mut self, session: usize, disposition: &Disposition) {
+        let Some(session_state) = self.sessions.get_mut(session).filter(|_| disposition.settled) else {
+            return;
+        };
+        let last = disposition.last.unwrap_or(disposition.first);
+        let mut answered = Vec::new();
+        session_state.incoming.retain_range(disposition.first, last, |delivery_id, slot| {
+            slot.settled_by_peer = true;
+            if slot.outcome_announced {
+                answered.push(IncomingId { link: slot.link, delivery_id });
+            }
+            true
+        });
+        for id in answered {
+            self.take_incoming(session, id);
+            self.emit(Event::Settled { id, state: disposition.state.clone() });
+        }
+    }
+}
+
+/// Whether a state is an outcome (part 3.4) or carries one, in contrast to progress.
+fn is_final(state: &DeliveryState) -> bool {
+    match state {
+        DeliveryState::Received { .. } => false,
+        DeliveryState::Transactional { outcome, .. } => outcome.is_some(),
+        _ => true,
+    }
+}
+
+fn extend_runs(runs: &mut Vec<Run>, slot: &OutgoingSlot, tag: DeliveryTag) {
+    let recent = runs.iter_mut().rev().take(RUNS_LOOKED_BACK);
+    let continued = recent.into_iter().find(|run| {
+        run.link == slot.link
+            && run.first.wrapping_add(u32::try_from(run.tags.len()).unwrap_or(0)) == slot.delivery
+    });
+    match continued {
+        Some(run) => run.tags.push(tag),
+        None => runs.push(Run { link: slot.link, first: slot.delivery, tags: smallvec![tag] }),
+    }
+}
+
+/// Hands out ranges of neighbours with equal state. Answers may come in any order: they are sorted first, relative
+/// to one of them, which orders serial numbers as long as they are less than half a circle apart.
+fn join(list: &mut Vec<Settlement>, mut write: impl FnMut(u32, u32, Settlement)) {
+    let Some(origin) = list.first().map(|settlement| settlement.delivery_id.wrapping_sub(u32::MAX / 2))
+    else {
+        return;
+    };
+    list.sort_by_key(|settlement| settlement.delivery_id.wrapping_sub(origin));
+    let mut run: Option<(u32, Settlement)> = None;
+    for next in list.drain(..) {
+        let first = next.delivery_id;
+        run = match run.take() {
+            Some((start, last))
+                if last.delivery_id.wrapping_add(1) == first
+                    && last.settled == next.settled
+                    && last.state == next.state =>
+            {
+                Some((start, next))
+            }
+            Some((start, last)) => {
+                write(start, last.delivery_id, last);
+                Some((first, next))
+            }
+            None => Some((first, next)),
+        };
+    }
+    if let Some((start, last)) = run {
+        write(start, last.delivery_id, last);
+    }
+}

@@ -1,0 +1,186 @@
+//! Input: frames out of bytes, each to its handler, mistakes to what they end.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::condition::{self, Fault, error};
+use super::connection::{Connection, Phase};
+use super::limits::{EVENTS_MAX, FRAME_SIZE_FLOOR, OUTBOX_BYTES_MAX};
+use super::link::LinkPhase;
+use super::sasl::SaslPhase;
+use super::session::SessionPhase;
+use super::{Event, NowMs};
+use crate::wire::frame::{FrameHeader, FrameKind, decode_body};
+use crate::wire::performative::Performative;
+
+const FRAME_HEADER_BYTES: usize = 8;
+
+impl Connection {
+    /// Takes complete frames out of `input`; leaves the rest. May stop early when an internal queue is full: call
+    /// again after draining events and output (see [`Self::has_input_work`]).
+    pub fn handle_input(&mut self, input: &mut BytesMut, now: NowMs) {
+        if input.len() > self.input_left {
+            self.timers.last_input = now;
+        }
+        while self.accepts_input() {
+            let advanced = match (self.held.take(), self.phase) {
+                (Some((channel, performative, payload)), _) => {
+                    self.on_frame(channel, performative, payload);
+                    true
+                }
+                (None, Phase::Header | Phase::AmqpHeader) => self.take_header(input),
+                (None, _) => self.take_frame(input),
+            };
+            if !advanced {
+                break;
+            }
+        }
+        if self.phase == Phase::Closed {
+            input.clear();
+        }
+        self.input_left = input.len();
+    }
+
+    /// Whether another frame may be handled now: not while events or output pile up, or an answer of the upper
+    /// layer (to [`Event::Authenticate`], to an attach behind which transfers wait) is needed first.
+    #[must_use]
+    pub fn accepts_input(&self) -> bool {
+        self.events.len() < EVENTS_MAX
+            && self.outbox.len() < OUTBOX_BYTES_MAX
+            && !matches!(self.phase, Phase::Closed | Phase::Sasl(SaslPhase::Deciding))
+            && self.held.as_ref().is_none_or(|(channel, held, _)| !self.awaits_accept(*channel, held))
+    }
+
+    /// Whether `input` starts with a whole frame or header, or with something that is wrong already.
+    pub(super) fn is_frame_complete(&self, input: &BytesMut) -> bool {
+        let Some(&header) = input.first_chunk::<FRAME_HEADER_BYTES>() else { return false };
+        if matches!(self.phase, Phase::Header | Phase::AmqpHeader) {
+            return true;
+        }
+        // What can't be a frame is "complete": it gets its answer.
+        FrameHeader::decode(header).map_or(true, |header| {
+            header.size > self.config.max_frame_size.max(FRAME_SIZE_FLOOR)
+                || input.len() >= header.size as usize
+        })
+    }
+
+    /// Takes a frame; says whether there was one.
+    fn take_frame(&mut self, input: &mut BytesMut) -> bool {
+        let Some(&bytes) = input.first_chunk::<FRAME_HEADER_BYTES>() else { return false };
+        let header = match FrameHeader::decode(bytes) {
+            Ok(header) if header.size <= self.config.max_frame_size.max(FRAME_SIZE_FLOOR) => header,
+            Ok(header) => {
+                let reason = format!(
+                    "a frame of {} bytes exceeds the limit of {}",
+                    header.size, self.config.max_frame_size
+                );
+                self.fail(error(condition::FRAMING_ERROR, reason));
+                return false;
+            }
+            Err(reason) => {
+                self.fail(error(condition::FRAMING_ERROR, reason.to_string()));
+                return false;
+            }
+        };
+        if input.len() < header.size as usize {
+            return false;
+        }
+        let mut body = input.split_to(header.size as usize).freeze();
+        body.advance((header.body_offset as usize).min(body.len()));
+        match (header.kind, self.phase) {
+            (FrameKind::Sasl, Phase::Sasl(phase)) => self.on_sasl_frame(phase, body),
+            (FrameKind::Amqp, Phase::Opening | Phase::Open | Phase::Closing) => {
+                self.on_body(header.channel, body);
+            }
+            _ => self.fail(error(condition::FRAMING_ERROR, "unexpected kind of frame")),
+        }
+        true
+    }
+
+    fn on_body(&mut self, channel: u16, body: Bytes) {
+        match decode_body(body) {
+            Ok(Some((performative, payload))) => self.on_frame(channel, performative, payload),
+            Ok(None) => tracing::trace!(target: "peeklock_amqp::frames", "heartbeat in"),
+            Err(reason) => self.fail(error(condition::DECODE_ERROR, reason.to_string())),
+        }
+    }
+
+    fn on_frame(&mut self, channel: u16, performative: Performative, payload: Bytes) {
+        tracing::trace!(
+            target: "peeklock_amqp::frames", channel, ?performative, payload_bytes = payload.len(), "in"
+        );
+        match self.dispatch(channel, performative, payload) {
+            Ok(()) => {}
+            Err(Fault::Connection(error)) => self.fail(error),
+            Err(Fault::Session(key, error)) => self.end_session(key, Some(error), true),
+            Err(Fault::Link(key, error)) => self.detach_link(key, Some(error), true),
+        }
+    }
+
+    fn dispatch(&mut self, channel: u16, performative: Performative, payload: Bytes) -> Result<(), Fault> {
+        match (performative, self.phase) {
+            (Performative::Close(error), _) => {
+                self.on_close(error);
+                Ok(())
+            }
+            (_, Phase::Closing) => Ok(()),
+            (Performative::Open(open), _) => self.on_open(open),
+            (_, Phase::Opening) => {
+                Err(Fault::connection(condition::NOT_ALLOWED, "the first frame has to be open"))
+            }
+            (Performative::Begin(begin), _) => self.on_begin(channel, &begin),
+            (performative, _) => self.dispatch_to_session(channel, performative, payload),
+        }
+    }
+
+    fn dispatch_to_session(
+        &mut self,
+        channel: u16,
+        frame: Performative,
+        payload: Bytes,
+    ) -> Result<(), Fault> {
+        let Some(&key) = self.channels_in.get(&channel) else {
+            let reason = format!("no session has begun on channel {channel}");
+            return Err(Fault::connection(condition::NOT_ALLOWED, reason));
+        };
+        if self.sessions.get(key).is_some_and(|session| session.phase == SessionPhase::Ending) {
+            if let Performative::End(_) = frame {
+                self.forget_session(key);
+            }
+            return Ok(());
+        }
+        if self.awaits_accept(channel, &frame) {
+            self.held = Some((channel, frame, payload));
+            return Ok(());
+        }
+        match frame {
+            Performative::Attach(attach) => self.on_attach(key, attach),
+            Performative::Flow(flow) => self.on_flow(key, &flow),
+            Performative::Transfer(transfer) => self.on_transfer(key, transfer, payload),
+            Performative::Disposition(disposition) => {
+                self.on_disposition(key, &disposition);
+                Ok(())
+            }
+            Performative::Detach(detach) => self.on_detach(key, detach),
+            Performative::End(error) => {
+                self.on_end(key, error);
+                Ok(())
+            }
+            Performative::Open(_) | Performative::Begin(_) | Performative::Close(_) => Ok(()),
+        }
+    }
+
+    /// Whether a frame is a transfer on a link that the upper layer still has to accept or refuse.
+    fn awaits_accept(&self, channel: u16, frame: &Performative) -> bool {
+        let Performative::Transfer(transfer) = frame else { return false };
+        let session = self.channels_in.get(&channel).and_then(|&key| self.sessions.get(key));
+        let link = session
+            .and_then(|session| session.handles_in.get(&transfer.handle))
+            .and_then(|&key| self.links.get(key));
+        link.is_some_and(|link| link.phase == LinkPhase::Requested)
+    }
+
+    /// Queues an event.
+    pub(super) fn emit(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+}

@@ -1,0 +1,98 @@
+//! Time: the peer's silence, our own, and answers that never come (part 2.4.5).
+
+use super::condition::{self, error};
+use super::connection::{Connection, Phase};
+use super::limits::{HEARTBEAT_INTERVAL_MS_MIN, IDLE_TIME_OUT_MS_MIN};
+use super::{Config, NowMs};
+
+/// Instants and intervals of a connection.
+#[derive(Debug)]
+pub(super) struct Timers {
+    /// When bytes last came.
+    pub(super) last_input: NowMs,
+    /// When bytes last left.
+    pub(super) last_output: NowMs,
+    /// Silence after which the peer counts as gone.
+    pub(super) silence_ms_max: Option<u64>,
+    /// What we announce: peers send something at half of it.
+    pub(super) announced_idle_ms: Option<u32>,
+    /// Our own silence after which a heartbeat is due; known once the peer has opened.
+    pub(super) heartbeat_interval_ms: Option<u64>,
+    /// When a peer that has not opened, or not answered our close, is cut off.
+    pub(super) answer_due: Option<NowMs>,
+    /// Nobody reads from the socket, so silence proves nothing.
+    pub(super) reading_paused: bool,
+}
+
+impl Timers {
+    pub(super) fn new(config: &Config, now: NowMs) -> Self {
+        let announced = config.idle_time_out_ms.map(|ms| u64::from(ms / 2).max(IDLE_TIME_OUT_MS_MIN));
+        let silence = config.idle_time_out_ms.zip(announced).map(|(ms, half)| u64::from(ms).max(2 * half));
+        Self {
+            last_input: now,
+            last_output: now,
+            silence_ms_max: silence,
+            announced_idle_ms: announced.and_then(|ms| u32::try_from(ms).ok()),
+            heartbeat_interval_ms: None,
+            answer_due: Some(now.saturating_add(config.open_time_out_ms)),
+            reading_paused: false,
+        }
+    }
+
+    /// Takes note of what the peer's open says about idle time.
+    pub(super) fn peer_opened(&mut self, idle_time_out_ms: Option<u32>) {
+        self.answer_due = None;
+        self.heartbeat_interval_ms =
+            idle_time_out_ms.filter(|&ms| ms > 0).map(|ms| u64::from(ms / 2).max(HEARTBEAT_INTERVAL_MS_MIN));
+    }
+
+    fn silence_due(&self) -> Option<NowMs> {
+        let silence = self.silence_ms_max.filter(|_| !self.reading_paused)?;
+        Some(self.last_input.saturating_add(silence))
+    }
+
+    fn heartbeat_due(&self) -> Option<NowMs> {
+        self.heartbeat_interval_ms.map(|interval| self.last_output.saturating_add(interval))
+    }
+}
+
+impl Connection {
+    /// To be called at [`Self::poll_deadline`]: heartbeats, idle peers.
+    pub fn handle_timeout(&mut self, now: NowMs) {
+        let due = |deadline: Option<NowMs>| deadline.is_some_and(|deadline| deadline <= now);
+        if self.phase == Phase::Closed {
+            return;
+        }
+        if due(self.timers.answer_due) {
+            self.timers.answer_due = None;
+            let waited_for = if self.phase == Phase::Closing { "close" } else { "open" };
+            let reason = format!("the peer did not send {waited_for} in time");
+            self.fail(error(condition::CONNECTION_FORCED, reason));
+        } else if due(self.timers.silence_due()) {
+            let silence = self.timers.silence_ms_max.unwrap_or_default();
+            let reason = format!("nothing was received for {silence} ms");
+            self.fail(error(condition::RESOURCE_LIMIT_EXCEEDED, reason));
+        } else if due(self.timers.heartbeat_due()) && self.outbox.len() == 0 {
+            self.timers.last_output = now;
+            self.outbox.heartbeat();
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    #[must_use]
+    pub fn poll_deadline(&self) -> Option<NowMs> {
+        if self.phase == Phase::Closed {
+            return None;
+        }
+        let deadlines = [self.timers.answer_due, self.timers.silence_due(), self.timers.heartbeat_due()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Tells whether the driver reads from the socket: while it does not, the peer's silence is not its fault.
+    pub fn set_reading(&mut self, reading: bool, now: NowMs) {
+        if reading && self.timers.reading_paused {
+            self.timers.last_input = now;
+        }
+        self.timers.reading_paused = !reading;
+    }
+}

@@ -1,0 +1,43 @@
+//! Bounds of the state machine that are not configuration.
+
+/// Events waiting for the upper layer beyond which no further input is taken.
+pub(super) const EVENTS_MAX: usize = 1_024;
+
+/// Bytes of frames waiting for the socket (transfers excluded) beyond which no further input is taken: a peer that
+/// asks and never reads is not listened to.
+pub(super) const OUTBOX_BYTES_MAX: usize = 256 * 1024;
+
+/// Payload slices from this size on are handed to the socket as they are; smaller ones are copied next to their
+/// frame, which is cheaper than another element of a vectored write.
+pub(super) const PAYLOAD_COPY_BYTES_MAX: usize = 4 * 1024;
+
+/// Bytes that one link may send before the next one has its turn.
+pub(super) const LINK_TURN_BYTES: usize = 16 * 1024;
+
+/// More than a frame header and the longest transfer performative that we write take.
+pub(super) const TRANSFER_OVERHEAD_BYTES: usize = 80;
+
+/// The smallest frame size a peer may ask for (part 2.7.1).
+pub(super) const FRAME_SIZE_FLOOR: u32 = 512;
+
+/// Deliveries sent and not settled, per session, beyond which nothing more is sent on it.
+pub(super) const UNSETTLED_OUTGOING_MAX: usize = 65_536;
+
+/// Settlements waiting to be joined, per session and direction, before they are written out anyway.
+pub(super) const SETTLEMENTS_MAX: usize = 4_096;
+
+/// Transfers we claim to have room to send; no peer acts on it.
+pub(super) const OUTGOING_WINDOW: u32 = i32::MAX as u32;
+
+/// Refused links that still wait for the peer's detach, beyond the connection's limit of links, before the
+/// connection itself is closed.
+pub(super) const REFUSED_LINKS_MAX: usize = 1_024;
+
+/// How long we wait for the answer to our close, in milliseconds.
+pub(super) const CLOSE_TIME_OUT_MS: u64 = 5_000;
+
+/// The shortest idle time-out we announce: .NET refuses anything below, in milliseconds.
+pub(super) const IDLE_TIME_OUT_MS_MIN: u64 = 5_000;
+
+/// Heartbeats are not sent more often than this, whatever the peer asks for, in milliseconds.
+pub(super) const HEARTBEAT_INTERVAL_MS_MIN: u64 = 250;

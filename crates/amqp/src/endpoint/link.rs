@@ -1,0 +1,187 @@
+//! A link, either direction, and the table of all links of a connection.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use slab::Slab;
+
+use super::LinkId;
+use super::link_in::LinkIn;
+use super::link_out::LinkOut;
+use crate::wire::performative::{Attach, ReceiverSettleMode, Role, SenderSettleMode};
+
+/// ```text
+/// peer attaches: Requested ──accept──▶ Attached ──our detach──▶ Detaching ──peer's detach──▶ gone
+/// we attach:     Offered ───answer──▶ Attached ──peer's detach, answered──▶ gone
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinkPhase {
+    /// The peer's attach waits for the upper layer.
+    Requested,
+    /// Our attach waits for the peer.
+    Offered,
+    /// Both have attached.
+    Attached,
+    /// We have detached; frames that were on their way are ignored.
+    Detaching,
+}
+
+/// What differs by direction.
+#[derive(Debug)]
+pub(super) enum Side {
+    /// We receive.
+    In(LinkIn),
+    /// We send. Boxed: most links of a large connection receive little and the sender's part is larger.
+    Out(Box<LinkOut>),
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) id: LinkId,
+    /// Key of the session.
+    pub(super) session: usize,
+    pub(super) name: Arc<str>,
+    pub(super) phase: LinkPhase,
+    /// Ours.
+    pub(super) handle_out: u32,
+    /// The peer's, once it has attached.
+    pub(super) handle_in: Option<u32>,
+    pub(super) snd_settle_mode: SenderSettleMode,
+    pub(super) rcv_settle_mode: ReceiverSettleMode,
+    /// The upper layer knows this link and has not given it up.
+    pub(super) announced: bool,
+    pub(super) side: Side,
+}
+
+impl Link {
+    /// Our role.
+    pub(super) fn role(&self) -> Role {
+        match self.side {
+            Side::In(_) => Role::Receiver,
+            Side::Out(_) => Role::Sender,
+        }
+    }
+
+    pub(super) fn as_in(&mut self) -> Option<&mut LinkIn> {
+        match &mut self.side {
+            Side::In(side) => Some(side),
+            Side::Out(_) => None,
+        }
+    }
+
+    pub(super) fn as_out(&mut self) -> Option<&mut LinkOut> {
+        match &mut self.side {
+            Side::Out(side) => Some(side),
+            Side::In(_) => None,
+        }
+    }
+
+    pub(super) fn out(&self) -> Option<&LinkOut> {
+        match &self.side {
+            Side::Out(side) => Some(side),
+            Side::In(_) => None,
+        }
+    }
+
+    /// Whether the link owes a flow; asked once.
+    pub(super) fn take_flow_due(&mut self) -> bool {
+        match &mut self.side {
+            Side::In(side) => std::mem::take(&mut side.flow_due),
+            Side::Out(side) => std::mem::take(&mut side.flow_due),
+        }
+    }
+
+    /// An attach without termini: the first half of a refusal (part 2.6.3).
+    pub(super) fn null_attach(&self) -> Attach {
+        Attach {
+            name: (&*self.name).into(),
+            handle: self.handle_out,
+            role: self.role(),
+            snd_settle_mode: self.snd_settle_mode,
+            rcv_settle_mode: self.rcv_settle_mode,
+            source: None,
+            target: None,
+            initial_delivery_count: (self.role() == Role::Sender).then_some(0),
+            max_message_size: None,
+            offered_capabilities: Vec::new(),
+            desired_capabilities: Vec::new(),
+            properties: Vec::new(),
+        }
+    }
+}
+
+/// All links of a connection; keys are reused, ids are not.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    table: Slab<Link>,
+    by_id: BTreeMap<LinkId, usize>,
+    /// Links that are not detaching, by name, for each of our roles (part 2.6.1: names are unique per direction).
+    senders: HashMap<Arc<str>, usize>,
+    receivers: HashMap<Arc<str>, usize>,
+    ids_given: u32,
+    /// Links on which we still wait for the peer's detach.
+    pub(super) detaching: usize,
+}
+
+impl Links {
+    /// Adds the link that `make` makes of its id.
+    pub(super) fn insert_with(&mut self, make: impl FnOnce(LinkId) -> Link) -> usize {
+        let id = LinkId(self.ids_given);
+        self.ids_given = self.ids_given.wrapping_add(1);
+        let link = make(id);
+        let (name, role) = (Arc::clone(&link.name), link.role());
+        let key = self.table.insert(link);
+        self.by_id.insert(id, key);
+        self.names(role).insert(name, key);
+        key
+    }
+
+    pub(super) fn get(&self, key: usize) -> Option<&Link> {
+        self.table.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: usize) -> Option<&mut Link> {
+        self.table.get_mut(key)
+    }
+
+    /// The key of a link that the upper layer may still use.
+    pub(super) fn key(&self, id: LinkId) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The key of the link with a name in one of our roles.
+    pub(super) fn named(&mut self, role: Role, name: &str) -> Option<usize> {
+        self.names(role).get(name).copied()
+    }
+
+    /// Takes the link out of reach of the upper layer and of its name.
+    pub(super) fn retire(&mut self, key: usize) {
+        let Some(link) = self.table.get(key) else { return };
+        let (id, name, role) = (link.id, Arc::clone(&link.name), link.role());
+        self.by_id.remove(&id);
+        if self.named(role, &name) == Some(key) {
+            self.names(role).remove(&name);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: usize) -> Option<Link> {
+        self.retire(key);
+        let link = self.table.try_remove(key)?;
+        if link.phase == LinkPhase::Detaching {
+            self.detaching -= 1;
+        }
+        Some(link)
+    }
+
+    /// Links that are not detaching.
+    pub(super) fn len(&self) -> usize {
+        self.table.len() - self.detaching
+    }
+
+    fn names(&mut self, role: Role) -> &mut HashMap<Arc<str>, usize> {
+        match role {
+            Role::Sender => &mut self.senders,
+            Role::Receiver => &mut self.receivers,
+        }
+    }
+}

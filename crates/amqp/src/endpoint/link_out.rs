@@ -1,0 +1,228 @@
+//! Links on which we send: credit, drain, the queue (part 2.6.7).
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use super::connection::Connection;
+use super::link::{Link, LinkPhase};
+use super::session::serial_distance;
+use super::unsettled::SerialWindow;
+use super::{DeliveryTag, Event, LinkId, Outgoing, OutgoingId};
+use crate::wire::performative::Flow;
+
+/// A delivery in a link's queue.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) tag: DeliveryTag,
+    pub(super) settled: bool,
+    pub(super) message_format: u32,
+    pub(super) payload: SmallVec<[Bytes; 3]>,
+    /// Of the whole payload.
+    pub(super) bytes: usize,
+}
+
+/// How far the first delivery of a queue has left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    pub(super) wire_id: u32,
+    /// Bytes of the payload that have left.
+    pub(super) sent: usize,
+}
+
+/// A delivery that has begun to leave and is not settled.
+#[derive(Debug)]
+pub(super) struct UnsettledOut {
+    pub(super) tag: DeliveryTag,
+    /// Delivery-id on the session.
+    pub(super) wire_id: u32,
+    /// The upper layer has heard a final outcome: repetitions are nothing new.
+    pub(super) outcome_reported: bool,
+}
+
+/// What we know of a link on which we send.
+#[derive(Debug)]
+pub(super) struct LinkOut {
+    /// Deliveries begun plus credit given back, as a serial number.
+    pub(super) delivery_count: u32,
+    pub(super) credit: u32,
+    /// Deliveries begun since attach.
+    pub(super) begun: u64,
+    /// Deliveries and payload bytes completely handed out.
+    pub(super) transmitted: u64,
+    pub(super) transmitted_bytes: u64,
+    pub(super) queue: VecDeque<Queued>,
+    pub(super) queued_bytes: usize,
+    pub(super) progress: Option<Progress>,
+    /// By the number in [`OutgoingId`].
+    pub(super) unsettled: SerialWindow<UnsettledOut>,
+    next_id: u32,
+    /// The peer asked for a drain, and whether the upper layer has said that there is no more.
+    pub(super) drain: bool,
+    pub(super) drain_answer_due: bool,
+    pub(super) flow_due: bool,
+    /// In the session's list of ready links.
+    pub(super) scheduled: bool,
+    limit_reported: u64,
+    /// A flow that came before the link was accepted.
+    early_flow: Option<Box<Flow>>,
+}
+
+impl Default for LinkOut {
+    fn default() -> Self {
+        Self {
+            delivery_count: 0,
+            credit: 0,
+            begun: 0,
+            transmitted: 0,
+            transmitted_bytes: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            progress: None,
+            unsettled: SerialWindow::new(0),
+            next_id: 0,
+            drain: false,
+            drain_answer_due: false,
+            flow_due: false,
+            scheduled: false,
+            limit_reported: 0,
+            early_flow: None,
+        }
+    }
+}
+
+impl LinkOut {
+    /// Both sides know the link now.
+    pub(super) fn open(&mut self, initial_delivery_count: u32) {
+        self.delivery_count = initial_delivery_count;
+    }
+
+    /// Whether a transfer frame could leave as far as the link is concerned, or an answer to a drain.
+    pub(super) fn may_transmit(&self) -> bool {
+        self.progress.is_some() || (self.credit > 0 && !self.queue.is_empty())
+    }
+
+    pub(super) fn fill_flow(&self, flow: &mut Flow) {
+        flow.delivery_count = Some(self.delivery_count);
+        flow.link_credit = Some(self.credit);
+        flow.available = Some(u32::try_from(self.queue.len()).unwrap_or(u32::MAX));
+        flow.drain = self.drain;
+    }
+
+    /// Gives unused credit back if the drain may be answered now; says whether a flow has to tell it.
+    pub(super) fn answer_drain(&mut self) -> bool {
+        if !self.drain_answer_due || self.may_transmit() {
+            return false;
+        }
+        self.drain_answer_due = false;
+        self.delivery_count = self.delivery_count.wrapping_add(self.credit);
+        self.credit = 0;
+        self.limit_reported = self.begun;
+        true
+    }
+
+    /// Takes over what the receiver grants; gives the new limit if the upper layer has to know.
+    fn on_flow(&mut self, flow: &Flow) -> Option<u64> {
+        if let Some(granted) = flow.link_credit {
+            // Absent until the receiver has seen our attach: nothing has arrived there.
+            let on_the_way = match flow.delivery_count {
+                Some(count) => serial_distance(count, self.delivery_count),
+                None => u32::try_from(self.begun).unwrap_or(u32::MAX),
+            };
+            self.credit = granted.saturating_sub(on_the_way);
+        }
+        if !flow.drain {
+            self.drain_answer_due = false;
+        }
+        let drain_began = flow.drain && !self.drain;
+        self.drain = flow.drain;
+        let limit = self.begun + u64::from(self.credit);
+        let news = limit != self.limit_reported || flow.drain || drain_began;
+        self.limit_reported = limit;
+        news.then_some(limit)
+    }
+}
+
+impl Connection {
+    /// Queues a delivery; it leaves when link credit and session window allow. `None` when the link is gone.
+    pub fn send(&mut self, link: LinkId, message: Outgoing) -> Option<OutgoingId> {
+        let key = self.links.key(link)?;
+        let side = self.links.get_mut(key).and_then(Link::as_out)?;
+        let bytes = message.payload.iter().map(Bytes::len).sum();
+        side.queue.push_back(Queued {
+            tag: message.tag,
+            settled: message.settled,
+            message_format: message.message_format,
+            payload: message.payload,
+            bytes,
+        });
+        side.queued_bytes += bytes;
+        self.pending_bytes += bytes;
+        let delivery_id = side.next_id;
+        side.next_id = side.next_id.wrapping_add(1);
+        self.schedule_link(key);
+        Some(OutgoingId { link, delivery_id })
+    }
+
+    /// Deliveries of this link handed to [`Self::poll_transmit`]'s output so far (number, payload bytes): the
+    /// measure for granting the engine more.
+    #[must_use]
+    pub fn transmitted(&self, link: LinkId) -> (u64, u64) {
+        let side = self.links.key(link).and_then(|key| self.links.get(key)).and_then(Link::out);
+        side.map_or((0, 0), |side| (side.transmitted, side.transmitted_bytes))
+    }
+
+    /// Payload bytes queued by [`Self::send`] and not yet transmitted, over all links.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
+    /// Answers a drain: once queued deliveries have left, advances the delivery-count over the unused credit and
+    /// tells the peer.
+    pub fn drained(&mut self, link: LinkId) {
+        let Some(key) = self.links.key(link) else { return };
+        let Some(state) = self.links.get_mut(key) else { return };
+        let session = state.session;
+        let Some(side) = state.as_out().filter(|side| side.drain) else { return };
+        side.drain_answer_due = true;
+        if side.answer_drain() {
+            side.flow_due = true;
+            self.owe_flow(session, Some(key));
+        }
+    }
+
+    /// The receiver tells its side of a link.
+    pub(super) fn on_flow_from_receiver(&mut self, key: usize, flow: &Flow) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        let (id, session, phase) = (link.id, link.session, link.phase);
+        let Some(side) = link.as_out() else { return };
+        if phase != LinkPhase::Attached {
+            side.early_flow = Some(Box::new(flow.clone()));
+            return;
+        }
+        let limit = side.on_flow(flow);
+        // The answer to a drain is the answer: an earlier echo with credit left makes rhea complain.
+        let echo = flow.echo && !flow.drain;
+        side.flow_due |= echo;
+        if side.answer_drain() {
+            side.flow_due = true;
+        }
+        if side.flow_due {
+            self.owe_flow(session, Some(key));
+        }
+        if let Some(limit) = limit {
+            self.emit(Event::Credit { link: id, limit, drain: flow.drain });
+        }
+        self.schedule_link(key);
+    }
+
+    /// Credit that came with a pipelined flow counts from the moment the link is accepted.
+    pub(super) fn replay_early_flow(&mut self, key: usize) {
+        let early = self.links.get_mut(key).and_then(Link::as_out).and_then(|side| side.early_flow.take());
+        if let Some(flow) = early {
+            self.on_flow_from_receiver(key, &flow);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Deliveries that come in several frames (part 2.6.14).
+
+use bytes::{Bytes, BytesMut};
+
+use crate::wire::performative::{DeliveryState, Transfer};
+
+/// A delivery of which more frames are to come.
+///
+/// Payloads are copied into one buffer: slices would keep whole read buffers alive for a few bytes each.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) delivery_id: u32,
+    tag: Bytes,
+    message_format: u32,
+    settled: bool,
+    state: Option<DeliveryState>,
+    payload: BytesMut,
+    oversized: bool,
+}
+
+/// A delivery that is all here.
+#[derive(Debug)]
+pub(super) struct Complete {
+    pub(super) delivery_id: u32,
+    pub(super) tag: Bytes,
+    pub(super) message_format: u32,
+    pub(super) settled: bool,
+    pub(super) state: Option<DeliveryState>,
+    pub(super) payload: Bytes,
+}
+
+impl Complete {
+    /// A delivery in a single frame.
+    pub(super) fn single(delivery_id: u32, transfer: Transfer, payload: Bytes) -> Self {
+        Self {
+            delivery_id,
+            tag: transfer.delivery_tag.unwrap_or_default(),
+            message_format: transfer.message_format.unwrap_or_default(),
+            settled: transfer.settled.unwrap_or_default(),
+            state: transfer.state,
+            payload,
+        }
+    }
+}
+
+impl Partial {
+    pub(super) fn start(delivery_id: u32, transfer: Transfer, payload: &[u8]) -> Self {
+        Self {
+            delivery_id,
+            // A copy, for the same reason as the payload.
+            tag: transfer.delivery_tag.map(|tag| Bytes::copy_from_slice(&tag)).unwrap_or_default(),
+            message_format: transfer.message_format.unwrap_or_default(),
+            settled: transfer.settled.unwrap_or_default(),
+            state: transfer.state,
+            payload: BytesMut::from(payload),
+            oversized: false,
+        }
+    }
+
+    /// Drops the payload, now and as it comes: the delivery exceeds the link's limit and is refused when it is over.
+    pub(super) fn give_up(&mut self) {
+        self.payload = BytesMut::new();
+        self.oversized = true;
+    }
+
+    pub(super) fn is_oversized(&self) -> bool {
+        self.oversized
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Adds a frame. Settled on any frame means settled (part 2.7.5); Python repeats id and tag on each.
+    pub(super) fn append(&mut self, transfer: Transfer, payload: &[u8]) {
+        self.settled |= transfer.settled.unwrap_or_default();
+        if transfer.state.is_some() {
+            self.state = transfer.state;
+        }
+        if !self.oversized {
+            self.payload.extend_from_slice(payload);
+        }
+    }
+
+    /// Payload bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.payload.len()
+    }
+
+    pub(super) fn complete(self) -> Complete {
+        Complete {
+            delivery_id: self.delivery_id,
+            tag: self.tag,
+            message_format: self.message_format,
+            settled: self.settled,
+            state: self.state,
+            payload: self.payload.freeze(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What a connection's driver calls: the face between sockets and the Service Bus dialect.
+
+use std::net::SocketAddr;
+
+use peeklock_engine::runtime::{Mailbox, Output};
+
+use crate::endpoint::{Connection, Event, NowMs};
+
+/// Who is at the other end of a socket.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Where the peer connects from; `None` where there is no such thing (tests in memory).
+    pub address: Option<SocketAddr>,
+    /// Whether the bytes came through TLS.
+    pub encrypted: bool,
+}
+
+/// Makes one [`Application`] per accepted connection.
+pub trait ApplicationFactory: Send + Sync + 'static {
+    /// What it makes.
+    type Application: Application + 'static;
+
+    /// Called once per connection before any event. Requests sent to the engine with `mailbox` as their return
+    /// address come back through [`Application::handle_output`] of the new application.
+    fn accept(&self, peer: &Peer, mailbox: Mailbox) -> Self::Application;
+}
+
+/// The logic of one connection.
+///
+/// The driver owns the socket, the [`Connection`] and the application, and runs them in one task, in turns:
+/// 1. input is fed to the connection; each event goes to [`Self::handle_event`], in order;
+/// 2. outputs of the engine, a bounded batch, go to [`Self::handle_output`], in the order of the mailbox;
+/// 3. [`Self::handle_timeout`] when its deadline has passed;
+/// 4. [`Self::end_of_turn`], once;
+/// 5. what the connection has to say is written in one vectored write.
+///
+/// No method may block or wait. A method changes the connection through the reference it is given and nothing else
+/// does, so an id that came with an event stays valid until the event that ends it (`Detached`, `SessionEnded`,
+/// `Closed`). Calls for a link that is gone are ignored by the connection.
+///
+/// [`Event::Closed`] is the last call to [`Self::handle_event`] and comes exactly once for every connection, also
+/// when the socket breaks or the broker stops: it is the place to close receivers. Links still attached at that
+/// moment get no `Detached` of their own. Afterwards the application is dropped; what the engine still answers is
+/// dropped with the mailbox.
+pub trait Application: Send {
+    /// Something happened at the peer.
+    fn handle_event(&mut self, event: Event, connection: &mut Connection, now: NowMs);
+
+    /// The engine said something to this connection's mailbox.
+    fn handle_output(&mut self, output: Output, connection: &mut Connection, now: NowMs);
+
+    /// Called once after all events and outputs of a turn and before the turn's write: the place for work that is
+    /// done per batch, such as granting the engine more deliveries by [`Connection::transmitted`] and
+    /// [`Connection::pending_bytes`], or submitting joined settlements.
+    fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs);
+
+    /// The application's own deadline has passed. Disarm before acting.
+    fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
+        let _ = (connection, now);
+    }
+
+    /// When [`Self::handle_timeout`] is due, if ever. Asked after every turn.
+    fn poll_deadline(&self) -> Option<NowMs> {
+        None
+    }
+
+    /// Requests sent to the engine and not answered yet, and their bytes, beyond the unsettled deliveries that the
+    /// connection counts by itself ([`Connection::incoming_unsettled`]): deliveries that came settled, requests
+    /// whose transfer is settled already. The driver stops reading from a peer that has too much of both.
+    fn unanswered(&self) -> Unanswered {
+        Unanswered::default()
+    }
+}
+
+/// Work of a peer that waits for the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unanswered {
+    /// How many.
+    pub messages: usize,
+    /// Their payloads, in bytes.
+    pub bytes: usize,
+}

@@ -1,0 +1,70 @@
+//! `$cbs`: takes tokens (claims-based security).
+
+use super::authorization::Authorization;
+use super::envelope::{Answer, Request, text};
+use super::errors::Fault;
+use crate::wire::Value;
+
+/// Carries out `put-token` and answers 202, as every SDK accepts.
+///
+/// # Errors
+/// 501 for other operations, 400 for missing arguments, 401 for malformed tokens.
+pub(crate) fn handle(request: &Request, authorization: &mut Authorization) -> Result<Answer, Fault> {
+    match request.property("operation") {
+        Some("put-token") => {}
+        Some(other) => {
+            let name = super::authorization::excerpt(other);
+            return Err(Fault::NotImplemented(format!("$cbs knows no operation '{name}'.")));
+        }
+        None => return Err(missing("the application property 'operation'")),
+    }
+    let audience = request.property("name").ok_or_else(|| missing("the application property 'name'"))?;
+    let token = match &request.body {
+        Value::Binary(bytes) => std::str::from_utf8(bytes).map_err(|_| missing("a token of UTF-8 text"))?,
+        body => text(body).ok_or_else(|| missing("the token, a string as amqp-value"))?,
+    };
+    authorization.put(audience, token)?;
+    Ok(Answer { status: 202, body: Value::Null })
+}
+
+fn missing(what: &str) -> Fault {
+    Fault::Argument(format!("put-token needs {what}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(properties: &[(&str, &str)], body: Value) -> Request {
+        let properties = properties
+            .iter()
+            .map(|(key, value)| (Value::String((*key).into()), Value::String((*value).into())))
+            .collect();
+        Request { message_id: Value::ULong(1), reply_to: None, properties, body }
+    }
+
+    #[test]
+    fn accepts_python_signature_announced_as_jwt() {
+        let mut authorization = Authorization::new(true);
+        let token = Value::String("SharedAccessSignature sr=x&sig=y&se=1&skn=k".into());
+        let put =
+            request(&[("operation", "put-token"), ("type", "jwt"), ("name", "sb://localhost:5672/q")], token);
+        assert_eq!(handle(&put, &mut authorization).unwrap().status, 202);
+    }
+
+    #[test]
+    fn reports_what_is_wrong() {
+        let mut authorization = Authorization::new(false);
+        let mut status = |properties: &[(&str, &str)], body: Value| {
+            let fault = handle(&request(properties, body), &mut authorization).unwrap_err();
+            fault.condition_and_status().1
+        };
+        assert_eq!(status(&[], Value::Null), 400);
+        assert_eq!(status(&[("operation", "delete-token")], Value::Null), 501);
+        assert_eq!(status(&[("operation", "put-token")], Value::Null), 400);
+        let put = [("operation", "put-token"), ("name", "sb://h/q")];
+        assert_eq!(status(&put, Value::Null), 400);
+        assert_eq!(status(&put, Value::Binary(bytes::Bytes::from_static(b"\xff"))), 400);
+        assert_eq!(status(&put, Value::String("rubbish".into())), 401);
+    }
+}

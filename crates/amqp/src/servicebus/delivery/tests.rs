@@ -1,0 +1,198 @@
+use std::sync::Arc;
+
+use peeklock_engine::{BodyRef, DeadLetter, LockToken, Property, SequenceNumber, SubQueue, Timestamp};
+
+use super::*;
+use crate::servicebus::envelope::lookup;
+use crate::wire::message::{MessageProperties, encode_body_value};
+
+fn view() -> MessageView {
+    MessageView {
+        sequence_number: SequenceNumber(5),
+        enqueued_at: Timestamp(1000),
+        expires_at: Timestamp::NEVER,
+        time_to_live_ms: None,
+        delivery_count: 0,
+        state: MessageState::Active,
+        sub_queue: SubQueue::Main,
+        dead_letter: None,
+        modified: None,
+        body: BodyRef(5),
+    }
+}
+
+fn content(annotations: &[(Value, Value)], application_properties: &[(Value, Value)]) -> Bytes {
+    let mut output = BytesMut::new();
+    Header { durable: Some(true), priority: Some(7), ttl_ms: Some(1), ..Header::default() }
+        .encode(&mut output);
+    if !annotations.is_empty() {
+        encode_message_annotations(annotations, &mut output);
+    }
+    MessageProperties {
+        message_id: Value::ULong(9),
+        subject: Some("s".into()),
+        ..MessageProperties::default()
+    }
+    .encode(&mut output);
+    if !application_properties.is_empty() {
+        encode_application_properties(application_properties, &mut output);
+    }
+    encode_body_value(&Value::String("body".into()), &mut output);
+    output.freeze()
+}
+
+fn encode(received: &Received, way: Way) -> Sections {
+    let slices = Encoder::default().encode(received, way).unwrap();
+    Sections::split(&Bytes::from(slices.concat())).unwrap()
+}
+
+fn received(content: Bytes, view: MessageView, lock: Option<Lock>) -> Received {
+    Received { view, content, lock }
+}
+
+const LOCK: Lock = Lock { token: LockToken(0x0102), locked_until: Timestamp(61_000) };
+
+#[test]
+fn plain_messages_get_a_fresh_front_and_keep_the_rest_as_a_slice() {
+    let content = content(&[], &[]);
+    let original = Sections::split(&content).unwrap();
+    let message = received(content.clone(), MessageView { delivery_count: 2, ..view() }, Some(LOCK));
+    let slices = Encoder::default().encode(&message, Way::Link).unwrap();
+    assert_eq!(slices.len(), 2);
+    assert_eq!(slices[1].as_ptr_range().end, content.as_ptr_range().end, "the rest is not copied");
+    let sections = encode(&message, Way::Link);
+    assert_eq!(
+        sections.decode_header().unwrap(),
+        Header {
+            durable: Some(true),
+            priority: Some(7),
+            ttl_ms: None,
+            first_acquirer: None,
+            delivery_count: Some(2)
+        }
+    );
+    let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(
+        annotations,
+        [
+            (symbol("x-opt-enqueued-time"), Value::Timestamp(1000)),
+            (symbol("x-opt-sequence-number"), Value::Long(5)),
+            (symbol("x-opt-enqueue-sequence-number"), Value::Long(5)),
+            (symbol("x-opt-locked-until"), Value::Timestamp(61_000)),
+        ]
+    );
+    assert!(sections.delivery_annotations.is_empty());
+    assert_eq!((sections.properties, sections.body), (original.properties, original.body));
+}
+
+#[test]
+fn the_header_is_explicit_to_its_last_field() {
+    let mut bare = BytesMut::new();
+    encode_body_value(&Value::Null, &mut bare);
+    let sections = encode(&received(bare.freeze(), view(), None), Way::Link);
+    // list8, size, five fields, the last one delivery-count 0 (uint0).
+    assert_eq!(sections.header[..3], [0x00, 0x53, 0x70]);
+    assert_eq!(sections.header[5], 5);
+    assert_eq!(sections.header.last(), Some(&0x43));
+}
+
+#[test]
+fn service_annotations_win_over_the_senders_and_others_stay() {
+    let annotations = [
+        (symbol("x-opt-partition-key"), Value::String("p".into())),
+        (symbol("x-opt-sequence-number"), Value::Long(999)),
+        (symbol("x-opt-locked-until"), Value::Timestamp(999)),
+        (symbol("mine"), Value::UByte(3)),
+        (symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(12)),
+    ];
+    let sections = encode(&received(content(&annotations, &[]), view(), None), Way::Link);
+    let written = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(lookup(&written, "x-opt-sequence-number"), Some(&Value::Long(5)));
+    assert_eq!(lookup(&written, "x-opt-locked-until"), None);
+    assert_eq!(lookup(&written, "mine"), Some(&Value::UByte(3)));
+    assert_eq!(lookup(&written, "x-opt-partition-key"), Some(&Value::String("p".into())));
+    assert_eq!(lookup(&written, "x-opt-scheduled-enqueue-time"), Some(&Value::Timestamp(12)));
+    assert_eq!(written.len(), 6);
+}
+
+#[test]
+fn both_writers_of_annotations_agree() {
+    for state in [MessageState::Active, MessageState::Deferred, MessageState::Scheduled] {
+        for lock in [None, Some(LOCK)] {
+            let view = MessageView { state, ..view() };
+            let mut fast = BytesMut::new();
+            plain_annotations(&view, lock.as_ref(), &mut fast);
+            let read = Sections::decode_map(&fast.freeze()).unwrap();
+            let slow: Vec<_> =
+                service_annotations(&view, lock.as_ref()).map(|(key, value)| (symbol(key), value)).collect();
+            assert_eq!(read, slow);
+        }
+    }
+}
+
+#[test]
+fn s13_effective_ttl_and_instant_of_expiry_are_written() {
+    let view = MessageView { expires_at: Timestamp(3000), time_to_live_ms: Some(2000), ..view() };
+    let sections = encode(&received(content(&[], &[]), view.clone(), None), Way::Link);
+    assert_eq!(sections.decode_header().unwrap().ttl_ms, Some(2000));
+    let properties = sections.decode_properties().unwrap();
+    assert_eq!(properties.absolute_expiry_time_ms, Some(3000));
+    assert_eq!((properties.message_id, properties.subject.as_deref()), (Value::ULong(9), Some("s")));
+
+    let long =
+        MessageView { expires_at: Timestamp(u64::MAX - 1), time_to_live_ms: Some(u64::MAX - 1), ..view };
+    let sections = encode(&received(content(&[], &[]), long, None), Way::Link);
+    assert_eq!(sections.decode_header().unwrap().ttl_ms, Some(u32::MAX));
+    let expiry = sections.decode_properties().unwrap().absolute_expiry_time_ms;
+    assert_eq!(expiry, Some(253_402_243_199_000));
+}
+
+#[test]
+fn s19_dead_letter_stamps_and_modified_properties_are_merged() {
+    let mut number = BytesMut::new();
+    Value::Long(8).encode(&mut number);
+    let modified = vec![Property { name: "kept".into(), value: number.freeze() }];
+    let why = DeadLetter { reason: Some("because".into()), description: None };
+    let view = MessageView { dead_letter: Some(Arc::new(why)), modified: Some(Arc::new(modified)), ..view() };
+    let sent = [
+        (Value::String("kept".into()), Value::Int(1)),
+        (Value::String("other".into()), Value::Symbol("x".into())),
+    ];
+    let content = content(&[], &sent);
+    let sections = encode(&received(content.clone(), view, None), Way::Link);
+    assert_eq!(
+        Sections::decode_map(&sections.application_properties).unwrap(),
+        [
+            (Value::String("kept".into()), Value::Long(8)),
+            (Value::String("other".into()), Value::Symbol("x".into())),
+            (Value::String("DeadLetterReason".into()), Value::String("because".into())),
+        ]
+    );
+    let original = Sections::split(&content).unwrap();
+    assert_eq!((sections.properties, sections.body), (original.properties, original.body));
+}
+
+#[test]
+fn management_deliveries_carry_the_token_where_go_reads_it() {
+    let view = MessageView { state: MessageState::Deferred, ..view() };
+    let message = received(content(&[], &[]), view, Some(LOCK));
+    let whole = Encoder::default().encode_whole(&message).unwrap();
+    let sections = Sections::split(&whole).unwrap();
+    let delivery = Sections::decode_map(&sections.delivery_annotations).unwrap();
+    assert_eq!(lookup(&delivery, "x-opt-lock-token"), Some(&Value::Uuid(0x0102_u128.to_be_bytes())));
+    let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(lookup(&annotations, "x-opt-message-state"), Some(&Value::Int(1)));
+}
+
+#[test]
+fn one_encoder_serves_many_messages() {
+    let mut encoder = Encoder::default();
+    let message = received(content(&[], &[]), view(), Some(LOCK));
+    let first = encoder.encode(&message, Way::Link).unwrap().concat();
+    for _ in 0..1000 {
+        assert_eq!(encoder.encode(&message, Way::Link).unwrap().concat(), first);
+    }
+    let broken = received(Bytes::from_static(&[0x00, 0x53, 0x70, 0xc0, 200]), view(), None);
+    assert!(encoder.encode(&broken, Way::Link).is_err());
+    assert_eq!(encoder.encode(&message, Way::Link).unwrap().concat(), first, "nothing of a failure is left");
+}

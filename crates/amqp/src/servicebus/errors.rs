@@ -1,0 +1,222 @@
+//! The one table from what went wrong to what a client is told: AMQP condition, management status, text.
+
+use peeklock_engine::{Refusal, Timestamp};
+
+use super::clock_text;
+use crate::wire::Value;
+use crate::wire::performative::Error;
+
+/// Conditions of AMQP 1.0 (parts 2.8.15 to 2.8.18) and of Service Bus, as symbols.
+#[allow(missing_docs)] // reason: each constant is the symbol it holds
+pub mod condition {
+    pub const INTERNAL_ERROR: &str = "amqp:internal-error";
+    pub const NOT_FOUND: &str = "amqp:not-found";
+    pub const UNAUTHORIZED_ACCESS: &str = "amqp:unauthorized-access";
+    pub const DECODE_ERROR: &str = "amqp:decode-error";
+    pub const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
+    pub const NOT_ALLOWED: &str = "amqp:not-allowed";
+    pub const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
+    pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";
+    pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
+    pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
+    pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
+    pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
+    pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
+}
+
+/// Everything a client can be told off for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The engine refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// No such entity, sub-queue or subscription.
+    #[error(
+        "The messaging entity '{uri}' could not be found. Check its name; entities are declared in the broker's configuration."
+    )]
+    EntityNotFound {
+        /// The full address as the client wrote it.
+        uri: String,
+    },
+    /// A session filter on an entity without sessions.
+    #[error(
+        "A sessionful message receiver cannot be created on an entity that does not require sessions. Ensure RequiresSession is set to true when creating a Queue or Subscription to enable sessionful behavior."
+    )]
+    SessionNotSupported,
+    /// A right that no token on this connection gives.
+    #[error(
+        "Unauthorized access. '{right}' claim(s) are required to perform this operation on '{uri}'. Put a token to $cbs first."
+    )]
+    Unauthorized {
+        /// `Send`, `Listen` or `Manage`.
+        right: &'static str,
+        /// What was asked for.
+        uri: String,
+    },
+    /// A token that is neither a shared access signature nor a JSON web token.
+    #[error("The token is malformed: {0}.")]
+    MalformedToken(&'static str),
+    /// A message whose encoding is broken.
+    #[error("The message is malformed: {0}.")]
+    MalformedMessage(String),
+    /// A request whose arguments are missing, of the wrong type or out of range.
+    #[error("{0}")]
+    Argument(String),
+    /// Known, but senseless on this entity.
+    #[error("{0}")]
+    NotAllowed(&'static str),
+    /// Unknown, or not built yet.
+    #[error("{0}")]
+    NotImplemented(String),
+    /// Too much waits for this peer to read.
+    #[error("Too many responses wait to be read on this connection; read them before asking for more.")]
+    TooMuchWaiting,
+    /// Too many deliveries of one connection without a settlement.
+    #[error("More than {0} deliveries on this connection wait to be settled.")]
+    TooMuchUnsettled(usize),
+    /// The engine answered something that does not fit the question.
+    #[error("The broker failed to carry out the operation.")]
+    Internal,
+}
+
+impl Fault {
+    /// The condition and the management status, row by row. P: Python azure-servicebus 7.15.0, J: JS
+    /// @azure/service-bus 7.9.5, N: .NET, each as found in its error mapping; spec: AMQP 1.0.
+    #[must_use]
+    pub fn condition_and_status(&self) -> (&'static str, i32) {
+        match self {
+            // P, J, N: the exception for lost locks; 410 in the table of every SDK's management client.
+            Self::Refused(Refusal::MessageLockLost) => (condition::MESSAGE_LOCK_LOST, 410),
+            // P, J, N: deferred receive and cancel of unknown numbers.
+            Self::Refused(Refusal::MessageNotFound(_)) => (condition::MESSAGE_NOT_FOUND, 404),
+            // N: InvalidOperationException; 400 is the status N and J fall back on for not-allowed.
+            Self::Refused(Refusal::AlreadyDeadLettered) => (condition::NOT_ALLOWED, 400),
+            // P, J, N: MessageSizeExceeded; spec 2.8.18.
+            Self::Refused(Refusal::MessageTooLarge { .. }) => (condition::MESSAGE_SIZE_EXCEEDED, 403),
+            // P, J, N: QuotaExceeded, final: the SDK does not retry.
+            Self::Refused(Refusal::EntityFull { .. } | Refusal::StorageFull) => {
+                (condition::RESOURCE_LIMIT_EXCEEDED, 403)
+            }
+            // P, J, N: ServiceBusy, retried by the SDK after some seconds.
+            Self::Refused(Refusal::Unavailable) | Self::TooMuchWaiting => (condition::SERVER_BUSY, 503),
+            // P, J, N: MessagingEntityNotFound (J looks at the text too).
+            Self::Refused(Refusal::EntityDeleted) | Self::EntityNotFound { .. } => {
+                (condition::NOT_FOUND, 404)
+            }
+            // P, J, N: ArgumentException and its like, final.
+            Self::Refused(Refusal::InvalidArgument(_)) | Self::Argument(_) => {
+                (condition::ARGUMENT_ERROR, 400)
+            }
+            // Not seen by a client that follows the protocol; spec 2.8.15.
+            Self::Refused(Refusal::ReceiverNotFound) | Self::Internal => (condition::INTERNAL_ERROR, 500),
+            // Service trace of June 2026: session receiver on a plain queue; N: InvalidOperationException.
+            Self::SessionNotSupported | Self::NotAllowed(_) => (condition::NOT_ALLOWED, 400),
+            // P, J, N: authorization errors; put-token: 401.
+            Self::Unauthorized { .. } | Self::MalformedToken(_) => (condition::UNAUTHORIZED_ACCESS, 401),
+            // Spec 2.8.15; P: in its no-retry list.
+            Self::MalformedMessage(_) => (condition::DECODE_ERROR, 400),
+            // P, J, N: NotSupportedException and its like; 501 for unknown management operations.
+            Self::NotImplemented(_) => (condition::NOT_IMPLEMENTED, 501),
+            // Spec 2.8.15.
+            Self::TooMuchUnsettled(_) => (condition::RESOURCE_LIMIT_EXCEEDED, 403),
+        }
+    }
+}
+
+/// Ends every description the way Service Bus does, so that a report can be matched with the broker's log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tracker {
+    /// Unique per report.
+    pub(crate) tracking_id: u128,
+    /// When.
+    pub(crate) at: Timestamp,
+}
+
+impl Tracker {
+    /// The text for people, with `TrackingId`, `SystemTracker` and `Timestamp`.
+    #[must_use]
+    pub(crate) fn description(&self, fault: &Fault) -> String {
+        format!(
+            "{fault} TrackingId:{:032x}, SystemTracker:peeklock, Timestamp:{}",
+            self.tracking_id,
+            clock_text::iso_8601(self.at)
+        )
+    }
+
+    /// The fault as an AMQP error.
+    #[must_use]
+    pub(crate) fn error(&self, fault: &Fault) -> Error {
+        let (condition, _) = fault.condition_and_status();
+        let description = self.description(fault);
+        tracing::debug!(condition, description, "refused");
+        Error { condition: condition.into(), description: Some(description.into()), info: Vec::new() }
+    }
+}
+
+/// A symbol value.
+#[must_use]
+pub(crate) fn symbol(text: &str) -> Value {
+    Value::Symbol(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tracker() -> Tracker {
+        Tracker { tracking_id: 7, at: Timestamp(1_700_000_000_123) }
+    }
+
+    #[test]
+    fn not_found_carries_the_text_the_sdks_look_for() {
+        let fault = Fault::EntityNotFound { uri: "sb://localhost/nope".into() };
+        let error = tracker().error(&fault);
+        let text = error.description.unwrap();
+        assert_eq!(&*error.condition, "amqp:not-found");
+        assert!(text.starts_with("The messaging entity 'sb://localhost/nope' could not be found."), "{text}");
+        assert!(text.ends_with(
+            "TrackingId:00000000000000000000000000000007, SystemTracker:peeklock, Timestamp:2023-11-14T22:13:20Z"
+        ));
+    }
+
+    #[test]
+    fn conditions_and_statuses_agree_with_the_sdk_tables() {
+        let allowed: &[(i32, &[&str])] = &[
+            (400, &["com.microsoft:argument-error", "amqp:not-allowed", "amqp:decode-error"]),
+            (401, &["amqp:unauthorized-access"]),
+            (403, &["amqp:resource-limit-exceeded", "amqp:link:message-size-exceeded"]),
+            (404, &["amqp:not-found", "com.microsoft:message-not-found"]),
+            (410, &["com.microsoft:message-lock-lost"]),
+            (500, &["amqp:internal-error"]),
+            (501, &["amqp:not-implemented"]),
+            (503, &["com.microsoft:server-busy"]),
+        ];
+        let faults = [
+            Fault::Refused(Refusal::MessageLockLost),
+            Fault::Refused(Refusal::MessageNotFound(1)),
+            Fault::Refused(Refusal::AlreadyDeadLettered),
+            Fault::Refused(Refusal::MessageTooLarge { size_bytes: 2, limit_bytes: 1 }),
+            Fault::Refused(Refusal::EntityFull { limit_bytes: 1 }),
+            Fault::Refused(Refusal::StorageFull),
+            Fault::Refused(Refusal::ReceiverNotFound),
+            Fault::Refused(Refusal::InvalidArgument("x".into())),
+            Fault::Refused(Refusal::Unavailable),
+            Fault::Refused(Refusal::EntityDeleted),
+            Fault::SessionNotSupported,
+            Fault::Unauthorized { right: "Send", uri: "q".into() },
+            Fault::MalformedToken("x"),
+            Fault::MalformedMessage("x".into()),
+            Fault::Argument("x".into()),
+            Fault::NotAllowed("x"),
+            Fault::NotImplemented("x".into()),
+            Fault::TooMuchWaiting,
+            Fault::TooMuchUnsettled(1),
+            Fault::Internal,
+        ];
+        for fault in faults {
+            let (condition, status) = fault.condition_and_status();
+            let row = allowed.iter().find(|(known, _)| *known == status);
+            assert!(row.is_some_and(|(_, conditions)| conditions.contains(&condition)), "{fault:?}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `com.microsoft:peek-message`: browse without locking.
+
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, SequenceNumber};
+
+use super::{Arguments, Prepared};
+use crate::servicebus::delivery::Encoder;
+use crate::servicebus::entities::Entity;
+use crate::servicebus::envelope::Answer;
+use crate::servicebus::errors::Fault;
+use crate::servicebus::requests::unexpected;
+use crate::wire::Value;
+
+/// Messages in one response; fewer than asked for is legal.
+const MESSAGES_MAX: u32 = 1000;
+
+/// Contents in one response, in bytes: below a link's usual maximum message size, annotations included.
+const BYTES_MAX: usize = 768 * 1024;
+
+pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
+    let from = arguments.integer("from-sequence-number")?;
+    let count = arguments.integer("message-count")?;
+    if count < 1 {
+        return Err(Fault::Argument("'message-count' must be at least 1.".to_owned()));
+    }
+    let command = Command::Peek {
+        from: SequenceNumber(u64::try_from(from).unwrap_or(0)),
+        count_max: u32::try_from(count).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX),
+        bytes_max: BYTES_MAX,
+        sub_queue: entity.address.sub_queue,
+    };
+    Ok(Prepared { command, finish })
+}
+
+/// 204 when there is nothing: J takes any other status for a response with `messages`.
+fn finish(response: Response, encoder: &mut Encoder) -> Result<Answer, Fault> {
+    let messages = match response {
+        Response::Received(Ok(messages)) => messages,
+        Response::Received(Err(refusal)) => return Err(refusal.into()),
+        other => return Err(unexpected(other)),
+    };
+    if messages.is_empty() {
+        return Ok(Answer::no_content());
+    }
+    let mut entries = Vec::with_capacity(messages.len());
+    for message in &messages {
+        let whole = encoder.encode_whole(message).map_err(|_| Fault::Internal)?;
+        entries.push(Value::Map(vec![(Value::String("message".into()), Value::Binary(whole))]));
+    }
+    Ok(Answer::ok(vec![("messages", Value::List(entries))]))
+}

@@ -1,0 +1,65 @@
+//! `com.microsoft:update-disposition`: settle by lock token, from any link or connection.
+
+use std::sync::Arc;
+
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, DeadLetter, Property, Settlement};
+
+use super::{Arguments, Prepared};
+use crate::servicebus::delivery::Encoder;
+use crate::servicebus::envelope::{Answer, text};
+use crate::servicebus::errors::Fault;
+use crate::servicebus::requests::unexpected;
+use crate::servicebus::settlement;
+use crate::wire::Value;
+
+pub(super) fn prepare(arguments: &Arguments) -> Result<Prepared, Fault> {
+    let tokens = arguments.lock_tokens("lock-tokens")?.into();
+    let modify = properties(arguments)?;
+    let settlement = match arguments.text("disposition-status")? {
+        Some("completed") => Settlement::Complete,
+        Some("abandoned") => Settlement::Abandon { modify },
+        // One r on the wire (P, J, N); the other spelling does no harm.
+        Some("defered" | "deferred") => Settlement::Defer { modify },
+        Some("suspended") => {
+            let reason = arguments.text("deadletter-reason")?;
+            let description = arguments.text("deadletter-description")?;
+            let why = DeadLetter { reason: given(reason), description: given(description) };
+            Settlement::DeadLetter { why: Arc::new(why), modify }
+        }
+        other => {
+            return Err(Fault::Argument(format!(
+                "'disposition-status' must be completed, abandoned, defered or suspended, not '{}'.",
+                crate::servicebus::authorization::excerpt(other.unwrap_or_default())
+            )));
+        }
+    };
+    Ok(Prepared { command: Command::Settle { tokens, settlement }, finish })
+}
+
+/// P sends empty strings for what was not given.
+fn given(text: Option<&str>) -> Option<Arc<str>> {
+    text.filter(|text| !text.is_empty()).map(Arc::from)
+}
+
+fn properties(arguments: &Arguments) -> Result<Vec<Property>, Fault> {
+    match arguments.get("properties-to-modify") {
+        None => Ok(Vec::new()),
+        Some(Value::Map(entries)) => {
+            let named = entries.iter().filter_map(|(key, value)| Some((text(key)?.into(), value.clone())));
+            settlement::modified(named)
+        }
+        Some(_) => Err(Fault::Argument("'properties-to-modify' must be a map.".to_owned())),
+    }
+}
+
+/// One status for all tokens: the first that failed decides.
+fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
+    match response {
+        Response::Settled(failures) => match failures.into_iter().next() {
+            None => Ok(Answer::ok(Vec::new())),
+            Some(failure) => Err(failure.refusal.into()),
+        },
+        other => Err(unexpected(other)),
+    }
+}

@@ -1,0 +1,177 @@
+use peeklock_engine::QueueOptions;
+use peeklock_engine::runtime::PartitionHandle;
+use proptest::prelude::*;
+
+use super::*;
+use crate::servicebus::address::{Address, parse};
+
+fn receiver() -> Receiver {
+    let Ok(Address::Entity(address)) = parse("q") else { panic!("an entity") };
+    let (partition, _) = PartitionHandle::new();
+    let options = Arc::new(QueueOptions::default());
+    let entity = Entity { address, node: "q/$management".into(), uri: String::new(), partition, options };
+    Receiver::new(LinkId(0), Arc::new(entity))
+}
+
+fn hand_over(receiver: &mut Receiver, messages: u64, bytes: usize) {
+    for number in 0..messages {
+        receiver.handed_over(Some(LockToken(number.into())), bytes);
+    }
+}
+
+#[test]
+fn small_credit_is_passed_on_at_once() {
+    let mut receiver = receiver();
+    let window = Window::share(1);
+    let grant = receiver.set_credit(10, false, window).unwrap();
+    assert_eq!((grant.limit.messages, grant.drain), (10, false));
+    assert_eq!(receiver.set_credit(10, false, window), None, "nothing new");
+    assert_eq!(receiver.set_credit(11, false, window).unwrap().limit.messages, 11);
+    assert_eq!(receiver.set_credit(0, false, window).unwrap().limit.messages, 0, "credit may shrink");
+}
+
+#[test]
+fn large_credit_is_passed_on_as_the_peer_reads() {
+    let mut receiver = receiver();
+    let window = Window::share(1);
+    assert_eq!(receiver.set_credit(u64::MAX, false, window).unwrap().limit.messages, WINDOW_MESSAGES);
+    hand_over(&mut receiver, WINDOW_MESSAGES, 10);
+    assert_eq!(receiver.transmitted(0, window), None, "nothing read, nothing granted");
+    let half = WINDOW_MESSAGES / 2;
+    let grant = receiver.transmitted(half, window).unwrap();
+    assert_eq!(grant.limit.messages, half + WINDOW_MESSAGES);
+    assert_eq!(receiver.transmitted(half + 1, window), None, "grants come in halves of the window");
+}
+
+#[test]
+fn bytes_bound_what_waits_for_a_peer_that_does_not_read() {
+    let mut receiver = receiver();
+    let window = Window::share(4);
+    let grant = receiver.set_credit(1000, false, window).unwrap();
+    assert_eq!(grant.limit.bytes, WINDOW_BYTES / 4);
+    hand_over(&mut receiver, 2, 1_000_000);
+    assert_eq!(receiver.transmitted(0, window), None);
+    let grant = receiver.transmitted(1, window).unwrap();
+    assert_eq!(grant.limit.bytes, WINDOW_BYTES / 4 + 1_000_000);
+}
+
+#[test]
+fn ten_thousand_links_get_one_message_each() {
+    let mut receiver = receiver();
+    let window = Window::share(10_000);
+    let grant = receiver.set_credit(500, false, window).unwrap();
+    assert_eq!(grant.limit, CreditLimit { messages: 1, bytes: WINDOW_BYTES / 10_000 });
+    hand_over(&mut receiver, 1, 1_000_000);
+    assert_eq!(receiver.transmitted(0, window), None);
+    assert_eq!(receiver.transmitted(1, window).unwrap().limit.messages, 2);
+}
+
+#[test]
+fn a_drain_of_an_empty_queue_completes() {
+    let mut receiver = receiver();
+    let window = Window::share(1);
+    assert!(receiver.set_credit(5, true, window).unwrap().drain);
+    hand_over(&mut receiver, 2, 10);
+    assert!(receiver.drained());
+    assert!(receiver.set_credit(7, false, window).is_some(), "new credit counts from there");
+}
+
+#[test]
+fn a_drain_longer_than_the_window_goes_on_when_the_window_moves() {
+    let mut receiver = receiver();
+    let window = Window::share(usize::try_from(WINDOW_MESSAGES / 2).unwrap());
+    receiver.set_credit(3, true, window);
+    hand_over(&mut receiver, 2, 10);
+    assert!(!receiver.drained(), "stopped by the window, not by the queue");
+    assert!(receiver.needs_attention());
+    let grant = receiver.transmitted(2, window).unwrap();
+    assert!(grant.drain);
+    hand_over(&mut receiver, 1, 10);
+    assert!(receiver.drained(), "all credit is used");
+}
+
+#[test]
+fn credit_after_a_drain_that_is_under_way_is_said_again() {
+    let mut receiver = receiver();
+    let window = Window::share(1);
+    receiver.set_credit(5, true, window);
+    assert!(receiver.set_credit(5, false, window).is_some(), "the drain voids what was granted before");
+    assert!(!receiver.drained(), "the peer no longer drains");
+    assert_eq!(receiver.set_credit(5, false, window), None);
+}
+
+#[test]
+fn what_never_left_is_known_by_its_locks() {
+    let mut receiver = receiver();
+    let window = Window::share(1);
+    receiver.set_credit(5, false, window);
+    hand_over(&mut receiver, 3, 10);
+    receiver.transmitted(1, window);
+    assert_eq!(receiver.untransmitted().collect::<Vec<_>>(), [LockToken(1), LockToken(2)]);
+}
+
+/// An engine with an endless queue of messages of 100 bytes, and a peer that reads when told.
+struct Model {
+    receiver: Receiver,
+    window: Window,
+    limit: CreditLimit,
+    handed: u64,
+    written: u64,
+}
+
+impl Model {
+    fn apply(&mut self, grant: Option<Grant>) {
+        if let Some(grant) = grant {
+            self.limit = grant.limit;
+        }
+    }
+
+    fn deliver(&mut self, messages_max: u64) {
+        for _ in 0..messages_max {
+            if self.handed >= self.limit.messages || self.handed * 100 >= self.limit.bytes {
+                break;
+            }
+            self.receiver.handed_over(None, 100);
+            self.handed += 1;
+        }
+    }
+
+    fn write_all(&mut self) {
+        self.written = self.handed;
+        let grant = self.receiver.transmitted(self.written, self.window);
+        self.apply(grant);
+    }
+}
+
+proptest! {
+    /// Whatever the order of credit, deliveries and writes: what waits never exceeds the window by more than one
+    /// message, and a peer that reads gets all it gave credit for.
+    #[test]
+    fn windows_bound_and_never_stall(
+        steps in prop::collection::vec((0u8..3, 1u64..50), 1..100),
+        links in 1usize..9000,
+    ) {
+        let window = Window::share(links);
+        let limit = CreditLimit::default();
+        let mut model = Model { receiver: receiver(), window, limit, handed: 0, written: 0 };
+        let mut credit = 0;
+        for (step, amount) in steps {
+            match step {
+                0 => {
+                    credit += amount;
+                    let grant = model.receiver.set_credit(credit, false, window);
+                    model.apply(grant);
+                }
+                1 => model.deliver(amount),
+                _ => model.write_all(),
+            }
+            prop_assert!(model.handed - model.written <= window.messages);
+            prop_assert!((model.handed - model.written) * 100 < window.bytes + 100);
+        }
+        for _ in 0..=credit {
+            model.deliver(u64::MAX);
+            model.write_all();
+        }
+        prop_assert_eq!(model.handed, credit);
+    }
+}

@@ -1,0 +1,225 @@
+//! Receiver links: credit to the engine, messages to the peer, dispositions back.
+
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement};
+use smallvec::SmallVec;
+
+use super::delivery::Way;
+use super::errors::Fault;
+use super::receiver::{Grant, UNSETTLED_MAX};
+use super::settlement::{self, Wish};
+use super::{Broker, CLOSED_RECEIVERS_MAX, Link, Pending, lock_token};
+use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
+use crate::wire::performative::DeliveryState;
+
+impl Broker {
+    pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool) {
+        let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
+        let (id, window) = (*id, self.window());
+        let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        if let Some(grant) = receiver.set_credit(limit, drain, window) {
+            self.grant(id, grant);
+        }
+    }
+
+    fn grant(&self, id: ReceiverId, Grant { limit, drain }: Grant) {
+        if let Some(receiver) = self.receivers.get(&id) {
+            self.tell(&receiver.entity.partition, Command::Credit { receiver: id, limit, drain });
+        }
+    }
+
+    pub(super) fn deliver(&mut self, delivery: &Delivery, connection: &mut Connection) {
+        let received = &delivery.message;
+        let lock = received.lock;
+        let Some(receiver) = self.receivers.get_mut(&delivery.receiver) else {
+            return self.give_back(delivery.receiver, lock);
+        };
+        receiver.handed_over(lock.map(|lock| lock.token), received.content.len());
+        if lock.is_some() {
+            self.unsettled += 1;
+        }
+        if !receiver.listed {
+            receiver.listed = true;
+            self.busy.push(delivery.receiver);
+        }
+        let link = receiver.link;
+        let payload = self.encoder.encode(received, Way::Link).unwrap_or_else(|error| {
+            // Sending had checked it; what is stored is still the best that can be given.
+            tracing::error!(sequence_number = received.view.sequence_number.0, %error, "stored message unreadable");
+            SmallVec::from_iter([received.content.clone()])
+        });
+        let tag = match lock {
+            Some(lock) => lock_token::to_tag(lock.token),
+            None => number_tag(received.view.sequence_number.0),
+        };
+        connection.send(link, Outgoing { tag, settled: lock.is_none(), message_format: 0, payload });
+        if self.unsettled > UNSETTLED_MAX {
+            let error = self.tracker().error(&Fault::TooMuchUnsettled(UNSETTLED_MAX));
+            connection.detach(link, Some(error));
+            self.detached(link);
+        }
+    }
+
+    /// A message for a receiver that was closed while it was on its way.
+    fn give_back(&self, receiver: ReceiverId, lock: Option<Lock>) {
+        let closed = self.closed_receivers.iter().find(|(closed, _)| *closed == receiver);
+        if let (Some((_, partition)), Some(lock)) = (closed, lock) {
+            let tokens = SmallVec::from_iter([lock.token]);
+            self.tell(partition, Command::Settle { tokens, settlement: Settlement::Release });
+        }
+    }
+
+    pub(super) fn drained(&mut self, id: ReceiverId, connection: &mut Connection) {
+        let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        if receiver.drained() {
+            connection.drained(receiver.link);
+        } else if receiver.needs_attention() && !receiver.listed {
+            receiver.listed = true;
+            self.busy.push(id);
+        }
+    }
+
+    /// The partition closed a receiver: deleted entity, restarted partition.
+    pub(super) fn receiver_closed(&mut self, id: ReceiverId, refusal: Refusal, connection: &mut Connection) {
+        let Some(receiver) = self.receivers.remove(&id) else { return };
+        self.unsettled = self.unsettled.saturating_sub(receiver.unsettled);
+        self.links.remove(&receiver.link);
+        let error = self.tracker().error(&Fault::Refused(refusal));
+        connection.detach(receiver.link, Some(error));
+    }
+
+    /// Closes a receiver whose link is gone. Locks of what the peer may have seen stay until they expire, so that it
+    /// can still settle over `$management`; what never left is given back at once.
+    pub(super) fn close_receiver(&mut self, id: ReceiverId) {
+        let Some(receiver) = self.receivers.remove(&id) else { return };
+        self.unsettled = self.unsettled.saturating_sub(receiver.unsettled);
+        let partition = receiver.entity.partition.clone();
+        self.tell(&partition, Command::CloseReceiver { receiver: id });
+        let tokens: SmallVec<[LockToken; 1]> = receiver.untransmitted().collect();
+        if !tokens.is_empty() {
+            self.tell(&partition, Command::Settle { tokens, settlement: Settlement::Release });
+        }
+        if self.closed_receivers.len() >= CLOSED_RECEIVERS_MAX {
+            self.closed_receivers.pop_front();
+        }
+        self.closed_receivers.push_back((id, partition));
+    }
+
+    pub(super) fn disposition(
+        &mut self,
+        link: LinkId,
+        first: u32,
+        tags: SmallVec<[DeliveryTag; 1]>,
+        state: Option<DeliveryState>,
+        settled: bool,
+        connection: &mut Connection,
+    ) {
+        let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
+        let id = *id;
+        let count = tags.len();
+        if settled {
+            self.forget_unsettled(id, count);
+        }
+        let wish = settlement::read(state, settled);
+        let Some(receiver) = self.receivers.get(&id) else { return };
+        let partition = receiver.entity.partition.clone();
+        match wish {
+            Ok(Wish::Wait) => {}
+            Ok(Wish::Apply { settlement, reply }) => {
+                let tokens = tags.into_iter().map(lock_token::from_tag).collect();
+                let command = Command::Settle { tokens, settlement };
+                if settled {
+                    self.tell(&partition, command);
+                } else {
+                    self.ask(&partition, command, Pending::Settle { link, first, count, reply });
+                }
+            }
+            Err(fault) if !settled => {
+                self.forget_unsettled(id, count);
+                let error = self.tracker().error(&fault);
+                let reply = DeliveryState::Rejected(Some(error));
+                answer(link, first, count, |_| reply.clone(), connection);
+            }
+            Err(fault) => tracing::debug!(%fault, "settled disposition ignored"),
+        }
+    }
+
+    pub(super) fn settled(
+        &mut self,
+        link: LinkId,
+        first: u32,
+        count: usize,
+        reply: &DeliveryState,
+        response: Response,
+        connection: &mut Connection,
+    ) {
+        if let Some(Link::Receiver(id)) = self.links.get(&link) {
+            let id = *id;
+            self.forget_unsettled(id, count);
+        }
+        let failures = match response {
+            Response::Settled(failures) => failures,
+            _ => return,
+        };
+        if failures.is_empty() {
+            return answer(link, first, count, |_| reply.clone(), connection);
+        }
+        let tracker = self.tracker();
+        let state = |index: usize| match failures.iter().find(|failure| failure.index == index) {
+            Some(failure) => {
+                DeliveryState::Rejected(Some(tracker.error(&Fault::Refused(failure.refusal.clone()))))
+            }
+            None => reply.clone(),
+        };
+        answer(link, first, count, state, connection);
+    }
+
+    fn forget_unsettled(&mut self, id: ReceiverId, count: usize) {
+        if let Some(receiver) = self.receivers.get_mut(&id) {
+            let count = count.min(receiver.unsettled);
+            receiver.unsettled -= count;
+            self.unsettled = self.unsettled.saturating_sub(count);
+        }
+    }
+
+    /// Moves the windows of links that wrote something.
+    pub(super) fn tend_receivers(&mut self, connection: &mut Connection) {
+        if self.busy.is_empty() {
+            return;
+        }
+        let window = self.window();
+        let mut busy = std::mem::take(&mut self.busy);
+        busy.retain(|id| {
+            let Some(receiver) = self.receivers.get_mut(id) else { return false };
+            let (messages, _) = connection.transmitted(receiver.link);
+            let grant = receiver.transmitted(messages, window);
+            receiver.listed = receiver.needs_attention();
+            let listed = receiver.listed;
+            if let Some(grant) = grant {
+                self.grant(*id, grant);
+            }
+            listed
+        });
+        self.busy = busy;
+    }
+}
+
+/// Settles consecutive deliveries, each with its state.
+fn answer(
+    link: LinkId,
+    first: u32,
+    count: usize,
+    state: impl Fn(usize) -> DeliveryState,
+    connection: &mut Connection,
+) {
+    let mut delivery_id = first;
+    for index in 0..count {
+        connection.settle_outgoing(OutgoingId { link, delivery_id }, state(index));
+        delivery_id = delivery_id.wrapping_add(1);
+    }
+}
+
+/// A tag for what needs no settlement: any 16 bytes do (N and Java read a GUID).
+pub(super) fn number_tag(number: u64) -> DeliveryTag {
+    u128::from(number).to_be_bytes()
+}

@@ -1,0 +1,147 @@
+//! Requests to `$cbs` and `$management`, and their responses.
+//!
+//! A response leaves on the link of the same AMQP session that reads from the same node: Python's requests to `$cbs`
+//! have no reply-to, JS's target has no address, Java's reply address is the same on every connection.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_engine::runtime::Response;
+use rand::RngExt;
+
+use super::entities::Entity;
+use super::envelope::{self, Answer, Dialect, Request};
+use super::errors::Fault;
+use super::management::{self, Arguments};
+use super::receiving::number_tag;
+use super::sending::refuse_transactions;
+use super::{Broker, Pending, ReplyTo, cbs};
+use crate::endpoint::{Connection, IncomingId};
+use crate::wire::performative::DeliveryState;
+
+/// Responses that may wait for a peer to read them, per link.
+const RESPONSES_WAITING_MAX: u64 = 1024;
+
+/// Bytes that may wait for a peer to read them before further requests are refused.
+const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+impl Broker {
+    pub(super) fn cbs_request(
+        &mut self,
+        session: u16,
+        delivery: Option<IncomingId>,
+        payload: &Bytes,
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        let request = Request::decode(payload)?;
+        let reply_to = reply_to(session, "$cbs", Dialect::Cbs, &request);
+        self.check_waiting(&reply_to, connection)?;
+        accept(delivery, connection);
+        let result = cbs::handle(&request, &mut self.authorization);
+        self.respond(&reply_to, &result, connection);
+        Ok(())
+    }
+
+    pub(super) fn management_request(
+        &mut self,
+        session: u16,
+        entity: &Arc<Entity>,
+        delivery: Option<IncomingId>,
+        state: Option<&DeliveryState>,
+        payload: &Bytes,
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        refuse_transactions(state)?;
+        let request = Request::decode(payload)?;
+        let reply_to = reply_to(session, &entity.node, Dialect::Management, &request);
+        self.check_waiting(&reply_to, connection)?;
+        accept(delivery, connection);
+        match self.prepare(request, entity) {
+            Ok(management::Prepared { command, finish }) => {
+                let bytes = payload.len();
+                self.count_question(bytes);
+                let pending = Pending::Management { reply_to: Box::new(reply_to), finish, bytes };
+                self.ask(&entity.partition, command, pending);
+            }
+            Err(fault) => self.respond(&reply_to, &Err(fault), connection),
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, request: Request, entity: &Entity) -> Result<management::Prepared, Fault> {
+        let operation = request.property("operation").ok_or_else(|| {
+            Fault::Argument("A request needs the application property 'operation'.".to_owned())
+        })?;
+        let operation = management::Operation::parse(operation)?;
+        self.authorization.permit(&entity.address, operation.right(), &entity.uri)?;
+        let arguments = Arguments::new(request.body)?;
+        let random = &mut self.random;
+        management::prepare(operation, &arguments, entity, &mut || random.random())
+    }
+
+    /// A peer that asks and does not read must not make responses pile up.
+    fn check_waiting(&self, reply_to: &ReplyTo, connection: &Connection) -> Result<(), Fault> {
+        let waiting = self.response_link(reply_to).map_or(0, |index| {
+            self.response_links
+                .get(index)
+                .map_or(0, |link| link.sent.saturating_sub(connection.transmitted(link.link).0))
+        });
+        if waiting >= RESPONSES_WAITING_MAX || connection.pending_bytes() >= WAITING_BYTES_MAX {
+            return Err(Fault::TooMuchWaiting);
+        }
+        Ok(())
+    }
+
+    pub(super) fn respond(
+        &mut self,
+        reply_to: &ReplyTo,
+        result: &Result<Answer, Fault>,
+        connection: &mut Connection,
+    ) {
+        let Some(index) = self.response_link(reply_to) else {
+            tracing::debug!(node = %reply_to.node, "no link to respond on");
+            return;
+        };
+        let tracker = self.tracker();
+        let payload = envelope::encode(reply_to.dialect, reply_to.correlation_id.clone(), result, tracker);
+        self.responses += 1;
+        let tag = number_tag(self.responses);
+        if let Some(link) = self.response_links.get_mut(index) {
+            link.sent += 1;
+            connection.send(link.link, envelope::outgoing(payload, tag));
+        }
+    }
+
+    /// The link for a response: same node, same session if there is one, then the address or name asked for, then the
+    /// latest.
+    fn response_link(&self, reply_to: &ReplyTo) -> Option<usize> {
+        let rank = |link: &super::ResponseLink| {
+            let wanted = reply_to.reply_to.as_deref();
+            let named = wanted.is_some() && (link.target.as_deref() == wanted || Some(&*link.name) == wanted);
+            (link.session == reply_to.session, named)
+        };
+        self.response_links
+            .iter()
+            .enumerate()
+            .filter(|(_, link)| link.node == reply_to.node && rank(link) != (false, false))
+            .max_by_key(|(_, link)| rank(link))
+            .map(|(index, _)| index)
+    }
+}
+
+fn reply_to(session: u16, node: &str, dialect: Dialect, request: &Request) -> ReplyTo {
+    let correlation_id = request.message_id.clone();
+    ReplyTo { session, node: node.into(), dialect, reply_to: request.reply_to.clone(), correlation_id }
+}
+
+/// Requests are settled at once; their outcome is the response. JS's ring of unsettled deliveries fills otherwise.
+fn accept(delivery: Option<IncomingId>, connection: &mut Connection) {
+    if let Some(delivery) = delivery {
+        connection.settle_incoming(delivery, DeliveryState::Accepted);
+    }
+}
+
+/// What an answer of the wrong kind comes to.
+pub(super) fn unexpected(_response: Response) -> Fault {
+    Fault::Internal
+}

@@ -1,0 +1,125 @@
+//! Sender links: transfers become `Send` commands, answers become dispositions once the messages are durable.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, Refusal};
+use rand::RngExt;
+
+use super::entities::Entity;
+use super::errors::Fault;
+use super::submission::{BATCH_MESSAGE_FORMAT, read_transfer};
+use super::{Broker, Link, Pending};
+use crate::endpoint::{Connection, IncomingId, LinkId};
+use crate::wire::performative::DeliveryState;
+
+impl Broker {
+    /// A complete delivery arrived; `delivery` is `None` when it came settled.
+    pub(super) fn message(
+        &mut self,
+        link: LinkId,
+        delivery: Option<IncomingId>,
+        message_format: u32,
+        state: Option<DeliveryState>,
+        payload: Bytes,
+        connection: &mut Connection,
+    ) {
+        let result = match self.links.get(&link) {
+            Some(Link::Sender(entity)) => {
+                let entity = Arc::clone(entity);
+                self.send(&entity, delivery, message_format, state.as_ref(), &payload)
+            }
+            Some(Link::CbsRequests { session }) => {
+                let session = *session;
+                self.cbs_request(session, delivery, &payload, connection)
+            }
+            Some(Link::ManagementRequests { session, entity }) => {
+                let (session, entity) = (*session, Arc::clone(entity));
+                self.management_request(session, &entity, delivery, state.as_ref(), &payload, connection)
+            }
+            // Only links that receive get here, and those are ours until they are detached.
+            Some(Link::Responses | Link::Receiver(_)) | None => Err(Fault::Internal),
+        };
+        if let Err(fault) = result {
+            self.reject(delivery, &fault, connection);
+        }
+    }
+
+    fn send(
+        &mut self,
+        entity: &Entity,
+        delivery: Option<IncomingId>,
+        message_format: u32,
+        state: Option<&DeliveryState>,
+        payload: &Bytes,
+    ) -> Result<(), Fault> {
+        refuse_transactions(state)?;
+        check_size(entity, message_format, payload.len())?;
+        let random = &mut self.random;
+        let messages = read_transfer(message_format, payload, &mut || random.random())?;
+        let bytes = payload.len();
+        if delivery.is_none() {
+            self.count_question(bytes);
+        }
+        self.ask(&entity.partition, Command::Send { messages }, Pending::Send { delivery, bytes });
+        Ok(())
+    }
+
+    pub(super) fn sent(
+        &mut self,
+        delivery: Option<IncomingId>,
+        bytes: usize,
+        response: Response,
+        connection: &mut Connection,
+    ) {
+        let fault = match response {
+            Response::Sent(Ok(_)) => None,
+            Response::Sent(Err(refusal)) => Some(Fault::Refused(refusal)),
+            _ => Some(Fault::Internal),
+        };
+        match (fault, delivery) {
+            (None, Some(delivery)) => connection.settle_incoming(delivery, DeliveryState::Accepted),
+            (Some(fault), Some(_)) => self.reject(delivery, &fault, connection),
+            (fault, None) => {
+                self.count_answer(bytes);
+                if let Some(fault) = fault {
+                    tracing::warn!(%fault, "a message sent settled was refused; its sender can't be told");
+                }
+            }
+        }
+    }
+
+    /// Answers a delivery with an error. Never with another outcome: N takes any for a rejection, without a reason.
+    pub(super) fn reject(
+        &mut self,
+        delivery: Option<IncomingId>,
+        fault: &Fault,
+        connection: &mut Connection,
+    ) {
+        let error = self.tracker().error(fault);
+        if let Some(delivery) = delivery {
+            connection.settle_incoming(delivery, DeliveryState::Rejected(Some(error)));
+        }
+    }
+}
+
+/// Acting on transactional work outside its transaction would be worse than refusing it.
+pub(super) fn refuse_transactions(state: Option<&DeliveryState>) -> Result<(), Fault> {
+    match state {
+        Some(DeliveryState::Transactional { .. }) => {
+            Err(Fault::NotImplemented("Transactions are not supported.".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A batch is bounded as a whole, as a message is: clients fill batches up to the link's limit.
+fn check_size(entity: &Entity, message_format: u32, size: usize) -> Result<(), Fault> {
+    let limit_bytes = entity.options.max_message_size_bytes;
+    let size_bytes = u64::try_from(size).unwrap_or(u64::MAX);
+    if size_bytes > limit_bytes && (message_format == BATCH_MESSAGE_FORMAT || message_format == 0) {
+        return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes }.into());
+    }
+    Ok(())
+}

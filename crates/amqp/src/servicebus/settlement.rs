@@ -1,0 +1,108 @@
+//! What a receiver's outcome means, and what is answered.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use peeklock_engine::{DeadLetter, Property, Settlement};
+
+use super::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
+use super::envelope::text;
+use super::errors::{Fault, condition};
+use crate::wire::Value;
+use crate::wire::performative::{DeliveryState, Error};
+
+/// Properties changed by one settlement, encoded: Service Bus bounds all properties of a message by the same size.
+pub(crate) const MODIFIED_BYTES_MAX: usize = 64 * 1024;
+
+/// What to do about a disposition.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Wish {
+    /// Carry it out, then answer with `reply`: the outcome's own type, a rejection without its error. P compares
+    /// the names, P, J and N take a rejection with an error for a failure.
+    Apply {
+        /// What the engine does.
+        settlement: Settlement,
+        /// What the peer is told when it is done.
+        reply: DeliveryState,
+    },
+    /// Not a final state: nothing yet.
+    Wait,
+}
+
+/// Reads the state of a disposition.
+///
+/// # Errors
+/// Transactional outcomes and property changes beyond [`MODIFIED_BYTES_MAX`].
+pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Wish, Fault> {
+    let (settlement, reply) = match state {
+        Some(DeliveryState::Accepted) => (Settlement::Complete, DeliveryState::Accepted),
+        // Settled without an outcome: the peer has forgotten the delivery and says nothing about the message.
+        None if settled => (Settlement::Release, DeliveryState::Released),
+        Some(DeliveryState::Released) => (Settlement::Release, DeliveryState::Released),
+        Some(DeliveryState::Rejected(error)) => {
+            (dead_letter(error.unwrap_or_default())?, DeliveryState::Rejected(None))
+        }
+        Some(DeliveryState::Modified { delivery_failed, undeliverable_here, message_annotations }) => {
+            let modify = modified(message_annotations)?;
+            let settlement = if undeliverable_here {
+                Settlement::Defer { modify }
+            } else {
+                Settlement::Abandon { modify }
+            };
+            let message_annotations = Vec::new();
+            (settlement, DeliveryState::Modified { delivery_failed, undeliverable_here, message_annotations })
+        }
+        Some(DeliveryState::Declared { .. } | DeliveryState::Transactional { .. }) => {
+            return Err(Fault::NotImplemented("Transactions are not supported.".to_owned()));
+        }
+        None | Some(DeliveryState::Received { .. }) => return Ok(Wish::Wait),
+    };
+    Ok(Wish::Apply { settlement, reply })
+}
+
+/// A rejection moves the message to the dead-letter queue. The SDKs say why in the error's info; a generic client
+/// says it with the error itself.
+fn dead_letter(error: Error) -> Result<Settlement, Fault> {
+    let mut reason = None;
+    let mut description = None;
+    let mut properties = Vec::new();
+    for (key, value) in error.info {
+        match &*key {
+            DEAD_LETTER_REASON => reason = text(&value).map(Into::into),
+            DEAD_LETTER_DESCRIPTION => description = text(&value).map(Into::into),
+            _ => properties.push((key, value)),
+        }
+    }
+    if reason.is_none() && !error.condition.is_empty() && &*error.condition != condition::DEAD_LETTER {
+        reason = Some(error.condition.into());
+    }
+    let description = description.or_else(|| error.description.map(Into::into));
+    let why = Arc::new(DeadLetter { reason, description });
+    Ok(Settlement::DeadLetter { why, modify: modified(properties)? })
+}
+
+/// Property changes as the engine keeps them: names, and values encoded.
+///
+/// # Errors
+/// [`Fault::Argument`] beyond [`MODIFIED_BYTES_MAX`].
+pub(crate) fn modified(
+    properties: impl IntoIterator<Item = (Box<str>, Value)>,
+) -> Result<Vec<Property>, Fault> {
+    let mut bytes = 0;
+    let mut modified = Vec::new();
+    for (name, value) in properties {
+        let mut encoded = BytesMut::new();
+        value.encode(&mut encoded);
+        bytes += name.len() + encoded.len();
+        if bytes > MODIFIED_BYTES_MAX {
+            return Err(Fault::Argument(format!(
+                "The properties to modify take more than {MODIFIED_BYTES_MAX} bytes."
+            )));
+        }
+        modified.push(Property { name, value: encoded.freeze() });
+    }
+    Ok(modified)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use super::*;
+
+fn apply(state: DeliveryState) -> (Settlement, DeliveryState) {
+    match read(Some(state), false).unwrap() {
+        Wish::Apply { settlement, reply } => (settlement, reply),
+        Wish::Wait => panic!("a final state"),
+    }
+}
+
+fn modified_state(undeliverable_here: bool, annotations: Vec<(Box<str>, Value)>) -> DeliveryState {
+    DeliveryState::Modified { delivery_failed: true, undeliverable_here, message_annotations: annotations }
+}
+
+fn rejected(condition: &str, description: Option<&str>, info: &[(&str, Value)]) -> DeliveryState {
+    let info = info.iter().map(|(key, value)| ((*key).into(), value.clone())).collect();
+    let description = description.map(Into::into);
+    DeliveryState::Rejected(Some(Error { condition: condition.into(), description, info }))
+}
+
+fn dead_lettered(state: DeliveryState) -> (Option<String>, Option<String>, Vec<Property>) {
+    let (settlement, reply) = apply(state);
+    assert_eq!(reply, DeliveryState::Rejected(None), "P, J, N: an error would mean failure");
+    match settlement {
+        Settlement::DeadLetter { why, modify } => {
+            (why.reason.as_deref().map(Into::into), why.description.as_deref().map(Into::into), modify)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn outcomes_mean_what_the_sdks_mean_and_are_answered_in_kind() {
+    assert_eq!(apply(DeliveryState::Accepted), (Settlement::Complete, DeliveryState::Accepted));
+    assert_eq!(apply(DeliveryState::Released), (Settlement::Release, DeliveryState::Released));
+    let modify = Vec::new();
+    let abandon = modified_state(false, Vec::new());
+    assert_eq!(apply(abandon.clone()), (Settlement::Abandon { modify: modify.clone() }, abandon));
+    let defer = modified_state(true, Vec::new());
+    assert_eq!(apply(defer.clone()), (Settlement::Defer { modify }, defer));
+}
+
+#[test]
+fn abandoned_properties_are_kept_encoded_and_not_echoed() {
+    let (settlement, reply) = apply(modified_state(false, vec![("key".into(), Value::Int(1))]));
+    let value = bytes::Bytes::from_static(&[0x54, 1]);
+    let modify = vec![Property { name: "key".into(), value }];
+    assert_eq!(settlement, Settlement::Abandon { modify });
+    assert_eq!(reply, modified_state(false, Vec::new()));
+}
+
+#[test]
+fn s19_dead_letter_reason_and_description_come_from_the_info() {
+    let info = [
+        ("DeadLetterReason", Value::String("r".into())),
+        ("DeadLetterErrorDescription", Value::String("d".into())),
+        ("more", Value::Bool(true)),
+    ];
+    let (reason, description, modify) =
+        dead_lettered(rejected("com.microsoft:dead-letter", Some("x"), &info));
+    assert_eq!((reason.as_deref(), description.as_deref()), (Some("r"), Some("d")));
+    assert_eq!(modify.len(), 1);
+    // JS: no description; nulls where nothing was given.
+    let info = [("DeadLetterReason", Value::Null)];
+    assert_eq!(dead_lettered(rejected("com.microsoft:dead-letter", None, &info)), (None, None, Vec::new()));
+    // .NET without a reason: bare rejected.
+    assert_eq!(dead_lettered(DeliveryState::Rejected(None)), (None, None, Vec::new()));
+    // A generic client says it with the error.
+    let (reason, description, _) = dead_lettered(rejected("app:broken", Some("text"), &[]));
+    assert_eq!((reason.as_deref(), description.as_deref()), (Some("app:broken"), Some("text")));
+}
+
+#[test]
+fn what_is_no_outcome_waits_unless_the_peer_forgets_the_delivery() {
+    assert_eq!(read(None, false), Ok(Wish::Wait));
+    let received = DeliveryState::Received { section_number: 0, section_offset: 0 };
+    assert_eq!(read(Some(received), false), Ok(Wish::Wait));
+    let released = Wish::Apply { settlement: Settlement::Release, reply: DeliveryState::Released };
+    assert_eq!(read(None, true), Ok(released));
+}
+
+#[test]
+fn transactional_outcomes_are_refused() {
+    let state = DeliveryState::Transactional { txn_id: bytes::Bytes::new(), outcome: None };
+    assert!(matches!(read(Some(state), false), Err(Fault::NotImplemented(_))));
+}
+
+#[test]
+fn property_changes_are_bounded() {
+    let large = Value::String("x".repeat(MODIFIED_BYTES_MAX).into());
+    let refused = read(Some(modified_state(false, vec![("key".into(), large)])), false);
+    assert!(matches!(refused, Err(Fault::Argument(_))));
+}

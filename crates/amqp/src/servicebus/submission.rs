@@ -1,0 +1,143 @@
+//! From an encoded message to what the engine stores.
+
+use bytes::{Bytes, BytesMut};
+use peeklock_engine::{NewMessage, Timestamp};
+use smallvec::SmallVec;
+
+use super::annotation;
+use super::envelope::{lookup, text};
+use super::errors::Fault;
+use crate::wire::message::{Header, MessageProperties, Sections};
+use crate::wire::{DecodeError, Value};
+
+/// The message-format of a batch: a message whose `data` sections are encoded messages.
+pub(crate) const BATCH_MESSAGE_FORMAT: u32 = 0x8001_3700;
+
+/// Messages in one batch; the SDKs bound batches by bytes only.
+pub(crate) const BATCH_MESSAGES_MAX: usize = 32_768;
+
+/// Length of message ids and session ids, in characters (S-limits as checked by the SDKs).
+pub(crate) const ID_CHARACTERS_MAX: usize = 128;
+
+/// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
+///
+/// `next_id` gives the id of a message that has none: JS refuses to renew the lock of a message without an id, and an
+/// id given on acceptance stays the same for every reader.
+///
+/// # Errors
+/// [`Fault::MalformedMessage`], [`Fault::Argument`], [`Fault::NotImplemented`] for unknown formats.
+pub(crate) fn read_transfer(
+    message_format: u32,
+    payload: &Bytes,
+    next_id: &mut dyn FnMut() -> u128,
+) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
+    match message_format {
+        0 => Ok(SmallVec::from_iter([read_message(payload, next_id)?])),
+        BATCH_MESSAGE_FORMAT => read_batch(payload, next_id),
+        other => Err(Fault::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
+    }
+}
+
+fn read_batch(
+    payload: &Bytes,
+    next_id: &mut dyn FnMut() -> u128,
+) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
+    let messages =
+        Sections::split(payload).and_then(|envelope| envelope.batch_messages()).map_err(malformed)?;
+    if messages.is_empty() {
+        return Err(Fault::MalformedMessage("a batch without messages".to_owned()));
+    }
+    if messages.len() > BATCH_MESSAGES_MAX {
+        return Err(Fault::Argument(format!("A batch holds at most {BATCH_MESSAGES_MAX} messages.")));
+    }
+    messages.iter().map(|message| read_message(message, next_id)).collect()
+}
+
+/// Reads one encoded message.
+pub(crate) fn read_message(payload: &Bytes, next_id: &mut dyn FnMut() -> u128) -> Result<NewMessage, Fault> {
+    if payload.is_empty() {
+        return Err(Fault::MalformedMessage("it is empty".to_owned()));
+    }
+    let sections = Sections::split(payload).map_err(malformed)?;
+    let header = sections.decode_header().map_err(malformed)?;
+    let properties = sections.decode_properties().map_err(malformed)?;
+    check_ids(&properties)?;
+    let time_to_live_ms = time_to_live_ms(&header, &properties);
+    let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
+    let session_id = properties.group_id.clone();
+    let content = if properties.message_id == Value::Null {
+        with_message_id(payload, &sections, properties, next_id())
+    } else {
+        payload.clone()
+    };
+    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id })
+}
+
+fn malformed(error: DecodeError) -> Fault {
+    Fault::MalformedMessage(error.reason)
+}
+
+fn check_ids(properties: &MessageProperties) -> Result<(), Fault> {
+    let too_long = |text: &str| text.len() > ID_CHARACTERS_MAX && text.chars().count() > ID_CHARACTERS_MAX;
+    if text(&properties.message_id).is_some_and(too_long)
+        || matches!(&properties.message_id, Value::Binary(bytes) if bytes.len() > ID_CHARACTERS_MAX)
+    {
+        return Err(Fault::Argument(format!(
+            "The message id is longer than {ID_CHARACTERS_MAX} characters."
+        )));
+    }
+    if properties.group_id.as_deref().is_some_and(too_long) {
+        return Err(Fault::Argument(format!(
+            "The session id is longer than {ID_CHARACTERS_MAX} characters."
+        )));
+    }
+    Ok(())
+}
+
+/// The requested time-to-live. A saturated or absent `ttl` leaves it to the two timestamps: only their difference
+/// means something, Python shifts both by its time zone.
+fn time_to_live_ms(header: &Header, properties: &MessageProperties) -> Option<u64> {
+    if let Some(ttl_ms) = header.ttl_ms.filter(|ttl_ms| *ttl_ms != u32::MAX) {
+        return Some(u64::from(ttl_ms));
+    }
+    let (expiry, creation) = (properties.absolute_expiry_time_ms?, properties.creation_time_ms?);
+    expiry.checked_sub(creation).and_then(|difference| u64::try_from(difference).ok())
+}
+
+/// Checks the annotations that mean something here and returns the scheduled time.
+fn read_annotations(sections: &Sections, properties: &MessageProperties) -> Result<Option<Timestamp>, Fault> {
+    if sections.message_annotations.is_empty() {
+        return Ok(None);
+    }
+    let annotations = Sections::decode_map(&sections.message_annotations).map_err(malformed)?;
+    let partition_key = lookup(&annotations, annotation::PARTITION_KEY).and_then(text);
+    if let (Some(key), Some(session_id)) = (partition_key, properties.group_id.as_deref())
+        && key != session_id
+    {
+        return Err(Fault::Argument("The partition key differs from the session id.".to_owned()));
+    }
+    match lookup(&annotations, annotation::SCHEDULED_ENQUEUE_TIME) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Timestamp(at_ms)) => Ok(u64::try_from(*at_ms).ok().map(Timestamp)),
+        Some(_) => Err(Fault::Argument(format!(
+            "The annotation {} must be a timestamp.",
+            annotation::SCHEDULED_ENQUEUE_TIME
+        ))),
+    }
+}
+
+/// The message with an id, everything else as it was.
+fn with_message_id(payload: &Bytes, sections: &Sections, properties: MessageProperties, id: u128) -> Bytes {
+    let before =
+        sections.header.len() + sections.delivery_annotations.len() + sections.message_annotations.len();
+    let after = before + sections.properties.len();
+    let mut content = BytesMut::with_capacity(payload.len() + 64);
+    content.extend_from_slice(payload.get(..before).unwrap_or_default());
+    let message_id = Value::String(format!("{id:032x}").into());
+    MessageProperties { message_id, ..properties }.encode(&mut content);
+    content.extend_from_slice(payload.get(after..).unwrap_or_default());
+    content.freeze()
+}
+
+#[cfg(test)]
+mod tests;

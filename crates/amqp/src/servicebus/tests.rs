@@ -1,0 +1,1 @@
+//! Tests of the dialect as a whole.

@@ -1,0 +1,91 @@
+//! How records and counters look in the store: one version byte, then postcard.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{Extra, Record};
+use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
+
+/// Version of both kinds of values. A change of [`Head`], [`Counters`] or [`Extra`] needs a new one, and the old
+/// one stays readable.
+const VERSION: u8 = 1;
+
+/// What the `Head` space holds for each message.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    sub_queue: SubQueue,
+    state: MessageState,
+    enqueued_at: Timestamp,
+    time_to_live_ms: Option<u64>,
+    content_bytes: u32,
+    delivery_count: u32,
+    extra: Option<Arc<Extra>>,
+}
+
+/// What the `Meta` space holds once.
+#[derive(Serialize, Deserialize)]
+struct Counters {
+    next_number: SequenceNumber,
+}
+
+/// Appends the stored form of a record.
+pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
+    append(
+        &Head {
+            sub_queue: record.sub_queue(),
+            state: record.state(),
+            enqueued_at: record.enqueued_at(),
+            time_to_live_ms: record.time_to_live_ms(),
+            content_bytes: record.content_bytes(),
+            delivery_count: record.delivery_count(),
+            extra: record.extra().cloned(),
+        },
+        to,
+    )
+}
+
+/// Reads the stored form of a record.
+pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
+    let head: Head = read(bytes)?;
+    let mut record = Record::new(head.enqueued_at, head.time_to_live_ms, head.content_bytes);
+    record.set_place(head.sub_queue, head.state);
+    record.set_delivery_count(head.delivery_count);
+    record.set_extra(head.extra);
+    let is_scheduled = head.state == MessageState::Scheduled;
+    if is_scheduled != record.scheduled_enqueue_time().is_some() {
+        return Err("a message is scheduled if and only if it has a time at which it is enqueued".to_owned());
+    }
+    if is_scheduled && head.sub_queue != SubQueue::Main {
+        return Err("only messages of the main queue can be scheduled".to_owned());
+    }
+    Ok(record)
+}
+
+/// Appends the stored form of the counters.
+pub(super) fn append_counters(next_number: SequenceNumber, to: Vec<u8>) -> Vec<u8> {
+    append(&Counters { next_number }, to)
+}
+
+/// Reads the stored form of the counters.
+pub(super) fn read_counters(bytes: &[u8]) -> Result<SequenceNumber, String> {
+    read::<Counters>(bytes).map(|counters| counters.next_number)
+}
+
+#[allow(clippy::expect_used)] // a growing buffer takes all, and every list knows its length
+fn append(value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
+    to.push(VERSION);
+    postcard::to_extend(value, to).expect("nothing that postcard refuses")
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    let (version, value) = bytes.split_first().ok_or("the value is empty")?;
+    if *version != VERSION {
+        return Err(format!("version {version} is unknown, this program reads version {VERSION}"));
+    }
+    let (value, rest) = postcard::take_from_bytes(value).map_err(|error| error.to_string())?;
+    if !rest.is_empty() {
+        return Err(format!("{} bytes too many", rest.len()));
+    }
+    Ok(value)
+}

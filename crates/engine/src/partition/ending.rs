@@ -1,0 +1,82 @@
+//! How a message's stay ends when it was not processed: expiry, failed delivery, dead-lettering.
+//!
+//! When a lock ends, the tests come in this order: past its expiry → dropped or dead-lettered (S-6, S-20); failed
+//! as often as allowed → dead-lettered; else back where it was, at its original position.
+
+use std::sync::Arc;
+
+use super::locks::Held;
+use super::reasons::Reason;
+use super::record::Record;
+use super::step::Step;
+use crate::event::{Change, Event, Removal};
+use crate::{LockToken, MessageState, SequenceNumber, SubQueue};
+
+impl Step<'_> {
+    /// Ends a lock after a failed delivery; `record` holds what a receiver changed, but not the failure yet.
+    pub(super) fn fail_delivery(&mut self, token: LockToken, held: Held, mut record: Record, change: Change) {
+        record.count_failed_delivery();
+        let (number, from, lock) = (held.number, held.sub_queue, Some(token));
+        if record.expiry() <= self.now {
+            self.expire(number, record, lock);
+        } else if from == SubQueue::Main && record.delivery_count() >= self.options.max_delivery_count {
+            mark(&mut record, &self.reasons.deliveries_exceeded);
+            self.dead_letter(number, from, record, lock);
+        } else {
+            self.emit(Event::Changed { number, from, record, lock, change });
+        }
+    }
+
+    /// Ends a lock of a message that was given back untouched: no failed delivery.
+    pub(super) fn release(&mut self, token: LockToken, held: Held, record: Record) {
+        if record.expiry() <= self.now {
+            self.expire(held.number, record, Some(token));
+        } else {
+            self.emit(Event::Released { token });
+        }
+    }
+
+    /// Ends the life of a message of the main queue whose time is over; ends its lock too, if it has one.
+    pub(super) fn expire(&mut self, number: SequenceNumber, mut record: Record, lock: Option<LockToken>) {
+        if self.options.dead_lettering_on_message_expiration {
+            mark(&mut record, &self.reasons.expired);
+            self.dead_letter(number, SubQueue::Main, record, lock);
+        } else {
+            self.remove(number, SubQueue::Main, &record, Removal::Expired(lock));
+        }
+    }
+
+    /// Moves a message, which knows why already, to the dead-letter queue: in one event, so never half-done (S-22).
+    /// It keeps its number, its times and its delivery count (inferred: no source says that any starts anew).
+    pub(super) fn dead_letter(
+        &mut self,
+        number: SequenceNumber,
+        from: SubQueue,
+        mut record: Record,
+        lock: Option<LockToken>,
+    ) {
+        record.set_place(SubQueue::DeadLetter, MessageState::Active);
+        self.emit(Event::Changed { number, from, record, lock, change: Change::DeadLettered });
+    }
+
+    /// Removes a message together with its content.
+    pub(super) fn remove(
+        &mut self,
+        number: SequenceNumber,
+        sub_queue: SubQueue,
+        record: &Record,
+        removal: Removal,
+    ) {
+        let body = Some(record.body(number));
+        self.emit(Event::Removed { number, sub_queue, body, removal });
+    }
+}
+
+/// Notes the reason; a message without other rare facts shares them with its fellows.
+fn mark(record: &mut Record, reason: &Reason) {
+    if record.extra().is_none() {
+        record.set_extra(Some(Arc::clone(&reason.extra)));
+    } else {
+        record.edit_extra(|extra| extra.dead_letter = Some(Arc::clone(&reason.dead_letter)));
+    }
+}

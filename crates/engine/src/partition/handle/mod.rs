@@ -1,0 +1,43 @@
+//! One file per command.
+
+mod cancel;
+mod credit;
+mod deferred;
+mod peek;
+mod receiver;
+mod renew;
+mod send;
+mod settle;
+
+use crate::{Refusal, SequenceNumber};
+
+/// Longest list of sequence numbers or lock tokens in one all-or-nothing command.
+const LIST_MAX: usize = 10_000;
+
+/// Refuses an empty or endless list.
+fn check_list_length(length: usize) -> Result<(), Refusal> {
+    match length {
+        0 => Err(Refusal::InvalidArgument("The list is empty.".to_owned())),
+        1..=LIST_MAX => Ok(()),
+        _ => {
+            Err(Refusal::InvalidArgument(format!("The list has {length} elements, at most {LIST_MAX} fit.")))
+        }
+    }
+}
+
+/// Refuses an empty or endless list, or one that names a message twice.
+fn check_numbers(numbers: &[SequenceNumber]) -> Result<(), Refusal> {
+    check_list_length(numbers.len())?;
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    let twice = sorted.windows(2).find_map(|pair| match pair {
+        [one, other] if one == other => Some(one.0),
+        _ => None,
+    });
+    match twice {
+        Some(number) => {
+            Err(Refusal::InvalidArgument(format!("The list names sequence number {number} twice.")))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! Locks: found by token, ended in order of time.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::{LockToken, SequenceNumber, SubQueue, Timestamp};
+
+/// The table of locks keeps room for this many.
+const CAPACITY_KEPT: usize = 4096;
+/// A larger one gives memory back when fewer than one in this many of its places are used.
+const SPARSE_RATIO: usize = 8;
+
+/// What a token locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Where the message rests.
+    pub(super) sub_queue: SubQueue,
+    /// The message.
+    pub(super) number: SequenceNumber,
+    /// When the lock ends unless renewed.
+    pub(super) until: Timestamp,
+}
+
+/// All locks of a partition.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    /// Only ever looked up, never walked: its order is unobservable.
+    held: HashMap<LockToken, Held, BuildHasherDefault<TokenHasher>>,
+    ends: BTreeSet<(Timestamp, SequenceNumber, LockToken)>,
+}
+
+impl Locks {
+    /// The lock of this name, if it has not ended by `now`: its timer may not have fired yet.
+    pub(super) fn get(&self, token: LockToken, now: Timestamp) -> Option<Held> {
+        self.held.get(&token).copied().filter(|held| held.until > now)
+    }
+
+    /// The lock that ends first.
+    pub(super) fn first_end(&self) -> Option<(LockToken, Held)> {
+        let (_, _, token) = *self.ends.first()?;
+        Some((token, *self.held.get(&token)?))
+    }
+
+    /// Adds a lock.
+    pub(super) fn insert(&mut self, token: LockToken, held: Held) {
+        self.held.insert(token, held);
+        self.ends.insert((held.until, held.number, token));
+    }
+
+    /// Moves the end of a lock.
+    pub(super) fn prolong(&mut self, token: LockToken, until: Timestamp) {
+        if let Some(held) = self.held.get_mut(&token) {
+            self.ends.remove(&(held.until, held.number, token));
+            held.until = until;
+            self.ends.insert((until, held.number, token));
+        }
+    }
+
+    /// Ends a lock.
+    pub(super) fn remove(&mut self, token: LockToken) -> Option<Held> {
+        let held = self.held.remove(&token)?;
+        self.ends.remove(&(held.until, held.number, token));
+        if self.held.capacity() > CAPACITY_KEPT.max(self.held.len() * SPARSE_RATIO) {
+            self.held.shrink_to(self.held.len() * 2);
+        }
+        Some(held)
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+}
+
+/// Tokens are random already; only those drawn here are ever stored, so a peer can't choose colliding ones.
+#[derive(Debug, Default)]
+struct TokenHasher(u64);
+
+impl Hasher for TokenHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, token: u128) {
+        self.0 = (token as u64) ^ ((token >> 64) as u64);
+    }
+}

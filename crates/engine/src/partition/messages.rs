@@ -1,0 +1,151 @@
+//! The messages of one sub-queue, ordered by number: about 34 bytes for each one that waits, in chunks of 64.
+//!
+//! Availability and expiry are indexed by chunk, not by message, so long runs of untouched messages cost next to
+//! nothing more, and a returned message is at its original position by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::chunk::{CHUNK_NUMBERS, Chunk, bits};
+use super::record::Record;
+use crate::{SequenceNumber, Timestamp};
+
+/// An ordered set of messages.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    /// By number divided by [`CHUNK_NUMBERS`]; none is empty.
+    chunks: BTreeMap<u64, Chunk>,
+    /// Chunks with something available.
+    ready: BTreeSet<u64>,
+    /// Chunks with something available that expires, by their earliest expiry.
+    expiries: BTreeSet<(Timestamp, u64)>,
+    len: u64,
+}
+
+impl Messages {
+    /// How many there are.
+    pub(super) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// One message.
+    pub(super) fn get(&self, number: SequenceNumber) -> Option<&Record> {
+        let (chunk, bit) = position(number);
+        self.chunks.get(&chunk)?.get(bit)
+    }
+
+    /// Whether a message is locked.
+    pub(super) fn is_locked(&self, number: SequenceNumber) -> bool {
+        let (chunk, bit) = position(number);
+        self.chunks.get(&chunk).is_some_and(|chunk| chunk.is_locked(bit))
+    }
+
+    /// Whether a receiver could get anything.
+    pub(super) fn has_available(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The available message with the lowest number.
+    pub(super) fn first_available(&self) -> Option<(SequenceNumber, &Record)> {
+        let id = *self.ready.first()?;
+        let chunk = self.chunks.get(&id)?;
+        let bit = bits(chunk.available()).next()?;
+        Some((number(id, bit), chunk.get(bit)?))
+    }
+
+    /// Earliest expiry among the available messages.
+    pub(super) fn soonest_expiry(&self) -> Option<Timestamp> {
+        self.expiries.first().map(|(expiry, _)| *expiry)
+    }
+
+    /// An available message past its expiry: one of the chunk that waits longest.
+    pub(super) fn first_overdue(&self, now: Timestamp) -> Option<(SequenceNumber, &Record)> {
+        let (_, id) = *self.expiries.first()?;
+        let (bit, record) = self.chunks.get(&id)?.first_overdue(now)?;
+        Some((number(id, bit), record))
+    }
+
+    /// All messages from a number on, in order.
+    pub(super) fn range(&self, from: SequenceNumber) -> impl Iterator<Item = (SequenceNumber, &Record)> {
+        let (first, first_bit) = position(from);
+        self.chunks.range(first..).flat_map(move |(&id, chunk)| {
+            let wanted = if id == first { u64::MAX << first_bit } else { u64::MAX };
+            bits(chunk.present() & wanted).filter_map(move |bit| Some((number(id, bit), chunk.get(bit)?)))
+        })
+    }
+
+    /// Stores a message, or new facts about it; its lock stays as it is.
+    pub(super) fn put(&mut self, number: SequenceNumber, record: Record) {
+        let (id, bit) = position(number);
+        let chunk = self.chunks.entry(id).or_default();
+        let before = Summary::of(chunk);
+        self.len += u64::from(chunk.get(bit).is_none());
+        chunk.put(bit, record);
+        let after = Summary::of(chunk);
+        self.reindex(id, before, after);
+    }
+
+    /// Locks or unlocks a message.
+    pub(super) fn set_locked(&mut self, number: SequenceNumber, locked: bool) {
+        let (id, bit) = position(number);
+        let Some(chunk) = self.chunks.get_mut(&id) else { return };
+        let before = Summary::of(chunk);
+        chunk.set_locked(bit, locked);
+        let after = Summary::of(chunk);
+        self.reindex(id, before, after);
+    }
+
+    /// Removes a message.
+    pub(super) fn remove(&mut self, number: SequenceNumber) -> Option<Record> {
+        let (id, bit) = position(number);
+        let chunk = self.chunks.get_mut(&id)?;
+        let before = Summary::of(chunk);
+        let removed = chunk.remove(bit)?;
+        let after = Summary::of(chunk);
+        if chunk.is_empty() {
+            self.chunks.remove(&id);
+        }
+        self.len -= 1;
+        self.reindex(id, before, after);
+        Some(removed)
+    }
+
+    /// Brings the indexes up to date with one chunk.
+    fn reindex(&mut self, id: u64, before: Summary, after: Summary) {
+        if before.ready != after.ready {
+            if after.ready {
+                self.ready.insert(id);
+            } else {
+                self.ready.remove(&id);
+            }
+        }
+        if before.expiry != after.expiry {
+            self.expiries.remove(&(before.expiry, id));
+            if after.expiry != Timestamp::NEVER {
+                self.expiries.insert((after.expiry, id));
+            }
+        }
+    }
+}
+
+/// What the indexes know of a chunk.
+#[derive(Clone, Copy)]
+struct Summary {
+    ready: bool,
+    expiry: Timestamp,
+}
+
+impl Summary {
+    const fn of(chunk: &Chunk) -> Self {
+        Self { ready: chunk.available() != 0, expiry: chunk.soonest_expiry() }
+    }
+}
+
+/// Chunk and bit of a number.
+const fn position(number: SequenceNumber) -> (u64, u32) {
+    (number.0 / CHUNK_NUMBERS, (number.0 % CHUNK_NUMBERS) as u32)
+}
+
+/// The number at a chunk's bit.
+const fn number(chunk: u64, bit: u32) -> SequenceNumber {
+    SequenceNumber(chunk * CHUNK_NUMBERS + bit as u64)
+}

@@ -1,0 +1,29 @@
+//! One of each for every queue inside an entity.
+
+use crate::SubQueue;
+
+/// A value for each [`SubQueue`].
+#[derive(Debug, Default)]
+pub(super) struct PerSubQueue<T> {
+    main: T,
+    dead_letter: T,
+    transfer_dead_letter: T,
+}
+
+impl<T> PerSubQueue<T> {
+    pub(super) const fn get(&self, sub_queue: SubQueue) -> &T {
+        match sub_queue {
+            SubQueue::Main => &self.main,
+            SubQueue::DeadLetter => &self.dead_letter,
+            SubQueue::TransferDeadLetter => &self.transfer_dead_letter,
+        }
+    }
+
+    pub(super) const fn get_mut(&mut self, sub_queue: SubQueue) -> &mut T {
+        match sub_queue {
+            SubQueue::Main => &mut self.main,
+            SubQueue::DeadLetter => &mut self.dead_letter,
+            SubQueue::TransferDeadLetter => &mut self.transfer_dead_letter,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Why the broker itself dead-letters messages.
+
+use std::sync::Arc;
+
+use super::record::Extra;
+use crate::{DeadLetter, QueueOptions};
+
+/// Reason of expired messages (S-19).
+const EXPIRED: &str = "TTLExpiredException";
+/// Reason of messages whose delivery failed too often.
+const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
+
+/// One value for all messages dead-lettered for the same reason.
+#[derive(Debug)]
+pub(super) struct Reasons {
+    /// The time-to-live is over (S-17, S-19).
+    pub(super) expired: Reason,
+    /// As many deliveries failed as are allowed.
+    pub(super) deliveries_exceeded: Reason,
+}
+
+/// A reason, also as the rare facts of a message that has no others.
+#[derive(Debug)]
+pub(super) struct Reason {
+    /// The reason.
+    pub(super) dead_letter: Arc<DeadLetter>,
+    /// The same, ready to be shared.
+    pub(super) extra: Arc<Extra>,
+}
+
+impl Reasons {
+    /// Those of a queue with these options.
+    pub(super) fn new(options: &QueueOptions) -> Self {
+        let deliveries = options.max_delivery_count;
+        Self {
+            expired: Reason::new(EXPIRED, "The message expired and was dead lettered."),
+            deliveries_exceeded: Reason::new(
+                DELIVERIES_EXCEEDED,
+                &format!("Message could not be consumed after {deliveries} delivery attempts."),
+            ),
+        }
+    }
+}
+
+impl Reason {
+    fn new(reason: &str, description: &str) -> Self {
+        let dead_letter =
+            Arc::new(DeadLetter { reason: Some(reason.into()), description: Some(description.into()) });
+        let extra = Extra { dead_letter: Some(Arc::clone(&dead_letter)), ..Extra::default() };
+        Self { dead_letter, extra: Arc::new(extra) }
+    }
+}

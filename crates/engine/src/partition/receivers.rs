@@ -1,0 +1,134 @@
+//! Open receivers: how much each may still get, and whose turn it is.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::per_sub_queue::PerSubQueue;
+use crate::{CreditLimit, ReceiveMode, ReceiverId, ReceiverOptions, SubQueue};
+
+/// One open receiver.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Receiver {
+    /// What it reads and how.
+    pub(super) options: ReceiverOptions,
+    /// What it got since it was opened.
+    delivered: CreditLimit,
+    limit: CreditLimit,
+}
+
+impl Receiver {
+    /// Whether its peer asked for more messages: then it makes the queue's time-to-live effective (S-3).
+    const fn has_credit(&self) -> bool {
+        self.delivered.messages < self.limit.messages
+    }
+
+    /// Whether it may get a message now.
+    const fn can_be_served(&self) -> bool {
+        self.has_credit() && self.delivered.bytes < self.limit.bytes
+    }
+}
+
+/// All open receivers of a partition.
+#[derive(Debug, Default)]
+pub(super) struct Receivers {
+    open: BTreeMap<ReceiverId, Receiver>,
+    /// Those that can be served, in the order in which they are: round-robin.
+    queue: PerSubQueue<VecDeque<ReceiverId>>,
+    /// How many have credit.
+    active: PerSubQueue<usize>,
+    draining: BTreeSet<ReceiverId>,
+}
+
+impl Receivers {
+    /// One receiver.
+    pub(super) fn get(&self, receiver: ReceiverId) -> Option<&Receiver> {
+        self.open.get(&receiver)
+    }
+
+    /// Whether a sub-queue has an active listener: a receiver with credit left (S-3; bytes play no part).
+    pub(super) fn is_active(&self, sub_queue: SubQueue) -> bool {
+        *self.active.get(sub_queue) > 0
+    }
+
+    /// Whose turn it is, and how it takes messages.
+    pub(super) fn next(&self, sub_queue: SubQueue) -> Option<(ReceiverId, ReceiveMode)> {
+        let receiver = *self.queue.get(sub_queue).front()?;
+        Some((receiver, self.open.get(&receiver)?.options.mode))
+    }
+
+    /// A draining receiver whose drain is complete: its credit is used up, or `is_dry` says that nothing is left in
+    /// its sub-queue.
+    pub(super) fn next_drained(&self, is_dry: impl Fn(SubQueue) -> bool) -> Option<ReceiverId> {
+        self.draining.iter().copied().find(|id| {
+            self.open
+                .get(id)
+                .is_some_and(|receiver| !receiver.has_credit() || is_dry(receiver.options.sub_queue))
+        })
+    }
+
+    /// Adds a receiver without credit.
+    pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
+        let (delivered, limit) = (CreditLimit::default(), CreditLimit::default());
+        self.open.insert(receiver, Receiver { options, delivered, limit });
+    }
+
+    /// Sets how far a receiver may be served.
+    pub(super) fn set_limit(&mut self, receiver: ReceiverId, limit: CreditLimit, drain: bool) {
+        self.change(receiver, |receiver| receiver.limit = limit);
+        if drain && self.open.contains_key(&receiver) {
+            self.draining.insert(receiver);
+        } else {
+            self.draining.remove(&receiver);
+        }
+    }
+
+    /// Counts a delivery; the receiver's next turn comes after everybody else's.
+    pub(super) fn served(&mut self, receiver: ReceiverId, content_bytes: u64) {
+        if let Some(open) = self.open.get(&receiver) {
+            let queue = self.queue.get_mut(open.options.sub_queue);
+            if queue.front() == Some(&receiver) {
+                queue.rotate_left(1);
+            }
+        }
+        self.change(receiver, |receiver| {
+            receiver.delivered.messages = receiver.delivered.messages.saturating_add(1);
+            receiver.delivered.bytes = receiver.delivered.bytes.saturating_add(content_bytes);
+        });
+    }
+
+    /// Ends a drain: the rest of the credit is void.
+    pub(super) fn drained(&mut self, receiver: ReceiverId) {
+        self.change(receiver, |receiver| receiver.limit.messages = receiver.delivered.messages);
+        self.draining.remove(&receiver);
+    }
+
+    /// Removes a receiver.
+    pub(super) fn close(&mut self, receiver: ReceiverId) {
+        self.change(receiver, |receiver| receiver.limit = CreditLimit::default());
+        self.draining.remove(&receiver);
+        self.open.remove(&receiver);
+    }
+
+    /// Changes a receiver's counts and keeps the queue and the number of active ones true.
+    fn change(&mut self, id: ReceiverId, change: impl FnOnce(&mut Receiver)) {
+        let Some(receiver) = self.open.get_mut(&id) else { return };
+        let before = *receiver;
+        change(receiver);
+        let after = *receiver;
+        let sub_queue = after.options.sub_queue;
+        let active = self.active.get_mut(sub_queue);
+        match (before.has_credit(), after.has_credit()) {
+            (false, true) => *active += 1,
+            (true, false) => *active -= 1,
+            _ => {}
+        }
+        let queue = self.queue.get_mut(sub_queue);
+        match (before.can_be_served(), after.can_be_served()) {
+            (false, true) => queue.push_back(id),
+            (true, false) if queue.back() == Some(&id) => {
+                queue.pop_back();
+            }
+            (true, false) => queue.retain(|queued| *queued != id),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What is known about one stored message: the durable facts, packed small because there are millions of them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    BodyRef, DeadLetter, MessageState, MessageView, Properties, SequenceNumber, SubQueue, Timestamp,
+};
+
+/// Stands for "no limit" in a packed time-to-live.
+const NO_LIMIT_MS: u64 = u64::MAX;
+/// Low bits of [`Record::count_and_place`] that hold the place: two for the sub-queue, two for the state.
+const PLACE_BITS: u32 = 4;
+/// Delivery counts stop here (28 bits).
+const DELIVERY_COUNT_MAX: u32 = u32::MAX >> PLACE_BITS;
+
+/// The durable facts of one message except its number and its content: 32 bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    enqueued_at: Timestamp,
+    time_to_live_ms: u64,
+    extra: Option<Arc<Extra>>,
+    content_bytes: u32,
+    count_and_place: u32,
+}
+
+/// What few messages have. Shared between messages that have the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Extra {
+    /// Properties changed by receivers.
+    pub(super) modified: Option<Arc<Properties>>,
+    /// Set once it was dead-lettered.
+    pub(super) dead_letter: Option<Arc<DeadLetter>>,
+    /// When a scheduled message becomes available; gone once it has.
+    pub(super) scheduled_enqueue_time: Option<Timestamp>,
+    /// As sent; without meaning in an entity without sessions.
+    pub(super) session_id: Option<Arc<str>>,
+    /// Where the content is, if not under the message's own number.
+    pub(super) body: Option<BodyRef>,
+}
+
+impl Record {
+    /// An active message of the main queue, never delivered.
+    pub(super) fn new(enqueued_at: Timestamp, time_to_live_ms: Option<u64>, content_bytes: u32) -> Self {
+        Self {
+            enqueued_at,
+            time_to_live_ms: time_to_live_ms.unwrap_or(NO_LIMIT_MS),
+            extra: None,
+            content_bytes,
+            count_and_place: 0,
+        }
+    }
+
+    /// When it was accepted, or activated if it had been scheduled (S-9).
+    pub(super) const fn enqueued_at(&self) -> Timestamp {
+        self.enqueued_at
+    }
+
+    /// Effective time-to-live in milliseconds, `None` for no limit.
+    pub(super) fn time_to_live_ms(&self) -> Option<u64> {
+        (self.time_to_live_ms != NO_LIMIT_MS).then_some(self.time_to_live_ms)
+    }
+
+    /// When its life ends (S-2); that of a scheduled message begins when it becomes available (S-9).
+    pub(super) fn expires_at(&self) -> Timestamp {
+        self.scheduled_enqueue_time().unwrap_or(self.enqueued_at).plus_ms(self.time_to_live_ms)
+    }
+
+    /// When it is to be removed although nobody touched it: only active messages of the main queue expire, deferred
+    /// (S-36), scheduled (S-9) and dead-lettered ones never.
+    pub(super) fn expiry(&self) -> Timestamp {
+        if self.count_and_place & ((1 << PLACE_BITS) - 1) == 0 {
+            self.enqueued_at.plus_ms(self.time_to_live_ms)
+        } else {
+            Timestamp::NEVER
+        }
+    }
+
+    /// Length of its content.
+    pub(super) const fn content_bytes(&self) -> u32 {
+        self.content_bytes
+    }
+
+    /// Failed deliveries so far.
+    pub(super) const fn delivery_count(&self) -> u32 {
+        self.count_and_place >> PLACE_BITS
+    }
+
+    /// The queue inside the entity in which it rests.
+    pub(super) const fn sub_queue(&self) -> SubQueue {
+        match (self.count_and_place >> 2) & 3 {
+            0 => SubQueue::Main,
+            1 => SubQueue::DeadLetter,
+            _ => SubQueue::TransferDeadLetter,
+        }
+    }
+
+    /// Active, deferred or scheduled.
+    pub(super) const fn state(&self) -> MessageState {
+        match self.count_and_place & 3 {
+            0 => MessageState::Active,
+            1 => MessageState::Deferred,
+            _ => MessageState::Scheduled,
+        }
+    }
+
+    /// The rare facts, if it has any.
+    pub(super) const fn extra(&self) -> Option<&Arc<Extra>> {
+        self.extra.as_ref()
+    }
+
+    /// When a scheduled message becomes available.
+    pub(super) fn scheduled_enqueue_time(&self) -> Option<Timestamp> {
+        self.extra.as_ref()?.scheduled_enqueue_time
+    }
+
+    /// Properties changed by receivers.
+    pub(super) fn modified(&self) -> Option<&Arc<Properties>> {
+        self.extra.as_ref()?.modified.as_ref()
+    }
+
+    /// Where the content of the message with this number is.
+    pub(super) fn body(&self, number: SequenceNumber) -> BodyRef {
+        self.extra.as_ref().and_then(|extra| extra.body).unwrap_or(BodyRef(number.0))
+    }
+
+    /// What readers see of the message with this number.
+    pub(super) fn view(&self, number: SequenceNumber) -> MessageView {
+        let extra = self.extra.as_deref();
+        MessageView {
+            sequence_number: number,
+            enqueued_at: self.enqueued_at,
+            expires_at: self.expires_at(),
+            time_to_live_ms: self.time_to_live_ms(),
+            delivery_count: self.delivery_count(),
+            state: self.state(),
+            sub_queue: self.sub_queue(),
+            dead_letter: extra.and_then(|extra| extra.dead_letter.clone()),
+            modified: extra.and_then(|extra| extra.modified.clone()),
+            body: self.body(number),
+        }
+    }
+
+    /// Puts it elsewhere.
+    pub(super) fn set_place(&mut self, sub_queue: SubQueue, state: MessageState) {
+        let sub_queue = match sub_queue {
+            SubQueue::Main => 0,
+            SubQueue::DeadLetter => 1,
+            SubQueue::TransferDeadLetter => 2,
+        };
+        let state = match state {
+            MessageState::Active => 0,
+            MessageState::Deferred => 1,
+            MessageState::Scheduled => 2,
+        };
+        self.count_and_place = self.delivery_count() << PLACE_BITS | sub_queue << 2 | state;
+    }
+
+    /// Sets the number of failed deliveries, at most 2^28 - 1.
+    pub(super) fn set_delivery_count(&mut self, count: u32) {
+        let place = self.count_and_place & ((1 << PLACE_BITS) - 1);
+        self.count_and_place = count.min(DELIVERY_COUNT_MAX) << PLACE_BITS | place;
+    }
+
+    /// Counts one more failed delivery.
+    pub(super) fn count_failed_delivery(&mut self) {
+        self.set_delivery_count(self.delivery_count().saturating_add(1));
+    }
+
+    /// Starts its life anew, as at activation.
+    pub(super) fn restart(&mut self, enqueued_at: Timestamp, time_to_live_ms: Option<u64>) {
+        self.enqueued_at = enqueued_at;
+        self.time_to_live_ms = time_to_live_ms.unwrap_or(NO_LIMIT_MS);
+    }
+
+    /// Replaces the rare facts.
+    pub(super) fn set_extra(&mut self, extra: Option<Arc<Extra>>) {
+        self.extra = extra;
+    }
+
+    /// Changes the rare facts of this message only.
+    pub(super) fn edit_extra(&mut self, edit: impl FnOnce(&mut Extra)) {
+        let mut extra = self.extra.as_deref().cloned().unwrap_or_default();
+        edit(&mut extra);
+        self.extra = (extra != Extra::default()).then(|| Arc::new(extra));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_takes_32_bytes() {
+        assert_eq!(size_of::<Record>(), 32);
+    }
+
+    #[test]
+    fn count_and_place_do_not_disturb_each_other() {
+        let sub_queues = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter];
+        let states = [MessageState::Active, MessageState::Deferred, MessageState::Scheduled];
+        for sub_queue in sub_queues {
+            for state in states {
+                let mut record = Record::new(Timestamp(1), None, 0);
+                record.set_place(sub_queue, state);
+                record.set_delivery_count(u32::MAX);
+                record.count_failed_delivery();
+                assert_eq!((record.sub_queue(), record.state()), (sub_queue, state));
+                assert_eq!(record.delivery_count(), DELIVERY_COUNT_MAX);
+                record.set_delivery_count(0);
+                record.count_failed_delivery();
+                assert_eq!((record.sub_queue(), record.state()), (sub_queue, state));
+                assert_eq!(record.delivery_count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_beyond_the_end_of_time_is_no_limit() {
+        let record = Record::new(Timestamp(5), Some(u64::MAX), 0);
+        assert_eq!(record.time_to_live_ms(), None);
+        assert_eq!(record.expires_at(), Timestamp::NEVER);
+        assert_eq!(Record::new(Timestamp(5), Some(u64::MAX - 1), 0).expires_at(), Timestamp::NEVER);
+    }
+}

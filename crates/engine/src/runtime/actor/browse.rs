@@ -1,0 +1,132 @@
+//! Answers that carry contents: browsing and deferred messages. Rare and possibly large, so they keep apart from
+//! deliveries and acknowledgements and may overtake each other.
+
+use std::collections::VecDeque;
+use std::task::Context;
+
+use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
+
+use super::commits::CommitNumber;
+use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
+use super::reads::{Content, Reads};
+use crate::runtime::answer::Waiter;
+use crate::{BodyRef, Event, Received};
+
+/// One such answer.
+#[derive(Debug)]
+pub(super) struct Browse {
+    pub(super) waiter: Waiter,
+    pub(super) messages: Vec<Received>,
+    /// Positions in `messages` whose content must be read, in order.
+    pub(super) awaiting: VecDeque<usize>,
+    /// Positions that turned out to be missing or damaged, and why, in order.
+    pub(super) unreadable: Vec<(usize, String)>,
+    /// Removals to be stored once everything is read (receive-and-delete).
+    pub(super) removals: Vec<Event>,
+    pub(super) after: CommitNumber,
+    reads: Option<Reads>,
+}
+
+impl Browse {
+    pub(super) fn new(waiter: Waiter, messages: Vec<Received>, after: CommitNumber) -> Self {
+        Self {
+            waiter,
+            messages,
+            awaiting: VecDeque::new(),
+            unreadable: Vec::new(),
+            removals: Vec::new(),
+            after,
+            reads: None,
+        }
+    }
+
+    fn start(&mut self, shard: &dyn Shard, partition: PartitionId) {
+        let bodies: Vec<BodyRef> =
+            self.awaiting.iter().filter_map(|at| self.messages.get(*at)).map(|m| m.view.body).collect();
+        let mut reads = Reads::default();
+        for bodies in bodies.chunks(READ_KEYS_MAX) {
+            reads.start(shard, bodies.iter().map(|b| Key::new(Space::Body, partition, b.0)).collect());
+        }
+        self.reads = Some(reads);
+    }
+
+    fn fill(&mut self, value: Content) {
+        let Some(position) = self.awaiting.pop_front() else { return };
+        match (value, self.messages.get_mut(position)) {
+            (Ok(value), Some(message)) => message.content = value,
+            (Ok(_), None) => {}
+            (Err(reason), _) => self.unreadable.push((position, reason)),
+        }
+    }
+}
+
+/// All such answers of a partition.
+#[derive(Debug)]
+pub(super) struct Browses {
+    partition: PartitionId,
+    waiting: Vec<Browse>,
+    arrived: Vec<Content>,
+}
+
+impl Browses {
+    pub(super) fn new(partition: PartitionId) -> Self {
+        Self { partition, waiting: Vec::new(), arrived: Vec::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn push(&mut self, browse: Browse) {
+        self.waiting.push(browse);
+    }
+
+    /// Asks the store for contents, oldest answers first.
+    pub(super) fn start_reads(&mut self, shard: &dyn Shard) {
+        let reading = self.waiting.iter_mut().filter(|browse| !browse.awaiting.is_empty());
+        for browse in reading.take(BROWSES_READING_MAX) {
+            if browse.reads.is_none() {
+                browse.start(shard, self.partition);
+            }
+        }
+    }
+
+    /// Takes in what arrived; false when nothing did. The error means that the store is dead.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, shard: &dyn Shard) -> Result<bool, Error> {
+        let mut progress = false;
+        for browse in &mut self.waiting {
+            let Some(reads) = &mut browse.reads else { continue };
+            progress |= reads.poll(context, shard, &mut self.arrived)?;
+            for value in self.arrived.drain(..) {
+                browse.fill(value);
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Answers whose contents are all here but whose removals are not stored yet.
+    pub(super) fn with_removals(&mut self) -> impl Iterator<Item = &mut Browse> {
+        self.waiting.iter_mut().filter(|browse| browse.awaiting.is_empty() && !browse.removals.is_empty())
+    }
+
+    /// Says which commit holds the removals taken from [`Self::with_removals`].
+    pub(super) fn removed(&mut self, commit: CommitNumber) {
+        for browse in self.waiting.iter_mut().filter(|browse| browse.after == CommitNumber::MAX) {
+            browse.after = commit;
+        }
+    }
+
+    /// An answer that may leave.
+    pub(super) fn pop(&mut self, durable: CommitNumber) -> Option<Browse> {
+        let ready = |browse: &Browse| {
+            browse.awaiting.is_empty() && browse.removals.is_empty() && browse.after <= durable
+        };
+        let position = self.waiting.iter().position(ready)?;
+        Some(self.waiting.remove(position))
+    }
+
+    /// Takes everything out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Browse> + '_ {
+        self.waiting.drain(..)
+    }
+}

@@ -1,0 +1,207 @@
+//! Deliveries on their way out, in order.
+//!
+//! A delivery leaves when the commit it depends on is durable and its content is here. One whose content has to be
+//! read from the disk holds up the deliveries behind it, which keeps each receiver's order; answers to requests do
+//! not pass here, so a cold read never delays an acknowledgement.
+
+use std::collections::VecDeque;
+use std::task::Context;
+
+use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
+
+use super::commits::CommitNumber;
+use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX};
+use super::reads::{Content, Reads};
+use crate::{BodyRef, Delivery, Event, ReceiverId};
+
+/// What comes out of the lane.
+#[derive(Debug)]
+pub(super) enum Ready {
+    Delivery(Box<Delivery>),
+    /// Its content is missing or damaged, for this reason.
+    Unreadable(Box<Delivery>, String),
+    Drained(ReceiverId),
+}
+
+#[derive(Debug)]
+enum Item {
+    Delivery {
+        after: CommitNumber,
+        delivery: Box<Delivery>,
+        content: State,
+        /// The removal that must not happen before the content is read (receive-and-delete).
+        removal: Option<Event>,
+    },
+    Drained {
+        after: CommitNumber,
+        receiver: ReceiverId,
+    },
+}
+
+/// Of a delivery's content.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Here,
+    Awaited,
+    Unreadable(String),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct DeliveryLane {
+    partition: PartitionId,
+    items: VecDeque<Item>,
+    /// How many items have left: the number of `items.front()`.
+    left: u64,
+    /// Numbers of the items that await a content, in order.
+    awaiting: VecDeque<u64>,
+    /// Contents not asked for yet, in order: those of the last of `awaiting`.
+    wanted: VecDeque<BodyRef>,
+    reads: Reads,
+    arrived: Vec<Content>,
+    /// How many items carry a removal.
+    removals: usize,
+    /// Usual size of a content read from the disk, in bytes: bounds how many are asked for at a time.
+    usual_bytes: usize,
+}
+
+impl DeliveryLane {
+    pub(super) fn new(partition: PartitionId) -> Self {
+        Self {
+            partition,
+            items: VecDeque::new(),
+            left: 0,
+            awaiting: VecDeque::new(),
+            wanted: VecDeque::new(),
+            reads: Reads::default(),
+            arrived: Vec::new(),
+            removals: 0,
+            usual_bytes: READ_BYTES_AHEAD_MAX / READ_KEYS_MAX,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Adds a delivery whose content is known.
+    pub(super) fn push(&mut self, after: CommitNumber, delivery: Box<Delivery>) {
+        self.items.push_back(Item::Delivery { after, delivery, content: State::Here, removal: None });
+    }
+
+    /// Adds a delivery whose content must be read first, and then `removal` be stored.
+    pub(super) fn push_cold(&mut self, after: CommitNumber, delivery: Box<Delivery>, removal: Option<Event>) {
+        self.awaiting.push_back(self.left + self.items.len() as u64);
+        self.wanted.push_back(delivery.message.view.body);
+        self.removals += usize::from(removal.is_some());
+        self.items.push_back(Item::Delivery { after, delivery, content: State::Awaited, removal });
+    }
+
+    /// Adds the end of a drain.
+    pub(super) fn push_drained(&mut self, after: CommitNumber, receiver: ReceiverId) {
+        self.items.push_back(Item::Drained { after, receiver });
+    }
+
+    /// Asks the store for contents, as far ahead as the limits allow.
+    pub(super) fn start_reads(&mut self, shard: &dyn Shard) {
+        while !self.wanted.is_empty() {
+            let ahead = READ_BYTES_AHEAD_MAX / self.usual_bytes.max(1);
+            // Several reads are under way at a time; one content is always allowed, whatever its size.
+            let count = READ_KEYS_MAX.min(ahead / 4).max(1).min(self.wanted.len());
+            if self.reads.keys() > 0 && self.reads.keys() + count > ahead {
+                return;
+            }
+            let key = |body: BodyRef| Key::new(Space::Body, self.partition, body.0);
+            let keys = self.wanted.drain(..count).map(key).collect();
+            self.reads.start(shard, keys);
+        }
+    }
+
+    /// Takes in what arrived; false when nothing did. The error means that the store is dead.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, shard: &dyn Shard) -> Result<bool, Error> {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        let progress = self.reads.poll(context, shard, &mut arrived)?;
+        for value in arrived.drain(..) {
+            self.fill(value);
+        }
+        self.arrived = arrived;
+        Ok(progress)
+    }
+
+    fn fill(&mut self, value: Content) {
+        let Some(number) = self.awaiting.pop_front() else { return };
+        let position = self.position(number);
+        let Some(Item::Delivery { delivery, content, removal, .. }) = self.items.get_mut(position) else {
+            return;
+        };
+        let value = match value {
+            Ok(value) => value,
+            Err(reason) => {
+                *content = State::Unreadable(reason);
+                // What could not be handed out stays on the disk.
+                let dropped = removal.take().is_some();
+                self.removals -= usize::from(dropped);
+                return;
+            }
+        };
+        *content = State::Here;
+        let bytes = value.len();
+        delivery.message.content = value;
+        self.usual_bytes = self.usual_bytes.midpoint(bytes);
+    }
+
+    /// Where the item with this number is now.
+    fn position(&self, number: u64) -> usize {
+        usize::try_from(number.wrapping_sub(self.left)).unwrap_or(usize::MAX)
+    }
+
+    /// Takes the removals whose contents have been read; their deliveries wait for [`Self::removed`].
+    pub(super) fn take_removals(&mut self, removals: &mut Vec<Event>, numbers: &mut Vec<u64>) {
+        if self.removals == 0 {
+            return;
+        }
+        for (item, number) in self.items.iter_mut().zip(self.left..) {
+            let Item::Delivery { after, content, removal, .. } = item else { continue };
+            if *content == State::Awaited {
+                return;
+            }
+            if let Some(event) = removal.take() {
+                self.removals -= 1;
+                removals.push(event);
+                numbers.push(number);
+                *after = CommitNumber::MAX;
+            }
+        }
+    }
+
+    /// Says which commit holds the removals that were taken.
+    pub(super) fn removed(&mut self, numbers: &[u64], commit: CommitNumber) {
+        for number in numbers {
+            let position = self.position(*number);
+            if let Some(Item::Delivery { after, .. }) = self.items.get_mut(position) {
+                *after = commit;
+            }
+        }
+    }
+
+    /// The next item that may leave.
+    pub(super) fn pop(&mut self, durable: CommitNumber) -> Option<Ready> {
+        let leaves = match self.items.front()? {
+            Item::Delivery { after, content, removal, .. } => {
+                *after <= durable && *content != State::Awaited && removal.is_none()
+            }
+            Item::Drained { after, .. } => *after <= durable,
+        };
+        if !leaves {
+            return None;
+        }
+        self.left += 1;
+        Some(match self.items.pop_front()? {
+            Item::Delivery { delivery, content: State::Unreadable(reason), .. } => {
+                Ready::Unreadable(delivery, reason)
+            }
+            Item::Delivery { delivery, .. } => Ready::Delivery(delivery),
+            Item::Drained { receiver, .. } => Ready::Drained(receiver),
+        })
+    }
+}

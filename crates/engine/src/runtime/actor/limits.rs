@@ -1,0 +1,34 @@
+//! Every bound of an actor's queues and loops.
+
+/// Requests handled in one turn, and about the most handled before other tasks may run.
+pub(super) const TURN_REQUESTS_MAX: usize = 512;
+
+/// Elements that an idle actor's buffers keep room for.
+pub(super) const IDLE_CAPACITY_MAX: usize = 16;
+
+/// Batches submitted and not yet durable; beyond it the actor takes no new requests.
+pub(super) const COMMITS_IN_FLIGHT_MAX: usize = 64;
+
+/// Bytes submitted and not yet durable; beyond it the actor takes no new requests.
+pub(super) const COMMIT_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
+
+/// Bytes of contents taken into one batch, if the store does not allow less.
+pub(super) const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// What a message's stored record may add to its content, in bytes: an estimate that keeps batches below the
+/// store's limit; a batch that exceeds it all the same is split
+/// between commands. What one command or tick writes must fit: a few MB at most, unless all its messages carry large
+/// changed properties.
+pub(super) const RECORD_BYTES_ESTIMATE: usize = 256;
+
+/// Contents asked for in one read.
+pub(super) const READ_KEYS_MAX: usize = 128;
+
+/// Contents being read at a time, as far as their usual size is known.
+pub(super) const READ_BYTES_AHEAD_MAX: usize = 8 << 20;
+
+/// Answers with cold contents (browsing, deferred messages) being read at a time.
+pub(super) const BROWSES_READING_MAX: usize = 4;
+
+/// Bodies whose loss has been reported, so that each is logged once.
+pub(super) const REPORTED_BODIES_MAX: usize = 1024;

@@ -1,0 +1,261 @@
+//! The actor that runs one partition: the only task that touches its state.
+//!
+//! A turn takes what waits (requests, a due timer), reads the clock once, hands everything to the partition, stores the
+//! facts as one batch and goes on without waiting for it. Effects leave when the batch that they depend on is
+//! durable. A turn whose facts need not be waited for (delivery counts, locks) depends on the last earlier batch
+//! that must.
+
+mod alarm;
+mod browse;
+mod commits;
+mod lane;
+mod limits;
+mod reads;
+mod recovery;
+mod release;
+mod turn;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use peeklock_storage::{Error, Limits, PartitionId, Pressure, Shard};
+use rand::rngs::StdRng;
+use slab::Slab;
+use tokio::sync::{mpsc, watch};
+
+use self::alarm::Alarm;
+use self::browse::Browses;
+pub(super) use self::commits::is_dead;
+use self::commits::{CommitNumber, Commits};
+use self::lane::DeliveryLane;
+use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
+use super::answer::Waiter;
+use super::body_cache::{BodyCache, CacheBudget};
+use super::fatal::Fatal;
+use super::mailbox::Inbox;
+use super::{Clock, Mailbox, Request, Response};
+use crate::partition::{Counts, Outputs, Partition};
+use crate::{BodyRef, Command, QueueOptions, ReceiverId};
+
+/// What every actor of a namespace shares.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) shard: Arc<dyn Shard>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) cache: Arc<CacheBudget>,
+    pub(super) fatal: Fatal,
+}
+
+/// Wishes of the namespace to an actor.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// New options, already stored.
+    SetOptions(QueueOptions),
+    /// Finish what is in hand, then end.
+    Stop,
+}
+
+/// A partition's counts as of its last turn, readable from outside.
+#[derive(Debug, Default)]
+pub(super) struct SharedCounts(Mutex<Counts>);
+
+impl SharedCounts {
+    pub(super) fn get(&self) -> Counts {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set(&self, counts: Counts) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+}
+
+/// Where an actor gets its work.
+pub(super) struct Inputs {
+    pub(super) requests: mpsc::UnboundedReceiver<Request>,
+    pub(super) control: mpsc::UnboundedReceiver<Control>,
+}
+
+/// What an actor takes over.
+pub(super) struct Seat {
+    pub(super) id: PartitionId,
+    pub(super) partition: Partition,
+    pub(super) options: QueueOptions,
+    pub(super) random: StdRng,
+    pub(super) counts: Arc<SharedCounts>,
+}
+
+/// See the module.
+pub(super) struct Actor {
+    seat: Seat,
+    shared: Shared,
+    limits: Limits,
+    pressure: watch::Receiver<Pressure>,
+    inbox: Inbox,
+    control: mpsc::UnboundedReceiver<Control>,
+    /// Requests of this turn; reused.
+    requests: Vec<Request>,
+    /// Commands that the actor gives itself: locks to give back, receivers to close.
+    internal: VecDeque<Command>,
+    outputs: Outputs,
+    /// Where the events of each command of this turn end.
+    event_ends: Vec<usize>,
+    /// Estimated size of this turn's batch, in bytes.
+    batch_bytes: usize,
+    waiters: Slab<Waiter>,
+    receivers: HashMap<ReceiverId, Mailbox>,
+    commits: Commits,
+    replies: VecDeque<PendingReply>,
+    lane: DeliveryLane,
+    browses: Browses,
+    cache: BodyCache,
+    alarm: Alarm,
+    /// Requests handled since other tasks last had their turn.
+    handled_since_yield: usize,
+    stopping: bool,
+    inbox_ended: bool,
+    reported: HashSet<BodyRef>,
+}
+
+/// An answer that waits for its commit.
+#[derive(Debug)]
+struct PendingReply {
+    after: CommitNumber,
+    waiter: Waiter,
+    response: Response,
+}
+
+/// How the loop goes on.
+enum Wake {
+    Work,
+    Failed(Error),
+}
+
+impl Actor {
+    pub(super) fn new(seat: Seat, shared: Shared, inputs: Inputs) -> Self {
+        let id = seat.id;
+        Self {
+            limits: shared.shard.limits(),
+            pressure: shared.shard.pressure(),
+            inbox: Inbox(inputs.requests),
+            control: inputs.control,
+            requests: Vec::new(),
+            internal: VecDeque::new(),
+            outputs: Outputs::default(),
+            event_ends: Vec::new(),
+            batch_bytes: 0,
+            waiters: Slab::new(),
+            receivers: HashMap::new(),
+            commits: Commits::default(),
+            replies: VecDeque::new(),
+            lane: DeliveryLane::new(id),
+            browses: Browses::new(id),
+            cache: BodyCache::new(Arc::clone(&shared.cache)),
+            alarm: Alarm::default(),
+            handled_since_yield: 0,
+            stopping: false,
+            inbox_ended: false,
+            reported: HashSet::new(),
+            seat,
+            shared,
+        }
+    }
+
+    /// Runs until the namespace stops it or the store dies.
+    pub(super) async fn run(mut self: Box<Self>) {
+        let _guard = self.shared.fatal.clone().guard();
+        self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        while !self.is_done() {
+            match std::future::poll_fn(|context| self.poll_wake(context)).await {
+                Wake::Work => {
+                    if self.turn() {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Wake::Failed(error) => {
+                    if let Err(error) = Box::pin(self.recover(error)).await {
+                        self.shared.fatal.raise(error);
+                        break;
+                    }
+                }
+            }
+        }
+        self.refuse_everything(&crate::Refusal::Unavailable);
+    }
+
+    fn is_done(&self) -> bool {
+        self.inbox_ended
+            && self.requests.is_empty()
+            && self.internal.is_empty()
+            && self.commits.is_empty()
+            && self.lane.is_empty()
+            && self.browses.is_empty()
+    }
+
+    /// Ready when there is something to do. All sources are polled, so that each knows whom to wake.
+    fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
+        let mut work = !self.internal.is_empty();
+        match self.commits.poll(context) {
+            Poll::Ready(Err(error)) => return Poll::Ready(Wake::Failed(error)),
+            Poll::Ready(Ok(())) => work = true,
+            Poll::Pending => {}
+        }
+        let shard = &*self.shared.shard;
+        let reads = self.lane.poll(context, shard).and_then(|a| Ok(a | self.browses.poll(context, shard)?));
+        match reads {
+            Err(error) => return Poll::Ready(Wake::Failed(error)),
+            Ok(progress) => work |= progress,
+        }
+        self.poll_control(context);
+        work |= self.poll_requests(context);
+        work |= !self.stopping && self.alarm.poll(context);
+        if work || self.is_done() {
+            return Poll::Ready(Wake::Work);
+        }
+        self.rest();
+        Poll::Pending
+    }
+
+    /// Gives back the room that a burst needed once nothing is under way: there may be thousands of idle actors.
+    fn rest(&mut self) {
+        if self.commits.is_empty() && self.lane.is_empty() {
+            self.requests.shrink_to(IDLE_CAPACITY_MAX);
+            self.outputs.events.shrink_to(IDLE_CAPACITY_MAX);
+            self.outputs.effects.shrink_to(IDLE_CAPACITY_MAX);
+            self.event_ends.shrink_to(IDLE_CAPACITY_MAX);
+            self.replies.shrink_to(IDLE_CAPACITY_MAX);
+        }
+    }
+
+    fn poll_control(&mut self, context: &mut Context<'_>) {
+        while !self.stopping {
+            match self.control.poll_recv(context) {
+                Poll::Ready(Some(Control::SetOptions(options))) => {
+                    self.seat.partition.set_options(options.clone());
+                    self.seat.options = options;
+                }
+                // A namespace dropped without a word stops its actors as well.
+                Poll::Ready(Some(Control::Stop) | None) => {
+                    self.stopping = true;
+                    self.inbox.0.close();
+                }
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Takes requests, unless too much is under way to the disk: then commits wake the actor.
+    fn poll_requests(&mut self, context: &mut Context<'_>) -> bool {
+        if self.inbox_ended || !self.commits.has_room() {
+            return false;
+        }
+        match self.inbox.0.poll_recv_many(context, &mut self.requests, TURN_REQUESTS_MAX) {
+            Poll::Ready(0) => {
+                self.inbox_ended = true;
+                false
+            }
+            Poll::Ready(_) => true,
+            Poll::Pending => false,
+        }
+    }
+}

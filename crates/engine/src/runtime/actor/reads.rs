@@ -1,0 +1,84 @@
+//! Contents on their way from the disk, in the order asked for.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use peeklock_storage::{Error, Key, Read, Shard};
+
+use super::commits::is_dead;
+
+/// A content, or why there is none.
+pub(super) type Content = Result<Bytes, String>;
+
+/// Reads under way. A read that meets damage is repeated key by key, so that one bad content does not hide its
+/// neighbours.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    queue: VecDeque<Reading>,
+    keys: usize,
+}
+
+#[derive(Debug)]
+struct Reading {
+    read: Read,
+    keys: Vec<Key>,
+}
+
+impl Reads {
+    /// Asks for several contents at once.
+    pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>) {
+        self.keys += keys.len();
+        self.queue.push_back(Reading { read: shard.read(keys.clone()), keys });
+    }
+
+    /// Number of contents asked for and not yet here.
+    pub(super) fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// Appends what arrived to `contents`, in order. Says whether anything arrived; the error means that the store is
+    /// dead.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        shard: &dyn Shard,
+        contents: &mut Vec<Content>,
+    ) -> Result<bool, Error> {
+        let before = contents.len();
+        while let Some(front) = self.queue.front_mut() {
+            let Poll::Ready(result) = Pin::new(&mut front.read).poll(context) else { break };
+            let Some(Reading { keys, .. }) = self.queue.pop_front() else { break };
+            match result {
+                Ok(mut values) => {
+                    values.resize(keys.len(), None);
+                    self.keys -= keys.len();
+                    contents.extend(
+                        values.into_iter().map(|value| value.ok_or_else(|| "it is missing".to_owned())),
+                    );
+                }
+                Err(error) if is_dead(&error) => return Err(error),
+                Err(error) => self.retry_or_give_up(shard, keys, &error, contents),
+            }
+        }
+        Ok(contents.len() > before)
+    }
+
+    fn retry_or_give_up(
+        &mut self,
+        shard: &dyn Shard,
+        keys: Vec<Key>,
+        error: &Error,
+        contents: &mut Vec<Content>,
+    ) {
+        if keys.len() <= 1 {
+            self.keys -= keys.len();
+            contents.extend(keys.iter().map(|_| Err(error.to_string())));
+            return;
+        }
+        for key in keys.into_iter().rev() {
+            self.queue.push_front(Reading { read: shard.read(vec![key]), keys: vec![key] });
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! When the store says no.
+
+use peeklock_storage::Error;
+
+use super::commits::{Commits, is_dead};
+use super::lane::DeliveryLane;
+use super::{Actor, Browses};
+use crate::Refusal;
+use crate::runtime::Output;
+use crate::runtime::answer;
+use crate::runtime::restore::restore;
+
+impl Actor {
+    /// After a batch that found no room: nothing of it was applied, nor of those that build on it (the store sees to
+    /// that), so the state in memory is ahead of the store. Everything that waits is refused, receivers are closed,
+    /// and the state is read back.
+    ///
+    /// # Errors
+    /// The store is dead, or what it holds can't be read: the process must stop.
+    pub(super) async fn recover(&mut self, error: Error) -> Result<(), Error> {
+        let partition = self.seat.id.0;
+        if is_dead(&error) {
+            tracing::error!(partition, %error, "the store is lost; the partition stops");
+            self.refuse_everything(&Refusal::Unavailable);
+            return Err(error);
+        }
+        tracing::warn!(partition, %error, "a batch was refused; the partition is read back from the store");
+        let settled = self.commits.settle().await;
+        self.refuse_everything(&Refusal::StorageFull);
+        settled?;
+        self.shared.shard.resume(self.seat.id);
+        let options = self.seat.options.clone();
+        let restored = restore(&*self.shared.shard, self.seat.id, options).await;
+        self.seat.partition = restored.map_err(|error| {
+            tracing::error!(partition, %error, "the partition can't be read back");
+            Error::Unavailable { reason: format!("partition {partition} can't be read back: {error}") }
+        })?;
+        self.seat.counts.set(self.seat.partition.counts());
+        self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        Ok(())
+    }
+
+    /// Answers all who wait with `refusal`, closes all receivers and forgets what was under way.
+    pub(super) fn refuse_everything(&mut self, refusal: &Refusal) {
+        for reply in self.replies.drain(..) {
+            reply.waiter.refuse(refusal.clone());
+        }
+        for browse in self.browses.drain() {
+            browse.waiter.refuse(refusal.clone());
+        }
+        for waiter in self.waiters.drain() {
+            waiter.refuse(refusal.clone());
+        }
+        for request in self.requests.drain(..) {
+            answer::refuse(request, refusal);
+        }
+        for (receiver, mailbox) in self.receivers.drain() {
+            mailbox.put(Output::ReceiverClosed { receiver, refusal: Refusal::Unavailable });
+        }
+        self.lane = DeliveryLane::new(self.seat.id);
+        self.browses = Browses::new(self.seat.id);
+        self.commits = Commits::default();
+        self.internal.clear();
+        self.outputs.events.clear();
+        self.outputs.effects.clear();
+        self.event_ends.clear();
+        self.cache.clear();
+    }
+}

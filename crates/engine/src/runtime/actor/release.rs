@@ -1,0 +1,198 @@
+//! Effects on their way out.
+
+use std::sync::Arc;
+
+use super::browse::Browse;
+use super::commits::CommitNumber;
+use super::lane::Ready;
+use super::limits::REPORTED_BODIES_MAX;
+use super::turn::Removals;
+use super::{Actor, PendingReply};
+use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
+use crate::runtime::{Output, Response};
+use crate::{
+    BodyRef, Command, DeadLetter, Delivery, Effect, Lock, Received, ReceiverId, Refusal, Reply, RequestId,
+    Settlement, SubQueue,
+};
+
+/// `DeadLetterReason` of a message whose content can't be read back.
+const UNREADABLE_REASON: &str = "ContentUnreadable";
+
+impl Actor {
+    /// Sends an effect on its way; it leaves at once when nothing holds it up.
+    pub(super) fn route(&mut self, after: CommitNumber, effect: Effect, removals: &mut Removals) {
+        match effect {
+            Effect::Reply { request, reply } => self.route_reply(after, request, reply, removals),
+            Effect::Deliver { receiver, view, lock } => {
+                let content = self.cache.get(view.body);
+                let cold = content.is_none();
+                let removal = if lock.is_none() { removals.remove(&view.body) } else { None };
+                let message = Received { view, content: content.unwrap_or_default(), lock };
+                let delivery = Box::new(Delivery { receiver, message });
+                if cold {
+                    self.lane.push_cold(after, delivery, removal);
+                } else if self.may_leave(after) {
+                    self.deliver(delivery);
+                } else {
+                    self.lane.push(after, delivery);
+                }
+            }
+            Effect::Drained { receiver } if self.may_leave(after) => self.drained(receiver),
+            Effect::Drained { receiver } => self.lane.push_drained(after, receiver),
+        }
+    }
+
+    /// Whether a delivery can leave right now, with none before it.
+    fn may_leave(&self, after: CommitNumber) -> bool {
+        self.lane.is_empty() && after <= self.commits.durable()
+    }
+
+    fn route_reply(
+        &mut self,
+        after: CommitNumber,
+        request: RequestId,
+        reply: Reply,
+        removals: &mut Removals,
+    ) {
+        let slot = usize::try_from(request.0).ok();
+        let Some(waiter) = slot.and_then(|slot| self.waiters.try_remove(slot)) else { return };
+        match answer::response(reply) {
+            Ok(response) => {
+                if let (AnswerKind::Opened { receiver }, Response::Done(Err(_))) = (waiter.kind, &response) {
+                    self.receivers.remove(&receiver);
+                }
+                if after <= self.commits.durable() {
+                    waiter.answer(response);
+                } else {
+                    self.replies.push_back(PendingReply { after, waiter, response });
+                }
+            }
+            Err(views) => self.route_received(after, waiter, views, removals),
+        }
+    }
+
+    fn route_received(
+        &mut self,
+        after: CommitNumber,
+        waiter: Waiter,
+        views: ReceivedReply,
+        removals: &mut Removals,
+    ) {
+        let takes = waiter.kind == AnswerKind::Received { takes: true };
+        let mut browse = Browse::new(waiter, Vec::with_capacity(views.len()), after);
+        for (view, lock) in views {
+            let content = self.cache.get(view.body);
+            if content.is_none() {
+                browse.awaiting.push_back(browse.messages.len());
+            }
+            if takes {
+                browse.removals.extend(removals.remove(&view.body));
+            }
+            browse.messages.push(Received { view, content: content.unwrap_or_default(), lock });
+        }
+        self.browses.push(browse);
+    }
+
+    /// Lets go of everything that depends on durable commits only.
+    pub(super) fn release(&mut self) {
+        let durable = self.commits.durable();
+        while self.replies.front().is_some_and(|reply| reply.after <= durable) {
+            if let Some(reply) = self.replies.pop_front() {
+                reply.waiter.answer(reply.response);
+            }
+        }
+        while let Some(ready) = self.lane.pop(durable) {
+            match ready {
+                Ready::Delivery(delivery) => self.deliver(delivery),
+                Ready::Unreadable(delivery, reason) => self.set_aside(&delivery, &reason),
+                Ready::Drained(receiver) => self.drained(receiver),
+            }
+        }
+        while let Some(browse) = self.browses.pop(durable) {
+            self.answer_browse(browse);
+        }
+    }
+
+    /// Hands a message to its receiver; without one, the lock is given back so that others can have it at once.
+    fn deliver(&mut self, delivery: Box<Delivery>) {
+        let receiver = delivery.receiver;
+        let Some(mailbox) = self.receivers.get(&receiver) else {
+            self.give_back(delivery.message.lock);
+            return;
+        };
+        if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
+            self.receivers.remove(&receiver);
+            self.internal.push_back(Command::CloseReceiver { receiver });
+            self.give_back(delivery.message.lock);
+        }
+    }
+
+    fn give_back(&mut self, lock: Option<Lock>) {
+        let Some(lock) = lock else { return };
+        let tokens = std::iter::once(lock.token).collect();
+        self.internal.push_back(Command::Settle { tokens, settlement: Settlement::Release });
+    }
+
+    fn drained(&mut self, receiver: ReceiverId) {
+        if let Some(mailbox) = self.receivers.get(&receiver) {
+            mailbox.put(Output::Drained { receiver });
+        }
+    }
+
+    /// A message whose content can't be read does not stand in the way of others: it goes to the dead-letter queue,
+    /// or stays locked for a while if it is there already. Its receiver is closed, because the partition has
+    /// counted a delivery against its credit that its owner never saw; a new one starts with fresh counts.
+    fn set_aside(&mut self, delivery: &Delivery, reason: &str) {
+        let Received { view, lock, .. } = &delivery.message;
+        self.report_unreadable(view.body, reason);
+        if let (Some(lock), SubQueue::Main) = (lock, view.sub_queue) {
+            let description =
+                "The stored content of this message is missing or damaged; see the broker's log.";
+            let why =
+                DeadLetter { reason: Some(UNREADABLE_REASON.into()), description: Some(description.into()) };
+            let settlement = Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() };
+            self.internal
+                .push_back(Command::Settle { tokens: std::iter::once(lock.token).collect(), settlement });
+        }
+        self.close_receiver(delivery.receiver, Refusal::Unavailable);
+    }
+
+    fn close_receiver(&mut self, receiver: ReceiverId, refusal: Refusal) {
+        let Some(mailbox) = self.receivers.remove(&receiver) else { return };
+        mailbox.put(Output::ReceiverClosed { receiver, refusal });
+        self.internal.push_back(Command::CloseReceiver { receiver });
+    }
+
+    /// Once for each content: whoever asks again must not flood the log.
+    fn report_unreadable(&mut self, body: BodyRef, reason: &str) {
+        if self.reported.len() < REPORTED_BODIES_MAX && self.reported.insert(body) {
+            let partition = self.seat.id.0;
+            tracing::error!(
+                partition,
+                body = body.0,
+                reason,
+                "a stored content can't be read and is not delivered"
+            );
+        }
+    }
+
+    /// Browsing leaves out what can't be read. Deferred messages are asked for by number, so there the whole answer
+    /// is a refusal and the locks go back.
+    fn answer_browse(&mut self, browse: Browse) {
+        let Browse { waiter, messages, unreadable, .. } = browse;
+        for (position, reason) in &unreadable {
+            if let Some(message) = messages.get(*position) {
+                self.report_unreadable(message.view.body, reason);
+            }
+        }
+        let takes = waiter.kind == AnswerKind::Received { takes: true };
+        if !unreadable.is_empty() && (takes || messages.iter().any(|message| message.lock.is_some())) {
+            messages.iter().for_each(|message| self.give_back(message.lock));
+            waiter.refuse(Refusal::Unavailable);
+            return;
+        }
+        let readable =
+            messages.into_iter().enumerate().filter(|(at, _)| !unreadable.iter().any(|(bad, _)| bad == at));
+        waiter.answer(Response::Received(Ok(readable.map(|(_, message)| message).collect())));
+    }
+}

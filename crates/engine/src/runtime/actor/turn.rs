@@ -1,0 +1,282 @@
+//! One turn: requests in, facts to the store.
+
+use std::collections::{HashMap, HashSet};
+
+use peeklock_storage::{Batch, Pressure};
+
+use super::Actor;
+use super::limits::{BATCH_BYTES_MAX, RECORD_BYTES_ESTIMATE, TURN_REQUESTS_MAX};
+use crate::partition::persist;
+use crate::runtime::Request;
+use crate::runtime::answer::{self, AnswerKind};
+use crate::{
+    BodyRef, Command, Durability, Effect, Event, MessageView, NewMessage, Refusal, Reply, RequestId,
+    Settlement, Timestamp,
+};
+
+/// Removals that wait for a content to be read, by that content.
+pub(super) type Removals = HashMap<BodyRef, Event>;
+
+/// What a turn decided at its beginning.
+struct Moment {
+    now: Timestamp,
+    storage_full: bool,
+}
+
+impl Actor {
+    /// Does all that waits, within the limits of one turn; true when it is time to let other tasks run.
+    pub(super) fn turn(&mut self) -> bool {
+        let storage_full = *self.pressure.borrow() == Pressure::Full;
+        let moment = Moment { now: self.shared.clock.now(), storage_full };
+        while let Some(command) = self.internal.pop_front() {
+            self.handle(&moment, None, command);
+        }
+        let mut requests = std::mem::take(&mut self.requests);
+        self.handled_since_yield += requests.len();
+        for request in requests.drain(..) {
+            self.admit(&moment, request);
+        }
+        self.requests = requests;
+        let mut behind = self.is_due(moment.now);
+        if behind {
+            self.handle(&moment, None, Command::Tick);
+            behind = self.is_due(moment.now);
+        }
+        self.flush();
+        self.store_removals();
+        self.lane.start_reads(&*self.shared.shard);
+        self.browses.start_reads(&*self.shared.shard);
+        self.release();
+        self.cache.shrink(self.commits.durable_body());
+        self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        let crowded = self.handled_since_yield >= TURN_REQUESTS_MAX;
+        if crowded {
+            self.handled_since_yield = 0;
+        }
+        crowded || behind
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.seat.partition.next_deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Carries out a request, or refuses it before the state is touched.
+    fn admit(&mut self, moment: &Moment, request: Request) {
+        let weight = weight(&request.command);
+        if let Err(refusal) = self.check(moment, &request.command, weight) {
+            answer::refuse(request, &refusal);
+            return;
+        }
+        if self.batch_bytes > 0
+            && self.batch_bytes + weight > self.limits.batch_bytes_max.min(BATCH_BYTES_MAX)
+        {
+            self.flush();
+        }
+        self.batch_bytes += weight;
+        let Request { mailbox, tag, command } = request;
+        match &command {
+            Command::OpenReceiver { receiver, .. } => {
+                self.receivers.insert(*receiver, mailbox.clone());
+            }
+            Command::CloseReceiver { receiver } => {
+                self.receivers.remove(receiver);
+            }
+            _ => {}
+        }
+        let waiter = answer::waiter(mailbox, tag, &command);
+        let request = waiter.map(|waiter| RequestId(self.waiters.insert(waiter) as u64));
+        self.handle(moment, request, command);
+    }
+
+    /// Whether the store can take what the command would write.
+    fn check(&self, moment: &Moment, command: &Command, weight: usize) -> Result<(), Refusal> {
+        let limit = self.limits.batch_bytes_max;
+        if let Command::Send { messages } = command {
+            if moment.storage_full {
+                return Err(Refusal::StorageFull);
+            }
+            let too_large =
+                |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
+            let largest = messages.iter().map(|message| message.content.len()).max().unwrap_or(0);
+            if largest > self.limits.value_bytes_max {
+                return Err(too_large(largest, self.limits.value_bytes_max));
+            }
+            if weight > limit {
+                return Err(too_large(weight, limit));
+            }
+        } else if weight > limit {
+            let text = format!("The request would write {weight} bytes at once; the limit is {limit}.");
+            return Err(Refusal::InvalidArgument(text));
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, moment: &Moment, request: Option<RequestId>, command: Command) {
+        self.seat.partition.handle(moment.now, &mut self.seat.random, request, command, &mut self.outputs);
+        self.event_ends.push(self.outputs.events.len());
+    }
+
+    /// Stores the facts so far as one batch and sends their effects on their way.
+    fn flush(&mut self) {
+        self.batch_bytes = 0;
+        let mut outputs = std::mem::take(&mut self.outputs);
+        let mut ends = std::mem::take(&mut self.event_ends);
+        self.cache_stored(&outputs.events);
+        let mut removals = self.hold_removals(&outputs.effects, &mut outputs.events, &mut ends);
+        self.submit(&outputs.events, &ends, 0);
+        let after = self.commits.last_sync();
+        for effect in outputs.effects.drain(..) {
+            self.route(after, effect, &mut removals);
+        }
+        if !outputs.events.is_empty() || !removals.is_empty() {
+            self.seat.counts.set(self.seat.partition.counts());
+        }
+        for body in outputs.events.iter().filter_map(Event::removed_body) {
+            self.cache.remove(body);
+        }
+        outputs.events.clear();
+        ends.clear();
+        self.outputs = outputs;
+        self.event_ends = ends;
+    }
+
+    fn cache_stored(&mut self, events: &[Event]) {
+        for (body, content) in events.iter().filter_map(Event::stored_body) {
+            self.cache.insert(body, content.clone());
+        }
+    }
+
+    /// Takes out the removals of messages that are handed out by this very turn and whose contents must be read from
+    /// the disk first: receive-and-delete of a cold message. Everything else of the turn goes ahead.
+    fn hold_removals(&self, effects: &[Effect], events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
+        let is_cold = |view: &MessageView| !self.cache.contains(view.body);
+        let mut bodies = HashSet::new();
+        for effect in effects {
+            match effect {
+                Effect::Deliver { lock: None, view, .. } if is_cold(view) => {
+                    bodies.insert(view.body);
+                }
+                // All or none, so that a refused answer has taken nothing.
+                Effect::Reply { request, reply: Reply::Received(Ok(views)) }
+                    if self.takes(*request) && views.iter().any(|(view, _)| is_cold(view)) =>
+                {
+                    bodies.extend(views.iter().map(|(view, _)| view.body));
+                }
+                _ => {}
+            }
+        }
+        if bodies.is_empty() { Removals::new() } else { take_removals(&bodies, events, ends) }
+    }
+
+    fn takes(&self, request: RequestId) -> bool {
+        let waiter = usize::try_from(request.0).ok().and_then(|slot| self.waiters.get(slot));
+        waiter.is_some_and(|waiter| waiter.kind == AnswerKind::Received { takes: true })
+    }
+
+    /// Submits events, split between commands when they exceed the store's limit. `ends` are the commands' ends,
+    /// counted from `start` events before the first.
+    fn submit(&mut self, events: &[Event], ends: &[usize], start: usize) {
+        let durability = events.iter().map(Event::durability).max();
+        if durability.is_none_or(|durability| durability == Durability::Volatile) {
+            return;
+        }
+        let mut batch = Batch::new();
+        persist(self.seat.id, events, &mut batch);
+        if batch.is_empty() {
+            return;
+        }
+        let (left, right) = ends.split_at(ends.len() / 2);
+        let middle = left.last().map_or(0, |end| end.saturating_sub(start));
+        if let (true, [_, ..], Some((first, second))) =
+            (batch.value_bytes() > self.limits.batch_bytes_max, left, events.split_at_checked(middle))
+        {
+            self.submit(first, left, start);
+            self.submit(second, right, start + middle);
+            return;
+        }
+        let bytes = batch.value_bytes();
+        let body = events.iter().filter_map(|event| Some(event.stored_body()?.0.0)).max();
+        let commit = self.shared.shard.submit(batch);
+        self.commits.push(commit, durability == Some(Durability::Sync), bytes, body);
+    }
+
+    /// Stores removals whose contents have been read by now.
+    fn store_removals(&mut self) {
+        let (mut events, mut numbers) = (Vec::new(), Vec::new());
+        self.lane.take_removals(&mut events, &mut numbers);
+        for browse in self.browses.with_removals() {
+            if browse.unreadable.is_empty() {
+                events.append(&mut browse.removals);
+                browse.after = super::CommitNumber::MAX;
+            } else {
+                // What could not be handed out stays on the disk.
+                browse.removals.clear();
+            }
+        }
+        if events.is_empty() {
+            return;
+        }
+        self.submit(&events, &[], 0);
+        let after = self.commits.last_sync();
+        self.lane.removed(&numbers, after);
+        self.browses.removed(after);
+    }
+}
+
+/// Moves the removals of `bodies` out of `events` and corrects the commands' ends.
+fn take_removals(bodies: &HashSet<BodyRef>, events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
+    let mut removals = Removals::new();
+    let mut positions = Vec::new();
+    let mut kept = Vec::with_capacity(events.len());
+    for (position, event) in events.drain(..).enumerate() {
+        match event.removed_body().filter(|body| bodies.contains(body)) {
+            Some(body) => {
+                positions.push(position);
+                removals.insert(body, event);
+            }
+            None => kept.push(event),
+        }
+    }
+    *events = kept;
+    for end in ends {
+        *end -= positions.partition_point(|position| *position < *end);
+    }
+    removals
+}
+
+/// An upper estimate of what a command writes, in bytes.
+fn weight(command: &Command) -> usize {
+    match command {
+        Command::Send { messages } => messages.iter().map(message_weight).sum(),
+        Command::Settle { tokens, settlement } => {
+            tokens.len().saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
+        }
+        Command::RenewLocks { tokens } => tokens.len() * RECORD_BYTES_ESTIMATE,
+        Command::CancelScheduled { numbers } | Command::ReceiveDeferred { numbers, .. } => {
+            numbers.len() * RECORD_BYTES_ESTIMATE
+        }
+        Command::OpenReceiver { .. }
+        | Command::Credit { .. }
+        | Command::CloseReceiver { .. }
+        | Command::Peek { .. }
+        | Command::Tick => 0,
+    }
+}
+
+fn message_weight(message: &NewMessage) -> usize {
+    message.content.len() + message.session_id.as_ref().map_or(0, |id| id.len()) + RECORD_BYTES_ESTIMATE
+}
+
+fn settlement_bytes(settlement: &Settlement) -> usize {
+    let properties = |list: &crate::Properties| -> usize {
+        list.iter().map(|property| property.name.len() + property.value.len() + 8).sum()
+    };
+    match settlement {
+        Settlement::Complete | Settlement::Release => 0,
+        Settlement::Abandon { modify } | Settlement::Defer { modify } => properties(modify),
+        Settlement::DeadLetter { why, modify } => {
+            let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+            text(&why.reason) + text(&why.description) + properties(modify)
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Answers on behalf of a partition that could not act: the wrong time, the wrong size, or nobody there.
+
+use super::{Mailbox, Output, Request, Response};
+use crate::{Command, Refusal, Reply, SettleFailure};
+
+/// Which answer a command causes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AnswerKind {
+    Sent,
+    Done,
+    Opened {
+        receiver: crate::ReceiverId,
+    },
+    Settled {
+        tokens: usize,
+    },
+    Renewed,
+    /// Contents; `takes` when the messages leave the store with the answer.
+    Received {
+        takes: bool,
+    },
+}
+
+impl AnswerKind {
+    /// `None` for commands that cause no answer.
+    pub(super) fn of(command: &Command) -> Option<Self> {
+        Some(match command {
+            Command::Send { .. } => Self::Sent,
+            Command::CancelScheduled { .. } => Self::Done,
+            Command::OpenReceiver { receiver, .. } => Self::Opened { receiver: *receiver },
+            Command::Settle { tokens, .. } => Self::Settled { tokens: tokens.len() },
+            Command::RenewLocks { .. } => Self::Renewed,
+            Command::ReceiveDeferred { mode, .. } => {
+                Self::Received { takes: *mode == crate::ReceiveMode::ReceiveAndDelete }
+            }
+            Command::Peek { .. } => Self::Received { takes: false },
+            Command::Credit { .. } | Command::CloseReceiver { .. } | Command::Tick => return None,
+        })
+    }
+
+    /// The answer that refuses everything the command asked for.
+    pub(super) fn refused(self, refusal: Refusal) -> Response {
+        match self {
+            Self::Sent => Response::Sent(Err(refusal)),
+            Self::Done | Self::Opened { .. } => Response::Done(Err(refusal)),
+            Self::Settled { tokens } => Response::Settled(
+                (0..tokens).map(|index| SettleFailure { index, refusal: refusal.clone() }).collect(),
+            ),
+            Self::Renewed => Response::Renewed(Err(refusal)),
+            Self::Received { .. } => Response::Received(Err(refusal)),
+        }
+    }
+}
+
+/// Somebody who waits for an answer.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) mailbox: Mailbox,
+    pub(super) tag: u64,
+    pub(super) kind: AnswerKind,
+}
+
+impl Waiter {
+    pub(super) fn answer(&self, response: Response) {
+        self.mailbox.put(Output::Response { tag: self.tag, response });
+    }
+
+    pub(super) fn refuse(&self, refusal: Refusal) {
+        self.answer(self.kind.refused(refusal));
+    }
+}
+
+/// Splits a request into who waits for it and what to do.
+pub(super) fn waiter(mailbox: Mailbox, tag: Option<u64>, command: &Command) -> Option<Waiter> {
+    let kind = AnswerKind::of(command)?;
+    tag.map(|tag| Waiter { mailbox, tag, kind })
+}
+
+/// Answers a request that will not be carried out. Receivers learn that they are closed.
+pub(super) fn refuse(request: Request, refusal: &Refusal) {
+    let Request { mailbox, tag, command } = request;
+    match &command {
+        Command::Credit { receiver, .. } => {
+            mailbox.put(Output::ReceiverClosed { receiver: *receiver, refusal: refusal.clone() });
+        }
+        Command::OpenReceiver { receiver, .. } if tag.is_none() => {
+            mailbox.put(Output::ReceiverClosed { receiver: *receiver, refusal: refusal.clone() });
+        }
+        command => {
+            if let Some(waiter) = waiter(mailbox, tag, command) {
+                waiter.refuse(refusal.clone());
+            }
+        }
+    }
+}
+
+/// The answer as the front end sees it; contents are not known yet for [`Reply::Received`], which has its own way.
+pub(super) fn response(reply: Reply) -> Result<Response, ReceivedReply> {
+    Ok(match reply {
+        Reply::Sent(result) => Response::Sent(result),
+        Reply::Done(result) => Response::Done(result),
+        Reply::Settled(failures) => Response::Settled(failures),
+        Reply::Renewed(result) => Response::Renewed(result),
+        Reply::Received(Err(refusal)) => Response::Received(Err(refusal)),
+        Reply::Received(Ok(views)) => return Err(views),
+    })
+}
+
+/// The views of a [`Reply::Received`].
+pub(super) type ReceivedReply = Vec<(crate::MessageView, Option<crate::Lock>)>;

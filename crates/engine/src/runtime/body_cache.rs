@@ -1,0 +1,272 @@
+//! Recently written contents, so that a message on its way through need not be read back from the disk.
+//!
+//! Each partition keeps its own cache, oldest first; all share one [`CacheBudget`]. A partition may hold a multiple of
+//! what is still free, so one busy partition gets most of the budget, an idle one can't keep a newcomer out, and
+//! the sum never exceeds the budget except for contents that are not durable yet: those can't be read back and
+//! stay.
+//!
+//! A content is a slice of the buffer it arrived in, and keeps all of that buffer alive. Removed contents therefore
+//! stay charged while an older content is still here, because it may share a buffer with them; once they outweigh
+//! what is alive, the survivors are copied into buffers of their own. What is not charged: a buffer shared with
+//! other partitions' messages, at worst one read buffer of the front end for each cached content.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+use crate::BodyRef;
+
+/// A partition may hold this many times what the others leave free.
+const SHARE_OF_FREE: usize = 4;
+
+/// Bookkeeping per content, in bytes, charged with it.
+const SLOT_BYTES: usize = size_of::<Slot>();
+
+/// Memory for contents over all partitions.
+#[derive(Debug)]
+pub(super) struct CacheBudget {
+    limit_bytes: usize,
+    used_bytes: AtomicUsize,
+}
+
+impl CacheBudget {
+    pub(super) fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { limit_bytes, used_bytes: AtomicUsize::new(0) })
+    }
+
+    /// How much a partition may hold at this moment.
+    fn share(&self) -> usize {
+        let used = self.used_bytes.load(Ordering::Relaxed);
+        self.limit_bytes.saturating_sub(used).saturating_mul(SHARE_OF_FREE)
+    }
+
+    #[cfg(test)]
+    pub(super) fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// One partition's recent contents.
+#[derive(Debug)]
+pub(super) struct BodyCache {
+    budget: Arc<CacheBudget>,
+    /// Ascending by number; the front is never a removed one.
+    slots: VecDeque<Slot>,
+    /// What the slots cost, removed ones included.
+    charged_bytes: usize,
+    /// The part of it that belongs to removed ones.
+    removed_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    number: u64,
+    content: Option<Bytes>,
+    cost: u32,
+}
+
+impl BodyCache {
+    pub(super) fn new(budget: Arc<CacheBudget>) -> Self {
+        Self { budget, slots: VecDeque::new(), charged_bytes: 0, removed_bytes: 0 }
+    }
+
+    /// Adds a content; numbers only grow.
+    pub(super) fn insert(&mut self, body: BodyRef, content: Bytes) {
+        if self.slots.back().is_some_and(|last| last.number >= body.0) {
+            return;
+        }
+        let cost = u32::try_from(content.len() + SLOT_BYTES).unwrap_or(u32::MAX);
+        self.charge(cost as usize);
+        self.slots.push_back(Slot { number: body.0, content: Some(content), cost });
+    }
+
+    /// The content, if it is here.
+    pub(super) fn get(&self, body: BodyRef) -> Option<Bytes> {
+        self.slots.get(self.position(body)?)?.content.clone()
+    }
+
+    /// Whether the content is here.
+    pub(super) fn contains(&self, body: BodyRef) -> bool {
+        let slot = self.position(body).and_then(|position| self.slots.get(position));
+        slot.is_some_and(|slot| slot.content.is_some())
+    }
+
+    /// Forgets a content that nobody can ask for any more.
+    pub(super) fn remove(&mut self, body: BodyRef) {
+        let Some(slot) = self.position(body).and_then(|position| self.slots.get_mut(position)) else {
+            return;
+        };
+        if slot.content.take().is_some() {
+            self.removed_bytes += slot.cost as usize;
+        }
+        self.drop_removed_front();
+        if self.removed_bytes > self.charged_bytes / 2 {
+            self.compact();
+        }
+    }
+
+    /// Evicts the oldest contents until the partition is within its share. Contents after `durable` stay: the
+    /// store can't give them back yet.
+    pub(super) fn shrink(&mut self, durable: Option<BodyRef>) {
+        let Some(durable) = durable else { return };
+        while self.charged_bytes > self.budget.share() {
+            match self.slots.front() {
+                Some(front) if front.number <= durable.0 => self.pop_front(),
+                _ => break,
+            }
+            self.drop_removed_front();
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.discharge(self.charged_bytes);
+        self.removed_bytes = 0;
+    }
+
+    /// Numbers are nearly dense, so the distance from the front is nearly always the position.
+    fn position(&self, body: BodyRef) -> Option<usize> {
+        let first = self.slots.front()?.number;
+        let guess = usize::try_from(body.0.checked_sub(first)?).ok()?;
+        if self.slots.get(guess).is_some_and(|slot| slot.number == body.0) {
+            return Some(guess);
+        }
+        self.slots.binary_search_by_key(&body.0, |slot| slot.number).ok()
+    }
+
+    fn pop_front(&mut self) {
+        if let Some(slot) = self.slots.pop_front() {
+            if slot.content.is_none() {
+                self.removed_bytes -= slot.cost as usize;
+            }
+            self.discharge(slot.cost as usize);
+        }
+    }
+
+    fn drop_removed_front(&mut self) {
+        while self.slots.front().is_some_and(|slot| slot.content.is_none()) {
+            self.pop_front();
+        }
+        if self.slots.is_empty() && self.slots.capacity() > 1024 {
+            self.slots = VecDeque::new();
+        }
+    }
+
+    /// Gives survivors buffers of their own and forgets the removed; costs less than what was removed since.
+    fn compact(&mut self) {
+        self.slots.retain_mut(|slot| {
+            if let Some(content) = &mut slot.content {
+                *content = Bytes::copy_from_slice(content);
+            }
+            slot.content.is_some()
+        });
+        self.discharge(self.removed_bytes);
+        self.removed_bytes = 0;
+    }
+
+    fn charge(&mut self, bytes: usize) {
+        self.charged_bytes += bytes;
+        self.budget.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn discharge(&mut self, bytes: usize) {
+        self.charged_bytes -= bytes;
+        self.budget.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for BodyCache {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KB: usize = 1024;
+
+    fn content(number: u64) -> Bytes {
+        Bytes::from(vec![u8::try_from(number % 251).unwrap(); KB])
+    }
+
+    fn filled(budget: &Arc<CacheBudget>, numbers: std::ops::RangeInclusive<u64>) -> BodyCache {
+        let mut cache = BodyCache::new(Arc::clone(budget));
+        for number in numbers {
+            cache.insert(BodyRef(number), content(number));
+        }
+        cache
+    }
+
+    #[test]
+    fn the_oldest_durable_contents_make_room() {
+        let budget = CacheBudget::new(100 * KB);
+        let mut cache = filled(&budget, 1..=200);
+        cache.shrink(Some(BodyRef(200)));
+        assert!(budget.used_bytes() <= 100 * KB);
+        assert_eq!(cache.get(BodyRef(1)), None);
+        assert_eq!(cache.get(BodyRef(200)), Some(content(200)));
+    }
+
+    #[test]
+    fn what_is_not_durable_stays_whatever_the_budget() {
+        let budget = CacheBudget::new(10 * KB);
+        let mut cache = filled(&budget, 1..=50);
+        cache.shrink(Some(BodyRef(20)));
+        assert_eq!(cache.get(BodyRef(20)), None);
+        assert!((21..=50).all(|number| cache.get(BodyRef(number)) == Some(content(number))));
+    }
+
+    #[test]
+    fn a_newcomer_finds_room_beside_a_partition_that_filled_its_share() {
+        let budget = CacheBudget::new(100 * KB);
+        let mut busy = filled(&budget, 1..=200);
+        busy.shrink(Some(BodyRef(200)));
+        let mut newcomer = filled(&budget, 1..=1);
+        newcomer.shrink(Some(BodyRef(1)));
+        assert_eq!(newcomer.get(BodyRef(1)), Some(content(1)));
+    }
+
+    #[test]
+    fn removed_contents_are_charged_until_nothing_can_share_their_buffer() {
+        let budget = CacheBudget::new(1024 * KB);
+        let buffer = Bytes::from(vec![7; 64 * KB]);
+        let mut cache = BodyCache::new(Arc::clone(&budget));
+        for number in 0..64_usize {
+            let slice = buffer.slice(number * KB..(number + 1) * KB);
+            cache.insert(BodyRef(number as u64 + 1), slice);
+        }
+        for number in 2..=32 {
+            cache.remove(BodyRef(number));
+        }
+        assert!(budget.used_bytes() > 64 * KB, "the first content still holds the whole buffer");
+        for number in 33..=64 {
+            cache.remove(BodyRef(number));
+        }
+        assert!(budget.used_bytes() < 40 * KB);
+        let survivor = cache.get(BodyRef(1)).unwrap();
+        assert_eq!(survivor, buffer.slice(..KB));
+        drop(cache);
+        assert_eq!(budget.used_bytes(), 0);
+        assert!(buffer.is_unique(), "the survivor has a buffer of its own");
+    }
+
+    #[test]
+    fn gaps_in_the_numbers_do_no_harm() {
+        let budget = CacheBudget::new(1024 * KB);
+        let mut cache = BodyCache::new(budget);
+        for number in [3, 4, 9, 1_000_000] {
+            cache.insert(BodyRef(number), content(number));
+        }
+        assert_eq!(cache.get(BodyRef(9)), Some(content(9)));
+        assert_eq!(cache.get(BodyRef(5)), None);
+        cache.remove(BodyRef(3));
+        cache.remove(BodyRef(5));
+        assert_eq!(cache.get(BodyRef(1_000_000)), Some(content(1_000_000)));
+        assert_eq!(cache.get(BodyRef(3)), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! An entity in use: its options, its counts and, once somebody wants it, its actor.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use peeklock_storage::PartitionId;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::PartitionHandle;
+use super::actor::{Actor, Control, Inputs, Seat, Shared, SharedCounts};
+use super::random::RandomSource;
+use crate::QueueOptions;
+use crate::partition::{Counts, Partition};
+
+/// What it takes to start an actor.
+#[derive(Clone)]
+pub(super) struct Spawner {
+    pub(super) shared: Shared,
+    pub(super) random: RandomSource,
+    pub(super) runtime: Handle,
+}
+
+/// A queue. Its actor starts when somebody looks it up or a timer is pending: ten thousand idle queues cost their
+/// state and no task.
+pub(super) struct Entity {
+    pub(super) name: String,
+    pub(super) id: PartitionId,
+    options: RwLock<Arc<QueueOptions>>,
+    counts: Arc<SharedCounts>,
+    actor: Mutex<ActorState>,
+}
+
+enum ActorState {
+    Dormant(Box<Partition>),
+    Running { handle: PartitionHandle, control: mpsc::UnboundedSender<Control>, task: JoinHandle<()> },
+    Stopped,
+}
+
+impl Entity {
+    pub(super) fn new(name: String, id: PartitionId, options: QueueOptions, partition: Partition) -> Self {
+        let counts = Arc::new(SharedCounts::default());
+        counts.set(partition.counts());
+        Self {
+            name,
+            id,
+            options: RwLock::new(Arc::new(options)),
+            counts,
+            actor: Mutex::new(ActorState::Dormant(Box::new(partition))),
+        }
+    }
+
+    pub(super) fn options(&self) -> Arc<QueueOptions> {
+        Arc::clone(&self.options.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    /// The handle of its actor, which starts if need be.
+    pub(super) fn handle(&self, spawner: &Spawner) -> PartitionHandle {
+        let mut actor = self.actor();
+        match std::mem::replace(&mut *actor, ActorState::Stopped) {
+            ActorState::Dormant(partition) => {
+                let (handle, running) = self.spawn(spawner, *partition);
+                *actor = running;
+                handle
+            }
+            running @ ActorState::Running { .. } => {
+                *actor = running;
+                match &*actor {
+                    ActorState::Running { handle, .. } => handle.clone(),
+                    _ => stopped_handle(),
+                }
+            }
+            ActorState::Stopped => stopped_handle(),
+        }
+    }
+
+    /// Starts the actor if a timer is pending, which must fire without anybody looking.
+    pub(super) fn start_if_timed(&self, spawner: &Spawner) {
+        let timed = match &*self.actor() {
+            ActorState::Dormant(partition) => partition.next_deadline().is_some(),
+            ActorState::Running { .. } | ActorState::Stopped => false,
+        };
+        if timed {
+            self.handle(spawner);
+        }
+    }
+
+    /// Takes over options that are already stored.
+    pub(super) fn set_options(&self, options: QueueOptions) {
+        match &mut *self.actor() {
+            ActorState::Dormant(partition) => partition.set_options(options.clone()),
+            ActorState::Running { control, .. } => {
+                // An actor that is gone needs no options.
+                let _ = control.send(Control::SetOptions(options.clone()));
+            }
+            ActorState::Stopped => {}
+        }
+        *self.options.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
+    }
+
+    /// Tells the actor to finish; the task to wait for, if there is one.
+    pub(super) fn stop(&self) -> Option<JoinHandle<()>> {
+        match std::mem::replace(&mut *self.actor(), ActorState::Stopped) {
+            ActorState::Running { control, task, .. } => {
+                let _ = control.send(Control::Stop);
+                Some(task)
+            }
+            ActorState::Dormant(_) | ActorState::Stopped => None,
+        }
+    }
+
+    fn spawn(&self, spawner: &Spawner, partition: Partition) -> (PartitionHandle, ActorState) {
+        let (handle, requests) = PartitionHandle::new();
+        let (control, control_receiver) = mpsc::unbounded_channel();
+        let seat = Seat {
+            id: self.id,
+            partition,
+            options: QueueOptions::clone(&self.options()),
+            random: spawner.random.partition(self.id),
+            counts: Arc::clone(&self.counts),
+        };
+        let inputs = Inputs { requests, control: control_receiver };
+        // Boxed: a future keeps room for its arguments twice.
+        let actor = Box::new(Actor::new(seat, spawner.shared.clone(), inputs));
+        let task = spawner.runtime.spawn(actor.run());
+        (handle.clone(), ActorState::Running { handle, control, task })
+    }
+
+    fn actor(&self) -> MutexGuard<'_, ActorState> {
+        self.actor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A handle that answers every request with a refusal.
+fn stopped_handle() -> PartitionHandle {
+    PartitionHandle::new().0
+}

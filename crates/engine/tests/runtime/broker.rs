@@ -1,0 +1,175 @@
+//! A namespace on a manual clock, its store, and a client with an inbox.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_engine::runtime::{
+    Mailbox, MailboxReceiver, ManualClock, Namespace, NamespaceOptions, Output, PartitionHandle, Request,
+    Response,
+};
+use peeklock_engine::{
+    Command, CreditLimit, Delivery, LockToken, NewMessage, QueueOptions, ReceiveMode, ReceiverId,
+    ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
+};
+use peeklock_storage::{MemoryStore, Shard, ShardId, Store};
+
+pub(crate) const QUEUE: &str = "orders";
+pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
+
+/// Turns given to the actors before a test says that nothing more happens: all tasks run on the test's own thread.
+const TURNS_UNTIL_QUIET: usize = 64;
+
+pub(crate) struct Broker {
+    pub(crate) store: MemoryStore,
+    pub(crate) clock: ManualClock,
+    pub(crate) namespace: Namespace,
+}
+
+impl Broker {
+    /// One queue, contents cached up to `body_cache_bytes`.
+    pub(crate) async fn start(body_cache_bytes: usize) -> Self {
+        let store = MemoryStore::new();
+        let shard = store.acquire(ShardId(0)).unwrap();
+        Self::over(store, shard, ManualClock::new(START), body_cache_bytes, 1).await
+    }
+
+    pub(crate) async fn over(
+        store: MemoryStore,
+        shard: Arc<dyn Shard>,
+        clock: ManualClock,
+        body_cache_bytes: usize,
+        seed: u64,
+    ) -> Self {
+        let options = NamespaceOptions { body_cache_bytes, seed: Some(seed) };
+        let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
+        namespace.declare_queue(QUEUE, QueueOptions::default()).await.unwrap();
+        Self { store, clock, namespace }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let (handle, _) = self.namespace.queue(QUEUE).unwrap();
+        let (mailbox, outputs) = Mailbox::new();
+        Client { handle, mailbox, outputs, next_tag: 1 }
+    }
+}
+
+/// Lets the actors do all they can without the test's help.
+pub(crate) async fn quiet() {
+    for _ in 0..TURNS_UNTIL_QUIET {
+        tokio::task::yield_now().await;
+    }
+}
+
+pub(crate) struct Client {
+    pub(crate) handle: PartitionHandle,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) outputs: MailboxReceiver,
+    next_tag: u64,
+}
+
+impl Client {
+    pub(crate) fn submit(&mut self, command: Command) -> u64 {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: Some(tag), command });
+        tag
+    }
+
+    pub(crate) async fn next(&mut self) -> Output {
+        self.outputs.recv().await.expect("the client holds a mailbox itself")
+    }
+
+    /// Everything that arrives without the test's help.
+    pub(crate) async fn all(&mut self) -> Vec<Output> {
+        quiet().await;
+        std::iter::from_fn(|| self.outputs.try_recv().ok()).collect()
+    }
+
+    pub(crate) async fn nothing(&mut self) {
+        let outputs = self.all().await;
+        assert!(outputs.is_empty(), "too early: {outputs:?}");
+    }
+
+    pub(crate) async fn response(&mut self) -> (u64, Response) {
+        match self.next().await {
+            Output::Response { tag, response } => (tag, response),
+            other => panic!("expected a response, got {other:?}"),
+        }
+    }
+
+    pub(crate) async fn delivery(&mut self) -> Delivery {
+        match self.next().await {
+            Output::Delivery(delivery) => *delivery,
+            other => panic!("expected a delivery, got {other:?}"),
+        }
+    }
+
+    pub(crate) fn send(&mut self, content: &str) -> u64 {
+        self.submit(send(content))
+    }
+
+    pub(crate) async fn sent(&mut self, content: &str) -> SequenceNumber {
+        let tag = self.send(content);
+        match self.response().await {
+            (answered, Response::Sent(Ok(numbers))) if answered == tag => numbers[0],
+            other => panic!("expected {tag} to be accepted, got {other:?}"),
+        }
+    }
+
+    /// Opens a receiver that may take `messages`.
+    pub(crate) fn open(
+        &mut self,
+        receiver: u64,
+        mode: ReceiveMode,
+        sub_queue: SubQueue,
+        messages: u64,
+    ) -> ReceiverId {
+        let receiver = ReceiverId(receiver);
+        let options = ReceiverOptions { sub_queue, mode };
+        let open = Command::OpenReceiver { receiver, options };
+        self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command: open });
+        self.credit(receiver, messages, false);
+        receiver
+    }
+
+    pub(crate) fn credit(&self, receiver: ReceiverId, messages: u64, drain: bool) {
+        let limit = CreditLimit { messages, bytes: u64::MAX };
+        let command = Command::Credit { receiver, limit, drain };
+        self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
+    }
+
+    pub(crate) fn settle(&mut self, token: LockToken, settlement: Settlement) -> u64 {
+        self.submit(Command::Settle { tokens: [token].into_iter().collect(), settlement })
+    }
+
+    pub(crate) async fn completed(&mut self, token: LockToken) {
+        let tag = self.settle(token, Settlement::Complete);
+        assert_eq!(self.response().await, (tag, Response::Settled(Vec::new())));
+    }
+
+    /// Contents in a queue, in order.
+    pub(crate) async fn browsed(&mut self, sub_queue: SubQueue) -> Vec<Bytes> {
+        self.submit(peek(sub_queue));
+        match self.response().await {
+            (_, Response::Received(Ok(messages))) => messages.into_iter().map(|m| m.content).collect(),
+            other => panic!("expected to browse, got {other:?}"),
+        }
+    }
+}
+
+pub(crate) fn send(content: &str) -> Command {
+    let content = Bytes::copy_from_slice(content.as_bytes());
+    Command::Send { messages: [NewMessage { content, ..NewMessage::default() }].into_iter().collect() }
+}
+
+pub(crate) fn peek(sub_queue: SubQueue) -> Command {
+    Command::Peek { from: SequenceNumber(1), count_max: 10_000, bytes_max: usize::MAX, sub_queue }
+}
+
+pub(crate) fn token(delivery: &Delivery) -> LockToken {
+    delivery.message.lock.expect("peek-lock").token
+}
+
+pub(crate) fn refused(refusal: Refusal) -> Response {
+    Response::Sent(Err(refusal))
+}

@@ -1,0 +1,152 @@
+//! Effects leave when what they depend on is durable, in order, and not later than need be.
+
+use peeklock_engine::runtime::{Output, Response};
+use peeklock_engine::{ReceiveMode, SequenceNumber, Settlement, SubQueue};
+
+use crate::broker::{Broker, QUEUE, token};
+
+const CACHE: usize = 1 << 20;
+
+#[tokio::test]
+async fn a_send_is_answered_only_when_durable() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    broker.store.hold();
+    let tag = client.send("one");
+    client.nothing().await;
+    assert_eq!(broker.store.held(), 1);
+    assert!(broker.store.release_one());
+    let numbers = [SequenceNumber(1)].into_iter().collect();
+    assert_eq!(client.response().await, (tag, Response::Sent(Ok(numbers))));
+}
+
+#[tokio::test]
+async fn batches_go_out_without_waiting_for_each_other_and_answers_keep_their_order() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    broker.store.hold();
+    let mut tags = Vec::new();
+    for content in ["one", "two", "three"] {
+        tags.push(client.send(content));
+        client.nothing().await;
+    }
+    assert_eq!(broker.store.held(), 3, "one batch a turn, none waits for the one before");
+    for expected in tags {
+        broker.store.release_one();
+        assert_eq!(client.response().await.0, expected);
+        client.nothing().await;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_wait_together_share_one_batch() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    broker.store.hold();
+    for _ in 0..100 {
+        client.send("x");
+    }
+    client.nothing().await;
+    assert_eq!(broker.store.held(), 1);
+    broker.store.release_all();
+    assert_eq!(client.all().await.len(), 100);
+}
+
+#[tokio::test]
+async fn a_message_is_not_delivered_before_it_is_durable() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    client.nothing().await;
+    broker.store.hold();
+    client.send("one");
+    client.nothing().await;
+    broker.store.release_one();
+    let outputs = client.all().await;
+    assert!(matches!(&outputs[..], [Output::Response { .. }, Output::Delivery(_)]), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn locking_needs_no_write_and_a_returned_lock_is_not_waited_for() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    broker.store.hold();
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    let first = client.delivery().await;
+    assert_eq!(broker.store.held(), 0, "a lock is volatile");
+    let tag = client.settle(token(&first), Settlement::Abandon { modify: Vec::new() });
+    assert_eq!(client.response().await, (tag, Response::Settled(Vec::new())));
+    let second = client.delivery().await;
+    assert_eq!(broker.store.held(), 1, "the delivery count is written but not waited for");
+    assert_eq!(second.message.view.delivery_count, 1);
+}
+
+#[tokio::test]
+async fn what_is_not_waited_for_still_waits_for_what_was_before() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let first = client.delivery().await;
+    broker.store.hold();
+    let send = client.send("two");
+    client.nothing().await;
+    let abandon = client.settle(token(&first), Settlement::Abandon { modify: Vec::new() });
+    client.nothing().await;
+    assert_eq!(broker.store.held(), 2);
+    broker.store.release_one();
+    assert_eq!(client.response().await.0, send);
+    assert_eq!(client.response().await.0, abandon);
+    assert_eq!(broker.store.held(), 1, "the lazy batch is still under way");
+}
+
+#[tokio::test]
+async fn receive_and_delete_hands_out_after_the_removal_is_durable() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    broker.store.hold();
+    client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
+    client.nothing().await;
+    broker.store.release_one();
+    assert_eq!(client.delivery().await.message.content.as_ref(), b"one");
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 0);
+}
+
+#[tokio::test]
+async fn a_drain_is_confirmed_after_the_deliveries_before_it() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0);
+    client.credit(receiver, 10, true);
+    client.delivery().await;
+    assert!(matches!(client.next().await, Output::Drained { receiver: drained } if drained == receiver));
+}
+
+#[tokio::test]
+async fn a_crowd_larger_than_a_turn_is_served_in_order() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    let tags: Vec<u64> = (0..5_000).map(|number| client.send(&number.to_string())).collect();
+    for tag in tags {
+        assert_eq!(client.response().await.0, tag);
+    }
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 5_000);
+}
+
+#[tokio::test]
+async fn a_backlog_in_one_queue_does_not_keep_another_waiting() {
+    let broker = Broker::start(CACHE).await;
+    broker.namespace.declare_queue("quiet", peeklock_engine::QueueOptions::default()).await.unwrap();
+    let mut busy = broker.client();
+    let mut other = broker.client();
+    other.handle = broker.namespace.queue("quiet").unwrap().0;
+    for number in 0..50_000 {
+        busy.send(&number.to_string());
+    }
+    other.sent("one").await;
+    let answered = std::iter::from_fn(|| busy.outputs.try_recv().ok()).count();
+    assert!(answered < 10_000, "{answered} requests went first");
+}

@@ -1,0 +1,153 @@
+//! When the store says no.
+
+use peeklock_engine::runtime::{Output, Response};
+use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SubQueue};
+use peeklock_storage::{Error, Limits, Pressure};
+
+use crate::broker::{Broker, QUEUE, refused, send, token};
+
+fn full() -> Error {
+    Error::Full { reason: "a test wants it so".to_owned() }
+}
+
+#[tokio::test]
+async fn a_store_under_pressure_refuses_messages_beforehand_and_still_lets_them_go() {
+    let broker = Broker::start(1 << 20).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    broker.store.set_pressure(Pressure::Full);
+    let tag = client.send("two");
+    assert_eq!(client.response().await, (tag, refused(Refusal::StorageFull)));
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    let delivery = client.delivery().await;
+    client.completed(token(&delivery)).await;
+    broker.store.set_pressure(Pressure::Normal);
+    assert_eq!(client.sent("three").await.0, 2, "the refused message took no number");
+}
+
+#[tokio::test]
+async fn a_batch_without_room_is_refused_with_all_that_came_after_and_the_state_is_read_back() {
+    let broker = Broker::start(1 << 20).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::DeadLetter, 10);
+    client.nothing().await;
+    broker.store.hold();
+    broker.store.fail_next(full());
+    let lost = client.send("lost");
+    client.nothing().await;
+    let after = client.send("after");
+    client.nothing().await;
+    assert_eq!(broker.store.held(), 2);
+    broker.store.release_one();
+    client.nothing().await;
+    broker.store.release_all();
+    assert_eq!(client.response().await, (lost, refused(Refusal::StorageFull)));
+    assert_eq!(client.response().await, (after, refused(Refusal::StorageFull)));
+    let closed = client.next().await;
+    assert!(
+        matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver)
+    );
+    let contents = client.browsed(SubQueue::Main).await;
+    assert_eq!(contents, ["one"], "what the store holds, no more and no less");
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 1);
+    assert_eq!(client.sent("again").await.0, 2);
+}
+
+#[tokio::test]
+async fn a_lost_store_answers_everybody_and_raises_the_fatal_signal() {
+    let broker = Broker::start(1 << 20).await;
+    let mut client = broker.client();
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    client.nothing().await;
+    broker.store.hold();
+    let first = client.send("one");
+    client.nothing().await;
+    let second = client.send("two");
+    client.nothing().await;
+    broker.store.crash();
+    assert_eq!(client.response().await, (first, refused(Refusal::Unavailable)));
+    assert_eq!(client.response().await, (second, refused(Refusal::Unavailable)));
+    let closed = client.next().await;
+    assert!(
+        matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver)
+    );
+    assert!(matches!(broker.namespace.fatal().await, Error::InDoubt { .. }));
+    let late = client.send("three");
+    assert_eq!(client.response().await, (late, refused(Refusal::Unavailable)));
+}
+
+#[tokio::test]
+async fn a_lazy_batch_without_room_takes_the_partition_back_as_well() {
+    let broker = Broker::start(1 << 20).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let first = client.delivery().await;
+    broker.store.fail_next(full());
+    client.settle(token(&first), peeklock_engine::Settlement::Abandon { modify: Vec::new() });
+    client.response().await;
+    assert!(matches!(client.next().await, Output::ReceiverClosed { .. }));
+    client.open(2, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let second = client.delivery().await;
+    assert_eq!(second.message.view.delivery_count, 0, "the count was lost with its batch");
+    client.completed(token(&second)).await;
+    assert!(client.browsed(SubQueue::Main).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_the_store_can_not_hold_is_refused_before_it_is_tried() {
+    let broker = Broker::start(1 << 20).await;
+    broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 4_000 });
+    broker.namespace.declare_queue("small", peeklock_engine::QueueOptions::default()).await.unwrap();
+    let mut client = broker.client();
+    let (handle, _) = broker.namespace.queue("small").unwrap();
+    client.handle = handle;
+    let tag = client.send(&"x".repeat(1_001));
+    let too_large = Refusal::MessageTooLarge { size_bytes: 1_001, limit_bytes: 1_000 };
+    assert_eq!(client.response().await, (tag, refused(too_large)));
+    let message = NewMessage { content: vec![1; 900].into(), ..NewMessage::default() };
+    client.submit(Command::Send { messages: std::iter::repeat_n(message, 5).collect() });
+    let (_, response) = client.response().await;
+    assert!(matches!(response, Response::Sent(Err(Refusal::MessageTooLarge { limit_bytes: 4_000, .. }))));
+    for _ in 0..50 {
+        client.submit(send(&"x".repeat(900)));
+    }
+    for _ in 0..50 {
+        let (_, response) = client.response().await;
+        assert!(
+            matches!(response, Response::Sent(Ok(_))),
+            "many small ones are split over batches: {response:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_writes_more_than_one_batch_holds_is_split_between_its_commands() {
+    const COUNT: usize = 3_000;
+    let broker = Broker::start(1 << 20).await;
+    broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 24_000 });
+    broker.namespace.declare_queue("small", peeklock_engine::QueueOptions::default()).await.unwrap();
+    let mut client = broker.client();
+    client.handle = broker.namespace.queue("small").unwrap().0;
+    let due = crate::broker::START.plus_ms(1_000);
+    for _ in 0..COUNT {
+        let content = bytes::Bytes::from_static(b"x");
+        let message = NewMessage { content, scheduled_enqueue_time: Some(due), ..NewMessage::default() };
+        client.submit(Command::Send { messages: [message].into_iter().collect() });
+    }
+    for _ in 0..COUNT {
+        client.response().await;
+    }
+    broker.store.hold();
+    for _ in 0..8 {
+        client.submit(Command::Tick);
+    }
+    broker.clock.advance(1_000);
+    client.nothing().await;
+    assert_eq!(broker.store.held(), 3, "one for each thousand");
+    broker.store.release_all();
+    client.nothing().await;
+    assert_eq!(broker.namespace.counts("small").unwrap().active, COUNT as u64);
+    assert!(matches!(broker.store.snapshot().len(), stored if stored > 2 * COUNT), "heads and bodies");
+}

@@ -1,0 +1,73 @@
+//! A shard whose reads the tests hold in their hands.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use peeklock_storage::{
+    Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, ReadNotifier, Scan, Shard, Space, read,
+};
+use tokio::sync::watch;
+
+/// A shard whose reads wait for the test and can meet damage.
+pub(crate) struct SlowReads {
+    shard: Arc<dyn Shard>,
+    held: Mutex<Vec<(Vec<Key>, ReadNotifier)>>,
+    /// Numbers of the bodies that can't be read.
+    pub(crate) damaged: Mutex<HashSet<u64>>,
+}
+
+impl SlowReads {
+    pub(crate) fn new(shard: Arc<dyn Shard>) -> Arc<Self> {
+        Arc::new(Self { shard, held: Mutex::default(), damaged: Mutex::default() })
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.held.lock().unwrap().len()
+    }
+
+    /// Answers what is held, again and again until nothing more is asked for.
+    pub(crate) async fn release(&self) {
+        loop {
+            crate::broker::quiet().await;
+            let held = std::mem::take(&mut *self.held.lock().unwrap());
+            if held.is_empty() {
+                return;
+            }
+            for (keys, notifier) in held {
+                let bad = keys.iter().any(|key| self.damaged.lock().unwrap().contains(&key.number));
+                let damage =
+                    || Error::Corrupt { file: PathBuf::from("log"), offset: 7, reason: "test".to_owned() };
+                notifier.resolve(if bad { Err(damage()) } else { self.shard.read(keys).await });
+            }
+        }
+    }
+}
+
+impl Shard for SlowReads {
+    fn submit(&self, batch: Batch) -> Commit {
+        self.shard.submit(batch)
+    }
+
+    fn resume(&self, partition: PartitionId) {
+        self.shard.resume(partition);
+    }
+
+    fn read(&self, keys: Vec<Key>) -> Read {
+        let (notifier, answer) = read();
+        self.held.lock().unwrap().push((keys, notifier));
+        answer
+    }
+
+    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
+        self.shard.scan(space, partition, from)
+    }
+
+    fn limits(&self) -> Limits {
+        self.shard.limits()
+    }
+
+    fn pressure(&self) -> watch::Receiver<Pressure> {
+        self.shard.pressure()
+    }
+}

@@ -1,0 +1,305 @@
+//! A store in memory: the same semantics as the durable one, for tests and for throw-away brokers.
+//!
+//! Commits resolve at once, or one by one under a test's control ([`MemoryStore::hold`],
+//! [`MemoryStore::release_one`]), and can be made to fail ([`MemoryStore::fail_next`]). What is held back is not
+//! durable: [`MemoryStore::crash`] loses it, as a power cut would.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::{
+    Batch, Commit, CommitNotifier, Entry, Error, Key, Limits, Operation, Page, PartitionId, Pressure, Read,
+    Scan, Shard, ShardId, Space, Store, commit, read, scan,
+};
+
+/// Entries of one scan page unless changed with [`MemoryStore::set_page_entries_max`].
+const PAGE_ENTRIES_MAX: usize = 1024;
+
+/// What every memory shard accepts unless changed with [`MemoryStore::set_limits`].
+const LIMITS: Limits = Limits { value_bytes_max: 128 << 20, batch_bytes_max: 256 << 20 };
+
+/// A [`Store`] whose shards live in memory, for as long as a clone of the store does.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    shards: Arc<Mutex<BTreeMap<ShardId, Arc<Mutex<State>>>>>,
+}
+
+/// One acquired shard of a [`MemoryStore`].
+#[derive(Debug)]
+struct MemoryShard {
+    state: Arc<Mutex<State>>,
+    epoch: u64,
+}
+
+/// A shard's contents and the test's wishes.
+#[derive(Debug)]
+struct State {
+    values: BTreeMap<Key, Bytes>,
+    /// The epoch of the current owner; handles of earlier epochs are fenced.
+    epoch: u64,
+    /// Why the current owner's handle is dead, if it is.
+    dead: Option<Error>,
+    holding: bool,
+    held: VecDeque<(Batch, CommitNotifier)>,
+    failures: VecDeque<Error>,
+    /// Partitions that had a batch refused and have not resumed.
+    halted: BTreeSet<PartitionId>,
+    page_entries_max: usize,
+    limits: Limits,
+    pressure: watch::Sender<Pressure>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            values: BTreeMap::new(),
+            epoch: 0,
+            dead: None,
+            holding: false,
+            held: VecDeque::new(),
+            failures: VecDeque::new(),
+            halted: BTreeSet::new(),
+            page_entries_max: PAGE_ENTRIES_MAX,
+            limits: LIMITS,
+            pressure: watch::Sender::new(Pressure::Normal),
+        }
+    }
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Holds back every batch submitted to shard 0 from now on until it is released.
+    pub fn hold(&self) {
+        self.control(|state| state.holding = true);
+    }
+
+    /// Makes the oldest held batch durable and resolves its commit; false when none is held.
+    pub fn release_one(&self) -> bool {
+        self.control(State::release_one)
+    }
+
+    /// Makes everything held durable, in order, and stops holding.
+    pub fn release_all(&self) {
+        self.control(|state| {
+            while state.release_one() {}
+            state.holding = false;
+        });
+    }
+
+    /// Number of batches held back.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.control(|state| state.held.len())
+    }
+
+    /// Answers the next batch that would become durable with `error` instead and applies nothing of it.
+    ///
+    /// [`Error::Fenced`], [`Error::InDoubt`] and [`Error::Unavailable`] kill the current handle.
+    pub fn fail_next(&self, error: Error) {
+        self.control(|state| state.failures.push_back(error));
+    }
+
+    /// Loses what is held (its commits are in doubt) and kills the current handle, like a power cut. The
+    /// durable values wait for the next [`Store::acquire`]. Ends holding and forgets failures asked for.
+    pub fn crash(&self) {
+        self.control(|state| {
+            state.kill(Error::InDoubt { reason: "the store crashed".to_owned() });
+            state.holding = false;
+            state.failures.clear();
+        });
+    }
+
+    /// Announces `pressure`; while [`Pressure::Full`], batches that put into [`Space::Body`] are refused.
+    pub fn set_pressure(&self, pressure: Pressure) {
+        self.control(|state| state.pressure.send_replace(pressure));
+    }
+
+    /// Sets the most entries a scan page holds (at least 1).
+    pub fn set_page_entries_max(&self, page_entries_max: usize) {
+        self.control(|state| state.page_entries_max = page_entries_max.max(1));
+    }
+
+    /// Sets what batches are checked against.
+    pub fn set_limits(&self, limits: Limits) {
+        self.control(|state| state.limits = limits);
+    }
+
+    /// Everything durable in shard 0, in key order.
+    #[must_use]
+    pub fn snapshot(&self) -> BTreeMap<Key, Bytes> {
+        self.control(|state| state.values.clone())
+    }
+
+    fn state(&self, shard: ShardId) -> Arc<Mutex<State>> {
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(shards.entry(shard).or_default())
+    }
+
+    /// Runs `act` on shard 0, the one that the test controls speak of.
+    fn control<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut lock(&self.state(ShardId(0))))
+    }
+}
+
+impl Store for MemoryStore {
+    fn acquire(&self, shard: ShardId) -> Result<Arc<dyn Shard>, Error> {
+        let state = self.state(shard);
+        let epoch = {
+            let mut state = lock(&state);
+            state.kill(fenced());
+            state.dead = None;
+            state.halted.clear();
+            state.epoch += 1;
+            state.epoch
+        };
+        Ok(Arc::new(MemoryShard { state, epoch }))
+    }
+}
+
+impl Shard for MemoryShard {
+    fn submit(&self, batch: Batch) -> Commit {
+        let (notifier, answer) = commit();
+        let mut state = lock(&self.state);
+        match state.check_owner(self.epoch) {
+            Err(error) => notifier.resolve(Err(error)),
+            Ok(()) if state.holding => state.held.push_back((batch, notifier)),
+            Ok(()) => state.finish(batch, notifier),
+        }
+        answer
+    }
+
+    fn resume(&self, partition: PartitionId) {
+        lock(&self.state).halted.remove(&partition);
+    }
+
+    fn read(&self, keys: Vec<Key>) -> Read {
+        let (notifier, answer) = read();
+        let state = lock(&self.state);
+        let values = || keys.iter().map(|key| state.values.get(key).cloned()).collect();
+        notifier.resolve(state.check_owner(self.epoch).map(|()| values()));
+        answer
+    }
+
+    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
+        let (notifier, answer) = scan();
+        let state = lock(&self.state);
+        notifier.resolve(state.check_owner(self.epoch).map(|()| state.page(space, partition, from)));
+        answer
+    }
+
+    fn limits(&self) -> Limits {
+        lock(&self.state).limits
+    }
+
+    fn pressure(&self) -> watch::Receiver<Pressure> {
+        lock(&self.state).pressure.subscribe()
+    }
+}
+
+impl State {
+    fn check_owner(&self, epoch: u64) -> Result<(), Error> {
+        if epoch != self.epoch {
+            return Err(fenced());
+        }
+        self.dead.clone().map_or(Ok(()), Err)
+    }
+
+    fn release_one(&mut self) -> bool {
+        let Some((batch, notifier)) = self.held.pop_front() else { return false };
+        self.finish(batch, notifier);
+        true
+    }
+
+    /// Makes `batch` durable, or answers why not.
+    fn finish(&mut self, batch: Batch, notifier: CommitNotifier) {
+        let result = self.check_batch(&batch);
+        if let Err(error @ (Error::Fenced { .. } | Error::InDoubt { .. } | Error::Unavailable { .. })) =
+            &result
+        {
+            notifier.resolve(Err(error.clone()));
+            self.kill(error.clone());
+            return;
+        }
+        match &result {
+            Ok(()) => self.apply(batch),
+            Err(_) => self.halted.extend(batch.partitions()),
+        }
+        notifier.resolve(result);
+    }
+
+    fn check_batch(&mut self, batch: &Batch) -> Result<(), Error> {
+        if let Some(error) = self.failures.pop_front() {
+            return Err(error);
+        }
+        batch.check(self.limits)?;
+        if !self.halted.is_empty() && batch.partitions().any(|partition| self.halted.contains(&partition)) {
+            return Err(Error::Full { reason: "an earlier batch of the partition was refused".to_owned() });
+        }
+        if *self.pressure.borrow() == Pressure::Full && batch.grows() {
+            return Err(Error::Full { reason: "the store was told to be full".to_owned() });
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, batch: Batch) {
+        for operation in batch.into_operations() {
+            match operation {
+                Operation::Put { key, value } => {
+                    self.values.insert(key, value);
+                }
+                Operation::Delete { key } => {
+                    self.values.remove(&key);
+                }
+                Operation::DeleteRange { space, partition, numbers } => {
+                    let (from, to) = numbers.into_inner();
+                    if from > to {
+                        continue;
+                    }
+                    let keys = Key::new(space, partition, from)..=Key::new(space, partition, to);
+                    let doomed: Vec<Key> = self.values.range(keys).map(|(key, _)| *key).collect();
+                    for key in doomed {
+                        self.values.remove(&key);
+                    }
+                }
+            }
+        }
+    }
+
+    fn page(&self, space: Space, partition: PartitionId, from: u64) -> Page {
+        let keys = Key::new(space, partition, from)..=Key::new(space, partition, u64::MAX);
+        let mut rest = self.values.range(keys);
+        let entries = rest
+            .by_ref()
+            .take(self.page_entries_max)
+            .map(|(key, value)| Entry { number: key.number, value: value.clone() })
+            .collect();
+        Page { entries, next: rest.next().map(|(key, _)| key.number) }
+    }
+
+    /// Answers everything held with `error` and refuses what comes later.
+    fn kill(&mut self, error: Error) {
+        for (_, notifier) in self.held.drain(..) {
+            notifier.resolve(Err(error.clone()));
+        }
+        self.dead = Some(error);
+    }
+}
+
+fn fenced() -> Error {
+    Error::Fenced { reason: "the shard was acquired again".to_owned() }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
