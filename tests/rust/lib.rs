@@ -1,1 +1,19 @@
-//! Whole-broker suites: what only shows when the rooms are joined.
+//! What the suites need to drive a real Peeklock daemon from outside.
+//!
+//! Nothing here uses the broker's own crates: [`codec`] and [`client`] are a second, deliberately plain opinion on
+//! AMQP 1.0, able to say what a decent client library would never say.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)] // Only tests use this crate: a surprise is a failed test, and the failure names its line.
+
+pub mod audit;
+pub mod bystander;
+pub mod client;
+pub mod codec;
+pub mod daemon;
+pub mod seed;

@@ -1,2 +1,13 @@
-//! The Peeklock broker.
-fn main() {}
+//! The Peeklock broker: one binary to serve, to check configurations and data directories, and to ask for health.
+
+mod cli;
+mod config;
+mod exit;
+mod logging;
+mod serve;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run().into()
+}

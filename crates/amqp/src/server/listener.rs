@@ -50,7 +50,18 @@ impl<F: ApplicationFactory> Listener<F> {
         options: ListenerOptions,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        Ok(Self { listener, factory, clock, options })
+        Ok(Self::new(listener, factory, clock, options))
+    }
+
+    /// Serves a port that is bound already; connections wait until [`Self::run`].
+    #[must_use]
+    pub fn new(
+        listener: TcpListener,
+        factory: Arc<F>,
+        clock: Arc<dyn Clock>,
+        options: ListenerOptions,
+    ) -> Self {
+        Self { listener, factory, clock, options }
     }
 
     /// Where it listens: the port that the system chose when asked for port 0.

@@ -1,0 +1,147 @@
+//! `peeklock health [URL]`: what a container's health check runs.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::output;
+use crate::config::{HTTP_LISTEN_DEFAULT, ListenAddress};
+use crate::exit::Exit;
+
+const HTTP_PORT_DEFAULT: u16 = 80;
+/// More than `/health` ever answers.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024;
+
+/// Whom to ask.
+#[derive(Debug, Args)]
+pub(super) struct HealthArgs {
+    /// The broker's health address [default: http://ADDR:PORT/health of --http, variable PEEKLOCK_HTTP].
+    #[arg(value_name = "URL")]
+    url: Option<String>,
+
+    /// The broker's HTTP address [default: 127.0.0.1:5300].
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "PEEKLOCK_HTTP",
+        hide_env_values = true,
+        conflicts_with = "url"
+    )]
+    http: Option<ListenAddress>,
+
+    /// Seconds to wait for each of connection and answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=300))]
+    timeout: u64,
+}
+
+pub(super) fn run(args: &HealthArgs) -> Exit {
+    let url = args.url.clone().unwrap_or_else(|| default_url(args.http.as_ref()));
+    let Some(target) = Target::parse(&url) else {
+        output::error(format!("\"{url}\" is not a URL such as http://127.0.0.1:5300/health"));
+        return Exit::Usage;
+    };
+    match ask(&target, Duration::from_secs(args.timeout)) {
+        Ok((200, body)) => {
+            output::line(body);
+            Exit::Success
+        }
+        Ok((status, body)) => {
+            output::error(format!("{url} answers {status}: {body}"));
+            Exit::Failure
+        }
+        Err(error) => {
+            output::error(format!("{url} does not answer: {error}"));
+            Exit::Failure
+        }
+    }
+}
+
+/// The address the broker listens on, as a client on the same machine reaches it.
+fn default_url(http: Option<&ListenAddress>) -> String {
+    let address = match http {
+        None => HTTP_LISTEN_DEFAULT.to_owned(),
+        Some(address) if address.host() == "0.0.0.0" => format!("127.0.0.1:{}", address.port()),
+        Some(address) if address.host() == "::" => format!("[::1]:{}", address.port()),
+        Some(address) => address.to_string(),
+    };
+    format!("http://{address}/health")
+}
+
+/// Parts of an `http://` URL.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    /// `host:port` for connecting.
+    authority: String,
+    path: String,
+}
+
+impl Target {
+    fn parse(url: &str) -> Option<Self> {
+        let rest = url.strip_prefix("http://")?;
+        let (authority, path) = rest.find('/').map_or((rest, "/health"), |slash| rest.split_at(slash));
+        if authority.is_empty() || !url.chars().all(|char| char.is_ascii_graphic()) {
+            return None;
+        }
+        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let authority =
+            if has_port { authority.to_owned() } else { format!("{authority}:{HTTP_PORT_DEFAULT}") };
+        Some(Self { authority, path: path.to_owned() })
+    }
+}
+
+/// One GET; gives the status and the body.
+fn ask(target: &Target, timeout: Duration) -> io::Result<(u16, String)> {
+    let mut failure = io::Error::other("the name has no address");
+    for address in target.authority.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => return exchange(stream, target, timeout),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn exchange(mut stream: TcpStream, target: &Target, timeout: Duration) -> io::Result<(u16, String)> {
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    let Target { authority, path } = target;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(not_http)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(not_http)?;
+    Ok((status, body.trim().to_owned()))
+}
+
+fn not_http() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_urls() {
+        let target = |url: &str| Target::parse(url).map(|target| (target.authority, target.path));
+        let parts = |authority: &str, path: &str| Some((authority.to_owned(), path.to_owned()));
+        assert_eq!(target("http://localhost:1/health"), parts("localhost:1", "/health"));
+        assert_eq!(target("http://localhost"), parts("localhost:80", "/health"));
+        assert_eq!(target("http://[::1]:5300/x"), parts("[::1]:5300", "/x"));
+        assert_eq!(target("http://[::1]/x"), parts("[::1]:80", "/x"));
+        assert_eq!(target("https://localhost"), None);
+        assert_eq!(target("http:///health"), None);
+        assert_eq!(target("http://a/\r\nInjected: header"), None);
+    }
+
+    #[test]
+    fn asks_the_local_broker_by_default() {
+        let url = |address: &str| default_url(Some(&address.parse().unwrap()));
+        assert_eq!(default_url(None), "http://127.0.0.1:5300/health");
+        assert_eq!(url("0.0.0.0:80"), "http://127.0.0.1:80/health");
+        assert_eq!(url("[::]:80"), "http://[::1]:80/health");
+        assert_eq!(url("broker:80"), "http://broker:80/health");
+    }
+}

@@ -1,0 +1,149 @@
+//! The command line. One file per command.
+
+mod config_check;
+mod health;
+mod output;
+mod store_check;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, ListenAddress, check_name};
+use crate::exit::Exit;
+use crate::logging::{LogFilter, LogFormat};
+use crate::serve;
+
+const EXAMPLES: &str = "\
+Examples:
+  peeklock                               a broker with a queue named `queue`, data in ./data
+  peeklock --queue orders                the same with a queue named `orders`
+  peeklock serve --config peeklock.toml  queues and limits from a file
+  peeklock config check peeklock.toml    is the file right?
+  peeklock store check ./data            is the data directory intact? (broker stopped)
+  peeklock health                        is the broker ready? (exit code 0 or 1)
+
+Connect any Azure Service Bus SDK with
+  Endpoint=sb://localhost:5672;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;
+
+Order of precedence: flag, variable PEEKLOCK_..., configuration file, default.
+
+Exit codes:
+  0  success
+  1  failure at run time: address in use, failed write, second signal while draining; `health`: not healthy
+  2  wrong command line or configuration
+  3  data directory damaged, locked by another process, or out of reach";
+
+/// A durable message broker that speaks Azure Service Bus.
+///
+/// Official SDKs connect unmodified, over AMQP 1.0 on port 5672. A message is accepted once it is on disk.
+/// Without a command, `peeklock` serves.
+#[derive(Debug, Parser)]
+#[command(name = "peeklock", version, after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the broker (the default).
+    #[command(after_long_help = EXAMPLES)]
+    Serve(ServeArgs),
+    /// Work with configuration files.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Work with data directories while no broker runs on them.
+    #[command(subcommand)]
+    Store(StoreCommand),
+    /// Ask a running broker whether it is ready; exit code 0 if it is, 1 if not.
+    Health(health::HealthArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Read a configuration file and report every mistake with its line; exit code 0 or 2.
+    Check(config_check::CheckArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum StoreCommand {
+    /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0 or 3.
+    Check(store_check::CheckArgs),
+}
+
+/// How to run the broker.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// Configuration file in TOML; config/peeklock.toml in the source tree documents every key.
+    #[arg(long, value_name = "FILE", env = "PEEKLOCK_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Directory for messages, created if missing, owned by one broker at a time [default: ./data].
+    #[arg(long, value_name = "DIR", env = "PEEKLOCK_DATA_DIR", hide_env_values = true)]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Where AMQP clients connect; 0.0.0.0 for every interface, port 0 for a free port [default: 127.0.0.1:5672].
+    #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_AMQP", hide_env_values = true)]
+    pub(crate) amqp: Option<ListenAddress>,
+
+    /// Where HTTP is served (GET /health) [default: 127.0.0.1:5300].
+    #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_HTTP", hide_env_values = true)]
+    pub(crate) http: Option<ListenAddress>,
+
+    /// Create a queue with default options if it doesn't exist; may be repeated or comma-separated.
+    /// With neither --queue nor --config, an empty data directory gets one queue named `queue`.
+    #[arg(
+        long = "queue",
+        value_name = "NAME",
+        env = "PEEKLOCK_QUEUES",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = queue_name)]
+    pub(crate) queues: Vec<String>,
+
+    /// What to log to standard error: off, error, warn, info, debug, trace, or levels by module such as
+    /// "info,peeklock_amqp=debug" [default: info].
+    #[arg(long, value_name = "LEVEL", env = "PEEKLOCK_LOG_LEVEL", hide_env_values = true)]
+    pub(crate) log_level: Option<LogFilter>,
+
+    /// How log lines look [default: text].
+    #[arg(long, value_name = "FORMAT", env = "PEEKLOCK_LOG_FORMAT", hide_env_values = true, value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+
+    /// Once connections are accepted, write the addresses in use and a connection string to this file, as JSON.
+    #[arg(long, value_name = "FILE", env = "PEEKLOCK_READY_FILE", hide_env_values = true)]
+    pub(crate) ready_file: Option<PathBuf>,
+}
+
+fn queue_name(name: &str) -> Result<String, String> {
+    check_name(name).map(|()| name.to_owned())
+}
+
+/// Runs the command of this process.
+pub(crate) fn run() -> Exit {
+    let cli = Cli::parse();
+    match cli.command {
+        None => serve_command(cli.serve),
+        Some(Command::Serve(args)) => serve_command(args),
+        Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
+        Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
+        Some(Command::Health(args)) => health::run(&args),
+    }
+}
+
+fn serve_command(args: ServeArgs) -> Exit {
+    match Config::resolve(args) {
+        Ok(config) => serve::run(config),
+        Err(error) => {
+            output::error(&error);
+            Exit::Usage
+        }
+    }
+}

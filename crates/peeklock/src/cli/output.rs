@@ -1,0 +1,25 @@
+//! Standard output for data, standard error for talk.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+/// Prints a line of result.
+pub(crate) fn line(text: impl Display) {
+    // A reader that went away (`| head`) is no failure of the command.
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
+/// Prints a result as one JSON document.
+pub(crate) fn json(value: &impl Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => line(text),
+        Err(failure) => error(failure),
+    }
+}
+
+/// Prints why the command failed.
+pub(crate) fn error(message: impl Display) {
+    let _ = writeln!(io::stderr(), "error: {message}");
+}

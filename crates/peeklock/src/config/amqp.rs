@@ -1,0 +1,112 @@
+//! `[amqp]`: who may connect, and how much of the broker one connection may use.
+
+use std::ops::RangeInclusive;
+
+use peeklock_amqp::endpoint;
+use peeklock_amqp::servicebus::sasl::MECHANISMS;
+
+use super::ListenAddress;
+use super::table::Table;
+
+const SECOND_MS: u64 = 1_000;
+/// Below 5 s the .NET SDK refuses to connect.
+const IDLE_TIME_OUT_MS: RangeInclusive<u64> = 5 * SECOND_MS..=3_600 * SECOND_MS;
+const OPEN_TIME_OUT_MS: RangeInclusive<u64> = SECOND_MS..=600 * SECOND_MS;
+const DRAIN_TIME_OUT_MS: RangeInclusive<u64> = 0..=600 * SECOND_MS;
+const FRAME_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 20;
+const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
+const SESSIONS: RangeInclusive<u64> = 1..=65_536;
+const LINKS: RangeInclusive<u64> = 1..=65_535;
+const REASSEMBLY_BYTES: RangeInclusive<u64> = 1 << 20..=4 << 30;
+
+/// How AMQP is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AmqpConfig {
+    /// Whether links to entities need a token put to `$cbs` before.
+    pub(crate) require_token: bool,
+    /// Whether SASL PLAIN is accepted, with any user and password.
+    pub(crate) plain_enabled: bool,
+    /// Whether clients may skip SASL.
+    pub(crate) sasl_optional: bool,
+    /// A connection silent for this long is closed.
+    pub(crate) idle_time_out_ms: u64,
+    /// A connection that is not opened by then is cut off.
+    pub(crate) open_time_out_ms: u64,
+    /// How long connections may take to finish when the broker stops.
+    pub(crate) drain_time_out_ms: u64,
+    /// Largest frame accepted.
+    pub(crate) frame_bytes_max: u64,
+    /// Connections served at a time.
+    pub(crate) connections_max: u64,
+    /// AMQP sessions per connection.
+    pub(crate) sessions_max: u64,
+    /// Links per connection.
+    pub(crate) links_max: u64,
+    /// Sum of partly received messages per connection, in bytes.
+    pub(crate) reassembly_bytes_max: u64,
+}
+
+impl Default for AmqpConfig {
+    fn default() -> Self {
+        let endpoint = endpoint::Config::default();
+        Self {
+            require_token: false,
+            plain_enabled: true,
+            sasl_optional: endpoint.sasl_optional,
+            idle_time_out_ms: endpoint.idle_time_out_ms.map_or(*IDLE_TIME_OUT_MS.end(), u64::from),
+            open_time_out_ms: endpoint.open_time_out_ms,
+            drain_time_out_ms: 2 * SECOND_MS,
+            frame_bytes_max: u64::from(endpoint.max_frame_size),
+            connections_max: 10_000,
+            sessions_max: endpoint.sessions_max as u64,
+            links_max: endpoint.links_max as u64,
+            reassembly_bytes_max: endpoint.reassembly_bytes_max as u64,
+        }
+    }
+}
+
+impl AmqpConfig {
+    /// The limits and the identity of each connection.
+    pub(crate) fn endpoint(&self) -> endpoint::Config {
+        let mut mechanisms: Vec<String> = MECHANISMS.map(str::to_owned).to_vec();
+        mechanisms.retain(|mechanism| self.plain_enabled || mechanism != "PLAIN");
+        let default = endpoint::Config::default();
+        endpoint::Config {
+            max_frame_size: u32::try_from(self.frame_bytes_max).unwrap_or(default.max_frame_size),
+            channel_max: u16::try_from(self.sessions_max - 1).unwrap_or(u16::MAX),
+            idle_time_out_ms: u32::try_from(self.idle_time_out_ms).ok(),
+            sasl_mechanisms: mechanisms,
+            sasl_optional: self.sasl_optional,
+            links_max: usize::try_from(self.links_max).unwrap_or(usize::MAX),
+            sessions_max: usize::try_from(self.sessions_max).unwrap_or(usize::MAX),
+            reassembly_bytes_max: usize::try_from(self.reassembly_bytes_max).unwrap_or(usize::MAX),
+            open_time_out_ms: self.open_time_out_ms,
+            ..default
+        }
+    }
+}
+
+/// Reads the section: the address, which flags may overrule, and the rest.
+pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<ListenAddress>, AmqpConfig) {
+    let listen = table.text("listen", "\"127.0.0.1:5672\"", str::parse);
+    let default = AmqpConfig::default();
+    let config = AmqpConfig {
+        require_token: table.boolean("require_token", default.require_token),
+        plain_enabled: table.boolean("plain_enabled", default.plain_enabled),
+        sasl_optional: table.boolean("sasl_optional", default.sasl_optional),
+        idle_time_out_ms: table.duration_ms("idle_time_out", default.idle_time_out_ms, &IDLE_TIME_OUT_MS),
+        open_time_out_ms: table.duration_ms("open_time_out", default.open_time_out_ms, &OPEN_TIME_OUT_MS),
+        drain_time_out_ms: table.duration_ms("drain_time_out", default.drain_time_out_ms, &DRAIN_TIME_OUT_MS),
+        frame_bytes_max: table.size_bytes("frame_size_max", default.frame_bytes_max, &FRAME_BYTES),
+        connections_max: table.integer("connections_max", default.connections_max, &CONNECTIONS),
+        sessions_max: table.integer("sessions_max", default.sessions_max, &SESSIONS),
+        links_max: table.integer("links_max", default.links_max, &LINKS),
+        reassembly_bytes_max: table.size_bytes(
+            "reassembly_size_max",
+            default.reassembly_bytes_max,
+            &REASSEMBLY_BYTES,
+        ),
+    };
+    table.finish();
+    (listen, config)
+}

@@ -1,0 +1,116 @@
+//! The configuration file: its sections and keys.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+use super::ListenAddress;
+use super::amqp::{self, AmqpConfig};
+use super::problem::{Collector, Problem, Problems};
+use super::queue::{self, QueueConfig};
+use super::storage::{self, StorageConfig};
+use super::table::Table;
+use crate::logging::{LogFilter, LogFormat};
+
+/// What a file says. `None` where flags, variables and defaults decide.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FileConfig {
+    /// `amqp.listen`
+    pub(crate) amqp_listen: Option<ListenAddress>,
+    /// The rest of `[amqp]`.
+    pub(crate) amqp: AmqpConfig,
+    /// `http.listen`
+    pub(crate) http_listen: Option<ListenAddress>,
+    /// `storage.data_dir`
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The rest of `[storage]`.
+    pub(crate) storage: StorageConfig,
+    /// `log.level`
+    pub(crate) log_filter: Option<LogFilter>,
+    /// `log.format`
+    pub(crate) log_format: Option<LogFormat>,
+    /// `[[queues]]`, in file order.
+    pub(crate) queues: Vec<QueueConfig>,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// [`Problems`] with every mistake; a file that can't be read is a mistake in line 1.
+pub(crate) fn load(path: &Path) -> Result<FileConfig, Problems> {
+    let file = path.display().to_string();
+    match fs::read_to_string(path) {
+        Ok(text) => parse(&file, &text),
+        Err(error) => {
+            let message = format!("can't be read: {error}");
+            Err(Problems { file, list: vec![Problem { line: 1, column: 1, message }] })
+        }
+    }
+}
+
+/// Reads a file's text; `file` names it in messages.
+///
+/// # Errors
+/// [`Problems`] with every mistake.
+pub(crate) fn parse(file: &str, text: &str) -> Result<FileConfig, Problems> {
+    let problems = Collector::new(text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        problems.report(&error.span().unwrap_or_default(), format!("not TOML: {}", error.message()));
+    }
+    let mut config = FileConfig::default();
+    if errors.is_empty() {
+        config = read(document.get_ref(), &problems);
+    }
+    problems.into_result(file, config)
+}
+
+fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
+    let mut root = Table::new("", Some(document), problems);
+    let mut config = FileConfig::default();
+    (config.amqp_listen, config.amqp) = amqp::read(root.section("amqp"));
+    read_http(root.section("http"), &mut config);
+    (config.data_dir, config.storage) = storage::read(root.section("storage"));
+    read_log(root.section("log"), &mut config);
+    config.queues = read_queues(&mut root, problems, config.amqp.reassembly_bytes_max);
+    root.unsupported("topics", "");
+    root.finish();
+    config
+}
+
+fn read_http(mut http: Table<'_, '_>, config: &mut FileConfig) {
+    config.http_listen = http.text("listen", "\"127.0.0.1:5300\"", str::parse);
+    http.finish();
+}
+
+fn read_log(mut log: Table<'_, '_>, config: &mut FileConfig) {
+    config.log_filter = log.text("level", "\"info\"", str::parse);
+    config.log_format = log.text("format", "\"text\"", str::parse);
+    log.finish();
+}
+
+fn read_queues(
+    root: &mut Table<'_, '_>,
+    problems: &Collector<'_>,
+    reassembly_bytes_max: u64,
+) -> Vec<QueueConfig> {
+    let mut lines: HashMap<String, (String, usize)> = HashMap::new();
+    let mut queues = Vec::new();
+    for (table, place) in root.array("queues") {
+        let Some(declared) = queue::read(table, &place, reassembly_bytes_max) else { continue };
+        let name = &declared.queue.name;
+        let line = problems.line(declared.name_span.start);
+        if let Some((first, line)) = lines.get(&name.to_lowercase()) {
+            let message = format!(
+                "queue \"{name}\" is already declared in line {line} as \"{first}\"; names match regardless of case"
+            );
+            problems.report(&declared.name_span, message);
+            continue;
+        }
+        lines.insert(name.to_lowercase(), (name.clone(), line));
+        queues.push(declared.queue);
+    }
+    queues
+}

@@ -1,0 +1,114 @@
+//! The broker's configuration: flag over variable over file over default.
+
+mod amqp;
+mod duration;
+mod file;
+mod listen;
+mod problem;
+mod queue;
+mod size;
+mod storage;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use crate::cli::ServeArgs;
+use crate::logging::{LogFilter, LogFormat};
+
+pub(crate) use amqp::AmqpConfig;
+pub(crate) use file::{FileConfig, load};
+pub(crate) use listen::ListenAddress;
+pub(crate) use problem::Problems;
+pub(crate) use queue::{QueueConfig, check_name};
+pub(crate) use storage::StorageConfig;
+
+/// Where AMQP clients connect, unless told otherwise.
+pub(crate) const AMQP_LISTEN_DEFAULT: &str = "127.0.0.1:5672";
+/// Where HTTP is served, unless told otherwise; 5300 is the Service Bus emulator's port.
+pub(crate) const HTTP_LISTEN_DEFAULT: &str = "127.0.0.1:5300";
+/// Where messages are kept, unless told otherwise; relative to the working directory.
+pub(crate) const DATA_DIR_DEFAULT: &str = "./data";
+/// The queue of a broker that was told nothing at all.
+pub(crate) const QUEUE_DEFAULT: &str = "queue";
+
+/// Everything `serve` needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// Where AMQP clients connect.
+    pub(crate) amqp_listen: ListenAddress,
+    /// How AMQP is served.
+    pub(crate) amqp: AmqpConfig,
+    /// Where HTTP is served.
+    pub(crate) http_listen: ListenAddress,
+    /// Where messages are kept.
+    pub(crate) data_dir: PathBuf,
+    /// How messages are kept.
+    pub(crate) storage: StorageConfig,
+    /// What is logged.
+    pub(crate) log_filter: LogFilter,
+    /// How it is logged.
+    pub(crate) log_format: LogFormat,
+    /// Where the addresses in use are written once connections are accepted.
+    pub(crate) ready_file: Option<PathBuf>,
+    /// Queues declared in the file: created, or their options updated.
+    pub(crate) queues: Vec<QueueConfig>,
+    /// Queues asked for by flag: created with default options if missing, left alone otherwise.
+    pub(crate) queues_if_missing: Vec<String>,
+    /// Whether neither a file nor a flag says anything about queues.
+    pub(crate) undeclared: bool,
+}
+
+/// Why the configuration can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    /// Mistakes in the file.
+    #[error(transparent)]
+    File(#[from] Problems),
+    /// Values that are fine each but not together.
+    #[error("{0}")]
+    Combination(String),
+}
+
+impl Config {
+    /// Reads the file that the arguments name and puts flags and variables over it.
+    ///
+    /// # Errors
+    /// [`ConfigError`], ready to be shown.
+    pub(crate) fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
+        let file = args.config.as_deref().map(load).transpose()?;
+        let undeclared = file.is_none() && args.queues.is_empty();
+        Self::merge(args, file.unwrap_or_default(), undeclared)
+    }
+
+    fn merge(args: ServeArgs, file: FileConfig, undeclared: bool) -> Result<Self, ConfigError> {
+        let amqp_default = || AMQP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
+        let http_default = || HTTP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
+        let config = Self {
+            amqp_listen: args.amqp.or(file.amqp_listen).map_or_else(amqp_default, Ok)?,
+            http_listen: args.http.or(file.http_listen).map_or_else(http_default, Ok)?,
+            data_dir: args.data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR_DEFAULT.into()),
+            amqp: file.amqp,
+            storage: file.storage,
+            log_filter: args.log_level.or(file.log_filter).unwrap_or_default(),
+            log_format: args.log_format.or(file.log_format).unwrap_or_default(),
+            ready_file: args.ready_file,
+            queues_if_missing: missing_from(&file.queues, args.queues),
+            queues: file.queues,
+            undeclared,
+        };
+        if config.amqp_listen.collides_with(&config.http_listen) {
+            let message =
+                format!("AMQP and HTTP can't both listen on {}; change one port", config.amqp_listen);
+            return Err(ConfigError::Combination(message));
+        }
+        Ok(config)
+    }
+}
+
+/// The queues asked for by flag that the file doesn't declare.
+fn missing_from(declared: &[QueueConfig], mut names: Vec<String>) -> Vec<String> {
+    names.retain(|name| !declared.iter().any(|queue| queue.name.to_lowercase() == name.to_lowercase()));
+    names
+}

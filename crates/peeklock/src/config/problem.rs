@@ -1,0 +1,83 @@
+//! What is wrong with a configuration, and where.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Serialize;
+
+/// One mistake, with its place and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Problem {
+    /// Line in the file, from 1.
+    pub(crate) line: usize,
+    /// Column in the line, in characters, from 1.
+    pub(crate) column: usize,
+    /// What is wrong, and what to write instead.
+    pub(crate) message: String,
+}
+
+/// Every mistake of one file, in the order of its lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problems {
+    /// The file as the user named it.
+    pub(crate) file: String,
+    /// At least one.
+    pub(crate) list: Vec<Problem>,
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.list.iter().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            let Problem { line, column, message } = problem;
+            write!(formatter, "{newline}{}:{line}:{column}: {message}", self.file)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// Collects mistakes while a document is read, so that all of them are reported at once.
+#[derive(Debug)]
+pub(crate) struct Collector<'a> {
+    text: &'a str,
+    list: RefCell<Vec<Problem>>,
+}
+
+impl<'a> Collector<'a> {
+    /// A collector for a document's text.
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, list: RefCell::default() }
+    }
+
+    /// Notes a mistake at a span of bytes.
+    pub(crate) fn report(&self, span: &Range<usize>, message: impl Into<String>) {
+        let (line, column) = self.position(span.start);
+        self.list.borrow_mut().push(Problem { line, column, message: message.into() });
+    }
+
+    /// The line of a byte offset, from 1.
+    pub(crate) fn line(&self, offset: usize) -> usize {
+        self.position(offset).0
+    }
+
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.matches('\n').count() + 1;
+        let column = before.get(line_start..).map_or(0, |text| text.chars().count()) + 1;
+        (line, column)
+    }
+
+    /// The mistakes found, if any.
+    pub(crate) fn into_result<T>(self, file: &str, value: T) -> Result<T, Problems> {
+        let mut list = self.list.into_inner();
+        if list.is_empty() {
+            return Ok(value);
+        }
+        list.sort_by_key(|problem| (problem.line, problem.column));
+        Err(Problems { file: file.to_owned(), list })
+    }
+}

@@ -1,0 +1,216 @@
+//! Reads one TOML table key by key, with places, ranges and advice.
+
+use std::borrow::Cow;
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::Collector;
+use super::{duration, size};
+
+/// A table being read. Every key asked for becomes known; [`Self::finish`] reports the others.
+pub(crate) struct Table<'a, 'i> {
+    /// How messages name the table: empty for the document, else `[amqp] ` or the like.
+    title: Cow<'static, str>,
+    table: Option<&'a DeTable<'i>>,
+    problems: &'a Collector<'i>,
+    known: Vec<&'static str>,
+    unsupported: Vec<&'static str>,
+}
+
+impl<'a, 'i> Table<'a, 'i> {
+    /// Starts to read a table; a missing one gives every default.
+    pub(crate) fn new(
+        title: impl Into<Cow<'static, str>>,
+        table: Option<&'a DeTable<'i>>,
+        problems: &'a Collector<'i>,
+    ) -> Self {
+        Self { title: title.into(), table, problems, known: Vec::new(), unsupported: Vec::new() }
+    }
+
+    /// Renames the table in messages, once more is known about it.
+    pub(crate) fn set_title(&mut self, title: String) {
+        self.title = title.into();
+    }
+
+    /// The value of a key, which becomes known, and its place.
+    pub(crate) fn value(&mut self, key: &'static str) -> Option<(&'a DeValue<'i>, Range<usize>)> {
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
+        self.find(key)
+    }
+
+    fn find(&self, key: &str) -> Option<(&'a DeValue<'i>, Range<usize>)> {
+        let (_, value) = self.table?.iter().find(|(name, _)| name.get_ref() == key)?;
+        Some((value.get_ref(), value.span()))
+    }
+
+    /// Reads a key with a function that gives a value or the rest of a sentence that starts with the key.
+    pub(crate) fn read<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl FnOnce(&DeValue<'i>) -> Result<T, String>,
+    ) -> Option<T> {
+        let (value, span) = self.value(key)?;
+        parse(value).map_err(|message| self.report(&span, key, &message)).ok()
+    }
+
+    /// A string.
+    pub(crate) fn text<T>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.read(key, |value| match value {
+            DeValue::String(text) => parse(text),
+            other => Err(mismatch("a text in quotes", other, key, example)),
+        })
+    }
+
+    /// A duration in milliseconds within a range.
+    pub(crate) fn duration_ms(
+        &mut self,
+        key: &'static str,
+        default_ms: u64,
+        range_ms: &RangeInclusive<u64>,
+    ) -> u64 {
+        self.text(key, &format!("\"{}\"", duration::iso(default_ms)), |text| {
+            duration::parse_in(text, range_ms)
+        })
+        .unwrap_or(default_ms)
+    }
+
+    /// A size in bytes within a range.
+    pub(crate) fn size_bytes(&mut self, key: &'static str, default: u64, range: &RangeInclusive<u64>) -> u64 {
+        self.text(key, &format!("\"{}\"", size::display(default)), |text| size::parse_in(text, range))
+            .unwrap_or(default)
+    }
+
+    /// A whole number within a range.
+    pub(crate) fn integer(&mut self, key: &'static str, default: u64, range: &RangeInclusive<u64>) -> u64 {
+        self.read(key, |value| {
+            let DeValue::Integer(number) = value else {
+                return Err(mismatch("a whole number", value, key, &default.to_string()));
+            };
+            parse_integer(number).filter(|number| range.contains(number)).ok_or_else(|| {
+                format!("{number} is outside the range from {} to {}", range.start(), range.end())
+            })
+        })
+        .unwrap_or(default)
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&mut self, key: &'static str, default: bool) -> bool {
+        self.read(key, |value| match value {
+            DeValue::Boolean(flag) => Ok(*flag),
+            other => Err(mismatch("true or false", other, key, &default.to_string())),
+        })
+        .unwrap_or(default)
+    }
+
+    /// A key of Service Bus that Peeklock does not implement yet: only the value that asks for nothing passes.
+    pub(crate) fn unsupported(&mut self, key: &'static str, neutral: &'static str) {
+        self.unsupported.push(key);
+        let Some((value, span)) = self.find(key) else { return };
+        if neutral.is_empty() {
+            self.report(&span, key, "not supported yet; remove it");
+        } else if show(value) != neutral {
+            self.report(&span, key, &format!("not supported yet; remove it or write {key} = {neutral}"));
+        }
+    }
+
+    /// A table inside this one.
+    pub(crate) fn section(&mut self, key: &'static str) -> Table<'a, 'i> {
+        let found = self.value(key);
+        let table = found.and_then(|(value, span)| match value {
+            DeValue::Table(table) => Some(table),
+            _ => {
+                self.problems
+                    .report(&span, format!("`{key}` is a table; write [{key}] on a line of its own"));
+                None
+            }
+        });
+        Table::new(format!("[{key}] "), table, self.problems)
+    }
+
+    /// An array of tables inside this one, each with its place.
+    pub(crate) fn array(&mut self, key: &'static str) -> Vec<(Table<'a, 'i>, Range<usize>)> {
+        let Some((value, span)) = self.value(key) else { return Vec::new() };
+        let advice =
+            || format!("`{key}` is a list of tables; write [[{key}]], in double brackets, before each");
+        let DeValue::Array(items) = value else {
+            self.problems.report(&span, advice());
+            return Vec::new();
+        };
+        let mut tables = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            match item.get_ref() {
+                DeValue::Table(table) => {
+                    let title = format!("[[{key}]] ");
+                    tables.push((Table::new(title, Some(table), self.problems), item.span()));
+                }
+                _ => self.problems.report(&item.span(), advice()),
+            }
+        }
+        tables
+    }
+
+    /// Reports a mistake at a key's value.
+    pub(crate) fn report(&self, span: &Range<usize>, key: &str, message: &str) {
+        self.problems.report(span, format!("{}{key}: {message}", self.title));
+    }
+
+    /// Reports every key that nobody asked for.
+    pub(crate) fn finish(self) {
+        let names = self.table.into_iter().flatten().map(|(name, _)| name);
+        for name in names {
+            let text = name.get_ref().as_ref();
+            if !self.known.contains(&text) && !self.unsupported.contains(&text) {
+                self.report_unknown(name);
+            }
+        }
+    }
+
+    fn report_unknown(&self, name: &Spanned<Cow<'i, str>>) {
+        let advice = match closest(name.get_ref(), self.known.iter().chain(&self.unsupported)) {
+            Some(key) => format!("did you mean `{key}`?"),
+            None => format!("known keys are {}", self.known.join(", ")),
+        };
+        self.problems
+            .report(&name.span(), format!("{}unknown key `{}`; {advice}", self.title, name.get_ref()));
+    }
+}
+
+/// The whole number of a TOML integer in any radix; `None` when negative or too large.
+fn parse_integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
+    u64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+/// The known key a writer most likely meant: the same letters in another case style, or a typing error away.
+fn closest<'k>(name: &str, known: impl Iterator<Item = &'k &'static str>) -> Option<&'static str> {
+    let letters = |text: &str| text.replace(['_', '-'], "").to_lowercase();
+    let wanted = letters(name);
+    let distance = |key: &&'static str| strsim::damerau_levenshtein(&wanted, &letters(key));
+    let best = known.copied().min_by_key(distance)?;
+    (distance(&best) <= wanted.len() / 3).then_some(best)
+}
+
+fn mismatch(expected: &str, found: &DeValue<'_>, key: &str, example: &str) -> String {
+    format!("expected {expected}, found {}; write {key} = {example}", show(found))
+}
+
+/// A value in TOML's notation, for messages.
+fn show(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("\"{text}\""),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(instant) => instant.to_string(),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}

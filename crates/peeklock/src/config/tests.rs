@@ -1,0 +1,285 @@
+//! Good files, bad files, precedence, and the reference file against the truth.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::file::parse;
+use super::*;
+use peeklock_engine::QueueOptions;
+
+const REFERENCE: &str = include_str!("../../../../config/peeklock.toml");
+
+fn merged(args: ServeArgs, text: &str) -> Config {
+    let file = parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    Config::merge(args, file, false).unwrap()
+}
+
+#[test]
+fn an_empty_file_gives_the_defaults() {
+    let config = merged(ServeArgs::default(), "");
+    assert_eq!(config.amqp_listen.to_string(), AMQP_LISTEN_DEFAULT);
+    assert_eq!(config.http_listen.to_string(), HTTP_LISTEN_DEFAULT);
+    assert_eq!(config.data_dir, Path::new(DATA_DIR_DEFAULT));
+    assert_eq!(config.log_filter.to_string(), "info");
+    assert_eq!(config.log_format, LogFormat::Text);
+    assert_eq!(config.queues, []);
+}
+
+#[test]
+fn a_flag_or_variable_beats_the_file_and_the_file_beats_the_default() {
+    let text = "[amqp]\nlisten = \"0.0.0.0:1\"\n[http]\nlisten = \"0.0.0.0:2\"\n[storage]\ndata_dir = \"d\"\n\
+                [log]\nlevel = \"warn\"\nformat = \"json\"\n";
+    let config = merged(ServeArgs::default(), text);
+    assert_eq!(config.amqp_listen.to_string(), "0.0.0.0:1");
+    assert_eq!(config.http_listen.to_string(), "0.0.0.0:2");
+    assert_eq!(config.data_dir, Path::new("d"));
+    assert_eq!(config.log_filter.to_string(), "warn");
+    assert_eq!(config.log_format, LogFormat::Json);
+    let args = ServeArgs {
+        amqp: Some("127.0.0.1:3".parse().unwrap()),
+        http: Some("127.0.0.1:4".parse().unwrap()),
+        data_dir: Some("e".into()),
+        log_level: Some("debug".parse().unwrap()),
+        log_format: Some(LogFormat::Text),
+        ..ServeArgs::default()
+    };
+    let config = merged(args, text);
+    assert_eq!(config.amqp_listen.to_string(), "127.0.0.1:3");
+    assert_eq!(config.http_listen.to_string(), "127.0.0.1:4");
+    assert_eq!(config.data_dir, Path::new("e"));
+    assert_eq!(config.log_filter.to_string(), "debug");
+    assert_eq!(config.log_format, LogFormat::Text);
+}
+
+#[test]
+fn one_address_for_amqp_and_http_is_refused() {
+    let args = ServeArgs { amqp: Some(HTTP_LISTEN_DEFAULT.parse().unwrap()), ..ServeArgs::default() };
+    let error = Config::merge(args, FileConfig::default(), false).unwrap_err();
+    assert_eq!(error.to_string(), "AMQP and HTTP can't both listen on 127.0.0.1:5300; change one port");
+}
+
+#[test]
+fn a_queue_of_the_file_is_not_asked_for_again_by_flag() {
+    let args = ServeArgs { queues: vec!["ORDERS".into(), "other".into()], ..ServeArgs::default() };
+    let config = merged(args, "[[queues]]\nname = \"orders\"\nmax_delivery_count = 3");
+    assert_eq!(config.queues_if_missing, ["other"]);
+    assert_eq!(config.queues.len(), 1);
+}
+
+#[test]
+fn queues_are_read_with_every_property() {
+    let config = merged(
+        ServeArgs::default(),
+        r#"
+        [[queues]]
+        name = "Orders/eu"
+        lock_duration = "30s"
+        max_delivery_count = 5
+        default_message_time_to_live = "14 days"
+        dead_lettering_on_message_expiration = true
+        max_message_size_in_kilobytes = 2048
+        max_size_in_megabytes = 0x10
+        requires_session = false
+        enable_batched_operations = true
+        auto_delete_on_idle = "unlimited"
+        [[queues]]
+        name = "plain"
+        default_message_time_to_live = "P10675199DT2H48M5.4775807S"
+        "#,
+    );
+    let options = QueueOptions {
+        lock_duration_ms: 30_000,
+        max_delivery_count: 5,
+        default_message_time_to_live_ms: Some(1_209_600_000),
+        dead_lettering_on_message_expiration: true,
+        max_message_size_bytes: 2 << 20,
+        max_size_bytes: 16 << 20,
+    };
+    let plain = QueueOptions::default();
+    let queue = |name: &str, options: QueueOptions| QueueConfig { name: name.into(), options };
+    assert_eq!(config.queues, [queue("Orders/eu", options), queue("plain", plain)]);
+}
+
+/// Each text with the one message it must give, place included.
+const BAD: &[(&str, &str)] = &[
+    ("[amqp\n", "t:1:6: not TOML: "),
+    ("\n[ampq]\n", "t:2:2: unknown key `ampq`; did you mean `amqp`?"),
+    ("colour = 1", "t:1:1: unknown key `colour`; known keys are amqp, http, storage, log, queues"),
+    ("amqp = 1", "t:1:8: `amqp` is a table; write [amqp] on a line of its own"),
+    ("[amqp]\nLISTEN = \"a:1\"", "t:2:1: [amqp] unknown key `LISTEN`; did you mean `listen`?"),
+    (
+        "[amqp]\nlisten = 5672",
+        "t:2:10: [amqp] listen: expected a text in quotes, found 5672; write listen = \"127",
+    ),
+    ("[http]\nlisten = \"5300\"", "t:2:10: [http] listen: \"5300\" has no port; write ADDR:PORT, such as"),
+    ("[storage]\ndata_dir = \"\"", "t:2:12: [storage] data_dir: is empty"),
+    (
+        "[storage]\nsegment_size = 64",
+        "t:2:16: [storage] segment_size: expected a text in quotes, found 64; write segm",
+    ),
+    (
+        "[storage]\nsegment_size = \"2 GiB\"",
+        "t:2:16: [storage] segment_size: \"2 GiB\" is outside the range from 1 MiB",
+    ),
+    (
+        "[storage]\nsize_max = \"1 MiB\"",
+        "t:2:12: [storage] size_max: \"1 MiB\" is less than 6 segments of 64 MiB; write",
+    ),
+    (
+        "[storage]\nreserve = \"5 MB\"",
+        "t:2:11: [storage] reserve: \"5 MB\" is not a size; write a whole number with",
+    ),
+    (
+        "[amqp]\nidle_time_out = \"1s\"",
+        "t:2:17: [amqp] idle_time_out: \"1s\" is outside the range from PT5S to PT1H",
+    ),
+    ("[amqp]\nlinks_max = 0", "t:2:13: [amqp] links_max: 0 is outside the range from 1 to 65535"),
+    (
+        "[amqp]\nrequire_token = 1",
+        "t:2:17: [amqp] require_token: expected true or false, found 1; write require_tok",
+    ),
+    (
+        "[amqp]\nidle_timeout = \"1m\"",
+        "t:2:1: [amqp] unknown key `idle_timeout`; did you mean `idle_time_out`?",
+    ),
+    ("[log]\nlevel = \"loud\"", "t:2:9: [log] level: \"loud\" is not a log level; write off, error"),
+    (
+        "[log]\nformat = \"xml\"",
+        "t:2:10: [log] format: \"xml\" is not a log format; write \"text\" or \"json\"",
+    ),
+    ("[queues]\nname = \"q\"", "t:1:1: `queues` is a list of tables; write [[queues]], in double brackets"),
+    ("[[queue]]\nname = \"q\"", "t:1:3: unknown key `queue`; did you mean `queues`?"),
+    ("[[topics]]\nname = \"t\"", "t:1:1: topics: not supported yet; remove it"),
+    ("[[queues]]\n", "t:1:1: [[queues]] name: missing; write name = \"orders\" or the like"),
+    (
+        "[[queues]]\nname = \"a@b\"",
+        "t:2:8: [[queues]] name: \"a@b\" has the character '@', which queue names can't",
+    ),
+    (
+        "[[queues]]\nname = \"q\"\n[[queues]]\nname = \"Q\"",
+        "t:4:8: queue \"Q\" is already declared in line 2 as \"q\"",
+    ),
+];
+
+/// As [`BAD`], each within a queue's table, from line 3 on.
+const BAD_QUEUE: &[(&str, &str)] = &[
+    (
+        "lockDuration = \"PT1M\"",
+        "3:1: queue \"q\": unknown key `lockDuration`; did you mean `lock_duration`?",
+    ),
+    (
+        "lock-duration = \"PT1M\"",
+        "3:1: queue \"q\": unknown key `lock-duration`; did you mean `lock_duration`?",
+    ),
+    (
+        "lock_duraton = \"PT1M\"",
+        "3:1: queue \"q\": unknown key `lock_duraton`; did you mean `lock_duration`?",
+    ),
+    ("xyz = 1", "3:1: queue \"q\": unknown key `xyz`; known keys are name, max_delivery_count"),
+    (
+        "lock_duration = 60",
+        "3:17: queue \"q\": lock_duration: expected a text in quotes, found 60; write lock_dura",
+    ),
+    (
+        "lock_duration = \"PT4S\"",
+        "3:17: queue \"q\": lock_duration: \"PT4S\" is outside the range from PT5S to PT5M",
+    ),
+    ("lock_duration = \"6 minutes\"", "lock_duration: \"6 minutes\" is outside the range from PT5S to PT5M"),
+    (
+        "lock_duration = \"P1M\"",
+        "lock_duration: \"P1M\" has years or months, whose length varies; write days",
+    ),
+    (
+        "max_delivery_count = 0",
+        "3:22: queue \"q\": max_delivery_count: 0 is outside the range from 1 to 2147483647",
+    ),
+    ("max_delivery_count = -1", "max_delivery_count: -1 is outside the range from 1 to 2147483647"),
+    (
+        "max_delivery_count = 1.5",
+        "max_delivery_count: expected a whole number, found 1.5; write max_delivery_count",
+    ),
+    ("default_message_time_to_live = \"999ms\"", "_live: \"999ms\" is outside the range from PT1S to"),
+    (
+        "dead_lettering_on_message_expiration = \"yes\"",
+        "expected true or false, found \"yes\"; write dead_lette",
+    ),
+    ("max_message_size_in_kilobytes = 102401", "is outside the range from 1 to 102400"),
+    ("max_size_in_megabytes = 0", "is outside the range from 1 to 10485760"),
+    (
+        "max_size_in_megabytes = 1\nmax_message_size_in_kilobytes = 2048",
+        "4:33: queue \"q\": max_message_size_in_kilobytes: a message of 2048 KB never fits into a queue of 1 MB; raise",
+    ),
+    (
+        "requires_session = true",
+        "requires_session: not supported yet; remove it or write requires_session = false",
+    ),
+    ("requires_duplicate_detection = true", "requires_duplicate_detection: not supported yet; remove it or"),
+    ("forward_to = \"other\"", "forward_to: not supported yet; remove it or write forward_to = \"\""),
+    ("requiresSession = true", "unknown key `requiresSession`; did you mean `requires_session`?"),
+];
+
+fn only_message(text: &str) -> String {
+    let problems = parse("t", text).expect_err(text);
+    assert_eq!(problems.list.len(), 1, "{text}: {problems}");
+    problems.to_string()
+}
+
+#[test]
+fn every_mistake_is_refused_with_its_place_and_advice() {
+    for (text, expected) in BAD {
+        let message = only_message(text);
+        assert!(message.starts_with(expected), "{text}\n expected: {expected}\n found:    {message}");
+    }
+    for (line, expected) in BAD_QUEUE {
+        let message = only_message(&format!("[[queues]]\nname = \"q\"\n{line}"));
+        assert!(message.contains(expected), "{line}\n expected: {expected}\n found:    {message}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once_in_the_order_of_lines() {
+    let text = "[[queues]]\nmax_delivery_count = 0\nname = \"q\"\nlock_duration = \"1s\"\n[log]\nlevel = 1\n";
+    let problems = parse("t", text).unwrap_err();
+    assert_eq!(problems.list.iter().map(|problem| problem.line).collect::<Vec<_>>(), [2, 4, 6]);
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let problems = load(Path::new("/nowhere/peeklock.toml")).unwrap_err();
+    assert!(problems.to_string().starts_with("/nowhere/peeklock.toml:1:1: can't be read: No such file"));
+}
+
+#[test]
+fn the_reference_file_holds_the_defaults_and_the_queue_of_a_broker_told_nothing() {
+    let reference = merged(ServeArgs::default(), REFERENCE);
+    let queue = QueueConfig { name: QUEUE_DEFAULT.into(), options: QueueOptions::default() };
+    assert_eq!(reference.queues, [queue]);
+    assert_eq!(Config { queues: Vec::new(), ..reference }, merged(ServeArgs::default(), ""));
+}
+
+/// The keys that a section knows, from the message that an unknown one gives.
+fn known_keys(before: &str) -> Vec<String> {
+    let message = only_message(&format!("{before}\nzzzzzzzzzzzz = 1"));
+    let (_, keys) = message.split_once("known keys are ").unwrap();
+    keys.split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn the_reference_file_documents_every_key() {
+    let mut missing = String::new();
+    let sections = ["amqp", "http", "storage", "log"].map(|name| format!("[{name}]"));
+    for section in sections.into_iter().chain(["[[queues]]\nname = \"q\"".to_owned()]) {
+        let header = section.lines().next().unwrap();
+        let rest = REFERENCE.split_once(&format!("\n{header}\n")).unwrap_or_else(|| panic!("no {header}")).1;
+        let body = rest.split("\n[").next().unwrap();
+        for key in known_keys(&section) {
+            let lines: Vec<&str> = body.lines().collect();
+            let place = lines.iter().position(|line| line.starts_with(&format!("{key} = ")));
+            let documented = place.is_some_and(|line| line > 0 && lines[line - 1].starts_with("# "));
+            if !documented {
+                writeln!(missing, "{header} {key}").unwrap();
+            }
+        }
+    }
+    assert_eq!(missing, "", "keys without a documented line in config/peeklock.toml");
+}

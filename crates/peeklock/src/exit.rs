@@ -1,0 +1,22 @@
+//! Exit codes, as `peeklock --help` documents them.
+
+use std::process::ExitCode;
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All went well.
+    Success = 0,
+    /// Something failed at run time: an address in use, a failed write; for `health`: not healthy.
+    Failure = 1,
+    /// The command line or the configuration is wrong. Also clap's code for usage errors.
+    Usage = 2,
+    /// The data directory is damaged, locked by another process, or out of reach.
+    Data = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

@@ -1,0 +1,96 @@
+//! Logs: to standard error, as text or as JSON, filtered.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::str::FromStr;
+
+use tracing_subscriber::EnvFilter;
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people: one line each, coloured on a terminal.
+    #[default]
+    Text,
+    /// For machines: one JSON object each.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(format!("\"{text}\" is not a log format; write \"text\" or \"json\"")),
+        }
+    }
+}
+
+/// What is logged: a level, or levels by module, such as `info,peeklock_amqp=debug`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogFilter(String);
+
+impl Default for LogFilter {
+    fn default() -> Self {
+        Self("info".to_owned())
+    }
+}
+
+impl fmt::Display for LogFilter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // A lone word would pass as a module's name and silence everything else.
+        let understood = text
+            .split(',')
+            .map(|part| part.rsplit_once('=').map_or(part, |(_, level)| level).trim())
+            .all(|level| LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)));
+        if understood && EnvFilter::try_new(text).is_ok() {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!(
+            "\"{text}\" is not a log level; write {} or levels by module such as \"info,peeklock_amqp=debug\"",
+            LEVELS.join(", ")
+        ))
+    }
+}
+
+/// Starts logging for the rest of the process.
+pub(crate) fn start(filter: &LogFilter, format: LogFormat) {
+    let filter = EnvFilter::try_new(&filter.0).unwrap_or_default();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match format {
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_levels_and_levels_by_module() {
+        for text in ["info", "WARN", "info,peeklock_amqp=debug", "peeklock_storage=trace, error"] {
+            assert!(text.parse::<LogFilter>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_words_that_are_no_level() {
+        for text in ["", "verbose", "peeklock_amqp", "info,loud", "peeklock_amqp=loud"] {
+            let error = text.parse::<LogFilter>().expect_err(text);
+            assert!(error.contains("is not a log level"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Why serving ended, by exit code.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use peeklock_engine::runtime::StartError;
+use peeklock_storage as storage;
+
+use crate::config::ListenAddress;
+use crate::exit::Exit;
+
+/// Why the broker did not start or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServeError {
+    /// An address can't be listened on.
+    #[error("can't listen for {what} on {address}: {error}; is another broker running? (--{flag} ADDR:PORT chooses another)", flag = what.to_lowercase())]
+    Bind {
+        /// The protocol.
+        what: &'static str,
+        /// The address as configured.
+        address: ListenAddress,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The system refuses something basic: threads, signals, sockets.
+    #[error("the system refuses: {0}")]
+    System(io::Error),
+    /// The store does not open.
+    #[error("data directory {}: {error}", directory.display())]
+    Store {
+        /// The data directory.
+        directory: PathBuf,
+        /// The store's answer.
+        error: storage::Error,
+    },
+    /// Entities can't be restored or declared.
+    #[error("the broker can't start: {0}")]
+    Start(#[from] StartError),
+    /// A queue asks for more than the store can hold in one value.
+    #[error(
+        "queue \"{queue}\": max_message_size_in_kilobytes = {asked_kb} is more than the store takes; write at most {limit_kb}"
+    )]
+    MessageSize {
+        /// The queue.
+        queue: String,
+        /// What its options say, in KB.
+        asked_kb: u64,
+        /// What the store takes, in KB.
+        limit_kb: u64,
+    },
+    /// The ready file can't be written.
+    #[error("ready file {}: {error}", file.display())]
+    ReadyFile {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The store was lost while serving.
+    #[error("stopping, because nothing more can be stored safely: {0}")]
+    Fatal(storage::Error),
+}
+
+impl ServeError {
+    /// [`Self::ReadyFile`].
+    pub(super) fn ready_file(file: &Path, error: io::Error) -> Self {
+        Self::ReadyFile { file: file.to_owned(), error }
+    }
+
+    /// The code that the process ends with.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self::Store { .. } | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => {
+                Exit::Data
+            }
+            Self::Start(StartError::InvalidName { .. } | StartError::InvalidOptions { .. })
+            | Self::MessageSize { .. } => Exit::Usage,
+            Self::Bind { .. }
+            | Self::System(_)
+            | Self::Start(_)
+            | Self::ReadyFile { .. }
+            | Self::Fatal(_) => Exit::Failure,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `peeklock serve`: joins store, engine and front ends, and takes them apart again in order.
+//!
+//! Starting: bind both addresses (a taken port is reported before anything is touched), answer 503 on `/health`, open
+//! the store, restore and declare queues, accept AMQP connections, answer 200. Stopping: answer 503, stop accepting,
+//! let connections finish, stop the partitions, close the store.
+
+mod bounded;
+mod error;
+mod health;
+mod http;
+mod queues;
+mod ready;
+mod signals;
+mod store;
+
+use std::sync::Arc;
+
+use peeklock_amqp::server::{Listener, ListenerOptions};
+use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
+use peeklock_engine::runtime::{Namespace, NamespaceOptions, SystemClock};
+use peeklock_storage::Error as StorageError;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::config::{AmqpConfig, Config, ListenAddress};
+use crate::exit::Exit;
+use crate::logging;
+use error::ServeError;
+use health::Health;
+use ready::{Addresses, ReadyFile};
+use signals::Signals;
+use store::OpenStore;
+
+/// Serves until a signal or a fatal failure.
+pub(crate) fn run(config: Config) -> Exit {
+    logging::start(&config.log_filter, config.log_format);
+    let outcome = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("peeklock")
+        .build()
+        .map_err(ServeError::System)
+        .and_then(|runtime| runtime.block_on(serve(config)));
+    match outcome {
+        Ok(()) => {
+            tracing::info!("stopped");
+            Exit::Success
+        }
+        Err(error) => {
+            tracing::error!("{error}");
+            error.exit()
+        }
+    }
+}
+
+async fn serve(config: Config) -> Result<(), ServeError> {
+    let mut signals = Signals::install().map_err(ServeError::System)?;
+    clear_ready_file(&config)?;
+    let http = bind("HTTP", &config.http_listen).await?;
+    let amqp = bind("AMQP", &config.amqp_listen).await?;
+    let addresses = Addresses::of(&amqp, &http).map_err(ServeError::System)?;
+    let health = Health::default();
+    tokio::spawn(http::serve(http, health.clone()));
+
+    let store = OpenStore::open(&config).await?;
+    let limits = store.shard.limits();
+    let clock = Arc::new(SystemClock::default());
+    let namespace =
+        Namespace::start(Arc::clone(&store.shard), clock.clone(), namespace_options(&config)).await?;
+    queues::declare(&namespace, &config, limits).await?;
+    let listener = Listener::new(amqp, service_bus(&namespace, &config), clock, listener_options(&config));
+
+    let ready_file = announce(&config, &addresses, &namespace)?;
+    health.set_ready(true);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
+    tokio::select! {
+        () = signals.stop() => {}
+        error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
+    }
+    health.set_ready(false);
+    drop((ready_file, stop));
+    tokio::select! {
+        () = drain(serving, &namespace) => {}
+        error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
+    }
+    drop(namespace);
+    store.close().await
+}
+
+/// Lets connections finish, then partitions.
+async fn drain(serving: JoinHandle<()>, namespace: &Namespace) {
+    // If the listener's task panicked, that has been logged; the partitions stop all the same.
+    let _ = serving.await;
+    namespace.shutdown().await;
+}
+
+/// Resolves when nothing more can be promised.
+async fn fatal(store: &OpenStore, namespace: &Namespace) -> StorageError {
+    tokio::select! {
+        error = store.fatal() => error,
+        error = namespace.fatal() => error,
+    }
+}
+
+fn namespace_options(config: &Config) -> NamespaceOptions {
+    let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
+    NamespaceOptions { body_cache_bytes, seed: None }
+}
+
+fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {
+    let AmqpConfig { require_token, plain_enabled, .. } = config.amqp;
+    let dialect = DialectConfig { require_token, plain_enabled, seed: None };
+    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), dialect))
+}
+
+fn listener_options(config: &Config) -> ListenerOptions {
+    ListenerOptions {
+        connections_max: usize::try_from(config.amqp.connections_max).unwrap_or(usize::MAX),
+        endpoint: config.amqp.endpoint(),
+        grace_ms: config.amqp.drain_time_out_ms,
+    }
+}
+
+/// An earlier process may have left one.
+fn clear_ready_file(config: &Config) -> Result<(), ServeError> {
+    let file = config.ready_file.as_deref();
+    file.map_or(Ok(()), |file| ReadyFile::clear(file).map_err(|error| ServeError::ready_file(file, error)))
+}
+
+/// Says where to connect: to people in the log, to programs in the ready file.
+fn announce(
+    config: &Config,
+    addresses: &Addresses,
+    namespace: &Namespace,
+) -> Result<Option<ReadyFile>, ServeError> {
+    let Addresses { amqp, http, connection_string, .. } = addresses;
+    let queues = namespace.queue_names().len();
+    tracing::info!(%amqp, %http, queues, "ready; connect with {connection_string}");
+    let file = config.ready_file.as_deref();
+    file.map(|file| ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error)))
+        .transpose()
+}
+
+async fn bind(what: &'static str, address: &ListenAddress) -> Result<TcpListener, ServeError> {
+    TcpListener::bind((address.host(), address.port())).await.map_err(|error| ServeError::Bind {
+        what,
+        address: address.clone(),
+        error,
+    })
+}

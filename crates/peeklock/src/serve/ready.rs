@@ -1,0 +1,102 @@
+//! Tells people and programs where to connect.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tokio::net::TcpListener;
+
+/// The addresses in use, with the ports that the system gave for port 0.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Addresses {
+    /// This process.
+    pid: u32,
+    /// Where AMQP clients connect.
+    pub(super) amqp: SocketAddr,
+    /// Where HTTP is served.
+    pub(super) http: SocketAddr,
+    /// For the SDKs.
+    pub(super) connection_string: String,
+}
+
+impl Addresses {
+    /// Of two listeners.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn of(amqp: &TcpListener, http: &TcpListener) -> io::Result<Self> {
+        let (amqp, http) = (amqp.local_addr()?, http.local_addr()?);
+        Ok(Self { pid: std::process::id(), amqp, http, connection_string: connection_string(amqp) })
+    }
+}
+
+/// What an SDK on this machine needs. The key is the emulator's well-known placeholder.
+fn connection_string(amqp: SocketAddr) -> String {
+    let host = match amqp {
+        _ if amqp.ip().is_loopback() || amqp.ip().is_unspecified() => "localhost".to_owned(),
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    };
+    let port = amqp.port();
+    format!(
+        "Endpoint=sb://{host}:{port};SharedAccessKeyName=RootManageSharedAccessKey;\
+         SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+    )
+}
+
+/// A file that exists while the broker accepts connections; removed when dropped.
+#[derive(Debug)]
+pub(super) struct ReadyFile(PathBuf);
+
+impl ReadyFile {
+    /// Removes what an earlier process left, so that nobody takes its addresses for ours.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn clear(path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the addresses; readers see all of the file or none.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn write(path: &Path, addresses: &Addresses) -> io::Result<Self> {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        fs::write(&partial, serde_json::to_vec(addresses)?)?;
+        fs::rename(&partial, path)?;
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl Drop for ReadyFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_addresses_are_called_localhost() {
+        let host = |address: &str| {
+            let text = connection_string(address.parse().unwrap());
+            let rest = text.strip_prefix("Endpoint=sb://").unwrap();
+            assert!(rest.ends_with(";UseDevelopmentEmulator=true;"));
+            rest.split(';').next().unwrap().to_owned()
+        };
+        assert_eq!(host("127.0.0.1:5672"), "localhost:5672");
+        assert_eq!(host("0.0.0.0:1"), "localhost:1");
+        assert_eq!(host("[::]:1"), "localhost:1");
+        assert_eq!(host("192.0.2.1:1"), "192.0.2.1:1");
+        assert_eq!(host("[2001:db8::1]:1"), "[2001:db8::1]:1");
+    }
+}

@@ -1,0 +1,47 @@
+//! SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::exit::Exit;
+
+/// Resolves [`Self::stop`] at the first signal.
+pub(super) struct Signals(watch::Receiver<bool>);
+
+impl Signals {
+    /// Takes over both signals for the rest of the process.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn install() -> io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(watch(terminate, interrupt, stop));
+        Ok(Self(stopped))
+    }
+
+    /// Resolves when a graceful stop was asked for, also when that was earlier.
+    pub(super) async fn stop(&mut self) {
+        // The watching task lives as long as the runtime; an error would mean that it is being dropped.
+        let _ = self.0.wait_for(|stop| *stop).await;
+    }
+}
+
+async fn watch(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender<bool>) {
+    let name = next(&mut terminate, &mut interrupt).await;
+    tracing::info!("{name}: draining; a second signal stops at once");
+    stop.send_replace(true);
+    let name = next(&mut terminate, &mut interrupt).await;
+    tracing::warn!("{name} again: stopping at once; what was accepted is on disk");
+    std::process::exit(Exit::Failure as i32);
+}
+
+async fn next(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    }
+}

@@ -1,0 +1,133 @@
+//! A daemon under test, on free ports and its own data directory.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The binary, without the caller's settings.
+pub(crate) fn peeklock() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peeklock"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PEEKLOCK_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a command that ends by itself.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    peeklock().args(arguments).output().unwrap()
+}
+
+/// What a finished process said on standard error.
+pub(crate) fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Where a broker keeps its things; outlives the process.
+pub(crate) struct Home(TempDir);
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A daemon's command line on free ports; the caller adds to it.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = peeklock();
+        command.current_dir(self.0.path()).arg("--data-dir").arg(self.path("data"));
+        command.args(["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+        command.arg("--ready-file").arg(self.path("ready.json"));
+        command
+    }
+
+    /// Starts a daemon and waits until it accepts connections.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Broker {
+        let mut command = self.command();
+        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let ready = wait_for(|| match std::fs::read(self.path("ready.json")) {
+            Ok(text) => Some(serde_json::from_slice(&text).unwrap()),
+            Err(_) => {
+                let ended = child.try_wait().unwrap();
+                assert!(ended.is_none(), "ended while starting: {}", read_errors(&mut child));
+                None
+            }
+        });
+        Broker { child, ready }
+    }
+}
+
+/// A running daemon; killed when dropped.
+pub(crate) struct Broker {
+    child: Child,
+    ready: Value,
+}
+
+impl Broker {
+    pub(crate) fn address(&self, protocol: &str) -> String {
+        self.ready[protocol].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn ready(&self) -> &Value {
+        &self.ready
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end; the status and standard error.
+    pub(crate) fn finish(mut self) -> (ExitStatus, String) {
+        let errors = read_errors(&mut self.child);
+        (self.child.wait().unwrap(), errors)
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_errors(child: &mut Child) -> String {
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Polls until there is something; gives up after a minute, so that a broken daemon does not hang the suite.
+pub(crate) fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..12_000 {
+        if let Some(found) = condition() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("waited in vain");
+}
+
+/// One GET: the status and the body.
+pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Writes a file for a test.
+pub(crate) fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+}

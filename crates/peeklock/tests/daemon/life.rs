@@ -1,0 +1,113 @@
+//! Start, serve, stop.
+
+use std::net::{TcpListener, TcpStream};
+
+use rustix::process::Signal;
+
+use crate::broker::{Home, errors, get, peeklock, wait_for, write};
+
+const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
+
+#[test]
+fn health_is_reported_once_connections_are_accepted() {
+    let home = Home::new();
+    let broker = home.start(&[]);
+    assert_eq!(get(&broker.address("http"), "/health"), (200, HEALTHY.to_owned()));
+    assert_eq!(get(&broker.address("http"), "/nothing").0, 404);
+    TcpStream::connect(broker.address("amqp")).unwrap();
+    let port = broker.address("amqp").rsplit_once(':').unwrap().1.to_owned();
+    let expected = format!(
+        "Endpoint=sb://localhost:{port};SharedAccessKeyName=RootManageSharedAccessKey;\
+         SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+    );
+    assert_eq!(broker.ready()["connection_string"], expected);
+}
+
+#[test]
+fn sigterm_and_sigint_drain_and_exit_with_0() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let home = Home::new();
+        let broker = home.start(&[]);
+        broker.signal(signal);
+        let (status, log) = broker.finish();
+        assert_eq!(status.code(), Some(0), "{log}");
+        assert!(log.contains("stopped"), "{log}");
+        assert!(!home.path("ready.json").exists(), "the ready file outlives the broker");
+    }
+}
+
+#[test]
+fn a_second_broker_on_the_same_data_directory_exits_with_3() {
+    let home = Home::new();
+    let first = home.start(&[]);
+    let second = home.command().output().unwrap();
+    assert_eq!(second.status.code(), Some(3), "{}", errors(&second));
+    assert!(errors(&second).contains("data directory "), "{}", errors(&second));
+    assert_eq!(get(&first.address("http"), "/health").0, 200, "the first one is unharmed");
+}
+
+#[test]
+fn an_address_in_use_exits_with_1_before_anything_is_touched() {
+    let home = Home::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    write(&home.path("p.toml"), &format!("[http]\nlisten = \"{address}\"\n"));
+    let mut command = peeklock();
+    command.args(["--amqp", "127.0.0.1:0", "--config"]).arg(home.path("p.toml"));
+    let output = command.arg("--data-dir").arg(home.path("data")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains(&format!("can't listen for HTTP on {address}")), "{}", errors(&output));
+    assert!(!home.path("data").exists());
+}
+
+#[test]
+fn a_wrong_file_exits_with_2_and_names_every_place() {
+    let home = Home::new();
+    write(
+        &home.path("p.toml"),
+        "[[queues]]\nname = \"q\"\nlock_duration = \"1h\"\nrequires_session = true\n",
+    );
+    let output = home.command().arg("--config").arg("p.toml").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = errors(&output);
+    assert!(text.contains("p.toml:3:17: queue \"q\": lock_duration: \"1h\" is outside the range"), "{text}");
+    assert!(text.contains("p.toml:4:20: queue \"q\": requires_session: not supported yet"), "{text}");
+    assert!(!home.path("data").exists());
+}
+
+#[test]
+fn a_flag_beats_a_variable_and_a_variable_beats_the_file() {
+    let home = Home::new();
+    write(&home.path("p.toml"), "[log]\nformat = \"text\"\nlevel = \"off\"\n");
+    let mut command = home.command();
+    command.args(["--config", "p.toml", "--log-level", "info"]).env("PEEKLOCK_LOG_FORMAT", "json");
+    command.env("PEEKLOCK_LOG_LEVEL", "error").stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait_for(|| home.path("ready.json").exists().then_some(()));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let log = errors(&output);
+    assert!(!log.is_empty(), "the flag asks for more than the variable");
+    for line in log.lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(entry["message"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn a_broker_told_nothing_has_a_queue_and_keeps_what_was_declared() {
+    let home = Home::new();
+    let stop = |arguments: &[&str]| {
+        let broker = home.start(arguments);
+        broker.signal(Signal::TERM);
+        broker.finish().1
+    };
+    assert!(stop(&[]).contains("queues=1"), "an empty directory gets one queue");
+    assert!(stop(&["--queue", "orders", "--queue", "QUEUE"]).contains("queues=2"));
+    let log = stop(&["--queue", "third"]);
+    assert!(log.contains("queues=3"), "{log}");
+    assert!(log.contains("queue \"orders\" is stored but not declared"), "{log}");
+    let log = stop(&[]);
+    assert!(log.contains("queues=3") && !log.contains("not declared"), "{log}");
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Runs every test of Peeklock, or the stages named:
+#
+#   ./test.sh                 everything, in the order below
+#   ./test.sh lint            formatting, clippy, documentation
+#   ./test.sh rust            unit, property, simulation, licence and house tests
+#   ./test.sh build           the daemon, as released
+#   ./test.sh python js       the SDK suites against that daemon (or against PEEKLOCK_BIN)
+#   ./test.sh sdk             the same: build, python, js
+#
+# Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later. Writes only into target/ and
+# tests/js/node_modules.
+set -uo pipefail
+cd "$(dirname "$0")"
+
+export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+logs="$target/test-logs"
+venv="$target/python"
+mkdir -p "$logs"
+
+stage_lint() {
+    cargo fmt --all --check &&
+        cargo clippy --locked --workspace --all-targets -- -D warnings &&
+        RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
+}
+
+stage_rust() {
+    cargo test --locked --workspace --no-fail-fast
+}
+
+stage_build() {
+    cargo build --locked --release -p peeklock
+}
+
+stage_python() {
+    if [ ! -x "$venv/bin/python" ]; then
+        python3 -m venv "$venv" || {
+            echo "python3 can't make virtual environments: install python3-venv" >&2
+            return 1
+        }
+    fi
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt &&
+        (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
+}
+
+stage_js() {
+    (cd tests/js && npm ci --no-audit --no-fund --loglevel=error && PEEKLOCK_BIN="$daemon" npm test)
+}
+
+# Sums "N passed" and "N failed" of cargo, pytest and node in a stage's output.
+counts() {
+    sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
+        /^test result:/ { passed += $4; failed += $6; seen = 1 }
+        /^=+ .* in [0-9.]+s/ || /^[0-9]+ (passed|failed).* in [0-9.]+s/ {
+            for (i = 2; i <= NF; i++) {
+                if ($i ~ /^passed/) { passed += $(i - 1); seen = 1 }
+                if ($i ~ /^(failed|error)/) { failed += $(i - 1); seen = 1 }
+            }
+        }
+        /^(#|ℹ) pass / { passed += $3; seen = 1 }
+        /^(#|ℹ) fail / { failed += $3; seen = 1 }
+        END { if (seen) printf "%d passed, %d failed", passed, failed }'
+}
+
+stages=()
+for name in "${@:-all}"; do
+    case "$name" in
+        all) stages+=(lint rust build python js) ;;
+        sdk) stages+=(build python js) ;;
+        lint | rust | build | python | js) stages+=("$name") ;;
+        *)
+            sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+            exit 2
+            ;;
+    esac
+done
+
+daemon="$(realpath -m "${PEEKLOCK_BIN:-$target/release/peeklock}")"
+status=0
+summary=""
+for name in "${stages[@]}"; do
+    printf '\n==> %s\n' "$name"
+    began=$SECONDS
+    "stage_$name" 2>&1 | tee "$logs/$name.log"
+    if [ "${PIPESTATUS[0]}" -eq 0 ]; then
+        verdict="ok"
+    else
+        verdict="FAILED"
+        status=1
+    fi
+    summary+="$(printf '%-7s %-7s %5ds  %s' "$name" "$verdict" $((SECONDS - began)) "$(counts "$logs/$name.log")")"$'\n'
+    # A daemon that does not build leaves nothing for the SDKs to talk to.
+    if [ "$name" = build ] && [ "$verdict" = FAILED ]; then
+        break
+    fi
+done
+
+printf '\n==> summary\n%s' "$summary"
+[ "$status" -eq 0 ] && echo "all stages passed" || echo "some stages FAILED; logs are in $logs"
+exit "$status"

@@ -1,0 +1,201 @@
+// Starts a Peeklock daemon on its own ports and data directory, and hands out fresh queues.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { ServiceBusClient } from "@azure/service-bus";
+
+const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+
+/** How long a condition may take to come true on a busy machine. */
+export const PATIENCE_MS = 40_000;
+
+/** Queues of a kind share their options: `[options, how many]`. */
+const KINDS = {
+  plain: [{}, 120],
+  brief_lock: [{ lock_duration: "PT5S" }, 20],
+  two_tries: [{ max_delivery_count: 2 }, 4],
+  dead_letter_on_expiry: [{ dead_lettering_on_message_expiration: true }, 8],
+  default_ttl: [{ default_message_time_to_live: "PT2S" }, 4],
+};
+
+function binary() {
+  if (process.env.PEEKLOCK_BIN) return path.resolve(process.env.PEEKLOCK_BIN);
+  const target = process.env.CARGO_TARGET_DIR ?? path.join(ROOT, "target");
+  const found = ["release", "debug"]
+    .map((profile) => path.join(target, profile, "peeklock"))
+    .find((file) => fs.existsSync(file));
+  assert(found, "no daemon: run `cargo build --release` or set PEEKLOCK_BIN");
+  return found;
+}
+
+function configText() {
+  return Object.entries(KINDS)
+    .flatMap(([kind, [options, count]]) =>
+      Array.from({ length: count }, (_, number) => {
+        const lines = Object.entries(options).map(([key, value]) => `${key} = ${JSON.stringify(value)}\n`);
+        return `[[queues]]\nname = "${kind}-${number}"\n${lines.join("")}`;
+      }),
+    )
+    .join("\n");
+}
+
+/** One daemon; its data outlives `kill` and comes back with `start`. */
+export class Daemon {
+  #taken = {};
+
+  constructor() {
+    this.directory = fs.mkdtempSync(path.join(os.tmpdir(), "peeklock-js-"));
+    fs.writeFileSync(path.join(this.directory, "peeklock.toml"), configText());
+  }
+
+  /** Returns when connections are accepted, on a port that the system chose. */
+  async start(amqpPort = 0) {
+    const file = (name) => path.join(this.directory, name);
+    // What a killed daemon left would pass for the new one's.
+    fs.rmSync(file("ready.json"), { force: true });
+    const log = fs.openSync(file("daemon.log"), "a");
+    const environment = Object.entries(process.env).filter(([key]) => !key.startsWith("PEEKLOCK_"));
+    this.process = spawn(
+      binary(),
+      [
+        ...["serve", "--config", file("peeklock.toml"), "--data-dir", file("data"), "--ready-file", file("ready.json")],
+        ...["--amqp", `127.0.0.1:${amqpPort}`, "--http", "127.0.0.1:0"],
+      ],
+      { stdio: ["ignore", log, log], cwd: this.directory, env: Object.fromEntries(environment) },
+    );
+    this.exited = once(this.process, "exit");
+    fs.closeSync(log);
+    await until(() => fs.existsSync(file("ready.json")) || this.process.exitCode !== null, "the ready file");
+    assert.equal(this.process.exitCode, null, `the daemon does not start:\n${this.log()}`);
+    this.amqpPort = Number(JSON.parse(fs.readFileSync(file("ready.json"))).amqp.split(":").at(-1));
+    return this;
+  }
+
+  /** SIGKILL and a new start on the same port. */
+  async restart() {
+    await this.kill();
+    await this.start(this.amqpPort);
+  }
+
+  log() {
+    return fs.readFileSync(path.join(this.directory, "daemon.log"), "utf8");
+  }
+
+  get connectionString() {
+    return (
+      `Endpoint=sb://localhost:${this.amqpPort};SharedAccessKeyName=RootManageSharedAccessKey;` +
+      "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+    );
+  }
+
+  client(options) {
+    return new ServiceBusClient(this.connectionString, options);
+  }
+
+  /** A queue of the kind that no other test of this daemon has seen. */
+  queue(kind = "plain") {
+    const number = (this.#taken[kind] ??= 0);
+    assert(number < KINDS[kind][1], `declare more queues of the kind ${kind} in harness.mjs`);
+    this.#taken[kind]++;
+    return `${kind}-${number}`;
+  }
+
+  async kill() {
+    this.process.kill("SIGKILL");
+    await this.exited;
+  }
+
+  /** Ends the daemon and complains about what it must never do. */
+  async close() {
+    const alive = this.process.exitCode === null && this.process.signalCode === null;
+    if (alive) await this.kill();
+    const log = this.log();
+    fs.rmSync(this.directory, { recursive: true });
+    assert(alive, `the daemon died:\n${log}`);
+    assert.doesNotMatch(log, /panicked/);
+  }
+}
+
+/** Runs `test` with an own client, and closes it whatever happens. */
+export async function withClient(daemon, test, options) {
+  const client = daemon.client(options);
+  try {
+    return await test(client);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Sends messages, each on its own. */
+export async function send(client, queue, ...messages) {
+  const sender = client.createSender(queue);
+  for (const message of messages) await sender.sendMessages(message);
+  await sender.close();
+}
+
+/** Exactly `count` messages, however many calls that takes. */
+export async function take(receiver, count) {
+  const messages = [];
+  const deadline = Date.now() + PATIENCE_MS;
+  while (messages.length < count) {
+    assert(Date.now() < deadline, `only ${messages.length} of ${count} messages came`);
+    messages.push(...(await receiver.receiveMessages(count - messages.length, { maxWaitTimeInMs: 5_000 })));
+  }
+  return messages;
+}
+
+export async function one(receiver) {
+  const [message] = await take(receiver, 1);
+  return message;
+}
+
+/** True when a short receive returns empty. */
+export async function nothing(receiver) {
+  return (await receiver.receiveMessages(1, { maxWaitTimeInMs: 500 })).length === 0;
+}
+
+/** Receives and deletes exactly `count` messages. */
+export async function drain(client, queue, count, options = {}) {
+  const receiver = client.createReceiver(queue, { receiveMode: "receiveAndDelete", ...options });
+  const messages = await take(receiver, count);
+  await receiver.close();
+  return messages;
+}
+
+/** Everything that browsing shows. Opens no receiver link, only `$management`. */
+export async function peek(client, queue, options = {}) {
+  const receiver = client.createReceiver(queue, options);
+  const found = [];
+  let from = 1;
+  for (;;) {
+    const page = await receiver.peekMessages(250, { fromSequenceNumber: from });
+    if (page.length === 0) break;
+    found.push(...page);
+    from = page.at(-1).sequenceNumber.add(1);
+  }
+  await receiver.close();
+  return found;
+}
+
+/** Awaits `condition()` until it is truthy and returns its value. */
+export async function until(condition, what) {
+  const deadline = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const value = await condition();
+    if (value) return value;
+    assert(Date.now() < deadline, `${what} never came true`);
+    await delay(20);
+  }
+}
+
+export const DEAD_LETTER = { subQueueType: "deadLetter" };
+export const bodies = (messages) => messages.map((message) => message.body);
+export const numbers = (messages) => messages.map((message) => message.sequenceNumber.toNumber());
+export const range = (count) => Array.from({ length: count }, (_, n) => n);
+export { delay };

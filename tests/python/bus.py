@@ -1,0 +1,115 @@
+"""What most tests do with a client, in one line each."""
+
+import asyncio
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from azure.servicebus import ServiceBusReceiveMode, ServiceBusSubQueue
+
+import sdk
+
+DEAD_LETTER = ServiceBusSubQueue.DEAD_LETTER
+RECEIVE_AND_DELETE = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+#: How long a condition may take to come true on a busy machine.
+PATIENCE_SECS = 40
+
+
+class Bus:
+    """A client of one flavour, with its senders and receivers closed at the end."""
+
+    def __init__(self, flavour: str, connection_string: str):
+        self.flavour = flavour
+        self.connection_string = connection_string
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self):
+        # The blocking flavour needs a thread for each receiver that waits.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(48))
+        self.client = await self._stack.enter_async_context(self.new_client())
+        return self
+
+    async def __aexit__(self, *error):
+        await self._stack.aclose()
+
+    def new_client(self, **options):
+        return sdk.client(self.flavour, self.connection_string, **options)
+
+    def sender(self, queue: str, **options):
+        return self.client.get_queue_sender(queue, **options)
+
+    def receiver(self, queue: str, **options):
+        return self.client.get_queue_receiver(queue, **options)
+
+    async def open_receiver(self, queue: str, **options):
+        """A receiver that stays open until the end of the test."""
+        return await self._stack.enter_async_context(self.receiver(queue, **options))
+
+    async def open_sender(self, queue: str, **options):
+        return await self._stack.enter_async_context(self.sender(queue, **options))
+
+    def lock_renewer(self, **options):
+        return sdk.lock_renewer(self.flavour, **options)
+
+    async def send(self, queue: str, *messages):
+        async with self.sender(queue) as sender:
+            for message in messages:
+                await sender.send_messages(message)
+
+    async def drain(self, queue: str, count: int, **options) -> list:
+        """Receives and deletes exactly `count` messages."""
+        async with self.receiver(queue, receive_mode=RECEIVE_AND_DELETE, **options) as receiver:
+            return await take(receiver, count)
+
+    async def drain_nothing(self, queue: str) -> bool:
+        """True when a new receiver gets nothing."""
+        async with self.receiver(queue) as receiver:
+            return await nothing(receiver)
+
+    async def peek(self, queue: str, **options) -> list:
+        """Everything that browsing shows: locked, deferred and scheduled messages too."""
+        found = []
+        async with self.receiver(queue, **options) as receiver:
+            start = 1
+            while page := await receiver.peek_messages(250, sequence_number=start):
+                found += page
+                start = page[-1].sequence_number + 1
+        return found
+
+
+async def take(receiver, count: int) -> list:
+    """Exactly `count` messages, however many calls that takes."""
+    messages = []
+    deadline = time.monotonic() + PATIENCE_SECS
+    while len(messages) < count:
+        assert time.monotonic() < deadline, f"only {len(messages)} of {count} messages came"
+        messages += await receiver.receive_messages(count - len(messages), max_wait_time=5)
+    return messages
+
+
+async def one(receiver):
+    (message,) = await take(receiver, 1)
+    return message
+
+
+async def nothing(receiver) -> bool:
+    """True when a short receive returns empty."""
+    return await receiver.receive_messages(1, max_wait_time=0.5) == []
+
+
+async def until(condition, what: str = "the condition"):
+    """Awaits `condition()` until it is true and returns its value."""
+    deadline = time.monotonic() + PATIENCE_SECS
+    while not (value := await condition()):
+        assert time.monotonic() < deadline, f"{what} never came true"
+        await asyncio.sleep(0.05)
+    return value
+
+
+def body(message) -> bytes:
+    """The bytes of a message with a data body."""
+    return b"".join(message.body)
+
+
+def bodies(messages) -> list[bytes]:
+    return [body(message) for message in messages]

@@ -1,0 +1,125 @@
+"""Starts, kills and restarts a Peeklock daemon on its own ports and data directory."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+#: Queues of a kind share their options; tests take a fresh one of the kind they need.
+KINDS = {
+    "plain": ({}, 120),
+    "brief_lock": ({"lock_duration": "PT5S"}, 40),
+    "brief_lock_two_tries": ({"lock_duration": "PT5S", "max_delivery_count": 2}, 8),
+    "one_try": ({"max_delivery_count": 1}, 8),
+    "three_tries": ({"max_delivery_count": 3}, 8),
+    "dead_letter_on_expiry": ({"dead_lettering_on_message_expiration": True}, 24),
+    "brief_lock_dead_letter_on_expiry": (
+        {"lock_duration": "PT5S", "dead_lettering_on_message_expiration": True},
+        8,
+    ),
+    "default_ttl": ({"default_message_time_to_live": "PT2S"}, 16),
+    "default_ttl_dead_letter": (
+        {"default_message_time_to_live": "PT2S", "dead_lettering_on_message_expiration": True},
+        8,
+    ),
+    "path/with/slashes": ({}, 4),
+}
+
+#: A start on an empty directory takes milliseconds; a busy machine may take its time.
+START_SECS = 60
+
+CONNECTION_STRING = (
+    "Endpoint=sb://localhost:{port};SharedAccessKeyName=RootManageSharedAccessKey;"
+    "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+)
+
+
+def binary() -> pathlib.Path:
+    """The daemon under test: `PEEKLOCK_BIN`, or what `cargo build` left in `target`."""
+    if named := os.environ.get("PEEKLOCK_BIN"):
+        return pathlib.Path(named).resolve()
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    for profile in ("release", "debug"):
+        if (found := target / profile / "peeklock").exists():
+            return found
+    raise FileNotFoundError("no daemon: run `cargo build --release` or set PEEKLOCK_BIN")
+
+
+def queue_names(kind: str) -> list[str]:
+    return [f"{kind}-{number}" for number in range(KINDS[kind][1])]
+
+
+def config_text() -> str:
+    """The TOML that declares every queue of every kind."""
+    tables = []
+    for kind, (options, _) in KINDS.items():
+        lines = "".join(f"{key} = {toml_value(value)}\n" for key, value in options.items())
+        tables += [f'[[queues]]\nname = "{name}"\n{lines}' for name in queue_names(kind)]
+    return "\n".join(tables)
+
+
+def toml_value(value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+class Daemon:
+    """One daemon; its data outlives `kill` and comes back with `start`."""
+
+    def __init__(self):
+        self._directory = tempfile.TemporaryDirectory(prefix="peeklock-python-")
+        self.path = pathlib.Path(self._directory.name)
+        self.config = self.path / "peeklock.toml"
+        self.config.write_text(config_text())
+        self.log = self.path / "daemon.log"
+        self.ready = self.path / "ready.json"
+        self.process = None
+
+    def start(self) -> "Daemon":
+        """Returns when connections are accepted, on ports that the system chose."""
+        self.process = self._spawn()
+        deadline = time.monotonic() + START_SECS
+        while not self.ready.exists():
+            assert self.process.poll() is None, f"the daemon does not start:\n{self.log.read_text()}"
+            assert time.monotonic() < deadline, f"the daemon is not ready:\n{self.log.read_text()}"
+            time.sleep(0.01)
+        addresses = json.loads(self.ready.read_text())
+        self.amqp_port, self.http_port = (int(addresses[name].rpartition(":")[2]) for name in ("amqp", "http"))
+        return self
+
+    def _spawn(self) -> subprocess.Popen:
+        # What a killed daemon left would pass for the new one's.
+        self.ready.unlink(missing_ok=True)
+        command = [binary(), "serve", "--config", self.config, "--data-dir", self.path / "data"]
+        command += ["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", self.ready]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
+        with self.log.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.path, env=environment)
+
+    @property
+    def connection_string(self) -> str:
+        return CONNECTION_STRING.format(port=self.amqp_port)
+
+    def kill(self):
+        """SIGKILL: what a power cut leaves."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM: the graceful way; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            self.kill()
+        self._directory.cleanup()
+
+    def panics(self) -> list[str]:
+        return [line for line in self.log.read_text(errors="replace").splitlines() if "panicked" in line]

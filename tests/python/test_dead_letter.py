@@ -1,0 +1,104 @@
+"""The dead-letter queue is a queue: it is received from, browsed, settled; but nothing leaves it by itself."""
+
+import asyncio
+import datetime
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusError
+
+from bus import DEAD_LETTER, RECEIVE_AND_DELETE, bodies, body, nothing, one, take
+
+
+async def dead_letter(bus, queue, *messages):
+    await bus.send(queue, *messages)
+    async with bus.receiver(queue) as receiver:
+        for message in await take(receiver, len(messages)):
+            await receiver.dead_letter_message(message, reason="test")
+
+
+async def test_receive_and_complete(bus, queue):
+    await dead_letter(bus, queue, *[ServiceBusMessage(f"{n}") for n in range(5)])
+    receiver = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
+    messages = await take(receiver, 5)
+    assert bodies(messages) == [b"%d" % n for n in range(5)]
+    for message in messages:
+        await receiver.complete_message(message)
+    assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
+
+
+async def test_receive_and_delete(bus, queue):
+    await dead_letter(bus, queue, ServiceBusMessage(b""))
+    receiver = await bus.open_receiver(queue, sub_queue=DEAD_LETTER, receive_mode=RECEIVE_AND_DELETE)
+    await one(receiver)
+    assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
+
+
+async def test_no_number_of_tries_removes_a_message(bus, queues):
+    queue = queues.take("one_try")
+    await dead_letter(bus, queue, ServiceBusMessage(b"stays"))
+    receiver = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
+    first = await one(receiver)
+    await receiver.abandon_message(first)
+    for tries in range(1, 4):
+        message = await one(receiver)
+        assert body(message) == b"stays"
+        assert message.delivery_count == first.delivery_count + tries
+        await receiver.abandon_message(message)
+
+
+async def test_a_dead_letter_cannot_be_dead_lettered_again(bus, queue):
+    await dead_letter(bus, queue, ServiceBusMessage(b""))
+    receiver = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
+    message = await one(receiver)
+    with pytest.raises(ServiceBusError):
+        await receiver.dead_letter_message(message, reason="again")
+    # The lock is kept: the message can still be completed.
+    await receiver.complete_message(message)
+    assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
+
+
+async def test_the_main_queue_goes_on_beside_it(bus, queue):
+    await dead_letter(bus, queue, ServiceBusMessage(b"dead"))
+    await bus.send(queue, ServiceBusMessage(b"alive"))
+    main = await bus.open_receiver(queue)
+    assert body(await one(main)) == b"alive"
+    assert await nothing(main)
+    dead = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
+    assert body(await one(dead)) == b"dead"
+
+
+async def test_sending_to_it_is_refused(bus, queue):
+    with pytest.raises(ServiceBusError):
+        async with bus.new_client(retry_total=0) as client:
+            async with client.get_queue_sender(f"{queue}/$DeadLetterQueue") as sender:
+                await sender.send_messages(ServiceBusMessage(b""))
+    assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
+
+
+async def test_a_lock_on_a_dead_letter_is_renewed(bus, queue):
+    await dead_letter(bus, queue, ServiceBusMessage(b""))
+    receiver = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
+    message = await one(receiver)
+    end = message.locked_until_utc
+    await asyncio.sleep(0.05)
+    assert await receiver.renew_message_lock(message) > end
+
+
+async def test_a_dead_letter_does_not_expire(bus, queue):
+    await dead_letter(bus, queue, ServiceBusMessage(b"old", time_to_live=datetime.timedelta(seconds=3)))
+    receiver = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
+    (seen,) = await receiver.peek_messages(1)
+    end = seen.enqueued_time_utc + datetime.timedelta(seconds=3.5)
+    await asyncio.sleep(max(0, (end - datetime.datetime.now(datetime.timezone.utc)).total_seconds()))
+    assert body(await one(receiver)) == b"old"
+
+
+async def test_a_dead_letter_is_sent_again(bus, queue):
+    """What an operator does: take it out, send it to the queue, complete it."""
+    await dead_letter(bus, queue, ServiceBusMessage(b"fixed"))
+    dead = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
+    message = await one(dead)
+    await bus.send(queue, ServiceBusMessage(body(message)))
+    await dead.complete_message(message)
+    assert bodies(await bus.drain(queue, 1)) == [b"fixed"]

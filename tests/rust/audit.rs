@@ -1,0 +1,98 @@
+//! What must be true of messages whatever happens to the broker between two answers.
+
+use std::collections::{HashMap, HashSet};
+
+/// The name of a message, unique for a whole test.
+pub type Name = String;
+
+/// What a client knows of one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Sent; no answer came.
+    Asked,
+    /// Sent and accepted, or seen in the broker.
+    Stored,
+    /// Its completion was sent; no answer came.
+    Completing,
+    /// Its completion was confirmed, or it was not there after a restart.
+    Gone,
+}
+
+/// A journal of what was asked and what was answered, held against what the broker shows.
+#[derive(Debug, Default)]
+pub struct Audit {
+    known: HashMap<Name, Known>,
+    numbers: HashMap<Name, i64>,
+    /// Who had a sequence number: nobody else may ever have it.
+    owners: HashMap<i64, Name>,
+    highest: i64,
+}
+
+impl Audit {
+    /// A message is about to be sent.
+    pub fn asked(&mut self, name: &str) {
+        let before = self.known.insert(name.to_owned(), Known::Asked);
+        assert_eq!(before, None, "{name} is sent twice by the test itself");
+    }
+
+    /// The broker accepted a message.
+    pub fn accepted(&mut self, name: &str) {
+        let known = self.known.get_mut(name).expect("a message that was sent");
+        // Another connection may have received it before the sender heard of its acceptance.
+        if *known == Known::Asked {
+            *known = Known::Stored;
+        }
+    }
+
+    /// The broker delivered a message: it stores it, under one number, and nobody has completed it.
+    pub fn delivered(&mut self, name: &str, number: i64) {
+        self.numbered(name, number);
+        let known = self.known.get_mut(name).unwrap_or_else(|| panic!("{name} was never sent"));
+        assert_ne!(*known, Known::Gone, "{name} came back after it was gone");
+        *known = Known::Stored;
+    }
+
+    /// A completion is about to be sent.
+    pub fn completing(&mut self, name: &str) {
+        self.known.insert(name.to_owned(), Known::Completing);
+    }
+
+    /// The broker confirmed a completion.
+    pub fn completed(&mut self, name: &str) {
+        self.known.insert(name.to_owned(), Known::Gone);
+    }
+
+    /// Holds what a restarted broker shows, in the order shown, against the journal; then that is the truth.
+    pub fn restarted(&mut self, shown: &[(Name, i64)]) {
+        assert!(shown.windows(2).all(|pair| pair[0].1 < pair[1].1), "numbers do not increase");
+        let present: HashSet<&Name> = shown.iter().map(|(name, _)| name).collect();
+        assert_eq!(present.len(), shown.len(), "a message is shown twice");
+        for (name, number) in shown {
+            self.numbered(name, *number);
+            let known = self.known.get(name).unwrap_or_else(|| panic!("{name} was never sent"));
+            assert_ne!(*known, Known::Gone, "{name} came back after it was gone");
+        }
+        for (name, known) in &mut self.known {
+            let is_present = present.contains(name);
+            assert!(is_present || *known != Known::Stored, "{name} was accepted and is lost");
+            *known = if is_present { Known::Stored } else { Known::Gone };
+        }
+        self.highest = self.owners.keys().copied().max().unwrap_or(0);
+    }
+
+    /// How many messages the broker must still have.
+    pub fn stored(&self) -> usize {
+        self.known.values().filter(|known| **known == Known::Stored).count()
+    }
+
+    fn numbered(&mut self, name: &str, number: i64) {
+        let owner = self.owners.entry(number).or_insert_with(|| name.to_owned());
+        assert_eq!(owner, name, "the number {number} was used twice");
+        match self.numbers.insert(name.to_owned(), number) {
+            Some(before) => assert_eq!(before, number, "{name} has changed its number"),
+            None => {
+                assert!(number > self.highest, "the number {number} is new but not above {}", self.highest);
+            }
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! A blocking AMQP client that does exactly what it is told, also when that is wrong.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::codec::{self, Value, code};
+
+/// How long an answer may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(40);
+/// The protocol header of AMQP.
+pub const AMQP_HEADER: &[u8; 8] = b"AMQP\x00\x01\x00\x00";
+/// The protocol header of SASL.
+pub const SASL_HEADER: &[u8; 8] = b"AMQP\x03\x01\x00\x00";
+/// The message format of a Service Bus batch.
+pub const BATCH_FORMAT: u32 = 0x8001_3700;
+
+/// A frame as it came.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// The channel, which the peer chose.
+    pub channel: u16,
+    /// The performative; `Null` in an empty frame.
+    pub performative: Value,
+    /// What follows the performative.
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// Whether the performative has this code.
+    pub fn is(&self, code: u64) -> bool {
+        self.performative.code() == Some(code)
+    }
+
+    /// A field of the performative.
+    pub fn field(&self, position: usize) -> &Value {
+        self.performative.field(position)
+    }
+}
+
+/// A message that came in, whole.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// The delivery id, by which it is settled.
+    pub id: u32,
+    /// The encoded message.
+    pub message: Vec<u8>,
+}
+
+impl Delivery {
+    /// The body of the first data section.
+    pub fn body(&self) -> Vec<u8> {
+        body(&self.message)
+    }
+
+    /// The annotation `x-opt-sequence-number`.
+    pub fn sequence_number(&self) -> i64 {
+        sequence_number(&self.message)
+    }
+}
+
+/// The bytes of the first data section of an encoded message.
+pub fn body(message: &[u8]) -> Vec<u8> {
+    let sections = codec::sections(message);
+    let data = sections.iter().find(|section| section.code() == Some(code::DATA));
+    match data.map(Value::inner) {
+        Some(Value::Binary(bytes)) => bytes.clone(),
+        other => panic!("no data section but {other:?}"),
+    }
+}
+
+/// The sequence number that the broker stamped on an encoded message.
+pub fn sequence_number(message: &[u8]) -> i64 {
+    let sections = codec::sections(message);
+    let annotations =
+        sections.iter().find(|section| section.code() == Some(code::MESSAGE_ANNOTATIONS)).unwrap();
+    annotations.inner().get("x-opt-sequence-number").and_then(Value::integer).unwrap()
+}
+
+/// A connection with one session on channel 0.
+#[derive(Debug)]
+pub struct Client {
+    stream: TcpStream,
+    pending: VecDeque<Frame>,
+    /// The peer's handle of each of ours.
+    handles: HashMap<u32, i64>,
+    next_delivery: u32,
+    received: u32,
+}
+
+impl Client {
+    /// Connects with SASL ANONYMOUS and begins a session.
+    pub fn connect(address: SocketAddr) -> io::Result<Self> {
+        let mut client = Self::plug(address)?;
+        client.write(&Self::greeting())?;
+        client.read_header()?;
+        client.wait(|frame| frame.is(code::SASL_OUTCOME).then_some(()))?;
+        client.read_header()?;
+        client.wait(|frame| frame.is(code::BEGIN).then_some(()))?;
+        Ok(client)
+    }
+
+    /// A TCP connection on which nothing has been said.
+    pub fn plug(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, pending: VecDeque::new(), handles: HashMap::new(), next_delivery: 0, received: 0 })
+    }
+
+    /// Everything up to the session, in one write: headers, SASL ANONYMOUS, open, begin.
+    pub fn greeting() -> Vec<u8> {
+        let init = Value::composite(code::SASL_INIT, vec![Value::symbol("ANONYMOUS")]);
+        [
+            SASL_HEADER.to_vec(),
+            codec::raw_frame(2, 1, 0, &init.encode()),
+            AMQP_HEADER.to_vec(),
+            codec::frame(0, &open(), &[]),
+            codec::frame(0, &begin(), &[]),
+        ]
+        .concat()
+    }
+
+    /// The socket itself.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Writes bytes as they are.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Writes a performative on channel 0.
+    pub fn say(&mut self, performative: &Value) -> io::Result<()> {
+        self.write(&codec::frame(0, performative, &[]))
+    }
+
+    /// Reads a protocol header.
+    pub fn read_header(&mut self) -> io::Result<[u8; 8]> {
+        let mut header = [0; 8];
+        self.stream.read_exact(&mut header)?;
+        Ok(header)
+    }
+
+    /// Reads the next frame from the socket; an error of kind `UnexpectedEof` when the peer has hung up.
+    pub fn read_frame(&mut self) -> io::Result<Frame> {
+        let mut header = [0; 8];
+        self.stream.read_exact(&mut header)?;
+        let size = u32::from_be_bytes(header[..4].try_into().unwrap()) as usize;
+        assert!(size >= 8, "the broker sent a frame of {size} bytes");
+        let mut body = vec![0; size - 8];
+        self.stream.read_exact(&mut body)?;
+        let mut rest = &body[usize::from(header[4]) * 4 - 8..];
+        let performative = if rest.is_empty() { Value::Null } else { Value::decode(&mut rest).unwrap() };
+        let channel = u16::from_be_bytes([header[6], header[7]]);
+        Ok(Frame { channel, performative, payload: rest.to_vec() })
+    }
+
+    /// Looks through the frames that wait and those that come, until `pick` takes one. A close ends the wait.
+    pub fn wait<T>(&mut self, mut pick: impl FnMut(&Frame) -> Option<T>) -> io::Result<T> {
+        for position in 0..self.pending.len() {
+            if let Some(found) = pick(&self.pending[position]) {
+                self.pending.remove(position);
+                return Ok(found);
+            }
+        }
+        loop {
+            let frame = self.read_frame()?;
+            if let Some(found) = pick(&frame) {
+                return Ok(found);
+            }
+            if frame.is(code::CLOSE) {
+                return Err(io::Error::new(
+                    ErrorKind::ConnectionAborted,
+                    format!("{:?}", frame.performative),
+                ));
+            }
+            self.pending.push_back(frame);
+        }
+    }
+
+    /// Reads until the peer hangs up; the last close performative that it sent.
+    ///
+    /// # Panics
+    /// When the peer neither sends nor hangs up for [`PATIENCE`].
+    pub fn read_to_end(&mut self) -> Option<Value> {
+        let mut close = None;
+        loop {
+            match self.read_frame() {
+                Ok(frame) if frame.is(code::CLOSE) => close = Some(frame.performative),
+                Ok(_) => {}
+                Err(error) => {
+                    let waited = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                    assert!(!waited, "the broker keeps the connection open");
+                    return close;
+                }
+            }
+        }
+    }
+
+    /// Attaches a sender and waits for the answer; the error of the detach when refused.
+    pub fn attach_sender(&mut self, handle: u32, address: &str) -> io::Result<Result<(), Value>> {
+        self.say(&attach(
+            handle,
+            &format!("sender-{handle}"),
+            false,
+            Value::Null,
+            terminus(code::TARGET, address),
+        ))?;
+        self.attached(handle)
+    }
+
+    /// Attaches a receiver in peek-lock mode (rcv-settle-mode second) and grants credit.
+    pub fn attach_receiver(
+        &mut self,
+        handle: u32,
+        address: &str,
+        credit: u32,
+    ) -> io::Result<Result<(), Value>> {
+        let name = format!("receiver-{handle}");
+        self.say(&attach(
+            handle,
+            &name,
+            true,
+            terminus(code::SOURCE, address),
+            terminus(code::TARGET, &name),
+        ))?;
+        let answer = self.attached(handle)?;
+        if answer.is_ok() {
+            self.grant(handle, credit)?;
+        }
+        Ok(answer)
+    }
+
+    fn attached(&mut self, handle: u32) -> io::Result<Result<(), Value>> {
+        let names = [format!("sender-{handle}"), format!("receiver-{handle}")];
+        let answer = self.wait(|frame| {
+            let ours = frame.is(code::ATTACH) && names.iter().any(|name| frame.field(0).text() == Some(name));
+            ours.then(|| frame.clone())
+        })?;
+        let remote = answer.field(1).integer().unwrap();
+        let refused = *answer.field(5) == Value::Null || *answer.field(6) == Value::Null;
+        if refused && (*answer.field(5) == Value::Null) == (*answer.field(6) == Value::Null) {
+            return self.detached(remote).map(Err);
+        }
+        self.handles.insert(handle, remote);
+        Ok(Ok(()))
+    }
+
+    fn detached(&mut self, remote: i64) -> io::Result<Value> {
+        self.wait(|frame| {
+            let ours = frame.is(code::DETACH) && frame.field(0).integer() == Some(remote);
+            ours.then(|| frame.field(2).clone())
+        })
+    }
+
+    /// Sets the credit of a receiver.
+    pub fn grant(&mut self, handle: u32, credit: u32) -> io::Result<()> {
+        self.say(&flow(handle, self.received, credit, false, false))
+    }
+
+    /// Writes one transfer and does not wait; its delivery id.
+    pub fn transfer(&mut self, handle: u32, message: &[u8], format: u32) -> io::Result<u32> {
+        let id = self.next_delivery;
+        self.next_delivery = id.wrapping_add(1);
+        self.write(&codec::frame(0, &transfer(handle, id, format, false), message))?;
+        Ok(id)
+    }
+
+    /// Sends one message and waits for its outcome.
+    pub fn send(&mut self, handle: u32, message: &[u8]) -> io::Result<Value> {
+        let id = self.transfer(handle, message, 0)?;
+        self.outcome(id, true)
+    }
+
+    /// Waits for a settled disposition that covers the delivery: as a sender's or as a receiver's.
+    pub fn outcome(&mut self, id: u32, of_sender: bool) -> io::Result<Value> {
+        self.wait(|frame| {
+            let (first, last) = settled(frame, of_sender)?;
+            (first..=last).contains(&id).then(|| frame.field(4).clone())
+        })
+    }
+
+    /// Waits for the next settled disposition, as a sender's or as a receiver's.
+    pub fn any_outcome(&mut self, of_sender: bool) -> io::Result<(u32, u32, Value)> {
+        self.wait(|frame| {
+            settled(frame, of_sender).map(|(first, last)| (first, last, frame.field(4).clone()))
+        })
+    }
+
+    /// Waits for the next message on a receiver.
+    pub fn receive(&mut self, handle: u32) -> io::Result<Delivery> {
+        let remote = self.handles[&handle];
+        let mut message = Vec::new();
+        let mut id = None;
+        loop {
+            let frame = self.wait(|frame| {
+                let ours = frame.is(code::TRANSFER) && frame.field(0).integer() == Some(remote);
+                ours.then(|| frame.clone())
+            })?;
+            id = id.or(frame.field(1).integer());
+            message.extend(frame.payload.iter());
+            if *frame.field(5) != Value::Bool(true) {
+                self.received = self.received.wrapping_add(1);
+                let id = u32::try_from(id.expect("the first transfer has a delivery id")).unwrap();
+                return Ok(Delivery { id, message });
+            }
+        }
+    }
+
+    /// Sends an unsettled disposition as a receiver and does not wait.
+    pub fn dispose(&mut self, first: u32, last: u32, state: Value) -> io::Result<()> {
+        self.say(&disposition(true, first, last, false, state))
+    }
+
+    /// Accepts a delivery and waits until the broker says that it is settled.
+    pub fn complete(&mut self, delivery: u32) -> io::Result<Value> {
+        self.dispose(delivery, delivery, Value::composite(code::ACCEPTED, Vec::new()))?;
+        self.outcome(delivery, false)
+    }
+
+    /// Attaches the pair of links to `entity/$management`, with the handles `handle` and `handle + 1`.
+    pub fn attach_management(&mut self, handle: u32, entity: &str) -> io::Result<()> {
+        let node = format!("{entity}/$management");
+        self.attach_sender(handle, &node)?.expect("$management takes requests");
+        self.attach_receiver(handle + 1, &node, 1_000)?.expect("$management sends answers");
+        Ok(())
+    }
+
+    /// Makes a request on links that [`Self::attach_management`] made; status code and body of the answer.
+    pub fn request(&mut self, handle: u32, operation: &str, body: Value) -> io::Result<(i64, Value)> {
+        let reply_to = Value::string(format!("receiver-{}", handle + 1));
+        let properties = vec![Value::Ulong(1), Value::Null, Value::Null, Value::Null, reply_to];
+        let application = vec![(Value::string("operation"), Value::string(operation))];
+        let message = [
+            Value::composite(code::PROPERTIES, properties).encode(),
+            codec::section(code::APPLICATION_PROPERTIES, Value::Map(application)),
+            codec::section(code::AMQP_VALUE, body),
+        ]
+        .concat();
+        self.send(handle, &message)?;
+        let answer = codec::sections(&self.receive(handle + 1)?.message);
+        let section = |code| answer.iter().find(|section| section.code() == Some(code)).map(Value::inner);
+        let status = section(code::APPLICATION_PROPERTIES).and_then(|map| map.get("statusCode")).unwrap();
+        Ok((status.integer().unwrap(), section(code::AMQP_VALUE).cloned().unwrap_or(Value::Null)))
+    }
+
+    /// Browses the whole entity; the encoded messages.
+    pub fn browse(&mut self, handle: u32) -> io::Result<Vec<Vec<u8>>> {
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        loop {
+            let from = found.last().map_or(1, |message| sequence_number(message) + 1);
+            let body = Value::Map(vec![
+                (Value::string("from-sequence-number"), Value::Long(from)),
+                (Value::string("message-count"), Value::Int(1_000)),
+            ]);
+            let (status, answer) = self.request(handle, "com.microsoft:peek-message", body)?;
+            if status == 204 {
+                return Ok(found);
+            }
+            assert_eq!(status, 200);
+            let Some(Value::List(messages)) = answer.get("messages") else {
+                panic!("no messages in {answer:?}")
+            };
+            found.extend(messages.iter().map(|entry| match entry.get("message") {
+                Some(Value::Binary(message)) => message.clone(),
+                other => panic!("no message but {other:?}"),
+            }));
+        }
+    }
+}
+
+fn settled(frame: &Frame, of_sender: bool) -> Option<(u32, u32)> {
+    let ours = frame.is(code::DISPOSITION) && *frame.field(0) == Value::Bool(of_sender);
+    if !ours || *frame.field(3) != Value::Bool(true) {
+        return None;
+    }
+    let first = u32::try_from(frame.field(1).integer()?).ok()?;
+    let last = frame.field(2).integer().map_or(Some(first), |last| u32::try_from(last).ok())?;
+    Some((first, last))
+}
+
+/// An open performative with the least that is needed.
+pub fn open() -> Value {
+    Value::composite(
+        code::OPEN,
+        vec![Value::string("plain"), Value::string("localhost"), Value::Uint(1 << 20)],
+    )
+}
+
+/// A begin performative with ample windows.
+pub fn begin() -> Value {
+    Value::composite(
+        code::BEGIN,
+        vec![
+            Value::Null,
+            Value::Uint(0),
+            Value::Uint(i32::MAX.unsigned_abs()),
+            Value::Uint(i32::MAX.unsigned_abs()),
+        ],
+    )
+}
+
+/// A source or target with an address.
+pub fn terminus(code: u64, address: &str) -> Value {
+    Value::composite(code, vec![Value::string(address)])
+}
+
+/// An attach performative: unsettled, and with rcv-settle-mode second for a receiver.
+pub fn attach(handle: u32, name: &str, is_receiver: bool, source: Value, target: Value) -> Value {
+    let source = if source == Value::Null { terminus(code::SOURCE, name) } else { source };
+    Value::composite(
+        code::ATTACH,
+        vec![
+            Value::string(name),
+            Value::Uint(handle),
+            Value::Bool(is_receiver),
+            Value::Ubyte(0),
+            Value::Ubyte(u8::from(is_receiver)),
+            source,
+            target,
+            Value::Null,
+            Value::Bool(false),
+            if is_receiver { Value::Null } else { Value::Uint(0) },
+        ],
+    )
+}
+
+/// A flow performative of a receiving link.
+pub fn flow(handle: u32, delivery_count: u32, credit: u32, drain: bool, echo: bool) -> Value {
+    Value::composite(
+        code::FLOW,
+        vec![
+            Value::Uint(delivery_count),
+            Value::Uint(i32::MAX.unsigned_abs()),
+            Value::Uint(0),
+            Value::Uint(i32::MAX.unsigned_abs()),
+            Value::Uint(handle),
+            Value::Uint(delivery_count),
+            Value::Uint(credit),
+            Value::Null,
+            Value::Bool(drain),
+            Value::Bool(echo),
+        ],
+    )
+}
+
+/// A transfer performative of an unsettled delivery whose tag is its id.
+pub fn transfer(handle: u32, id: u32, format: u32, more: bool) -> Value {
+    Value::composite(
+        code::TRANSFER,
+        vec![
+            Value::Uint(handle),
+            Value::Uint(id),
+            Value::Binary(id.to_be_bytes().to_vec()),
+            Value::Uint(format),
+            Value::Bool(false),
+            Value::Bool(more),
+        ],
+    )
+}
+
+/// A disposition performative.
+pub fn disposition(is_receiver: bool, first: u32, last: u32, settled: bool, state: Value) -> Value {
+    Value::composite(
+        code::DISPOSITION,
+        vec![Value::Bool(is_receiver), Value::Uint(first), Value::Uint(last), Value::Bool(settled), state],
+    )
+}

@@ -1,0 +1,170 @@
+//! A Peeklock daemon as a child process.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::client::PATIENCE;
+
+/// One daemon; its data outlives [`Daemon::kill`] and comes back with [`Daemon::start`].
+#[derive(Debug)]
+pub struct Daemon {
+    directory: TempDir,
+    child: Option<Child>,
+    amqp: SocketAddr,
+}
+
+impl Daemon {
+    /// Starts a daemon with the named queues, each with default options.
+    pub fn with_queues(names: &[&str]) -> Self {
+        let tables: Vec<String> =
+            names.iter().map(|name| format!("[[queues]]\nname = \"{name}\"\n")).collect();
+        Self::with_config(&tables.join("\n"))
+    }
+
+    /// Starts a daemon with this TOML.
+    pub fn with_config(config: &str) -> Self {
+        let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
+        fs::write(directory.path().join("peeklock.toml"), config).unwrap();
+        let mut daemon = Self { directory, child: None, amqp: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        daemon.start();
+        daemon
+    }
+
+    /// Starts the daemon and returns once it accepts connections, on a port that the system chose.
+    pub fn start(&mut self) {
+        // What a killed daemon left would pass for the new one's.
+        let ready = self.path("ready.json");
+        let _ = fs::remove_file(&ready);
+        let mut child = self.spawn();
+        let start = Instant::now();
+        while !ready.exists() {
+            let ended = child.try_wait().unwrap();
+            assert!(
+                ended.is_none() && start.elapsed() < PATIENCE,
+                "the daemon does not start:\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.amqp = amqp_address(&fs::read_to_string(ready).unwrap());
+        self.child = Some(child);
+    }
+
+    fn spawn(&self) -> Child {
+        let log = fs::File::options().create(true).append(true).open(self.path("daemon.log")).unwrap();
+        let mut command = Command::new(binary());
+        command
+            .args(["serve", "--config", "peeklock.toml", "--data-dir", "data", "--ready-file", "ready.json"])
+            .args(["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PEEKLOCK_")) {
+            command.env_remove(key);
+        }
+        command.spawn().unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Where AMQP clients connect.
+    pub fn amqp(&self) -> SocketAddr {
+        self.amqp
+    }
+
+    /// The directory that the daemon keeps its data in.
+    pub fn data_directory(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    /// What the daemon has printed so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("daemon.log")).unwrap_or_default()
+    }
+
+    /// SIGKILL: what a power cut leaves.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Resident memory of the daemon, in bytes; Linux only.
+    pub fn resident_bytes(&self) -> u64 {
+        let id = self.child.as_ref().expect("the daemon runs").id();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
+        kilobytes * 1024
+    }
+
+    /// Processor time the daemon has used, all threads, user and system; Linux only.
+    pub fn cpu_time(&self) -> Duration {
+        /// The kernel counts in hundredths of a second towards user space, on every architecture.
+        const TICK: Duration = Duration::from_millis(10);
+        let id = self.child.as_ref().expect("the daemon runs").id();
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        // The command's name may hold anything; counting starts behind it.
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u32>().unwrap());
+        TICK * ticks.sum::<u32>()
+    }
+
+    /// Asserts that the daemon runs and has not panicked, not even in a task of its own.
+    pub fn assert_sound(&mut self) {
+        let ended = self.child.as_mut().expect("the daemon was started").try_wait().unwrap();
+        let log = self.log();
+        assert!(ended.is_none(), "the daemon ended with {ended:?}:\n{log}");
+        assert!(!log.contains("panicked"), "the daemon panicked:\n{log}");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The daemon under test: `PEEKLOCK_BIN`, or the one that cargo builds beside this test.
+fn binary() -> &'static PathBuf {
+    static BINARY: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os("PEEKLOCK_BIN") {
+        Some(named) => PathBuf::from(named).canonicalize().expect("PEEKLOCK_BIN names a file"),
+        None => build(),
+    });
+    &BINARY
+}
+
+/// Builds the daemon with the profile of this test: `cargo test` builds no binaries of other packages.
+fn build() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let directory = test.ancestors().nth(2).expect("tests lie in target/PROFILE/deps").to_owned();
+    let profile = match directory.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let target = directory.parent().unwrap();
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "peeklock", "--profile", profile])
+        .env("CARGO_TARGET_DIR", target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.is_ok_and(|status| status.success()), "the daemon does not build");
+    directory.join("peeklock")
+}
+
+/// The field `amqp` of the ready file: `ADDR:PORT` in a flat JSON object.
+fn amqp_address(ready: &str) -> SocketAddr {
+    let (_, rest) = ready.split_once("\"amqp\":\"").expect("an AMQP address");
+    rest.split('"').next().unwrap().parse().expect("ADDR:PORT")
+}

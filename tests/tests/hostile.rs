@@ -1,0 +1,12 @@
+//! Peers that break every rule: an error to that peer or bounded memory, never a panic, and no harm to the bystander who
+//! works on another connection all the while.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
+
+mod hostile {
+    mod exhaustion;
+    mod framing;
+    mod mutation;
+    mod order;
+    mod payload;
+}

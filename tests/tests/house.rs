@@ -1,0 +1,143 @@
+//! The rules of the house (ARCHITECTURE.md), checked: arrows between rooms, what a room may not know, sizes, lints.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Which room may depend on which, tests aside.
+const ARROWS: [(&str, &[&str]); 5] = [
+    ("peeklock-storage", &[]),
+    ("peeklock-engine", &["peeklock-storage"]),
+    ("peeklock-amqp", &["peeklock-engine"]),
+    ("peeklock", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),
+    ("peeklock-tests", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),
+];
+
+/// Words that may not appear under a path, tests aside.
+const WALLS: [(&str, &[&str]); 6] = [
+    ("crates/engine/src/partition", &["tokio", "std::fs", "std::time"]),
+    ("crates/engine/src", &["std::net", "amqp::"]),
+    ("crates/storage/src", &["peeklock_"]),
+    (
+        "crates/amqp/src/wire",
+        &["tokio", "peeklock_", "crate::endpoint", "crate::servicebus", "crate::server"],
+    ),
+    ("crates/amqp/src/endpoint", &["tokio", "peeklock_", "crate::servicebus", "crate::server"]),
+    ("crates/amqp/src/servicebus", &["tokio::net", "std::net::Tcp"]),
+];
+
+const LINES_MAX: usize = 400;
+
+/// Files beyond [`LINES_MAX`], each with its reason.
+const LONG_FILES: [(&str, &str); 0] = [];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace exists")
+}
+
+/// Every Rust file of ours under a folder: its path from the root, and its text.
+fn sources(folder: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            if path.is_dir() && !path.ends_with("node_modules") && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root()).expect("inside the root").display().to_string();
+                found.insert(name, fs::read_to_string(&path).expect("UTF-8"));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} holds no source");
+    found
+}
+
+fn is_test(name: &str) -> bool {
+    name.contains("/tests/") || name.contains("/benches/") || name.ends_with("tests.rs")
+}
+
+/// The text before the first test module, without comments.
+fn code(text: &str) -> String {
+    let body = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    body.lines().map(|line| line.split("//").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn arrows_between_rooms_point_one_way() {
+    let metadata =
+        MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec().expect("metadata");
+    assert_eq!(metadata.workspace_packages().len(), ARROWS.len(), "a new room needs its arrows here");
+    for package in metadata.workspace_packages() {
+        let name = package.name.as_str();
+        let (_, allowed) = ARROWS.iter().find(|(room, _)| *room == name).expect("a known room");
+        for dependency in package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal) {
+            let ours = dependency.name.starts_with("peeklock");
+            assert!(!ours || allowed.contains(&dependency.name.as_str()), "{name} uses {}", dependency.name);
+        }
+    }
+}
+
+#[test]
+fn rooms_do_not_know_what_is_not_theirs() {
+    let mut offences = Vec::new();
+    for (folder, words) in WALLS {
+        for (name, text) in sources(folder).iter().filter(|(name, _)| !is_test(name)) {
+            let code = code(text);
+            offences.extend(
+                words.iter().filter(|word| code.contains(*word)).map(|word| format!("{name}: {word}")),
+            );
+        }
+    }
+    assert_eq!(offences, Vec::<String>::new());
+}
+
+#[test]
+fn files_are_short_or_have_a_reason() {
+    let mut all = sources("crates");
+    all.extend(sources("tests"));
+    for (name, text) in &all {
+        let lines = text.lines().count();
+        let listed = LONG_FILES.iter().any(|(file, _)| file == name);
+        assert!(lines <= LINES_MAX || listed, "{name} has {lines} lines: split it by concern");
+        assert!(lines > LINES_MAX || !listed, "{name} is short now: take it off the list");
+    }
+    for (file, reason) in LONG_FILES {
+        assert!(all.contains_key(file) && !reason.is_empty(), "{file} is listed and gone, or has no reason");
+    }
+}
+
+#[test]
+fn an_allowed_lint_has_its_reason_on_the_same_line() {
+    for folder in ["crates", "tests"] {
+        for (name, text) in sources(folder) {
+            for (number, line) in text.lines().enumerate() {
+                let code = line.trim_start();
+                let allows = code.starts_with("#[allow(")
+                    || code.starts_with("#![allow(")
+                    || code.starts_with("#[expect(");
+                let reasoned = code.contains("reason =") || code.split_once("] //").is_some();
+                assert!(!allows || reasoned, "{name}:{}: {line}", number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    let marks = [concat!("unimplemented", "!("), concat!("todo", "!(")];
+    for (name, text) in sources("crates") {
+        assert!(!marks.iter().any(|mark| code(&text).contains(mark)), "{name} holds an unfinished body");
+    }
+}
+
+#[test]
+fn every_crate_takes_the_workspace_lints() {
+    for folder in ["crates/storage", "crates/engine", "crates/amqp", "crates/peeklock", "tests"] {
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("a manifest");
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{folder}");
+    }
+}
