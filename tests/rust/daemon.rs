@@ -108,6 +108,18 @@ impl Daemon {
         kilobytes * 1024
     }
 
+    /// Processor time the daemon has used, all threads, user and system; Linux only.
+    pub fn cpu_time(&self) -> Duration {
+        /// The kernel counts in hundredths of a second towards user space, on every architecture.
+        const TICK: Duration = Duration::from_millis(10);
+        let id = self.child.as_ref().expect("the daemon runs").id();
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        // The command's name may hold anything; counting starts behind it.
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u32>().unwrap());
+        TICK * ticks.sum::<u32>()
+    }
+
     /// Asserts that the daemon runs and has not panicked, not even in a task of its own.
     pub fn assert_sound(&mut self) {
         let ended = self.child.as_mut().expect("the daemon was started").try_wait().unwrap();

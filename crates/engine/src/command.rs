@@ -29,8 +29,9 @@ pub enum Command {
         /// What it reads and how.
         options: ReceiverOptions,
     },
-    /// Sets how far a receiver may be served. With `drain`, what is available is delivered at once, then
-    /// [`crate::Effect::Drained`] follows.
+    /// Sets how far a receiver may be served; ignored if it is not open. With `drain`, what is available is delivered
+    /// at once, then one [`crate::Effect::Drained`] follows: when nothing is left or the message credit is used up. A
+    /// drain held up by the byte limit goes on when that is raised, and a later `drain: false` calls it off.
     Credit {
         /// Which.
         receiver: ReceiverId,
@@ -90,7 +91,8 @@ pub struct ReceiverOptions {
 }
 
 /// How far a receiver may be served, counted since it was opened: cumulative, so that a change can't race with
-/// deliveries under way. Delivery goes on while both counts are below their limits.
+/// deliveries under way. Delivery goes on while both counts are below their limits. Message credit alone makes the
+/// receiver an active listener, for which messages expire (S-3): bytes only hold deliveries back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CreditLimit {
     /// Total number of messages.

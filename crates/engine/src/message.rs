@@ -65,7 +65,8 @@ pub struct MessageView {
     pub sequence_number: SequenceNumber,
     /// When it was accepted, or activated if it had been scheduled (S-9).
     pub enqueued_at: Timestamp,
-    /// When it expires; [`Timestamp::NEVER`] without a time-to-live.
+    /// When it expires; [`Timestamp::NEVER`] without a time-to-live. For a scheduled message, counted from its
+    /// scheduled enqueue time (S-9).
     pub expires_at: Timestamp,
     /// Effective time-to-live in milliseconds (S-13), `None` for no limit. Differs from
     /// `expires_at - enqueued_at` only for scheduled messages, whose life has not begun.

@@ -100,6 +100,14 @@ impl Batch {
             .any(|operation| matches!(operation, Operation::Put { key, .. } if key.space == Space::Body))
     }
 
+    /// The partitions it touches, one for each operation.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.operations.iter().map(|operation| match operation {
+            Operation::Put { key, .. } | Operation::Delete { key } => key.partition,
+            Operation::DeleteRange { partition, .. } => *partition,
+        })
+    }
+
     /// Refuses a batch or value beyond `limits`.
     ///
     /// # Errors

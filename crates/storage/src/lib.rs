@@ -7,12 +7,14 @@
 mod batch;
 mod error;
 mod key;
+pub mod local;
 mod memory;
 mod shard;
 
 pub use batch::{Batch, Operation};
 pub use error::Error;
 pub use key::{Key, PartitionId, Space};
+pub use local::{LocalOptions, LocalStore};
 pub use memory::MemoryStore;
 pub use shard::{
     Commit, CommitNotifier, Entry, Limits, Page, Pressure, Read, ReadNotifier, Scan, ScanNotifier, Shard,

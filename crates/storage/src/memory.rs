@@ -4,7 +4,7 @@
 //! [`MemoryStore::release_one`]), and can be made to fail ([`MemoryStore::fail_next`]). What is held back is not
 //! durable: [`MemoryStore::crash`] loses it, as a power cut would.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -45,6 +45,8 @@ struct State {
     holding: bool,
     held: VecDeque<(Batch, CommitNotifier)>,
     failures: VecDeque<Error>,
+    /// Partitions that had a batch refused and have not resumed.
+    halted: BTreeSet<PartitionId>,
     page_entries_max: usize,
     limits: Limits,
     pressure: watch::Sender<Pressure>,
@@ -59,6 +61,7 @@ impl Default for State {
             holding: false,
             held: VecDeque::new(),
             failures: VecDeque::new(),
+            halted: BTreeSet::new(),
             page_entries_max: PAGE_ENTRIES_MAX,
             limits: LIMITS,
             pressure: watch::Sender::new(Pressure::Normal),
@@ -153,6 +156,7 @@ impl Store for MemoryStore {
             let mut state = lock(&state);
             state.kill(fenced());
             state.dead = None;
+            state.halted.clear();
             state.epoch += 1;
             state.epoch
         };
@@ -170,6 +174,10 @@ impl Shard for MemoryShard {
             Ok(()) => state.finish(batch, notifier),
         }
         answer
+    }
+
+    fn resume(&self, partition: PartitionId) {
+        lock(&self.state).halted.remove(&partition);
     }
 
     fn read(&self, keys: Vec<Key>) -> Read {
@@ -220,8 +228,9 @@ impl State {
             self.kill(error.clone());
             return;
         }
-        if result.is_ok() {
-            self.apply(batch);
+        match &result {
+            Ok(()) => self.apply(batch),
+            Err(_) => self.halted.extend(batch.partitions()),
         }
         notifier.resolve(result);
     }
@@ -231,6 +240,9 @@ impl State {
             return Err(error);
         }
         batch.check(self.limits)?;
+        if !self.halted.is_empty() && batch.partitions().any(|partition| self.halted.contains(&partition)) {
+            return Err(Error::Full { reason: "an earlier batch of the partition was refused".to_owned() });
+        }
         if *self.pressure.borrow() == Pressure::Full && batch.grows() {
             return Err(Error::Full { reason: "the store was told to be full".to_owned() });
         }

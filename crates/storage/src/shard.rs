@@ -53,7 +53,15 @@ pub trait Shard: Send + Sync + 'static {
     ///
     /// The commit fails with [`Error::Full`] or [`Error::TooLarge`] (nothing applied, handle usable) or with
     /// [`Error::Fenced`], [`Error::InDoubt`] or [`Error::Unavailable`] (handle dead).
+    ///
+    /// Batches of a partition build on each other and are submitted ahead of each other's outcome. So after one
+    /// failed with `Full` or `TooLarge`, every later batch that touches one of its partitions fails with
+    /// [`Error::Full`], until [`Self::resume`].
     fn submit(&self, batch: Batch) -> Commit;
+
+    /// Accepts batches of `partition` again after one failed: its owner has seen the failure and submits nothing
+    /// that builds on the failed batch. Without a failure nothing happens.
+    fn resume(&self, partition: PartitionId);
 
     /// Reads several values; the answer has one element per key, `None` where there is no value. Ask for many
     /// keys at once: neighbours on disk are read together.

@@ -192,7 +192,7 @@ impl Connection {
         Some(slot)
     }
 
-    fn add_settlement(
+    pub(super) fn add_settlement(
         &mut self,
         session: usize,
         role: Role,

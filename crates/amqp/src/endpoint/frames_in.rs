@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::condition::{self, Fault, error};
 use super::connection::{Connection, Phase};
-use super::limits::{EVENTS_MAX, OUTBOX_BYTES_MAX};
+use super::limits::{EVENTS_MAX, FRAME_SIZE_FLOOR, OUTBOX_BYTES_MAX};
 use super::link::LinkPhase;
 use super::sasl::SaslPhase;
 use super::session::SessionPhase;
@@ -40,8 +40,10 @@ impl Connection {
         self.input_left = input.len();
     }
 
-    /// Whether another frame may be handled now.
-    pub(super) fn accepts_input(&self) -> bool {
+    /// Whether another frame may be handled now: not while events or output pile up, or an answer of the upper
+    /// layer (to [`Event::Authenticate`], to an attach behind which transfers wait) is needed first.
+    #[must_use]
+    pub fn accepts_input(&self) -> bool {
         self.events.len() < EVENTS_MAX
             && self.outbox.len() < OUTBOX_BYTES_MAX
             && !matches!(self.phase, Phase::Closed | Phase::Sasl(SaslPhase::Deciding))
@@ -56,7 +58,8 @@ impl Connection {
         }
         // What can't be a frame is "complete": it gets its answer.
         FrameHeader::decode(header).map_or(true, |header| {
-            header.size > self.config.max_frame_size || input.len() >= header.size as usize
+            header.size > self.config.max_frame_size.max(FRAME_SIZE_FLOOR)
+                || input.len() >= header.size as usize
         })
     }
 
@@ -64,7 +67,7 @@ impl Connection {
     fn take_frame(&mut self, input: &mut BytesMut) -> bool {
         let Some(&bytes) = input.first_chunk::<FRAME_HEADER_BYTES>() else { return false };
         let header = match FrameHeader::decode(bytes) {
-            Ok(header) if header.size <= self.config.max_frame_size => header,
+            Ok(header) if header.size <= self.config.max_frame_size.max(FRAME_SIZE_FLOOR) => header,
             Ok(header) => {
                 let reason = format!(
                     "a frame of {} bytes exceeds the limit of {}",

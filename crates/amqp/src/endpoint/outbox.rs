@@ -61,6 +61,11 @@ impl Outbox {
         self.handshake.len() + self.frames.len()
     }
 
+    /// Whether [`Self::take`] would give something.
+    pub(super) fn has_sendable(&self) -> bool {
+        !self.handshake.is_empty() || (self.open && !self.frames.is_empty())
+    }
+
     /// Moves what may leave to `output` and says how many bytes that was.
     pub(super) fn take(&mut self, output: &mut Vec<Bytes>) -> usize {
         let mut taken = self.handshake.len();

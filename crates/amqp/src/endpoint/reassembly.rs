@@ -15,6 +15,7 @@ pub(super) struct Partial {
     settled: bool,
     state: Option<DeliveryState>,
     payload: BytesMut,
+    oversized: bool,
 }
 
 /// A delivery that is all here.
@@ -52,7 +53,22 @@ impl Partial {
             settled: transfer.settled.unwrap_or_default(),
             state: transfer.state,
             payload: BytesMut::from(payload),
+            oversized: false,
         }
+    }
+
+    /// Drops the payload, now and as it comes: the delivery exceeds the link's limit and is refused when it is over.
+    pub(super) fn give_up(&mut self) {
+        self.payload = BytesMut::new();
+        self.oversized = true;
+    }
+
+    pub(super) fn is_oversized(&self) -> bool {
+        self.oversized
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled
     }
 
     /// Adds a frame. Settled on any frame means settled (part 2.7.5); Python repeats id and tag on each.
@@ -61,7 +77,9 @@ impl Partial {
         if transfer.state.is_some() {
             self.state = transfer.state;
         }
-        self.payload.extend_from_slice(payload);
+        if !self.oversized {
+            self.payload.extend_from_slice(payload);
+        }
     }
 
     /// Payload bytes so far.

@@ -52,7 +52,10 @@ impl Connection {
     /// Whether [`Self::poll_transmit`] has something to give.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.outbox.len() > 0 || !self.dirty.is_empty() || !self.ready.is_empty() || self.close_due.is_some()
+        self.outbox.has_sendable()
+            || !self.dirty.is_empty()
+            || !self.ready.is_empty()
+            || self.close_due.is_some()
     }
 
     fn flush_due(&mut self) {

@@ -136,7 +136,7 @@ impl Broker {
         let options = ReceiverOptions { sub_queue: entity.address.sub_queue, mode };
         let max_message_size = Some(entity.options.max_message_size_bytes);
         let reply = Attach { initial_delivery_count: Some(0), max_message_size, ..echo(attach) };
-        self.receivers.insert(receiver, Receiver::new(link, entity, mode));
+        self.receivers.insert(receiver, Receiver::new(link, entity));
         self.links.insert(link, Link::Receiver(receiver));
         let pending = Pending::Open { link, reply: Box::new(reply) };
         self.ask(&partition, Command::OpenReceiver { receiver, options }, pending);

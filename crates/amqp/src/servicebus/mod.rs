@@ -270,7 +270,8 @@ impl Application for Broker {
                 self.disposition(link, first, tags, state, settled, connection);
             }
             Event::Detached { link, .. } => self.detached(link),
-            Event::SessionEnded { .. } => {}
+            // The last two are for those that connect or settle in two steps.
+            Event::SessionEnded { .. } | Event::Settled { .. } | Event::Drained { .. } => {}
             Event::Closed { .. } => self.close(),
         }
     }
@@ -281,7 +282,7 @@ impl Application for Broker {
             Output::Delivery(delivery) => self.deliver(&delivery, connection),
             Output::Drained { receiver } => self.drained(receiver, connection),
             Output::ReceiverClosed { receiver, refusal } => {
-                self.receiver_closed(receiver, refusal, connection)
+                self.receiver_closed(receiver, refusal, connection);
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use peeklock_engine::{CreditLimit, LockToken, ReceiveMode};
+use peeklock_engine::{CreditLimit, LockToken};
 
 use super::entities::Entity;
 use crate::endpoint::LinkId;
@@ -50,8 +50,6 @@ pub(crate) struct Receiver {
     pub(crate) link: LinkId,
     /// What it reads from.
     pub(crate) entity: Arc<Entity>,
-    /// Locked or removed.
-    pub(crate) mode: ReceiveMode,
     /// Whether it is in the list of links to look after at the end of a turn.
     pub(crate) listed: bool,
     /// Deliveries the peer has not settled.
@@ -80,11 +78,10 @@ pub(crate) struct Grant {
 
 impl Receiver {
     /// A link without credit.
-    pub(crate) fn new(link: LinkId, entity: Arc<Entity>, mode: ReceiveMode) -> Self {
+    pub(crate) fn new(link: LinkId, entity: Arc<Entity>) -> Self {
         Self {
             link,
             entity,
-            mode,
             listed: false,
             unsettled: 0,
             client_limit: 0,

@@ -38,7 +38,8 @@ impl Broker {
                 let (session, entity) = (*session, Arc::clone(entity));
                 self.management_request(session, &entity, delivery, state.as_ref(), &payload, connection)
             }
-            Some(Link::Responses | Link::Receiver(_)) | None => return,
+            // Only links that receive get here, and those are ours until they are detached.
+            Some(Link::Responses | Link::Receiver(_)) | None => Err(Fault::Internal),
         };
         if let Err(fault) = result {
             self.reject(delivery, &fault, connection);

@@ -48,15 +48,6 @@ impl Token {
             _ => parse_json_web(text),
         }
     }
-
-    /// End of validity in seconds since the Unix epoch, where the shape tells it.
-    #[must_use]
-    pub(crate) fn expires_at_s(&self) -> Option<u64> {
-        match self {
-            Self::SharedAccessSignature(token) => Some(token.expires_at_s),
-            Self::JsonWeb => None,
-        }
-    }
 }
 
 fn parse_fields(fields: &str) -> Result<SharedAccessSignature, Fault> {

@@ -42,6 +42,9 @@ impl Reader<'_> {
 
     fn check_array(&mut self, code: u8, depth: usize) -> Result<()> {
         let (mut inner, count) = self.compound(code)?;
+        if count == 0 && inner.is_empty() {
+            return Ok(());
+        }
         let mut depth = depth;
         let mut element_code = inner.byte()?;
         while element_code == format::DESCRIBED {

@@ -45,6 +45,9 @@ impl Reader<'_> {
             Some(format::ARRAY_8 | format::ARRAY_32) => {
                 let code = self.byte()?;
                 let (mut inner, count) = self.compound(code)?;
+                if count == 0 && inner.is_empty() {
+                    return Ok(Vec::new());
+                }
                 let element_code = inner.byte()?;
                 inner.reserve_count(count)?;
                 let symbols = (0..count).map(|_| inner.text_of(element_code).map(Str::from)).collect();
@@ -134,8 +137,12 @@ impl Reader<'_> {
         Ok(entries)
     }
 
+    /// An empty array may lack its constructor, as serde_amqp writes it.
     fn array_contents(&mut self, code: u8, depth: usize) -> Result<Vec<Value>> {
         let (mut inner, count) = self.compound(code)?;
+        if count == 0 && inner.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut element_depth = depth;
         let mut descriptors = Vec::new();
         let mut descriptor_cost = 0;

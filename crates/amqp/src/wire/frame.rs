@@ -1,6 +1,6 @@
 //! Frames: the eight-byte header, and performatives as frame bodies (part 2.3).
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::performative::{Performative, SaslFrame};
 use super::read::Reader;
@@ -62,16 +62,18 @@ impl FrameHeader {
 ///
 /// # Errors
 /// [`DecodeError`]; never panics, whatever the bytes.
-pub fn decode_body(body: Bytes) -> Result<Option<(Performative, Bytes)>, DecodeError> {
+pub fn decode_body(mut body: Bytes) -> Result<Option<(Performative, Bytes)>, DecodeError> {
     if body.is_empty() {
         return Ok(None);
     }
     let mut reader = Reader::new(&body);
     let performative = Performative::decode(&mut reader)?;
-    match performative {
-        Performative::Transfer(_) => Ok(Some((performative, reader.rest()))),
-        _ => nothing_follows(&reader).map(|()| Some((performative, Bytes::new()))),
+    if !matches!(performative, Performative::Transfer(_)) {
+        nothing_follows(&reader)?;
     }
+    let performative_bytes = reader.position();
+    body.advance(performative_bytes);
+    Ok(Some((performative, body)))
 }
 
 /// Reads a SASL frame body.

@@ -71,10 +71,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A reader for a part of the same source.
+    #[inline(always)]
     pub(super) fn within(&self, part: &'a [u8]) -> Self {
         Self { source: self.source, rest: part, budget: self.budget }
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -85,42 +87,44 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes read so far.
+    #[inline]
     pub(super) fn position(&self) -> usize {
         self.source.len() - self.rest.len()
     }
 
-    /// What is left, as a slice of the source.
-    pub(super) fn rest(&self) -> Bytes {
-        self.share(self.rest)
-    }
-
     /// A part of the source without copying it.
+    #[inline(always)]
     pub(super) fn share(&self, part: &'a [u8]) -> Bytes {
         self.source.slice_ref(part)
     }
 
+    #[inline]
     pub(super) fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
+    #[inline(always)]
     pub(super) fn byte(&mut self) -> Result<u8> {
         let (&first, rest) = self.rest.split_first().ok_or_else(truncated)?;
         self.rest = rest;
         Ok(first)
     }
 
+    #[inline(always)]
     pub(super) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
         let (part, rest) = self.rest.split_at_checked(bytes).ok_or_else(truncated)?;
         self.rest = rest;
         Ok(part)
     }
 
+    #[inline(always)]
     pub(super) fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (&part, rest) = self.rest.split_first_chunk().ok_or_else(truncated)?;
         self.rest = rest;
         Ok(part)
     }
 
+    #[inline]
     pub(super) fn size_8(&mut self) -> Result<usize> {
         self.byte().map(usize::from)
     }
@@ -131,12 +135,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Contents of a variable-width or compound value, after its size.
+    #[inline(always)]
     pub(super) fn sized(&mut self, code: u8) -> Result<&'a [u8]> {
         let size = if code & 0x10 == 0 { self.size_8()? } else { self.size_32()? };
         self.take(size)
     }
 
     /// Contents and count of a list, map or array (`code` tells the width of both).
+    #[inline(always)]
     pub(super) fn compound(&mut self, code: u8) -> Result<(Self, u32)> {
         let contents = self.sized(code)?;
         let mut inner = self.within(contents);
@@ -176,6 +182,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads `0x00 descriptor`, numeric of any width or symbolic; `None` for a descriptor nobody here knows.
+    #[inline]
     pub(super) fn descriptor(&mut self) -> Result<Option<u8>> {
         match self.byte()? {
             format::DESCRIBED => {}
@@ -201,6 +208,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Opens a list to read its fields one by one.
+    #[inline(always)]
     pub(super) fn list(&mut self) -> Result<ListReader<'a>> {
         match self.byte()? {
             format::LIST_0 => Ok(ListReader { reader: self.within(&[]), fields_left: 0 }),
@@ -213,6 +221,7 @@ impl<'a> Reader<'a> {
     }
 
     /// True when a null stood there and was read.
+    #[inline(always)]
     pub(super) fn null(&mut self) -> bool {
         match self.rest.split_first() {
             Some((&format::NULL, rest)) => {
@@ -248,6 +257,7 @@ impl<'a> Reader<'a> {
         u16::try_from(self.integer()?).map_err(|_| out_of_range("a ushort"))
     }
 
+    #[inline(always)]
     pub(super) fn u32(&mut self) -> Result<u32> {
         match self.rest {
             // The three encodings a uint should have.
@@ -275,6 +285,7 @@ impl<'a> Reader<'a> {
         i64::try_from(self.integer()?).map_err(|_| out_of_range("a long"))
     }
 
+    #[inline(always)]
     pub(super) fn boolean(&mut self) -> Result<bool> {
         match self.byte()? {
             format::TRUE => Ok(true),
@@ -300,6 +311,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn binary(&mut self) -> Result<Bytes> {
         match self.byte()? {
             code @ (format::BINARY_8 | format::BINARY_32) => {
@@ -329,7 +341,7 @@ pub(super) struct ListReader<'a> {
 
 impl<'a> ListReader<'a> {
     /// The next field through `read`; `None` when it is null or left out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn optional<T>(
         &mut self,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
@@ -342,7 +354,7 @@ impl<'a> ListReader<'a> {
     }
 
     /// The next field, which must be there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn required<T>(
         &mut self,
         name: &'static str,
@@ -352,7 +364,7 @@ impl<'a> ListReader<'a> {
     }
 
     /// The next field or its type's default.
-    #[inline]
+    #[inline(always)]
     pub(super) fn or_default<T: Default>(
         &mut self,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T>,

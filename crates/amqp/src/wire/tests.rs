@@ -1,7 +1,9 @@
 //! The codec against itself, against the specification's encodings, and against hostile input.
 
 mod arbitrary;
+mod differential;
 mod frames;
+mod golden;
 mod hostile;
 mod messages;
 mod performatives;

@@ -5,6 +5,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::{LockToken, SequenceNumber, SubQueue, Timestamp};
 
+/// The table of locks keeps room for this many.
+const CAPACITY_KEPT: usize = 4096;
+/// A larger one gives memory back when fewer than one in this many of its places are used.
+const SPARSE_RATIO: usize = 8;
+
 /// What a token locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
@@ -55,6 +60,9 @@ impl Locks {
     pub(super) fn remove(&mut self, token: LockToken) -> Option<Held> {
         let held = self.held.remove(&token)?;
         self.ends.remove(&(held.until, held.number, token));
+        if self.held.capacity() > CAPACITY_KEPT.max(self.held.len() * SPARSE_RATIO) {
+            self.held.shrink_to(self.held.len() * 2);
+        }
         Some(held)
     }
 

@@ -3,7 +3,7 @@
 //! Only events change state. What is stored are events, as facts; deciding code may change freely.
 //!
 //! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch` and `ending` are what commands share.
-//! - `apply` alone writes [`state`]; `messages` (in chunks of 64), `locks` and `receivers` are its parts.
+//! - `apply` alone writes `state`; `messages` (in chunks of 64), `locks` and `receivers` are its parts.
 //! - [`persist`] and `restore` go to the store and back; `encoding` is the format of the values.
 
 mod apply;
@@ -23,6 +23,8 @@ mod record;
 mod restore;
 mod state;
 mod step;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use peeklock_storage::Entry;

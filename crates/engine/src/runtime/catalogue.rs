@@ -11,7 +11,7 @@ use super::actor::is_dead;
 use super::entity::{Entity, Spawner};
 use super::names::{check_entity_name, name_key};
 use super::namespace::Entities;
-use super::record::{COUNTER, EntityKind, EntityRecord, encode_counter, entity_key};
+use super::record::{CATALOGUE, COUNTER, EntityKind, EntityRecord, encode_counter, entity_key};
 use crate::QueueOptions;
 use crate::partition::Partition;
 
@@ -125,6 +125,7 @@ impl Catalogue {
             if is_dead(&error) {
                 self.spawner.shared.fatal.raise(error.clone());
             }
+            self.spawner.shared.shard.resume(CATALOGUE);
             return Err(error);
         }
         self.next_partition = changes.next_partition.unwrap_or(self.next_partition);

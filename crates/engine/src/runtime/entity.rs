@@ -124,7 +124,9 @@ impl Entity {
             counts: Arc::clone(&self.counts),
         };
         let inputs = Inputs { requests, control: control_receiver };
-        let task = spawner.runtime.spawn(Actor::new(seat, spawner.shared.clone(), inputs).run());
+        // Boxed: a future keeps room for its arguments twice.
+        let actor = Box::new(Actor::new(seat, spawner.shared.clone(), inputs));
+        let task = spawner.runtime.spawn(actor.run());
         (handle.clone(), ActorState::Running { handle, control, task })
     }
 

@@ -47,3 +47,29 @@ impl Drop for PanicGuard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_under_guard_is_fatal_and_the_first_error_stays() {
+        let fatal = Fatal::new();
+        let guard = fatal.clone().guard();
+        let task = tokio::spawn(async move {
+            let _guard = guard;
+            panic!("as a test wants");
+        });
+        assert!(task.await.is_err());
+        fatal.raise(Error::Full { reason: "too late".to_owned() });
+        assert!(matches!(fatal.raised().await, Error::Unavailable { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_task_that_ends_well_is_not_fatal() {
+        let fatal = Fatal::new();
+        drop(fatal.clone().guard());
+        fatal.raise(Error::Full { reason: "the first".to_owned() });
+        assert!(matches!(fatal.raised().await, Error::Full { .. }));
+    }
+}

@@ -1,4 +1,10 @@
 //! Partitions as actors over a storage shard and a clock; the doors for time and randomness.
+//!
+//! - [`Namespace`] finds and creates entities; `catalogue` alone changes them, `record` is their form on disk, `restore`
+//!   reads partitions back, `entity` is one of them in use.
+//! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
+//! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
+//! - [`Clock`] and `random` are the doors; `body_cache` keeps recent contents.
 
 mod actor;
 mod answer;

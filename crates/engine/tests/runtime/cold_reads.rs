@@ -112,6 +112,28 @@ async fn a_cold_message_that_can_not_be_read_is_not_deleted() {
 }
 
 #[tokio::test]
+async fn a_refused_answer_has_taken_nothing() {
+    let (broker, slow) = cold_broker().await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    client.sent("two").await;
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 2);
+    slow.release().await;
+    for _ in 0..2 {
+        let delivery = client.delivery().await;
+        client.settle(token(&delivery), Settlement::Defer { modify: Vec::new() });
+    }
+    client.all().await;
+    slow.damaged.lock().unwrap().insert(2);
+    let numbers = vec![SequenceNumber(1), SequenceNumber(2)];
+    let mode = ReceiveMode::ReceiveAndDelete;
+    client.submit(Command::ReceiveDeferred { numbers, sub_queue: SubQueue::Main, mode });
+    slow.release().await;
+    assert_eq!(client.response().await.1, Response::Received(Err(Refusal::Unavailable)));
+    assert_eq!(broker.store.snapshot().keys().filter(|key| key.space == Space::Body).count(), 2);
+}
+
+#[tokio::test]
 async fn deliveries_whose_receiver_left_meanwhile_are_given_back_untouched() {
     let (broker, slow) = cold_broker().await;
     let mut client = broker.client();

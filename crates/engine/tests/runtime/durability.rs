@@ -135,3 +135,18 @@ async fn a_crowd_larger_than_a_turn_is_served_in_order() {
     }
     assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 5_000);
 }
+
+#[tokio::test]
+async fn a_backlog_in_one_queue_does_not_keep_another_waiting() {
+    let broker = Broker::start(CACHE).await;
+    broker.namespace.declare_queue("quiet", peeklock_engine::QueueOptions::default()).await.unwrap();
+    let mut busy = broker.client();
+    let mut other = broker.client();
+    other.handle = broker.namespace.queue("quiet").unwrap().0;
+    for number in 0..50_000 {
+        busy.send(&number.to_string());
+    }
+    other.sent("one").await;
+    let answered = std::iter::from_fn(|| busy.outputs.try_recv().ok()).count();
+    assert!(answered < 10_000, "{answered} requests went first");
+}

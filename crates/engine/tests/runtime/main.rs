@@ -1,4 +1,11 @@
 //! The runtime through its public face, over a store whose commits and reads the tests hold in their hands.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test crate a panic is a failure"
+)]
+#![allow(clippy::indexing_slicing, reason = "in a test crate a panic is a failure")]
 
 mod auditor;
 mod broker;

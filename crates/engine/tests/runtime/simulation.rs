@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use peeklock_engine::runtime::{Mailbox, MailboxReceiver, ManualClock, Output, Request, Response};
 use peeklock_engine::{
-    Command, CreditLimit, LockToken, NewMessage, QueueOptions, ReceiveMode, ReceiverId, ReceiverOptions,
-    Refusal, Settlement, SubQueue,
+    Command, CreditLimit, Delivery, LockToken, NewMessage, QueueOptions, ReceiveMode, ReceiverId,
+    ReceiverOptions, Refusal, Settlement, SubQueue,
 };
 use peeklock_storage::{Error, MemoryStore, Shard, ShardId, Store};
 use proptest::prelude::*;
@@ -100,6 +100,12 @@ struct Held {
     token: LockToken,
 }
 
+struct Reader {
+    queue: usize,
+    mode: ReceiveMode,
+    credit: u64,
+}
+
 struct World {
     broker: Broker,
     slow: Arc<SlowReads>,
@@ -108,7 +114,10 @@ struct World {
     outputs: MailboxReceiver,
     asked: BTreeMap<u64, Asked>,
     next_tag: u64,
-    receivers: BTreeMap<ReceiverId, (usize, ReceiveMode)>,
+    receivers: BTreeMap<ReceiverId, Reader>,
+    /// Whether the disk was full since the last start: only then may the broker close receivers.
+    was_full: bool,
+    ending: bool,
     locks: Vec<Held>,
     auditors: [Auditor; QUEUES.len()],
     next_content: u64,
@@ -136,6 +145,8 @@ impl World {
             asked: BTreeMap::new(),
             next_tag: 0,
             receivers: BTreeMap::new(),
+            was_full: false,
+            ending: false,
             locks: Vec::new(),
             auditors: Default::default(),
             next_content: 0,
@@ -153,7 +164,10 @@ impl World {
                 let _released = (0..*batches).take_while(|_| self.broker.store.release_one()).count();
             }
             Step::Read => self.slow.release().await,
-            Step::FullOnce => self.broker.store.fail_next(Error::Full { reason: "simulated".to_owned() }),
+            Step::FullOnce => {
+                self.was_full = true;
+                self.broker.store.fail_next(Error::Full { reason: "simulated".to_owned() });
+            }
             Step::Crash => self.crash().await,
         }
         quiet().await;
@@ -193,10 +207,7 @@ impl World {
         // One queue is never received from destructively: there every loss shows.
         let mode = if queue == 0 { ReceiveMode::PeekLock } else { mode };
         let receiver = self.broker.namespace.next_receiver_id();
-        self.receivers.insert(receiver, (queue, mode));
-        if mode == ReceiveMode::ReceiveAndDelete {
-            self.auditors[queue].may_take(credit);
-        }
+        self.receivers.insert(receiver, Reader { queue, mode, credit });
         let options = ReceiverOptions { sub_queue: SubQueue::Main, mode };
         self.submit(queue, Command::OpenReceiver { receiver, options }, Some(Asked::Other));
         let limit = CreditLimit { messages: credit, bytes: u64::MAX };
@@ -204,9 +215,17 @@ impl World {
     }
 
     fn close_receivers(&mut self) {
-        for (receiver, (queue, _)) in std::mem::take(&mut self.receivers) {
-            self.auditors[queue].order_unknown();
-            self.submit(queue, Command::CloseReceiver { receiver }, None);
+        for (receiver, reader) in std::mem::take(&mut self.receivers) {
+            self.submit(reader.queue, Command::CloseReceiver { receiver }, None);
+            self.closed(&reader);
+        }
+    }
+
+    /// What a receiver could still have been given may have been taken for it already.
+    fn closed(&mut self, reader: &Reader) {
+        self.auditors[reader.queue].order_unknown();
+        if reader.mode == ReceiveMode::ReceiveAndDelete {
+            self.auditors[reader.queue].may_take(reader.credit);
         }
     }
 
@@ -241,9 +260,10 @@ impl World {
 
     async fn reboot(&mut self) {
         quiet().await;
-        while self.outputs.try_recv().is_ok() {}
+        (self.mailbox, self.outputs) = Mailbox::new();
         self.asked.clear();
-        self.receivers.clear();
+        std::mem::take(&mut self.receivers).values().for_each(|reader| self.closed(reader));
+        self.was_full = false;
         self.locks.clear();
         self.auditors.iter_mut().for_each(Auditor::order_unknown);
         self.starts += 1;
@@ -255,23 +275,26 @@ impl World {
         while let Ok(output) = self.outputs.try_recv() {
             match output {
                 Output::Response { tag, response } => self.answered(tag, response),
-                Output::Delivery(delivery) => {
-                    let Some((queue, mode)) = self.receivers.get(&delivery.receiver).copied() else {
-                        continue;
-                    };
-                    self.auditors[queue].delivered(&delivery, mode);
-                    if let Some(lock) = delivery.message.lock {
-                        let content = String::from_utf8(delivery.message.content.to_vec()).unwrap();
-                        self.locks.push(Held { queue, content, token: lock.token });
-                    }
-                }
+                Output::Delivery(delivery) => self.delivered(&delivery),
                 Output::Drained { .. } => panic!("nobody asked to drain"),
                 Output::ReceiverClosed { receiver, .. } => {
-                    if let Some((queue, _)) = self.receivers.remove(&receiver) {
-                        self.auditors[queue].order_unknown();
+                    assert!(self.was_full || self.ending, "{receiver:?} was closed for no reason");
+                    if let Some(reader) = self.receivers.remove(&receiver) {
+                        self.closed(&reader);
                     }
                 }
             }
+        }
+    }
+
+    fn delivered(&mut self, delivery: &Delivery) {
+        let Some(reader) = self.receivers.get_mut(&delivery.receiver) else { return };
+        reader.credit = reader.credit.checked_sub(1).expect("no more deliveries than credit");
+        let queue = reader.queue;
+        self.auditors[queue].delivered(delivery, reader.mode);
+        if let Some(lock) = delivery.message.lock {
+            let content = String::from_utf8(delivery.message.content.to_vec()).unwrap();
+            self.locks.push(Held { queue, content, token: lock.token });
         }
     }
 
@@ -302,6 +325,9 @@ impl World {
         quiet().await;
         self.listen();
         assert!(self.asked.is_empty(), "{} questions got no answer", self.asked.len());
+        // All that could be delivered has been: what is missing now is lost.
+        self.receivers.values_mut().for_each(|reader| reader.credit = 0);
+        self.ending = true;
         self.broker.namespace.shutdown().await;
         self.listen();
         self.reboot().await;

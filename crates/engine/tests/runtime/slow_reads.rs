@@ -49,6 +49,10 @@ impl Shard for SlowReads {
         self.shard.submit(batch)
     }
 
+    fn resume(&self, partition: PartitionId) {
+        self.shard.resume(partition);
+    }
+
     fn read(&self, keys: Vec<Key>) -> Read {
         let (notifier, answer) = read();
         self.held.lock().unwrap().push((keys, notifier));

@@ -101,7 +101,11 @@ pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<ListenAddress>, AmqpConf
         connections_max: table.integer("connections_max", default.connections_max, &CONNECTIONS),
         sessions_max: table.integer("sessions_max", default.sessions_max, &SESSIONS),
         links_max: table.integer("links_max", default.links_max, &LINKS),
-        reassembly_bytes_max: table.size_bytes("reassembly_size_max", default.reassembly_bytes_max, &REASSEMBLY_BYTES),
+        reassembly_bytes_max: table.size_bytes(
+            "reassembly_size_max",
+            default.reassembly_bytes_max,
+            &REASSEMBLY_BYTES,
+        ),
     };
     table.finish();
     (listen, config)

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Namespace, NamespaceOptions, SystemClock};
+use peeklock_storage::Error as StorageError;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -29,6 +30,7 @@ use error::ServeError;
 use health::Health;
 use ready::{Addresses, ReadyFile};
 use signals::Signals;
+use store::OpenStore;
 
 /// Serves until a signal or a fatal failure.
 pub(crate) fn run(config: Config) -> Exit {
@@ -60,10 +62,11 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let health = Health::default();
     tokio::spawn(http::serve(http, health.clone()));
 
-    let shard = store::open(&config).await?;
-    let limits = shard.limits();
+    let store = OpenStore::open(&config).await?;
+    let limits = store.shard.limits();
     let clock = Arc::new(SystemClock::default());
-    let namespace = Namespace::start(shard, clock.clone(), namespace_options(&config)).await?;
+    let namespace =
+        Namespace::start(Arc::clone(&store.shard), clock.clone(), namespace_options(&config)).await?;
     queues::declare(&namespace, &config, limits).await?;
     let listener = Listener::new(amqp, service_bus(&namespace, &config), clock, listener_options(&config));
 
@@ -71,30 +74,32 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     health.set_ready(true);
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
-    let reason = tokio::select! {
-        () = signals.stop() => Ok(()),
-        error = namespace.fatal() => Err(ServeError::Fatal(error)),
-    };
+    tokio::select! {
+        () = signals.stop() => {}
+        error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
+    }
     health.set_ready(false);
     drop((ready_file, stop));
-    drain(serving, &namespace, reason).await
+    tokio::select! {
+        () = drain(serving, &namespace) => {}
+        error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
+    }
+    drop(namespace);
+    store.close().await
 }
 
-/// Lets connections and partitions finish. What is fatal at the start or on the way is the outcome.
-async fn drain(
-    serving: JoinHandle<()>,
-    namespace: &Namespace,
-    reason: Result<(), ServeError>,
-) -> Result<(), ServeError> {
-    reason?;
-    let finish = async {
-        // A panic of the listener's task has been logged; the partitions stop all the same.
-        let _ = serving.await;
-        namespace.shutdown().await;
-    };
+/// Lets connections finish, then partitions.
+async fn drain(serving: JoinHandle<()>, namespace: &Namespace) {
+    // If the listener's task panicked, that has been logged; the partitions stop all the same.
+    let _ = serving.await;
+    namespace.shutdown().await;
+}
+
+/// Resolves when nothing more can be promised.
+async fn fatal(store: &OpenStore, namespace: &Namespace) -> StorageError {
     tokio::select! {
-        () = finish => Ok(()),
-        error = namespace.fatal() => Err(ServeError::Fatal(error)),
+        error = store.fatal() => error,
+        error = namespace.fatal() => error,
     }
 }
 

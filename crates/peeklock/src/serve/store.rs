@@ -1,19 +1,69 @@
-//! Opens the data directory.
+//! The data directory: opened, watched, closed.
 
+use std::io;
 use std::sync::Arc;
 
-use peeklock_storage::{MemoryStore, Shard, ShardId, Store};
+use peeklock_storage::{Error, LocalOptions, LocalStore, Shard, ShardId, Store};
+use tokio::task::{JoinError, spawn_blocking};
 
 use super::error::ServeError;
-use crate::config::Config;
+use crate::config::{Config, StorageConfig};
 
-/// Takes ownership of the data directory, off the async threads.
-///
-/// # Errors
-/// [`ServeError::Store`] with the directory's name.
-pub(super) async fn open(config: &Config) -> Result<Arc<dyn Shard>, ServeError> {
-    let directory = config.data_dir.clone();
-    let opened = tokio::task::spawn_blocking(move || MemoryStore::new().acquire(ShardId(0))).await;
-    let stopped = |error: tokio::task::JoinError| ServeError::System(std::io::Error::other(error));
-    opened.map_err(stopped)?.map_err(|error| ServeError::Store { directory, error })
+/// The open data directory.
+pub(super) struct OpenStore {
+    store: Arc<LocalStore>,
+    /// What partitions write to.
+    pub(super) shard: Arc<dyn Shard>,
+}
+
+impl OpenStore {
+    /// Takes ownership of the data directory, off the async threads.
+    ///
+    /// # Errors
+    /// [`ServeError::Store`] with the directory's name.
+    pub(super) async fn open(config: &Config) -> Result<Self, ServeError> {
+        let path = config.data_dir.clone();
+        let options = options(&config.storage);
+        let opened = spawn_blocking(move || {
+            let store = LocalStore::open(path, options)?;
+            let shard = store.acquire(ShardId(0))?;
+            Ok(Self { store: Arc::new(store), shard })
+        });
+        opened
+            .await
+            .map_err(stopped)?
+            .map_err(|error: Error| ServeError::Store { directory: config.data_dir.clone(), error })
+    }
+
+    /// Resolves when a sync or write failed, so that nothing more can be stored safely.
+    pub(super) async fn fatal(&self) -> Error {
+        let mut fatal = self.store.fatal();
+        let raised = fatal.wait_for(Option::is_some).await.ok().and_then(|error| error.clone());
+        raised.unwrap_or_else(|| Error::Unavailable { reason: "the store is gone".to_owned() })
+    }
+
+    /// Writes what is left and frees the directory.
+    ///
+    /// # Errors
+    /// [`ServeError::System`] when the closing thread failed.
+    pub(super) async fn close(self) -> Result<(), ServeError> {
+        drop(self.shard);
+        let store = self.store;
+        spawn_blocking(move || store.close()).await.map_err(stopped)
+    }
+}
+
+fn stopped(error: JoinError) -> ServeError {
+    ServeError::System(io::Error::other(error))
+}
+
+fn options(config: &StorageConfig) -> LocalOptions {
+    let default = LocalOptions::default();
+    LocalOptions {
+        segment_bytes: u32::try_from(config.segment_bytes).unwrap_or(default.segment_bytes),
+        size_bytes_max: config.size_bytes_max,
+        reserve_bytes: config.reserve_bytes,
+        clean_bytes_per_second: config.clean_bytes_per_second,
+        ..default
+    }
 }

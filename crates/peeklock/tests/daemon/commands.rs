@@ -40,7 +40,8 @@ fn config_check_reports_places_for_people_and_programs() {
 
 #[test]
 fn wrong_usage_exits_with_2() {
-    for arguments in [&["--nonsense"][..], &["serve", "--amqp", "nowhere"], &["store"], &["config", "check"]] {
+    for arguments in [&["--nonsense"][..], &["serve", "--amqp", "nowhere"], &["store"], &["config", "check"]]
+    {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
     }
     assert_eq!(run(&["--help"]).status.code(), Some(0));

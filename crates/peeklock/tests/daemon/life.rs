@@ -63,7 +63,10 @@ fn an_address_in_use_exits_with_1_before_anything_is_touched() {
 #[test]
 fn a_wrong_file_exits_with_2_and_names_every_place() {
     let home = Home::new();
-    write(&home.path("p.toml"), "[[queues]]\nname = \"q\"\nlock_duration = \"1h\"\nrequires_session = true\n");
+    write(
+        &home.path("p.toml"),
+        "[[queues]]\nname = \"q\"\nlock_duration = \"1h\"\nrequires_session = true\n",
+    );
     let output = home.command().arg("--config").arg("p.toml").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = errors(&output);

@@ -139,6 +139,7 @@ async fn a_full_store_refuses_bodies_and_takes_removals() {
     store.set_pressure(Pressure::Full);
     pressure.changed().await.unwrap();
     assert!(matches!(shard.submit(put(body, "y")).await, Err(Error::Full { .. })));
+    shard.resume(QUEUE);
     let mut removal = Batch::new();
     removal.delete(body);
     shard.submit(removal).await.unwrap();
@@ -155,4 +156,22 @@ async fn sizes_beyond_the_limits_are_refused() {
     batch.put(head(2), Bytes::from_static(b"def"));
     assert!(matches!(shard.submit(batch).await, Err(Error::TooLarge { .. })));
     assert!(store.snapshot().is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_batch_halts_its_partition_until_it_resumes() {
+    let store = MemoryStore::new();
+    let shard = acquire(&store);
+    store.hold();
+    store.fail_next(Error::Full { reason: "test".to_owned() });
+    let refused = shard.submit(put(head(1), "x"));
+    let built_on_it = shard.submit(put(head(2), "x"));
+    let elsewhere = shard.submit(put(Key::new(Space::Head, PartitionId(8), 1), "x"));
+    store.release_all();
+    assert!(matches!(refused.await, Err(Error::Full { .. })));
+    assert!(matches!(built_on_it.await, Err(Error::Full { .. })));
+    elsewhere.await.unwrap();
+    assert!(matches!(shard.submit(put(head(3), "x")).await, Err(Error::Full { .. })));
+    shard.resume(QUEUE);
+    shard.submit(put(head(1), "x")).await.unwrap();
 }

@@ -1,1 +1,9 @@
-//! Two endpoints against each other.
+//! Two endpoints against each other, and hostile bytes against one.
+
+mod connection;
+mod deliveries;
+mod flow;
+mod hostile;
+mod links;
+mod pair;
+mod peer;

@@ -10,7 +10,7 @@ fn receiver() -> Receiver {
     let (partition, _) = PartitionHandle::new();
     let options = Arc::new(QueueOptions::default());
     let entity = Entity { address, node: "q/$management".into(), uri: String::new(), partition, options };
-    Receiver::new(LinkId(0), Arc::new(entity), ReceiveMode::PeekLock)
+    Receiver::new(LinkId(0), Arc::new(entity))
 }
 
 fn hand_over(receiver: &mut Receiver, messages: u64, bytes: usize) {

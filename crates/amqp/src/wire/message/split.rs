@@ -37,28 +37,32 @@ fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> R
     let mut reader = Reader::new(message);
     let mut last = 0;
     let mut canonical = true;
+    let mut body = 0..0;
     while !reader.is_empty() {
         let start = reader.position();
         let code = section_code(&mut reader)?;
-        if !may_follow(last, code) {
-            return Err(DecodeError::new(format!("section {code:#04x} after section {last:#04x}")));
-        }
+        last = advance(last, code)?;
         canonical &= reader.position() - start == DESCRIPTOR_BYTES;
         step(code, &mut reader)?;
-        last = code;
         let end = reader.position();
-        match code {
-            descriptor::HEADER => sections.header = message.slice(start..end),
-            descriptor::DELIVERY_ANNOTATIONS => sections.delivery_annotations = message.slice(start..end),
-            descriptor::MESSAGE_ANNOTATIONS => sections.message_annotations = message.slice(start..end),
-            descriptor::PROPERTIES => sections.properties = message.slice(start..end),
-            descriptor::APPLICATION_PROPERTIES => {
-                sections.application_properties = message.slice(start..end);
+        let section = match code {
+            descriptor::HEADER => &mut sections.header,
+            descriptor::DELIVERY_ANNOTATIONS => &mut sections.delivery_annotations,
+            descriptor::MESSAGE_ANNOTATIONS => &mut sections.message_annotations,
+            descriptor::PROPERTIES => &mut sections.properties,
+            descriptor::APPLICATION_PROPERTIES => &mut sections.application_properties,
+            _ => {
+                body.start = if body.is_empty() { start } else { body.start };
+                body.end = end;
+                continue;
             }
-            _ if sections.body.is_empty() => sections.body = message.slice(start..),
-            _ => {}
+        };
+        if !section.is_empty() {
+            return Err(DecodeError::new(format!("section {code:#04x} twice")));
         }
+        *section = message.slice(start..end);
     }
+    sections.body = message.slice(body);
     if canonical { Ok(sections) } else { split(&with_small_descriptors(message)?, step) }
 }
 
@@ -70,12 +74,21 @@ fn section_code(reader: &mut Reader<'_>) -> Result<u8> {
     }
 }
 
-/// Part 3.2: sections ascend; only data and sequence sections repeat, and a body has one kind.
-fn may_follow(last: u8, code: u8) -> bool {
-    match code {
+/// Stands for delivery annotations at the end of a message.
+const TRAILING_ANNOTATIONS: u8 = u8::MAX;
+
+/// Part 3.2: sections ascend; only data and sequence sections repeat, and a body has one kind. But Python
+/// (azure-servicebus 7.15.0, `encode_payload`) writes the delivery annotations last of all.
+fn advance(last: u8, code: u8) -> Result<u8> {
+    let follows = match code {
         descriptor::DATA | descriptor::AMQP_SEQUENCE => last < descriptor::DATA || last == code,
         descriptor::AMQP_VALUE => last < descriptor::DATA,
         _ => last < code,
+    };
+    match code {
+        _ if follows => Ok(code),
+        descriptor::DELIVERY_ANNOTATIONS if last < TRAILING_ANNOTATIONS => Ok(TRAILING_ANNOTATIONS),
+        _ => Err(DecodeError::new(format!("section {code:#04x} after section {last:#04x}"))),
     }
 }
 

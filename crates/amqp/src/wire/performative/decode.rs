@@ -1,5 +1,7 @@
 //! Decoding performatives and SASL frames. Missing trailing fields are nulls, unknown ones are ignored.
 
+use bytes::Bytes;
+
 use super::{
     Attach, Begin, Detach, Disposition, Error, Flow, Open, Performative, ReceiverSettleMode, Role, SaslFrame,
     SenderSettleMode, Transfer,
@@ -13,6 +15,7 @@ const DELIVERY_TAG_BYTES_MAX: usize = 32;
 
 impl Performative {
     /// Reads one performative; what follows it stays unread.
+    #[inline]
     pub(in crate::wire) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let code = reader.descriptor()?;
         let mut list = reader.list()?;
@@ -76,12 +79,12 @@ pub(in crate::wire) fn unknown(what: &str, code: Option<u8>) -> DecodeError {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn transfer(list: &mut ListReader<'_>) -> Result<Transfer> {
-    let transfer = Transfer {
+    Ok(Transfer {
         handle: list.required("handle", Reader::u32)?,
         delivery_id: list.optional(Reader::u32)?,
-        delivery_tag: list.optional(Reader::binary)?,
+        delivery_tag: list.optional(delivery_tag)?,
         message_format: list.optional(Reader::u32)?,
         settled: list.optional(Reader::boolean)?,
         more: list.or_default(Reader::boolean)?,
@@ -90,16 +93,19 @@ fn transfer(list: &mut ListReader<'_>) -> Result<Transfer> {
         resume: list.or_default(Reader::boolean)?,
         aborted: list.or_default(Reader::boolean)?,
         batchable: list.or_default(Reader::boolean)?,
-    };
-    match &transfer.delivery_tag {
-        Some(tag) if tag.len() > DELIVERY_TAG_BYTES_MAX => {
+    })
+}
+
+fn delivery_tag(reader: &mut Reader<'_>) -> Result<Bytes> {
+    match reader.binary()? {
+        tag if tag.len() > DELIVERY_TAG_BYTES_MAX => {
             Err(DecodeError::new(format!("a delivery-tag of {} bytes", tag.len())))
         }
-        _ => Ok(transfer),
+        tag => Ok(tag),
     }
 }
 
-#[inline]
+#[inline(always)]
 fn disposition(list: &mut ListReader<'_>) -> Result<Disposition> {
     Ok(Disposition {
         role: list.required("role", role)?,
@@ -111,7 +117,7 @@ fn disposition(list: &mut ListReader<'_>) -> Result<Disposition> {
     })
 }
 
-#[inline]
+#[inline(always)]
 fn flow(list: &mut ListReader<'_>) -> Result<Flow> {
     Ok(Flow {
         next_incoming_id: list.optional(Reader::u32)?,
@@ -128,6 +134,7 @@ fn flow(list: &mut ListReader<'_>) -> Result<Flow> {
     })
 }
 
+#[inline(never)]
 fn open(list: &mut ListReader<'_>) -> Result<Open> {
     let container_id = list.required("container-id", Reader::text)?.into();
     let hostname = list.optional(Reader::text)?.map(Into::into);
@@ -148,6 +155,7 @@ fn open(list: &mut ListReader<'_>) -> Result<Open> {
     })
 }
 
+#[inline(never)]
 fn begin(list: &mut ListReader<'_>) -> Result<Begin> {
     let mut begin = Begin {
         remote_channel: list.optional(Reader::u16)?,
@@ -163,6 +171,7 @@ fn begin(list: &mut ListReader<'_>) -> Result<Begin> {
     Ok(begin)
 }
 
+#[inline(never)]
 fn attach(list: &mut ListReader<'_>) -> Result<Attach> {
     let mut attach = Attach {
         name: list.required("name", Reader::text)?.into(),
@@ -188,6 +197,7 @@ fn attach(list: &mut ListReader<'_>) -> Result<Attach> {
     Ok(attach)
 }
 
+#[inline(never)]
 fn detach(list: &mut ListReader<'_>) -> Result<Detach> {
     Ok(Detach {
         handle: list.required("handle", Reader::u32)?,

@@ -16,16 +16,14 @@ impl Step<'_> {
         bytes_max: usize,
         sub_queue: SubQueue,
     ) {
-        let mut bytes_left = bytes_max;
+        let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
+        let mut total_bytes = 0_usize;
         let mut views = Vec::new();
         for (number, record) in self.state().messages.get(sub_queue).range(from) {
-            let content_bytes = record.content_bytes() as usize;
-            if views.len() >= count_max.min(PEEK_COUNT_MAX) as usize
-                || (content_bytes > bytes_left && !views.is_empty())
-            {
+            total_bytes = total_bytes.saturating_add(record.content_bytes() as usize);
+            if views.len() >= count_max || (total_bytes > bytes_max && !views.is_empty()) {
                 break;
             }
-            bytes_left = bytes_left.saturating_sub(content_bytes);
             views.push((record.view(number), None));
         }
         self.reply(request, Reply::Received(Ok(views)));

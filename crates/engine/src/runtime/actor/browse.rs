@@ -4,12 +4,11 @@
 use std::collections::VecDeque;
 use std::task::Context;
 
-use bytes::Bytes;
 use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
 
 use super::commits::CommitNumber;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
-use super::reads::Reads;
+use super::reads::{Content, Reads};
 use crate::runtime::answer::Waiter;
 use crate::{BodyRef, Event, Received};
 
@@ -20,8 +19,8 @@ pub(super) struct Browse {
     pub(super) messages: Vec<Received>,
     /// Positions in `messages` whose content must be read, in order.
     pub(super) awaiting: VecDeque<usize>,
-    /// Positions that turned out to be missing or damaged.
-    pub(super) unreadable: Vec<usize>,
+    /// Positions that turned out to be missing or damaged, and why, in order.
+    pub(super) unreadable: Vec<(usize, String)>,
     /// Removals to be stored once everything is read (receive-and-delete).
     pub(super) removals: Vec<Event>,
     pub(super) after: CommitNumber,
@@ -51,11 +50,12 @@ impl Browse {
         self.reads = Some(reads);
     }
 
-    fn fill(&mut self, value: Option<Bytes>) {
+    fn fill(&mut self, value: Content) {
         let Some(position) = self.awaiting.pop_front() else { return };
         match (value, self.messages.get_mut(position)) {
-            (Some(value), Some(message)) => message.content = value,
-            _ => self.unreadable.push(position),
+            (Ok(value), Some(message)) => message.content = value,
+            (Ok(_), None) => {}
+            (Err(reason), _) => self.unreadable.push((position, reason)),
         }
     }
 }
@@ -65,7 +65,7 @@ impl Browse {
 pub(super) struct Browses {
     partition: PartitionId,
     waiting: Vec<Browse>,
-    arrived: Vec<Option<Bytes>>,
+    arrived: Vec<Content>,
 }
 
 impl Browses {

@@ -26,7 +26,6 @@ pub(super) struct Commits {
 #[derive(Debug)]
 struct Waiting {
     commit: Commit,
-    sync: bool,
     bytes: usize,
     /// Number of the last body it stores.
     body: Option<u64>,
@@ -45,7 +44,7 @@ impl Commits {
             self.last_sync = self.submitted;
         }
         self.bytes += bytes;
-        self.waiting.push_back(Waiting { commit, sync, bytes, body });
+        self.waiting.push_back(Waiting { commit, bytes, body });
     }
 
     /// Which commit an effect of this moment depends on.
@@ -72,20 +71,18 @@ impl Commits {
         self.waiting.len() < COMMITS_IN_FLIGHT_MAX && self.bytes < COMMIT_BYTES_IN_FLIGHT_MAX
     }
 
-    /// Ready when something became durable or failed. A lazy batch that found no room is forgotten: its facts may
-    /// be lost.
+    /// Ready when something became durable or failed.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let before = self.durable;
         while let Some(front) = self.waiting.front_mut() {
             let Poll::Ready(result) = Pin::new(&mut front.commit).poll(context) else { break };
-            let (sync, bytes, body) = (front.sync, front.bytes, front.body);
+            let (bytes, body) = (front.bytes, front.body);
             self.waiting.pop_front();
             self.bytes -= bytes;
-            match result {
-                Err(error) if sync || is_dead(&error) => return Poll::Ready(Err(error)),
-                Err(error) => tracing::debug!(%error, "delivery counts were not stored"),
-                Ok(()) => self.durable_body = std::cmp::max(self.durable_body, body),
+            if let Err(error) = result {
+                return Poll::Ready(Err(error));
             }
+            self.durable_body = std::cmp::max(self.durable_body, body);
             self.durable += 1;
         }
         if self.durable > before { Poll::Ready(Ok(())) } else { Poll::Pending }

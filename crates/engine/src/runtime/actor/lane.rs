@@ -7,20 +7,19 @@
 use std::collections::VecDeque;
 use std::task::Context;
 
-use bytes::Bytes;
 use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
 
 use super::commits::CommitNumber;
 use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX};
-use super::reads::Reads;
+use super::reads::{Content, Reads};
 use crate::{BodyRef, Delivery, Event, ReceiverId};
 
 /// What comes out of the lane.
 #[derive(Debug)]
 pub(super) enum Ready {
     Delivery(Box<Delivery>),
-    /// Its content is missing or damaged.
-    Unreadable(Box<Delivery>),
+    /// Its content is missing or damaged, for this reason.
+    Unreadable(Box<Delivery>, String),
     Drained(ReceiverId),
 }
 
@@ -29,7 +28,7 @@ enum Item {
     Delivery {
         after: CommitNumber,
         delivery: Box<Delivery>,
-        content: Content,
+        content: State,
         /// The removal that must not happen before the content is read (receive-and-delete).
         removal: Option<Event>,
     },
@@ -39,11 +38,12 @@ enum Item {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+/// Of a delivery's content.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
     Here,
     Awaited,
-    Unreadable,
+    Unreadable(String),
 }
 
 /// See the module.
@@ -58,7 +58,7 @@ pub(super) struct DeliveryLane {
     /// Contents not asked for yet, in order: those of the last of `awaiting`.
     wanted: VecDeque<BodyRef>,
     reads: Reads,
-    arrived: Vec<Option<Bytes>>,
+    arrived: Vec<Content>,
     /// How many items carry a removal.
     removals: usize,
     /// Usual size of a content read from the disk, in bytes: bounds how many are asked for at a time.
@@ -86,7 +86,7 @@ impl DeliveryLane {
 
     /// Adds a delivery whose content is known.
     pub(super) fn push(&mut self, after: CommitNumber, delivery: Box<Delivery>) {
-        self.items.push_back(Item::Delivery { after, delivery, content: Content::Here, removal: None });
+        self.items.push_back(Item::Delivery { after, delivery, content: State::Here, removal: None });
     }
 
     /// Adds a delivery whose content must be read first, and then `removal` be stored.
@@ -94,7 +94,7 @@ impl DeliveryLane {
         self.awaiting.push_back(self.left + self.items.len() as u64);
         self.wanted.push_back(delivery.message.view.body);
         self.removals += usize::from(removal.is_some());
-        self.items.push_back(Item::Delivery { after, delivery, content: Content::Awaited, removal });
+        self.items.push_back(Item::Delivery { after, delivery, content: State::Awaited, removal });
     }
 
     /// Adds the end of a drain.
@@ -128,20 +128,23 @@ impl DeliveryLane {
         Ok(progress)
     }
 
-    fn fill(&mut self, value: Option<Bytes>) {
+    fn fill(&mut self, value: Content) {
         let Some(number) = self.awaiting.pop_front() else { return };
         let position = self.position(number);
         let Some(Item::Delivery { delivery, content, removal, .. }) = self.items.get_mut(position) else {
             return;
         };
-        let Some(value) = value else {
-            *content = Content::Unreadable;
-            // What could not be handed out stays on the disk.
-            let dropped = removal.take().is_some();
-            self.removals -= usize::from(dropped);
-            return;
+        let value = match value {
+            Ok(value) => value,
+            Err(reason) => {
+                *content = State::Unreadable(reason);
+                // What could not be handed out stays on the disk.
+                let dropped = removal.take().is_some();
+                self.removals -= usize::from(dropped);
+                return;
+            }
         };
-        *content = Content::Here;
+        *content = State::Here;
         let bytes = value.len();
         delivery.message.content = value;
         self.usual_bytes = self.usual_bytes.midpoint(bytes);
@@ -159,7 +162,7 @@ impl DeliveryLane {
         }
         for (item, number) in self.items.iter_mut().zip(self.left..) {
             let Item::Delivery { after, content, removal, .. } = item else { continue };
-            if *content == Content::Awaited {
+            if *content == State::Awaited {
                 return;
             }
             if let Some(event) = removal.take() {
@@ -185,7 +188,7 @@ impl DeliveryLane {
     pub(super) fn pop(&mut self, durable: CommitNumber) -> Option<Ready> {
         let leaves = match self.items.front()? {
             Item::Delivery { after, content, removal, .. } => {
-                *after <= durable && *content != Content::Awaited && removal.is_none()
+                *after <= durable && *content != State::Awaited && removal.is_none()
             }
             Item::Drained { after, .. } => *after <= durable,
         };
@@ -194,7 +197,9 @@ impl DeliveryLane {
         }
         self.left += 1;
         Some(match self.items.pop_front()? {
-            Item::Delivery { delivery, content: Content::Unreadable, .. } => Ready::Unreadable(delivery),
+            Item::Delivery { delivery, content: State::Unreadable(reason), .. } => {
+                Ready::Unreadable(delivery, reason)
+            }
             Item::Delivery { delivery, .. } => Ready::Delivery(delivery),
             Item::Drained { receiver, .. } => Ready::Drained(receiver),
         })

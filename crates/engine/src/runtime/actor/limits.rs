@@ -1,7 +1,10 @@
 //! Every bound of an actor's queues and loops.
 
-/// Requests handled in one turn, before the runtime may run other tasks.
+/// Requests handled in one turn, and about the most handled before other tasks may run.
 pub(super) const TURN_REQUESTS_MAX: usize = 512;
+
+/// Elements that an idle actor's buffers keep room for.
+pub(super) const IDLE_CAPACITY_MAX: usize = 16;
 
 /// Batches submitted and not yet durable; beyond it the actor takes no new requests.
 pub(super) const COMMITS_IN_FLIGHT_MAX: usize = 64;
@@ -13,7 +16,9 @@ pub(super) const COMMIT_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
 pub(super) const BATCH_BYTES_MAX: usize = 8 << 20;
 
 /// What a message's stored record may add to its content, in bytes: an estimate that keeps batches below the
-/// store's limit; a batch that exceeds it all the same is split.
+/// store's limit; a batch that exceeds it all the same is split
+/// between commands. What one command or tick writes must fit: a few MB at most, unless all its messages carry large
+/// changed properties.
 pub(super) const RECORD_BYTES_ESTIMATE: usize = 256;
 
 /// Contents asked for in one read.

@@ -29,7 +29,7 @@ use self::browse::Browses;
 pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
 use self::lane::DeliveryLane;
-use self::limits::TURN_REQUESTS_MAX;
+use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
 use super::fatal::Fatal;
@@ -110,6 +110,8 @@ pub(super) struct Actor {
     browses: Browses,
     cache: BodyCache,
     alarm: Alarm,
+    /// Requests handled since other tasks last had their turn.
+    handled_since_yield: usize,
     stopping: bool,
     inbox_ended: bool,
     reported: HashSet<BodyRef>,
@@ -150,6 +152,7 @@ impl Actor {
             browses: Browses::new(id),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             alarm: Alarm::default(),
+            handled_since_yield: 0,
             stopping: false,
             inbox_ended: false,
             reported: HashSet::new(),
@@ -159,7 +162,7 @@ impl Actor {
     }
 
     /// Runs until the namespace stops it or the store dies.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(mut self: Box<Self>) {
         let _guard = self.shared.fatal.clone().guard();
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         while !self.is_done() {
@@ -170,7 +173,7 @@ impl Actor {
                     }
                 }
                 Wake::Failed(error) => {
-                    if let Err(error) = self.recover(error).await {
+                    if let Err(error) = Box::pin(self.recover(error)).await {
                         self.shared.fatal.raise(error);
                         break;
                     }
@@ -206,7 +209,22 @@ impl Actor {
         self.poll_control(context);
         work |= self.poll_requests(context);
         work |= !self.stopping && self.alarm.poll(context);
-        if work || self.is_done() { Poll::Ready(Wake::Work) } else { Poll::Pending }
+        if work || self.is_done() {
+            return Poll::Ready(Wake::Work);
+        }
+        self.rest();
+        Poll::Pending
+    }
+
+    /// Gives back the room that a burst needed once nothing is under way: there may be thousands of idle actors.
+    fn rest(&mut self) {
+        if self.commits.is_empty() && self.lane.is_empty() {
+            self.requests.shrink_to(IDLE_CAPACITY_MAX);
+            self.outputs.events.shrink_to(IDLE_CAPACITY_MAX);
+            self.outputs.effects.shrink_to(IDLE_CAPACITY_MAX);
+            self.event_ends.shrink_to(IDLE_CAPACITY_MAX);
+            self.replies.shrink_to(IDLE_CAPACITY_MAX);
+        }
     }
 
     fn poll_control(&mut self, context: &mut Context<'_>) {

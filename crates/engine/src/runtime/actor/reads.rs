@@ -9,6 +9,9 @@ use peeklock_storage::{Error, Key, Read, Shard};
 
 use super::commits::is_dead;
 
+/// A content, or why there is none.
+pub(super) type Content = Result<Bytes, String>;
+
 /// Reads under way. A read that meets damage is repeated key by key, so that one bad content does not hide its
 /// neighbours.
 #[derive(Debug, Default)]
@@ -35,13 +38,13 @@ impl Reads {
         self.keys
     }
 
-    /// Appends what arrived to `contents`, in order; `None` is a content that is missing or damaged. Says whether
-    /// anything arrived; the error means that the store is dead.
+    /// Appends what arrived to `contents`, in order. Says whether anything arrived; the error means that the store is
+    /// dead.
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
         shard: &dyn Shard,
-        contents: &mut Vec<Option<Bytes>>,
+        contents: &mut Vec<Content>,
     ) -> Result<bool, Error> {
         let before = contents.len();
         while let Some(front) = self.queue.front_mut() {
@@ -51,7 +54,9 @@ impl Reads {
                 Ok(mut values) => {
                     values.resize(keys.len(), None);
                     self.keys -= keys.len();
-                    contents.append(&mut values);
+                    contents.extend(
+                        values.into_iter().map(|value| value.ok_or_else(|| "it is missing".to_owned())),
+                    );
                 }
                 Err(error) if is_dead(&error) => return Err(error),
                 Err(error) => self.retry_or_give_up(shard, keys, &error, contents),
@@ -65,12 +70,11 @@ impl Reads {
         shard: &dyn Shard,
         keys: Vec<Key>,
         error: &Error,
-        contents: &mut Vec<Option<Bytes>>,
+        contents: &mut Vec<Content>,
     ) {
-        if let [key] = keys.as_slice() {
-            tracing::error!(partition = key.partition.0, body = key.number, %error, "can't read a content");
-            self.keys -= 1;
-            contents.push(None);
+        if keys.len() <= 1 {
+            self.keys -= keys.len();
+            contents.extend(keys.iter().map(|_| Err(error.to_string())));
             return;
         }
         for key in keys.into_iter().rev() {

@@ -11,8 +11,9 @@ use crate::runtime::answer;
 use crate::runtime::restore::restore;
 
 impl Actor {
-    /// After a batch that found no room: nothing of it was applied, so the state in memory is ahead of the store.
-    /// Everything that waits is refused, receivers are closed, and the state is read back.
+    /// After a batch that found no room: nothing of it was applied, nor of those that build on it (the store sees to
+    /// that), so the state in memory is ahead of the store. Everything that waits is refused, receivers are closed,
+    /// and the state is read back.
     ///
     /// # Errors
     /// The store is dead, or what it holds can't be read: the process must stop.
@@ -27,6 +28,7 @@ impl Actor {
         let settled = self.commits.settle().await;
         self.refuse_everything(&Refusal::StorageFull);
         settled?;
+        self.shared.shard.resume(self.seat.id);
         let options = self.seat.options.clone();
         let restored = restore(&*self.shared.shard, self.seat.id, options).await;
         self.seat.partition = restored.map_err(|error| {

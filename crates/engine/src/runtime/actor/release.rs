@@ -6,12 +6,13 @@ use super::browse::Browse;
 use super::commits::CommitNumber;
 use super::lane::Ready;
 use super::limits::REPORTED_BODIES_MAX;
+use super::turn::Removals;
 use super::{Actor, PendingReply};
 use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
 use crate::runtime::{Output, Response};
 use crate::{
-    BodyRef, Command, DeadLetter, Delivery, Effect, Event, Lock, Received, ReceiverId, Refusal, Reply,
-    RequestId, Settlement, SubQueue,
+    BodyRef, Command, DeadLetter, Delivery, Effect, Lock, Received, ReceiverId, Refusal, Reply, RequestId,
+    Settlement, SubQueue,
 };
 
 /// `DeadLetterReason` of a message whose content can't be read back.
@@ -19,13 +20,13 @@ const UNREADABLE_REASON: &str = "ContentUnreadable";
 
 impl Actor {
     /// Sends an effect on its way; it leaves at once when nothing holds it up.
-    pub(super) fn route(&mut self, after: CommitNumber, effect: Effect, removals: &mut Vec<Event>) {
+    pub(super) fn route(&mut self, after: CommitNumber, effect: Effect, removals: &mut Removals) {
         match effect {
             Effect::Reply { request, reply } => self.route_reply(after, request, reply, removals),
             Effect::Deliver { receiver, view, lock } => {
                 let content = self.cache.get(view.body);
                 let cold = content.is_none();
-                let removal = if lock.is_none() { take_removal(removals, view.body) } else { None };
+                let removal = if lock.is_none() { removals.remove(&view.body) } else { None };
                 let message = Received { view, content: content.unwrap_or_default(), lock };
                 let delivery = Box::new(Delivery { receiver, message });
                 if cold {
@@ -51,7 +52,7 @@ impl Actor {
         after: CommitNumber,
         request: RequestId,
         reply: Reply,
-        removals: &mut Vec<Event>,
+        removals: &mut Removals,
     ) {
         let slot = usize::try_from(request.0).ok();
         let Some(waiter) = slot.and_then(|slot| self.waiters.try_remove(slot)) else { return };
@@ -75,7 +76,7 @@ impl Actor {
         after: CommitNumber,
         waiter: Waiter,
         views: ReceivedReply,
-        removals: &mut Vec<Event>,
+        removals: &mut Removals,
     ) {
         let takes = waiter.kind == AnswerKind::Received { takes: true };
         let mut browse = Browse::new(waiter, Vec::with_capacity(views.len()), after);
@@ -83,9 +84,9 @@ impl Actor {
             let content = self.cache.get(view.body);
             if content.is_none() {
                 browse.awaiting.push_back(browse.messages.len());
-                if takes {
-                    browse.removals.extend(take_removal(removals, view.body));
-                }
+            }
+            if takes {
+                browse.removals.extend(removals.remove(&view.body));
             }
             browse.messages.push(Received { view, content: content.unwrap_or_default(), lock });
         }
@@ -103,7 +104,7 @@ impl Actor {
         while let Some(ready) = self.lane.pop(durable) {
             match ready {
                 Ready::Delivery(delivery) => self.deliver(delivery),
-                Ready::Unreadable(delivery) => self.set_aside(&delivery),
+                Ready::Unreadable(delivery, reason) => self.set_aside(&delivery, &reason),
                 Ready::Drained(receiver) => self.drained(receiver),
             }
         }
@@ -141,9 +142,9 @@ impl Actor {
     /// A message whose content can't be read does not stand in the way of others: it goes to the dead-letter queue,
     /// or stays locked for a while if it is there already. Its receiver is closed, because the partition has
     /// counted a delivery against its credit that its owner never saw; a new one starts with fresh counts.
-    fn set_aside(&mut self, delivery: &Delivery) {
+    fn set_aside(&mut self, delivery: &Delivery, reason: &str) {
         let Received { view, lock, .. } = &delivery.message;
-        self.report_unreadable(view.body);
+        self.report_unreadable(view.body, reason);
         if let (Some(lock), SubQueue::Main) = (lock, view.sub_queue) {
             let description =
                 "The stored content of this message is missing or damaged; see the broker's log.";
@@ -162,13 +163,15 @@ impl Actor {
         self.internal.push_back(Command::CloseReceiver { receiver });
     }
 
-    fn report_unreadable(&mut self, body: BodyRef) {
+    /// Once for each content: whoever asks again must not flood the log.
+    fn report_unreadable(&mut self, body: BodyRef, reason: &str) {
         if self.reported.len() < REPORTED_BODIES_MAX && self.reported.insert(body) {
             let partition = self.seat.id.0;
             tracing::error!(
                 partition,
                 body = body.0,
-                "a stored content is missing or damaged; not delivered"
+                reason,
+                "a stored content can't be read and is not delivered"
             );
         }
     }
@@ -177,8 +180,10 @@ impl Actor {
     /// is a refusal and the locks go back.
     fn answer_browse(&mut self, browse: Browse) {
         let Browse { waiter, messages, unreadable, .. } = browse;
-        for message in unreadable.iter().filter_map(|position| messages.get(*position)) {
-            self.report_unreadable(message.view.body);
+        for (position, reason) in &unreadable {
+            if let Some(message) = messages.get(*position) {
+                self.report_unreadable(message.view.body, reason);
+            }
         }
         let takes = waiter.kind == AnswerKind::Received { takes: true };
         if !unreadable.is_empty() && (takes || messages.iter().any(|message| message.lock.is_some())) {
@@ -186,12 +191,8 @@ impl Actor {
             waiter.refuse(Refusal::Unavailable);
             return;
         }
-        let readable = messages.into_iter().enumerate().filter(|(at, _)| !unreadable.contains(at));
+        let readable =
+            messages.into_iter().enumerate().filter(|(at, _)| !unreadable.iter().any(|(bad, _)| bad == at));
         waiter.answer(Response::Received(Ok(readable.map(|(_, message)| message).collect())));
     }
-}
-
-fn take_removal(removals: &mut Vec<Event>, body: BodyRef) -> Option<Event> {
-    let at = removals.iter().position(|event| event.removed_body() == Some(body))?;
-    Some(removals.swap_remove(at))
 }

@@ -1,13 +1,21 @@
 //! One turn: requests in, facts to the store.
 
+use std::collections::{HashMap, HashSet};
+
 use peeklock_storage::{Batch, Pressure};
 
 use super::Actor;
 use super::limits::{BATCH_BYTES_MAX, RECORD_BYTES_ESTIMATE, TURN_REQUESTS_MAX};
 use crate::partition::persist;
+use crate::runtime::Request;
 use crate::runtime::answer::{self, AnswerKind};
-use crate::{BodyRef, Command, Durability, Effect, Event, Refusal, Reply, RequestId, Settlement, Timestamp};
-use crate::{NewMessage, runtime::Request};
+use crate::{
+    BodyRef, Command, Durability, Effect, Event, MessageView, NewMessage, Refusal, Reply, RequestId,
+    Settlement, Timestamp,
+};
+
+/// Removals that wait for a content to be read, by that content.
+pub(super) type Removals = HashMap<BodyRef, Event>;
 
 /// What a turn decided at its beginning.
 struct Moment {
@@ -16,7 +24,7 @@ struct Moment {
 }
 
 impl Actor {
-    /// Does all that waits, within the limits of one turn; true when other tasks should run before the next.
+    /// Does all that waits, within the limits of one turn; true when it is time to let other tasks run.
     pub(super) fn turn(&mut self) -> bool {
         let storage_full = *self.pressure.borrow() == Pressure::Full;
         let moment = Moment { now: self.shared.clock.now(), storage_full };
@@ -24,7 +32,7 @@ impl Actor {
             self.handle(&moment, None, command);
         }
         let mut requests = std::mem::take(&mut self.requests);
-        let crowded = requests.len() >= TURN_REQUESTS_MAX;
+        self.handled_since_yield += requests.len();
         for request in requests.drain(..) {
             self.admit(&moment, request);
         }
@@ -41,6 +49,10 @@ impl Actor {
         self.release();
         self.cache.shrink(self.commits.durable_body());
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        let crowded = self.handled_since_yield >= TURN_REQUESTS_MAX;
+        if crowded {
+            self.handled_since_yield = 0;
+        }
         crowded || behind
     }
 
@@ -136,26 +148,24 @@ impl Actor {
 
     /// Takes out the removals of messages that are handed out by this very turn and whose contents must be read from
     /// the disk first: receive-and-delete of a cold message. Everything else of the turn goes ahead.
-    fn hold_removals(&self, effects: &[Effect], events: &mut Vec<Event>, ends: &mut [usize]) -> Vec<Event> {
-        let mut held = Vec::new();
-        let mut hold = |body: BodyRef| {
-            if self.cache.get(body).is_some() {
-                return;
-            }
-            let Some(at) = events.iter().position(|event| event.removed_body() == Some(body)) else { return };
-            held.push(events.remove(at));
-            ends.iter_mut().filter(|end| **end > at).for_each(|end| *end -= 1);
-        };
+    fn hold_removals(&self, effects: &[Effect], events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
+        let is_cold = |view: &MessageView| !self.cache.contains(view.body);
+        let mut bodies = HashSet::new();
         for effect in effects {
             match effect {
-                Effect::Deliver { lock: None, view, .. } => hold(view.body),
-                Effect::Reply { request, reply: Reply::Received(Ok(views)) } if self.takes(*request) => {
-                    views.iter().for_each(|(view, _)| hold(view.body));
+                Effect::Deliver { lock: None, view, .. } if is_cold(view) => {
+                    bodies.insert(view.body);
+                }
+                // All or none, so that a refused answer has taken nothing.
+                Effect::Reply { request, reply: Reply::Received(Ok(views)) }
+                    if self.takes(*request) && views.iter().any(|(view, _)| is_cold(view)) =>
+                {
+                    bodies.extend(views.iter().map(|(view, _)| view.body));
                 }
                 _ => {}
             }
         }
-        held
+        if bodies.is_empty() { Removals::new() } else { take_removals(&bodies, events, ends) }
     }
 
     fn takes(&self, request: RequestId) -> bool {
@@ -211,6 +221,27 @@ impl Actor {
         self.lane.removed(&numbers, after);
         self.browses.removed(after);
     }
+}
+
+/// Moves the removals of `bodies` out of `events` and corrects the commands' ends.
+fn take_removals(bodies: &HashSet<BodyRef>, events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
+    let mut removals = Removals::new();
+    let mut positions = Vec::new();
+    let mut kept = Vec::with_capacity(events.len());
+    for (position, event) in events.drain(..).enumerate() {
+        match event.removed_body().filter(|body| bodies.contains(body)) {
+            Some(body) => {
+                positions.push(position);
+                removals.insert(body, event);
+            }
+            None => kept.push(event),
+        }
+    }
+    *events = kept;
+    for end in ends {
+        *end -= positions.partition_point(|position| *position < *end);
+    }
+    removals
 }
 
 /// An upper estimate of what a command writes, in bytes.

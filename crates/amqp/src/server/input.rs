@@ -1,0 +1,64 @@
+//! The read buffer of a connection: large while much comes, small while little does.
+
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::limits::{QUIET_READS, READ_BYTES_MAX, READ_BYTES_MIN};
+
+/// Bytes read and not yet consumed, and how many to ask for next.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) bytes: BytesMut,
+    read_bytes: usize,
+    quiet_reads: u32,
+}
+
+impl Input {
+    /// `first` are bytes that somebody read before, to see what the peer speaks.
+    pub(super) fn new(first: BytesMut) -> Self {
+        Self { bytes: first, read_bytes: READ_BYTES_MIN, quiet_reads: 0 }
+    }
+
+    /// Reads once. 0 is the end.
+    pub(super) fn poll_read(
+        &mut self,
+        socket: &mut (impl AsyncRead + Unpin),
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let spare = self.bytes.capacity() - self.bytes.len();
+        if spare < self.read_bytes / 2 {
+            self.bytes.reserve(self.read_bytes);
+        }
+        let spare = self.bytes.capacity() - self.bytes.len();
+        // Nothing is kept between polls: the future is as good as new.
+        let read = std::task::ready!(pin!(socket.read_buf(&mut self.bytes)).poll(context))?;
+        self.adapt(read, spare);
+        Poll::Ready(Ok(read))
+    }
+
+    /// Gives memory back when nothing is left of what was read.
+    pub(super) fn release(&mut self) {
+        if self.bytes.is_empty() && self.bytes.capacity() > 2 * self.read_bytes {
+            self.bytes = BytesMut::new();
+        }
+    }
+
+    fn adapt(&mut self, read: usize, spare: usize) {
+        if read == spare {
+            self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
+            self.quiet_reads = 0;
+        } else if read < self.read_bytes / 4 {
+            self.quiet_reads += 1;
+            if self.quiet_reads >= QUIET_READS {
+                self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
+                self.quiet_reads = 0;
+            }
+        } else {
+            self.quiet_reads = 0;
+        }
+    }
+}

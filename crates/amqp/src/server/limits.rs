@@ -1,0 +1,47 @@
+//! Bounds of a connection's driver that are not configuration.
+
+/// Outputs of the engine handed to the application per turn.
+pub(super) const OUTPUTS_PER_TURN: usize = 512;
+
+/// How often a turn goes back to input that is there already, before others have theirs.
+pub(super) const INPUT_ROUNDS_PER_TURN: usize = 4;
+
+/// Bytes of frames prepared per turn; one vectored write each.
+pub(super) const TRANSMIT_BYTES_PER_TURN: usize = 128 * 1024;
+
+/// Bytes that wait for the socket beyond which nothing more is prepared and nothing more is read.
+pub(super) const UNWRITTEN_BYTES_MAX: usize = 512 * 1024;
+
+/// Slices per vectored write; the system takes 1 024 at most.
+pub(super) const WRITE_SLICES_MAX: usize = 64;
+
+/// What a read asks for on an idle connection, in bytes.
+pub(super) const READ_BYTES_MIN: usize = 1024;
+
+/// What a read asks for on a busy connection, in bytes.
+pub(super) const READ_BYTES_MAX: usize = 128 * 1024;
+
+/// Reads that come back nearly empty before a connection counts as quiet.
+pub(super) const QUIET_READS: u32 = 4;
+
+/// Messages of a peer waiting for the engine beyond which it is not read from.
+pub(super) const UNANSWERED_MESSAGES_MAX: usize = 4_096;
+
+/// Bytes of them.
+pub(super) const UNANSWERED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A peer that takes nothing from us for this long is cut off, in milliseconds.
+pub(super) const WRITE_STALL_MS_MAX: u64 = 120_000;
+
+/// How long a connection that is over waits for its last bytes to be taken and for the peer to hang up, in
+/// milliseconds: a socket closed with unread input would be reset, and the peer lose our last words.
+pub(super) const LINGER_MS: u64 = 2_000;
+
+/// What is read and thrown away in that time, in bytes.
+pub(super) const LINGER_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long connections have to take leave when the listener stops, after its grace, in milliseconds.
+pub(super) const LEAVE_MS: u64 = 8_000;
+
+/// Pause after a failed accept (no more file descriptors), in milliseconds.
+pub(super) const ACCEPT_RETRY_MS: u64 = 100;

@@ -1,0 +1,76 @@
+//! Bytes that wait for the socket.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use tokio::io::AsyncWrite;
+
+use super::limits::WRITE_SLICES_MAX;
+
+/// Slices in order; written in one vectored write at a time.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    slices: Vec<Bytes>,
+    /// Slices at the front that are written.
+    written: usize,
+    bytes: usize,
+}
+
+impl Output {
+    /// Bytes not written yet.
+    pub(super) fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Lets `produce` append slices.
+    pub(super) fn append(&mut self, produce: impl FnOnce(&mut Vec<Bytes>)) {
+        if self.bytes == 0 {
+            self.slices.clear();
+            self.written = 0;
+        }
+        let before = self.slices.len();
+        produce(&mut self.slices);
+        self.bytes += self.slices.iter().skip(before).map(Bytes::len).sum::<usize>();
+    }
+
+    /// Writes once. Must not be called when there is nothing to write.
+    pub(super) fn poll_write(
+        &mut self,
+        socket: &mut (impl AsyncWrite + Unpin),
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut vector = [IoSlice::new(&[]); WRITE_SLICES_MAX];
+        let waiting = self.slices.iter().skip(self.written);
+        let mut used = 0;
+        for (place, slice) in vector.iter_mut().zip(waiting) {
+            *place = IoSlice::new(slice);
+            used += 1;
+        }
+        let vector = vector.get(..used).unwrap_or_default();
+        let written = ready!(Pin::new(socket).poll_write_vectored(context, vector))?;
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        self.advance(written);
+        Poll::Ready(Ok(()))
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        self.bytes -= written;
+        while let Some(slice) = self.slices.get_mut(self.written).filter(|_| written > 0) {
+            let step = written.min(slice.len());
+            slice.advance(step);
+            written -= step;
+            if slice.is_empty() {
+                *slice = Bytes::new();
+                self.written += 1;
+            }
+        }
+        if self.bytes == 0 {
+            self.slices.clear();
+            self.written = 0;
+        }
+    }
+}

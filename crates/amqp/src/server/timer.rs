@@ -1,0 +1,55 @@
+//! One timer over the engine's clock, cheap to move.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use peeklock_engine::Timestamp;
+use peeklock_engine::runtime::Clock;
+
+use crate::endpoint::NowMs;
+
+/// Fires at or before the wanted instant: a deadline that moves away lets the armed sleep run out first, so that
+/// busy connections do not arm one per turn.
+pub(super) struct Timer {
+    clock: Arc<dyn Clock>,
+    armed: Option<(NowMs, Pin<Box<dyn Future<Output = ()> + Send>>)>,
+}
+
+impl Timer {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, armed: None }
+    }
+
+    pub(super) fn now(&self) -> NowMs {
+        self.clock.now().0
+    }
+
+    /// Ready when it is time to look at deadlines again.
+    pub(super) fn poll(&mut self, deadline: Option<NowMs>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = deadline else { return Poll::Pending };
+        if self.armed.as_ref().is_none_or(|(armed, _)| *armed > deadline) {
+            self.armed = Some((deadline, self.clock.sleep_until(Timestamp(deadline))));
+        }
+        let Some((_, sleep)) = &mut self.armed else { return Poll::Pending };
+        let fired = sleep.as_mut().poll(context);
+        if fired.is_ready() {
+            self.armed = None;
+        }
+        fired
+    }
+
+    /// Resolves after a while.
+    pub(super) fn sleep_ms(&self, duration_ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.clock.sleep_until(self.clock.now().plus_ms(duration_ms))
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let armed = self.armed.as_ref().map(|(deadline, _)| deadline);
+        formatter.debug_struct("Timer").field("armed", &armed).finish_non_exhaustive()
+    }
+}

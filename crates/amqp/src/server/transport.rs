@@ -1,0 +1,300 @@
+//! The driver of one connection: a socket, an endpoint and an application in one task.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use peeklock_engine::runtime::{Clock, MailboxReceiver, Output as EngineOutput};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::application::Application;
+use super::input::Input;
+use super::limits::{
+    INPUT_ROUNDS_PER_TURN, LINGER_BYTES_MAX, LINGER_MS, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
+    UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNWRITTEN_BYTES_MAX, WRITE_STALL_MS_MAX,
+};
+use super::output::Output;
+use super::timer::Timer;
+use crate::endpoint::condition::{self, error};
+use crate::endpoint::{Connection, Event, NowMs};
+use crate::wire::performative::Error;
+
+/// Resolves when the connection is to be closed from our side.
+pub type StopSignal = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How a connection came to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// The reason, the peer's or ours; `None` for an orderly close.
+    pub error: Option<Error>,
+    /// Whether the peer ended it.
+    pub by_peer: bool,
+}
+
+/// Drives one connection over a socket to its end.
+///
+/// Reading and writing make progress independently; work per turn is bounded. Nothing is read from a peer while too
+/// much of what it sent waits for the engine, or too much of what it is to get waits for the socket.
+pub struct Transport<S, A> {
+    socket: S,
+    connection: Connection,
+    application: A,
+    mailbox: MailboxReceiver,
+    mailbox_open: bool,
+    engine_outputs: Vec<EngineOutput>,
+    input: Input,
+    output: Output,
+    timer: Timer,
+    /// `None` once it has fired.
+    stop: Option<StopSignal>,
+    /// When the socket last took bytes, or there were none.
+    last_write: NowMs,
+    ended: Option<Ended>,
+}
+
+/// What a turn has to deal with beside input that was read.
+#[derive(Debug, Default)]
+struct Woken {
+    end_of_input: bool,
+    failure: Option<io::Error>,
+    stop: bool,
+    /// Anything at all.
+    any: bool,
+}
+
+impl<S, A> Transport<S, A>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+    A: Application,
+{
+    /// Joins the parts. `first_bytes` is input that was read before, to see what the peer speaks.
+    pub fn new(
+        socket: S,
+        first_bytes: BytesMut,
+        connection: Connection,
+        (application, mailbox): (A, MailboxReceiver),
+        clock: Arc<dyn Clock>,
+        stop: StopSignal,
+    ) -> Self {
+        let timer = Timer::new(clock);
+        Self {
+            socket,
+            connection,
+            application,
+            mailbox,
+            mailbox_open: true,
+            engine_outputs: Vec::new(),
+            input: Input::new(first_bytes),
+            output: Output::default(),
+            last_write: timer.now(),
+            timer,
+            stop: Some(stop),
+            ended: None,
+        }
+    }
+
+    /// Runs the connection to its end, last words to the peer included.
+    pub async fn run(mut self) -> Ended {
+        // Input that was read before, and a client's first words.
+        self.turn(Woken::default());
+        let ended = loop {
+            if let Some(ended) = self.ended.take() {
+                break ended;
+            }
+            tokio::task::coop::consume_budget().await;
+            let woken = poll_fn(|context| self.poll_wake(context)).await;
+            self.turn(woken);
+        };
+        let Self { socket, output, timer, application, mailbox, .. } = self;
+        drop((application, mailbox));
+        linger(socket, output, timer).await;
+        ended
+    }
+
+    /// Lets everything that can make progress do so once; ready if anything did or is waiting for its turn.
+    fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
+        let mut woken = Woken { any: self.has_work(), ..Woken::default() };
+        if self.output.len() > 0
+            && let Poll::Ready(result) = self.output.poll_write(&mut self.socket, context)
+        {
+            woken.any = true;
+            woken.failure = result.err();
+            self.last_write = self.timer.now();
+        }
+        if self.may_read()
+            && let Poll::Ready(result) = self.input.poll_read(&mut self.socket, context)
+        {
+            woken.any = true;
+            match result {
+                Ok(bytes) => woken.end_of_input = bytes == 0,
+                Err(failure) => woken.failure = Some(failure),
+            }
+        }
+        if self.mailbox_open
+            && let Poll::Ready(outputs) =
+                self.mailbox.poll_recv_many(context, &mut self.engine_outputs, OUTPUTS_PER_TURN)
+        {
+            woken.any = true;
+            self.mailbox_open = outputs > 0;
+        }
+        if woken.any {
+            return Poll::Ready(woken);
+        }
+        self.poll_rarely(context, woken)
+    }
+
+    /// What is looked at only when nothing else is going on: time, and the signal to stop.
+    fn poll_rarely(&mut self, context: &mut Context<'_>, mut woken: Woken) -> Poll<Woken> {
+        let deadline = self.deadline();
+        if self.timer.poll(deadline, context).is_ready() {
+            woken.any = true;
+        }
+        if self.stop.as_mut().is_some_and(|stop| stop.as_mut().poll(context).is_ready()) {
+            self.stop = None;
+            woken.any = true;
+            woken.stop = true;
+        }
+        if woken.any { Poll::Ready(woken) } else { Poll::Pending }
+    }
+
+    /// Work that needs no waking.
+    fn has_work(&self) -> bool {
+        self.connection.has_input_work(&self.input.bytes)
+            || (self.connection.has_output() && self.output.len() < UNWRITTEN_BYTES_MAX)
+    }
+
+    /// Whether another read is due: what was read is consumed but for the start of a frame, and the peer has not
+    /// too much going on.
+    fn may_read(&self) -> bool {
+        let (messages, bytes) = self.connection.incoming_unsettled();
+        let more = self.application.unanswered();
+        self.connection.accepts_input()
+            && !self.connection.has_input_work(&self.input.bytes)
+            && messages + more.messages < UNANSWERED_MESSAGES_MAX
+            && bytes + more.bytes < UNANSWERED_BYTES_MAX
+            && self.output.len() < UNWRITTEN_BYTES_MAX
+    }
+
+    fn deadline(&self) -> Option<NowMs> {
+        let stall = (self.output.len() > 0).then(|| self.last_write.saturating_add(WRITE_STALL_MS_MAX));
+        [self.connection.poll_deadline(), self.application.poll_deadline(), stall].into_iter().flatten().min()
+    }
+
+    fn turn(&mut self, woken: Woken) {
+        let now = self.timer.now();
+        self.take_input(now);
+        self.take_engine_outputs(now);
+        self.take_time(now);
+        self.take_end(woken, now);
+        self.drain_events(now);
+        if self.ended.is_none() {
+            self.application.end_of_turn(&mut self.connection, now);
+        }
+        let room = UNWRITTEN_BYTES_MAX.saturating_sub(self.output.len()).min(TRANSMIT_BYTES_PER_TURN);
+        if room > 0 {
+            if self.output.len() == 0 {
+                self.last_write = now;
+            }
+            let connection = &mut self.connection;
+            self.output.append(|slices| connection.poll_transmit(slices, room, now));
+        }
+        self.drain_events(now);
+        self.connection.set_reading(self.may_read(), now);
+    }
+
+    fn take_input(&mut self, now: NowMs) {
+        for _ in 0..INPUT_ROUNDS_PER_TURN {
+            self.connection.handle_input(&mut self.input.bytes, now);
+            self.drain_events(now);
+            if !self.connection.has_input_work(&self.input.bytes) {
+                break;
+            }
+        }
+        self.input.release();
+    }
+
+    fn take_engine_outputs(&mut self, now: NowMs) {
+        let mut outputs = std::mem::take(&mut self.engine_outputs);
+        for output in outputs.drain(..) {
+            if self.ended.is_none() {
+                self.application.handle_output(output, &mut self.connection, now);
+            }
+        }
+        self.engine_outputs = outputs;
+    }
+
+    fn take_time(&mut self, now: NowMs) {
+        let due = |deadline: Option<NowMs>| deadline.is_some_and(|deadline| deadline <= now);
+        if due(self.connection.poll_deadline()) {
+            self.connection.handle_timeout(now);
+            self.drain_events(now);
+        }
+        if self.ended.is_none() && due(self.application.poll_deadline()) {
+            self.application.handle_timeout(&mut self.connection, now);
+        }
+    }
+
+    fn take_end(&mut self, woken: Woken, now: NowMs) {
+        let stalled = self.output.len() > 0 && now.saturating_sub(self.last_write) >= WRITE_STALL_MS_MAX;
+        if let Some(failure) = woken.failure {
+            tracing::debug!(error = %failure, "socket failed");
+            self.connection.handle_end_of_input();
+        } else if woken.end_of_input || stalled {
+            tracing::debug!(stalled, "socket closed by the peer, or not read from");
+            self.connection.handle_end_of_input();
+        } else if woken.stop {
+            let reason = "the broker is shutting down";
+            self.connection.close(Some(error(condition::CONNECTION_FORCED, reason)));
+        }
+    }
+
+    fn drain_events(&mut self, now: NowMs) {
+        while let Some(event) = self.connection.poll_event() {
+            match &event {
+                Event::Opened(open) => {
+                    tracing::Span::current().record("container", tracing::field::display(&open.container_id));
+                    tracing::debug!(host = open.hostname.as_deref(), "connection opened");
+                }
+                Event::Closed { error, by_peer } => {
+                    self.ended = Some(Ended { error: error.clone(), by_peer: *by_peer });
+                }
+                _ => {}
+            }
+            self.application.handle_event(event, &mut self.connection, now);
+        }
+    }
+}
+
+impl<S, A> fmt::Debug for Transport<S, A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Transport").field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+/// Lets the peer have what is left to say and hang up first, within bounds.
+async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut socket: S, mut output: Output, timer: Timer) {
+    let too_long = timer.sleep_ms(LINGER_MS);
+    let farewell = async {
+        while output.len() > 0 {
+            poll_fn(|context| output.poll_write(&mut socket, context)).await?;
+        }
+        socket.shutdown().await?;
+        let mut thrown_away = 0;
+        let mut bytes = BytesMut::with_capacity(super::limits::READ_BYTES_MIN);
+        while thrown_away < LINGER_BYTES_MAX && socket.read_buf(&mut bytes).await? > 0 {
+            thrown_away += bytes.len();
+            bytes.clear();
+        }
+        io::Result::Ok(())
+    };
+    tokio::select! {
+        result = farewell => if let Err(failure) = result {
+            tracing::trace!(error = %failure, "socket failed after the end");
+        },
+        () = too_long => {}
+    }
+}

@@ -1,0 +1,230 @@
+//! What a message costs on its way through an actor: send → accepted and deliver → complete → settled, with 1 KB
+//! contents and 256 requests in flight for each queue. Client, actor and store share one thread, so CPU time per message is
+//! exact and includes all three: `cargo bench -p peeklock-engine --bench runtime`.
+#![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program for people to read")]
+#![allow(clippy::disallowed_methods, reason = "measures time")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use peeklock_engine::runtime::{
+    Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle, Request, Response,
+    SystemClock,
+};
+use peeklock_engine::{
+    Command, CreditLimit, NewMessage, QueueOptions, ReceiveMode, ReceiverOptions, SequenceNumber, Settlement,
+    SubQueue,
+};
+use peeklock_storage::{
+    Batch, Commit, Key, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan, Shard, ShardId, Space,
+    Store, commit, read, scan,
+};
+use tokio::sync::watch;
+
+const MESSAGES: u64 = 400_000;
+const IN_FLIGHT: u64 = 256;
+const CONTENT_BYTES: usize = 1024;
+const CONTENTS_PER_BUFFER: usize = 64;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let [declared, running] = runtime.block_on(idle_queues(10_000));
+    println!("bytes per idle queue: {declared:.0}, with a running actor: {running:.0}");
+    println!("{:<44} {:>14} {:>14}", "CPU ns per message", "send → ack", "deliver → done");
+    for queues in [1, 16] {
+        for (name, body_cache_bytes) in [("all cached", 1 << 30), ("all read back", 0)] {
+            let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
+            let [send, receive] = runtime.block_on(measure(shard, queues, body_cache_bytes));
+            println!(
+                "{:<44} {send:>14.0} {receive:>14.0}",
+                format!("memory store, {queues} queue(s), {name}")
+            );
+        }
+        let [send, receive] = runtime.block_on(measure(Arc::new(NullShard::new()), queues, 1 << 30));
+        println!("{:<44} {send:>14.0} {receive:>14.0}", format!("no store, {queues} queue(s), all cached"));
+    }
+}
+
+/// Memory of queues that wait for something to happen, first as restored, then with a running actor each.
+async fn idle_queues(count: u64) -> [f64; 2] {
+    let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1) };
+    let namespace =
+        Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
+    let before = resident_bytes();
+    let queues = (0..count).map(|number| (format!("queue-{number}"), QueueOptions::default()));
+    namespace.declare_queues(queues).await.expect("queues");
+    let declared = resident_bytes();
+    for name in namespace.queue_names() {
+        Client::new(&namespace, &name, 0).browse().await;
+    }
+    let running = resident_bytes();
+    namespace.shutdown().await;
+    [declared - before, running - before].map(|bytes| bytes / count as f64)
+}
+
+/// Memory of this process that is in RAM, where the system tells (Linux).
+fn resident_bytes() -> f64 {
+    let statm = std::fs::read("/proc/self/statm").ok().and_then(|text| String::from_utf8(text).ok());
+    statm.and_then(|text| text.split(' ').nth(1)?.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0
+}
+
+/// CPU nanoseconds per message for each of the two ways.
+async fn measure(shard: Arc<dyn Shard>, queues: u64, body_cache_bytes: usize) -> [f64; 2] {
+    let options = NamespaceOptions { body_cache_bytes, seed: Some(1) };
+    let namespace =
+        Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
+    let mut clients = Vec::new();
+    for number in 0..queues {
+        let name = format!("queue-{number}");
+        namespace.declare_queue(&name, QueueOptions::default()).await.expect("a queue");
+        clients.push(Client::new(&namespace, &name, MESSAGES / queues));
+    }
+    let started = cpu_time();
+    let tasks: Vec<_> = clients.into_iter().map(|client| tokio::spawn(client.send_all())).collect();
+    let mut clients = Vec::new();
+    for task in tasks {
+        clients.push(task.await.expect("a client"));
+    }
+    let sent = cpu_time();
+    let tasks: Vec<_> = clients.into_iter().map(|client| tokio::spawn(client.receive_all())).collect();
+
+    for task in tasks {
+        task.await.expect("a client");
+    }
+    let received = cpu_time();
+    namespace.shutdown().await;
+    [sent - started, received - sent].map(|cpu| cpu.as_nanos() as f64 / MESSAGES as f64)
+}
+
+struct Client {
+    namespace: Namespace,
+    handle: PartitionHandle,
+    mailbox: Mailbox,
+    outputs: MailboxReceiver,
+    messages: u64,
+}
+
+impl Client {
+    fn new(namespace: &Namespace, name: &str, messages: u64) -> Self {
+        let (handle, _) = namespace.queue(name).expect("a queue");
+        let (mailbox, outputs) = Mailbox::new();
+        Self { namespace: namespace.clone(), handle, mailbox, outputs, messages }
+    }
+
+    fn submit(&self, tag: Option<u64>, command: Command) {
+        self.handle.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+    }
+
+    async fn browse(mut self) {
+        let (from, sub_queue) = (SequenceNumber(1), SubQueue::Main);
+        self.submit(Some(1), Command::Peek { from, count_max: 1, bytes_max: 1, sub_queue });
+        self.outputs.recv().await.expect("an answer");
+    }
+
+    async fn send_all(mut self) -> Self {
+        let (mut sent, mut accepted, mut outputs) = (0, 0, Vec::new());
+        let mut buffer = Bytes::new();
+        while accepted < self.messages {
+            while sent < self.messages && sent - accepted < IN_FLIGHT {
+                if buffer.is_empty() {
+                    buffer = Bytes::from(vec![7; CONTENT_BYTES * CONTENTS_PER_BUFFER]);
+                }
+                let message = NewMessage { content: buffer.split_to(CONTENT_BYTES), ..NewMessage::default() };
+                self.submit(Some(sent), Command::Send { messages: std::iter::once(message).collect() });
+                sent += 1;
+            }
+            self.outputs.recv_many(&mut outputs, 1024).await;
+            for output in outputs.drain(..) {
+                let Output::Response { response: Response::Sent(Ok(_)), .. } = output else {
+                    panic!("{output:?}")
+                };
+                accepted += 1;
+            }
+        }
+        self
+    }
+
+    async fn receive_all(mut self) -> Self {
+        let receiver = self.namespace.next_receiver_id();
+        let options = ReceiverOptions { sub_queue: SubQueue::Main, mode: ReceiveMode::PeekLock };
+        self.submit(None, Command::OpenReceiver { receiver, options });
+        let (mut granted, mut delivered, mut settled, mut outputs) = (0, 0, 0, Vec::new());
+        while settled < self.messages {
+            // Credit is renewed by halves, as the SDKs do.
+            if granted - delivered <= IN_FLIGHT / 2 && granted < self.messages {
+                granted = delivered + IN_FLIGHT;
+                let limit = CreditLimit { messages: granted, bytes: u64::MAX };
+                self.submit(None, Command::Credit { receiver, limit, drain: false });
+            }
+            self.outputs.recv_many(&mut outputs, 1024).await;
+            for output in outputs.drain(..) {
+                match output {
+                    Output::Delivery(delivery) => {
+                        assert_eq!(delivery.message.content.len(), CONTENT_BYTES);
+                        let token = delivery.message.lock.expect("a lock").token;
+                        let tokens = std::iter::once(token).collect();
+                        let settle = Command::Settle { tokens, settlement: Settlement::Complete };
+                        self.submit(Some(delivered), settle);
+                        delivered += 1;
+                    }
+                    Output::Response { response: Response::Settled(failures), .. } if failures.is_empty() => {
+                        settled += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        self
+    }
+}
+
+/// CPU time of this thread where the system tells (Linux), else the time that passed.
+fn cpu_time() -> Duration {
+    static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let elapsed = STARTED.get_or_init(Instant::now).elapsed();
+    let schedstat =
+        std::fs::read("/proc/thread-self/schedstat").ok().and_then(|text| String::from_utf8(text).ok());
+    let on_cpu_ns = schedstat.and_then(|text| text.split(' ').next()?.parse().ok());
+    on_cpu_ns.map_or(elapsed, Duration::from_nanos)
+}
+
+/// Says that everything is durable and keeps nothing: what is left is the runtime's own cost.
+struct NullShard(watch::Sender<Pressure>);
+
+impl NullShard {
+    fn new() -> Self {
+        Self(watch::Sender::new(Pressure::Normal))
+    }
+}
+
+impl Shard for NullShard {
+    fn submit(&self, _: Batch) -> Commit {
+        let (notifier, answer) = commit();
+        notifier.resolve(Ok(()));
+        answer
+    }
+
+    fn resume(&self, _: PartitionId) {}
+
+    fn read(&self, keys: Vec<Key>) -> Read {
+        let (notifier, answer) = read();
+        notifier.resolve(Ok(vec![None; keys.len()]));
+        answer
+    }
+
+    fn scan(&self, _: Space, _: PartitionId, _: u64) -> Scan {
+        let (notifier, answer) = scan();
+        notifier.resolve(Ok(Page::default()));
+        answer
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { value_bytes_max: 1 << 30, batch_bytes_max: 1 << 30 }
+    }
+
+    fn pressure(&self) -> watch::Receiver<Pressure> {
+        self.0.subscribe()
+    }
+}

@@ -1,0 +1,88 @@
+use super::rig::{Rig, abandon, dead_letter, defer, message, options, with_ttl};
+use crate::{Command, QueueOptions, ReceiveMode, Refusal, Reply, SequenceNumber, Settlement, SubQueue};
+
+fn with_one_dead_letter(options: QueueOptions) -> Rig {
+    let mut rig = Rig::new(options);
+    rig.send(with_ttl("a", 1000));
+    let (_, token) = rig.take_one().unwrap();
+    rig.settle(token, dead_letter("bad")).unwrap();
+    rig
+}
+
+#[test]
+fn it_can_be_received_and_completed() {
+    let mut rig = with_one_dead_letter(options());
+    assert_eq!(rig.counts(), (0, 1, 0));
+    let (_, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+    rig.settle(token, Settlement::Complete).unwrap();
+    assert_eq!(rig.counts(), (0, 0, 0));
+}
+
+#[test]
+fn it_can_be_received_and_deleted() {
+    let mut rig = with_one_dead_letter(options());
+    assert_eq!(rig.take(SubQueue::DeadLetter, ReceiveMode::ReceiveAndDelete, 9).len(), 1);
+    assert_eq!(rig.counts(), (0, 0, 0));
+}
+
+#[test]
+fn it_can_not_be_dead_lettered_again_and_stays_locked() {
+    let mut rig = with_one_dead_letter(options());
+    let (_, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+    assert_eq!(rig.settle(token, dead_letter("worse")), Err(Refusal::AlreadyDeadLettered));
+    assert!(rig.take_one_from(SubQueue::DeadLetter).is_none());
+    assert_eq!(rig.settle(token, Settlement::Complete), Ok(()));
+}
+
+#[test]
+fn its_deliveries_are_counted_but_not_limited() {
+    let mut rig = with_one_dead_letter(QueueOptions { max_delivery_count: 2, ..options() });
+    for count in 0..5 {
+        let (view, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+        assert_eq!(view.delivery_count, count);
+        rig.settle(token, abandon()).unwrap();
+    }
+    assert_eq!(rig.counts(), (0, 1, 0));
+}
+
+#[test]
+fn its_time_to_live_is_not_observed() {
+    let mut rig = with_one_dead_letter(options());
+    let receiver = rig.open(SubQueue::Main, ReceiveMode::PeekLock);
+    rig.credit(receiver, 10, false);
+    rig.advance(100_000);
+    assert_eq!(rig.counts(), (0, 1, 0));
+    let (_, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+    rig.settle(token, abandon()).unwrap();
+    assert_eq!(rig.counts(), (0, 1, 0));
+}
+
+#[test]
+fn it_can_be_deferred_inside_the_dead_letter_queue() {
+    let mut rig = with_one_dead_letter(options());
+    let (_, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+    rig.settle(token, defer()).unwrap();
+    assert!(rig.take_one_from(SubQueue::DeadLetter).is_none());
+    rig.restart();
+    let numbers = vec![SequenceNumber(1)];
+    let mode = ReceiveMode::PeekLock;
+    let main = Command::ReceiveDeferred { numbers: numbers.clone(), sub_queue: SubQueue::Main, mode };
+    assert_eq!(rig.ask(main), Reply::Received(Err(Refusal::MessageNotFound(1))));
+    let command = Command::ReceiveDeferred { numbers, sub_queue: SubQueue::DeadLetter, mode };
+    let Reply::Received(Ok(received)) = rig.ask(command) else { panic!() };
+    assert_eq!(received[0].0.delivery_count, 1);
+}
+
+#[test]
+fn messages_dead_lettered_for_the_same_reason_share_it_even_after_a_restart() {
+    let options = QueueOptions { dead_lettering_on_message_expiration: true, ..options() };
+    let mut rig = Rig::new(options);
+    rig.try_send((0..3).map(|_| with_ttl("x", 0)).collect()).unwrap();
+    assert!(rig.take_one().is_none());
+    rig.restart();
+    let shown = rig.peek(SubQueue::DeadLetter);
+    assert_eq!(shown.len(), 3);
+    let first = shown[0].dead_letter.as_ref().unwrap();
+    assert!(shown.iter().all(|view| std::sync::Arc::ptr_eq(view.dead_letter.as_ref().unwrap(), first)));
+    assert_eq!(rig.send(message("y")), 4);
+}

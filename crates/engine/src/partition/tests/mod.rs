@@ -1,0 +1,18 @@
+//! The rules of a queue, one test each; names carry the requirement that they prove (S-1…S-43).
+
+mod dead_letter;
+mod deferral;
+mod delivery;
+mod expiry;
+mod histories;
+mod locks;
+mod messages;
+mod model;
+mod model_test;
+mod peek;
+mod persistence;
+mod rig;
+mod scheduling;
+mod sending;
+mod settling;
+mod table;

@@ -1,0 +1,269 @@
+//! A partition with a clock, a seed and a store made of an ordered map. After every command it checks what must
+//! always hold: counts equal a recount, and what is stored restores to the live state less its volatile part.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use peeklock_storage::{Batch, Entry, Operation, PartitionId, Space};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use smallvec::smallvec;
+
+use crate::partition::{Counts, Outputs, Partition, Record, persist};
+use crate::{
+    Command, CreditLimit, Effect, Event, Lock, LockToken, MessageState, MessageView, NewMessage,
+    QueueOptions, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber,
+    Settlement, SubQueue, Timestamp,
+};
+
+pub(super) const ID: PartitionId = PartitionId(7);
+pub(super) const LOCK_MS: u64 = 60_000;
+
+/// What a store holds for one partition.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Store(pub(super) BTreeMap<(Space, u64), Bytes>);
+
+impl Store {
+    pub(super) fn write(&mut self, batch: Batch) {
+        for operation in batch.into_operations() {
+            match operation {
+                Operation::Put { key, value } => {
+                    assert_eq!(key.partition, ID);
+                    self.0.insert((key.space, key.number), value);
+                }
+                Operation::Delete { key } => {
+                    let removed = self.0.remove(&(key.space, key.number));
+                    assert!(removed.is_some(), "{key:?} was deleted but not there");
+                }
+                Operation::DeleteRange { .. } => panic!("a partition deletes single keys"),
+            }
+        }
+    }
+
+    pub(super) fn entries(&self, space: Space) -> Vec<Entry> {
+        let range = self.0.range((space, 0)..=(space, u64::MAX));
+        range.map(|((_, number), value)| Entry { number: *number, value: value.clone() }).collect()
+    }
+
+    pub(super) fn restore(&self, options: QueueOptions) -> Partition {
+        Partition::restore(options, self.entries(Space::Meta), self.entries(Space::Head)).unwrap()
+    }
+}
+
+/// The durable part of a partition's state.
+#[derive(Debug, PartialEq)]
+pub(super) struct Durable {
+    next_number: SequenceNumber,
+    messages: Vec<(SequenceNumber, Record)>,
+    counts: Counts,
+}
+
+impl Durable {
+    pub(super) fn of(partition: &Partition) -> Self {
+        let mut messages = Vec::new();
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
+            let all = partition.state.messages.get(sub_queue).range(SequenceNumber(0));
+            messages.extend(all.map(|(number, record)| (number, record.clone())));
+        }
+        Self { next_number: partition.state.next_number, messages, counts: partition.counts() }
+    }
+
+    fn recount(&self) -> Counts {
+        let mut counts = Counts::default();
+        for (_, record) in &self.messages {
+            counts.size_bytes += u64::from(record.content_bytes());
+            match (record.sub_queue(), record.state()) {
+                (SubQueue::Main, MessageState::Scheduled) => counts.scheduled += 1,
+                (SubQueue::Main, _) => counts.active += 1,
+                (SubQueue::DeadLetter, _) => counts.dead_letter += 1,
+                (SubQueue::TransferDeadLetter, _) => counts.transfer_dead_letter += 1,
+            }
+        }
+        counts
+    }
+}
+
+/// Panics unless the store holds exactly what the partition knows, contents included.
+pub(super) fn check_invariants(partition: &Partition, store: &Store) {
+    let live = Durable::of(partition);
+    assert_eq!(live.counts, live.recount());
+    assert_eq!(Durable::of(&store.restore(partition.options.clone())), live);
+    let bodies: Vec<u64> = store.entries(Space::Body).iter().map(|entry| entry.number).collect();
+    let mut referred: Vec<u64> =
+        live.messages.iter().map(|(number, record)| record.body(*number).0).collect();
+    referred.sort_unstable();
+    assert_eq!(bodies, referred, "every content is referred to, and every reference leads to one");
+}
+
+pub(super) struct Rig {
+    pub(super) partition: Partition,
+    pub(super) now: Timestamp,
+    pub(super) store: Store,
+    /// Of the last command.
+    pub(super) events: Vec<Event>,
+    random: StdRng,
+    next_receiver: u64,
+}
+
+pub(super) fn options() -> QueueOptions {
+    QueueOptions { lock_duration_ms: LOCK_MS, ..QueueOptions::default() }
+}
+
+pub(super) fn message(content: &'static str) -> NewMessage {
+    NewMessage { content: Bytes::from_static(content.as_bytes()), ..NewMessage::default() }
+}
+
+pub(super) fn with_ttl(content: &'static str, time_to_live_ms: u64) -> NewMessage {
+    NewMessage { time_to_live_ms: Some(time_to_live_ms), ..message(content) }
+}
+
+pub(super) fn abandon() -> Settlement {
+    Settlement::Abandon { modify: Vec::new() }
+}
+
+pub(super) fn defer() -> Settlement {
+    Settlement::Defer { modify: Vec::new() }
+}
+
+pub(super) fn dead_letter(reason: &str) -> Settlement {
+    let why = crate::DeadLetter { reason: Some(reason.into()), description: None };
+    Settlement::DeadLetter { why: why.into(), modify: Vec::new() }
+}
+
+impl Rig {
+    pub(super) fn new(options: QueueOptions) -> Self {
+        Self {
+            partition: Partition::new(options),
+            now: Timestamp(1_000_000),
+            store: Store::default(),
+            events: Vec::new(),
+            random: StdRng::seed_from_u64(1),
+            next_receiver: 1,
+        }
+    }
+
+    pub(super) fn handle(&mut self, request: Option<RequestId>, command: Command) -> Vec<Effect> {
+        let mut outputs = Outputs::default();
+        self.partition.handle(self.now, &mut self.random, request, command, &mut outputs);
+        let mut batch = Batch::new();
+        persist(ID, &outputs.events, &mut batch);
+        self.store.write(batch);
+        check_invariants(&self.partition, &self.store);
+        self.events = outputs.events;
+        outputs.effects
+    }
+
+    /// Handles a command and returns its reply; other effects are dropped.
+    pub(super) fn ask(&mut self, command: Command) -> Reply {
+        let request = RequestId(99);
+        let effects = self.handle(Some(request), command);
+        let mut replies = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Reply { request: of, reply } if of == request => Some(reply),
+            _ => None,
+        });
+        let reply = replies.next().expect("a reply");
+        assert_eq!(replies.next(), None, "one reply only");
+        reply
+    }
+
+    pub(super) fn advance(&mut self, ms: u64) -> Vec<Effect> {
+        self.now = self.now.plus_ms(ms);
+        self.handle(None, Command::Tick)
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.partition = self.store.restore(self.partition.options.clone());
+    }
+
+    pub(super) fn try_send(&mut self, messages: Vec<NewMessage>) -> Result<Vec<u64>, Refusal> {
+        match self.ask(Command::Send { messages: messages.into() }) {
+            Reply::Sent(sent) => sent.map(|numbers| numbers.iter().map(|number| number.0).collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn send(&mut self, message: NewMessage) -> u64 {
+        self.try_send(vec![message]).unwrap()[0]
+    }
+
+    pub(super) fn open(&mut self, sub_queue: SubQueue, mode: ReceiveMode) -> ReceiverId {
+        let receiver = ReceiverId(self.next_receiver);
+        self.next_receiver += 1;
+        let options = ReceiverOptions { sub_queue, mode };
+        assert_eq!(self.ask(Command::OpenReceiver { receiver, options }), Reply::Done(Ok(())));
+        receiver
+    }
+
+    pub(super) fn credit(&mut self, receiver: ReceiverId, messages: u64, drain: bool) -> Vec<Effect> {
+        let limit = CreditLimit { messages, bytes: u64::MAX };
+        self.handle(None, Command::Credit { receiver, limit, drain })
+    }
+
+    /// Opens a receiver, lets it take up to `count` messages, closes it.
+    pub(super) fn take(
+        &mut self,
+        sub_queue: SubQueue,
+        mode: ReceiveMode,
+        count: u64,
+    ) -> Vec<(MessageView, Option<Lock>)> {
+        let receiver = self.open(sub_queue, mode);
+        let effects = self.credit(receiver, count, true);
+        assert_eq!(effects.last(), Some(&Effect::Drained { receiver }));
+        self.handle(None, Command::CloseReceiver { receiver });
+        deliveries(effects).into_iter().map(|(_, view, lock)| (view, lock)).collect()
+    }
+
+    /// Takes one message of the main queue in peek-lock mode.
+    pub(super) fn take_one(&mut self) -> Option<(MessageView, LockToken)> {
+        self.take_one_from(SubQueue::Main)
+    }
+
+    pub(super) fn take_one_from(&mut self, sub_queue: SubQueue) -> Option<(MessageView, LockToken)> {
+        let taken = self.take(sub_queue, ReceiveMode::PeekLock, 1).pop();
+        taken.map(|(view, lock)| (view, lock.unwrap().token))
+    }
+
+    pub(super) fn settle(&mut self, token: LockToken, settlement: Settlement) -> Result<(), Refusal> {
+        match self.ask(Command::Settle { tokens: smallvec![token], settlement }) {
+            Reply::Settled(failures) => failures.into_iter().next().map_or(Ok(()), |one| Err(one.refusal)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn receive_deferred(
+        &mut self,
+        numbers: &[u64],
+        mode: ReceiveMode,
+    ) -> Result<Vec<(MessageView, Option<Lock>)>, Refusal> {
+        let numbers = numbers.iter().copied().map(SequenceNumber).collect();
+        match self.ask(Command::ReceiveDeferred { numbers, sub_queue: SubQueue::Main, mode }) {
+            Reply::Received(received) => received,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn peek(&mut self, sub_queue: SubQueue) -> Vec<MessageView> {
+        let (from, count_max, bytes_max) = (SequenceNumber(0), 1000, usize::MAX);
+        match self.ask(Command::Peek { from, count_max, bytes_max, sub_queue }) {
+            Reply::Received(Ok(shown)) => shown.into_iter().map(|(view, _)| view).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn counts(&self) -> (u64, u64, u64) {
+        let counts = self.partition.counts();
+        (counts.active, counts.dead_letter, counts.scheduled)
+    }
+}
+
+pub(super) fn deliveries(effects: Vec<Effect>) -> Vec<(ReceiverId, MessageView, Option<Lock>)> {
+    let delivered = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Deliver { receiver, view, lock } => Some((receiver, view, lock)),
+        _ => None,
+    });
+    delivered.collect()
+}
+
+pub(super) fn numbers(effects: Vec<Effect>) -> Vec<u64> {
+    deliveries(effects).iter().map(|(_, view, _)| view.sequence_number.0).collect()
+}

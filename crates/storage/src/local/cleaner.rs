@@ -1,0 +1,363 @@
+//! The thread that makes room: copies what still lives out of mostly dead segments, beside the log.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::filesystem::File;
+use super::format::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, Shadows, align};
+use super::frame::FrameBuilder;
+use super::hint::{HintBuilder, Subject};
+use super::index::Location;
+use super::keeper::{new_salt, store_hint};
+use super::manifest::{Listed, Manifest, Seal};
+use super::segments::{Ranks, Segment, SegmentFile, Segments};
+use super::shared::Shared;
+use super::state::{Placed, State};
+use super::walk::{Found, walk};
+use crate::{Error, Key};
+
+mod choice;
+
+use choice::{Choice, choose};
+
+/// How often the cleaner looks without being asked.
+const PATROL_MS: u64 = 1000;
+/// Copied bytes between two syncs: keeps the disk's queue short for the commits.
+const SLICE_BYTES: u64 = 1 << 20;
+/// Relocations under one lock.
+const RELOCATIONS_MAX: usize = 256;
+
+/// Works until told to stop.
+pub(super) fn run(shared: &Shared) {
+    while !shared.is_stopping() {
+        shared.cleaner_bell.wait(Duration::from_millis(PATROL_MS));
+        while !shared.is_stopping() && clean_once(shared, shared.is_full()) {}
+    }
+}
+
+/// Cleans one run of segments; false when there is nothing worth it or it failed. `is_eager` is for a full disk:
+/// little garbage is worth it then.
+pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
+    let Some(choice) = choose(&mut shared.state().segments, &shared.options, is_eager) else {
+        return false;
+    };
+    let result = Cleaning::begin(shared, &choice).and_then(|cleaning| cleaning.run(&choice));
+    if let Err(error) = &result {
+        tracing::warn!(%error, "cleaning was given up");
+        let mut state = shared.state();
+        for id in &choice.ids {
+            if let Some(segment) = state.segments.get_mut(*id) {
+                segment.cleaning = false;
+                segment.damaged |= matches!(error, Error::Corrupt { .. });
+            }
+        }
+    }
+    result.is_ok()
+}
+
+/// A run of segments being replaced by one that holds only what they still need.
+struct Cleaning<'a> {
+    shared: &'a Shared,
+    id: u32,
+    salt: u64,
+    ranks: Ranks,
+    file: Arc<dyn File>,
+    frame: FrameBuilder,
+    hint: Vec<(Placed, Bytes)>,
+    /// Where each copied value was and is.
+    moves: Vec<(Key, Location, Location)>,
+    offset: u64,
+    sequence: u64,
+    started: Instant,
+    unsynced: u64,
+}
+
+impl<'a> Cleaning<'a> {
+    fn begin(shared: &'a Shared, choice: &Choice) -> Result<Self, Error> {
+        let id = shared.reserve_id();
+        let salt = new_salt(id);
+        let path = shared.directory.segment_path(id);
+        let create = || {
+            let file = shared.directory.filesystem.create(&path)?;
+            file.write_all_at(&SegmentHeader { id, salt }.encode(), 0)?;
+            Ok(file)
+        };
+        let file = create().map_err(|error| room_or_trouble(&error))?;
+        Ok(Self {
+            shared,
+            id,
+            salt,
+            ranks: choice.ranks,
+            file,
+            frame: FrameBuilder::default(),
+            hint: Vec::new(),
+            moves: Vec::new(),
+            offset: u64::from(SEGMENT_HEADER_BYTES),
+            sequence: 1,
+            started: Instant::now(),
+            unsynced: 0,
+        })
+    }
+
+    fn run(mut self, choice: &Choice) -> Result<(), Error> {
+        let copied = self.copy(choice);
+        if let Err(error) = copied {
+            self.shared.directory.discard(&self.shared.directory.segment_path(self.id));
+            return Err(error);
+        }
+        self.install(choice)
+    }
+
+    fn copy(&mut self, choice: &Choice) -> Result<(), Error> {
+        self.frame.clear();
+        for (file, seal) in choice.ids.iter().filter_map(|id| source(self.shared, *id)) {
+            let mut failure = None;
+            let end = walk(&file, seal.end, seal.first_sequence, |found| {
+                if failure.is_none() {
+                    failure = self.keep(&file, found).err();
+                }
+            });
+            let end = end.map_err(|error| room_or_trouble(&error))?;
+            if let Some(error) = failure {
+                return Err(room_or_trouble(&error));
+            }
+            if end.offset != seal.end {
+                return Err(super::directory::corrupt(&file.path, end.defect, end.reason));
+            }
+        }
+        self.flush().and_then(|()| self.file.sync_data()).map_err(|error| room_or_trouble(&error))
+    }
+
+    /// Copies those records that are still needed.
+    fn keep(&mut self, file: &SegmentFile, found: &[Found<'_>]) -> io::Result<()> {
+        if self.shared.is_stopping() {
+            return Err(io::Error::other("the store is closing"));
+        }
+        let kept: Vec<Option<Kept>> = {
+            let state = self.shared.state();
+            found.iter().map(|found| decide(&state, self.ranks, file.id, found)).collect()
+        };
+        for (found, kept) in found.iter().zip(kept) {
+            match kept {
+                None => {}
+                Some(Kept::AsIs(shadows)) => {
+                    let header = RecordHeader { shadows, ..found.record.header };
+                    self.push(header, found.record.value, found.last_number);
+                    if header.kind == Kind::Put {
+                        let from = Location::new(file.id, found.offset, header.value_len);
+                        self.moves.push((header.key, from, from));
+                    }
+                }
+                Some(Kept::Ranges(ranges)) => {
+                    for (first, last) in ranges {
+                        let key = Key { number: first, ..found.record.header.key };
+                        self.push(RecordHeader { key, ..found.record.header }, &last.to_le_bytes(), last);
+                    }
+                }
+            }
+            if self.frame.len() >= SLICE_BYTES {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, header: RecordHeader, value: &[u8], last_number: u64) {
+        self.frame.push_copy(header, value, last_number);
+        let is_small = header.key.space != crate::Space::Body;
+        let value = if is_small { Bytes::copy_from_slice(value) } else { Bytes::new() };
+        self.hint.push((Placed { header, offset: 0, last_number }, value));
+    }
+
+    /// Writes the collected records as a frame and waits as long as the rate asks.
+    fn flush(&mut self) -> io::Result<()> {
+        if self.frame.is_empty() {
+            return Ok(());
+        }
+        self.frame.finish(self.offset, self.sequence, self.salt);
+        self.frame.write(self.file.as_ref(), self.offset)?;
+        let placed = self.frame.records();
+        let first = self.hint.len() - placed.len();
+        let puts = placed.iter().filter(|placed| placed.header.kind == Kind::Put);
+        let first_move = self.moves.len() - puts.clone().count();
+        for (entry, placed) in self.hint.iter_mut().skip(first).zip(placed) {
+            entry.0 = *placed;
+        }
+        for (relocation, placed) in self.moves.iter_mut().skip(first_move).zip(puts) {
+            relocation.2 = Location::new(self.id, placed.offset, placed.header.value_len);
+        }
+        let bytes = align(self.frame.len());
+        self.offset += bytes;
+        self.sequence += 1;
+        self.frame.clear();
+        self.file.sync_data()?;
+        self.pause(bytes);
+        Ok(())
+    }
+
+    fn pause(&mut self, bytes: u64) {
+        self.unsynced += bytes;
+        let due_ms = self.unsynced.saturating_mul(1000) / self.shared.options.clean_bytes_per_second;
+        let elapsed = self.started.elapsed();
+        if !self.shared.is_full()
+            && let Some(rest) = Duration::from_millis(due_ms).checked_sub(elapsed)
+        {
+            std::thread::sleep(rest);
+        }
+    }
+
+    /// Puts the copy in the place of the originals: durably first, then in memory.
+    fn install(self, choice: &Choice) -> Result<(), Error> {
+        let Self { shared, id, salt, ranks, .. } = self;
+        let path = shared.directory.segment_path(id);
+        let is_empty = self.hint.is_empty();
+        let seal = Seal { end: self.offset, first_sequence: 1, next_sequence: self.sequence };
+        let listed = Listed { id, salt, ranks, capacity: self.offset, seal: Some(seal) };
+        if !is_empty {
+            self.write_hint(seal);
+            let sync = shared.directory.filesystem.sync_directory(&shared.directory.path);
+            sync.map_err(|error| shared.die_in_doubt("syncing", &path, &error))?;
+        }
+        let stored =
+            shared.update_manifest(|manifest| replace(manifest, choice, (!is_empty).then_some(listed)));
+        if let Err(error) = stored {
+            if matches!(error, Error::Full { .. }) {
+                shared.directory.discard(&path);
+            }
+            return Err(error);
+        }
+        let segment = SegmentFile { id, salt, capacity: self.offset, path, file: self.file };
+        {
+            let mut state = shared.state();
+            state.segments.unrank(&choice.ids);
+            if !is_empty {
+                state.segments.add(Arc::new(segment), ranks, Some(seal.end));
+                for (placed, _) in &self.hint {
+                    if placed.header.kind != Kind::Put
+                        && state.segments.is_shadow_alive(placed.header.shadows, ranks)
+                    {
+                        let bytes = super::format::RECORD_HEADER_BYTES + placed.header.value_len;
+                        state.segments.removal(id, placed.header.shadows, bytes);
+                    }
+                }
+            }
+        }
+        for moves in self.moves.chunks(RELOCATIONS_MAX) {
+            shared.state().relocate(moves);
+        }
+        if is_empty {
+            shared.directory.discard(&shared.directory.segment_path(id));
+        }
+        for id in &choice.ids {
+            let removed = shared.state().segments.remove(*id);
+            if let Some(segment) = removed {
+                shared.retire(segment.file);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_hint(&self, seal: Seal) {
+        let mut hint = HintBuilder::new(Subject { id: self.id, salt: self.salt, end: seal.end });
+        for (placed, value) in &self.hint {
+            if placed.header.kind == Kind::Put {
+                hint.note_put(placed.header);
+            }
+            match placed.header.kind {
+                Kind::DeleteRange => hint.push(placed, &placed.last_number.to_le_bytes()),
+                Kind::Put | Kind::Delete => hint.push(placed, value),
+            }
+        }
+        if let Err(error) = store_hint(&self.shared.directory, self.id, &hint.finish()) {
+            tracing::warn!(id = self.id, %error, "can't write a hint");
+        }
+    }
+}
+
+impl State {
+    /// Points the index at copies of records, where it still points at the originals.
+    fn relocate(&mut self, moves: &[(Key, Location, Location)]) {
+        for (key, from, to) in moves {
+            if self.index.relocate(*key, *from, *to) {
+                let bytes = super::format::RECORD_HEADER_BYTES + to.value_len();
+                self.segments.dead(from.segment, bytes);
+                self.segments.live(to.segment, bytes);
+            }
+        }
+    }
+}
+
+/// What of a record goes into the copy.
+enum Kept {
+    AsIs(Shadows),
+    /// A removed range without the numbers that were put again since.
+    Ranges(Vec<(u64, u64)>),
+}
+
+/// Whether the record at `found` in segment `id` must survive in a copy that stands at `ranks`.
+///
+/// A put survives while the index points at it. A removal survives while an older segment outside the copy may
+/// hold what it removed and nothing newer lives at its key; a removal moves towards newer records here, so a
+/// range must leave out the keys that live now.
+fn decide(state: &State, ranks: Ranks, id: u32, found: &Found<'_>) -> Option<Kept> {
+    let RecordHeader { kind, key, shadows, .. } = found.record.header;
+    let is_alive = state.segments.is_shadow_alive(shadows, ranks);
+    match kind {
+        Kind::Put => {
+            let location = state.index.get(key)?;
+            let is_live = location.segment == id && location.offset == found.offset;
+            is_live.then_some(Kept::AsIs(if is_alive { shadows } else { Shadows::Nothing }))
+        }
+        Kind::Delete => (is_alive && state.index.get(key).is_none()).then_some(Kept::AsIs(shadows)),
+        Kind::DeleteRange => is_alive.then(|| Kept::Ranges(gaps(state, key, found.last_number))),
+    }
+}
+
+/// The parts of `key.number..=last` without live keys.
+fn gaps(state: &State, key: Key, last: u64) -> Vec<(u64, u64)> {
+    let mut ranges = Vec::new();
+    let mut first = Some(key.number);
+    let live =
+        state.index.range(key.space, key.partition, key.number).take_while(|(number, _)| *number <= last);
+    for (number, _) in live {
+        if let Some(first) = first.filter(|first| *first < number) {
+            ranges.push((first, number - 1));
+        }
+        first = number.checked_add(1);
+    }
+    ranges.extend(first.filter(|first| *first <= last).map(|first| (first, last)));
+    ranges
+}
+
+/// The file of a segment and what it must contain.
+fn source(shared: &Shared, id: u32) -> Option<(Arc<SegmentFile>, Seal)> {
+    let manifest = shared.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let seal = manifest.segments.iter().find(|listed| listed.id == id)?.seal?;
+    drop(manifest);
+    let state = shared.state();
+    state.segments.get(id).map(|segment| (Arc::clone(&segment.file), seal))
+}
+
+fn replace(manifest: &mut Manifest, choice: &Choice, copy: Option<Listed>) {
+    let place = manifest.segments.iter().position(|listed| choice.ids.contains(&listed.id));
+    manifest.segments.retain(|listed| !choice.ids.contains(&listed.id));
+    if let (Some(place), Some(copy)) = (place, copy) {
+        manifest.segments.insert(place, copy);
+    }
+}
+
+fn room_or_trouble(error: &io::Error) -> Error {
+    match super::directory::is_full(error) {
+        true => Error::Full { reason: format!("no room to clean: {error}") },
+        false => Error::Unavailable { reason: format!("can't clean: {error}") },
+    }
+}
+
+/// Kept bytes of a segment against the bytes it takes.
+fn garbage(segments: &Segments, segment: &Segment) -> (u64, u64) {
+    let end = segment.sealed_end.unwrap_or(0);
+    (end.saturating_sub(segments.kept_bytes(segment)), end)
+}

@@ -1,0 +1,116 @@
+//! A data directory: its file names, its file system, and errors that name the file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::filesystem::{File, Filesystem};
+use crate::Error;
+
+/// The lock's file name.
+const LOCK_NAME: &str = "LOCK";
+/// The manifest's file name.
+const MANIFEST_NAME: &str = "MANIFEST";
+
+/// Where the files are and how they are reached.
+#[derive(Debug, Clone)]
+pub(super) struct Directory {
+    pub(super) path: PathBuf,
+    pub(super) filesystem: Arc<dyn Filesystem>,
+}
+
+/// What a file name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    Segment(u32),
+    Hint(u32),
+    /// An empty shell kept to be filled again.
+    Spare(u32),
+    /// Half-written.
+    Temporary,
+    Lock,
+    Manifest,
+    /// Not ours.
+    Foreign,
+}
+
+impl Name {
+    pub(super) fn parse(name: &str) -> Self {
+        match name {
+            LOCK_NAME => return Self::Lock,
+            MANIFEST_NAME => return Self::Manifest,
+            _ => {}
+        }
+        let Some((stem, kind)) = name.rsplit_once('.') else { return Self::Foreign };
+        match (stem.parse(), kind) {
+            (Ok(id), "segment") => Self::Segment(id),
+            (Ok(id), "hint") => Self::Hint(id),
+            (Ok(id), "spare") => Self::Spare(id),
+            (_, "new") if stem == MANIFEST_NAME => Self::Temporary,
+            _ => Self::Foreign,
+        }
+    }
+}
+
+impl Directory {
+    pub(super) fn segment_path(&self, id: u32) -> PathBuf {
+        self.path.join(format!("{id:010}.segment"))
+    }
+
+    pub(super) fn hint_path(&self, id: u32) -> PathBuf {
+        self.path.join(format!("{id:010}.hint"))
+    }
+
+    pub(super) fn spare_path(&self, id: u32) -> PathBuf {
+        self.path.join(format!("{id:010}.spare"))
+    }
+
+    pub(super) fn lock_path(&self) -> PathBuf {
+        self.path.join(LOCK_NAME)
+    }
+
+    pub(super) fn manifest_path(&self) -> PathBuf {
+        self.path.join(MANIFEST_NAME)
+    }
+
+    pub(super) fn manifest_new_path(&self) -> PathBuf {
+        self.path.join(format!("{MANIFEST_NAME}.new"))
+    }
+
+    pub(super) fn names(&self) -> Result<Vec<Name>, Error> {
+        let names = self.filesystem.list(&self.path).map_err(|error| unavailable(&self.path, &error))?;
+        Ok(names.iter().map(|name| Name::parse(name)).collect())
+    }
+
+    /// Opens a file that must be there.
+    pub(super) fn open(&self, path: &Path, write: bool) -> Result<Arc<dyn File>, Error> {
+        self.filesystem.open(path, write).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => corrupt(path, 0, "the file is missing"),
+            _ => unavailable(path, &error),
+        })
+    }
+
+    /// Removes a file that nobody needs; a leftover does no harm.
+    pub(super) fn discard(&self, path: &Path) {
+        if let Err(error) = self.filesystem.remove(path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %path.display(), %error, "can't remove a file that is no longer needed");
+        }
+    }
+}
+
+/// Damage at `offset` of `path`.
+pub(super) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
+    Error::Corrupt { file: path.to_owned(), offset, reason: reason.into() }
+}
+
+/// A file that can't be used for a reason outside its contents.
+pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
+    Error::Unavailable { reason: format!("{}: {error}", path.display()) }
+}
+
+/// Whether an error means that there is no room.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

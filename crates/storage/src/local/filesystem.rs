@@ -1,0 +1,121 @@
+//! The one door to files: everything the log does to a disk passes here, so that tests can break it.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+mod real;
+#[cfg(any(test, feature = "testing"))]
+mod simulated;
+
+pub use real::RealFilesystem;
+#[cfg(any(test, feature = "testing"))]
+pub use simulated::{Fault, SimulatedDisk};
+
+/// What the log needs of a file system.
+pub trait Filesystem: Debug + Send + Sync + 'static {
+    /// Creates `directory` and its parents; no error when it exists.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn create_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// The names of the files in `directory`, in no order.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
+
+    /// Locks the file at `path` (created if `create`) against all other processes until the lock is dropped.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] with the owner as text when someone else holds it.
+    fn lock(&self, path: &Path, create: bool) -> io::Result<Box<dyn Lock>>;
+
+    /// Creates or empties the file at `path`.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing file, for writing too if `write`.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>>;
+
+    /// Renames a file, replacing `to`.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes creations, renames and removals in `directory` durable.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// Bytes that an unprivileged process may still allocate where `directory` lives.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64>;
+}
+
+/// An open file. All positions are absolute, so that threads can share it.
+pub trait File: Debug + Send + Sync {
+    /// Fills `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] when the file ends before.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset`, extending the file where needed.
+    ///
+    /// # Errors
+    /// Whatever the operating system says; some of the bytes may have been written.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes the file's bytes and length durable.
+    ///
+    /// # Errors
+    /// Whatever the operating system says; after an error nothing is known about earlier writes.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Reserves disk blocks for `bytes` from the beginning and extends the file to that length.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::StorageFull`] without room, [`io::ErrorKind::Unsupported`] where it is not offered.
+    fn allocate(&self, bytes: u64) -> io::Result<()>;
+
+    /// Cuts or extends the file to `bytes`.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+
+    /// The file's length in bytes.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no bytes.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// Held while the data directory is ours.
+pub trait Lock: Debug + Send + Sync {}

@@ -1,0 +1,250 @@
+//! The bytes of a segment: its header, the header of a frame, the header of a record. Little-endian throughout.
+
+use crate::{Key, PartitionId, Space};
+
+use super::fields::{Append, Fields};
+
+/// Version of everything below the data directory; raised when yesterday's code could misread today's bytes.
+pub(super) const FORMAT_VERSION: u32 = 1;
+
+/// Bytes before the first frame of a segment.
+pub(super) const SEGMENT_HEADER_BYTES: u32 = 64;
+/// Bytes before the records of a frame.
+pub(super) const FRAME_HEADER_BYTES: u32 = 40;
+/// Bytes before the value of a record.
+pub(super) const RECORD_HEADER_BYTES: u32 = 32;
+/// Frames begin at multiples of this, so that a search for frames can step.
+pub(super) const FRAME_ALIGNMENT: u32 = 8;
+
+const SEGMENT_MAGIC: &[u8; 8] = b"PKLKSEG\n";
+pub(super) const FRAME_MAGIC: u32 = 0x4d52_464c;
+
+/// What tells one incarnation of a segment file from every other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub(super) id: u32,
+    /// Random per incarnation: bytes of an earlier life of the file never carry it.
+    pub(super) salt: u64,
+}
+
+impl SegmentHeader {
+    pub(super) fn encode(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES as usize);
+        bytes.extend_from_slice(SEGMENT_MAGIC);
+        bytes.append_u32(FORMAT_VERSION);
+        bytes.append_u32(self.id);
+        bytes.append_u64(self.salt);
+        bytes.resize(SEGMENT_HEADER_BYTES as usize - 4, 0);
+        let crc = crc32c::crc32c(&bytes);
+        bytes.append_u32(crc);
+        bytes
+    }
+
+    /// The header, or what is wrong with it.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let mut fields = Fields(bytes);
+        if fields.bytes(SEGMENT_MAGIC.len()) != Some(SEGMENT_MAGIC) {
+            return Err("not a segment: the magic number is missing".to_owned());
+        }
+        let version = fields.u32();
+        let header = fields.u32().zip(fields.u64()).map(|(id, salt)| Self { id, salt });
+        let crc = fields.bytes(SEGMENT_HEADER_BYTES as usize - 28).and_then(|_| fields.u32());
+        let covered = bytes.get(..SEGMENT_HEADER_BYTES as usize - 4).map(crc32c::crc32c);
+        if crc.is_none() || crc != covered {
+            return Err("the checksum of the segment header does not match".to_owned());
+        }
+        if version != Some(FORMAT_VERSION) {
+            return Err(format!("format version {version:?}, this program reads {FORMAT_VERSION}"));
+        }
+        header.ok_or_else(|| "the segment header is cut short".to_owned())
+    }
+}
+
+/// One group commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameHeader {
+    /// Bytes of the records, padding excluded.
+    pub(super) payload_len: u32,
+    pub(super) record_count: u32,
+    /// CRC-32C over the checksums of all records: binds them into one whole.
+    pub(super) records_crc: u32,
+    /// Counts frames without gaps, across segments.
+    pub(super) sequence: u64,
+    /// The segment's.
+    pub(super) salt: u64,
+}
+
+impl FrameHeader {
+    pub(super) fn encode(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES as usize);
+        bytes.append_u32(FRAME_MAGIC);
+        bytes.append_u32(self.payload_len);
+        bytes.append_u32(self.record_count);
+        bytes.append_u32(self.records_crc);
+        bytes.append_u64(self.sequence);
+        bytes.append_u64(self.salt);
+        bytes.append_u32(0);
+        let crc = crc32c::crc32c(&bytes);
+        bytes.append_u32(crc);
+        bytes
+    }
+
+    /// The header at the beginning of `bytes`, if one with this salt is there.
+    pub(super) fn decode(bytes: &[u8], salt: u64) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        if fields.u32()? != FRAME_MAGIC {
+            return None;
+        }
+        let header = Self {
+            payload_len: fields.u32()?,
+            record_count: fields.u32()?,
+            records_crc: fields.u32()?,
+            sequence: fields.u64()?,
+            salt: fields.u64()?,
+        };
+        fields.u32()?;
+        let covered = bytes.get(..FRAME_HEADER_BYTES as usize - 4)?;
+        (header.salt == salt && fields.u32()? == crc32c::crc32c(covered)).then_some(header)
+    }
+
+    /// Bytes from this frame's beginning to the next one's.
+    pub(super) fn frame_bytes(self) -> u64 {
+        align(u64::from(FRAME_HEADER_BYTES) + u64::from(self.payload_len))
+    }
+}
+
+/// `bytes` rounded up to where the next frame may begin.
+pub(super) const fn align(bytes: u64) -> u64 {
+    bytes.next_multiple_of(FRAME_ALIGNMENT as u64)
+}
+
+/// What a record does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Put = 1,
+    Delete = 2,
+    /// The value holds the last number as `u64`.
+    DeleteRange = 3,
+}
+
+/// Where older versions of a record's key may still lie: the reason to keep the record when it removes
+/// something. Ranks are the segments' places in the order of replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Shadows {
+    /// Nowhere.
+    Nothing,
+    /// In the segment that covers this rank and in no other.
+    Exact(u32),
+    /// In any segment from this rank on.
+    Since(u32),
+}
+
+impl Shadows {
+    const fn encode(self) -> (u16, u32) {
+        match self {
+            Self::Nothing => (0, 0),
+            Self::Exact(rank) => (1, rank),
+            Self::Since(rank) => (2, rank),
+        }
+    }
+
+    const fn decode(tag: u16, rank: u32) -> Option<Self> {
+        match tag {
+            0 => Some(Self::Nothing),
+            1 => Some(Self::Exact(rank)),
+            2 => Some(Self::Since(rank)),
+            _ => None,
+        }
+    }
+}
+
+/// The fixed part of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordHeader {
+    pub(super) kind: Kind,
+    pub(super) key: Key,
+    pub(super) value_len: u32,
+    pub(super) shadows: Shadows,
+}
+
+impl RecordHeader {
+    /// The header of a record with this value, its checksum first.
+    pub(super) fn encode(self, value: &[u8]) -> ([u8; RECORD_HEADER_BYTES as usize], u32) {
+        let (tag, rank) = self.shadows.encode();
+        let mut bytes = [0; RECORD_HEADER_BYTES as usize];
+        let fields: [&[u8]; 6] = [
+            &self.value_len.to_le_bytes(),
+            &[self.kind as u8, self.key.space as u8],
+            &tag.to_le_bytes(),
+            &rank.to_le_bytes(),
+            &self.key.partition.0.to_le_bytes(),
+            &self.key.number.to_le_bytes(),
+        ];
+        let mut rest = bytes.get_mut(4..).unwrap_or_default();
+        for field in fields {
+            let (place, after) = rest.split_at_mut_checked(field.len()).unwrap_or_default();
+            place.copy_from_slice(field);
+            rest = after;
+        }
+        let crc = crc32c::crc32c_append(crc32c::crc32c(bytes.get(4..).unwrap_or_default()), value);
+        if let Some(place) = bytes.first_chunk_mut::<4>() {
+            *place = crc.to_le_bytes();
+        }
+        (bytes, crc)
+    }
+
+    /// The header at the beginning of `bytes` and its checksum; the checksum is not verified here.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, u32)> {
+        let mut fields = Fields(bytes);
+        let crc = fields.u32()?;
+        let value_len = fields.u32()?;
+        let kind = match fields.u8()? {
+            1 => Kind::Put,
+            2 => Kind::Delete,
+            3 => Kind::DeleteRange,
+            _ => return None,
+        };
+        let space = space(fields.u8()?)?;
+        let shadows = Shadows::decode(fields.u16()?, fields.u32()?)?;
+        let key = Key::new(space, PartitionId(fields.u64()?), fields.u64()?);
+        Some((Self { kind, key, value_len, shadows }, crc))
+    }
+}
+
+/// The space with this number.
+pub(super) fn space(number: u8) -> Option<Space> {
+    Space::ALL.into_iter().find(|space| *space as u8 == number)
+}
+
+/// A record as it lies in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) header: RecordHeader,
+    pub(super) value: &'a [u8],
+    pub(super) crc: u32,
+}
+
+impl<'a> Record<'a> {
+    /// The record at the beginning of `bytes` if it is whole and its checksum matches.
+    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (header, crc) = RecordHeader::decode(bytes)?;
+        let value_end = (RECORD_HEADER_BYTES as usize).checked_add(header.value_len as usize)?;
+        let covered = bytes.get(4..value_end)?;
+        let value = bytes.get(RECORD_HEADER_BYTES as usize..value_end)?;
+        (crc32c::crc32c(covered) == crc).then_some(Self { header, value, crc })
+    }
+
+    /// The last number of a [`Kind::DeleteRange`].
+    pub(super) fn last_number(&self) -> Option<u64> {
+        Fields(self.value).u64()
+    }
+
+    /// Bytes of header and value.
+    pub(super) fn encoded_len(&self) -> u32 {
+        RECORD_HEADER_BYTES.saturating_add(self.header.value_len)
+    }
+}
+
+#[cfg(test)]
+mod tests;

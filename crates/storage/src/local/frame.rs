@@ -1,0 +1,124 @@
+//! Building one frame: every batch of a group commit, or a slice of what the cleaner keeps.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::filesystem::File;
+use super::format::{FRAME_HEADER_BYTES, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, align};
+use super::state::Placed;
+
+/// Values from this size on are written from where they are instead of being copied together.
+const LARGE_VALUE_BYTES: usize = 256 << 10;
+
+/// Records collected for one frame. Reused from frame to frame.
+#[derive(Debug, Default)]
+pub(super) struct FrameBuilder {
+    /// The frame without its large values; the frame header's place is at the beginning.
+    bytes: Vec<u8>,
+    /// Large values, each with the position in `bytes` before which it belongs.
+    large: Vec<(usize, Bytes)>,
+    large_bytes: u64,
+    records: Vec<Placed>,
+    records_crc: u32,
+}
+
+impl FrameBuilder {
+    /// Starts over for a frame at `offset` of its segment.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.resize(FRAME_HEADER_BYTES as usize, 0);
+        self.large.clear();
+        self.large_bytes = 0;
+        self.records.clear();
+        self.records_crc = 0;
+    }
+
+    /// Adds a record whose value may be kept by reference.
+    pub(super) fn push(&mut self, header: RecordHeader, value: &Bytes, last_number: u64) {
+        if value.len() < LARGE_VALUE_BYTES {
+            return self.push_copy(header, value, last_number);
+        }
+        self.push_header(header, value, last_number);
+        self.large.push((self.bytes.len(), value.clone()));
+        self.large_bytes += value.len() as u64;
+    }
+
+    /// Adds a record, copying its value.
+    pub(super) fn push_copy(&mut self, header: RecordHeader, value: &[u8], last_number: u64) {
+        self.push_header(header, value, last_number);
+        self.bytes.extend_from_slice(value);
+    }
+
+    fn push_header(&mut self, header: RecordHeader, value: &[u8], last_number: u64) {
+        let offset = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        let (bytes, crc) = header.encode(value);
+        self.records_crc = crc32c::crc32c_append(self.records_crc, &crc.to_le_bytes());
+        self.bytes.extend_from_slice(&bytes);
+        self.records.push(Placed { header, offset, last_number });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes so far, frame header included.
+    pub(super) fn len(&self) -> u64 {
+        self.bytes.len() as u64 + self.large_bytes
+    }
+
+    /// Completes the frame for `offset` of a segment; the records then know their places.
+    pub(super) fn finish(&mut self, offset: u64, sequence: u64, salt: u64) {
+        let header = FrameHeader {
+            payload_len: u32::try_from(self.len() - u64::from(FRAME_HEADER_BYTES)).unwrap_or(u32::MAX),
+            record_count: u32::try_from(self.records.len()).unwrap_or(u32::MAX),
+            records_crc: self.records_crc,
+            sequence,
+            salt,
+        };
+        if let Some(place) = self.bytes.get_mut(..FRAME_HEADER_BYTES as usize) {
+            place.copy_from_slice(&header.encode());
+        }
+        let padding = align(self.len()) - self.len();
+        self.bytes.resize(self.bytes.len() + usize::try_from(padding).unwrap_or(0), 0);
+        let base = u32::try_from(offset).unwrap_or(u32::MAX);
+        for placed in &mut self.records {
+            placed.offset = placed.offset.saturating_add(base);
+        }
+    }
+
+    /// Writes the finished frame at `offset`.
+    pub(super) fn write(&self, file: &dyn File, offset: u64) -> io::Result<()> {
+        let mut written = 0;
+        let mut from = 0;
+        let mut put = |bytes: &[u8]| {
+            file.write_all_at(bytes, offset + written)?;
+            written += bytes.len() as u64;
+            io::Result::Ok(())
+        };
+        for (before, value) in &self.large {
+            put(self.bytes.get(from..*before).unwrap_or_default())?;
+            put(value)?;
+            from = *before;
+        }
+        put(self.bytes.get(from..).unwrap_or_default())
+    }
+
+    /// The records in order.
+    pub(super) fn records(&self) -> &[Placed] {
+        &self.records
+    }
+
+    /// Gives back memory beyond `bytes_max` after an unusually large frame.
+    pub(super) fn shrink(&mut self, bytes_max: usize) {
+        self.large.clear();
+        if self.bytes.capacity() > bytes_max {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+/// Bytes of a frame that holds `records` records with `value_bytes` of values.
+pub(super) fn frame_bytes(records: usize, value_bytes: u64) -> u64 {
+    align(u64::from(FRAME_HEADER_BYTES) + records as u64 * u64::from(RECORD_HEADER_BYTES) + value_bytes)
+}

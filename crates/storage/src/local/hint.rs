@@ -1,0 +1,184 @@
+//! Hint files: what opening needs of a sealed segment, without its message contents.
+//!
+//! A hint lists the puts that were live when it was written and the removals that something older still needed,
+//! in log order, with the values of the spaces that are read on start. It is derived: a missing or damaged hint
+//! is rebuilt from its segment.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use bytes::Bytes;
+
+use super::directory::Directory;
+use super::fields::{Append, Fields};
+use super::format::{FORMAT_VERSION, Kind, RecordHeader};
+use super::state::{Placed, State};
+use super::walk::Found;
+use crate::{PartitionId, Space};
+
+const MAGIC: &[u8; 8] = b"PKLKHNT\n";
+const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
+
+/// Which segment, and how much of it, a hint speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Subject {
+    pub(super) id: u32,
+    pub(super) salt: u64,
+    pub(super) end: u64,
+}
+
+/// Builds the entries of a hint.
+#[derive(Debug)]
+pub(super) struct HintBuilder {
+    bytes: Vec<u8>,
+    numbers: BTreeMap<(Space, PartitionId), u64>,
+}
+
+impl HintBuilder {
+    pub(super) fn new(subject: Subject) -> Self {
+        let mut bytes = MAGIC.to_vec();
+        bytes.append_u32(FORMAT_VERSION);
+        bytes.append_u32(subject.id);
+        bytes.append_u64(subject.salt);
+        bytes.append_u64(subject.end);
+        Self { bytes, numbers: BTreeMap::new() }
+    }
+
+    /// Adds a record of the segment.
+    pub(super) fn push(&mut self, placed: &Placed, value: &[u8]) {
+        let header = placed.header;
+        // The record's own header, checksum left out, with the position in its place.
+        let (encoded, _) = header.encode(&[]);
+        self.bytes.append_u32(placed.offset);
+        self.bytes.extend_from_slice(encoded.get(4..).unwrap_or_default());
+        if is_value_kept(header) {
+            self.bytes.extend_from_slice(value);
+        }
+    }
+
+    /// Remembers that a put of this number exists in the segment, live or not.
+    pub(super) fn note_put(&mut self, header: RecordHeader) {
+        let highest = self.numbers.entry((header.key.space, header.key.partition)).or_default();
+        *highest = (*highest).max(header.key.number);
+    }
+
+    /// The hint's bytes.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        let numbers_at = self.bytes.len() as u64;
+        for ((space, partition), number) in &self.numbers {
+            self.bytes.append_u8(*space as u8);
+            self.bytes.append_u64(partition.0);
+            self.bytes.append_u64(*number);
+        }
+        self.bytes.append_u64(numbers_at);
+        let crc = crc32c::crc32c(&self.bytes);
+        self.bytes.append_u32(crc);
+        self.bytes
+    }
+}
+
+/// Spaces read on start keep their values in the hint, ranges their ends.
+fn is_value_kept(header: RecordHeader) -> bool {
+    match header.kind {
+        Kind::Put => header.key.space != Space::Body,
+        Kind::Delete => false,
+        Kind::DeleteRange => true,
+    }
+}
+
+/// Whether a hint written now must list this record of segment `id`.
+pub(super) fn is_needed(state: &State, id: u32, found: &Found<'_>) -> bool {
+    let header = found.record.header;
+    match header.kind {
+        Kind::Put => {
+            let location = state.index.get(header.key);
+            location.is_some_and(|location| location.segment == id && location.offset == found.offset)
+        }
+        Kind::Delete | Kind::DeleteRange => {
+            let ranks = state.segments.get(id).map(|segment| segment.ranks);
+            ranks.is_some_and(|ranks| state.segments.is_shadow_alive(header.shadows, ranks))
+        }
+    }
+}
+
+/// An entry of a hint.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HintEntry {
+    pub(super) placed: Placed,
+    /// Where the value lies in the hint's bytes, if it is kept there.
+    pub(super) value_at: Option<u32>,
+}
+
+/// A read and verified hint.
+#[derive(Debug, Clone)]
+pub(super) struct Hint {
+    pub(super) bytes: Bytes,
+    entries_end: usize,
+}
+
+impl Hint {
+    /// Takes freshly built or read bytes, or says what is wrong with them.
+    pub(super) fn decode(bytes: Bytes, subject: Subject) -> Result<Self, String> {
+        let (covered, crc) = bytes.split_last_chunk::<4>().ok_or("cut short")?;
+        if crc32c::crc32c(covered) != u32::from_le_bytes(*crc) {
+            return Err("the checksum does not match".to_owned());
+        }
+        let mut fields = Fields(covered);
+        let is_ours = fields.bytes(MAGIC.len()) == Some(MAGIC) && fields.u32() == Some(FORMAT_VERSION);
+        let speaks_of = (fields.u32(), fields.u64(), fields.u64());
+        if !is_ours || speaks_of != (Some(subject.id), Some(subject.salt), Some(subject.end)) {
+            return Err("it speaks of another segment or format".to_owned());
+        }
+        let (_, numbers_at) = covered.split_last_chunk::<8>().ok_or("cut short")?;
+        let entries_end = usize::try_from(u64::from_le_bytes(*numbers_at)).map_err(|_| "cut short")?;
+        if !(HEADER_BYTES..=covered.len() - 8).contains(&entries_end) {
+            return Err("its parts do not fit".to_owned());
+        }
+        Ok(Self { bytes, entries_end })
+    }
+
+    /// Reads the hint of `subject`; the error says why it can't be used.
+    pub(super) fn load(directory: &Directory, subject: Subject) -> Result<Self, String> {
+        let read = || -> io::Result<Vec<u8>> {
+            let file = directory.filesystem.open(&directory.hint_path(subject.id), false)?;
+            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(0)];
+            file.read_exact_at(&mut bytes, 0)?;
+            Ok(bytes)
+        };
+        let bytes = read().map_err(|error| error.to_string())?;
+        Self::decode(Bytes::from(bytes), subject)
+    }
+
+    /// Gives every entry to `visit`, in log order.
+    pub(super) fn entries(&self, mut visit: impl FnMut(HintEntry)) {
+        let mut fields = Fields(self.bytes.get(HEADER_BYTES..self.entries_end).unwrap_or_default());
+        while let Some(entry) = self.entry(&mut fields) {
+            visit(entry);
+        }
+    }
+
+    fn entry(&self, fields: &mut Fields<'_>) -> Option<HintEntry> {
+        let (header, offset) = RecordHeader::decode(fields.0)?;
+        fields.bytes(super::format::RECORD_HEADER_BYTES as usize)?;
+        let mut entry = HintEntry { placed: Placed { header, offset, last_number: 0 }, value_at: None };
+        if is_value_kept(header) {
+            entry.value_at = u32::try_from(self.entries_end - fields.0.len()).ok();
+            let value = fields.bytes(header.value_len as usize)?;
+            if header.kind == Kind::DeleteRange {
+                entry.placed.last_number = Fields(value).u64()?;
+            }
+        }
+        Some(entry)
+    }
+
+    /// The highest number put in the segment, by space and partition.
+    pub(super) fn numbers(&self, mut visit: impl FnMut(Space, PartitionId, u64)) {
+        let end = self.bytes.len().saturating_sub(12);
+        let mut fields = Fields(self.bytes.get(self.entries_end..end).unwrap_or_default());
+        while let (Some(space), Some(partition), Some(number)) = (fields.u8(), fields.u64(), fields.u64()) {
+            if let Some(space) = super::format::space(space) {
+                visit(space, PartitionId(partition), number);
+            }
+        }
+    }
+}

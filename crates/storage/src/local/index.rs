@@ -1,0 +1,237 @@
+//! Where every live value lies: 12 bytes per key in dense runs.
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+use crate::{Key, PartitionId, Space};
+
+mod chunk;
+
+use chunk::Chunk;
+
+/// Keys per chunk.
+const CHUNK_KEYS: u64 = 256;
+/// Top bit of the length: older versions of the key may exist (see [`Index::shadowed`]).
+const SHADOWED_BIT: u32 = 1 << 31;
+
+/// Where a put record lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Location {
+    /// The segment's id, never 0.
+    pub(super) segment: u32,
+    /// Position of the record header in the segment.
+    pub(super) offset: u32,
+    /// Length of the value; the top bit marks shadowed keys.
+    len_and_flag: u32,
+}
+
+impl Location {
+    pub(super) const fn new(segment: u32, offset: u32, value_len: u32) -> Self {
+        Self { segment, offset, len_and_flag: value_len & !SHADOWED_BIT }
+    }
+
+    /// Length of the value in bytes.
+    pub(super) const fn value_len(self) -> u32 {
+        self.len_and_flag & !SHADOWED_BIT
+    }
+
+    const fn is_shadowed(self) -> bool {
+        self.len_and_flag & SHADOWED_BIT != 0
+    }
+
+    const fn shadowed(self) -> Self {
+        Self { len_and_flag: self.len_and_flag | SHADOWED_BIT, ..self }
+    }
+
+    /// Whether both are the same record.
+    pub(super) const fn is_same_place(self, other: Self) -> bool {
+        self.segment == other.segment && self.offset == other.offset
+    }
+}
+
+/// The live keys of one space of one partition.
+#[derive(Debug, Default)]
+struct Tree {
+    /// By number / [`CHUNK_KEYS`].
+    chunks: BTreeMap<u64, Chunk>,
+    /// One past the highest number in any record on disk, 0 for none: what lies above has no older version.
+    numbers_end: u64,
+}
+
+/// All live keys.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    trees: HashMap<(Space, PartitionId), Tree>,
+    /// Keys whose older versions may still exist in other segments, from this rank on. Few: keys that were
+    /// overwritten or reused after removal.
+    shadowed: HashMap<Key, u32>,
+    keys: u64,
+}
+
+impl Index {
+    /// Number of live keys.
+    pub(super) const fn len(&self) -> u64 {
+        self.keys
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<Location> {
+        let tree = self.trees.get(&(key.space, key.partition))?;
+        tree.chunks.get(&(key.number / CHUNK_KEYS))?.get(slot(key.number))
+    }
+
+    /// The rank from which on older versions of a live key may exist, besides the live one.
+    pub(super) fn shadowed_since(&self, key: Key, location: Location) -> Option<u32> {
+        location.is_shadowed().then(|| self.shadowed.get(&key).copied()).flatten()
+    }
+
+    /// Points `key` at `location` and returns where it pointed before.
+    pub(super) fn insert(
+        &mut self,
+        key: Key,
+        location: Location,
+        shadowed_since: Option<u32>,
+    ) -> Option<Location> {
+        let tree = self.trees.entry((key.space, key.partition)).or_default();
+        tree.numbers_end = tree.numbers_end.max(key.number.saturating_add(1));
+        let location = if shadowed_since.is_some() { location.shadowed() } else { location };
+        let chunk = tree.chunks.entry(key.number / CHUNK_KEYS).or_default();
+        let before = chunk.insert(slot(key.number), location);
+        if before.is_none() {
+            self.keys += 1;
+        }
+        match shadowed_since {
+            Some(rank) => {
+                self.shadowed.insert(key, rank);
+            }
+            None if before.is_some_and(Location::is_shadowed) => {
+                self.shadowed.remove(&key);
+            }
+            None => {}
+        }
+        before
+    }
+
+    /// Points `key` at the copy of its record, if it still points at the original.
+    pub(super) fn relocate(&mut self, key: Key, from: Location, to: Location) -> bool {
+        let Some(tree) = self.trees.get_mut(&(key.space, key.partition)) else { return false };
+        let Some(chunk) = tree.chunks.get_mut(&(key.number / CHUNK_KEYS)) else { return false };
+        match chunk.get(slot(key.number)) {
+            Some(current) if current.is_same_place(from) => {
+                let to = if current.is_shadowed() { to.shadowed() } else { to };
+                chunk.insert(slot(key.number), to);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets `key` and returns where it pointed.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Location> {
+        let tree = self.trees.get_mut(&(key.space, key.partition))?;
+        let Slotted { before, empty } = Slotted::remove(tree, key.number);
+        if empty {
+            tree.chunks.remove(&(key.number / CHUNK_KEYS));
+        }
+        let before = before?;
+        self.keys -= 1;
+        if before.is_shadowed() {
+            self.shadowed.remove(&key);
+        }
+        Some(before)
+    }
+
+    /// Forgets every key in `numbers` and gives each one's location to `forgotten`.
+    pub(super) fn remove_range(
+        &mut self,
+        space: Space,
+        partition: PartitionId,
+        numbers: RangeInclusive<u64>,
+        mut forgotten: impl FnMut(Location),
+    ) {
+        let Some(tree) = self.trees.get_mut(&(space, partition)) else { return };
+        let (first, last) = numbers.into_inner();
+        if first > last {
+            return;
+        }
+        let mut emptied = Vec::new();
+        for (chunk_number, chunk) in tree.chunks.range_mut(first / CHUNK_KEYS..=last / CHUNK_KEYS) {
+            let base = chunk_number * CHUNK_KEYS;
+            let from = slot(first.max(base));
+            let to = slot(last.min(base.saturating_add(CHUNK_KEYS - 1)));
+            chunk.remove_range(from..=to, |number, location| {
+                self.keys -= 1;
+                if location.is_shadowed() {
+                    self.shadowed.remove(&Key::new(space, partition, base + u64::from(number)));
+                }
+                forgotten(location);
+            });
+            if chunk.is_empty() {
+                emptied.push(*chunk_number);
+            }
+        }
+        for chunk_number in emptied {
+            tree.chunks.remove(&chunk_number);
+        }
+    }
+
+    /// Live keys from `from` on, in number order.
+    pub(super) fn range(
+        &self,
+        space: Space,
+        partition: PartitionId,
+        from: u64,
+    ) -> impl Iterator<Item = (u64, Location)> + '_ {
+        let tree = self.trees.get(&(space, partition));
+        tree.into_iter().flat_map(move |tree| {
+            tree.chunks.range(from / CHUNK_KEYS..).flat_map(move |(chunk_number, chunk)| {
+                let base = chunk_number * CHUNK_KEYS;
+                let first = if base >= from { 0 } else { slot(from) };
+                chunk.iter_from(first).map(move |(slot, location)| (base + u64::from(slot), location))
+            })
+        })
+    }
+
+    /// One past the highest number known for this space and partition.
+    pub(super) fn numbers_end(&self, space: Space, partition: PartitionId) -> u64 {
+        self.trees.get(&(space, partition)).map_or(0, |tree| tree.numbers_end)
+    }
+
+    /// Raises [`Index::numbers_end`].
+    pub(super) fn note_number(&mut self, space: Space, partition: PartitionId, number: u64) {
+        let tree = match self.trees.entry((space, partition)) {
+            Slot::Occupied(entry) => entry.into_mut(),
+            Slot::Vacant(entry) => entry.insert(Tree::default()),
+        };
+        tree.numbers_end = tree.numbers_end.max(number.saturating_add(1));
+    }
+
+    /// The spaces and partitions that have live keys, with their number of chunks.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = (Space, PartitionId)> + '_ {
+        self.trees.iter().filter(|(_, tree)| !tree.chunks.is_empty()).map(|(place, _)| *place)
+    }
+}
+
+/// What removing one key from a tree did.
+struct Slotted {
+    before: Option<Location>,
+    empty: bool,
+}
+
+impl Slotted {
+    fn remove(tree: &mut Tree, number: u64) -> Self {
+        match tree.chunks.get_mut(&(number / CHUNK_KEYS)) {
+            Some(chunk) => Self { before: chunk.remove(slot(number)), empty: chunk.is_empty() },
+            None => Self { before: None, empty: false },
+        }
+    }
+}
+
+/// The place of `number` in its chunk.
+#[expect(clippy::cast_possible_truncation, reason = "a chunk has 256 places")]
+const fn slot(number: u64) -> u8 {
+    (number % CHUNK_KEYS) as u8
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! 256 neighbouring keys: a sorted list while few of them live, an array once they are many.
+
+use std::ops::RangeInclusive;
+
+use super::Location;
+
+const SLOTS: usize = 256;
+/// A list grows into an array at this many keys; 16 bytes each are then more than half of the array's 3 KiB.
+const DENSE_KEYS_MIN: usize = 96;
+/// An array shrinks into a list at this many keys.
+const SPARSE_KEYS_MAX: usize = 64;
+
+const NOWHERE: Location = Location::new(0, 0, 0);
+
+/// Up to 256 locations by the low byte of their number.
+#[derive(Debug)]
+pub(super) enum Chunk {
+    /// Ascending.
+    Sparse(Vec<(u8, Location)>),
+    /// Segment 0 marks a free slot.
+    Dense { live: u16, slots: Box<[Location; SLOTS]> },
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Self::Sparse(Vec::new())
+    }
+}
+
+impl Chunk {
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Sparse(list) => list.is_empty(),
+            Self::Dense { live, .. } => *live == 0,
+        }
+    }
+
+    pub(super) fn get(&self, slot: u8) -> Option<Location> {
+        match self {
+            Self::Sparse(list) => {
+                let place = list.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
+                list.get(place).map(|(_, location)| *location)
+            }
+            Self::Dense { slots, .. } => slots.get(usize::from(slot)).copied().filter(is_live),
+        }
+    }
+
+    pub(super) fn insert(&mut self, slot: u8, location: Location) -> Option<Location> {
+        if let Self::Sparse(list) = self
+            && list.len() >= DENSE_KEYS_MIN
+        {
+            *self = Self::dense(list);
+        }
+        match self {
+            Self::Sparse(list) => match list.last() {
+                Some((last, _)) if *last >= slot => insert_sorted(list, slot, location),
+                _ => {
+                    list.push((slot, location));
+                    None
+                }
+            },
+            Self::Dense { live, slots } => {
+                let place = slots.get_mut(usize::from(slot))?;
+                let before = Some(std::mem::replace(place, location)).filter(is_live);
+                *live += u16::from(before.is_none());
+                before
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: u8) -> Option<Location> {
+        let before = match self {
+            Self::Sparse(list) => {
+                let place = list.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
+                Some(list.remove(place).1)
+            }
+            Self::Dense { live, slots } => {
+                let place = slots.get_mut(usize::from(slot))?;
+                let before = Some(std::mem::replace(place, NOWHERE)).filter(is_live);
+                *live -= u16::from(before.is_some());
+                before
+            }
+        };
+        self.shrink();
+        before
+    }
+
+    pub(super) fn remove_range(
+        &mut self,
+        slots: RangeInclusive<u8>,
+        mut forgotten: impl FnMut(u8, Location),
+    ) {
+        match self {
+            Self::Sparse(list) => list.retain(|(slot, location)| {
+                let keep = !slots.contains(slot);
+                if !keep {
+                    forgotten(*slot, *location);
+                }
+                keep
+            }),
+            Self::Dense { live, slots: places } => {
+                for slot in slots {
+                    let Some(place) = places.get_mut(usize::from(slot)) else { continue };
+                    if is_live(place) {
+                        forgotten(slot, std::mem::replace(place, NOWHERE));
+                        *live -= 1;
+                    }
+                }
+            }
+        }
+        self.shrink();
+    }
+
+    pub(super) fn iter_from(&self, first: u8) -> impl Iterator<Item = (u8, Location)> + '_ {
+        let (list, slots): (&[(u8, Location)], &[Location]) = match self {
+            Self::Sparse(list) => (list, &[]),
+            Self::Dense { slots, .. } => (&[], slots.as_slice()),
+        };
+        let dense =
+            (0..=u8::MAX).zip(slots).map(|(slot, location)| (slot, *location)).filter(|(_, at)| is_live(at));
+        list.iter().copied().chain(dense).filter(move |(slot, _)| *slot >= first)
+    }
+
+    fn dense(list: &[(u8, Location)]) -> Self {
+        let mut slots = Box::new([NOWHERE; SLOTS]);
+        let mut live = 0;
+        for (slot, location) in list {
+            if let Some(place) = slots.get_mut(usize::from(*slot)) {
+                *place = *location;
+                live += 1;
+            }
+        }
+        Self::Dense { live, slots }
+    }
+
+    fn shrink(&mut self) {
+        match self {
+            Self::Dense { live, .. } if usize::from(*live) <= SPARSE_KEYS_MAX => {
+                *self = Self::Sparse(self.iter_from(0).collect());
+            }
+            Self::Sparse(list) if list.capacity() > 4 * list.len().max(4) => list.shrink_to_fit(),
+            _ => {}
+        }
+    }
+}
+
+fn insert_sorted(list: &mut Vec<(u8, Location)>, slot: u8, location: Location) -> Option<Location> {
+    match list.binary_search_by_key(&slot, |(slot, _)| *slot) {
+        Ok(place) => list.get_mut(place).map(|(_, at)| std::mem::replace(at, location)),
+        Err(place) => {
+            list.insert(place, (slot, location));
+            None
+        }
+    }
+}
+
+const fn is_live(location: &Location) -> bool {
+    location.segment != 0
+}

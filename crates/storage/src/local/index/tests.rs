@@ -1,0 +1,99 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const QUEUE: PartitionId = PartitionId(3);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(u64),
+    Remove(u64),
+    RemoveRange(u64, u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..900u64).prop_map(Step::Insert),
+        3 => (0..900u64).prop_map(Step::Remove),
+        1 => (0..900u64, 0..400u64).prop_map(|(first, len)| Step::RemoveRange(first, first + len)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_index_agrees_with_an_ordered_map(steps in prop::collection::vec(step(), 1..600), from in 0..900u64) {
+        let mut index = Index::default();
+        let mut model = BTreeMap::new();
+        for (at, step) in (0u32..).zip(steps) {
+            match step {
+                Step::Insert(number) => {
+                    let location = Location::new(1, at, 10);
+                    let before = index.insert(Key::new(Space::Head, QUEUE, number), location, None);
+                    prop_assert_eq!(before, model.insert(number, location));
+                }
+                Step::Remove(number) => {
+                    prop_assert_eq!(index.remove(Key::new(Space::Head, QUEUE, number)), model.remove(&number));
+                }
+                Step::RemoveRange(first, last) => {
+                    let mut forgotten = Vec::new();
+                    index.remove_range(Space::Head, QUEUE, first..=last, |location| forgotten.push(location));
+                    let doomed: Vec<u64> = model.range(first..=last).map(|(number, _)| *number).collect();
+                    let expected: Vec<_> = doomed.iter().filter_map(|number| model.remove(number)).collect();
+                    prop_assert_eq!(forgotten, expected);
+                }
+            }
+            prop_assert_eq!(index.len(), model.len() as u64);
+        }
+        let found: Vec<_> = index.range(Space::Head, QUEUE, from).collect();
+        let expected: Vec<_> = model.range(from..).map(|(number, location)| (*number, *location)).collect();
+        prop_assert_eq!(found, expected);
+        for number in 0..1300 {
+            let found = index.get(Key::new(Space::Head, QUEUE, number));
+            prop_assert_eq!(found, model.get(&number).copied());
+        }
+    }
+}
+
+#[test]
+fn a_dense_run_costs_about_twelve_bytes_a_key() {
+    assert_eq!(size_of::<Location>(), 12);
+    assert!(size_of::<Chunk>() <= 32);
+    let mut index = Index::default();
+    for number in 0..10_000 {
+        index.insert(Key::new(Space::Body, QUEUE, number), Location::new(1, 0, 0), None);
+    }
+    let tree = &index.trees[&(Space::Body, QUEUE)];
+    let full = tree.chunks.values().filter(|chunk| matches!(chunk, Chunk::Dense { .. })).count();
+    assert_eq!((tree.chunks.len(), full), (40, 39), "all but the last, part-filled chunk are arrays");
+}
+
+#[test]
+fn the_highest_numbers_are_handled() {
+    let mut index = Index::default();
+    let key = Key::new(Space::Head, QUEUE, u64::MAX);
+    index.insert(key, Location::new(1, 2, 3), None);
+    assert_eq!(index.range(Space::Head, QUEUE, u64::MAX).count(), 1);
+    let mut forgotten = 0;
+    index.remove_range(Space::Head, QUEUE, 0..=u64::MAX, |_| forgotten += 1);
+    assert_eq!((forgotten, index.len()), (1, 0));
+}
+
+#[test]
+fn a_shadowed_key_remembers_since_when_until_it_is_rewritten_or_removed() {
+    let mut index = Index::default();
+    let key = Key::new(Space::Meta, QUEUE, 1);
+    index.insert(key, Location::new(2, 0, 1), Some(1));
+    let location = index.get(key).unwrap();
+    assert_eq!(index.shadowed_since(key, location), Some(1));
+    assert_eq!(location.value_len(), 1);
+    assert!(index.relocate(key, location, Location::new(9, 64, 1)));
+    assert_eq!(index.shadowed_since(key, index.get(key).unwrap()), Some(1));
+    assert!(!index.relocate(key, location, Location::new(10, 64, 1)), "it moved already");
+    index.insert(key, Location::new(3, 0, 1), None);
+    assert_eq!(index.shadowed_since(key, index.get(key).unwrap()), None);
+    index.insert(key, Location::new(4, 0, 1), Some(2));
+    index.remove(key);
+    assert!(index.shadowed.is_empty());
+}

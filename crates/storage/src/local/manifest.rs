@@ -1,0 +1,191 @@
+//! The list of segments that count: replaced as a whole, by renaming, and the only place where a segment comes
+//! into being or ceases to.
+
+use std::io;
+
+use super::directory::{Directory, corrupt, unavailable};
+use super::fields::{Append, Fields};
+use super::format::FORMAT_VERSION;
+use super::segments::Ranks;
+use crate::Error;
+
+const MAGIC: &[u8; 8] = b"PKLKMAN\n";
+/// Largest manifest read: some ten million segments.
+const MANIFEST_BYTES_MAX: u64 = 512 << 20;
+
+/// The durable truth about which files belong to the store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Manifest {
+    /// Raised each time the store is acquired.
+    pub(super) epoch: u64,
+    /// The next free segment id.
+    pub(super) next_id: u32,
+    /// Sequence of the last frame in sealed segments: the first unsealed one continues from here.
+    pub(super) sealed_sequence: u64,
+    /// In the order of replay. Those still open form the end of the list.
+    pub(super) segments: Vec<Listed>,
+    /// Where the log ended when the store was closed in good order.
+    pub(super) closed: Option<Closed>,
+}
+
+/// A segment in the manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) id: u32,
+    pub(super) salt: u64,
+    pub(super) ranks: Ranks,
+    /// Bytes of the file.
+    pub(super) capacity: u64,
+    pub(super) seal: Option<Seal>,
+}
+
+/// What a sealed segment must contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seal {
+    /// One past the last frame.
+    pub(super) end: u64,
+    pub(super) first_sequence: u64,
+    /// Sequence after the last frame's.
+    pub(super) next_sequence: u64,
+}
+
+/// The log's end at a clean close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Closed {
+    pub(super) id: u32,
+    pub(super) seal: Seal,
+}
+
+impl Manifest {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.append_u32(FORMAT_VERSION);
+        bytes.append_u32(self.next_id);
+        bytes.append_u64(self.epoch);
+        bytes.append_u64(self.sealed_sequence);
+        bytes.append_u32(self.closed.map_or(0, |closed| closed.id));
+        encode_seal(&mut bytes, self.closed.map(|closed| closed.seal));
+        bytes.append_u32(u32::try_from(self.segments.len()).unwrap_or(u32::MAX));
+        for listed in &self.segments {
+            bytes.append_u32(listed.id);
+            bytes.append_u32(listed.ranks.low);
+            bytes.append_u32(listed.ranks.high);
+            bytes.append_u64(listed.salt);
+            bytes.append_u64(listed.capacity);
+            encode_seal(&mut bytes, listed.seal);
+        }
+        let crc = crc32c::crc32c(&bytes);
+        bytes.append_u32(crc);
+        bytes
+    }
+
+    /// The manifest, or where it is damaged and how.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, (u64, String)> {
+        let (covered, crc) = bytes.split_last_chunk::<4>().ok_or_else(|| (0, "cut short".to_owned()))?;
+        let mut fields = Fields(covered);
+        if fields.bytes(MAGIC.len()) != Some(MAGIC) {
+            return Err((0, "not a manifest: the magic number is missing".to_owned()));
+        }
+        if crc32c::crc32c(covered) != u32::from_le_bytes(*crc) {
+            return Err((covered.len() as u64, "the checksum does not match".to_owned()));
+        }
+        match fields.u32() {
+            Some(FORMAT_VERSION) => {}
+            version => {
+                let reason = format!("format version {version:?}, this program reads {FORMAT_VERSION}");
+                return Err((MAGIC.len() as u64, reason));
+            }
+        }
+        Self::decode_fields(&mut fields)
+            .ok_or_else(|| (covered.len() as u64, "a field is missing".to_owned()))
+    }
+
+    fn decode_fields(fields: &mut Fields<'_>) -> Option<Self> {
+        let next_id = fields.u32()?;
+        let epoch = fields.u64()?;
+        let sealed_sequence = fields.u64()?;
+        let closed_id = fields.u32()?;
+        let closed = decode_seal(fields)?.map(|seal| Closed { id: closed_id, seal });
+        let count = fields.u32()?;
+        let mut segments = Vec::new();
+        for _ in 0..count {
+            let id = fields.u32()?;
+            let ranks = Ranks { low: fields.u32()?, high: fields.u32()? };
+            let salt = fields.u64()?;
+            let capacity = fields.u64()?;
+            segments.push(Listed { id, salt, ranks, capacity, seal: decode_seal(fields)? });
+        }
+        fields.0.is_empty().then_some(Self { epoch, next_id, sealed_sequence, segments, closed })
+    }
+
+    /// Reads the manifest of `directory`; `None` when there is none.
+    pub(super) fn load(directory: &Directory) -> Result<Option<Self>, Error> {
+        let path = directory.manifest_path();
+        let file = match directory.filesystem.open(&path, false) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unavailable(&path, &error)),
+        };
+        let len = file.len().map_err(|error| unavailable(&path, &error))?;
+        if len > MANIFEST_BYTES_MAX {
+            return Err(corrupt(&path, 0, format!("{len} bytes are too many for a manifest")));
+        }
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, 0).map_err(|error| unavailable(&path, &error))?;
+        Self::decode(&bytes).map(Some).map_err(|(offset, reason)| corrupt(&path, offset, reason))
+    }
+
+    /// Makes this the manifest of `directory`, durably. After an error the old one or this one counts.
+    pub(super) fn store(&self, directory: &Directory) -> io::Result<()> {
+        let new = directory.manifest_new_path();
+        let file = directory.filesystem.create(&new)?;
+        file.write_all_at(&self.encode(), 0)?;
+        file.sync_data()?;
+        directory.filesystem.rename(&new, &directory.manifest_path())?;
+        directory.filesystem.sync_directory(&directory.path)
+    }
+}
+
+fn encode_seal(bytes: &mut Vec<u8>, seal: Option<Seal>) {
+    bytes.append_u64(seal.map_or(0, |seal| seal.end));
+    bytes.append_u64(seal.map_or(0, |seal| seal.first_sequence));
+    bytes.append_u64(seal.map_or(0, |seal| seal.next_sequence));
+}
+
+/// End 0 stands for no seal: a segment's header lies before it.
+fn decode_seal(fields: &mut Fields<'_>) -> Option<Option<Seal>> {
+    let seal = Seal { end: fields.u64()?, first_sequence: fields.u64()?, next_sequence: fields.u64()? };
+    Some((seal.end != 0).then_some(seal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Manifest {
+        let seal = Seal { end: 900, first_sequence: 3, next_sequence: 9 };
+        let ranks = Ranks { low: 2, high: 5 };
+        let sealed = Listed { id: 8, salt: 77, ranks, capacity: 4096, seal: Some(seal) };
+        let open = Listed { id: 9, ranks: Ranks::one(9), seal: None, ..sealed };
+        let closed = Some(Closed { id: 9, seal });
+        Manifest { epoch: 4, next_id: 10, sealed_sequence: 8, segments: vec![sealed, open], closed }
+    }
+
+    #[test]
+    fn a_manifest_survives() {
+        assert_eq!(Manifest::decode(&example().encode()), Ok(example()));
+    }
+
+    #[test]
+    fn any_flipped_bit_and_any_cut_of_a_manifest_is_seen() {
+        let bytes = example().encode();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Manifest::decode(&damaged).is_err(), "bit {bit}");
+        }
+        for len in 0..bytes.len() {
+            assert!(Manifest::decode(&bytes[..len]).is_err(), "length {len}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the writer and the background threads hand each other: prepared segments one way, full ones the other.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::manifest::Seal;
+use super::segments::SegmentFile;
+
+/// Prepared segments kept ready: the next one and a reserve for removals on a full disk.
+pub(super) const PREPARED_SEGMENTS: usize = 2;
+/// Dead segment files kept for being filled again; more are deleted.
+pub(super) const SPARE_SEGMENTS_MAX: usize = 4;
+
+/// A segment that nothing is appended to any more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rolled {
+    pub(super) id: u32,
+    pub(super) seal: Seal,
+}
+
+/// A dead segment file waiting to be filled again.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) path: PathBuf,
+    pub(super) capacity: u64,
+}
+
+/// The exchange. Locked briefly, never during file operations.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    /// In the order of their ranks, which is the order of use.
+    pub(super) prepared: VecDeque<Arc<SegmentFile>>,
+    /// How many the keeper keeps ready; 0 until the first segment fills.
+    pub(super) prepared_target: usize,
+    /// The writer waits for a segment of at least so many bytes.
+    pub(super) wanted_bytes: Option<u64>,
+    /// Why no segment can be prepared, while that is so.
+    pub(super) starved: Option<String>,
+    pub(super) rolled: VecDeque<Rolled>,
+    /// Out of the manifest; reused once no reader holds them.
+    pub(super) retired: Vec<Arc<SegmentFile>>,
+    pub(super) spares: Vec<Spare>,
+    is_stopped: bool,
+}
+
+/// An [`Exchange`] that can be waited on.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    exchange: Mutex<Exchange>,
+    changed: Condvar,
+}
+
+impl Pool {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells a waiting writer to look again.
+    pub(super) fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Takes the next segment, at least `bytes` large; waits while one is being prepared. `ask` is called when
+    /// the keeper must know. The error says why there is none.
+    pub(super) fn take(&self, bytes: u64, ask: impl Fn()) -> Result<Arc<SegmentFile>, String> {
+        let mut exchange = self.lock();
+        exchange.prepared_target = PREPARED_SEGMENTS;
+        loop {
+            if exchange.prepared.front().is_some_and(|segment| segment.capacity >= bytes) {
+                exchange.wanted_bytes = None;
+                if let Some(segment) = exchange.prepared.pop_front() {
+                    drop(exchange);
+                    ask();
+                    return Ok(segment);
+                }
+            }
+            if let Some(reason) = exchange.starved.clone() {
+                exchange.wanted_bytes = None;
+                return Err(reason);
+            }
+            if exchange.is_stopped {
+                return Err("the store is closing".to_owned());
+            }
+            exchange.wanted_bytes = Some(bytes);
+            ask();
+            exchange = self.changed.wait(exchange).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets a waiting writer give up.
+    pub(super) fn stop(&self) {
+        self.lock().is_stopped = true;
+        self.notify();
+    }
+}
+
+/// Wakes a background thread, with memory: a ring while it works is not lost.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Returns when rung or when `timeout` has passed.
+    pub(super) fn wait(&self, timeout: Duration) {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(rung, timeout, |rung| !*rung);
+        let (mut rung, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *rung = false;
+    }
+}

@@ -1,0 +1,208 @@
+//! The threads that answer reads and scans: never in the writer's way, neighbours on disk in one read.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use super::directory::{corrupt, unavailable};
+use super::format::{Kind, RECORD_HEADER_BYTES, Record};
+use super::index::Location;
+use super::segments::SegmentFile;
+use super::shared::Shared;
+use crate::{Entry, Error, Key, Page, PartitionId, ReadNotifier, ScanNotifier, Space};
+
+/// Reader threads.
+pub(super) const READERS: usize = 2;
+/// Records further apart than this are read separately.
+const GAP_BYTES_MAX: u64 = 16 << 10;
+/// One read of several records is at most this large.
+const RUN_BYTES_MAX: u64 = 2 << 20;
+/// Entries of one scan page.
+const PAGE_ENTRIES_MAX: usize = 4096;
+/// Values of one scan page, in bytes; the first entry always fits.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Keys looked up before the index's lock is given back.
+const LOOK_UPS_MAX: usize = 1024;
+
+/// What a reader is asked to do.
+#[derive(Debug)]
+pub(super) enum Request {
+    Read(Vec<Key>, ReadNotifier),
+    Scan(Space, PartitionId, u64, ScanNotifier),
+    Stop,
+}
+
+/// A live record to fetch.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// Its place in the answer.
+    place: usize,
+    key: Key,
+    location: Location,
+}
+
+/// Answers requests until told to stop.
+pub(super) fn run(shared: &Shared, requests: &Arc<Mutex<Receiver<Request>>>) {
+    loop {
+        let request = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match request {
+            Ok(Request::Read(keys, notifier)) => notifier.resolve(guard(shared, || read(shared, &keys))),
+            Ok(Request::Scan(space, partition, from, notifier)) => {
+                notifier.resolve(guard(shared, || scan(shared, space, partition, from)));
+            }
+            Ok(Request::Stop) | Err(_) => return,
+        }
+    }
+}
+
+fn guard<T>(shared: &Shared, answer: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    shared.dead.get().cloned().map_or_else(answer, Err)
+}
+
+fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
+    let mut values = vec![None; keys.len()];
+    let mut wanted = Vec::with_capacity(keys.len());
+    let mut files = HashMap::new();
+    let mut place = 0;
+    for keys in keys.chunks(LOOK_UPS_MAX) {
+        let state = shared.state();
+        for key in keys {
+            if let Some(location) = state.index.get(*key) {
+                wanted.push(Wanted { place, key: *key, location });
+                hold(&mut files, &state, location);
+            }
+            place += 1;
+        }
+    }
+    fetch(&mut wanted, &files, |place, value| {
+        if let Some(answer) = values.get_mut(place) {
+            *answer = Some(value);
+        }
+    })?;
+    Ok(values)
+}
+
+fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Result<Page, Error> {
+    let (wanted, files, next) = page(shared, space, partition, from);
+    let mut entries: Vec<Entry> =
+        wanted.iter().map(|wanted| Entry { number: wanted.key.number, value: Bytes::new() }).collect();
+    let mut cold = Vec::new();
+    {
+        let warm = shared.warm();
+        for (one, entry) in wanted.into_iter().zip(&mut entries) {
+            match warm.get(one.location) {
+                Some(value) => entry.value = value,
+                None => cold.push(one),
+            }
+        }
+    }
+    fetch(&mut cold, &files, |place, value| {
+        if let Some(entry) = entries.get_mut(place) {
+            entry.value = value;
+        }
+    })?;
+    if next.is_none() {
+        shared.warm().scanned(space, partition);
+    }
+    Ok(Page { entries, next })
+}
+
+type Files = HashMap<u32, Arc<SegmentFile>>;
+
+/// The records of a page, the files they lie in, and where the next page begins.
+fn page(
+    shared: &Shared,
+    space: Space,
+    partition: PartitionId,
+    from: u64,
+) -> (Vec<Wanted>, Files, Option<u64>) {
+    let state = shared.state();
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut files = HashMap::new();
+    let mut bytes = 0;
+    for (number, location) in state.index.range(space, partition, from) {
+        bytes += location.value_len() as usize;
+        if wanted.len() == PAGE_ENTRIES_MAX || (bytes > PAGE_BYTES_MAX && !wanted.is_empty()) {
+            return (wanted, files, Some(number));
+        }
+        wanted.push(Wanted { place: wanted.len(), key: Key::new(space, partition, number), location });
+        hold(&mut files, &state, location);
+    }
+    (wanted, files, None)
+}
+
+/// Keeps the record's file from being recycled while it is read.
+fn hold(files: &mut Files, state: &super::state::State, location: Location) {
+    if !files.contains_key(&location.segment)
+        && let Some(segment) = state.segments.get(location.segment)
+    {
+        files.insert(location.segment, Arc::clone(&segment.file));
+    }
+}
+
+/// Reads the wanted records, neighbours together, and gives each verified value to `found`.
+fn fetch(wanted: &mut [Wanted], files: &Files, mut found: impl FnMut(usize, Bytes)) -> Result<(), Error> {
+    // Stable and cheap where the records already lie in order, as they mostly do.
+    wanted.sort_by_key(|wanted| (wanted.location.segment, wanted.location.offset));
+    let mut rest: &[Wanted] = wanted;
+    while let Some(first) = rest.first() {
+        let (run, after) = rest.split_at(run_len(rest));
+        rest = after;
+        let Some(file) = files.get(&first.location.segment) else { continue };
+        fetch_run(file, run, &mut found)?;
+    }
+    Ok(())
+}
+
+/// How many of the wanted records one read covers.
+fn run_len(wanted: &[Wanted]) -> usize {
+    let Some(first) = wanted.first() else { return 0 };
+    let start = u64::from(first.location.offset);
+    let mut end = record_end(first.location);
+    let together = wanted.iter().take_while(|next| {
+        let next_end = record_end(next.location);
+        let is_near = next.location.segment == first.location.segment
+            && u64::from(next.location.offset) <= end + GAP_BYTES_MAX
+            && (next_end - start <= RUN_BYTES_MAX || next.place == first.place);
+        end = end.max(next_end);
+        is_near
+    });
+    together.count().max(1)
+}
+
+fn fetch_run(file: &SegmentFile, run: &[Wanted], found: &mut impl FnMut(usize, Bytes)) -> Result<(), Error> {
+    let (Some(first), Some(last)) =
+        (run.first(), run.iter().max_by_key(|wanted| record_end(wanted.location)))
+    else {
+        return Ok(());
+    };
+    let start = u64::from(first.location.offset);
+    let mut buffer = vec![0; usize::try_from(record_end(last.location) - start).unwrap_or(usize::MAX)];
+    file.file.read_exact_at(&mut buffer, start).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => corrupt(&file.path, start, "the file ends before this record"),
+        _ => unavailable(&file.path, &error),
+    })?;
+    let buffer = Bytes::from(buffer);
+    for wanted in run {
+        let at = usize::try_from(u64::from(wanted.location.offset) - start).unwrap_or(usize::MAX);
+        let record = buffer.get(at..).and_then(Record::decode);
+        let is_right = record.is_some_and(|record| {
+            record.header.kind == Kind::Put
+                && record.header.key == wanted.key
+                && record.header.value_len == wanted.location.value_len()
+        });
+        if !is_right {
+            let offset = u64::from(wanted.location.offset);
+            return Err(corrupt(&file.path, offset, "the record's checksum or key does not match"));
+        }
+        let value_at = at + RECORD_HEADER_BYTES as usize;
+        found(wanted.place, buffer.slice(value_at..value_at + wanted.location.value_len() as usize));
+    }
+    Ok(())
+}
+
+fn record_end(location: Location) -> u64 {
+    u64::from(location.offset) + u64::from(RECORD_HEADER_BYTES) + u64::from(location.value_len())
+}

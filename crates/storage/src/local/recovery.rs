@@ -1,0 +1,349 @@
+//! Opening: the manifest says which files count, hints and frames say what lives, and anything that does not fit
+//! is refused with file and offset.
+
+use std::sync::Arc;
+
+use super::directory::{Directory, Name, corrupt, unavailable};
+use super::format::{FRAME_HEADER_BYTES, Kind, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::hint::{Hint, HintBuilder, Subject};
+use super::keeper::store_hint;
+use super::manifest::{Listed, Manifest, Seal};
+use super::pool::{Rolled, Spare};
+use super::segments::SegmentFile;
+use super::state::State;
+use super::walk::{End, find_later_frame, walk};
+use super::warm::Warm;
+use super::writer::Active;
+use crate::{Error, Space};
+
+/// How thoroughly, and whether to repair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// To serve: hints are trusted, a torn tail is cut off, files are opened for writing.
+    Open,
+    /// To report: every frame is read, nothing is written.
+    Check,
+}
+
+/// A frame that a crash left unfinished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Torn {
+    pub(super) segment: u32,
+    pub(super) offset: u64,
+}
+
+/// What the files amount to.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) manifest: Manifest,
+    pub(super) state: State,
+    pub(super) warm: Warm,
+    /// The segment to continue in, `None` when there is none yet.
+    pub(super) active: Option<Active>,
+    /// Segments that are full but not recorded as such.
+    pub(super) rolled: Vec<Rolled>,
+    /// Empty segments after the active one.
+    pub(super) prepared: Vec<Arc<SegmentFile>>,
+    pub(super) torn: Option<Torn>,
+    /// Hints that were missing or damaged.
+    pub(super) hints_rebuilt: usize,
+}
+
+/// Reads `directory`; `None` when it holds no store.
+pub(super) fn load(directory: &Directory, mode: Mode) -> Result<Option<Loaded>, Error> {
+    let Some(manifest) = Manifest::load(directory)? else {
+        let names = directory.names()?;
+        if names.iter().any(|name| matches!(name, Name::Segment(_) | Name::Hint(_))) {
+            let path = directory.manifest_path();
+            return Err(corrupt(&path, 0, "the file is missing, although segments are there"));
+        }
+        return Ok(None);
+    };
+    let mut loader = Loader::open(directory, mode, manifest)?;
+    loader.load_sealed()?;
+    loader.load_open()?;
+    let mut loaded = loader.loaded;
+    loaded.warm.expect(loaded.state.index.partitions());
+    Ok(Some(loaded))
+}
+
+/// Loading in progress.
+struct Loader<'a> {
+    directory: &'a Directory,
+    mode: Mode,
+    files: Vec<Arc<SegmentFile>>,
+    loaded: Loaded,
+}
+
+impl<'a> Loader<'a> {
+    /// Opens all files and checks their headers. The state knows all segments before any record is replayed.
+    fn open(directory: &'a Directory, mode: Mode, manifest: Manifest) -> Result<Self, Error> {
+        let mut state = State::default();
+        let mut files = Vec::new();
+        for listed in &manifest.segments {
+            let file = Arc::new(open_segment(directory, listed, mode)?);
+            state.segments.add(Arc::clone(&file), listed.ranks, listed.seal.map(|seal| seal.end));
+            files.push(file);
+        }
+        let loaded = Loaded {
+            manifest,
+            state,
+            warm: Warm::default(),
+            active: None,
+            rolled: Vec::new(),
+            prepared: Vec::new(),
+            torn: None,
+            hints_rebuilt: 0,
+        };
+        Ok(Self { directory, mode, files, loaded })
+    }
+
+    fn load_sealed(&mut self) -> Result<(), Error> {
+        let listed = self.loaded.manifest.segments.clone();
+        for (listed, file) in listed.iter().zip(self.files.clone()) {
+            if let Some(seal) = listed.seal {
+                self.load_known(&file, seal, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replays a segment whose end is on record.
+    fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<(), Error> {
+        let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
+        let hint = Hint::load(self.directory, subject);
+        if self.mode == Mode::Open
+            && let Ok(hint) = &hint
+        {
+            self.replay(file.id, hint);
+            return Ok(());
+        }
+        let (rebuilt, end) = scan(file, seal.end, seal.first_sequence)?;
+        if end.offset != seal.end || end.next_sequence != seal.next_sequence {
+            return Err(corrupt(&file.path, end.defect, refusal(&end, seal.end)));
+        }
+        if let Err(reason) = &hint
+            && end.offset > u64::from(SEGMENT_HEADER_BYTES)
+        {
+            self.loaded.hints_rebuilt += 1;
+            let path = self.directory.hint_path(file.id);
+            tracing::debug!(path = %path.display(), reason, "the hint is rebuilt from its segment");
+            if self.mode == Mode::Open
+                && is_sealed
+                && store_hint(self.directory, file.id, &rebuilt.bytes).is_err()
+            {
+                self.directory.discard(&path);
+            }
+        }
+        self.replay(file.id, &rebuilt);
+        Ok(())
+    }
+
+    /// Replays the segments that were still open, finds the end of the log and makes sure that it is the end.
+    fn load_open(&mut self) -> Result<(), Error> {
+        let listed = &self.loaded.manifest.segments;
+        let first_open = listed.iter().position(|listed| listed.seal.is_none()).unwrap_or(listed.len());
+        if let Some(late) = listed.iter().skip(first_open).find(|listed| listed.seal.is_some()) {
+            let path = self.directory.manifest_path();
+            return Err(corrupt(&path, 0, format!("sealed segment {} follows an open one", late.id)));
+        }
+        let open: Vec<_> = self.files.iter().skip(first_open).cloned().collect();
+        if let Some(closed) = self.loaded.manifest.closed {
+            return self.load_closed(&open, closed.id, closed.seal);
+        }
+        let mut sequence = self.loaded.manifest.sealed_sequence + 1;
+        for (at, file) in open.iter().enumerate() {
+            let (hint, end) = scan(file, file.capacity, sequence)?;
+            self.replay(file.id, &hint);
+            let seal = Seal { end: end.offset, first_sequence: sequence, next_sequence: end.next_sequence };
+            let next = open.get(at + 1);
+            if next.is_some_and(|next| begins_with(next, end.next_sequence)) {
+                self.loaded.rolled.push(Rolled { id: file.id, seal });
+                sequence = end.next_sequence;
+                continue;
+            }
+            self.check_end(file, &end, open.get(at + 1..).unwrap_or_default())?;
+            self.cut_tail(file, &end)?;
+            self.go_on_in(file, seal, open.get(at + 1..).unwrap_or_default());
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// After a clean close nothing needs to be searched, and nothing may be missing.
+    fn load_closed(&mut self, open: &[Arc<SegmentFile>], id: u32, seal: Seal) -> Result<(), Error> {
+        let Some(at) = open.iter().position(|file| file.id == id) else {
+            let path = self.directory.manifest_path();
+            return Err(corrupt(&path, 0, format!("the log ends in segment {id}, which is not open")));
+        };
+        let Some(file) = open.get(at).cloned() else { return Ok(()) };
+        self.load_known(&file, seal, false)?;
+        self.go_on_in(&file, seal, open.get(at + 1..).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Refuses an end after which frames follow: those were written only after what is damaged here was synced.
+    fn check_end(&self, file: &SegmentFile, end: &End, later: &[Arc<SegmentFile>]) -> Result<(), Error> {
+        let search = |file: &SegmentFile, from, sequence| {
+            find_later_frame(file, from, sequence).map_err(|error| unavailable(&file.path, &error))
+        };
+        if let Some(later) = search(file, end.offset, end.next_sequence)? {
+            let reason = format!("{}, yet a later frame stands at byte {later}", end.reason);
+            return Err(corrupt(&file.path, end.defect, reason));
+        }
+        for (at, next) in later.iter().enumerate() {
+            // Only the next one can have lost its first frame and kept others.
+            let found = if at == 0 {
+                search(next, u64::from(SEGMENT_HEADER_BYTES), end.next_sequence)?
+            } else {
+                first_sequence(next).is_some().then_some(u64::from(SEGMENT_HEADER_BYTES))
+            };
+            if let Some(found) = found {
+                let name = next.path.display();
+                let reason = format!("{}, yet later frames follow in {name} at byte {found}", end.reason);
+                return Err(corrupt(&file.path, end.defect, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Blanks the header of a frame that a crash cut off, and makes durable what was found before it.
+    fn cut_tail(&mut self, file: &SegmentFile, end: &End) -> Result<(), Error> {
+        if end.is_torn {
+            self.loaded.torn = Some(Torn { segment: file.id, offset: end.offset });
+            tracing::info!(path = %file.path.display(), offset = end.offset, "an unfinished write is cut off");
+        }
+        if self.mode == Mode::Check {
+            return Ok(());
+        }
+        let blank = [0; FRAME_HEADER_BYTES as usize];
+        let repair = || {
+            if end.is_torn {
+                file.file.write_all_at(&blank, end.offset)?;
+            }
+            // What a killed process left in the page cache was read as durable and must become so.
+            file.file.sync_data()
+        };
+        repair().map_err(|error| unavailable(&file.path, &error))
+    }
+
+    fn go_on_in(&mut self, file: &Arc<SegmentFile>, seal: Seal, later: &[Arc<SegmentFile>]) {
+        self.loaded.active = Some(Active {
+            segment: Arc::clone(file),
+            offset: seal.end,
+            first_sequence: seal.first_sequence,
+            sequence: seal.next_sequence,
+        });
+        self.loaded.prepared = later.to_vec();
+    }
+
+    fn replay(&mut self, id: u32, hint: &Hint) {
+        let mut places = Vec::new();
+        let Loaded { state, warm, .. } = &mut self.loaded;
+        hint.entries(|entry| {
+            state.apply(id, &entry.placed);
+            let header = entry.placed.header;
+            if let Some(at) = entry.value_at
+                && header.kind == Kind::Put
+                && header.key.space != Space::Body
+            {
+                places.push((entry.placed.offset, at));
+            }
+        });
+        hint.numbers(|space, partition, number| state.index.note_number(space, partition, number));
+        warm.add(id, hint, places);
+    }
+}
+
+/// Opens a listed segment and checks that it is the one meant.
+fn open_segment(directory: &Directory, listed: &Listed, mode: Mode) -> Result<SegmentFile, Error> {
+    let Listed { id, salt, capacity, .. } = *listed;
+    let path = directory.segment_path(id);
+    let file = directory.open(&path, mode == Mode::Open)?;
+    let len = file.len().map_err(|error| unavailable(&path, &error))?;
+    if len < capacity {
+        return Err(corrupt(&path, len, format!("the file ends here, {capacity} bytes belong to it")));
+    }
+    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(|error| unavailable(&path, &error))?;
+    let header = SegmentHeader::decode(&bytes).map_err(|reason| corrupt(&path, 0, reason))?;
+    if header != (SegmentHeader { id, salt }) {
+        return Err(corrupt(&path, 0, "the header is that of another segment"));
+    }
+    Ok(SegmentFile { id, salt, capacity, path, file })
+}
+
+/// Reads a segment's frames up to `limit` into the form of a hint.
+fn scan(file: &SegmentFile, limit: u64, sequence: u64) -> Result<(Hint, End), Error> {
+    let subject = Subject { id: file.id, salt: file.salt, end: limit };
+    let mut hint = HintBuilder::new(subject);
+    let end = walk(file, limit, sequence, |found| {
+        for found in found {
+            if found.record.header.kind == Kind::Put {
+                hint.note_put(found.record.header);
+            }
+            hint.push(&found.placed(), found.record.value);
+        }
+    });
+    let end = end.map_err(|error| unavailable(&file.path, &error))?;
+    let hint = Hint::decode(hint.finish().into(), subject);
+    Ok((hint.map_err(|reason| corrupt(&file.path, 0, reason))?, end))
+}
+
+fn begins_with(file: &SegmentFile, sequence: u64) -> bool {
+    first_sequence(file) == Some(sequence)
+}
+
+/// The sequence of the first frame, if its header is whole.
+fn first_sequence(file: &SegmentFile) -> Option<u64> {
+    let mut bytes = [0; FRAME_HEADER_BYTES as usize];
+    file.file.read_exact_at(&mut bytes, u64::from(SEGMENT_HEADER_BYTES)).ok()?;
+    super::format::FrameHeader::decode(&bytes, file.salt).map(|header| header.sequence)
+}
+
+fn refusal(end: &End, expected: u64) -> String {
+    format!("{}; valid frames end at byte {}, the segment was sealed at {expected}", end.reason, end.offset)
+}
+
+/// What else lies in the directory: spares to fill again. Leftovers of an interrupted change are removed.
+pub(super) fn tidy_leftovers(
+    directory: &Directory,
+    manifest: &Manifest,
+    capacity: u64,
+) -> Result<Leftovers, Error> {
+    let mut leftovers = Leftovers { next_id: manifest.next_id, spares: Vec::new() };
+    for name in directory.names()? {
+        let listed = |id: u32| manifest.segments.iter().find(|listed| listed.id == id);
+        match name {
+            Name::Segment(id) if listed(id).is_none() => {
+                leftovers.next_id = leftovers.next_id.max(id + 1);
+                directory.discard(&directory.segment_path(id));
+            }
+            Name::Hint(id) if listed(id).is_none_or(|listed| listed.seal.is_none()) => {
+                directory.discard(&directory.hint_path(id));
+            }
+            Name::Spare(id) => {
+                leftovers.next_id = leftovers.next_id.max(id + 1);
+                let path = directory.spare_path(id);
+                let len = directory
+                    .open(&path, true)
+                    .and_then(|file| file.len().map_err(|error| unavailable(&path, &error)))?;
+                if len == capacity && leftovers.spares.len() < super::pool::SPARE_SEGMENTS_MAX {
+                    leftovers.spares.push(Spare { path, capacity });
+                } else {
+                    directory.discard(&path);
+                }
+            }
+            Name::Temporary => directory.discard(&directory.manifest_new_path()),
+            Name::Segment(_) | Name::Hint(_) | Name::Lock | Name::Manifest | Name::Foreign => {}
+        }
+    }
+    Ok(leftovers)
+}
+
+/// See [`tidy_leftovers`].
+#[derive(Debug)]
+pub(super) struct Leftovers {
+    pub(super) next_id: u32,
+    pub(super) spares: Vec<Spare>,
+}

@@ -1,0 +1,158 @@
+//! The segments on disk: their order, and what of each is still needed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::filesystem::File;
+use super::format::Shadows;
+
+/// An open segment file. Whoever reads holds an [`Arc`] of it, and a file is recycled only when nobody does.
+#[derive(Debug)]
+pub(super) struct SegmentFile {
+    pub(super) id: u32,
+    pub(super) salt: u64,
+    pub(super) capacity: u64,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn File>,
+}
+
+/// A segment's place in the order of replay: it stands for all ranks from `low` to `high`. A segment written by
+/// commits has one rank, its id; a segment written by the cleaner covers those of what it replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ranks {
+    pub(super) low: u32,
+    pub(super) high: u32,
+}
+
+impl Ranks {
+    pub(super) const fn one(rank: u32) -> Self {
+        Self { low: rank, high: rank }
+    }
+
+    pub(super) const fn contains(self, rank: u32) -> bool {
+        self.low <= rank && rank <= self.high
+    }
+}
+
+/// What is known about one segment.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) file: Arc<SegmentFile>,
+    pub(super) ranks: Ranks,
+    /// One past the last frame, once nothing is appended any more and the manifest says so.
+    pub(super) sealed_end: Option<u64>,
+    /// Bytes of the put records that the index points at.
+    pub(super) live_bytes: u64,
+    /// Bytes of removal records by what they keep from coming back.
+    pub(super) removals: BTreeMap<Shadows, u64>,
+    /// The cleaner works on it: hands off.
+    pub(super) cleaning: bool,
+    /// Damage was found while cleaning: left alone, so that the operator finds it as it is.
+    pub(super) damaged: bool,
+}
+
+/// All segments.
+#[derive(Debug, Default)]
+pub(super) struct Segments {
+    by_id: BTreeMap<u32, Segment>,
+    /// Lowest rank → id: the order of replay.
+    by_rank: BTreeMap<u32, u32>,
+}
+
+impl Segments {
+    /// Adds a segment to the order.
+    pub(super) fn add(&mut self, file: Arc<SegmentFile>, ranks: Ranks, sealed_end: Option<u64>) {
+        let id = file.id;
+        let segment = Segment {
+            file,
+            ranks,
+            sealed_end,
+            live_bytes: 0,
+            removals: BTreeMap::new(),
+            cleaning: false,
+            damaged: false,
+        };
+        self.by_id.insert(id, segment);
+        self.by_rank.insert(ranks.low, id);
+    }
+
+    pub(super) fn get(&self, id: u32) -> Option<&Segment> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Segment> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// In the order of replay, oldest first.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = &Segment> {
+        self.by_rank.values().filter_map(|id| self.by_id.get(id))
+    }
+
+    /// Takes segments out of the order of replay; they stay readable by id.
+    pub(super) fn unrank(&mut self, ids: &[u32]) {
+        self.by_rank.retain(|_, id| !ids.contains(id));
+    }
+
+    /// Forgets a segment.
+    pub(super) fn remove(&mut self, id: u32) -> Option<Segment> {
+        self.by_rank.retain(|_, other| *other != id);
+        self.by_id.remove(&id)
+    }
+
+    /// The lowest rank of all.
+    pub(super) fn oldest_rank(&self) -> u32 {
+        self.by_rank.keys().next().copied().unwrap_or(u32::MAX)
+    }
+
+    /// Bytes of all segment files.
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.by_id.values().map(|segment| segment.file.capacity).sum()
+    }
+
+    /// A put record came to life.
+    pub(super) fn live(&mut self, id: u32, bytes: u32) {
+        if let Some(segment) = self.by_id.get_mut(&id) {
+            segment.live_bytes += u64::from(bytes);
+        }
+    }
+
+    /// A put record died; true when it was the segment's last.
+    pub(super) fn dead(&mut self, id: u32, bytes: u32) -> bool {
+        let Some(segment) = self.by_id.get_mut(&id) else { return false };
+        segment.live_bytes = segment.live_bytes.saturating_sub(u64::from(bytes));
+        segment.live_bytes == 0
+    }
+
+    /// A removal record was written.
+    pub(super) fn removal(&mut self, id: u32, shadows: Shadows, bytes: u32) {
+        if let Some(segment) = self.by_id.get_mut(&id) {
+            *segment.removals.entry(shadows).or_default() += u64::from(bytes);
+        }
+    }
+
+    /// Whether a segment other than the one at `own` may hold what `shadows` speaks of.
+    pub(super) fn is_shadow_alive(&self, shadows: Shadows, own: Ranks) -> bool {
+        match shadows {
+            Shadows::Nothing => false,
+            Shadows::Exact(rank) => !own.contains(rank) && self.covering(rank).is_some(),
+            Shadows::Since(rank) => {
+                let reaches = self.covering(rank).is_some_and(|ranks| ranks.low < own.low);
+                reaches || (rank < own.low && self.by_rank.range(rank..own.low).next().is_some())
+            }
+        }
+    }
+
+    /// Bytes of `segment` that must survive it: live values, and removals that something older still needs.
+    pub(super) fn kept_bytes(&self, segment: &Segment) -> u64 {
+        let removals =
+            segment.removals.iter().filter(|(shadows, _)| self.is_shadow_alive(**shadows, segment.ranks));
+        segment.live_bytes + removals.map(|(_, bytes)| bytes).sum::<u64>()
+    }
+
+    fn covering(&self, rank: u32) -> Option<Ranks> {
+        let (_, id) = self.by_rank.range(..=rank).next_back()?;
+        self.by_id.get(id).map(|segment| segment.ranks).filter(|ranks| ranks.contains(rank))
+    }
+}

@@ -1,0 +1,263 @@
+//! An open store: its threads and its handle.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::watch;
+
+use super::directory::Directory;
+use super::manifest::{Closed, Manifest};
+use super::options::LocalOptions;
+use super::pool::{Bell, Pool};
+use super::recovery::{Loaded, Mode, load, tidy_leftovers};
+use super::shared::Shared;
+use super::warm::Warm;
+use super::writer::{self, Active, Writer};
+use super::{cleaner, keeper, reader};
+use crate::{
+    Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space, commit, read, scan,
+};
+
+/// The handle that [`super::LocalStore`] gives out.
+#[derive(Debug)]
+pub(super) struct LocalShard {
+    shared: Arc<Shared>,
+    writes: Sender<writer::Request>,
+    reads: Sender<reader::Request>,
+    threads: Mutex<Option<Threads>>,
+}
+
+#[derive(Debug)]
+struct Threads {
+    writer: JoinHandle<Active>,
+    readers: Vec<JoinHandle<()>>,
+    housekeeping: Vec<JoinHandle<()>>,
+}
+
+impl LocalShard {
+    /// Opens what is in `directory` and starts the threads.
+    pub(super) fn open(
+        directory: Directory,
+        options: LocalOptions,
+        fatal: watch::Sender<Option<Error>>,
+    ) -> Result<Self, Error> {
+        let loaded = load(&directory, Mode::Open)?;
+        let (shared, active) = begin(directory, options, fatal, loaded)?;
+        let shared = Arc::new(shared);
+        let active = match active {
+            Some(active) => active,
+            None => first_active(&shared)?,
+        };
+        Self::start(shared, active)
+    }
+
+    fn start(shared: Arc<Shared>, active: Active) -> Result<Self, Error> {
+        let (writes, write_requests) = channel();
+        let (reads, read_requests) = channel();
+        let read_requests = Arc::new(Mutex::new(read_requests));
+        let readers = (0..reader::READERS).map(|_| {
+            let (shared, requests) = (Arc::clone(&shared), Arc::clone(&read_requests));
+            spawn("read", move || reader::run(&shared, &requests))
+        });
+        let readers = readers.collect::<Result<_, _>>()?;
+        let keeper = Arc::clone(&shared);
+        let cleaner = Arc::clone(&shared);
+        let housekeeping = vec![
+            spawn("keep", move || keeper::run(&keeper))?,
+            spawn("clean", move || cleaner::run(&cleaner))?,
+        ];
+        let writer = Writer::new(Arc::clone(&shared), active);
+        let writer = spawn("write", move || writer.run(&write_requests))?;
+        let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
+        Ok(Self { shared, writes, reads, threads })
+    }
+
+    /// Finishes what was submitted, stops the threads and leaves the directory as a clean close does. Later calls
+    /// answer with `reason`.
+    pub(super) fn close(&self, reason: Error) {
+        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        let _ = self.writes.send(writer::Request::Stop);
+        let active = threads.writer.join();
+        for _ in &threads.readers {
+            let _ = self.reads.send(reader::Request::Stop);
+        }
+        self.shared.is_stopping.store(true, Ordering::Release);
+        self.shared.keeper_bell.ring();
+        self.shared.cleaner_bell.ring();
+        for thread in threads.readers.into_iter().chain(threads.housekeeping) {
+            let _ = thread.join();
+        }
+        if let Ok(active) = active
+            && self.shared.dead.get().is_none()
+        {
+            self.leave_closed(&active);
+        }
+        let _ = self.shared.dead.set(reason);
+        self.shared.pool.stop();
+    }
+
+    /// Records where the log ends, so that the next opening need not search and notices anything missing.
+    fn leave_closed(&self, active: &Active) {
+        keeper::seal_rolled(&self.shared);
+        if !self.shared.pool.lock().rolled.is_empty() {
+            return;
+        }
+        let closed = Some(Closed { id: active.segment.id, seal: active.seal() });
+        let hint = keeper::write_hint(&self.shared, &active.segment, active.seal());
+        if let Err(error) = hint {
+            tracing::warn!(%error, "can't write a hint");
+        }
+        if let Err(error) = self.shared.update_manifest(|manifest| manifest.closed = closed) {
+            tracing::warn!(%error, "can't record the clean close; the next opening takes longer");
+        }
+    }
+
+    /// For tests: cleans one run of whatever has some garbage, now.
+    #[cfg(test)]
+    pub(super) fn clean_now(&self) -> bool {
+        cleaner::clean_once(&self.shared, true)
+    }
+
+    #[cfg(test)]
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Drop for LocalShard {
+    fn drop(&mut self) {
+        self.close(closed());
+    }
+}
+
+impl Shard for LocalShard {
+    fn submit(&self, batch: Batch) -> Commit {
+        let (notifier, answer) = commit();
+        if let Err(failed) = self.writes.send(writer::Request::Commit(batch, notifier))
+            && let writer::Request::Commit(_, notifier) = failed.0
+        {
+            notifier.resolve(Err(self.cause()));
+        }
+        answer
+    }
+
+    fn resume(&self, partition: PartitionId) {
+        // A stopped writer accepts nothing anyway.
+        let _ = self.writes.send(writer::Request::Resume(partition));
+    }
+
+    fn read(&self, keys: Vec<Key>) -> Read {
+        let (notifier, answer) = read();
+        if let Err(failed) = self.reads.send(reader::Request::Read(keys, notifier))
+            && let reader::Request::Read(_, notifier) = failed.0
+        {
+            notifier.resolve(Err(self.cause()));
+        }
+        answer
+    }
+
+    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
+        let (notifier, answer) = scan();
+        if let Err(failed) = self.reads.send(reader::Request::Scan(space, partition, from, notifier))
+            && let reader::Request::Scan(_, _, _, notifier) = failed.0
+        {
+            notifier.resolve(Err(self.cause()));
+        }
+        answer
+    }
+
+    fn limits(&self) -> Limits {
+        self.shared.options.limits()
+    }
+
+    fn pressure(&self) -> watch::Receiver<Pressure> {
+        self.shared.pressure.subscribe()
+    }
+}
+
+impl LocalShard {
+    fn cause(&self) -> Error {
+        self.shared.dead.get().cloned().unwrap_or_else(closed)
+    }
+}
+
+/// What a closed handle answers.
+pub(super) fn closed() -> Error {
+    Error::Unavailable { reason: "the store was closed".to_owned() }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Error> {
+    std::thread::Builder::new()
+        .name(format!("store-{name}"))
+        .spawn(run)
+        .map_err(|error| Error::Unavailable { reason: format!("can't start a thread: {error}") })
+}
+
+/// Takes over the directory: a new epoch, leftovers removed, segments handed to their users.
+fn begin(
+    directory: Directory,
+    options: LocalOptions,
+    fatal: watch::Sender<Option<Error>>,
+    loaded: Option<Loaded>,
+) -> Result<(Shared, Option<Active>), Error> {
+    let is_new = loaded.is_none();
+    let (mut manifest, state, warm, active, rolled, prepared) = match loaded {
+        Some(loaded) => {
+            (loaded.manifest, loaded.state, loaded.warm, loaded.active, loaded.rolled, loaded.prepared)
+        }
+        None => {
+            let manifest = Manifest { next_id: 1, ..Manifest::default() };
+            (manifest, super::state::State::default(), Warm::default(), None, Vec::new(), Vec::new())
+        }
+    };
+    manifest.epoch += 1;
+    manifest.closed = None;
+    manifest.store(&directory).map_err(|error| super::directory::unavailable(&directory.path, &error))?;
+    let leftovers = tidy_leftovers(&directory, &manifest, u64::from(options.segment_bytes))?;
+    manifest.next_id = leftovers.next_id;
+    let pool = Pool::default();
+    {
+        let mut exchange = pool.lock();
+        exchange.prepared.extend(prepared);
+        exchange.rolled.extend(rolled);
+        exchange.spares = leftovers.spares;
+    }
+    let shared = Shared {
+        directory,
+        options,
+        state: Mutex::new(state),
+        manifest: Mutex::new(manifest),
+        warm: Mutex::new(warm),
+        pool,
+        keeper_bell: Bell::default(),
+        cleaner_bell: Bell::default(),
+        pressure: watch::Sender::new(Pressure::Normal),
+        fatal,
+        dead: OnceLock::new(),
+        is_stopping: AtomicBool::new(false),
+        is_write_refused: AtomicBool::new(false),
+    };
+    tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
+    if !is_new {
+        shared.keeper_bell.ring();
+    }
+    Ok((shared, active))
+}
+
+/// The first segment of an empty store, or of one whose segments all died. Not filled with zeros: a first start
+/// is quick.
+fn first_active(shared: &Shared) -> Result<Active, Error> {
+    keeper::prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
+    let segment = shared.pool.lock().prepared.pop_front();
+    let segment = segment.ok_or_else(closed)?;
+    let sequence = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).sealed_sequence + 1;
+    let offset = u64::from(super::format::SEGMENT_HEADER_BYTES);
+    Ok(Active { segment, offset, first_sequence: sequence, sequence })
+}

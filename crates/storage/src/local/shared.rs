@@ -1,0 +1,116 @@
+//! What the threads of one open store share.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::watch;
+
+use super::directory::Directory;
+use super::manifest::Manifest;
+use super::options::LocalOptions;
+use super::pool::{Bell, Pool};
+use super::segments::SegmentFile;
+use super::state::State;
+use super::warm::Warm;
+use crate::{Error, Pressure};
+
+/// The open store. Lock order: manifest before state; the pool's lock is never held while taking another.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) directory: Directory,
+    pub(super) options: LocalOptions,
+    pub(super) state: Mutex<State>,
+    pub(super) manifest: Mutex<Manifest>,
+    pub(super) warm: Mutex<Warm>,
+    pub(super) pool: Pool,
+    pub(super) keeper_bell: Bell,
+    pub(super) cleaner_bell: Bell,
+    pub(super) pressure: watch::Sender<Pressure>,
+    pub(super) fatal: watch::Sender<Option<Error>>,
+    /// Why the handle is dead, once it is.
+    pub(super) dead: OnceLock<Error>,
+    /// The background threads shall end.
+    pub(super) is_stopping: AtomicBool,
+    /// The disk refused a write since the keeper last looked.
+    pub(super) is_write_refused: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn warm(&self) -> MutexGuard<'_, Warm> {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        *self.pressure.borrow() == Pressure::Full
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire) || self.dead.get().is_some()
+    }
+
+    /// Announces `pressure` if it is news.
+    pub(super) fn announce(&self, pressure: Pressure) {
+        let is_news =
+            self.pressure.send_if_modified(|current| std::mem::replace(current, pressure) != pressure);
+        if is_news {
+            tracing::warn!(?pressure, directory = %self.directory.path.display(), "disk space");
+        }
+    }
+
+    /// The handle is dead: nothing is accepted any more, and whoever watches is told to stop the process.
+    pub(super) fn die(&self, error: Error) -> Error {
+        let cause = self.dead.get_or_init(|| error).clone();
+        if !matches!(cause, Error::Fenced { .. }) {
+            tracing::error!(error = %cause, "the store stops");
+            self.fatal.send_if_modified(|fatal| fatal.is_none() && fatal.replace(cause.clone()).is_none());
+        }
+        self.pool.stop();
+        self.keeper_bell.ring();
+        self.cleaner_bell.ring();
+        cause
+    }
+
+    /// Dies because of a file operation whose outcome is unknown.
+    pub(super) fn die_in_doubt(&self, what: &str, path: &Path, error: &io::Error) -> Error {
+        self.die(Error::InDoubt { reason: format!("{what} {} failed: {error}", path.display()) })
+    }
+
+    /// Changes the manifest durably. Without room the old one still counts and the error is returned; after any
+    /// other error the handle is dead.
+    pub(super) fn update_manifest(&self, change: impl FnOnce(&mut Manifest)) -> Result<(), Error> {
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = manifest.clone();
+        change(&mut changed);
+        match changed.store(&self.directory) {
+            Ok(()) => {
+                *manifest = changed;
+                Ok(())
+            }
+            Err(error) if super::directory::is_full(&error) => {
+                Err(Error::Full { reason: format!("can't write the manifest: {error}") })
+            }
+            Err(error) => Err(self.die_in_doubt("writing", &self.directory.manifest_path(), &error)),
+        }
+    }
+
+    /// A segment id that was never used.
+    pub(super) fn reserve_id(&self) -> u32 {
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = manifest.next_id;
+        manifest.next_id += 1;
+        id
+    }
+
+    /// Gives up a segment that is out of the manifest: its hint goes, its file waits to be reused.
+    pub(super) fn retire(&self, segment: std::sync::Arc<SegmentFile>) {
+        self.directory.discard(&self.directory.hint_path(segment.id));
+        self.pool.lock().retired.push(segment);
+        self.keeper_bell.ring();
+    }
+}

@@ -1,0 +1,166 @@
+//! The index and the segments' accounts: what replaying the log amounts to.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+
+use super::format::{Kind, RECORD_HEADER_BYTES, RecordHeader, Shadows};
+use super::index::{Index, Location};
+use super::segments::{Ranks, Segments};
+use crate::{Key, Operation, PartitionId, Space};
+
+/// Keys of a removed range that are looked at to find out whether one segment holds them all.
+const RANGE_LOOK_KEYS_MAX: usize = 64;
+
+/// Everything in memory that a lock protects. Only [`State::apply`] and the cleaner's relocation change it.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) index: Index,
+    pub(super) segments: Segments,
+}
+
+/// A record in its place, ready to be applied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    pub(super) header: RecordHeader,
+    /// Position of the record header in the segment.
+    pub(super) offset: u32,
+    /// Of a [`Kind::DeleteRange`].
+    pub(super) last_number: u64,
+}
+
+impl State {
+    /// Applies a durable record of segment `id`. True when some segment lost its last live value.
+    pub(super) fn apply(&mut self, id: u32, placed: &Placed) -> bool {
+        let RecordHeader { kind, key, value_len, shadows } = placed.header;
+        let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
+        let bytes = RECORD_HEADER_BYTES + value_len;
+        match kind {
+            Kind::Put => {
+                let since = self.segments.is_shadow_alive(shadows, ranks).then_some(match shadows {
+                    Shadows::Exact(rank) | Shadows::Since(rank) => rank,
+                    Shadows::Nothing => 0,
+                });
+                self.segments.live(id, bytes);
+                let before = self.index.insert(key, Location::new(id, placed.offset, value_len), since);
+                before.is_some_and(|before| self.bury(before))
+            }
+            Kind::Delete => {
+                self.note_removal(id, ranks, shadows, bytes);
+                self.index.remove(key).is_some_and(|before| self.bury(before))
+            }
+            Kind::DeleteRange => {
+                self.note_removal(id, ranks, shadows, bytes);
+                let mut emptied = false;
+                let segments = &mut self.segments;
+                let numbers = key.number..=placed.last_number;
+                self.index.remove_range(key.space, key.partition, numbers, |before| {
+                    emptied |= segments.dead(before.segment, RECORD_HEADER_BYTES + before.value_len());
+                });
+                emptied
+            }
+        }
+    }
+
+    fn note_removal(&mut self, id: u32, ranks: Ranks, shadows: Shadows, bytes: u32) {
+        if self.segments.is_shadow_alive(shadows, ranks) {
+            self.segments.removal(id, shadows, bytes);
+        }
+    }
+
+    fn bury(&mut self, before: Location) -> bool {
+        self.segments.dead(before.segment, RECORD_HEADER_BYTES + before.value_len())
+    }
+}
+
+/// Decides, for the operations of one frame, what their records must say about older versions.
+#[derive(Debug)]
+pub(super) struct Shadower<'a> {
+    state: &'a mut State,
+    /// The rank of the segment that the frame goes to.
+    own_rank: u32,
+    /// Keys put in this frame that had been removed before it.
+    revived: HashSet<Key>,
+    /// How far numbers reached before this frame, where it raised them.
+    ends_before: HashMap<(Space, PartitionId), u64>,
+}
+
+impl<'a> Shadower<'a> {
+    pub(super) fn new(state: &'a mut State, own_rank: u32) -> Self {
+        Self { state, own_rank, revived: HashSet::new(), ends_before: HashMap::new() }
+    }
+
+    /// The record's shadows, or `None` when the operation changes nothing and needs no record.
+    pub(super) fn shadows(&mut self, operation: &Operation) -> Option<Shadows> {
+        match operation {
+            Operation::Put { key, .. } => Some(self.put(*key)),
+            Operation::Delete { key } => self.delete(*key),
+            Operation::DeleteRange { space, partition, numbers } => self.range(*space, *partition, numbers),
+        }
+    }
+
+    fn put(&mut self, key: Key) -> Shadows {
+        if let Some(location) = self.state.index.get(key) {
+            return self.versions(key, location);
+        }
+        let end = self.state.index.numbers_end(key.space, key.partition);
+        if key.number >= end {
+            self.ends_before.entry((key.space, key.partition)).or_insert(end);
+            self.state.index.note_number(key.space, key.partition, key.number);
+            return Shadows::Nothing;
+        }
+        self.revived.insert(key);
+        Shadows::Since(self.state.segments.oldest_rank())
+    }
+
+    fn delete(&mut self, key: Key) -> Option<Shadows> {
+        if let Some(location) = self.state.index.get(key) {
+            return Some(self.versions(key, location));
+        }
+        if self.revived.contains(&key) {
+            return Some(Shadows::Since(self.state.segments.oldest_rank()));
+        }
+        let is_new = key.number >= self.end_before(key.space, key.partition);
+        is_new.then_some(Shadows::Exact(self.own_rank))
+    }
+
+    fn range(&self, space: Space, partition: PartitionId, numbers: &RangeInclusive<u64>) -> Option<Shadows> {
+        let index = &self.state.index;
+        let may_be_new = *numbers.end() >= self.end_before(space, partition) || !self.revived.is_empty();
+        let inside = |number: &u64| numbers.contains(number);
+        let mut live =
+            index.range(space, partition, *numbers.start()).take_while(|(number, _)| inside(number));
+        let Some((number, first)) = live.next() else {
+            return (may_be_new && !numbers.is_empty()).then(|| self.anything());
+        };
+        let looked = live.take(RANGE_LOOK_KEYS_MAX).collect::<Vec<_>>();
+        let alone = looked.len() < RANGE_LOOK_KEYS_MAX
+            && self.revived.is_empty()
+            && looked.iter().chain([&(number, first)]).all(|(number, location)| {
+                let key = Key::new(space, partition, *number);
+                location.segment == first.segment && index.shadowed_since(key, *location).is_none()
+            });
+        Some(if alone { Shadows::Exact(self.rank_of(first)) } else { self.anything() })
+    }
+
+    /// What is known of the versions of a live key.
+    fn versions(&self, key: Key, location: Location) -> Shadows {
+        match self.state.index.shadowed_since(key, location) {
+            Some(since) => Shadows::Since(since),
+            None => Shadows::Exact(self.rank_of(location)),
+        }
+    }
+
+    fn rank_of(&self, location: Location) -> u32 {
+        let segment = self.state.segments.get(location.segment);
+        segment.map_or(self.own_rank, |segment| segment.ranks.low)
+    }
+
+    fn anything(&self) -> Shadows {
+        Shadows::Since(self.state.segments.oldest_rank())
+    }
+
+    fn end_before(&self, space: Space, partition: PartitionId) -> u64 {
+        let raised = self.ends_before.get(&(space, partition)).copied();
+        raised.unwrap_or_else(|| self.state.index.numbers_end(space, partition))
+    }
+}

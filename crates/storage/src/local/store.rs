@@ -1,0 +1,123 @@
+//! A data directory on this machine as a [`Store`].
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use super::directory::{Directory, unavailable};
+use super::filesystem::{Filesystem, Lock, RealFilesystem};
+use super::options::LocalOptions;
+use super::shard::{LocalShard, closed};
+use crate::{Error, Shard, ShardId, Store};
+
+/// The embedded store: a segmented log in a directory that it locks for itself.
+#[derive(Debug)]
+pub struct LocalStore {
+    directory: Directory,
+    options: LocalOptions,
+    fatal: watch::Sender<Option<Error>>,
+    /// The shard's present handle; the store can end it.
+    current: Mutex<Option<Arc<LocalShard>>>,
+    /// Gone once the store is closed.
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl LocalStore {
+    /// Locks `path` (created if missing) for this process. Nothing is read yet.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] naming the directory and its owner when another process holds it,
+    /// [`Error::Unavailable`] when it can't be used or the options don't fit together.
+    pub fn open(path: impl AsRef<Path>, options: LocalOptions) -> Result<Self, Error> {
+        Self::open_on(Arc::new(RealFilesystem), path, options)
+    }
+
+    /// Like [`LocalStore::open`], on another file system.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_on(
+        filesystem: Arc<dyn Filesystem>,
+        path: impl AsRef<Path>,
+        options: LocalOptions,
+    ) -> Result<Self, Error> {
+        options.check()?;
+        let directory = Directory { path: path.as_ref().to_owned(), filesystem };
+        let create = directory.filesystem.create_directory(&directory.path);
+        create.map_err(|error| unavailable(&directory.path, &error))?;
+        let lock = lock(&directory, true)?;
+        Ok(Self {
+            directory,
+            options,
+            fatal: watch::Sender::new(None),
+            current: Mutex::new(None),
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// Announces the failure after which the process must stop: a sync or write whose outcome is unknown.
+    /// Restarting restores what is durable.
+    #[must_use]
+    pub fn fatal(&self) -> watch::Receiver<Option<Error>> {
+        self.fatal.subscribe()
+    }
+
+    /// Finishes what was submitted and leaves the directory in good order; blocks meanwhile. The shard's handle
+    /// and the store are unavailable afterwards, and the directory is free. Dropping the store does the same.
+    pub fn close(&self) {
+        self.end_current(closed());
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn end_current(&self, reason: Error) {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(shard) = current {
+            shard.close(reason);
+        }
+    }
+
+    /// For tests: the present handle with its insides.
+    #[cfg(test)]
+    pub(super) fn current(&self) -> Arc<LocalShard> {
+        Arc::clone(self.current.lock().unwrap().as_ref().unwrap())
+    }
+}
+
+impl Drop for LocalStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Store for LocalStore {
+    fn acquire(&self, shard: ShardId) -> Result<Arc<dyn Shard>, Error> {
+        if shard != ShardId(0) {
+            return Err(Error::Unavailable { reason: "a local store has shard 0 only".to_owned() });
+        }
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock.is_none() {
+            return Err(closed());
+        }
+        self.end_current(Error::Fenced { reason: "the shard was acquired again".to_owned() });
+        let opened = LocalShard::open(self.directory.clone(), self.options.clone(), self.fatal.clone())?;
+        let opened = Arc::new(opened);
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+}
+
+/// Takes the directory's lock.
+pub(super) fn lock(directory: &Directory, create: bool) -> Result<Box<dyn Lock>, Error> {
+    let path = directory.lock_path();
+    directory.filesystem.lock(&path, create).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::Fenced {
+            reason: format!(
+                "the data directory {} is in use by another Peeklock ({error}); stop it or choose another directory",
+                directory.path.display()
+            ),
+        },
+        _ => unavailable(&path, &error),
+    })
+}

@@ -1,0 +1,95 @@
+//! The whole store over a simulated disk, and where it matters over a real one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::filesystem::SimulatedDisk;
+use super::{LocalOptions, LocalStore};
+use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space, Store};
+
+mod basics;
+mod cleaning;
+mod corruption;
+mod faults;
+mod oracle;
+mod room;
+
+const DIRECTORY: &str = "/data";
+const QUEUE: PartitionId = PartitionId(1);
+
+/// Small enough that a few dozen messages fill several segments.
+fn options() -> LocalOptions {
+    LocalOptions { segment_bytes: 8 << 10, ..LocalOptions::default() }
+}
+
+fn open(disk: &SimulatedDisk) -> (LocalStore, Arc<dyn Shard>) {
+    try_open(disk).unwrap()
+}
+
+fn try_open(disk: &SimulatedDisk) -> Result<(LocalStore, Arc<dyn Shard>), Error> {
+    open_with(disk, options())
+}
+
+fn open_with(disk: &SimulatedDisk, options: LocalOptions) -> Result<(LocalStore, Arc<dyn Shard>), Error> {
+    let store = LocalStore::open_on(disk.mount(), DIRECTORY, options)?;
+    let shard = store.acquire(ShardId(0))?;
+    Ok((store, shard))
+}
+
+fn head(number: u64) -> Key {
+    Key::new(Space::Head, QUEUE, number)
+}
+
+fn body(number: u64) -> Key {
+    Key::new(Space::Body, QUEUE, number)
+}
+
+fn value(number: u64, len: usize) -> Bytes {
+    number.to_le_bytes().into_iter().cycle().take(len).collect()
+}
+
+/// A message as the broker stores it.
+fn send(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(head(number), value(number, 20));
+    batch.put(body(number), value(number, 300));
+    batch
+}
+
+fn complete(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.delete(head(number));
+    batch.delete(body(number));
+    batch
+}
+
+/// Every live entry, by scanning.
+async fn contents(shard: &dyn Shard, partitions: &[PartitionId]) -> Result<BTreeMap<Key, Bytes>, Error> {
+    let mut found = BTreeMap::new();
+    for space in Space::ALL {
+        for partition in partitions {
+            let mut from = Some(0);
+            while let Some(number) = from {
+                let page = shard.scan(space, *partition, number).await?;
+                from = page.next;
+                found.extend(
+                    page.entries
+                        .into_iter()
+                        .map(|entry| (Key::new(space, *partition, entry.number), entry.value)),
+                );
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Waits for something that another thread does.
+async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !is_so() {
+        assert!(std::time::Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+}

@@ -1,0 +1,267 @@
+//! Random histories against an ordered map: batches, crashes, faults, cleaning, reopenings.
+//!
+//! After each reopening the contents must be those after all acknowledged batches and some prefix of the ones
+//! submitted later. Threads interleave freely; the claim holds for every interleaving.
+
+use std::cell::RefCell;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::*;
+use crate::Operation;
+use crate::local::Fault;
+
+const PARTITIONS: [PartitionId; 2] = [PartitionId(1), PartitionId(2)];
+const NUMBERS: u64 = 60;
+
+type Model = BTreeMap<Key, Bytes>;
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Submitted together; the answers are awaited.
+    Commit(Vec<Vec<Op>>),
+    /// Submitted together, then the power goes.
+    CommitAndCrash(Vec<Vec<Op>>, u64),
+    /// A fault on the next write or sync of a segment, then batches, then a restart.
+    Break(Fault, Vec<Vec<Op>>),
+    Clean,
+    Reopen,
+    Kill,
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Put(Space, PartitionId, u64, usize),
+    /// A number never used before, as a broker's messages have.
+    Append(PartitionId, usize),
+    Delete(Space, PartitionId, u64),
+    DeleteRange(Space, PartitionId, u64, u64),
+}
+
+fn space() -> impl Strategy<Value = Space> {
+    prop::sample::select(Space::ALL.to_vec())
+}
+
+fn partition() -> impl Strategy<Value = PartitionId> {
+    prop::sample::select(PARTITIONS.to_vec())
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => (space(), partition(), 0..NUMBERS, 0..700usize).prop_map(|(s, p, n, l)| Op::Put(s, p, n, l)),
+        3 => (partition(), 0..700usize).prop_map(|(p, l)| Op::Append(p, l)),
+        4 => (space(), partition(), 0..NUMBERS).prop_map(|(s, p, n)| Op::Delete(s, p, n)),
+        1 => (space(), partition(), 0..NUMBERS, 0..20u64).prop_map(|(s, p, n, l)| Op::DeleteRange(s, p, n, n + l)),
+    ]
+}
+
+fn batches(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
+    prop::collection::vec(prop::collection::vec(op(), 1..8), 1..most)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let fault =
+        prop::sample::select(vec![Fault::WriteError, Fault::ShortWrite, Fault::NoSpace, Fault::SyncError]);
+    prop_oneof![
+        10 => batches(12).prop_map(Step::Commit),
+        3 => (batches(6), any::<u64>()).prop_map(|(batches, seed)| Step::CommitAndCrash(batches, seed)),
+        1 => (fault, batches(6)).prop_map(|(fault, batches)| Step::Break(fault, batches)),
+        3 => Just(Step::Clean),
+        2 => Just(Step::Reopen),
+        1 => Just(Step::Kill),
+    ]
+}
+
+/// The store under test beside what it must hold.
+struct World {
+    disk: SimulatedDisk,
+    store: Option<(LocalStore, Arc<dyn Shard>)>,
+    model: Model,
+    next_number: u64,
+    stamp: u64,
+    /// Never drops the segments below a cleaning's worth of garbage.
+    cleanings: usize,
+}
+
+impl World {
+    fn new() -> Self {
+        let disk = SimulatedDisk::new();
+        let store = Some(open(&disk));
+        Self { disk, store, model: Model::new(), next_number: NUMBERS, stamp: 0, cleanings: 0 }
+    }
+
+    fn batch(&mut self, ops: &[Op]) -> Batch {
+        let mut batch = Batch::new();
+        for op in ops {
+            self.stamp += 1;
+            match op {
+                Op::Put(space, partition, number, len) => {
+                    batch.put(Key::new(*space, *partition, *number), value(self.stamp, *len));
+                }
+                Op::Append(partition, len) => {
+                    let key = Key::new(Space::Body, *partition, self.next_number);
+                    self.next_number += 1;
+                    batch.put(key, value(self.stamp, *len));
+                    batch.put(Key { space: Space::Head, ..key }, value(self.stamp, 9));
+                }
+                Op::Delete(space, partition, number) => {
+                    // Half of the removals hit appended numbers.
+                    let recent = (self.next_number - 1).saturating_sub(*number);
+                    let number = if number % 2 == 0 { *number } else { recent };
+                    batch.delete(Key::new(*space, *partition, number));
+                }
+                Op::DeleteRange(space, partition, first, last) => {
+                    batch.delete_range(*space, *partition, *first..=*last);
+                }
+            }
+        }
+        batch
+    }
+
+    fn batches(&mut self, ops: &[Vec<Op>]) -> Vec<Batch> {
+        ops.iter().map(|ops| self.batch(ops)).collect()
+    }
+
+    fn shard(&self) -> &dyn Shard {
+        &*self.store.as_ref().unwrap().1
+    }
+
+    async fn check(&self) -> Model {
+        contents(self.shard(), &PARTITIONS).await.unwrap()
+    }
+
+    async fn reopen(&mut self) {
+        self.store = None;
+        self.store = Some(open(&self.disk));
+    }
+
+    async fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Commit(ops) => {
+                let batches = self.batches(ops);
+                let commits: Vec<_> =
+                    batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
+                for (batch, commit) in batches.iter().zip(commits) {
+                    commit.await.map_err(|error| TestCaseError::fail(format!("refused: {error}")))?;
+                    apply(&mut self.model, batch);
+                }
+            }
+            Step::CommitAndCrash(ops, seed) => self.crash(ops, *seed).await?,
+            Step::Break(fault, ops) => self.break_down(*fault, ops).await?,
+            Step::Clean => {
+                while self.store.as_ref().unwrap().0.current().clean_now() {
+                    self.cleanings += 1;
+                }
+            }
+            Step::Reopen => self.reopen().await,
+            Step::Kill => {
+                self.disk.kill();
+                self.reopen().await;
+            }
+        }
+        prop_assert_eq!(self.check().await, self.model.clone());
+        Ok(())
+    }
+
+    async fn crash(&mut self, ops: &[Vec<Op>], seed: u64) -> Result<(), TestCaseError> {
+        let batches = self.batches(ops);
+        let commits: Vec<_> = batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
+        if seed % 2 == 0 {
+            std::thread::yield_now();
+        }
+        self.disk.crash(seed);
+        let mut acknowledged = 0;
+        for commit in commits {
+            acknowledged += usize::from(commit.await.is_ok());
+        }
+        self.reopen().await;
+        self.adopt_prefix(&batches, acknowledged).await
+    }
+
+    async fn break_down(&mut self, fault: Fault, ops: &[Vec<Op>]) -> Result<(), TestCaseError> {
+        let batches = self.batches(ops);
+        self.disk.inject(fault, ".segment");
+        let commits: Vec<_> = batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
+        let mut refused = Vec::new();
+        let mut acknowledged = Vec::new();
+        for (batch, commit) in batches.iter().zip(commits) {
+            match commit.await {
+                Ok(()) => acknowledged.push(batch.clone()),
+                Err(Error::Full { .. }) => {}
+                Err(_) => refused.push(batch.clone()),
+            }
+        }
+        self.disk.kill();
+        self.reopen().await;
+        for batch in &acknowledged {
+            apply(&mut self.model, batch);
+        }
+        self.adopt_prefix(&refused, 0).await
+    }
+
+    /// The contents must be the model after at least `least` of `batches`, in order.
+    async fn adopt_prefix(&mut self, batches: &[Batch], least: usize) -> Result<(), TestCaseError> {
+        let found = self.check().await;
+        let mut candidate = self.model.clone();
+        for count in 0..=batches.len() {
+            if count > 0 {
+                apply(&mut candidate, &batches[count - 1]);
+            }
+            if count >= least && candidate == found {
+                self.model = candidate;
+                return Ok(());
+            }
+        }
+        Err(TestCaseError::fail(format!("{} entries that no prefix explains", found.len())))
+    }
+}
+
+fn apply(model: &mut Model, batch: &Batch) {
+    for operation in batch.operations() {
+        match operation {
+            Operation::Put { key, value } => {
+                model.insert(*key, value.clone());
+            }
+            Operation::Delete { key } => {
+                model.remove(key);
+            }
+            Operation::DeleteRange { space, partition, numbers } => {
+                model.retain(|key, _| {
+                    (key.space, key.partition) != (*space, *partition) || !numbers.contains(&key.number)
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn any_history_leaves_what_an_ordered_map_would_hold() {
+    let cases =
+        std::env::var("PEEKLOCK_STORAGE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);
+    let seed: u64 = std::env::var("PEEKLOCK_STORAGE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| crate::local::keeper::new_salt(0));
+    println!("PEEKLOCK_STORAGE_SEED={seed}");
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let cleanings = RefCell::new(0);
+    let result = TestRunner::new_with_rng(config, rng).run(&prop::collection::vec(step(), 1..40), |steps| {
+        runtime.block_on(async {
+            let mut world = World::new();
+            for step in &steps {
+                world.step(step).await?;
+            }
+            world.reopen().await;
+            prop_assert_eq!(world.check().await, world.model.clone());
+            *cleanings.borrow_mut() += world.cleanings;
+            Ok(())
+        })
+    });
+    result.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    assert!(*cleanings.borrow() > 0, "no history was long enough to be cleaned");
+}

@@ -1,0 +1,198 @@
+//! Walking the frames of a segment file.
+
+use std::io;
+use std::ops::Range;
+
+use super::filesystem::File;
+use super::format::{
+    FRAME_ALIGNMENT, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, Kind, RECORD_HEADER_BYTES, Record,
+    SEGMENT_HEADER_BYTES,
+};
+use super::segments::SegmentFile;
+use super::state::Placed;
+
+/// Bytes read ahead.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// Step of the search for frames after the end.
+const SEARCH_BYTES: u64 = 1 << 20;
+
+/// A file read forward through a sliding buffer.
+#[derive(Debug)]
+struct Window<'a> {
+    file: &'a dyn File,
+    len: u64,
+    start: u64,
+    buffer: Vec<u8>,
+}
+
+impl Found<'_> {
+    pub(super) fn placed(&self) -> Placed {
+        Placed { header: self.record.header, offset: self.offset, last_number: self.last_number }
+    }
+}
+
+impl Window<'_> {
+    /// The bytes of `range`; fewer where the file ends.
+    fn bytes(&mut self, range: Range<u64>) -> io::Result<&[u8]> {
+        let end = range.end.min(self.len);
+        let start = range.start.min(end);
+        let is_inside = self.start <= start && end <= self.start + self.buffer.len() as u64;
+        if !is_inside {
+            let wanted = (end - start).max(WINDOW_BYTES).min(self.len - start);
+            self.buffer.resize(to_usize(wanted), 0);
+            self.start = start;
+            if let Err(error) = self.file.read_exact_at(&mut self.buffer, start) {
+                self.buffer.clear();
+                return Err(error);
+            }
+        }
+        let from = to_usize(start - self.start);
+        Ok(self.buffer.get(from..from + to_usize(end - start)).unwrap_or_default())
+    }
+}
+
+/// Where the valid frames of a segment end, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct End {
+    /// One past the last valid frame.
+    pub(super) offset: u64,
+    /// The sequence that a frame there would have.
+    pub(super) next_sequence: u64,
+    /// What is wrong with the bytes at `offset`.
+    pub(super) reason: String,
+    /// Where exactly, if it is inside a frame.
+    pub(super) defect: u64,
+    /// Whether the bytes there look like the beginning of that very frame.
+    pub(super) is_torn: bool,
+}
+
+/// Most records given to a visitor at once: what it may do under a lock stays short.
+const VISIT_RECORDS_MAX: usize = 128;
+
+/// A record and its position in the segment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) record: Record<'a>,
+    pub(super) offset: u32,
+    pub(super) last_number: u64,
+}
+
+/// Checks the frames of `segment` up to `limit` and gives the records of each whole frame to `visit`, in order, a
+/// few at a time. The first frame must have `sequence`.
+pub(super) fn walk(
+    segment: &SegmentFile,
+    limit: u64,
+    sequence: u64,
+    mut visit: impl FnMut(&[Found<'_>]),
+) -> io::Result<End> {
+    let len = segment.file.len()?.min(limit);
+    let mut window = Window { file: segment.file.as_ref(), len, start: 0, buffer: Vec::new() };
+    let mut offset = u64::from(SEGMENT_HEADER_BYTES);
+    let mut sequence = sequence;
+    loop {
+        let end = |defect: u64, reason: &str, is_torn: bool| {
+            Ok(End { offset, next_sequence: sequence, reason: reason.to_owned(), defect, is_torn })
+        };
+        let bytes = window.bytes(offset..offset + u64::from(FRAME_HEADER_BYTES))?;
+        let Some(header) = FrameHeader::decode(bytes, segment.salt) else {
+            return end(offset, "no frame begins here", false);
+        };
+        if header.sequence != sequence {
+            let reason = format!("frame {} stands where {sequence} belongs", header.sequence);
+            return end(offset, &reason, false);
+        }
+        let payload_start = offset + u64::from(FRAME_HEADER_BYTES);
+        let payload = window.bytes(payload_start..payload_start + u64::from(header.payload_len))?;
+        if let Err((position, reason)) = check_payload(header, payload) {
+            return end(payload_start + position, reason, true);
+        }
+        visit_payload(payload, payload_start, &mut visit);
+        offset += header.frame_bytes();
+        sequence += 1;
+    }
+}
+
+/// Whether the records are whole, belong together and fill the payload; else where they fail and how.
+fn check_payload(header: FrameHeader, payload: &[u8]) -> Result<(), (u64, &'static str)> {
+    if payload.len() as u64 != u64::from(header.payload_len) {
+        return Err((payload.len() as u64, "the frame reaches past the end"));
+    }
+    let mut rest = payload;
+    let mut records_crc = 0;
+    let mut record_count = 0u32;
+    while !rest.is_empty() {
+        let position = (payload.len() - rest.len()) as u64;
+        let record = Record::decode(rest).ok_or((position, "the checksum of the record does not match"))?;
+        if record.header.kind == Kind::DeleteRange && record.last_number().is_none() {
+            return Err((position, "the record of a range has no end"));
+        }
+        records_crc = crc32c::crc32c_append(records_crc, &record.crc.to_le_bytes());
+        record_count += 1;
+        rest = rest.get(record.encoded_len() as usize..).unwrap_or_default();
+    }
+    if (record_count, records_crc) != (header.record_count, header.records_crc) {
+        return Err((0, "the frame's records do not belong together"));
+    }
+    Ok(())
+}
+
+fn visit_payload(payload: &[u8], payload_start: u64, visit: &mut impl FnMut(&[Found<'_>])) {
+    let mut position = 0;
+    let mut found = Vec::with_capacity(VISIT_RECORDS_MAX);
+    while let Some(record) = payload.get(position..).and_then(decode_checked) {
+        let offset = u32::try_from(payload_start + position as u64).unwrap_or(u32::MAX);
+        position += record.encoded_len() as usize;
+        let last_number = match record.header.kind {
+            Kind::DeleteRange => record.last_number().unwrap_or(0),
+            _ => 0,
+        };
+        found.push(Found { record, offset, last_number });
+        if found.len() == VISIT_RECORDS_MAX {
+            visit(&found);
+            found.clear();
+        }
+    }
+    visit(&found);
+}
+
+/// A record whose checksum was verified a moment ago.
+fn decode_checked(bytes: &[u8]) -> Option<Record<'_>> {
+    let (header, crc) = super::format::RecordHeader::decode(bytes)?;
+    let value_end = (RECORD_HEADER_BYTES as usize).checked_add(header.value_len as usize)?;
+    Some(Record { header, value: bytes.get(RECORD_HEADER_BYTES as usize..value_end)?, crc })
+}
+
+/// The first frame header of this incarnation from `from` on whose sequence lies after `sequence`: proof that
+/// what comes before it was once synced.
+pub(super) fn find_later_frame(segment: &SegmentFile, from: u64, sequence: u64) -> io::Result<Option<u64>> {
+    let len = segment.file.len()?;
+    let mut buffer = Vec::new();
+    let mut start = from.next_multiple_of(u64::from(FRAME_ALIGNMENT));
+    while start < len {
+        let step = SEARCH_BYTES.min(len - start);
+        // Headers may straddle two steps.
+        let wanted = (step + u64::from(FRAME_HEADER_BYTES)).min(len - start);
+        buffer.resize(to_usize(wanted), 0);
+        segment.file.read_exact_at(&mut buffer, start)?;
+        let mut places =
+            buffer.chunks_exact(FRAME_ALIGNMENT as usize).zip(0..step / u64::from(FRAME_ALIGNMENT));
+        let found = places.find_map(|(bytes, step)| {
+            if bytes.first_chunk::<4>() != Some(&FRAME_MAGIC.to_le_bytes()) {
+                return None;
+            }
+            let position = step * u64::from(FRAME_ALIGNMENT);
+            let header = FrameHeader::decode(buffer.get(to_usize(position)..)?, segment.salt)?;
+            (header.sequence > sequence).then_some(start + position)
+        });
+        if found.is_some() {
+            return Ok(found);
+        }
+        start += step.next_multiple_of(u64::from(FRAME_ALIGNMENT));
+    }
+    Ok(None)
+}
+
+/// Lossless on the 64-bit machines this runs on; elsewhere a size beyond memory fails where it is used.
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,306 @@
+//! The one thread that appends: drains what waits, writes one frame, syncs once, then lets the answers go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use bytes::Bytes;
+
+use super::directory::is_full;
+use super::format::{
+    FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
+};
+use super::frame::{FrameBuilder, frame_bytes};
+use super::halted::Halted;
+use super::manifest::Seal;
+use super::pool::{PREPARED_SEGMENTS, Rolled};
+use super::segments::SegmentFile;
+use super::shared::Shared;
+use super::state::Shadower;
+use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
+
+/// A frame takes no further batch beyond so many bytes: bounds the time of one write.
+const FRAME_BYTES_MAX: u64 = 4 << 20;
+/// Nor beyond so many operations: bounds the time under the index's lock.
+const FRAME_OPERATIONS_MAX: usize = 16 << 10;
+/// Buffers larger than this are given back after use.
+const BUFFER_BYTES_MAX: usize = 8 << 20;
+
+/// What the writer is asked to do.
+#[derive(Debug)]
+pub(super) enum Request {
+    Commit(Batch, CommitNotifier),
+    /// Its owner has seen that a batch was refused, and nothing of it is under way any more.
+    Resume(PartitionId),
+    Stop,
+}
+
+/// The segment that is being filled.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) segment: Arc<SegmentFile>,
+    /// Where the next frame goes.
+    pub(super) offset: u64,
+    pub(super) first_sequence: u64,
+    /// The next frame's.
+    pub(super) sequence: u64,
+}
+
+impl Active {
+    /// What the segment holds as of now.
+    pub(super) const fn seal(&self) -> Seal {
+        Seal { end: self.offset, first_sequence: self.first_sequence, next_sequence: self.sequence }
+    }
+}
+
+/// The writer's own state.
+#[derive(Debug)]
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    active: Active,
+    frame: FrameBuilder,
+    shadows: Vec<Option<Shadows>>,
+    /// Taken from the queue but not fitting the last frame.
+    carried: Option<Request>,
+    halted: Halted,
+}
+
+/// A batch on its way, with its answer if that is known already.
+pub(super) struct Waiting {
+    pub(super) batch: Batch,
+    notifier: CommitNotifier,
+    pub(super) refusal: Option<Error>,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, active: Active) -> Self {
+        Self {
+            shared,
+            active,
+            frame: FrameBuilder::default(),
+            shadows: Vec::new(),
+            carried: None,
+            halted: Halted::default(),
+        }
+    }
+
+    /// Works until told to stop, then returns the segment being filled. After a failure it answers everything
+    /// with that failure.
+    pub(super) fn run(mut self, requests: &Receiver<Request>) -> Active {
+        let mut waiting = Vec::new();
+        while self.drain(requests, &mut waiting) {
+            if !waiting.is_empty() {
+                self.commit(&mut waiting);
+            }
+        }
+        self.commit(&mut waiting);
+        self.active
+    }
+
+    /// Collects what waits, up to a frame's bounds; false when it is time to stop.
+    fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>) -> bool {
+        let mut bytes = 0;
+        let mut operations = 0;
+        loop {
+            let next = match self.carried.take() {
+                Some(request) => Ok(request),
+                None if waiting.is_empty() => requests.recv().map_err(|_| TryRecvError::Disconnected),
+                None => requests.try_recv(),
+            };
+            match next {
+                Ok(Request::Commit(batch, notifier)) => {
+                    let batch_bytes = batch_bytes(&batch);
+                    let is_too_much = bytes + batch_bytes > FRAME_BYTES_MAX
+                        || operations + batch.len() > FRAME_OPERATIONS_MAX;
+                    if !waiting.is_empty() && is_too_much {
+                        self.carried = Some(Request::Commit(batch, notifier));
+                        return true;
+                    }
+                    bytes += batch_bytes;
+                    operations += batch.len();
+                    waiting.push(Waiting { batch, notifier, refusal: None });
+                }
+                Ok(Request::Resume(partition)) => self.halted.resume(partition),
+                Ok(Request::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return true,
+            }
+        }
+    }
+
+    /// Makes the waiting batches durable and answers all of them, in order.
+    fn commit(&mut self, waiting: &mut Vec<Waiting>) {
+        if let Some(error) = self.shared.dead.get() {
+            refuse(waiting, error, |_| true);
+        } else {
+            let limits = self.shared.options.limits();
+            for one in waiting.iter_mut() {
+                one.refusal = one.batch.check(limits).err();
+            }
+            if self.shared.is_full() {
+                refuse(waiting, &full("only the reserve for removals is left"), Batch::grows);
+            }
+            self.halted.spread(waiting);
+            if let Err(error) = self.write_accepted(waiting) {
+                refuse(waiting, &error, |_| true);
+                self.halted.spread(waiting);
+            }
+        }
+        for one in waiting.drain(..) {
+            one.notifier.resolve(one.refusal.map_or(Ok(()), Err));
+        }
+        self.frame.shrink(BUFFER_BYTES_MAX);
+        self.ask_for_next_segment();
+    }
+
+    /// Writes what is not refused; when room runs out, what removes still gets the reserve.
+    fn write_accepted(&mut self, waiting: &mut [Waiting]) -> Result<(), Error> {
+        match self.try_write(waiting, false) {
+            Err(Error::Full { reason }) => {
+                self.shared.announce(Pressure::Full);
+                refuse(waiting, &full(&reason), Batch::grows);
+                self.halted.spread(waiting);
+                self.try_write(waiting, true)
+            }
+            result => result,
+        }
+    }
+
+    fn try_write(&mut self, waiting: &[Waiting], is_segment_exhausted: bool) -> Result<(), Error> {
+        let accepted = || waiting.iter().filter(|one| one.refusal.is_none()).map(|one| &one.batch);
+        if accepted().all(Batch::is_empty) {
+            return Ok(());
+        }
+        let bytes = accepted().map(batch_bytes).sum::<u64>() + u64::from(FRAME_HEADER_BYTES) + 8;
+        if self.active.offset + bytes > self.active.segment.capacity
+            || (is_segment_exhausted && self.shared.is_write_refused.load(Ordering::Acquire))
+        {
+            self.roll(bytes)?;
+        }
+        self.encode(accepted());
+        if self.frame.is_empty() {
+            return Ok(());
+        }
+        self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
+        self.write_frame()?;
+        self.apply();
+        Ok(())
+    }
+
+    /// Goes on in the next segment, which must hold a frame of `bytes`.
+    fn roll(&mut self, bytes: u64) -> Result<(), Error> {
+        let needed = bytes + u64::from(SEGMENT_HEADER_BYTES);
+        let next = self.shared.pool.take(needed, || self.shared.keeper_bell.ring());
+        let next = next.map_err(|reason| self.shared.dead.get().cloned().unwrap_or_else(|| full(&reason)))?;
+        let rolled = Rolled { id: self.active.segment.id, seal: self.active.seal() };
+        let sequence = self.active.sequence;
+        self.active = Active {
+            segment: next,
+            offset: u64::from(SEGMENT_HEADER_BYTES),
+            first_sequence: sequence,
+            sequence,
+        };
+        self.shared.pool.lock().rolled.push_back(rolled);
+        self.shared.keeper_bell.ring();
+        Ok(())
+    }
+
+    fn encode<'a>(&mut self, batches: impl Iterator<Item = &'a Batch> + Clone) {
+        self.shadows.clear();
+        {
+            let mut state = self.shared.state();
+            let mut shadower = Shadower::new(&mut state, self.active.segment.id);
+            let operations = batches.clone().flat_map(Batch::operations);
+            self.shadows.extend(operations.map(|operation| shadower.shadows(operation)));
+        }
+        self.frame.clear();
+        for (operation, shadows) in batches.flat_map(Batch::operations).zip(&self.shadows) {
+            if let Some(shadows) = shadows {
+                push(&mut self.frame, operation, *shadows);
+            }
+        }
+    }
+
+    fn write_frame(&self) -> Result<(), Error> {
+        let Active { segment, offset, .. } = &self.active;
+        match self.frame.write(segment.file.as_ref(), *offset) {
+            Ok(()) => {}
+            Err(error) if is_full(&error) => {
+                self.shared.is_write_refused.store(true, Ordering::Release);
+                // A frame header without its frame must not be mistaken for one later.
+                let blank = [0; FRAME_HEADER_BYTES as usize];
+                return match segment.file.write_all_at(&blank, *offset) {
+                    Ok(()) => Err(full(&error.to_string())),
+                    Err(error) if is_full(&error) => Err(full(&error.to_string())),
+                    Err(error) => Err(self.shared.die_in_doubt("writing", &segment.path, &error)),
+                };
+            }
+            Err(error) => return Err(self.shared.die_in_doubt("writing", &segment.path, &error)),
+        }
+        // After a failed sync nothing is known about earlier writes either: the process must stop.
+        segment.file.sync_data().map_err(|error| self.shared.die_in_doubt("syncing", &segment.path, &error))
+    }
+
+    fn apply(&mut self) {
+        let id = self.active.segment.id;
+        let mut is_segment_dead = false;
+        {
+            let mut state = self.shared.state();
+            for placed in self.frame.records() {
+                is_segment_dead |= state.apply(id, placed);
+            }
+        }
+        self.active.offset += super::format::align(self.frame.len());
+        self.active.sequence += 1;
+        if is_segment_dead {
+            self.shared.keeper_bell.ring();
+        }
+    }
+
+    /// Has the next segments prepared in good time, once this one is used at all.
+    fn ask_for_next_segment(&self) {
+        if self.active.offset > self.active.segment.capacity / 8 {
+            let mut exchange = self.shared.pool.lock();
+            if exchange.prepared_target < PREPARED_SEGMENTS {
+                exchange.prepared_target = PREPARED_SEGMENTS;
+                drop(exchange);
+                self.shared.keeper_bell.ring();
+            }
+        }
+    }
+}
+
+fn push(frame: &mut FrameBuilder, operation: &Operation, shadows: Shadows) {
+    match operation {
+        Operation::Put { key, value } => {
+            let value_len = u32::try_from(value.len()).unwrap_or(u32::MAX);
+            frame.push(RecordHeader { kind: Kind::Put, key: *key, value_len, shadows }, value, 0);
+        }
+        Operation::Delete { key } => {
+            let header = RecordHeader { kind: Kind::Delete, key: *key, value_len: 0, shadows };
+            frame.push(header, &Bytes::new(), 0);
+        }
+        Operation::DeleteRange { space, partition, numbers } => {
+            let key = Key::new(*space, *partition, *numbers.start());
+            let header = RecordHeader { kind: Kind::DeleteRange, key, value_len: 8, shadows };
+            frame.push_copy(header, &numbers.end().to_le_bytes(), *numbers.end());
+        }
+    }
+}
+
+/// Bytes that a batch adds to a frame, at most.
+fn batch_bytes(batch: &Batch) -> u64 {
+    frame_bytes(batch.len(), batch.value_bytes() as u64) + 8 * batch.len() as u64
+}
+
+/// Answers those still accepted that `which` picks with `error`.
+fn refuse(waiting: &mut [Waiting], error: &Error, which: impl Fn(&Batch) -> bool) {
+    for one in waiting.iter_mut().filter(|one| one.refusal.is_none() && which(&one.batch)) {
+        one.refusal = Some(error.clone());
+    }
+}
+
+pub(super) fn full(reason: &str) -> Error {
+    Error::Full { reason: reason.to_owned() }
+}
+
+const _: () = assert!(RECORD_HEADER_BYTES == 32, "batch_bytes counts on it");
