@@ -9,6 +9,7 @@ import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { ServiceBusClient } from "@azure/service-bus";
+import Long from "long";
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 
@@ -172,7 +173,7 @@ export async function drain(client, queue, count, options = {}) {
 export async function peek(client, queue, options = {}) {
   const receiver = client.createReceiver(queue, options);
   const found = [];
-  let from = 1;
+  let from = Long.fromNumber(1);
   for (;;) {
     const page = await receiver.peekMessages(250, { fromSequenceNumber: from });
     if (page.length === 0) break;

@@ -35,7 +35,7 @@ fn compare<T: Serialize + DeserializeOwned>(
 
     let mut group = criterion.benchmark_group(name);
     group.bench_function("decode/ours", |bencher| {
-        bencher.iter(|| decode_body(black_box(body.clone())).unwrap())
+        bencher.iter(|| decode_body(black_box(body.clone())).unwrap());
     });
     group.bench_function("decode/serde_amqp", |bencher| {
         bencher.iter(|| serde_amqp::from_slice::<T>(black_box(&body)).unwrap());

@@ -158,9 +158,12 @@ impl Connection {
         if let (Side::In(side), Some(initial)) = (&mut link.side, attach.initial_delivery_count) {
             side.delivery_count = initial;
         }
-        let Some(session) = self.sessions.get_mut(link.session) else { return };
+        let (id, session_key) = (link.id, link.session);
+        let Some(session) = self.sessions.get_mut(session_key) else { return };
         session.handles_in.insert(attach.handle, key);
-        let (link, session) = (link.id, session.channel_out);
+        let (link, session) = (id, session.channel_out);
+        // Credit that was set meanwhile.
+        self.owe_flow(session_key, Some(key));
         self.emit(Event::Attach { link, session, attach });
     }
 

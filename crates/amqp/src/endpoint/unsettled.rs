@@ -8,8 +8,8 @@ const DENSE_SLOTS_MAX: usize = 4_096;
 /// A jump of a peer's delivery-ids up to here is filled with empty slots.
 const GAP_SLOTS_MAX: u64 = 64;
 
-/// The serial numbers of RFC 1982 have 32 bits; positions have 64 and start one turn up, so that one turn back is
-/// always a number.
+/// The serial numbers of RFC 1982 have 32 bits; positions have 64 and start two turns up, so that a key one turn
+/// back, and a range that begins a turn before that, still are numbers.
 const SERIAL_TURN: u64 = 1 << 32;
 
 /// The key is in use.
@@ -34,7 +34,7 @@ impl<T> SerialWindow<T> {
     pub(super) fn new(first: u32) -> Self {
         Self {
             dense: VecDeque::new(),
-            dense_start: SERIAL_TURN + u64::from(first),
+            dense_start: 2 * SERIAL_TURN + u64::from(first),
             sparse: BTreeMap::new(),
             live: 0,
         }
@@ -306,10 +306,14 @@ mod tests {
                     }
                     2 => prop_assert_eq!(window.remove(recent).is_some(), model.remove(&recent)),
                     _ => {
-                        let last = recent.wrapping_add(if word % 2 == 0 { word % 5_000 } else { word });
-                        let inside = |key: u32| key.wrapping_sub(recent) <= last.wrapping_sub(recent);
+                        let first = if word % 5 == 0 { word.rotate_left(7) } else { recent };
+                        let last = first.wrapping_add(if word % 2 == 0 { word % 5_000 } else { word });
+                        let inside = |key: u32| key.wrapping_sub(first) <= last.wrapping_sub(first);
                         let mut seen = BTreeSet::new();
-                        window.retain_range(recent, last, |key, _| { seen.insert(key); key % 3 == 0 });
+                        window.retain_range(first, last, |key, _| {
+                            seen.insert(key);
+                            key % 3 == 0
+                        });
                         prop_assert_eq!(&seen, &model.iter().copied().filter(|&key| inside(key)).collect());
                         model.retain(|&key| !inside(key) || key % 3 == 0);
                     }

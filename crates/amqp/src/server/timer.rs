@@ -11,11 +11,13 @@ use peeklock_engine::runtime::Clock;
 
 use crate::endpoint::NowMs;
 
+type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Fires at or before the wanted instant: a deadline that moves away lets the armed sleep run out first, so that
 /// busy connections do not arm one per turn.
 pub(super) struct Timer {
     clock: Arc<dyn Clock>,
-    armed: Option<(NowMs, Pin<Box<dyn Future<Output = ()> + Send>>)>,
+    armed: Option<(NowMs, Sleep)>,
 }
 
 impl Timer {
@@ -42,7 +44,7 @@ impl Timer {
     }
 
     /// Resolves after a while.
-    pub(super) fn sleep_ms(&self, duration_ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    pub(super) fn sleep_ms(&self, duration_ms: u64) -> Sleep {
         self.clock.sleep_until(self.clock.now().plus_ms(duration_ms))
     }
 }

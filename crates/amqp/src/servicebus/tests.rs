@@ -1,1 +1,7 @@
-//! Tests of the dialect as a whole.
+//! The dialect between a client's endpoint and an engine that a test plays by hand.
+
+mod harness;
+mod links;
+mod receiving;
+mod requests;
+mod sending;

@@ -49,7 +49,9 @@ impl Reader<'_> {
         let mut element_code = inner.byte()?;
         while element_code == format::DESCRIBED {
             depth = deeper(depth)?;
+            let descriptor_start = inner.position();
             inner.check_descriptor()?;
+            inner.charge_copies(count, descriptor_start)?;
             element_code = inner.byte()?;
         }
         inner.reserve_array(count, element_code)?;

@@ -5,7 +5,10 @@ use bytes::{Buf, Bytes};
 
 use super::code::format;
 use super::read::{Budget, Reader, Result, boolean_octet, unexpected, utf8};
-use super::{DecodeError, Fields, Str, Value};
+use super::{DecodeError, Fields, Str, Value, write};
+
+/// Bytes of a descriptor that weigh as much as one more element.
+const DESCRIPTOR_BYTES_PER_ELEMENT: u32 = 16;
 
 impl Value {
     /// Reads one value from the front of `input`; binaries are slices of it.
@@ -145,17 +148,14 @@ impl Reader<'_> {
         }
         let mut element_depth = depth;
         let mut descriptors = Vec::new();
-        let mut descriptor_cost = 0;
         let mut element_code = inner.byte()?;
         while element_code == format::DESCRIBED {
             element_depth = deeper(element_depth)?;
-            let descriptor = inner.value_descriptor()?;
-            descriptor_cost += 1 + descriptor.as_str().map_or(0, |name| saturating_u32(name.len()) / 16);
-            descriptors.push(descriptor);
+            let descriptor_start = inner.position();
+            descriptors.push(inner.value_descriptor()?);
+            inner.charge_copies(count, descriptor_start)?;
             element_code = inner.byte()?;
         }
-        // Every element gets a copy of its descriptors.
-        inner.budget.charge(count.saturating_mul(descriptor_cost))?;
         let capacity = inner.reserve_array(count, element_code)?;
         let mut elements = Vec::with_capacity(capacity);
         for _ in 0..count {
@@ -175,6 +175,12 @@ impl Reader<'_> {
         }
         self.budget.charge(count)?;
         Ok(count_bytes)
+    }
+
+    /// Charges the copies of an array's descriptor, which began at `start` and ends here: one for each element.
+    pub(super) fn charge_copies(&mut self, count: u32, start: usize) -> Result<()> {
+        let descriptor_bytes = write::length_32(self.position() - start);
+        self.budget.charge(count.saturating_mul(1 + descriptor_bytes / DESCRIPTOR_BYTES_PER_ELEMENT))
     }
 
     /// Charges the elements of an array.
@@ -261,8 +267,4 @@ fn into_text(value: Value) -> Result<Str> {
         Value::String(text) | Value::Symbol(text) => Ok(text),
         _ => Err(DecodeError::new("expected a list of symbols")),
     }
-}
-
-fn saturating_u32(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

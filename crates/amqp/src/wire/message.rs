@@ -2,6 +2,7 @@
 
 mod annotations;
 mod body;
+mod entries;
 mod properties;
 mod split;
 
@@ -14,6 +15,7 @@ pub use annotations::{
     encode_application_properties, encode_delivery_annotations, encode_message_annotations,
 };
 pub use body::encode_body_value;
+pub use entries::{MapEntries, MapEntry, MapSection};
 
 /// The header section.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

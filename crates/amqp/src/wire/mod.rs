@@ -8,6 +8,8 @@ mod check;
 mod code;
 mod decode;
 mod encode;
+#[doc(hidden)]
+pub mod exercise;
 pub mod frame;
 pub mod message;
 pub mod performative;

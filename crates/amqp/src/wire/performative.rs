@@ -23,7 +23,7 @@ pub enum Role {
 
 /// How a sender settles (part 2.8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub enum SenderSettleMode {
     Unsettled,
     Settled,
@@ -53,7 +53,7 @@ pub struct Error {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub struct Open {
     pub container_id: Str,
     pub hostname: Option<Str>,
@@ -68,7 +68,7 @@ pub struct Open {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub struct Begin {
     pub remote_channel: Option<u16>,
     pub next_outgoing_id: u32,
@@ -82,7 +82,7 @@ pub struct Begin {
 /// Where messages come from or go to (parts 3.5.3 and 3.5.4). Fields that nobody here interprets are kept as they
 /// came so that an echo is exact.
 #[derive(Debug, Clone, PartialEq, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub struct Terminus {
     pub address: Option<Str>,
     pub durable: u32,
@@ -111,7 +111,7 @@ pub enum Target {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub struct Attach {
     pub name: Str,
     pub handle: u32,
@@ -129,7 +129,7 @@ pub struct Attach {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub struct Flow {
     pub next_incoming_id: Option<u32>,
     pub incoming_window: u32,
@@ -145,7 +145,7 @@ pub struct Flow {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub struct Transfer {
     pub handle: u32,
     pub delivery_id: Option<u32>,
@@ -162,7 +162,7 @@ pub struct Transfer {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub struct Disposition {
     /// Of the peer that sends the frame.
     pub role: Role,
@@ -174,7 +174,7 @@ pub struct Disposition {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub struct Detach {
     pub handle: u32,
     pub closed: bool,
@@ -183,7 +183,7 @@ pub struct Detach {
 
 /// State of a delivery (parts 3.4 and 4.5).
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub enum DeliveryState {
     Received { section_number: u32, section_offset: u64 },
     Accepted,
@@ -196,7 +196,7 @@ pub enum DeliveryState {
 
 /// Any frame of an open connection.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub enum Performative {
     Open(Open),
     Begin(Begin),
@@ -211,7 +211,7 @@ pub enum Performative {
 
 /// SASL frames (part 5.3.3).
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // each is the specification's of that name
 pub enum SaslFrame {
     /// Always written as an array: Python insists.
     Mechanisms(Vec<Str>),

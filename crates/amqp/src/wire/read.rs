@@ -163,6 +163,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Steps over one value and returns its bytes.
+    pub(super) fn skipped(&mut self) -> Result<&'a [u8]> {
+        let before = self.rest;
+        self.skip()?;
+        Ok(before.get(..before.len() - self.rest.len()).unwrap_or_default())
+    }
+
     /// Steps over what follows a constructor other than a descriptor's.
     pub(super) fn skip_contents(&mut self, code: u8) -> Result<()> {
         if !format::is_known(code) {

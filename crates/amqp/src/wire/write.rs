@@ -110,8 +110,7 @@ pub(super) fn composite(descriptor: u8, count: u8, output: &mut BytesMut, write:
     compound(format::LIST_8, format::LIST_32, count.into(), output, write);
 }
 
-/// A list, map or array whose size is known only when its contents are written: begins with the small form and
-/// makes room for the large one if need be.
+/// A list, map or array whose size is known only when its contents are written.
 #[inline]
 pub(super) fn compound(
     small: u8,
@@ -120,30 +119,44 @@ pub(super) fn compound(
     output: &mut BytesMut,
     write: impl FnOnce(&mut BytesMut),
 ) {
-    let start = output.len();
-    output.put_slice(&[small, 0, u8::try_from(count).unwrap_or(u8::MAX)]);
+    let start = open_compound(output);
     write(output);
+    close_compound(small, large, start, count, output);
+}
+
+/// Makes room for the head of a compound; its contents follow.
+#[inline]
+pub(super) fn open_compound(output: &mut BytesMut) -> usize {
+    let start = output.len();
+    output.put_slice(&[0; SMALL_HEAD_BYTES]);
+    start
+}
+
+/// Writes the head of the compound that began at `start`, in the large form if need be.
+#[inline]
+pub(super) fn close_compound(small: u8, large: u8, start: usize, count: usize, output: &mut BytesMut) {
     let size = output.len() - start - 2;
     match (u8::try_from(size), u8::try_from(count)) {
-        (Ok(size), Ok(_)) => {
-            if let Some(octet) = output.get_mut(start + 1) {
-                *octet = size;
+        (Ok(size), Ok(count)) => {
+            if let Some(head) = output.get_mut(start..start + SMALL_HEAD_BYTES) {
+                head.copy_from_slice(&[small, size, count]);
             }
         }
         _ => widen(large, start, count, output),
     }
 }
 
+const SMALL_HEAD_BYTES: usize = 3;
+const LARGE_HEAD_BYTES: usize = 9;
+
 /// Turns the three bytes of a small compound's head into the nine of a large one's.
 #[cold]
 fn widen(large: u8, start: usize, count: usize, output: &mut BytesMut) {
-    const SMALL_HEAD: usize = 3;
-    const LARGE_HEAD: usize = 9;
     let contents_end = output.len();
-    output.put_bytes(0, LARGE_HEAD - SMALL_HEAD);
-    output.copy_within(start + SMALL_HEAD..contents_end, start + LARGE_HEAD);
+    output.put_bytes(0, LARGE_HEAD_BYTES - SMALL_HEAD_BYTES);
+    output.copy_within(start + SMALL_HEAD_BYTES..contents_end, start + LARGE_HEAD_BYTES);
     let size = output.len() - start - 5;
-    let mut head = output.get_mut(start..start + LARGE_HEAD).unwrap_or_default();
+    let mut head = output.get_mut(start..start + LARGE_HEAD_BYTES).unwrap_or_default();
     head.put_u8(large);
     head.put_u32(length_32(size));
     head.put_u32(length_32(count));

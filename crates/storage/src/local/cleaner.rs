@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::filesystem::File;
-use super::format::{Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, Shadows, align};
+use super::format::{
+    FRAME_ALIGNMENT, FRAME_HEADER_BYTES, Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, Shadows,
+    align,
+};
 use super::frame::FrameBuilder;
 use super::hint::{HintBuilder, Subject};
 use super::index::Location;
@@ -48,11 +51,9 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
     if let Err(error) = &result {
         tracing::warn!(%error, "cleaning was given up");
         let mut state = shared.state();
-        for id in &choice.ids {
-            if let Some(segment) = state.segments.get_mut(*id) {
-                segment.cleaning = false;
-                segment.damaged |= matches!(error, Error::Corrupt { .. });
-            }
+        state.segments.set_cleaning(&choice.ids, false);
+        if matches!(error, Error::Corrupt { .. }) {
+            state.segments.set_damaged(&choice.ids);
         }
     }
     result.is_ok()
@@ -235,6 +236,8 @@ impl<'a> Cleaning<'a> {
             state.segments.unrank(&choice.ids);
             if !is_empty {
                 state.segments.add(Arc::new(segment), ranks, Some(seal.end));
+                // Nothing points at it yet: it must not be taken for dead.
+                state.segments.set_cleaning(&[id], true);
                 for (placed, _) in &self.hint {
                     if placed.header.kind != Kind::Put
                         && state.segments.is_shadow_alive(placed.header.shadows, ranks)
@@ -248,6 +251,7 @@ impl<'a> Cleaning<'a> {
         for moves in self.moves.chunks(RELOCATIONS_MAX) {
             shared.state().relocate(moves);
         }
+        shared.state().segments.set_cleaning(&[id], false);
         if is_empty {
             shared.directory.discard(&shared.directory.segment_path(id));
         }
@@ -356,8 +360,12 @@ fn room_or_trouble(error: &io::Error) -> Error {
     }
 }
 
-/// Kept bytes of a segment against the bytes it takes.
+/// Bytes that cleaning a segment would free, and the bytes it takes. Headers are no garbage: a copy has them too.
 fn garbage(segments: &Segments, segment: &Segment) -> (u64, u64) {
     let end = segment.sealed_end.unwrap_or(0);
-    (end.saturating_sub(segments.kept_bytes(segment)), end)
+    let kept = segments.kept_bytes(segment);
+    let frames = kept / SLICE_BYTES + 1;
+    let frame_bytes = u64::from(FRAME_HEADER_BYTES + FRAME_ALIGNMENT);
+    let copy = kept + u64::from(SEGMENT_HEADER_BYTES) + frames * frame_bytes;
+    (end.saturating_sub(copy), end)
 }

@@ -150,7 +150,9 @@ fn fetch(wanted: &mut [Wanted], files: &Files, mut found: impl FnMut(usize, Byte
     while let Some(first) = rest.first() {
         let (run, after) = rest.split_at(run_len(rest));
         rest = after;
-        let Some(file) = files.get(&first.location.segment) else { continue };
+        let file = files.get(&first.location.segment).ok_or_else(|| Error::Unavailable {
+            reason: format!("segment {} of a live record is not open", first.location.segment),
+        })?;
         fetch_run(file, run, &mut found)?;
     }
     Ok(())

@@ -152,20 +152,29 @@ impl<'a> Loader<'a> {
             return self.load_closed(&open, closed.id, closed.seal);
         }
         let mut sequence = self.loaded.manifest.sealed_sequence + 1;
-        for (at, file) in open.iter().enumerate() {
+        let mut rest = open.as_slice();
+        while let Some((file, later)) = rest.split_first() {
             let (hint, end) = scan(file, file.capacity, sequence)?;
             self.replay(file.id, &hint);
             let seal = Seal { end: end.offset, first_sequence: sequence, next_sequence: end.next_sequence };
-            let next = open.get(at + 1);
-            if next.is_some_and(|next| begins_with(next, end.next_sequence)) {
-                self.loaded.rolled.push(Rolled { id: file.id, seal });
-                sequence = end.next_sequence;
-                continue;
+            let Some(next) = later.iter().position(|next| begins_with(next, end.next_sequence)) else {
+                self.check_end(file, &end, later)?;
+                self.cut_tail(file, &end)?;
+                self.go_on_in(file, seal, later);
+                return Ok(());
+            };
+            self.loaded.rolled.push(Rolled { id: file.id, seal });
+            // A segment is passed over without a frame when the next batch is too large for it.
+            for passed_over in later.iter().take(next) {
+                let seal = Seal {
+                    end: u64::from(SEGMENT_HEADER_BYTES),
+                    first_sequence: end.next_sequence,
+                    next_sequence: end.next_sequence,
+                };
+                self.loaded.rolled.push(Rolled { id: passed_over.id, seal });
             }
-            self.check_end(file, &end, open.get(at + 1..).unwrap_or_default())?;
-            self.cut_tail(file, &end)?;
-            self.go_on_in(file, seal, open.get(at + 1..).unwrap_or_default());
-            return Ok(());
+            sequence = end.next_sequence;
+            rest = later.get(next..).unwrap_or_default();
         }
         Ok(())
     }

@@ -85,6 +85,16 @@ impl Segments {
         self.by_id.get_mut(&id)
     }
 
+    /// Marks segments as being worked on by the cleaner, or no more.
+    pub(super) fn set_cleaning(&mut self, ids: &[u32], cleaning: bool) {
+        self.by_id.iter_mut().filter(|(id, _)| ids.contains(id)).for_each(|(_, one)| one.cleaning = cleaning);
+    }
+
+    /// Marks segments as damaged: the cleaner leaves them as they are.
+    pub(super) fn set_damaged(&mut self, ids: &[u32]) {
+        self.by_id.iter_mut().filter(|(id, _)| ids.contains(id)).for_each(|(_, one)| one.damaged = true);
+    }
+
     /// In the order of replay, oldest first.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &Segment> {
         self.by_rank.values().filter_map(|id| self.by_id.get(id))

@@ -245,3 +245,27 @@ fn a_link_that_is_gone_still_counts_what_it_left() {
     }
     assert_eq!(pair.server.endpoint.incoming_unsettled(), (0, 0));
 }
+
+#[test]
+fn a_long_stream_outlives_windows_and_turns() {
+    let mut pair = Pair::new();
+    let (receive, deliver) = pair.link(receiver("r"), 0);
+    pair.client.endpoint.set_credit(receive, u32::MAX, false);
+    pair.pump();
+    pair.server.take();
+    let (mut seen, mut settled) = (0, 0);
+    while settled < 200_000 {
+        for number in 0..64 {
+            pair.server.endpoint.send(deliver, message(number, "m"));
+        }
+        pair.server_speaks();
+        for (id, _) in messages(&pair.client.take()) {
+            seen += 1;
+            pair.client.endpoint.settle_incoming(id, DeliveryState::Accepted);
+        }
+        pair.client_speaks();
+        let before = settled;
+        settled += dispositions(&pair.server.take()).iter().map(|(_, tags, _)| tags).sum::<usize>();
+        assert_eq!(settled - before, 64, "after {settled} of {seen}");
+    }
+}

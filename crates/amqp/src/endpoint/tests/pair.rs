@@ -67,6 +67,12 @@ impl End {
         std::mem::take(&mut self.events)
     }
 
+    /// Takes the collected events and those that wait without input.
+    pub(super) fn now(&mut self) -> Vec<Event> {
+        self.feed(b"", 0);
+        self.take()
+    }
+
     /// Takes the payloads among the collected events.
     pub(super) fn take_messages(&mut self) -> Vec<Bytes> {
         let messages = self.take().into_iter().filter_map(|event| match event {
@@ -76,7 +82,8 @@ impl End {
         messages.collect()
     }
 
-    pub(super) fn closed_because(&self) -> Option<&str> {
+    pub(super) fn closed_because(&mut self) -> Option<&str> {
+        self.feed(b"", 0);
         self.events.iter().find_map(|event| match event {
             Event::Closed { error: Some(error), .. } => Some(&*error.condition),
             Event::Closed { error: None, .. } => Some(""),

@@ -19,6 +19,11 @@ fn vectors(file: &'static str) -> impl Iterator<Item = (&'static str, Bytes)> {
     })
 }
 
+/// Every vector of both SDKs.
+pub(super) fn all() -> impl Iterator<Item = (&'static str, Bytes)> {
+    vectors(PYTHON).chain(vectors(JAVASCRIPT))
+}
+
 fn vector(file: &'static str, wanted: &str) -> Bytes {
     vectors(file).find(|(name, _)| *name == wanted).unwrap().1
 }
@@ -53,7 +58,7 @@ fn fields(entries: &[(&str, Value)]) -> Fields {
 
 #[test]
 fn every_frame_is_read_and_survives_our_encoding() {
-    for (name, frame) in vectors(PYTHON).chain(vectors(JAVASCRIPT)) {
+    for (name, frame) in all() {
         if name.starts_with("message-") {
             Sections::split(&frame).unwrap_or_else(|error| panic!("{name}: {error}"));
             continue;

@@ -59,11 +59,7 @@ pub(super) fn choose(segments: &mut Segments, options: &LocalOptions, is_eager: 
         .flatten()
         .or_else(|| small_run(&candidates, segment_bytes))?;
     let ids: Vec<u32> = run.iter().map(|one| one.id).collect();
-    for id in &ids {
-        if let Some(segment) = segments.get_mut(*id) {
-            segment.cleaning = true;
-        }
-    }
+    segments.set_cleaning(&ids, true);
     let ranks = Ranks { low: run.first()?.ranks.low, high: run.last()?.ranks.high };
     Some(Choice { ids, ranks })
 }

@@ -1,0 +1,310 @@
+//! A client's endpoint, a broker's endpoint with its logic, and the engine's side of the mailbox, joined by memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use peeklock_engine::runtime::MailboxReceiver;
+use peeklock_engine::{
+    BodyRef, Delivery, Lock, LockToken, MessageState, MessageView, QueueOptions, Received, SequenceNumber,
+    SubQueue, Timestamp,
+};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::super::*;
+use crate::endpoint::{Config, Outgoing};
+use crate::wire::Value;
+use crate::wire::message::{MessageProperties, encode_application_properties, encode_body_value};
+use crate::wire::performative::{
+    Attach, Error, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
+};
+
+/// Turns after which a conversation that does not come to rest counts as endless.
+const TURNS_MAX: usize = 10_000;
+
+/// A namespace with the queue `q` and `my queue`.
+struct TwoQueues {
+    partition: PartitionHandle,
+    options: Arc<QueueOptions>,
+    receivers: AtomicU64,
+}
+
+impl Entities for TwoQueues {
+    fn queue(&self, name: &str) -> Option<(PartitionHandle, Arc<QueueOptions>)> {
+        let found = ["q", "my queue"].iter().any(|known| known.eq_ignore_ascii_case(name));
+        found.then(|| (self.partition.clone(), Arc::clone(&self.options)))
+    }
+
+    fn next_receiver_id(&self) -> ReceiverId {
+        ReceiverId(self.receivers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(1_700_000_000_000)
+    }
+}
+
+pub(super) struct Harness {
+    pub(super) client: Connection,
+    pub(super) server: Connection,
+    pub(super) broker: Broker,
+    to_client: BytesMut,
+    to_server: BytesMut,
+    events: Vec<Event>,
+    mailbox: Mailbox,
+    outputs: MailboxReceiver,
+    requests: UnboundedReceiver<Request>,
+    pub(super) session: u16,
+    links: u32,
+}
+
+impl Harness {
+    pub(super) fn new() -> Self {
+        Self::with(DialectConfig { seed: Some(1), ..DialectConfig::default() })
+    }
+
+    pub(super) fn with(config: DialectConfig) -> Self {
+        let (partition, requests) = PartitionHandle::new();
+        let options = Arc::new(QueueOptions { max_message_size_bytes: 10_000, ..QueueOptions::default() });
+        let entities = TwoQueues { partition, options, receivers: AtomicU64::new(1) };
+        let (mailbox, outputs) = Mailbox::new();
+        let bus = ServiceBus::new(Arc::new(entities), config);
+        let broker = bus.accept(&Peer { address: None, encrypted: false }, mailbox.clone());
+        let plain = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };
+        let bare = Config { sasl_mechanisms: Vec::new(), ..plain.clone() };
+        let mut harness = Self {
+            client: Connection::client(bare, "localhost", 0),
+            server: Connection::server(plain, 0),
+            broker,
+            to_client: BytesMut::new(),
+            to_server: BytesMut::new(),
+            events: Vec::new(),
+            mailbox,
+            outputs,
+            requests,
+            session: 0,
+            links: 0,
+        };
+        harness.session = harness.client.begin().unwrap();
+        harness.pump();
+        harness
+    }
+
+    /// Carries bytes and engine outputs until nobody has anything to say.
+    pub(super) fn pump(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let mut quiet = transmit(&mut self.client, &mut self.to_server) == 0;
+            quiet &= !self.server_turn();
+            quiet &= transmit(&mut self.server, &mut self.to_client) == 0;
+            self.client.handle_input(&mut self.to_client, 0);
+            while let Some(event) = self.client.poll_event() {
+                self.events.push(event);
+            }
+            quiet &= !self.client.has_input_work(&self.to_client);
+            if quiet {
+                return;
+            }
+        }
+        panic!("the conversation does not come to rest");
+    }
+
+    /// One turn of the broker's driver without writing.
+    pub(super) fn server_turn(&mut self) -> bool {
+        let mut busy = false;
+        self.server.handle_input(&mut self.to_server, 0);
+        while let Some(event) = self.server.poll_event() {
+            busy = true;
+            self.broker.handle_event(event, &mut self.server, 0);
+        }
+        while let Ok(output) = self.outputs.try_recv() {
+            busy = true;
+            self.broker.handle_output(output, &mut self.server, 0);
+        }
+        self.broker.end_of_turn(&mut self.server, 0);
+        busy || self.server.has_input_work(&self.to_server)
+    }
+
+    /// What the client has heard since the last call.
+    pub(super) fn events(&mut self) -> Vec<Event> {
+        self.pump();
+        std::mem::take(&mut self.events)
+    }
+
+    /// Commands that reached the engine since the last call, with their tags.
+    pub(super) fn commands(&mut self) -> Vec<(Option<u64>, Command)> {
+        self.pump();
+        std::iter::from_fn(|| self.requests.try_recv().ok())
+            .map(|request| (request.tag, request.command))
+            .collect()
+    }
+
+    /// The one command that reached the engine since the last call.
+    pub(super) fn command(&mut self) -> (Option<u64>, Command) {
+        let mut commands = self.commands();
+        assert_eq!(commands.len(), 1, "{commands:?}");
+        commands.remove(0)
+    }
+
+    /// The engine answers.
+    pub(super) fn answer(&mut self, tag: Option<u64>, response: Response) {
+        self.mailbox.put(Output::Response { tag: tag.expect("an answer is awaited"), response });
+        self.pump();
+    }
+
+    pub(super) fn output(&mut self, output: Output) {
+        self.mailbox.put(output);
+    }
+
+    /// The client attaches a link; the answer is left to read.
+    pub(super) fn attach(&mut self, attach: Attach) -> LinkId {
+        let link = self.client.attach(self.session, attach).unwrap();
+        self.pump();
+        link
+    }
+
+    pub(super) fn next_link_name(&mut self) -> String {
+        self.links += 1;
+        format!("link {}", self.links)
+    }
+
+    pub(super) fn sender_attach(&mut self, address: &str) -> Attach {
+        let name = self.next_link_name();
+        let rcv_settle_mode = ReceiverSettleMode::First;
+        Attach { rcv_settle_mode, ..plain_attach(&name, Role::Sender, "client", address) }
+    }
+
+    pub(super) fn receiver_attach(&mut self, address: &str) -> Attach {
+        let name = self.next_link_name();
+        plain_attach(&name, Role::Receiver, address, "client")
+    }
+
+    /// A sender that the broker has accepted.
+    pub(super) fn sender(&mut self, address: &str) -> LinkId {
+        let attach = self.sender_attach(address);
+        let link = self.attach(attach);
+        assert!(self.refusal().is_none(), "accepted");
+        link
+    }
+
+    /// A receiver that engine and broker have accepted, and its id.
+    pub(super) fn receiver(&mut self, address: &str) -> (LinkId, ReceiverId) {
+        let attach = self.receiver_attach(address);
+        let link = self.attach(attach);
+        let (tag, Command::OpenReceiver { receiver, .. }) = self.command() else {
+            panic!("a receiver opens")
+        };
+        self.answer(tag, Response::Done(Ok(())));
+        assert!(self.refusal().is_none(), "accepted");
+        (link, receiver)
+    }
+
+    /// A sender and a receiver on a request-response node.
+    pub(super) fn requester(&mut self, address: &str) -> LinkId {
+        let attach = self.receiver_attach(address);
+        let responses = self.attach(attach);
+        self.client.set_credit(responses, 10, false);
+        self.sender(address)
+    }
+
+    /// The error with which the broker refused or ended a link, taken from what the client has heard.
+    pub(super) fn refusal(&mut self) -> Option<Error> {
+        self.events().into_iter().find_map(|event| match event {
+            Event::Detached { error, .. } => error,
+            _ => None,
+        })
+    }
+
+    pub(super) fn send(&mut self, link: LinkId, settled: bool, message_format: u32, payload: Bytes) {
+        let outgoing =
+            Outgoing { tag: [7; 16], settled, message_format, payload: [payload].into_iter().collect() };
+        self.client.send(link, outgoing).unwrap();
+        self.pump();
+    }
+
+    /// The outcome of the client's last delivery.
+    pub(super) fn outcome(&mut self) -> Option<DeliveryState> {
+        self.events().into_iter().find_map(|event| match event {
+            Event::Disposition { state, settled: true, .. } => state,
+            _ => None,
+        })
+    }
+
+    /// Messages the client got.
+    pub(super) fn messages(&mut self) -> Vec<(IncomingId, Bytes, Bytes)> {
+        self.events()
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Message { id, tag, payload, .. } => Some((id, tag, payload)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The engine delivers a message of 100 bytes under the lock of that number.
+    pub(super) fn deliver(&mut self, receiver: ReceiverId, number: u64) {
+        let lock = Some(Lock { token: LockToken(number.into()), locked_until: Timestamp(9) });
+        let message = Received { view: view(number), content: message(&"x".repeat(50)), lock };
+        self.output(Output::Delivery(Box::new(Delivery { receiver, message })));
+    }
+}
+
+fn transmit(from: &mut Connection, to: &mut BytesMut) -> usize {
+    let mut slices: Vec<Bytes> = Vec::new();
+    from.poll_transmit(&mut slices, usize::MAX, 0);
+    for slice in &slices {
+        to.extend_from_slice(slice);
+    }
+    slices.iter().map(Bytes::len).sum()
+}
+
+fn terminus(address: &str) -> Terminus {
+    Terminus { address: Some(address.into()), ..Terminus::default() }
+}
+
+/// An attach as Python's receiver sends it.
+pub(super) fn plain_attach(name: &str, role: Role, source: &str, target: &str) -> Attach {
+    Attach {
+        name: name.into(),
+        handle: 0,
+        role,
+        snd_settle_mode: SenderSettleMode::Unsettled,
+        rcv_settle_mode: ReceiverSettleMode::Second,
+        source: Some(terminus(source)),
+        target: Some(Target::Node(terminus(target))),
+        initial_delivery_count: None,
+        max_message_size: None,
+        offered_capabilities: Vec::new(),
+        desired_capabilities: Vec::new(),
+        properties: Vec::new(),
+    }
+}
+
+pub(super) fn view(number: u64) -> MessageView {
+    MessageView {
+        sequence_number: SequenceNumber(number),
+        enqueued_at: Timestamp(1),
+        expires_at: Timestamp::NEVER,
+        time_to_live_ms: None,
+        delivery_count: 0,
+        state: MessageState::Active,
+        sub_queue: SubQueue::Main,
+        dead_letter: None,
+        modified: None,
+        body: BodyRef(number),
+    }
+}
+
+/// A message with an id.
+pub(super) fn message(text: &str) -> Bytes {
+    request(Value::String("id".into()), &[], &Value::String(text.into()))
+}
+
+/// A request as a client encodes it.
+pub(super) fn request(message_id: Value, properties: &[(&str, Value)], body: &Value) -> Bytes {
+    let mut output = BytesMut::new();
+    MessageProperties { message_id, ..MessageProperties::default() }.encode(&mut output);
+    let entries: Vec<_> =
+        properties.iter().map(|(key, value)| (Value::String((*key).into()), value.clone())).collect();
+    encode_application_properties(&entries, &mut output);
+    encode_body_value(body, &mut output);
+    output.freeze()
+}

@@ -1,0 +1,182 @@
+use peeklock_engine::{ReceiveMode, ReceiverOptions, Refusal, SubQueue};
+
+use super::harness::{Harness, request};
+use crate::endpoint::Event;
+use crate::servicebus::*;
+use crate::wire::Value;
+use crate::wire::performative::{Attach, SenderSettleMode, Target};
+
+fn attach_reply(harness: &mut Harness) -> Attach {
+    let events = harness.events();
+    let replies = events.into_iter().find_map(|event| match event {
+        Event::Attach { attach, .. } => Some(*attach),
+        _ => None,
+    });
+    replies.expect("an answer to the attach")
+}
+
+fn condition_of(harness: &mut Harness, attach: Attach) -> String {
+    harness.attach(attach);
+    assert!(harness.commands().is_empty(), "the engine is not bothered");
+    harness.refusal().expect("refused").condition.into()
+}
+
+#[test]
+fn a_sender_sees_its_attach_echoed_and_gets_credit_at_once() {
+    let mut harness = Harness::new();
+    let attach = harness.sender_attach("amqps://localhost:5671/Q");
+    harness.attach(attach.clone());
+    let events = harness.events();
+    let credit = events.iter().find_map(|event| match event {
+        Event::Credit { limit, .. } => Some(*limit),
+        _ => None,
+    });
+    assert_eq!(credit, Some(1000), "JS gives up after a second without credit");
+    let reply = events.into_iter().find_map(|event| match event {
+        Event::Attach { attach, .. } => Some(attach),
+        _ => None,
+    });
+    let reply = reply.expect("an answer to the attach");
+    assert_eq!((&reply.source, &reply.target), (&attach.source, &attach.target));
+    assert_eq!(
+        (reply.snd_settle_mode, reply.rcv_settle_mode),
+        (attach.snd_settle_mode, attach.rcv_settle_mode)
+    );
+    assert_eq!(reply.max_message_size, Some(10_000));
+}
+
+#[test]
+fn a_receiver_is_accepted_once_the_engine_has_opened_it() {
+    let mut harness = Harness::new();
+    let attach = harness.receiver_attach("/my%20queue/$DeadLetterQueue");
+    harness.attach(attach.clone());
+    let (tag, command) = harness.command();
+    let options = ReceiverOptions { sub_queue: SubQueue::DeadLetter, mode: ReceiveMode::PeekLock };
+    assert_eq!(command, Command::OpenReceiver { receiver: ReceiverId(1), options });
+    assert!(harness.events().iter().all(|event| !matches!(event, Event::Attach { .. })));
+    harness.answer(tag, Response::Done(Ok(())));
+    let reply = attach_reply(&mut harness);
+    assert_eq!((&reply.source, &reply.target), (&attach.source, &attach.target));
+    assert_eq!(
+        (reply.snd_settle_mode, reply.rcv_settle_mode),
+        (attach.snd_settle_mode, attach.rcv_settle_mode)
+    );
+    assert_eq!(reply.initial_delivery_count, Some(0));
+}
+
+#[test]
+fn a_receiver_the_engine_refuses_is_refused() {
+    let mut harness = Harness::new();
+    let attach = harness.receiver_attach("q");
+    harness.attach(attach);
+    let (tag, _) = harness.command();
+    harness.answer(tag, Response::Done(Err(Refusal::EntityDeleted)));
+    assert_eq!(&*harness.refusal().unwrap().condition, "amqp:not-found");
+}
+
+#[test]
+fn settled_senders_mean_receive_and_delete_and_others_peek_lock() {
+    for (mode, expected) in [
+        (SenderSettleMode::Settled, ReceiveMode::ReceiveAndDelete),
+        (SenderSettleMode::Unsettled, ReceiveMode::PeekLock),
+        (SenderSettleMode::Mixed, ReceiveMode::PeekLock),
+    ] {
+        let mut harness = Harness::new();
+        let attach = harness.receiver_attach("q");
+        harness.attach(Attach { snd_settle_mode: mode, ..attach });
+        let (_, Command::OpenReceiver { options, .. }) = harness.command() else {
+            panic!("a receiver opens")
+        };
+        assert_eq!(options.mode, expected);
+    }
+}
+
+#[test]
+fn unknown_entities_are_refused_with_the_text_the_sdks_look_for() {
+    let mut harness = Harness::new();
+    for address in ["nope", "q/$Nowhere", "q/Subscriptions/s", "nope/$management"] {
+        for attach in [harness.sender_attach(address), harness.receiver_attach(address)] {
+            let target_or_source = attach.role;
+            harness.attach(attach);
+            let events = harness.events();
+            let null = events.iter().any(|event| match event {
+                Event::Attach { attach, .. } => attach.source.is_none() && attach.target.is_none(),
+                _ => false,
+            });
+            assert!(null, "{target_or_source:?}: attach without termini before the detach");
+            let error = events.into_iter().find_map(|event| match event {
+                Event::Detached { error, closed: true, .. } => error,
+                _ => None,
+            });
+            let error = error.expect("a closing detach");
+            assert_eq!(&*error.condition, "amqp:not-found");
+            let text = error.description.unwrap();
+            assert!(text.starts_with("The messaging entity 'sb://localhost/"), "{text}");
+            assert!(text.contains("could not be found"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_session_filter_on_a_plain_queue_is_refused() {
+    let mut harness = Harness::new();
+    for value in [Value::Null, Value::String("".into()), Value::String("s".into())] {
+        let mut attach = harness.receiver_attach("q");
+        attach.source.as_mut().unwrap().filter.push(("com.microsoft:session-filter".into(), value));
+        assert_eq!(condition_of(&mut harness, attach), "amqp:not-allowed");
+    }
+}
+
+#[test]
+fn what_is_not_offered_is_refused_rather_than_misunderstood() {
+    let mut harness = Harness::new();
+    let mut copy = harness.receiver_attach("q");
+    copy.source.as_mut().unwrap().distribution_mode = Some("copy".into());
+    let mut dynamic = harness.receiver_attach("q");
+    dynamic.source.as_mut().unwrap().dynamic = true;
+    let mut anonymous = harness.sender_attach("q");
+    anonymous.target = Some(Target::Node(Default::default()));
+    let coordinator = Attach { target: Some(Target::Coordinator(Vec::new())), ..harness.sender_attach("q") };
+    for attach in [copy, dynamic, anonymous, coordinator] {
+        assert_eq!(condition_of(&mut harness, attach), "amqp:not-implemented");
+    }
+    let dead_letter = harness.sender_attach("q/$DeadLetterQueue");
+    assert_eq!(condition_of(&mut harness, dead_letter), "amqp:not-allowed");
+}
+
+#[test]
+fn filters_that_are_not_in_place_are_not_echoed() {
+    let mut harness = Harness::new();
+    let mut attach = harness.receiver_attach("q");
+    attach.source.as_mut().unwrap().filter.push(("apache.org:selector-filter:string".into(), Value::Null));
+    harness.attach(attach);
+    let (tag, _) = harness.command();
+    harness.answer(tag, Response::Done(Ok(())));
+    assert!(attach_reply(&mut harness).source.unwrap().filter.is_empty());
+}
+
+#[test]
+fn a_required_token_opens_its_entity_and_no_other() {
+    let mut harness =
+        Harness::with(DialectConfig { require_token: true, seed: Some(1), ..Default::default() });
+    let attach = harness.sender_attach("q");
+    assert_eq!(condition_of(&mut harness, attach), "amqp:unauthorized-access");
+    let cbs = harness.requester("$cbs");
+    let properties = [
+        ("operation", Value::String("put-token".into())),
+        ("name", Value::String("sb://localhost:5672/q".into())),
+    ];
+    let token = Value::String("SharedAccessSignature sr=x&sig=y&se=1&skn=k".into());
+    harness.send(cbs, false, 0, request(Value::ULong(1), &properties, &token));
+    harness.sender("q");
+    let attach = harness.receiver_attach("my queue");
+    assert_eq!(condition_of(&mut harness, attach), "amqp:unauthorized-access");
+}
+
+#[test]
+fn the_end_of_a_connection_closes_its_receivers() {
+    let mut harness = Harness::new();
+    let (_, receiver) = harness.receiver("q");
+    harness.client.close(None);
+    assert_eq!(harness.command(), (None, Command::CloseReceiver { receiver }));
+}

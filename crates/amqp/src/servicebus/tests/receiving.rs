@@ -1,0 +1,204 @@
+use peeklock_engine::{CreditLimit, LockToken, Refusal, SettleFailure, Settlement};
+use smallvec::SmallVec;
+
+use super::harness::Harness;
+use crate::endpoint::Event;
+use crate::servicebus::receiver::{UNSETTLED_MAX, WINDOW_BYTES, WINDOW_MESSAGES};
+use crate::servicebus::*;
+use crate::wire::message::Sections;
+
+fn limit(messages: u64) -> CreditLimit {
+    CreditLimit { messages, bytes: WINDOW_BYTES }
+}
+
+/// A receiver with credit and that many messages at the client.
+fn received(harness: &mut Harness, count: u64) -> (LinkId, ReceiverId, Vec<IncomingId>) {
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 100, false);
+    assert_eq!(harness.command().1, Command::Credit { receiver, limit: limit(100), drain: false });
+    for number in 1..=count {
+        harness.deliver(receiver, number);
+    }
+    let messages = harness.messages();
+    assert_eq!(messages.len(), usize::try_from(count).unwrap());
+    (link, receiver, messages.into_iter().map(|(id, ..)| id).collect())
+}
+
+/// States the broker settled the client's deliveries with.
+fn settled(harness: &mut Harness) -> Vec<Option<DeliveryState>> {
+    let events = harness.events().into_iter();
+    events
+        .filter_map(|event| match event {
+            Event::Settled { state, .. } => Some(state),
+            _ => None,
+        })
+        .collect()
+}
+
+fn tokens(numbers: &[u128]) -> SmallVec<[LockToken; 1]> {
+    numbers.iter().copied().map(LockToken).collect()
+}
+
+#[test]
+fn messages_travel_under_their_lock_token_with_an_explicit_delivery_count() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 1, false);
+    harness.deliver(receiver, 5);
+    let (_, tag, payload) = harness.messages().remove(0);
+    assert_eq!(tag[..], lock_token::to_tag(LockToken(5)));
+    let sections = Sections::split(&payload).unwrap();
+    assert_eq!(sections.decode_header().unwrap().delivery_count, Some(0));
+}
+
+#[test]
+fn an_outcome_settles_and_is_answered_in_kind_once_done() {
+    let mut harness = Harness::new();
+    let (_, _, ids) = received(&mut harness, 1);
+    harness.client.update_incoming(ids[0], DeliveryState::Accepted);
+    let (tag, command) = harness.command();
+    assert_eq!(command, Command::Settle { tokens: tokens(&[1]), settlement: Settlement::Complete });
+    assert_eq!(settled(&mut harness), []);
+    harness.answer(tag, Response::Settled(Vec::new()));
+    assert_eq!(settled(&mut harness), [Some(DeliveryState::Accepted)]);
+}
+
+#[test]
+fn s19_dead_lettering_is_confirmed_without_an_error() {
+    let mut harness = Harness::new();
+    let (_, _, ids) = received(&mut harness, 1);
+    let error = crate::wire::performative::Error {
+        condition: "com.microsoft:dead-letter".into(),
+        ..Default::default()
+    };
+    harness.client.update_incoming(ids[0], DeliveryState::Rejected(Some(error)));
+    let (tag, _) = harness.command();
+    harness.answer(tag, Response::Settled(Vec::new()));
+    assert_eq!(settled(&mut harness), [Some(DeliveryState::Rejected(None))]);
+}
+
+#[test]
+fn a_range_with_one_lost_lock_fails_for_that_one_only() {
+    let mut harness = Harness::new();
+    let (_, _, ids) = received(&mut harness, 3);
+    for id in ids {
+        harness.client.update_incoming(id, DeliveryState::Accepted);
+    }
+    let (tag, command) = harness.command();
+    let Command::Settle { tokens: settled_tokens, .. } = command else { panic!("one settle") };
+    assert_eq!(settled_tokens, tokens(&[1, 2, 3]), "neighbours travel together");
+    let lost = SettleFailure { index: 1, refusal: Refusal::MessageLockLost };
+    harness.answer(tag, Response::Settled(vec![lost]));
+    let states = settled(&mut harness);
+    assert_eq!((&states[0], &states[2]), (&Some(DeliveryState::Accepted), &Some(DeliveryState::Accepted)));
+    let Some(DeliveryState::Rejected(Some(error))) = &states[1] else { panic!("{states:?}") };
+    assert_eq!(&*error.condition, "com.microsoft:message-lock-lost");
+    assert!(error.description.as_deref().unwrap().starts_with("The lock supplied is invalid."));
+}
+
+#[test]
+fn a_settled_outcome_is_carried_out_silently() {
+    let mut harness = Harness::new();
+    let (_, _, ids) = received(&mut harness, 1);
+    harness.client.settle_incoming(ids[0], DeliveryState::Released);
+    let (tag, command) = harness.command();
+    assert_eq!(
+        (tag, command),
+        (None, Command::Settle { tokens: tokens(&[1]), settlement: Settlement::Release })
+    );
+    assert_eq!(harness.broker.unsettled, 0);
+}
+
+#[test]
+fn a_drain_is_answered_when_the_engine_has_nothing_more() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 5, true);
+    assert_eq!(harness.command().1, Command::Credit { receiver, limit: limit(5), drain: true });
+    harness.deliver(receiver, 1);
+    harness.output(Output::Drained { receiver });
+    let events = harness.events();
+    assert!(matches!(events[..], [Event::Message { .. }, Event::Drained { .. }]), "{events:?}");
+    harness.client.set_credit(link, 2, false);
+    let Command::Credit { limit, drain, .. } = harness.command().1 else { panic!("credit") };
+    assert_eq!((limit.messages, drain), (3, false), "credit counts from what was delivered");
+}
+
+#[test]
+fn the_engine_gets_credit_through_a_window() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 1_000_000, false);
+    assert_eq!(
+        harness.command().1,
+        Command::Credit { receiver, limit: limit(WINDOW_MESSAGES), drain: false }
+    );
+    for number in 1..=WINDOW_MESSAGES {
+        harness.deliver(receiver, number);
+    }
+    harness.server_turn();
+    assert_eq!(harness.messages().len(), usize::try_from(WINDOW_MESSAGES).unwrap());
+    let commands = harness.commands();
+    let Some((None, Command::Credit { limit, .. })) = commands.last() else { panic!("{commands:?}") };
+    assert_eq!(limit.messages, 2 * WINDOW_MESSAGES);
+}
+
+#[test]
+fn what_never_left_is_given_back_when_the_link_goes_and_the_rest_stays_locked() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 1, false);
+    harness.commands();
+    for number in 1..=3 {
+        harness.deliver(receiver, number);
+    }
+    assert_eq!(harness.messages().len(), 1);
+    harness.client.detach(link, None);
+    let commands: Vec<Command> = harness.commands().into_iter().map(|(_, command)| command).collect();
+    let release = Command::Settle { tokens: tokens(&[2, 3]), settlement: Settlement::Release };
+    assert_eq!(commands, [Command::CloseReceiver { receiver }, release]);
+    assert_eq!(harness.broker.unsettled, 0);
+}
+
+#[test]
+fn a_delivery_that_crosses_the_detach_is_given_back() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    harness.client.detach(link, None);
+    assert_eq!(harness.command().1, Command::CloseReceiver { receiver });
+    harness.deliver(receiver, 4);
+    let release = Command::Settle { tokens: tokens(&[4]), settlement: Settlement::Release };
+    assert_eq!(harness.command().1, release);
+}
+
+#[test]
+fn a_receiver_the_engine_closes_is_detached_with_the_reason() {
+    let mut harness = Harness::new();
+    let (_, receiver) = harness.receiver("q");
+    harness.output(Output::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted });
+    assert_eq!(&*harness.refusal().unwrap().condition, "amqp:not-found");
+    assert_eq!(harness.commands(), []);
+}
+
+#[test]
+fn a_peer_that_never_settles_loses_its_link() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, u32::MAX, false);
+    harness.broker.unsettled = UNSETTLED_MAX;
+    harness.deliver(receiver, 1);
+    assert_eq!(&*harness.refusal().unwrap().condition, "amqp:resource-limit-exceeded");
+}
+
+#[test]
+fn transactional_outcomes_are_refused_and_nothing_settles() {
+    let mut harness = Harness::new();
+    let (_, _, ids) = received(&mut harness, 1);
+    let outcome = Some(Box::new(DeliveryState::Accepted));
+    let state = DeliveryState::Transactional { txn_id: bytes::Bytes::from_static(b"t"), outcome };
+    harness.client.update_incoming(ids[0], state);
+    assert_eq!(harness.commands(), []);
+    let states = settled(&mut harness);
+    let [Some(DeliveryState::Rejected(Some(error)))] = &states[..] else { panic!("{states:?}") };
+    assert_eq!(&*error.condition, "amqp:not-implemented");
+}

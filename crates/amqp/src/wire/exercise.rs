@@ -1,0 +1,91 @@
+//! Drives the decoders over any bytes and asserts what must hold whatever they are. The fuzz targets and the seeded
+//! mutation test are thin wrappers over these. Not part of the API.
+
+#![allow(clippy::expect_used)] // a violated property must end the run
+
+use bytes::{Bytes, BytesMut};
+
+use super::Value;
+use super::frame::{FrameHeader, FrameKind, decode_body, decode_sasl, encode_frame, encode_sasl};
+use super::message::Sections;
+use super::read::Reader;
+
+/// A frame, header included; longer input is cut, shorter input is an incomplete frame.
+pub fn frame(input: &[u8]) {
+    let Some((head, _)) = input.split_first_chunk() else { return };
+    let Ok(header) = FrameHeader::decode(*head) else { return };
+    assert!(header.body_offset >= 8 && header.body_offset <= header.size);
+    let (Ok(start), Ok(end)) = (usize::try_from(header.body_offset), usize::try_from(header.size)) else {
+        return;
+    };
+    let Some(body) = input.get(start..end) else { return };
+    match header.kind {
+        FrameKind::Amqp => performative(body),
+        FrameKind::Sasl => sasl(body),
+    }
+}
+
+/// A frame body: what is read can be written, and is read again as the same.
+pub fn performative(input: &[u8]) {
+    sasl(input);
+    let Ok(Some((decoded, payload))) = decode_body(Bytes::copy_from_slice(input)) else { return };
+    assert!(input.ends_with(&payload));
+    let mut written = BytesMut::new();
+    encode_frame(0, &decoded, 0, &mut written);
+    let written = written.freeze();
+    let (again, _) = decode_body(written.slice(8..)).expect("our own encoding").expect("a performative");
+    // Compared encoded: a float that is not a number is unequal to itself.
+    let mut rewritten = BytesMut::new();
+    encode_frame(0, &again, 0, &mut rewritten);
+    assert_eq!(written, rewritten);
+    message_sections(&payload);
+}
+
+fn sasl(input: &[u8]) {
+    if let Ok(decoded) = decode_sasl(Bytes::copy_from_slice(input)) {
+        let mut written = BytesMut::new();
+        encode_sasl(&decoded, &mut written);
+        assert_eq!(decode_sasl(written.freeze().slice(8..)), Ok(decoded));
+    }
+}
+
+/// A message: what passes the check can be read by every reader, trusted or not.
+pub fn message_sections(input: &[u8]) {
+    let message = Bytes::copy_from_slice(input);
+    let split = Sections::split(&message);
+    let trusted = Sections::split_trusted(&message);
+    let Ok(sections) = split else { return };
+    assert_eq!(trusted.as_ref(), Ok(&sections));
+    let maps =
+        [&sections.delivery_annotations, &sections.message_annotations, &sections.application_properties];
+    for section in maps {
+        let decoded = Sections::decode_map(section).expect("a checked map");
+        let entries = Sections::map_entries(section).expect("a checked map");
+        let entries: Vec<_> = entries.collect::<Result<_, _>>().expect("checked entries");
+        assert_eq!(entries.len(), decoded.len());
+    }
+    let _ = sections.decode_header();
+    if let Ok(properties) = sections.decode_properties() {
+        let mut written = BytesMut::new();
+        properties.encode(&mut written);
+    }
+    let _ = sections.body_value();
+    for inner in sections.batch_messages().unwrap_or_default() {
+        let _ = Sections::split(&inner);
+    }
+}
+
+/// A value: the check and the decoder agree, and encoding is stable.
+pub fn value(input: &[u8]) {
+    let source = Bytes::copy_from_slice(input);
+    let mut checked = Reader::new(&source);
+    let check = checked.check(0);
+    let mut rest = source.clone();
+    let decoded = Value::decode(&mut rest);
+    assert_eq!(check.is_ok(), decoded.is_ok(), "{check:?} but {decoded:?}");
+    let Ok(decoded) = decoded else { return };
+    assert_eq!(checked.remaining(), rest.len());
+    let written = decoded.to_bytes();
+    let again = Value::decode(&mut written.clone()).expect("our own encoding");
+    assert_eq!(again.to_bytes(), written);
+}
