@@ -58,7 +58,7 @@ pub(crate) fn read_message(payload: &Bytes, next_id: &mut dyn FnMut() -> u128) -
     if payload.is_empty() {
         return Err(Fault::MalformedMessage("it is empty".to_owned()));
     }
-    let sections = Sections::split(payload).map_err(malformed)?;
+    let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
     let header = sections.decode_header().map_err(malformed)?;
     let properties = sections.decode_properties().map_err(malformed)?;
     check_ids(&properties)?;
@@ -66,9 +66,9 @@ pub(crate) fn read_message(payload: &Bytes, next_id: &mut dyn FnMut() -> u128) -
     let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
     let session_id = properties.group_id.clone();
     let content = if properties.message_id == Value::Null {
-        with_message_id(payload, &sections, properties, next_id())
+        with_message_id(&payload, &sections, properties, next_id())
     } else {
-        payload.clone()
+        payload
     };
     Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id })
 }
