@@ -1,16 +1,12 @@
 //! From a stored message to the bytes a client reads: a fresh header and annotations, the rest as it was sent.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use peeklock_engine::{Lock, MessageState, MessageView, Properties, Received, Timestamp};
+use peeklock_engine::{Lock, MessageState, MessageView, Property, Received, Timestamp};
 use smallvec::SmallVec;
 
 use super::annotation;
-use super::envelope::text;
-use super::errors::symbol;
 use super::lock_token;
-use crate::wire::message::{
-    Header, Sections, encode_application_properties, encode_delivery_annotations, encode_message_annotations,
-};
+use crate::wire::message::{Header, MapSection, Sections};
 use crate::wire::{DecodeError, Value};
 
 /// Latest instant the SDKs can show, in milliseconds since 1970 (P and J clamp to the same).
@@ -54,8 +50,9 @@ impl Encoder {
         let view = &received.view;
         self.header(&sections, view)?;
         if let (Way::Management, Some(lock)) = (way, &received.lock) {
-            let token = Value::Uuid(lock_token::to_uuid(lock.token));
-            encode_delivery_annotations(&[(symbol(annotation::LOCK_TOKEN), token)], &mut self.fresh);
+            let mut section = MapSection::delivery_annotations(&mut self.fresh);
+            section.value(annotation::LOCK_TOKEN, &Value::Uuid(lock_token::to_uuid(lock.token)));
+            section.finish();
         }
         self.annotations(&sections, view, received.lock.as_ref())?;
         let mut kept = sections.header.len() + sections.delivery_annotations.len();
@@ -95,46 +92,67 @@ impl Encoder {
         Ok(())
     }
 
+    /// The sender's annotations, less those that only the broker writes, and the broker's.
     fn annotations(
         &mut self,
         sections: &Sections,
         view: &MessageView,
         lock: Option<&Lock>,
     ) -> Result<(), DecodeError> {
-        if sections.message_annotations.is_empty() {
-            plain_annotations(view, lock, &mut self.fresh);
-            return Ok(());
+        let mut section = MapSection::message_annotations(&mut self.fresh);
+        for entry in Sections::map_entries(&sections.message_annotations)? {
+            let entry = entry?;
+            if !entry.key.is_some_and(annotation::is_service_owned) {
+                section.entry(entry);
+            }
         }
-        let mut entries = Sections::decode_map(&sections.message_annotations)?;
-        entries.retain(|(key, _)| !text(key).is_some_and(annotation::is_service_owned));
-        entries.extend(service_annotations(view, lock).map(|(key, value)| (symbol(key), value)));
-        encode_message_annotations(&entries, &mut self.fresh);
+        let number = signed(view.sequence_number.0);
+        section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
+        section.long(annotation::SEQUENCE_NUMBER, number);
+        section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, number);
+        if let Some(lock) = lock {
+            section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0));
+        }
+        match view.state {
+            MessageState::Active => {}
+            MessageState::Deferred => section.int(annotation::MESSAGE_STATE, 1),
+            MessageState::Scheduled => section.int(annotation::MESSAGE_STATE, 2),
+        }
+        section.finish();
         Ok(())
     }
 
     /// The sender's properties with the instant of expiry, which only the broker knows (D: authoritative).
     fn properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
         let mut properties = sections.decode_properties()?;
-        properties.absolute_expiry_time_ms = Some(milliseconds(view.expires_at.0.min(EXPIRY_MAX_MS)));
+        properties.absolute_expiry_time_ms = Some(signed(view.expires_at.0.min(EXPIRY_MAX_MS)));
         properties.encode(&mut self.fresh);
         Ok(())
     }
 
     /// The sender's application properties, under what receivers changed, under the reason of dead-lettering.
     fn application_properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
-        let mut entries = Sections::decode_map(&sections.application_properties)?;
-        if let Some(modified) = &view.modified {
-            merge_modified(&mut entries, modified)?;
-        }
-        if let Some(why) = &view.dead_letter {
-            let stamps = [(DEAD_LETTER_REASON, &why.reason), (DEAD_LETTER_DESCRIPTION, &why.description)];
-            for (key, stamp) in stamps {
-                if let Some(stamp) = stamp {
-                    merge(&mut entries, key, Value::String(stamp.as_ref().into()));
-                }
+        let modified: &[Property] = view.modified.as_ref().map_or(&[], |modified| modified);
+        let stamps = view.dead_letter.as_deref().map_or([None, None], |why| {
+            let reason = why.reason.as_deref().map(|text| (DEAD_LETTER_REASON, text));
+            [reason, why.description.as_deref().map(|text| (DEAD_LETTER_DESCRIPTION, text))]
+        });
+        let stamped = |key: &str| stamps.iter().flatten().any(|(stamp, _)| *stamp == key);
+        let changed = |key: &str| modified.iter().any(|property| &*property.name == key) || stamped(key);
+        let mut section = MapSection::application_properties(&mut self.fresh);
+        for entry in Sections::map_entries(&sections.application_properties)? {
+            let entry = entry?;
+            if !entry.key.is_some_and(changed) {
+                section.entry(entry);
             }
         }
-        encode_application_properties(&entries, &mut self.fresh);
+        for property in modified.iter().filter(|property| !stamped(&property.name)) {
+            section.encoded(&property.name, &property.value);
+        }
+        for (key, text) in stamps.into_iter().flatten() {
+            section.string(key, text);
+        }
+        section.finish();
         Ok(())
     }
 }
@@ -144,88 +162,8 @@ pub(crate) const DEAD_LETTER_REASON: &str = "DeadLetterReason";
 /// Application property under which every SDK looks for the description.
 pub(crate) const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 
-fn merge_modified(entries: &mut Vec<(Value, Value)>, modified: &Properties) -> Result<(), DecodeError> {
-    for property in modified {
-        merge(entries, &property.name, Value::decode(&mut property.value.clone())?);
-    }
-    Ok(())
-}
-
-fn merge(entries: &mut Vec<(Value, Value)>, key: &str, value: Value) {
-    match entries.iter_mut().find(|(name, _)| text(name) == Some(key)) {
-        Some((_, old)) => *old = value,
-        None => entries.push((Value::String(key.into()), value)),
-    }
-}
-
-/// What the broker says about a message, in the order written.
-fn service_annotations(
-    view: &MessageView,
-    lock: Option<&Lock>,
-) -> impl Iterator<Item = (&'static str, Value)> {
-    let number = Value::Long(milliseconds(view.sequence_number.0));
-    let locked_until = lock.map(|lock| Value::Timestamp(milliseconds(lock.locked_until.0)));
-    let state = match view.state {
-        MessageState::Active => None,
-        MessageState::Deferred => Some(Value::Int(1)),
-        MessageState::Scheduled => Some(Value::Int(2)),
-    };
-    [
-        (annotation::ENQUEUED_TIME, Some(Value::Timestamp(milliseconds(view.enqueued_at.0)))),
-        (annotation::SEQUENCE_NUMBER, Some(number.clone())),
-        (annotation::ENQUEUED_SEQUENCE_NUMBER, Some(number)),
-        (annotation::LOCKED_UNTIL, locked_until),
-        (annotation::MESSAGE_STATE, state),
-    ]
-    .into_iter()
-    .filter_map(|(key, value)| value.map(|value| (key, value)))
-}
-
-/// The service's annotations alone, written straight away: the common case.
-fn plain_annotations(view: &MessageView, lock: Option<&Lock>, output: &mut BytesMut) {
-    const DESCRIBED_MAP_8: [u8; 4] = [0x00, 0x53, 0x72, 0xc1];
-    output.put_slice(&DESCRIBED_MAP_8);
-    let size_at = output.len();
-    output.put_slice(&[0, 0]);
-    let mut count = 6;
-    put_eight(annotation::ENQUEUED_TIME, TIMESTAMP, view.enqueued_at.0, output);
-    put_eight(annotation::SEQUENCE_NUMBER, LONG, view.sequence_number.0, output);
-    put_eight(annotation::ENQUEUED_SEQUENCE_NUMBER, LONG, view.sequence_number.0, output);
-    if let Some(lock) = lock {
-        put_eight(annotation::LOCKED_UNTIL, TIMESTAMP, lock.locked_until.0, output);
-        count += 2;
-    }
-    if view.state != MessageState::Active {
-        put_key(annotation::MESSAGE_STATE, output);
-        output.put_slice(&[SMALL_INT, if view.state == MessageState::Deferred { 1 } else { 2 }]);
-        count += 2;
-    }
-    let size = output.len().saturating_sub(size_at + 1);
-    if let Some([size_byte, count_byte]) = output.get_mut(size_at..size_at + 2) {
-        // At most 5 keys of at most 29 characters and 10 bytes of value: below 255.
-        *size_byte = u8::try_from(size).unwrap_or(u8::MAX);
-        *count_byte = count;
-    }
-}
-
-const TIMESTAMP: u8 = 0x83;
-const LONG: u8 = 0x81;
-const SMALL_INT: u8 = 0x54;
-const SYMBOL_8: u8 = 0xa3;
-
-fn put_eight(key: &str, code: u8, value: u64, output: &mut BytesMut) {
-    put_key(key, output);
-    output.put_u8(code);
-    output.put_u64(value);
-}
-
-fn put_key(key: &str, output: &mut BytesMut) {
-    output.put_slice(&[SYMBOL_8, u8::try_from(key.len()).unwrap_or(u8::MAX)]);
-    output.put_slice(key.as_bytes());
-}
-
 /// Numbers and instants of the engine fit; saturates all the same.
-fn milliseconds(value: u64) -> i64 {
+fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 

@@ -32,10 +32,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
-use peeklock_engine::{Command, ReceiverId};
+use peeklock_engine::{Command, LockToken, ReceiverId};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
 use slab::Slab;
+use smallvec::SmallVec;
 
 pub use config::DialectConfig;
 pub use entities::Entities;
@@ -123,6 +124,16 @@ enum Pending {
     Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize },
 }
 
+/// Consecutive deliveries of one link that the peer accepts one by one: one command for all of them.
+struct Completions {
+    link: LinkId,
+    first: u32,
+    tokens: SmallVec<[LockToken; 1]>,
+}
+
+/// Tokens in one joined command.
+const COMPLETIONS_MAX: usize = 1024;
+
 /// Closed receivers remembered for deliveries that crossed their closing.
 const CLOSED_RECEIVERS_MAX: usize = 1024;
 
@@ -145,6 +156,8 @@ pub struct Broker {
     unsettled: usize,
     /// Indexed by request tag.
     pending: Slab<Pending>,
+    /// Completions of this turn that follow each other, not yet submitted.
+    completions: Option<Completions>,
     unanswered: Unanswered,
     encoder: Encoder,
     responses: u64,
@@ -173,6 +186,7 @@ impl Broker {
             closed_receivers: VecDeque::new(),
             unsettled: 0,
             pending: Slab::new(),
+            completions: None,
             unanswered: Unanswered::default(),
             encoder: Encoder::default(),
             responses: 0,
@@ -230,6 +244,7 @@ impl Broker {
     }
 
     fn detached(&mut self, link: LinkId) {
+        self.submit_completions();
         match self.links.remove(&link) {
             Some(Link::Receiver(receiver)) => self.close_receiver(receiver),
             Some(Link::Responses) => self.response_links.retain(|candidate| candidate.link != link),
@@ -238,6 +253,7 @@ impl Broker {
     }
 
     fn close(&mut self) {
+        self.submit_completions();
         let receivers: Vec<ReceiverId> = self.receivers.keys().copied().collect();
         for receiver in receivers {
             self.close_receiver(receiver);
@@ -288,6 +304,7 @@ impl Application for Broker {
     }
 
     fn end_of_turn(&mut self, connection: &mut Connection, _now: NowMs) {
+        self.submit_completions();
         self.tend_receivers(connection);
     }
 

@@ -8,7 +8,7 @@ use super::delivery::Way;
 use super::errors::Fault;
 use super::receiver::{Grant, UNSETTLED_MAX};
 use super::settlement::{self, Wish};
-use super::{Broker, CLOSED_RECEIVERS_MAX, Link, Pending, lock_token};
+use super::{Broker, CLOSED_RECEIVERS_MAX, COMPLETIONS_MAX, Completions, Link, Pending, lock_token};
 use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
 use crate::wire::performative::DeliveryState;
 
@@ -120,6 +120,10 @@ impl Broker {
         if settled {
             self.forget_unsettled(id, count);
         }
+        if matches!(state, Some(DeliveryState::Accepted)) && !settled {
+            return self.complete(link, first, &tags);
+        }
+        self.submit_completions();
         let wish = settlement::read(state, settled);
         let Some(receiver) = self.receivers.get(&id) else { return };
         let partition = receiver.entity.partition.clone();
@@ -142,6 +146,32 @@ impl Broker {
             }
             Err(fault) => tracing::debug!(%fault, "settled disposition ignored"),
         }
+    }
+
+    /// Completes deliveries, joined with those before: the SDKs send a frame for each.
+    fn complete(&mut self, link: LinkId, first: u32, tags: &[DeliveryTag]) {
+        let tokens = tags.iter().copied().map(lock_token::from_tag);
+        if let Some(joined) = &mut self.completions
+            && joined.link == link
+            && joined.tokens.len() < COMPLETIONS_MAX
+            && u32::try_from(joined.tokens.len()).is_ok_and(|count| joined.first.wrapping_add(count) == first)
+        {
+            joined.tokens.extend(tokens);
+            return;
+        }
+        self.submit_completions();
+        self.completions = Some(Completions { link, first, tokens: tokens.collect() });
+    }
+
+    /// Submits what [`Self::complete`] joined.
+    pub(super) fn submit_completions(&mut self) {
+        let Some(Completions { link, first, tokens }) = self.completions.take() else { return };
+        let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
+        let Some(receiver) = self.receivers.get(id) else { return };
+        let partition = receiver.entity.partition.clone();
+        let (count, reply) = (tokens.len(), DeliveryState::Accepted);
+        let command = Command::Settle { tokens, settlement: Settlement::Complete };
+        self.ask(&partition, command, Pending::Settle { link, first, count, reply });
     }
 
     pub(super) fn settled(

@@ -56,6 +56,8 @@ impl Broker {
         let reply_to = reply_to(session, &entity.node, Dialect::Management, &request);
         self.check_waiting(&reply_to, connection)?;
         accept(delivery, connection);
+        // What the peer settled before it asked comes before.
+        self.submit_completions();
         match self.prepare(request, entity) {
             Ok(management::Prepared { command, finish }) => {
                 let bytes = payload.len();

@@ -71,6 +71,21 @@ fn a_bare_body_gets_properties_with_an_id() {
 }
 
 #[test]
+fn sections_out_of_order_or_oddly_described_are_put_straight() {
+    let payload = message(Header::default(), &[], &with_id("m"));
+    let mut annotations = BytesMut::new();
+    crate::wire::message::encode_delivery_annotations(&[(symbol("a"), Value::Int(1))], &mut annotations);
+    let trailing = Bytes::from([&payload[..], &annotations[..]].concat());
+    let odd = Bytes::from([&[0x00, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x70][..], &payload[3..]].concat());
+    for sent in [trailing, odd] {
+        let content = read(&sent).unwrap().content;
+        let sections = Sections::split(&content).unwrap();
+        assert!(is_in_order(&content, &sections));
+        assert_eq!(sections.body, Sections::split(&payload).unwrap().body);
+    }
+}
+
+#[test]
 fn s12_time_to_live_comes_from_the_header() {
     let header = Header { ttl_ms: Some(5000), ..Header::default() };
     assert_eq!(read(&message(header, &[], &with_id("m"))).unwrap().time_to_live_ms, Some(5000));

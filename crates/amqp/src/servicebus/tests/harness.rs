@@ -107,6 +107,11 @@ impl Harness {
         panic!("the conversation does not come to rest");
     }
 
+    /// Carries what the client has to say now, in a frame of its own.
+    pub(super) fn client_speaks(&mut self) {
+        transmit(&mut self.client, &mut self.to_server);
+    }
+
     /// One turn of the broker's driver without writing.
     pub(super) fn server_turn(&mut self) -> bool {
         let mut busy = false;

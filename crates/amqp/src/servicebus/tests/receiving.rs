@@ -202,3 +202,34 @@ fn transactional_outcomes_are_refused_and_nothing_settles() {
     let [Some(DeliveryState::Rejected(Some(error)))] = &states[..] else { panic!("{states:?}") };
     assert_eq!(&*error.condition, "amqp:not-implemented");
 }
+
+#[test]
+fn completions_one_by_one_reach_the_engine_together() {
+    let mut harness = Harness::new();
+    let (_, _, ids) = received(&mut harness, 4);
+    for (index, id) in ids.into_iter().enumerate() {
+        let state = if index == 2 { DeliveryState::Released } else { DeliveryState::Accepted };
+        harness.client.update_incoming(id, state);
+        harness.client_speaks();
+    }
+    let commands = harness.commands();
+    let settles: Vec<_> = commands
+        .iter()
+        .map(|(_, command)| match command {
+            Command::Settle { tokens, settlement } => (tokens.clone(), settlement.clone()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        settles,
+        [
+            (tokens(&[1, 2]), Settlement::Complete),
+            (tokens(&[3]), Settlement::Release),
+            (tokens(&[4]), Settlement::Complete),
+        ]
+    );
+    for (tag, _) in commands {
+        harness.answer(tag, Response::Settled(Vec::new()));
+    }
+    assert_eq!(settled(&mut harness).len(), 4);
+}
