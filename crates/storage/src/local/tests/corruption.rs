@@ -213,14 +213,16 @@ async fn a_flipped_byte_under_a_value_is_reported_by_read_and_check() {
     flip(&disk, &path, 64 + 40 + 32 + 20 + 32 + 150);
     match check_on(disk.mount(), DIRECTORY) {
         Err(Error::Corrupt { file, offset, .. }) => {
-            assert_eq!((file, offset), (path.clone(), 64 + 40 + 32 + 20))
+            assert_eq!((file, offset), (path.clone(), 64 + 40 + 32 + 20));
         }
         other => panic!("{other:?}"),
     }
     // Sealed with a good hint: opening does not read contents, so the damage shows when that message is read.
     let (_store, shard) = open(&disk);
     match shard.read(vec![body(1)]).await {
-        Err(Error::Corrupt { file, offset, .. }) => assert_eq!((file, offset), (path, 64 + 40 + 32 + 20)),
+        Err(Error::Corrupt { file, offset, .. }) => {
+            assert_eq!((file, offset), (path, 64 + 40 + 32 + 20));
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(shard.read(vec![body(2)]).await.unwrap(), [Some(value(2, 300))]);
