@@ -116,7 +116,7 @@ fn recycle(shared: &Shared) {
         match shared.directory.filesystem.rename(&segment.path, &path) {
             Ok(()) => spares.push(Spare { path, capacity: segment.capacity }),
             Err(error) => {
-                tracing::warn!(path = %segment.path.display(), %error, "can't keep a spare segment")
+                tracing::warn!(path = %segment.path.display(), %error, "can't keep a spare segment");
             }
         }
     }

@@ -1,4 +1,118 @@
-//! placeholder
+//! The embedded store: a segmented log in a directory of its own.
+//!
+//! # What it is built for
+//! * One machine, one process, one shard. Some ten thousand partitions, tens of millions of live keys.
+//! * Messages of about 1 KB, written once, removed once, mostly in order; some stay for months. Values up to
+//!   128 MiB, batches up to 256 MiB.
+//! * A commit costs one write and one `fdatasync`, shared by everything that waits meanwhile; nothing else is ever
+//!   on its way: no allocation of disk blocks, no cleaning, no reading.
+//! * 12 bytes of memory per live key in dense runs (a waiting message has two keys), 16 in sparse ones, about 40
+//!   more for a key that was overwritten or used again while an older version is still on disk.
+//! * Opening reads neither message contents nor dead records: a million waiting messages in well under a second.
+//!
+//! # Files
+//! ```text
+//! LOCK                    held while a process uses the directory; holds its process number
+//! MANIFEST                the list of segments that count, the epoch, the format version
+//! 0000000007.segment      records; the number is the segment's id and is never used again
+//! 0000000007.hint         what opening needs of it; derived, rebuilt when missing or damaged
+//! 0000000005.spare        a dead segment file that waits to be filled again
+//! MANIFEST.new            a manifest being written
+//! ```
+//! All numbers are little-endian. All checksums are CRC-32C.
+//! ```text
+//! segment  magic 8 | version u32 | id u32 | salt u64 | zeros 36 | crc u32                              64 bytes
+//!          frame, frame, … each at a multiple of 8, then whatever an earlier life of the file left
+//! frame    magic u32 | payload length u32 | records u32 | crc of the records' crcs u32
+//!          | sequence u64 | salt u64 | 0 u32 | crc u32                                                 40 bytes
+//!          record, record, …
+//! record   crc u32 | value length u32 | kind u8 | space u8 | shadow kind u16 | shadow rank u32
+//!          | partition u64 | number u64                                                                32 bytes
+//!          value (of a range: its last number, u64)
+//! hint     magic 8 | version u32 | id u32 | salt u64 | end u64
+//!          records, with their position in the crc's place and without message contents
+//!          (space u8 | partition u64 | highest number put u64) …
+//!          | position of these u64 | crc u32
+//! ```
+//! A record's crc covers the rest of it, so that reading one value verifies it. The crc of crcs binds the records
+//! of a frame: halves of two attempts at the same place never pass for one frame.
+//!
+//! # The threads
+//! ```text
+//! submit ─▶ writer   drains, writes one frame, syncs, applies it to the index, answers       (writer.rs)
+//! read ───▶ readers  look up, read neighbours together, verify, answer                       (reader.rs)
+//!           keeper   prepares segments ahead, seals full ones and writes their hints, frees
+//!                    dead ones, watches the room left                                        (keeper.rs)
+//!           cleaner  copies what lives out of mostly dead segments, at a bounded rate        (cleaner.rs)
+//! ```
+//! They share the index and the segments' accounts under one lock, held for microseconds (state.rs), and the
+//! manifest under another that only the keeper and the cleaner take.
+//!
+//! # Life of a segment file
+//! ```text
+//!              keeper                writer               keeper             all its records dead
+//!  new, zeros ───────▶ prepared ───────────▶ active ─────────────▶ sealed ──────────────────────▶ spare
+//!  or spare            (in the manifest)     (frames)              (end in the manifest, hint)    or deleted
+//!                                                                     │ mostly dead: cleaner
+//!                                                                     ▼
+//!                                                         copy of what lives, in its place
+//! ```
+//! * Blocks that were written before sync faster than fresh ones (measured on ext4: 141 µs against 213 µs), so a new
+//!   segment is filled with zeros in the background, and dead ones are filled again. The very first segment is only
+//!   allocated: a first start takes milliseconds.
+//! * Two segments are kept prepared. When a second one can't be had, the store is [`crate::Pressure::Full`]: batches
+//!   that put message contents are refused and what removes goes on in the segments that are left. The same holds
+//!   when the file system has less than `reserve_bytes` or the directory reaches `size_bytes_max`.
+//! * A batch larger than a segment gets a segment of its size.
+//!
+//! # Where the log ends
+//! **Frame n+1 is written only after frame n is synced.** So a crash leaves at most one unfinished frame, and it is
+//! the last. Opening follows the sequence numbers through the open segments. Where they end, nothing of the same
+//! salt with a later sequence may follow, in this segment or the next: then the end is a torn write and is cut
+//! off. **If anything later follows, synced bytes were damaged, and opening is refused with file and offset.** A
+//! clean close records the end, so that not even the last frame can be lost unnoticed. What is sealed must match
+//! its seal to the byte. Salts are random per life of a file: frames of an earlier life, or a message that holds a
+//! copy of a log file, are no frames.
+//!
+//! # What must not come back
+//! Replaying all segments in order gives the state: for each key the newest record counts. Freeing a segment drops
+//! its records from that history, so it must not drop the newest record of a key while an older put of that key
+//! remains. Only removals can be such records (a newest put is live, and live records keep their segment). Hence
+//! each removal says where older versions of its keys may lie, its *shadows*: nowhere, in exactly one segment, or in
+//! any since some rank.
+//!
+//! **A segment is freed only when it holds no live put and no removal whose shadows reach a segment that is still
+//! in the manifest.** The cleaner drops a removal under the same condition and copies it otherwise.
+//!
+//! * *Exactly one* is the rule, known without any memory: a key whose number is higher than any put before has no
+//!   older version, so its removal shadows only the segment that the index points at.
+//! * A key that was overwritten, or put again after its removal, is marked in the index with the rank since when
+//!   versions may exist; its removal is kept while any segment from there on is.
+//! * *Ranks* are places in the order of replay. A segment filled by commits has one rank, its id. The cleaner
+//!   replaces a run of neighbours by one copy that covers all their ranks and stands in their place: every record
+//!   newer than the copied ones is newer than the whole run. So a copy never needs to be ordered against commits, the
+//!   writer takes no part in cleaning, and survivors gather in segments of their own instead of being mixed with
+//!   young messages again and again.
+//! * A removal that is copied moves towards newer records within its run: one of a single key is dropped if the key
+//!   lives again, one of a range leaves out the keys that live now.
+//!
+//! **The manifest is replaced as a whole and synced before anything relies on it**: a segment is listed before its
+//! first frame, a copy and its originals swap in one step, and a file is renamed or overwritten only after it is no
+//! longer listed. A crash at any point leaves one of the two lists, and files that neither lists are leftovers.
+//!
+//! # When the disk fails
+//! * A failed sync or a failed write of unknown extent ends the handle: everything waiting is answered
+//!   [`crate::Error::InDoubt`], [`LocalStore::fatal`] tells the process to stop, and the next opening finds out what is
+//!   durable. Nothing is tried again: after a failed sync the kernel may have dropped what was to be written.
+//! * No room is different: the frame is blanked, what grows is refused with [`crate::Error::Full`], what removes goes to a
+//!   prepared segment.
+//! * Damage below a single value is answered to whoever reads it; a sealed segment's contents are not verified on
+//!   opening (that is what [`check()`] is for), and the cleaner leaves a damaged segment as it is.
+//!
+//! The version in all headers is raised when yesterday's program could misread today's files; `fixtures/` holds a
+//! directory of each version that today's program must open.
+
+mod check;
 mod cleaner;
 mod directory;
 mod fields;
@@ -23,6 +137,7 @@ mod walk;
 mod warm;
 mod writer;
 
+pub use check::{Report, SegmentReport, TornTail, check, check_on};
 #[cfg(any(test, feature = "testing"))]
 pub use filesystem::{Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, RealFilesystem};

@@ -167,7 +167,7 @@ impl World {
     async fn crash(&mut self, ops: &[Vec<Op>], seed: u64) -> Result<(), TestCaseError> {
         let batches = self.batches(ops);
         let commits: Vec<_> = batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             std::thread::yield_now();
         }
         self.disk.crash(seed);

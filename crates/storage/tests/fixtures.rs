@@ -1,0 +1,112 @@
+//! Yesterday's data directories open with today's program.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails shall say so")]
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use peeklock_storage::local::check;
+use peeklock_storage::{Batch, Key, LocalOptions, LocalStore, PartitionId, ShardId, Space, Store};
+
+const QUEUE: PartitionId = PartitionId(1);
+
+fn fixture(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(format!("v{version}"))
+}
+
+fn options() -> LocalOptions {
+    LocalOptions { segment_bytes: 8 << 10, reserve_bytes: 0, ..LocalOptions::default() }
+}
+
+fn value(number: u64, len: usize) -> Bytes {
+    number.to_le_bytes().into_iter().cycle().take(len).collect()
+}
+
+/// Messages 1 to 50 with a counter; 20 to 40 removed one by one, 5 to 9 as a range, 7 put again.
+async fn write(path: &Path) {
+    let store = LocalStore::open(path, options()).unwrap();
+    let shard = store.acquire(ShardId(0)).unwrap();
+    for number in 1..=50 {
+        let mut batch = Batch::new();
+        batch.put(Key::new(Space::Meta, QUEUE, 0), value(number, 8));
+        batch.put(Key::new(Space::Head, QUEUE, number), value(number, 20));
+        batch.put(Key::new(Space::Body, QUEUE, number), value(number, 300));
+        shard.submit(batch).await.unwrap();
+    }
+    let mut batch = Batch::new();
+    for space in [Space::Head, Space::Body] {
+        for number in 20..=40 {
+            batch.delete(Key::new(space, QUEUE, number));
+        }
+        batch.delete_range(space, QUEUE, 5..=9);
+        batch.put(Key::new(space, QUEUE, 7), value(77, 20));
+    }
+    shard.submit(batch).await.unwrap();
+    store.close();
+}
+
+async fn verify(path: &Path) {
+    let store = LocalStore::open(path, options()).unwrap();
+    let shard = store.acquire(ShardId(0)).unwrap();
+    let counter = shard.read(vec![Key::new(Space::Meta, QUEUE, 0)]).await.unwrap();
+    assert_eq!(counter, [Some(value(50, 8))]);
+    for (space, len) in [(Space::Head, 20), (Space::Body, 300)] {
+        let page = shard.scan(space, QUEUE, 0).await.unwrap();
+        assert_eq!(page.next, None);
+        let expected =
+            (1..=50).filter(|number| !(20..=40).contains(number) && !matches!(number, 5 | 6 | 8 | 9));
+        let expected: Vec<(u64, Bytes)> = expected
+            .map(|number| (number, if number == 7 { value(77, 20) } else { value(number, len) }))
+            .collect();
+        let found: Vec<(u64, Bytes)> =
+            page.entries.into_iter().map(|entry| (entry.number, entry.value)).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+fn copy(from: &Path) -> tempfile::TempDir {
+    let to = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.path().join(file.file_name())).unwrap();
+    }
+    to
+}
+
+#[tokio::test]
+async fn a_directory_of_format_1_opens() {
+    let directory = copy(&fixture(1));
+    check(directory.path()).unwrap();
+    verify(directory.path()).await;
+}
+
+#[tokio::test]
+async fn a_directory_of_format_1_opens_without_its_hints() {
+    let directory = copy(&fixture(1));
+    let mut removed = 0;
+    for file in std::fs::read_dir(directory.path()).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|kind| kind == "hint") {
+            std::fs::remove_file(path).unwrap();
+            removed += 1;
+        }
+    }
+    assert!(removed > 0);
+    verify(directory.path()).await;
+}
+
+#[tokio::test]
+async fn what_is_written_today_reads_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path()).await;
+    verify(directory.path()).await;
+}
+
+/// Run after raising the format version: `cargo test -p peeklock-storage --test fixtures -- --ignored`.
+#[tokio::test]
+#[ignore = "writes a fixture instead of testing"]
+async fn write_a_fixture() {
+    let path = fixture(1);
+    std::fs::create_dir_all(&path).unwrap();
+    write(&path).await;
+}
