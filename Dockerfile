@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-#
 #   docker build -t peeklock .
 #   docker run --rm -p 5672:5672 -p 5300:5300 -v peeklock:/data peeklock
 #
@@ -28,7 +26,7 @@ ENV PEEKLOCK_DATA_DIR=/data \
 VOLUME /data
 EXPOSE 5672 5300
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --start-interval=1s --retries=3 \
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["/usr/local/bin/peeklock", "health"]
 ENTRYPOINT ["/usr/local/bin/peeklock"]
 CMD ["serve"]

@@ -201,8 +201,9 @@ describe("the life of a message", { concurrency: 12 }, () => {
     const dead = client.createReceiver(queue, DEAD_LETTER);
     const message = await one(dead);
     await assert.rejects(dead.deadLetterMessage(message), { name: "ServiceBusError" });
-    await dead.completeMessage(message);
-    assert.equal((await peek(client, queue, DEAD_LETTER)).length, 0);
+    // The lock is kept: nobody gets the message, and it is still there.
+    assert(await nothing(client.createReceiver(queue, DEAD_LETTER)));
+    assert.deepEqual(numbers(await peek(client, queue, DEAD_LETTER)), numbers([message]));
   }));
 });
 

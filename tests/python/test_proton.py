@@ -86,8 +86,13 @@ def test_application_properties_keep_their_amqp_type(connection, queue, name):
     sent = PROPERTIES[name]
     send(connection, queue, proton.Message("", properties={"key": sent}))
     value = receive(connection, queue)[0].properties["key"]
-    assert type(value) is type(sent)
+    # Proton gives binary as a view.
+    assert type(value) is (memoryview if isinstance(sent, bytes) else type(sent))
     assert value == sent
+
+
+#: What Proton makes of ids: it has no class of its own for them.
+PROTON_ID_TYPES = {proton.ulong: int, bytes: memoryview}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +104,7 @@ def test_message_ids_of_every_type_come_back(connection, queue, message_id):
     send(connection, queue, proton.Message("", id=message_id, correlation_id=message_id))
     received = receive(connection, queue)[0]
     assert (received.id, received.correlation_id) == (message_id, message_id)
-    assert type(received.id) is type(message_id)
+    assert type(received.id) is PROTON_ID_TYPES.get(type(message_id), type(message_id))
 
 
 BODIES = {
@@ -200,7 +205,7 @@ def test_a_message_that_is_too_large_is_rejected(connection, queue):
 
 def test_many_links_on_one_connection(connection, queues):
     names = [queues.take() for _ in range(5)]
-    senders = [connection.create_sender(name) for name in names for _ in range(10)]
+    senders = [connection.create_sender(name, name=f"{name}:{n}") for name in names for n in range(10)]
     for number, sender in enumerate(senders):
         sender.send(proton.Message(f"{number}"))
     for position, name in enumerate(names):

@@ -13,6 +13,8 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 pub const AMQP_HEADER: &[u8; 8] = b"AMQP\x00\x01\x00\x00";
 /// The protocol header of SASL.
 pub const SASL_HEADER: &[u8; 8] = b"AMQP\x03\x01\x00\x00";
+/// Room for the header and the performative of a transfer frame.
+const TRANSFER_BYTES_MAX: usize = 128;
 /// The message format of a Service Bus batch.
 pub const BATCH_FORMAT: u32 = 0x8001_3700;
 
@@ -87,6 +89,8 @@ pub struct Client {
     handles: HashMap<u32, i64>,
     next_delivery: u32,
     received: u32,
+    /// The largest frame that the peer takes.
+    frame_bytes_max: usize,
 }
 
 impl Client {
@@ -97,6 +101,8 @@ impl Client {
         client.read_header()?;
         client.wait(|frame| frame.is(code::SASL_OUTCOME).then_some(()))?;
         client.read_header()?;
+        let limit = client.wait(|frame| frame.is(code::OPEN).then(|| frame.field(2).integer()))?;
+        client.frame_bytes_max = usize::try_from(limit.expect("an explicit limit")).unwrap();
         client.wait(|frame| frame.is(code::BEGIN).then_some(()))?;
         Ok(client)
     }
@@ -107,7 +113,14 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, pending: VecDeque::new(), handles: HashMap::new(), next_delivery: 0, received: 0 })
+        Ok(Self {
+            stream,
+            pending: VecDeque::new(),
+            handles: HashMap::new(),
+            next_delivery: 0,
+            received: 0,
+            frame_bytes_max: 512,
+        })
     }
 
     /// Everything up to the session, in one write: headers, SASL ANONYMOUS, open, begin.
@@ -262,11 +275,17 @@ impl Client {
         self.say(&flow(handle, self.received, credit, false, false))
     }
 
-    /// Writes one transfer and does not wait; its delivery id.
+    /// Writes one delivery, in as many frames as it takes, and does not wait; its delivery id.
     pub fn transfer(&mut self, handle: u32, message: &[u8], format: u32) -> io::Result<u32> {
         let id = self.next_delivery;
         self.next_delivery = id.wrapping_add(1);
-        self.write(&codec::frame(0, &transfer(handle, id, format, false), message))?;
+        let mut pieces = message.chunks(self.frame_bytes_max - TRANSFER_BYTES_MAX).peekable();
+        if pieces.peek().is_none() {
+            self.write(&codec::frame(0, &transfer(handle, id, format, false), &[]))?;
+        }
+        while let Some(piece) = pieces.next() {
+            self.write(&codec::frame(0, &transfer(handle, id, format, pieces.peek().is_some()), piece))?;
+        }
         Ok(id)
     }
 

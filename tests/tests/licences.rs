@@ -1,5 +1,7 @@
 //! The rules of `deny.toml`, for machines without cargo-deny: licences, banned crates, sources, wildcards.
 
+#![cfg(test)]
+
 use std::collections::BTreeSet;
 
 use cargo_metadata::{Metadata, Package};
@@ -71,7 +73,7 @@ fn every_dependency_has_an_allowed_licence() {
     let allow = allow_list(&rules());
     let offenders: Vec<String> = dependencies()
         .iter()
-        .filter(|package| !package.license.as_deref().is_some_and(|text| allowed(text, &allow) == Ok(true)))
+        .filter(|package| package.license.as_deref().is_none_or(|text| allowed(text, &allow) != Ok(true)))
         .map(|package| format!("{} {}: {:?}", package.name, package.version, package.license))
         .collect();
     assert_eq!(offenders, Vec::<String>::new());

@@ -19,9 +19,6 @@ pub(crate) const BATCH_MESSAGES_MAX: usize = 32_768;
 /// Length of message ids and session ids, in characters (S-limits as checked by the SDKs).
 pub(crate) const ID_CHARACTERS_MAX: usize = 128;
 
-/// Room that an id takes in the properties, in bytes.
-const ID_ROOM_BYTES: usize = 64;
-
 /// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
 ///
 /// `next_id` gives the id of a message that has none: JS refuses to renew the lock of a message without an id, and an
@@ -61,7 +58,7 @@ pub(crate) fn read_message(payload: &Bytes, next_id: &mut dyn FnMut() -> u128) -
     if payload.is_empty() {
         return Err(Fault::MalformedMessage("it is empty".to_owned()));
     }
-    let sections = Sections::split(payload).map_err(malformed)?;
+    let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
     let header = sections.decode_header().map_err(malformed)?;
     let properties = sections.decode_properties().map_err(malformed)?;
     check_ids(&properties)?;
@@ -69,14 +66,9 @@ pub(crate) fn read_message(payload: &Bytes, next_id: &mut dyn FnMut() -> u128) -
     let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
     let session_id = properties.group_id.clone();
     let content = if properties.message_id == Value::Null {
-        let message_id = Value::String(format!("{:032x}", next_id()).into());
-        let mut encoded = BytesMut::with_capacity(sections.properties.len() + ID_ROOM_BYTES);
-        MessageProperties { message_id, ..properties }.encode(&mut encoded);
-        joined(&Sections { properties: encoded.freeze(), ..sections })
-    } else if is_in_order(payload, &sections) {
-        payload.clone()
+        with_message_id(&payload, &sections, properties, next_id())
     } else {
-        joined(&sections)
+        payload
     };
     Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id })
 }
@@ -134,33 +126,17 @@ fn read_annotations(sections: &Sections, properties: &MessageProperties) -> Resu
     }
 }
 
-/// Whether the payload is its sections one after the other: they were not rewritten, and Python's delivery annotations
-/// are not at the end. Delivering relies on it.
-fn is_in_order(payload: &Bytes, sections: &Sections) -> bool {
-    let annotations_at = sections.delivery_annotations.as_ptr().addr().wrapping_sub(payload.as_ptr().addr());
-    parts(sections).iter().map(|part| part.len()).sum::<usize>() == payload.len()
-        && (sections.delivery_annotations.is_empty() || annotations_at == sections.header.len())
-}
-
-fn joined(sections: &Sections) -> Bytes {
-    let parts = parts(sections);
-    let mut content = BytesMut::with_capacity(parts.iter().map(|part| part.len()).sum());
-    for part in parts {
-        content.extend_from_slice(part);
-    }
+/// The message with an id, everything else as it was.
+fn with_message_id(payload: &Bytes, sections: &Sections, properties: MessageProperties, id: u128) -> Bytes {
+    let before =
+        sections.header.len() + sections.delivery_annotations.len() + sections.message_annotations.len();
+    let after = before + sections.properties.len();
+    let mut content = BytesMut::with_capacity(payload.len() + 64);
+    content.extend_from_slice(payload.get(..before).unwrap_or_default());
+    let message_id = Value::String(format!("{id:032x}").into());
+    MessageProperties { message_id, ..properties }.encode(&mut content);
+    content.extend_from_slice(payload.get(after..).unwrap_or_default());
     content.freeze()
-}
-
-fn parts(sections: &Sections) -> [&Bytes; 6] {
-    let Sections {
-        header,
-        delivery_annotations,
-        message_annotations,
-        properties,
-        application_properties,
-        body,
-    } = sections;
-    [header, delivery_annotations, message_annotations, properties, application_properties, body]
 }
 
 #[cfg(test)]

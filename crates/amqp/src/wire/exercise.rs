@@ -56,6 +56,7 @@ pub fn message_sections(input: &[u8]) {
     let trusted = Sections::split_trusted(&message);
     let Ok(sections) = split else { return };
     assert_eq!(trusted.as_ref(), Ok(&sections));
+    canonical(&message, &sections);
     let maps =
         [&sections.delivery_annotations, &sections.message_annotations, &sections.application_properties];
     for section in maps {
@@ -73,6 +74,23 @@ pub fn message_sections(input: &[u8]) {
     for inner in sections.batch_messages().unwrap_or_default() {
         let _ = Sections::split(&inner);
     }
+}
+
+/// The form to keep holds the same sections, without gaps.
+fn canonical(message: &Bytes, sections: &Sections) {
+    let (kept, parts) = Sections::split_canonical(message).expect("a checked message");
+    let joined = [
+        &parts.header,
+        &parts.delivery_annotations,
+        &parts.message_annotations,
+        &parts.properties,
+        &parts.application_properties,
+        &parts.body,
+    ];
+    assert_eq!(joined.map(|part| &part[..]).concat(), kept);
+    assert_eq!(parts.decode_header(), sections.decode_header());
+    assert_eq!(parts.body.is_empty(), sections.body.is_empty());
+    assert_eq!(Sections::split_canonical(&kept), Ok((kept.clone(), parts)));
 }
 
 /// A value: the check and the decoder agree, and encoding is stable.

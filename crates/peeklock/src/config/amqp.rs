@@ -52,7 +52,7 @@ impl Default for AmqpConfig {
         Self {
             require_token: false,
             plain_enabled: true,
-            sasl_optional: endpoint.sasl_optional,
+            sasl_optional: true,
             idle_time_out_ms: endpoint.idle_time_out_ms.map_or(*IDLE_TIME_OUT_MS.end(), u64::from),
             open_time_out_ms: endpoint.open_time_out_ms,
             drain_time_out_ms: 2 * SECOND_MS,

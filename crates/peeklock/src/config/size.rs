@@ -28,13 +28,14 @@ fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// Bytes in the largest unit that divides them; nothing is `0 KiB`, so that it can be read back.
+/// Bytes in the largest unit that divides them.
 pub(crate) fn display(bytes: u64) -> String {
-    UNITS
-        .iter()
-        .rev()
-        .find(|(_, factor)| bytes % factor == 0)
-        .map_or_else(|| format!("{bytes} bytes"), |(unit, factor)| format!("{} {unit}", bytes / factor))
+    let divides = |(_, factor): &&(&str, u64)| bytes > 0 && bytes.is_multiple_of(*factor);
+    match UNITS.iter().rev().find(divides) {
+        Some((unit, factor)) => format!("{} {unit}", bytes / factor),
+        None if bytes == 0 => "0 KiB".to_owned(),
+        None => format!("{bytes} bytes"),
+    }
 }
 
 #[cfg(test)]
@@ -59,6 +60,6 @@ mod tests {
     fn names_both_ends_of_a_range() {
         let error = parse_in("1 MiB", &((8 << 20)..=(1 << 30))).unwrap_err();
         assert_eq!(error, "\"1 MiB\" is outside the range from 8 MiB to 1 GiB");
-        assert_eq!(display(1000), "1000 bytes");
+        assert_eq!([display(0), display(1000), display(3 << 30)], ["0 KiB", "1000 bytes", "3 GiB"]);
     }
 }

@@ -146,7 +146,7 @@ impl<'a, 'i> Table<'a, 'i> {
             return Vec::new();
         };
         let mut tables = Vec::with_capacity(items.len());
-        for item in items.iter() {
+        for item in items {
             match item.get_ref() {
                 DeValue::Table(table) => {
                     let title = format!("[[{key}]] ");

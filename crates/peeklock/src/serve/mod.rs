@@ -78,8 +78,9 @@ async fn serve(config: Config) -> Result<(), ServeError> {
         () = signals.stop() => {}
         error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
     }
+    drop(ready_file);
     health.set_ready(false);
-    drop((ready_file, stop));
+    drop(stop);
     tokio::select! {
         () = drain(serving, &namespace) => {}
         error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),

@@ -1,5 +1,6 @@
 //! Start, serve, stop.
 
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use rustix::process::Signal;
@@ -7,6 +8,9 @@ use rustix::process::Signal;
 use crate::broker::{Home, errors, get, peeklock, wait_for, write};
 
 const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
+
+const UNHEALTHY: &str =
+    r#"{"status":"unhealthy","message":"Service not available. Please try after some time."}"#;
 
 #[test]
 fn health_is_reported_once_connections_are_accepted() {
@@ -34,6 +38,32 @@ fn sigterm_and_sigint_drain_and_exit_with_0() {
         assert!(log.contains("stopped"), "{log}");
         assert!(!home.path("ready.json").exists(), "the ready file outlives the broker");
     }
+}
+
+#[test]
+fn draining_waits_for_connections_and_a_second_signal_does_not() {
+    let home = Home::new();
+    write(&home.path("p.toml"), "[amqp]\ndrain_time_out = \"10 minutes\"\n[[queues]]\nname = \"q\"\n");
+    let broker = home.start(&["--config", "p.toml"]);
+    let connection = open_connection(&broker.address("amqp"));
+    broker.signal(Signal::TERM);
+    let unhealthy =
+        wait_for(|| Some(get(&broker.address("http"), "/health")).filter(|(status, _)| *status != 200));
+    assert_eq!(unhealthy, (503, UNHEALTHY.to_owned()));
+    assert!(!home.path("ready.json").exists(), "the ready file outlives readiness");
+    broker.signal(Signal::TERM);
+    let (status, log) = broker.finish();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("stopping at once"), "{log}");
+    drop(connection);
+}
+
+/// A connection that has exchanged protocol headers, so that it is being served.
+fn open_connection(address: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.write_all(b"AMQP\x03\x01\x00\x00").unwrap();
+    connection.read_exact(&mut [0; 8]).unwrap();
+    connection
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! The daemon as a process: start, health, exit codes, signals, precedence.
 
+#[cfg(test)]
 mod broker;
+#[cfg(test)]
 mod commands;
+#[cfg(test)]
 mod life;

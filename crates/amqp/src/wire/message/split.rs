@@ -13,13 +13,10 @@ impl Sections {
     /// Finds the sections. Checks order, sizes and descriptors all the way to the end, and depth (an untrusted
     /// message must not hurt a later reader), but decodes nothing.
     ///
-    /// Descriptors in any form but smallulong are rewritten to it, which copies the message: Python reads only
-    /// that form, and no known SDK sends another.
-    ///
     /// # Errors
     /// [`DecodeError`].
     pub fn split(message: &Bytes) -> Result<Self> {
-        split(message, check_section)
+        split(message, check_section).map(|(sections, _)| sections)
     }
 
     /// Finds the sections of a message that [`Self::split`] accepted before; as cheap as skipping.
@@ -27,22 +24,59 @@ impl Sections {
     /// # Errors
     /// [`DecodeError`].
     pub fn split_trusted(message: &Bytes) -> Result<Self> {
-        split(message, |_, reader| reader.skip())
+        split(message, |_, reader| reader.skip()).map(|(sections, _)| sections)
+    }
+
+    /// Checks and splits a message to be kept, and returns the form to keep: its sections in the order of the fields
+    /// here, one after the other without gaps, their descriptors as smallulong (Python reads no other). Nearly
+    /// every message is that already and is not copied.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn split_canonical(message: &Bytes) -> Result<(Bytes, Self)> {
+        let (sections, is_canonical) = split(message, check_section)?;
+        if is_canonical {
+            return Ok((message.clone(), sections));
+        }
+        let rewritten = sections.rewrite()?;
+        let sections = Self::split_trusted(&rewritten)?;
+        Ok((rewritten, sections))
+    }
+
+    #[cold]
+    fn rewrite(&self) -> Result<Bytes> {
+        let mut rewritten = BytesMut::new();
+        for part in [
+            &self.header,
+            &self.delivery_annotations,
+            &self.message_annotations,
+            &self.properties,
+            &self.application_properties,
+            &self.body,
+        ] {
+            let mut reader = Reader::new(part);
+            while !reader.is_empty() {
+                let code = section_code(&mut reader)?;
+                rewritten.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, code]);
+                rewritten.put_slice(reader.skipped()?);
+            }
+        }
+        Ok(rewritten.freeze())
     }
 }
 
-/// Splits a message, stepping over each section's value with `step`.
-fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> Result<Sections> {
+/// Splits a message, stepping over each section's value with `step`; also says whether it is in canonical form.
+fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> Result<(Sections, bool)> {
     let mut sections = Sections::default();
     let mut reader = Reader::new(message);
     let mut last = 0;
-    let mut canonical = true;
+    let mut is_canonical = true;
     let mut body = 0..0;
     while !reader.is_empty() {
         let start = reader.position();
         let code = section_code(&mut reader)?;
         last = advance(last, code)?;
-        canonical &= reader.position() - start == DESCRIPTOR_BYTES;
+        is_canonical &= last == code && reader.position() - start == DESCRIPTOR_BYTES;
         step(code, &mut reader)?;
         let end = reader.position();
         let section = match code {
@@ -63,7 +97,7 @@ fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> R
         *section = message.slice(start..end);
     }
     sections.body = message.slice(body);
-    if canonical { Ok(sections) } else { split(&with_small_descriptors(message)?, step) }
+    Ok((sections, is_canonical))
 }
 
 /// The code of the section that begins here.
@@ -112,19 +146,4 @@ fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<()> {
 
 fn is_list(code: u8) -> bool {
     matches!(code, format::LIST_0 | format::LIST_8 | format::LIST_32)
-}
-
-/// The same message with every section descriptor as smallulong.
-#[cold]
-fn with_small_descriptors(message: &Bytes) -> Result<Bytes> {
-    let mut rewritten = BytesMut::with_capacity(message.len());
-    let mut reader = Reader::new(message);
-    while !reader.is_empty() {
-        let code = section_code(&mut reader)?;
-        let value_start = reader.position();
-        reader.skip()?;
-        rewritten.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, code]);
-        rewritten.put_slice(&message.slice(value_start..reader.position()));
-    }
-    Ok(rewritten.freeze())
 }

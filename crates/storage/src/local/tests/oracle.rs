@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
-use crate::Operation;
 use crate::local::Fault;
+use crate::{Commit, Operation};
 
 const PARTITIONS: [PartitionId; 2] = [PartitionId(1), PartitionId(2)];
 const NUMBERS: u64 = 60;
@@ -171,33 +171,35 @@ impl World {
             std::thread::yield_now();
         }
         self.disk.crash(seed);
-        let mut acknowledged = 0;
-        for commit in commits {
-            acknowledged += usize::from(commit.await.is_ok());
-        }
-        self.reopen().await;
-        self.adopt_prefix(&batches, acknowledged).await
+        self.restart_after(&batches, commits).await
     }
 
     async fn break_down(&mut self, fault: Fault, ops: &[Vec<Op>]) -> Result<(), TestCaseError> {
         let batches = self.batches(ops);
         self.disk.inject(fault, ".segment");
         let commits: Vec<_> = batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
-        let mut refused = Vec::new();
-        let mut acknowledged = Vec::new();
+        self.restart_after(&batches, commits).await
+    }
+
+    /// Reopens and finds out how far the batches got: all acknowledged ones are there, those refused for want of
+    /// room are not, and of the others a prefix is.
+    async fn restart_after(&mut self, batches: &[Batch], commits: Vec<Commit>) -> Result<(), TestCaseError> {
+        let mut possible = Vec::new();
+        let mut acknowledged = 0;
         for (batch, commit) in batches.iter().zip(commits) {
             match commit.await {
-                Ok(()) => acknowledged.push(batch.clone()),
                 Err(Error::Full { .. }) => {}
-                Err(_) => refused.push(batch.clone()),
+                result => {
+                    possible.push(batch.clone());
+                    if result.is_ok() {
+                        acknowledged = possible.len();
+                    }
+                }
             }
         }
         self.disk.kill();
         self.reopen().await;
-        for batch in &acknowledged {
-            apply(&mut self.model, batch);
-        }
-        self.adopt_prefix(&refused, 0).await
+        self.adopt_prefix(&possible, acknowledged).await
     }
 
     /// The contents must be the model after at least `least` of `batches`, in order.
