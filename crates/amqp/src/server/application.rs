@@ -32,7 +32,8 @@ pub trait ApplicationFactory: Send + Sync + 'static {
 /// 2. outputs of the engine, a bounded batch, go to [`Self::handle_output`], in the order of the mailbox;
 /// 3. [`Self::handle_timeout`] when its deadline has passed;
 /// 4. [`Self::end_of_turn`], once;
-/// 5. what the connection has to say is written in one vectored write.
+/// 5. what the connection has to say is taken for one vectored write;
+/// 6. [`Self::after_transmit`], once.
 ///
 /// No method may block or wait. A method changes the connection through the reference it is given and nothing else
 /// does, so an id that came with an event stays valid until the event that ends it (`Detached`, `SessionEnded`,
@@ -50,9 +51,15 @@ pub trait Application: Send {
     fn handle_output(&mut self, output: Output, connection: &mut Connection, now: NowMs);
 
     /// Called once after all events and outputs of a turn and before the turn's write: the place for work that is
-    /// done per batch, such as granting the engine more deliveries by [`Connection::transmitted`] and
-    /// [`Connection::pending_bytes`], or submitting joined settlements.
+    /// done per batch, such as submitting joined settlements.
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs);
+
+    /// Called once when what may leave has left the connection for the socket: the place to grant the engine more
+    /// deliveries by [`Connection::transmitted`], and to note what was transmitted, which a link that is gone can't
+    /// tell any more.
+    fn after_transmit(&mut self, connection: &Connection) {
+        let _ = connection;
+    }
 
     /// The application's own deadline has passed. Disarm before acting.
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {

@@ -202,6 +202,9 @@ where
             let connection = &mut self.connection;
             self.output.append(|slices| connection.poll_transmit(slices, room, now));
         }
+        if self.ended.is_none() {
+            self.application.after_transmit(&self.connection);
+        }
         self.drain_events(now);
         self.connection.set_reading(self.may_read(), now);
     }

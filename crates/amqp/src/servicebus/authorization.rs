@@ -54,7 +54,7 @@ impl Authorization {
         let key = address::audience_key(audience)
             .ok_or_else(|| Fault::Argument(format!("The audience '{}' is no address.", excerpt(audience))))?;
         if self.tokens.len() >= TOKENS_MAX && !self.tokens.contains_key(&key) {
-            return Err(Fault::TooMuchWaiting);
+            return Err(Fault::NotAllowed("A connection holds tokens for at most 10 000 audiences."));
         }
         self.tokens.insert(key, token);
         Ok(())

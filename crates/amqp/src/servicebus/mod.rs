@@ -149,7 +149,7 @@ pub struct Broker {
     links: HashMap<LinkId, Link>,
     response_links: Vec<ResponseLink>,
     receivers: HashMap<ReceiverId, Receiver>,
-    /// Receivers to look after at the end of the turn.
+    /// Receivers to look after when something was transmitted.
     busy: Vec<ReceiverId>,
     closed_receivers: VecDeque<(ReceiverId, PartitionHandle)>,
     /// Deliveries without a settlement, over all receivers.
@@ -303,8 +303,11 @@ impl Application for Broker {
         }
     }
 
-    fn end_of_turn(&mut self, connection: &mut Connection, _now: NowMs) {
+    fn end_of_turn(&mut self, _connection: &mut Connection, _now: NowMs) {
         self.submit_completions();
+    }
+
+    fn after_transmit(&mut self, connection: &Connection) {
         self.tend_receivers(connection);
     }
 

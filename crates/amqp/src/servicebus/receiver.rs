@@ -50,7 +50,7 @@ pub(crate) struct Receiver {
     pub(crate) link: LinkId,
     /// What it reads from.
     pub(crate) entity: Arc<Entity>,
-    /// Whether it is in the list of links to look after at the end of a turn.
+    /// Whether it is in the list of links to look after when something was transmitted.
     pub(crate) listed: bool,
     /// Deliveries the peer has not settled.
     pub(crate) unsettled: usize,

@@ -213,7 +213,7 @@ impl Broker {
     }
 
     /// Moves the windows of links that wrote something.
-    pub(super) fn tend_receivers(&mut self, connection: &mut Connection) {
+    pub(super) fn tend_receivers(&mut self, connection: &Connection) {
         if self.busy.is_empty() {
             return;
         }

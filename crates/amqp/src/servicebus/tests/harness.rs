@@ -95,6 +95,7 @@ impl Harness {
             let mut quiet = transmit(&mut self.client, &mut self.to_server) == 0;
             quiet &= !self.server_turn();
             quiet &= transmit(&mut self.server, &mut self.to_client) == 0;
+            self.broker.after_transmit(&self.server);
             self.client.handle_input(&mut self.to_client, 0);
             while let Some(event) = self.client.poll_event() {
                 self.events.push(event);
@@ -105,6 +106,13 @@ impl Harness {
             }
         }
         panic!("the conversation does not come to rest");
+    }
+
+    /// One turn of the broker, its write included, and no further one.
+    pub(super) fn one_turn(&mut self) {
+        self.server_turn();
+        assert!(transmit(&mut self.server, &mut self.to_client) > 0);
+        self.broker.after_transmit(&self.server);
     }
 
     /// Carries what the client has to say now, in a frame of its own.

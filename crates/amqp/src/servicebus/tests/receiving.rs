@@ -233,3 +233,16 @@ fn completions_one_by_one_reach_the_engine_together() {
     }
     assert_eq!(settled(&mut harness).len(), 4);
 }
+
+#[test]
+fn what_left_just_before_the_detach_stays_locked() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 5, false);
+    harness.commands();
+    harness.deliver(receiver, 1);
+    harness.one_turn();
+    // The very next thing the broker hears is the detach.
+    harness.client.detach(link, None);
+    assert_eq!(harness.command().1, Command::CloseReceiver { receiver });
+}
