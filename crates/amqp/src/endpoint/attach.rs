@@ -168,7 +168,8 @@ impl Connection {
     }
 
     pub(super) fn on_detach(&mut self, session: usize, detach: Detach) -> Result<(), Fault> {
-        let key = self.link_at(session, detach.handle)?;
+        // fe2o3-amqp answers a refused attach with two detaches: the second finds no link and does no harm.
+        let Ok(key) = self.link_at(session, detach.handle) else { return Ok(()) };
         let Some(link) = self.links.get(key) else { return Ok(()) };
         if link.phase != LinkPhase::Detaching {
             self.flush_session_settlements(session);

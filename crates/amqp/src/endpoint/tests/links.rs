@@ -137,7 +137,7 @@ fn a_detach_of_ours_is_quiet_and_follows_settlements() {
 
 #[test]
 fn unknown_handles_end_the_session_only() {
-    for frame in [Performative::Flow(link_flow(5, 0, 1)), Performative::Transfer(transfer(5, 0)), detach(5)] {
+    for frame in [Performative::Flow(link_flow(5, 0, 1)), Performative::Transfer(transfer(5, 0))] {
         let (mut peer, link) = Peer::attached(config(), sender("s"), 10);
         peer.say(frame);
         let events = peer.server.take();
@@ -153,6 +153,17 @@ fn unknown_handles_end_the_session_only() {
         peer.say(Performative::Begin(begin()));
         assert!(matches!(peer.hear_frames()[..], [Performative::Begin(_)]));
     }
+}
+
+#[test]
+fn a_second_detach_is_ignored() {
+    let (mut peer, _) = Peer::attached(config(), sender("s"), 10);
+    peer.say(detach(0));
+    assert!(matches!(peer.hear_frames()[..], [Performative::Detach(_)]));
+    peer.server.take();
+    peer.say(detach(0));
+    assert!(peer.server.take().is_empty());
+    assert!(peer.hear().is_empty());
 }
 
 #[test]
