@@ -4,7 +4,13 @@
 //! `-- CASE…` (names as printed) to run some cases only and `RUNS=5` for more repetitions. Compare CPU seconds
 //! per million messages first: they are steady where throughput is not, since the generator shares the machine.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::print_stdout)] // It reports to people, and a surprise ends it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout
+)] // It reports to people, and a surprise ends it.
 
 mod load;
 
