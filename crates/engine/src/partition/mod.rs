@@ -4,7 +4,7 @@
 //!
 //! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch` and `ending` are what commands share.
 //! - `apply` alone writes `state`; `messages` (in chunks of 64), `locks` and `receivers` are its parts.
-//! - [`persist`] and `restore` go to the store and back; `encoding` is the format of the values.
+//! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
 
 mod apply;
 mod chunk;

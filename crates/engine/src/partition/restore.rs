@@ -1,4 +1,4 @@
-//! Store → state: the inverse of [`super::persist`].
+//! Store → state: the inverse of [`super::persist()`].
 
 use std::sync::Arc;
 
