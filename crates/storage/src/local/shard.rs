@@ -103,6 +103,7 @@ impl LocalShard {
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
     fn leave_closed(&self, active: &Active) {
         keeper::seal_rolled(&self.shared);
+        keeper::write_hints(&self.shared);
         if !self.shared.pool.lock().rolled.is_empty() {
             return;
         }
