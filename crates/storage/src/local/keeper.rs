@@ -20,7 +20,7 @@ use crate::{Error, Pressure};
 const PATROL_MS: u64 = 1000;
 /// The same while the disk is full.
 const PATROL_FULL_MS: u64 = 100;
-/// Zeros written at once into a new segment.
+/// Bytes written between two syncs into a new segment or a hint: keeps the disk's queue short for the commits.
 const FILL_BYTES: usize = 1 << 20;
 /// Filling pauses this long between two writes while nobody waits: commits go first.
 const FILL_PAUSE_MS: u64 = 10;
@@ -135,7 +135,9 @@ fn supply(shared: &Shared) -> bool {
     if shared.is_stopping() {
         return true;
     }
-    let prepared = prepare(shared, capacity, replaces_queue, true);
+    // A batch is waiting for a segment of unusual size: it is used once, and at once.
+    let zeroed = capacity == u64::from(shared.options.segment_bytes);
+    let prepared = prepare(shared, capacity, replaces_queue, zeroed);
     let is_prepared = prepared.is_ok();
     starve(shared, prepared.err().map(|error| error.to_string()));
     if is_prepared {
@@ -367,8 +369,13 @@ pub(super) fn write_hint(shared: &Shared, segment: &SegmentFile, seal: Seal) -> 
 /// Writes a hint's bytes.
 pub(super) fn store_hint(directory: &Directory, id: u32, bytes: &[u8]) -> io::Result<()> {
     let file = directory.filesystem.create(&directory.hint_path(id))?;
-    file.write_all_at(bytes, 0)?;
-    file.sync_data()
+    let mut offset = 0;
+    for piece in bytes.chunks(FILL_BYTES) {
+        file.write_all_at(piece, offset)?;
+        file.sync_data()?;
+        offset += piece.len() as u64;
+    }
+    Ok(())
 }
 
 const _: () = assert!(PREPARED_SEGMENTS >= 2, "one to use next, one as the reserve");
