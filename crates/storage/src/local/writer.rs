@@ -66,13 +66,10 @@ pub(super) struct Writer {
     shadows: Vec<Option<Shadows>>,
     /// Taken from the queue but not fitting the last frame.
     carried: Option<Request>,
-<<<<<<< HEAD
     halted: Halted,
-=======
     /// Batches of the last frame, and how long writing it took.
     last_batches: usize,
     last_write: Duration,
->>>>>>> storage
 }
 
 /// A batch on its way, with its answer if that is known already.
@@ -90,12 +87,9 @@ impl Writer {
             frame: FrameBuilder::default(),
             shadows: Vec::new(),
             carried: None,
-<<<<<<< HEAD
             halted: Halted::default(),
-=======
             last_batches: 0,
             last_write: Duration::ZERO,
->>>>>>> storage
         }
     }
 

@@ -259,6 +259,7 @@ fn drains_count_as_unanswered_and_repeated_ones_are_joined() {
     assert_eq!(harness.command().1, Command::Credit { receiver, limit: limit(10), drain: true });
     assert_eq!(harness.broker.unanswered().messages, 1);
     harness.output(Output::Drained { receiver });
+    harness.pump();
     assert_eq!(harness.broker.unanswered().messages, 0);
     assert!(harness.events().iter().any(|event| matches!(event, Event::Drained { link: l } if *l == link)));
 }

@@ -1,13 +1,11 @@
 //! A disk in memory that can be broken on purpose: it knows what was synced, and forgets the rest in a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Filesystem;
-use mount::Mount;
-
-mod mount;
+use super::{File, Filesystem, Lock};
 
 mod inode;
 
@@ -201,18 +199,6 @@ impl Disk {
     }
 }
 
-<<<<<<< HEAD
-/// SplitMix64: a seed picks every loss of a crash.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end.max(1)
-=======
 /// A process's view of the disk.
 #[derive(Debug)]
 struct Mount {
@@ -393,6 +379,5 @@ impl File for SimulatedFile {
 
     fn len(&self) -> io::Result<u64> {
         self.with(|inode| inode.bytes.len() as u64)
->>>>>>> storage
     }
 }
