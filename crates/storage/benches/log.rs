@@ -9,6 +9,7 @@
 //!   needs two durable answers.
 //! * **backlog**: 64 partitions, 640 000 messages waiting; each step sends one and completes the oldest or a
 //!   random one, so that the cleaner must work; the longest commit tells whether it is in the way.
+//! * **start**: from nothing to the first durable message.
 //! * **reopen**: a million waiting messages, from `acquire` to the end of a scan of all heads.
 #![expect(clippy::expect_used, reason = "a benchmark that can't run has nothing to report")]
 
@@ -38,6 +39,9 @@ fn main() {
     };
     let place = std::env::var_os("PEEKLOCK_BENCH_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     std::fs::create_dir_all(&place).expect("the bench directory can be created");
+    if wanted("start") {
+        start(&directory(&place));
+    }
     if wanted("pairs") {
         let bound = bound(&directory(&place));
         let pairs = pairs(&directory(&place));
@@ -118,6 +122,14 @@ fn open(path: &Path) -> (LocalStore, Arc<dyn Shard>) {
     let store = LocalStore::open(path, LocalOptions::default()).expect("opened");
     let shard = store.acquire(ShardId(0)).expect("acquired");
     (store, shard)
+}
+
+fn start(directory: &tempfile::TempDir) {
+    let started = Instant::now();
+    let (_store, shard) = open(directory.path());
+    runtime().block_on(shard.submit(send(PartitionId(1), 1, &body()))).expect("durable");
+    let elapsed = started.elapsed().as_secs_f64() * 1e3;
+    line(&format!("start: {elapsed:.1} ms to the first durable message, {} MiB resident", resident_mib()));
 }
 
 fn runtime() -> tokio::runtime::Runtime {

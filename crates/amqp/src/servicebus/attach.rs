@@ -155,7 +155,7 @@ impl Broker {
             _ => Fault::Internal,
         };
         if let Some(Link::Receiver(receiver)) = self.links.remove(&link) {
-            self.receivers.remove(&receiver);
+            self.remove_receiver(receiver);
         }
         let error = self.tracker().error(&fault);
         connection.refuse_attach(link, error);

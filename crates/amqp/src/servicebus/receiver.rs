@@ -96,6 +96,10 @@ impl Receiver {
 
     /// The peer changed its credit.
     pub(crate) fn set_credit(&mut self, limit: u64, drain: bool, window: Window) -> Option<Grant> {
+        // Said again while the engine is at it: its one answer serves both.
+        if drain && self.draining && limit == self.client_limit && self.drains_in_flight > 0 {
+            return None;
+        }
         self.client_limit = limit;
         self.draining = drain;
         let wanted = self.wanted(window);
@@ -158,6 +162,11 @@ impl Receiver {
         self.draining = false;
         self.client_limit = self.handed.messages;
         true
+    }
+
+    /// Drains asked of the engine and not yet answered.
+    pub(crate) fn drains_in_flight(&self) -> u32 {
+        self.drains_in_flight
     }
 
     /// Whether messages wait to be written or a drain waits for the window.

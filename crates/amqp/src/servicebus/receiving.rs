@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::delivery::Way;
 use super::errors::Fault;
-use super::receiver::{Grant, UNSETTLED_MAX};
+use super::receiver::{Grant, Receiver, UNSETTLED_MAX};
 use super::settlement::{self, Wish};
 use super::{Broker, CLOSED_RECEIVERS_MAX, COMPLETIONS_MAX, Completions, Link, Pending, lock_token};
 use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
@@ -22,7 +22,10 @@ impl Broker {
         }
     }
 
-    fn grant(&self, id: ReceiverId, Grant { limit, drain }: Grant) {
+    fn grant(&mut self, id: ReceiverId, Grant { limit, drain }: Grant) {
+        if drain {
+            self.count_question(0);
+        }
         if let Some(receiver) = self.receivers.get(&id) {
             self.tell(&receiver.entity.partition, Command::Credit { receiver: id, limit, drain });
         }
@@ -77,12 +80,22 @@ impl Broker {
             receiver.listed = true;
             self.busy.push(id);
         }
+        self.count_answer(0);
+    }
+
+    /// Removes a receiver and what it has outstanding.
+    pub(super) fn remove_receiver(&mut self, id: ReceiverId) -> Option<Receiver> {
+        let receiver = self.receivers.remove(&id)?;
+        self.unsettled = self.unsettled.saturating_sub(receiver.unsettled);
+        for _ in 0..receiver.drains_in_flight() {
+            self.count_answer(0);
+        }
+        Some(receiver)
     }
 
     /// The partition closed a receiver: deleted entity, restarted partition.
     pub(super) fn receiver_closed(&mut self, id: ReceiverId, refusal: Refusal, connection: &mut Connection) {
-        let Some(receiver) = self.receivers.remove(&id) else { return };
-        self.unsettled = self.unsettled.saturating_sub(receiver.unsettled);
+        let Some(receiver) = self.remove_receiver(id) else { return };
         self.links.remove(&receiver.link);
         let error = self.tracker().error(&Fault::Refused(refusal));
         connection.detach(receiver.link, Some(error));
@@ -91,8 +104,7 @@ impl Broker {
     /// Closes a receiver whose link is gone. Locks of what the peer may have seen stay until they expire, so that it
     /// can still settle over `$management`; what never left is given back at once.
     pub(super) fn close_receiver(&mut self, id: ReceiverId) {
-        let Some(receiver) = self.receivers.remove(&id) else { return };
-        self.unsettled = self.unsettled.saturating_sub(receiver.unsettled);
+        let Some(receiver) = self.remove_receiver(id) else { return };
         let partition = receiver.entity.partition.clone();
         self.tell(&partition, Command::CloseReceiver { receiver: id });
         let tokens: SmallVec<[LockToken; 1]> = receiver.untransmitted().collect();

@@ -20,7 +20,7 @@ use crate::{Error, Pressure};
 const PATROL_MS: u64 = 1000;
 /// The same while the disk is full.
 const PATROL_FULL_MS: u64 = 100;
-/// Zeros written at once into a new segment.
+/// Bytes written between two syncs into a new segment or a hint: keeps the disk's queue short for the commits.
 const FILL_BYTES: usize = 1 << 20;
 /// Filling pauses this long between two writes while nobody waits: commits go first.
 const FILL_PAUSE_MS: u64 = 10;
@@ -40,12 +40,14 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-/// One round. Errors that kill the handle were announced where they arose; all others are tried again.
+/// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
+/// were announced where they arose; all others are tried again.
 fn tidy(shared: &Shared) {
+    seal_rolled(shared);
     free_dead(shared);
     recycle(shared);
     let is_supplied = supply(shared);
-    seal_rolled(shared);
+    write_one_hint(shared);
     let has_room = match shared.directory.filesystem.free_bytes(&shared.directory.path) {
         Ok(bytes) => bytes >= shared.options.reserve_bytes,
         Err(error) => {
@@ -108,7 +110,8 @@ fn recycle(shared: &Shared) {
     let mut spares = Vec::new();
     for segment in idle {
         let is_usable = segment.capacity == u64::from(shared.options.segment_bytes);
-        if !is_usable || shared.is_full() || spares_kept + spares.len() >= SPARE_SEGMENTS_MAX {
+        let spares_max = if shared.is_full() { PREPARED_SEGMENTS } else { SPARE_SEGMENTS_MAX };
+        if !is_usable || spares_kept + spares.len() >= spares_max {
             shared.directory.discard(&segment.path);
             continue;
         }
@@ -123,34 +126,35 @@ fn recycle(shared: &Shared) {
     shared.pool.lock().spares.append(&mut spares);
 }
 
-/// Prepares segments until enough are ready; false when that fails.
+/// Prepares a segment if too few are ready, and comes back for the next; false when that fails.
 fn supply(shared: &Shared) -> bool {
-    loop {
-        let (capacity, is_large) = {
-            let exchange = shared.pool.lock();
-            let normal = u64::from(shared.options.segment_bytes);
-            let front = exchange.prepared.front().map(|segment| segment.capacity);
-            match exchange.wanted_bytes {
-                Some(bytes) if bytes > normal && front.is_none_or(|capacity| capacity < bytes) => {
-                    (bytes, true)
-                }
-                Some(bytes) if front.is_some_and(|capacity| capacity < bytes) => (normal, true),
-                _ if exchange.prepared.len() < exchange.prepared_target => (normal, false),
-                _ => {
-                    drop(exchange);
-                    starve(shared, None);
-                    return true;
-                }
-            }
-        };
-        if shared.is_stopping() {
-            return true;
-        }
-        let prepared = prepare(shared, capacity, is_large, true);
-        if let Err(error) = prepared {
-            starve(shared, Some(error.to_string()));
-            return false;
-        }
+    let Some((capacity, replaces_queue)) = demand(shared) else {
+        starve(shared, None);
+        return true;
+    };
+    if shared.is_stopping() {
+        return true;
+    }
+    // A batch is waiting for a segment of unusual size: it is used once, and at once.
+    let zeroed = capacity == u64::from(shared.options.segment_bytes);
+    let prepared = prepare(shared, capacity, replaces_queue, zeroed);
+    let is_prepared = prepared.is_ok();
+    starve(shared, prepared.err().map(|error| error.to_string()));
+    if is_prepared {
+        shared.keeper_bell.ring();
+    }
+    is_prepared
+}
+
+/// The size of the segment to prepare next, and whether it must come before those that wait.
+fn demand(shared: &Shared) -> Option<(u64, bool)> {
+    let exchange = shared.pool.lock();
+    let normal = u64::from(shared.options.segment_bytes);
+    let front = exchange.prepared.front().map(|segment| segment.capacity);
+    match (exchange.wanted_bytes, front) {
+        (Some(bytes), Some(front)) if front < bytes => Some((bytes.max(normal), true)),
+        (Some(bytes), None) => Some((bytes.max(normal), false)),
+        _ => (exchange.prepared.len() < exchange.prepared_target).then_some((normal, false)),
     }
 }
 
@@ -282,28 +286,55 @@ pub(super) fn new_salt(id: u32) -> u64 {
     RandomState::new().hash_one((id, std::process::id()))
 }
 
-/// Writes down that full segments are complete, and their hints.
+/// Writes down that full segments are complete.
 pub(super) fn seal_rolled(shared: &Shared) {
-    loop {
-        let Some(rolled) = shared.pool.lock().rolled.front().copied() else { return };
-        if let Err(error) = shared.update_manifest(|manifest| seal(manifest, rolled)) {
-            tracing::warn!(%error, "can't seal a segment yet");
-            return;
-        }
-        shared.pool.lock().rolled.pop_front();
-        let (file, is_dead) = {
-            let mut state = shared.state();
-            let Some(segment) = state.segments.get_mut(rolled.id) else { continue };
+    let rolled: Vec<Rolled> = shared.pool.lock().rolled.iter().copied().collect();
+    if rolled.is_empty() {
+        return;
+    }
+    let sealed = shared.update_manifest(|manifest| rolled.iter().for_each(|rolled| seal(manifest, *rolled)));
+    if let Err(error) = sealed {
+        tracing::warn!(%error, "can't seal segments yet");
+        return;
+    }
+    let mut exchange = shared.pool.lock();
+    exchange.rolled.drain(..rolled.len());
+    exchange.hints_due.extend(rolled.iter().copied());
+    drop(exchange);
+    let mut state = shared.state();
+    for rolled in rolled {
+        if let Some(segment) = state.segments.get_mut(rolled.id) {
             segment.sealed_end = Some(rolled.seal.end);
-            (Arc::clone(&segment.file), segment.live_bytes == 0)
-        };
-        if is_dead {
-            shared.keeper_bell.ring();
-        } else if let Err(error) = write_hint(shared, &file, rolled.seal) {
-            // Only the next opening is slower.
-            tracing::warn!(path = %file.path.display(), %error, "can't write a hint");
         }
-        shared.cleaner_bell.ring();
+    }
+    drop(state);
+    shared.cleaner_bell.ring();
+}
+
+/// Writes the hint of one sealed segment and comes back for the next.
+fn write_one_hint(shared: &Shared) {
+    let Some(due) = shared.pool.lock().hints_due.pop_front() else { return };
+    shared.keeper_bell.ring();
+    let file = {
+        let state = shared.state();
+        state
+            .segments
+            .get(due.id)
+            .filter(|segment| segment.live_bytes > 0)
+            .map(|segment| Arc::clone(&segment.file))
+    };
+    if let Some(file) = file
+        && let Err(error) = write_hint(shared, &file, due.seal)
+    {
+        // Only the next opening is slower.
+        tracing::warn!(path = %file.path.display(), %error, "can't write a hint");
+    }
+}
+
+/// Writes the hints still due.
+pub(super) fn write_hints(shared: &Shared) {
+    while !shared.pool.lock().hints_due.is_empty() {
+        write_one_hint(shared);
     }
 }
 
@@ -338,8 +369,13 @@ pub(super) fn write_hint(shared: &Shared, segment: &SegmentFile, seal: Seal) -> 
 /// Writes a hint's bytes.
 pub(super) fn store_hint(directory: &Directory, id: u32, bytes: &[u8]) -> io::Result<()> {
     let file = directory.filesystem.create(&directory.hint_path(id))?;
-    file.write_all_at(bytes, 0)?;
-    file.sync_data()
+    let mut offset = 0;
+    for piece in bytes.chunks(FILL_BYTES) {
+        file.write_all_at(piece, offset)?;
+        file.sync_data()?;
+        offset += piece.len() as u64;
+    }
+    Ok(())
 }
 
 const _: () = assert!(PREPARED_SEGMENTS >= 2, "one to use next, one as the reserve");

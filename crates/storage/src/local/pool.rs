@@ -39,6 +39,8 @@ pub(super) struct Exchange {
     /// Why no segment can be prepared, while that is so.
     pub(super) starved: Option<String>,
     pub(super) rolled: VecDeque<Rolled>,
+    /// Sealed segments without a hint yet.
+    pub(super) hints_due: VecDeque<Rolled>,
     /// Out of the manifest; reused once no reader holds them.
     pub(super) retired: Vec<Arc<SegmentFile>>,
     pub(super) spares: Vec<Spare>,

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
-use super::directory::Directory;
+use super::directory::{Directory, Name, is_full, unavailable};
 use super::manifest::{Closed, Manifest};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool};
@@ -58,18 +58,13 @@ impl LocalShard {
         let (reads, read_requests) = channel();
         let read_requests = Arc::new(Mutex::new(read_requests));
         let readers = (0..reader::READERS).map(|_| {
-            let (shared, requests) = (Arc::clone(&shared), Arc::clone(&read_requests));
-            spawn("read", move || reader::run(&shared, &requests))
+            let requests = Arc::clone(&read_requests);
+            spawn("read", &shared, move |shared| reader::run(shared, &requests))
         });
         let readers = readers.collect::<Result<_, _>>()?;
-        let keeper = Arc::clone(&shared);
-        let cleaner = Arc::clone(&shared);
-        let housekeeping = vec![
-            spawn("keep", move || keeper::run(&keeper))?,
-            spawn("clean", move || cleaner::run(&cleaner))?,
-        ];
+        let housekeeping = vec![spawn("keep", &shared, keeper::run)?, spawn("clean", &shared, cleaner::run)?];
         let writer = Writer::new(Arc::clone(&shared), active);
-        let writer = spawn("write", move || writer.run(&write_requests))?;
+        let writer = spawn("write", &shared, move |_| writer.run(&write_requests))?;
         let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
         Ok(Self { shared, writes, reads, threads })
     }
@@ -103,6 +98,7 @@ impl LocalShard {
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
     fn leave_closed(&self, active: &Active) {
         keeper::seal_rolled(&self.shared);
+        keeper::write_hints(&self.shared);
         if !self.shared.pool.lock().rolled.is_empty() {
             return;
         }
@@ -190,14 +186,29 @@ pub(super) fn closed() -> Error {
     Error::Unavailable { reason: "the store was closed".to_owned() }
 }
 
+/// A thread that never ends silently: a panic, which is a bug, kills the handle.
 fn spawn<T: Send + 'static>(
     name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
+    shared: &Arc<Shared>,
+    run: impl FnOnce(&Shared) -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, Error> {
+    let alarm = Alarm(Arc::clone(shared));
     std::thread::Builder::new()
         .name(format!("store-{name}"))
-        .spawn(run)
+        .spawn(move || run(&alarm.0))
         .map_err(|error| Error::Unavailable { reason: format!("can't start a thread: {error}") })
+}
+
+/// Goes off when its thread panics.
+struct Alarm(Arc<Shared>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let name = std::thread::current().name().unwrap_or_default().to_owned();
+            self.0.die(Error::InDoubt { reason: format!("the thread {name} panicked") });
+        }
+    }
 }
 
 /// Takes over the directory: a new epoch, leftovers removed, segments handed to their users.
@@ -219,7 +230,7 @@ fn begin(
     };
     manifest.epoch += 1;
     manifest.closed = None;
-    manifest.store(&directory).map_err(|error| super::directory::unavailable(&directory.path, &error))?;
+    store_first(&manifest, &directory)?;
     let leftovers = tidy_leftovers(&directory, &manifest, u64::from(options.segment_bytes))?;
     manifest.next_id = leftovers.next_id;
     let pool = Pool::default();
@@ -245,10 +256,23 @@ fn begin(
         is_write_refused: AtomicBool::new(false),
     };
     tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
-    if !is_new {
-        shared.keeper_bell.ring();
-    }
+    // The keeper's first round tells whether there is room.
+    shared.keeper_bell.ring();
     Ok((shared, active))
+}
+
+/// Makes the first change to the manifest. A full disk must not keep a store from opening: spares give way.
+fn store_first(manifest: &Manifest, directory: &Directory) -> Result<(), Error> {
+    let mut stored = manifest.store(directory);
+    if stored.as_ref().is_err_and(is_full) {
+        for name in directory.names()? {
+            if let Name::Spare(id) = name {
+                directory.discard(&directory.spare_path(id));
+            }
+        }
+        stored = manifest.store(directory);
+    }
+    stored.map_err(|error| unavailable(&directory.manifest_path(), &error))
 }
 
 /// The first segment of an empty store, or of one whose segments all died. Not filled with zeros: a first start

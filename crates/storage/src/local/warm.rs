@@ -8,10 +8,14 @@ use super::hint::Hint;
 use super::index::Location;
 use crate::{PartitionId, Space};
 
+/// Bytes of hints kept at most; values beyond are read from their segments.
+const WARM_BYTES_MAX: usize = 256 << 20;
+
 /// The values of the hints, by segment, until every partition was scanned once.
 #[derive(Debug, Default)]
 pub(super) struct Warm {
     segments: HashMap<u32, WarmSegment>,
+    bytes: usize,
     /// What was not scanned to the end yet.
     unscanned: HashSet<(Space, PartitionId)>,
 }
@@ -26,7 +30,8 @@ struct WarmSegment {
 impl Warm {
     /// Keeps the values of a hint.
     pub(super) fn add(&mut self, id: u32, hint: &Hint, places: Vec<(u32, u32)>) {
-        if !places.is_empty() {
+        if !places.is_empty() && self.bytes + hint.bytes.len() <= WARM_BYTES_MAX {
+            self.bytes += hint.bytes.len();
             self.segments.insert(id, WarmSegment { bytes: hint.bytes.clone(), places });
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -25,6 +26,9 @@ const FRAME_BYTES_MAX: u64 = 4 << 20;
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
+
+/// Frames with fewer batches are not waited after: their senders need the answer more than company.
+const GATHERED_BATCHES_MIN: usize = 8;
 
 /// What the writer is asked to do.
 #[derive(Debug)]
@@ -63,6 +67,9 @@ pub(super) struct Writer {
     /// Taken from the queue but not fitting the last frame.
     carried: Option<Request>,
     halted: Halted,
+    /// Batches of the last frame, and how long writing it took.
+    last_batches: usize,
+    last_write: Duration,
 }
 
 /// A batch on its way, with its answer if that is known already.
@@ -81,6 +88,8 @@ impl Writer {
             shadows: Vec::new(),
             carried: None,
             halted: Halted::default(),
+            last_batches: 0,
+            last_write: Duration::ZERO,
         }
     }
 
@@ -101,6 +110,7 @@ impl Writer {
     fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>) -> bool {
         let mut bytes = 0;
         let mut operations = 0;
+        let mut gathering_since = None;
         loop {
             let next = match self.carried.take() {
                 Some(request) => Ok(request),
@@ -122,13 +132,31 @@ impl Writer {
                 }
                 Ok(Request::Resume(partition)) => self.halted.resume(partition),
                 Ok(Request::Stop) | Err(TryRecvError::Disconnected) => return false,
-                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Empty) => {
+                    let since = *gathering_since.get_or_insert_with(Instant::now);
+                    if !self.is_worth_waiting(waiting.len(), since) {
+                        return true;
+                    }
+                    std::thread::yield_now();
+                }
             }
         }
     }
 
+    /// Whether to let more batches come before the next sync.
+    ///
+    /// Those just answered are about to send again, and the first of them would otherwise get a sync of its own
+    /// while all others wait for the next. A wait is at most half of what that sync costs.
+    fn is_worth_waiting(&self, batches: usize, since: Instant) -> bool {
+        self.last_batches >= GATHERED_BATCHES_MIN
+            && batches < self.last_batches / 2
+            && since.elapsed() < self.last_write / 2
+    }
+
     /// Makes the waiting batches durable and answers all of them, in order.
     fn commit(&mut self, waiting: &mut Vec<Waiting>) {
+        let started = Instant::now();
+        self.last_batches = waiting.len();
         if let Some(error) = self.shared.dead.get() {
             refuse(waiting, error, |_| true);
         } else {
@@ -145,6 +173,7 @@ impl Writer {
                 self.halted.spread(waiting);
             }
         }
+        self.last_write = started.elapsed();
         for one in waiting.drain(..) {
             one.notifier.resolve(one.refusal.map_or(Ok(()), Err));
         }

@@ -246,3 +246,31 @@ fn what_left_just_before_the_detach_stays_locked() {
     harness.client.detach(link, None);
     assert_eq!(harness.command().1, Command::CloseReceiver { receiver });
 }
+
+/// A peer that drains without end must not pile up questions to the engine.
+#[test]
+fn drains_count_as_unanswered_and_repeated_ones_are_joined() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    for _ in 0..3 {
+        harness.client.set_credit(link, 10, true);
+        harness.pump();
+    }
+    assert_eq!(harness.command().1, Command::Credit { receiver, limit: limit(10), drain: true });
+    assert_eq!(harness.broker.unanswered().messages, 1);
+    harness.output(Output::Drained { receiver });
+    harness.pump();
+    assert_eq!(harness.broker.unanswered().messages, 0);
+    assert!(harness.events().iter().any(|event| matches!(event, Event::Drained { link: l } if *l == link)));
+}
+
+#[test]
+fn a_drain_of_a_link_that_goes_counts_no_longer() {
+    let mut harness = Harness::new();
+    let (link, _) = harness.receiver("q");
+    harness.client.set_credit(link, 10, true);
+    harness.pump();
+    harness.client.detach(link, None);
+    harness.pump();
+    assert_eq!(harness.broker.unanswered(), Unanswered::default());
+}

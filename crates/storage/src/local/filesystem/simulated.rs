@@ -1,13 +1,15 @@
 //! A disk in memory that can be broken on purpose: it knows what was synced, and forgets the rest in a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Filesystem;
-use mount::Mount;
+use super::{File, Filesystem, Lock};
 
-mod mount;
+mod inode;
+
+use inode::{Change, Dice, Inode};
 
 /// Free bytes of a disk without a limit.
 const UNLIMITED_BYTES: u64 = 1 << 50;
@@ -49,19 +51,6 @@ struct Disk {
 enum NameChange {
     Set(PathBuf, u64),
     Remove(PathBuf),
-}
-
-#[derive(Debug, Default)]
-struct Inode {
-    bytes: Vec<u8>,
-    synced: Vec<u8>,
-    unsynced: Vec<Change>,
-}
-
-#[derive(Debug)]
-enum Change {
-    Write(u64, Vec<u8>),
-    SetLen(u64),
 }
 
 impl SimulatedDisk {
@@ -184,57 +173,6 @@ impl NameChange {
     }
 }
 
-impl Change {
-    fn apply(&self, bytes: &mut Vec<u8>) {
-        match self {
-            Self::Write(offset, written) => {
-                let start = usize::try_from(*offset).unwrap_or(usize::MAX);
-                let end = start + written.len();
-                if bytes.len() < end {
-                    bytes.resize(end, 0);
-                }
-                if let Some(place) = bytes.get_mut(start..end) {
-                    place.copy_from_slice(written);
-                }
-            }
-            Self::SetLen(len) => bytes.resize(usize::try_from(*len).unwrap_or(usize::MAX), 0),
-        }
-    }
-}
-
-impl Inode {
-    fn change(&mut self, change: Change) {
-        change.apply(&mut self.bytes);
-        self.unsynced.push(change);
-    }
-
-    fn sync(&mut self) {
-        for change in self.unsynced.drain(..) {
-            change.apply(&mut self.synced);
-        }
-    }
-
-    /// Keeps of each unsynced change all, nothing, or some part, down to single bytes.
-    fn crash(&mut self, dice: &mut Dice) {
-        for change in std::mem::take(&mut self.unsynced) {
-            let kept = match (dice.below(4), change) {
-                (0, _) => continue,
-                (1, change) => change,
-                (_, Change::SetLen(len)) => Change::SetLen(len),
-                (_, Change::Write(offset, bytes)) => {
-                    let len = bytes.len() as u64;
-                    let start = if dice.below(2) == 0 { 0 } else { dice.below(len + 1) };
-                    let end = start + dice.below(len - start + 1);
-                    let range = usize::try_from(start).unwrap_or(0)..usize::try_from(end).unwrap_or(0);
-                    Change::Write(offset + start, bytes.get(range).unwrap_or_default().to_vec())
-                }
-            };
-            kept.apply(&mut self.synced);
-        }
-        self.bytes = self.synced.clone();
-    }
-}
-
 impl Disk {
     fn size_bytes(&self) -> u64 {
         self.names
@@ -261,15 +199,185 @@ impl Disk {
     }
 }
 
-/// SplitMix64: a seed picks every loss of a crash.
-struct Dice(u64);
+/// A process's view of the disk.
+#[derive(Debug)]
+struct Mount {
+    disk: SimulatedDisk,
+    generation: u64,
+}
 
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end.max(1)
+impl Mount {
+    fn disk(&self) -> io::Result<MutexGuard<'_, Disk>> {
+        let disk = self.disk.disk();
+        if disk.generation != self.generation {
+            return Err(io::Error::other("the machine crashed"));
+        }
+        Ok(disk)
+    }
+
+    fn file(&self, path: &Path, inode: u64) -> Arc<dyn File> {
+        let mount = Mount { disk: self.disk.clone(), generation: self.generation };
+        Arc::new(SimulatedFile { mount, path: path.to_owned(), inode })
+    }
+}
+
+impl Filesystem for Mount {
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
+        self.disk().map(|_| ())
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let disk = self.disk()?;
+        let inside = disk.names.keys().filter(|path| path.parent() == Some(directory));
+        Ok(inside.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect())
+    }
+
+    fn lock(&self, path: &Path, create: bool) -> io::Result<Box<dyn Lock>> {
+        if create && !self.disk()?.names.contains_key(path) {
+            self.create(path)?;
+        }
+        let mut disk = self.disk()?;
+        if !disk.names.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if !disk.locks.insert(path.to_owned()) {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "another simulated process"));
+        }
+        let mount = Mount { disk: self.disk.clone(), generation: self.generation };
+        Ok(Box::new(SimulatedLock { mount, path: path.to_owned() }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut disk = self.disk()?;
+        let inode = disk.next_inode;
+        disk.next_inode += 1;
+        disk.inodes.insert(inode, Inode::default());
+        disk.rename_entry(NameChange::Set(path.to_owned(), inode));
+        drop(disk);
+        Ok(self.file(path, inode))
+    }
+
+    fn open(&self, path: &Path, _: bool) -> io::Result<Arc<dyn File>> {
+        let inode = self.disk()?.names.get(path).copied().ok_or(io::ErrorKind::NotFound)?;
+        Ok(self.file(path, inode))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut disk = self.disk()?;
+        let inode = disk.names.get(from).copied().ok_or(io::ErrorKind::NotFound)?;
+        disk.rename_entry(NameChange::Set(to.to_owned(), inode));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.disk()?;
+        if !disk.names.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        disk.rename_entry(NameChange::Remove(path.to_owned()));
+        Ok(())
+    }
+
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        let mut disk = self.disk()?;
+        disk.unsynced_names.clear();
+        disk.synced_names = disk.names.clone();
+        Ok(())
+    }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        Ok(self.disk()?.free_bytes())
+    }
+}
+
+#[derive(Debug)]
+struct SimulatedLock {
+    mount: Mount,
+    path: PathBuf,
+}
+
+impl Lock for SimulatedLock {}
+
+impl Drop for SimulatedLock {
+    fn drop(&mut self) {
+        if let Ok(mut disk) = self.mount.disk() {
+            disk.locks.remove(&self.path);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct SimulatedFile {
+    mount: Mount,
+    path: PathBuf,
+    inode: u64,
+}
+
+impl SimulatedFile {
+    fn with<T>(&self, act: impl FnOnce(&mut Inode) -> T) -> io::Result<T> {
+        let mut disk = self.mount.disk()?;
+        disk.inodes.get_mut(&self.inode).map(act).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl File for SimulatedFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.with(|inode| {
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            let bytes = inode.bytes.get(start..start.saturating_add(buffer.len()));
+            buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        })?
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut disk = self.mount.disk()?;
+        let fault = disk.fault(&self.path, |fault| fault != Fault::SyncError);
+        let free_bytes = disk.free_bytes();
+        let inode = disk.inodes.get_mut(&self.inode).ok_or(io::ErrorKind::NotFound)?;
+        let growth = (offset + bytes.len() as u64).saturating_sub(inode.bytes.len() as u64);
+        let half = bytes.get(..bytes.len() / 2).unwrap_or_default().to_vec();
+        match fault {
+            Some(Fault::WriteError) => Err(io::Error::other("injected write error")),
+            Some(Fault::ShortWrite) => {
+                inode.change(Change::Write(offset, half));
+                Err(io::Error::other("injected short write"))
+            }
+            Some(_) => {
+                inode.change(Change::Write(offset, half));
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            None if growth > free_bytes => Err(io::ErrorKind::StorageFull.into()),
+            None => {
+                inode.change(Change::Write(offset, bytes.to_vec()));
+                Ok(())
+            }
+        }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut disk = self.mount.disk()?;
+        if disk.fault(&self.path, |fault| fault == Fault::SyncError).is_some() {
+            return Err(io::Error::other("injected sync error"));
+        }
+        disk.syncs += 1;
+        disk.inodes.get_mut(&self.inode).ok_or(io::ErrorKind::NotFound)?.sync();
+        Ok(())
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        let free_bytes = self.mount.disk()?.free_bytes();
+        if bytes.saturating_sub(self.len()?) > free_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.set_len(bytes)
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.with(|inode| inode.change(Change::SetLen(bytes)))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.with(|inode| inode.bytes.len() as u64)
     }
 }

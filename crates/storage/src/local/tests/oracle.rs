@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
-use crate::local::Fault;
+use crate::local::{Fault, check_on};
 use crate::{Commit, Operation};
 
 const PARTITIONS: [PartitionId; 2] = [PartitionId(1), PartitionId(2)];
@@ -27,7 +27,10 @@ enum Step {
     Break(Fault, Vec<Vec<Op>>),
     Clean,
     Reopen,
+    /// The process dies; the directory is checked, and opened again.
     Kill,
+    /// A clean close, then all hints are lost.
+    LoseHints,
 }
 
 #[derive(Debug, Clone)]
@@ -70,6 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Clean),
         2 => Just(Step::Reopen),
         1 => Just(Step::Kill),
+        1 => Just(Step::LoseHints),
     ]
 }
 
@@ -157,6 +161,18 @@ impl World {
             Step::Reopen => self.reopen().await,
             Step::Kill => {
                 self.disk.kill();
+                self.store = None;
+                let report = check_on(self.disk.mount(), DIRECTORY).unwrap();
+                prop_assert_eq!(report.keys.values().sum::<u64>(), self.model.len() as u64);
+                self.reopen().await;
+            }
+            Step::LoseHints => {
+                self.store = None;
+                for path in self.disk.paths() {
+                    if path.extension().is_some_and(|kind| kind == "hint") {
+                        self.disk.remove_file(&path);
+                    }
+                }
                 self.reopen().await;
             }
         }
