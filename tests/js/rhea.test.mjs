@@ -8,6 +8,10 @@ import { Daemon, range } from "./harness.mjs";
 
 const { types, message: codec } = rhea;
 
+/** The message format of a Service Bus batch. */
+const BATCH_FORMAT = 0x80013700;
+const batch = (messages) => codec.encode({ body: codec.data_sections(messages) });
+
 describe("rhea", { concurrency: 6 }, () => {
   let daemon;
   before(async () => (daemon = await new Daemon().start()));
@@ -22,6 +26,7 @@ describe("rhea", { concurrency: 6 }, () => {
       await test(connection, daemon.queue());
     } finally {
       connection.close();
+      await once(connection, "connection_close");
     }
   };
 
@@ -46,11 +51,13 @@ describe("rhea", { concurrency: 6 }, () => {
     const receiver = connection.open_receiver({ source: queue, credit_window: 0, autoaccept: false, ...options });
     receiver.add_credit(count);
     const messages = [];
-    while (messages.length < count) {
-      const [context] = await once(receiver, "message");
-      messages.push(context.message);
-      settle(context.delivery);
-    }
+    await new Promise((resolve) => {
+      receiver.on("message", ({ message, delivery }) => {
+        messages.push(message);
+        settle(delivery);
+        if (messages.length === count) resolve();
+      });
+    });
     receiver.close();
     await once(receiver, "receiver_close");
     return messages;
@@ -145,7 +152,7 @@ describe("rhea", { concurrency: 6 }, () => {
     const sections = range(3).map((n) => codec.encode({ message_id: `id-${n}`, body: n }));
     const sender = connection.open_sender(queue);
     await once(sender, "sendable");
-    sender.send({ body: rhea.message.data_sections(sections) }, undefined, 0x80013700);
+    sender.send(batch(sections), undefined, BATCH_FORMAT);
     await once(sender, "accepted");
     const messages = await receive(connection, queue, 3);
     assert.deepEqual(messages.map((m) => [m.message_id, m.body]), range(3).map((n) => [`id-${n}`, n]));
@@ -155,7 +162,7 @@ describe("rhea", { concurrency: 6 }, () => {
     const good = codec.encode({ body: "good" });
     const sender = connection.open_sender(queue);
     await once(sender, "sendable");
-    sender.send({ body: rhea.message.data_sections([good, Buffer.from("not a message")]) }, undefined, 0x80013700);
+    sender.send(batch([good, Buffer.from("not a message")]), undefined, BATCH_FORMAT);
     const [{ delivery }] = await once(sender, "rejected");
     assert(delivery.remote_state.error.condition);
     await send(connection, queue, { body: "after" });

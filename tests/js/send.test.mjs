@@ -88,7 +88,8 @@ describe("sending", { concurrency: 6 }, () => {
   }));
 
   it("message and correlation ids keep their type", withQueue(async (client, queue) => {
-    for (const id of ["text", 4711, Buffer.from("binary")]) {
+    // A buffer is a UUID to the SDK.
+    for (const id of ["text", 4711, Buffer.alloc(16, 7)]) {
       await send(client, queue, { body: "", messageId: id, correlationId: id });
       const [received] = await drain(client, queue, 1);
       assert.deepEqual(received.messageId, id);
@@ -110,7 +111,7 @@ describe("sending", { concurrency: 6 }, () => {
       nothing: null,
     };
     await send(client, queue, { body: "", applicationProperties });
-    const [received] = await drain(client, queue, 1);
+    const [received] = await drain(client, queue, 1, { skipConvertingDate: true });
     assert.deepEqual(received.applicationProperties, applicationProperties);
   }));
 

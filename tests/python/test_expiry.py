@@ -179,7 +179,7 @@ async def test_the_default_dead_letters_too(bus, queues):
 
 
 async def test_a_tiny_time_to_live_is_accepted(bus, queue):
-    """S-8."""
+    """S-8. The SDK rounds down to seconds: this one arrives with a time to live of 0."""
     await bus.send(queue, ServiceBusMessage(b"blink", time_to_live=datetime.timedelta(milliseconds=1)))
     await bus.send(queue, ServiceBusMessage(b"stays"))
     receiver = await bus.open_receiver(queue)

@@ -189,6 +189,14 @@ async def test_every_section_of_an_annotated_message_comes_back(bus, queue):
     assert raw.footer == {b"foot": b"note"}
 
 
+async def test_delivery_annotations_are_for_the_broker_and_do_no_harm(bus, queue):
+    """The SDK writes them behind everything else."""
+    sent = AmqpAnnotatedMessage(data_body=b"body", delivery_annotations={"hop": 1}, footer={"foot": "note"})
+    received = await round_trip(bus, queue, sent)
+    assert body(received) == b"body"
+    assert received.raw_amqp_message.footer == {b"foot": b"note"}
+
+
 async def test_a_sender_cannot_forge_what_the_broker_stamps(bus, queue):
     forged = AmqpAnnotatedMessage(
         data_body=b"",

@@ -1,11 +1,17 @@
 //! A blocking AMQP client that does exactly what it is told, also when that is wrong.
 
+mod performative;
+mod received;
+
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::codec::{self, Value, code};
+
+pub use performative::{attach, begin, disposition, flow, open, terminus, transfer};
+pub use received::{Delivery, Frame, body, sequence_number};
 
 /// How long an answer may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(40);
@@ -17,68 +23,6 @@ pub const SASL_HEADER: &[u8; 8] = b"AMQP\x03\x01\x00\x00";
 const TRANSFER_BYTES_MAX: usize = 128;
 /// The message format of a Service Bus batch.
 pub const BATCH_FORMAT: u32 = 0x8001_3700;
-
-/// A frame as it came.
-#[derive(Debug, Clone)]
-pub struct Frame {
-    /// The channel, which the peer chose.
-    pub channel: u16,
-    /// The performative; `Null` in an empty frame.
-    pub performative: Value,
-    /// What follows the performative.
-    pub payload: Vec<u8>,
-}
-
-impl Frame {
-    /// Whether the performative has this code.
-    pub fn is(&self, code: u64) -> bool {
-        self.performative.code() == Some(code)
-    }
-
-    /// A field of the performative.
-    pub fn field(&self, position: usize) -> &Value {
-        self.performative.field(position)
-    }
-}
-
-/// A message that came in, whole.
-#[derive(Debug, Clone)]
-pub struct Delivery {
-    /// The delivery id, by which it is settled.
-    pub id: u32,
-    /// The encoded message.
-    pub message: Vec<u8>,
-}
-
-impl Delivery {
-    /// The body of the first data section.
-    pub fn body(&self) -> Vec<u8> {
-        body(&self.message)
-    }
-
-    /// The annotation `x-opt-sequence-number`.
-    pub fn sequence_number(&self) -> i64 {
-        sequence_number(&self.message)
-    }
-}
-
-/// The bytes of the first data section of an encoded message.
-pub fn body(message: &[u8]) -> Vec<u8> {
-    let sections = codec::sections(message);
-    let data = sections.iter().find(|section| section.code() == Some(code::DATA));
-    match data.map(Value::inner) {
-        Some(Value::Binary(bytes)) => bytes.clone(),
-        other => panic!("no data section but {other:?}"),
-    }
-}
-
-/// The sequence number that the broker stamped on an encoded message.
-pub fn sequence_number(message: &[u8]) -> i64 {
-    let sections = codec::sections(message);
-    let annotations =
-        sections.iter().find(|section| section.code() == Some(code::MESSAGE_ANNOTATIONS)).unwrap();
-    annotations.inner().get("x-opt-sequence-number").and_then(Value::integer).unwrap()
-}
 
 /// A connection with one session on channel 0.
 #[derive(Debug)]
@@ -400,92 +344,4 @@ fn settled(frame: &Frame, of_sender: bool) -> Option<(u32, u32)> {
     let first = u32::try_from(frame.field(1).integer()?).ok()?;
     let last = frame.field(2).integer().map_or(Some(first), |last| u32::try_from(last).ok())?;
     Some((first, last))
-}
-
-/// An open performative with the least that is needed.
-pub fn open() -> Value {
-    Value::composite(
-        code::OPEN,
-        vec![Value::string("plain"), Value::string("localhost"), Value::Uint(1 << 20)],
-    )
-}
-
-/// A begin performative with ample windows.
-pub fn begin() -> Value {
-    Value::composite(
-        code::BEGIN,
-        vec![
-            Value::Null,
-            Value::Uint(0),
-            Value::Uint(i32::MAX.unsigned_abs()),
-            Value::Uint(i32::MAX.unsigned_abs()),
-        ],
-    )
-}
-
-/// A source or target with an address.
-pub fn terminus(code: u64, address: &str) -> Value {
-    Value::composite(code, vec![Value::string(address)])
-}
-
-/// An attach performative: unsettled, and with rcv-settle-mode second for a receiver.
-pub fn attach(handle: u32, name: &str, is_receiver: bool, source: Value, target: Value) -> Value {
-    let source = if source == Value::Null { terminus(code::SOURCE, name) } else { source };
-    Value::composite(
-        code::ATTACH,
-        vec![
-            Value::string(name),
-            Value::Uint(handle),
-            Value::Bool(is_receiver),
-            Value::Ubyte(0),
-            Value::Ubyte(u8::from(is_receiver)),
-            source,
-            target,
-            Value::Null,
-            Value::Bool(false),
-            if is_receiver { Value::Null } else { Value::Uint(0) },
-        ],
-    )
-}
-
-/// A flow performative of a receiving link.
-pub fn flow(handle: u32, delivery_count: u32, credit: u32, drain: bool, echo: bool) -> Value {
-    Value::composite(
-        code::FLOW,
-        vec![
-            Value::Uint(delivery_count),
-            Value::Uint(i32::MAX.unsigned_abs()),
-            Value::Uint(0),
-            Value::Uint(i32::MAX.unsigned_abs()),
-            Value::Uint(handle),
-            Value::Uint(delivery_count),
-            Value::Uint(credit),
-            Value::Null,
-            Value::Bool(drain),
-            Value::Bool(echo),
-        ],
-    )
-}
-
-/// A transfer performative of an unsettled delivery whose tag is its id.
-pub fn transfer(handle: u32, id: u32, format: u32, more: bool) -> Value {
-    Value::composite(
-        code::TRANSFER,
-        vec![
-            Value::Uint(handle),
-            Value::Uint(id),
-            Value::Binary(id.to_be_bytes().to_vec()),
-            Value::Uint(format),
-            Value::Bool(false),
-            Value::Bool(more),
-        ],
-    )
-}
-
-/// A disposition performative.
-pub fn disposition(is_receiver: bool, first: u32, last: u32, settled: bool, state: Value) -> Value {
-    Value::composite(
-        code::DISPOSITION,
-        vec![Value::Bool(is_receiver), Value::Uint(first), Value::Uint(last), Value::Bool(settled), state],
-    )
 }

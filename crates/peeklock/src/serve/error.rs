@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use peeklock_engine::runtime::StartError;
 use peeklock_storage as storage;
+use tokio::task::JoinError;
 
 use crate::config::ListenAddress;
 use crate::exit::Exit;
@@ -22,8 +23,8 @@ pub(super) enum ServeError {
         /// The system's answer.
         error: io::Error,
     },
-    /// The system refuses something basic: threads, signals, sockets.
-    #[error("the system refuses: {0}")]
+    /// Something basic failed: threads, signals, sockets.
+    #[error("can't go on: {0}")]
     System(io::Error),
     /// The store does not open.
     #[error("data directory {}: {error}", directory.display())]
@@ -62,6 +63,12 @@ pub(super) enum ServeError {
 }
 
 impl ServeError {
+    /// [`Self::System`]: the listener's task ended though nobody asked for it.
+    pub(super) fn listener_ended(ended: Result<(), JoinError>) -> Self {
+        let reason = ended.map_or_else(|error| error.to_string(), |()| "it ended by itself".to_owned());
+        Self::System(io::Error::other(format!("the AMQP listener is gone: {reason}")))
+    }
+
     /// [`Self::ReadyFile`].
     pub(super) fn ready_file(file: &Path, error: io::Error) -> Self {
         Self::ReadyFile { file: file.to_owned(), error }

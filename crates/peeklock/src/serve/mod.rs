@@ -5,6 +5,7 @@
 //! let connections finish, stop the partitions, close the store.
 
 mod bounded;
+mod descriptors;
 mod error;
 mod health;
 mod http;
@@ -26,6 +27,7 @@ use tokio::task::JoinHandle;
 use crate::config::{AmqpConfig, Config, ListenAddress};
 use crate::exit::Exit;
 use crate::logging;
+use descriptors::connections_that_fit;
 use error::ServeError;
 use health::Health;
 use ready::{Addresses, ReadyFile};
@@ -56,6 +58,7 @@ pub(crate) fn run(config: Config) -> Exit {
 async fn serve(config: Config) -> Result<(), ServeError> {
     let mut signals = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
+    let connections_max = connections_that_fit(config.amqp.connections_max);
     let http = bind("HTTP", &config.http_listen).await?;
     let amqp = bind("AMQP", &config.amqp_listen).await?;
     let addresses = Addresses::of(&amqp, &http).map_err(ServeError::System)?;
@@ -68,15 +71,21 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let namespace =
         Namespace::start(Arc::clone(&store.shard), clock.clone(), namespace_options(&config)).await?;
     queues::declare(&namespace, &config, limits).await?;
-    let listener = Listener::new(amqp, service_bus(&namespace, &config), clock, listener_options(&config));
+    let listener = Listener::new(
+        amqp,
+        service_bus(&namespace, &config),
+        clock,
+        listener_options(&config, connections_max),
+    );
 
     let ready_file = announce(&config, &addresses, &namespace)?;
     health.set_ready(true);
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
+    let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
     tokio::select! {
         () = signals.stop() => {}
         error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
+        ended = &mut serving => return Err(ServeError::listener_ended(ended)),
     }
     drop(ready_file);
     health.set_ready(false);
@@ -115,9 +124,9 @@ fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {
     Arc::new(ServiceBus::new(Arc::new(namespace.clone()), dialect))
 }
 
-fn listener_options(config: &Config) -> ListenerOptions {
+fn listener_options(config: &Config, connections_max: u64) -> ListenerOptions {
     ListenerOptions {
-        connections_max: usize::try_from(config.amqp.connections_max).unwrap_or(usize::MAX),
+        connections_max: usize::try_from(connections_max).unwrap_or(usize::MAX),
         endpoint: config.amqp.endpoint(),
         grace_ms: config.amqp.drain_time_out_ms,
     }

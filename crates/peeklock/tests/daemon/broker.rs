@@ -46,24 +46,38 @@ impl Home {
         let mut command = peeklock();
         command.current_dir(self.0.path()).arg("--data-dir").arg(self.path("data"));
         command.args(["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
-        command.arg("--ready-file").arg(self.path("ready.json"));
         command
     }
 
     /// Starts a daemon and waits until it accepts connections.
     pub(crate) fn start(&self, arguments: &[&str]) -> Broker {
         let mut command = self.command();
+        command.arg("--ready-file").arg(self.path("ready.json"));
         command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let ready = wait_for(|| match std::fs::read(self.path("ready.json")) {
+        let mut broker = Broker { child: command.spawn().unwrap(), ready: Value::Null };
+        broker.ready = wait_for(|| match std::fs::read(self.path("ready.json")) {
             Ok(text) => Some(serde_json::from_slice(&text).unwrap()),
             Err(_) => {
-                let ended = child.try_wait().unwrap();
-                assert!(ended.is_none(), "ended while starting: {}", read_errors(&mut child));
+                let ended = broker.child.try_wait().unwrap();
+                assert!(ended.is_none(), "ended while starting: {}", read_errors(&mut broker.child));
                 None
             }
         });
-        Broker { child, ready }
+        broker
+    }
+
+    /// Starts a daemon that is expected to give up: its exit code and standard error.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut command = self.command();
+        command.arg("--ready-file").arg(self.path("refused.json")).args(arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut broker = Broker { child: command.spawn().unwrap(), ready: Value::Null };
+        wait_for(|| {
+            assert!(!self.path("refused.json").exists(), "it started");
+            broker.child.try_wait().unwrap()
+        });
+        let (status, errors) = broker.finish();
+        (status.code(), errors)
     }
 }
 

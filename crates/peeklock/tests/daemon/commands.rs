@@ -1,5 +1,11 @@
 //! The commands that end by themselves.
 
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
 use crate::broker::{Home, errors, run, write};
 
 #[test]
@@ -32,7 +38,7 @@ fn config_check_reports_places_for_people_and_programs() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(errors(&refused).contains(&format!("{bad}:2:8: ")), "{}", errors(&refused));
     let refused = run(&["config", "check", "--json", bad]);
-    let report: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert_eq!(report["valid"], false);
     assert_eq!(report["problems"][0]["line"], 2);
     assert_eq!(refused.status.code(), Some(2));
@@ -46,4 +52,71 @@ fn wrong_usage_exits_with_2() {
     }
     assert_eq!(run(&["--help"]).status.code(), Some(0));
     assert_eq!(run(&["--version"]).status.code(), Some(0));
+}
+
+/// A directory in which a broker has stored something and stopped.
+fn stopped_home() -> Home {
+    let home = Home::new();
+    let broker = home.start(&["--queue", "orders"]);
+    broker.signal(Signal::TERM);
+    assert_eq!(broker.finish().0.code(), Some(0));
+    home
+}
+
+fn check(data: &Path) -> Output {
+    run(&["store", "check", data.to_str().unwrap()])
+}
+
+#[test]
+fn store_check_reports_an_intact_directory() {
+    let home = stopped_home();
+    let checked = check(&home.path("data"));
+    assert_eq!(checked.status.code(), Some(0), "{}", errors(&checked));
+    let text = String::from_utf8_lossy(&checked.stdout);
+    assert!(text.contains("intact") && text.contains("in good order"), "{text}");
+    let checked = run(&["store", "check", "--json", home.path("data").to_str().unwrap()]);
+    let report: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(report["intact"], true);
+    assert_eq!(report["closed"], true);
+    assert_eq!(report["keys"]["head"], 0);
+    assert!(report["keys"]["meta"].as_u64().unwrap() >= 1, "{report}");
+}
+
+#[test]
+fn store_check_exits_with_3_where_no_data_is_or_a_broker_runs() {
+    let home = stopped_home();
+    let nothing = check(&home.path("nothing"));
+    assert_eq!(nothing.status.code(), Some(3));
+    assert!(!home.path("nothing").exists(), "checking creates nothing");
+    let _broker = home.start(&[]);
+    let busy = check(&home.path("data"));
+    assert_eq!(busy.status.code(), Some(3));
+    assert!(errors(&busy).contains("in use by another Peeklock"), "{}", errors(&busy));
+}
+
+#[test]
+fn damage_is_named_by_store_check_and_refused_by_serve() {
+    let home = Home::new();
+    // Two killed brokers: the second write shows that damage in the first one is no torn end.
+    drop(home.start(&["--queue", "orders"]));
+    std::fs::remove_file(home.path("ready.json")).unwrap();
+    drop(home.start(&["--queue", "payments"]));
+    let segment = first_segment(&home.path("data"));
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let place = bytes.windows(6).position(|window| window == b"orders").unwrap();
+    bytes[place] ^= 0xff;
+    std::fs::write(&segment, bytes).unwrap();
+    let checked = check(&home.path("data"));
+    assert_eq!(checked.status.code(), Some(3));
+    let text = errors(&checked);
+    assert!(text.contains(segment.to_str().unwrap()) && text.contains("is damaged at byte"), "{text}");
+    let (code, log) = home.refused(&[]);
+    assert_eq!(code, Some(3), "{log}");
+    assert!(log.contains(segment.to_str().unwrap()) && log.contains("is damaged at byte"), "{log}");
+}
+
+/// The log's first file.
+fn first_segment(data: &Path) -> PathBuf {
+    let files = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "segment")).min().unwrap()
 }

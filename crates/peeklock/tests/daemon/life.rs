@@ -70,9 +70,9 @@ fn open_connection(address: &str) -> TcpStream {
 fn a_second_broker_on_the_same_data_directory_exits_with_3() {
     let home = Home::new();
     let first = home.start(&[]);
-    let second = home.command().output().unwrap();
-    assert_eq!(second.status.code(), Some(3), "{}", errors(&second));
-    assert!(errors(&second).contains("data directory "), "{}", errors(&second));
+    let (code, log) = home.refused(&[]);
+    assert_eq!(code, Some(3), "{log}");
+    assert!(log.contains("is in use by another Peeklock"), "{log}");
     assert_eq!(get(&first.address("http"), "/health").0, 200, "the first one is unharmed");
 }
 
@@ -97,9 +97,8 @@ fn a_wrong_file_exits_with_2_and_names_every_place() {
         &home.path("p.toml"),
         "[[queues]]\nname = \"q\"\nlock_duration = \"1h\"\nrequires_session = true\n",
     );
-    let output = home.command().arg("--config").arg("p.toml").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let text = errors(&output);
+    let (code, text) = home.refused(&["--config", "p.toml"]);
+    assert_eq!(code, Some(2));
     assert!(text.contains("p.toml:3:17: queue \"q\": lock_duration: \"1h\" is outside the range"), "{text}");
     assert!(text.contains("p.toml:4:20: queue \"q\": requires_session: not supported yet"), "{text}");
     assert!(!home.path("data").exists());
@@ -111,7 +110,8 @@ fn a_flag_beats_a_variable_and_a_variable_beats_the_file() {
     write(&home.path("p.toml"), "[log]\nformat = \"text\"\nlevel = \"off\"\n");
     let mut command = home.command();
     command.args(["--config", "p.toml", "--log-level", "info"]).env("PEEKLOCK_LOG_FORMAT", "json");
-    command.env("PEEKLOCK_LOG_LEVEL", "error").stderr(std::process::Stdio::piped());
+    command.env("PEEKLOCK_LOG_LEVEL", "error").env("PEEKLOCK_READY_FILE", "ready.json");
+    command.stderr(std::process::Stdio::piped());
     let child = command.spawn().unwrap();
     wait_for(|| home.path("ready.json").exists().then_some(()));
     let pid = rustix::process::Pid::from_child(&child);

@@ -24,17 +24,20 @@ impl Sections {
         Ok(messages)
     }
 
-    /// The value of an `amqp-value` body (management requests, tokens), `Null` when the body is empty.
+    /// The value of an `amqp-value` body (management requests, tokens), `Null` when there is no body.
     ///
     /// # Errors
-    /// [`DecodeError`] when the body is of another kind.
+    /// [`DecodeError`] when the body is of another kind (a footer is ignored).
     pub fn body_value(&self) -> Result<Value, DecodeError> {
-        if self.body.is_empty() {
-            return Ok(Value::Null);
-        }
         let mut reader = Reader::new(&self.body);
-        reader.expect_descriptor(descriptor::AMQP_VALUE)?;
-        reader.value()
+        while !reader.is_empty() {
+            match reader.descriptor()? {
+                Some(descriptor::AMQP_VALUE) => return reader.value(),
+                Some(descriptor::FOOTER) => reader.skip()?,
+                _ => return Err(DecodeError::new("a body that is not an amqp-value")),
+            }
+        }
+        Ok(Value::Null)
     }
 }
 

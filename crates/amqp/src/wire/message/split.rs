@@ -52,17 +52,27 @@ impl Sections {
             &self.message_annotations,
             &self.properties,
             &self.application_properties,
-            &self.body,
         ] {
-            let mut reader = Reader::new(part);
-            while !reader.is_empty() {
-                let code = section_code(&mut reader)?;
-                rewritten.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, code]);
-                rewritten.put_slice(reader.skipped()?);
-            }
+            rewrite(part, |_| true, &mut rewritten)?;
         }
+        rewrite(&self.body, |code| code != descriptor::FOOTER, &mut rewritten)?;
+        rewrite(&self.body, |code| code == descriptor::FOOTER, &mut rewritten)?;
         Ok(rewritten.freeze())
     }
+}
+
+/// Appends those sections of `part` that `wanted` picks.
+fn rewrite(part: &Bytes, wanted: impl Fn(u8) -> bool, rewritten: &mut BytesMut) -> Result<()> {
+    let mut reader = Reader::new(part);
+    while !reader.is_empty() {
+        let code = section_code(&mut reader)?;
+        let value = reader.skipped()?;
+        if wanted(code) {
+            rewritten.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, code]);
+            rewritten.put_slice(value);
+        }
+    }
+    Ok(())
 }
 
 /// Splits a message, stepping over each section's value with `step`; also says whether it is in canonical form.
@@ -70,11 +80,15 @@ fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> R
     let mut sections = Sections::default();
     let mut reader = Reader::new(message);
     let mut last = 0;
+    let mut has_footer = false;
     let mut is_canonical = true;
     let mut body = 0..0;
     while !reader.is_empty() {
         let start = reader.position();
         let code = section_code(&mut reader)?;
+        if code == descriptor::FOOTER && std::mem::replace(&mut has_footer, true) {
+            return Err(DecodeError::new("footer twice".to_owned()));
+        }
         last = advance(last, code)?;
         is_canonical &= last == code && reader.position() - start == DESCRIPTOR_BYTES;
         step(code, &mut reader)?;
@@ -112,8 +126,13 @@ fn section_code(reader: &mut Reader<'_>) -> Result<u8> {
 const TRAILING_ANNOTATIONS: u8 = u8::MAX;
 
 /// Part 3.2: sections ascend; only data and sequence sections repeat, and a body has one kind. But Python
-/// (azure-servicebus 7.15.0, `encode_payload`) writes the delivery annotations last of all.
+/// (azure-servicebus 7.15.0, `encode_payload`) writes the delivery annotations last of all, and rhea (3.0.5,
+/// `message.encode`), with it the JavaScript SDK, the footer before the body.
 fn advance(last: u8, code: u8) -> Result<u8> {
+    if code == descriptor::FOOTER && last < descriptor::DATA {
+        // Only the body may still come.
+        return Ok(descriptor::APPLICATION_PROPERTIES);
+    }
     let follows = match code {
         descriptor::DATA | descriptor::AMQP_SEQUENCE => last < descriptor::DATA || last == code,
         descriptor::AMQP_VALUE => last < descriptor::DATA,

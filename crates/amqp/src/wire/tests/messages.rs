@@ -54,7 +54,7 @@ fn sections_out_of_order_or_twice_are_refused() {
         &[DATA, SEQUENCE],
         &[VALUE, VALUE],
         &[DATA, VALUE],
-        &[FOOTER, DATA],
+        &[FOOTER, PROPERTIES],
         &[FOOTER, FOOTER],
         &[DELIVERY_ANNOTATIONS, DATA, DELIVERY_ANNOTATIONS],
         &[DATA, DELIVERY_ANNOTATIONS, DATA],
@@ -108,6 +108,21 @@ fn a_message_to_keep_is_brought_into_canonical_form() {
     let canonical = Bytes::from(expected.concat());
     let (kept, _) = Sections::split_canonical(&canonical).unwrap();
     assert_eq!(kept.as_ptr(), canonical.as_ptr(), "not copied");
+}
+
+/// rhea, and with it the JavaScript SDK, writes the footer before the body.
+#[test]
+fn a_footer_before_the_body_is_moved_behind_it() {
+    let message = [PROPERTIES, FOOTER, DATA, DATA, DELIVERY_ANNOTATIONS].concat();
+    let (kept, sections) = Sections::split_canonical(&message.into()).unwrap();
+    assert_eq!(kept, [DELIVERY_ANNOTATIONS, PROPERTIES, DATA, DATA, FOOTER].concat());
+    assert_eq!(sections.body, [DATA, DATA, FOOTER].concat());
+    assert_eq!(Sections::split_trusted(&kept).unwrap(), sections);
+    for sections in
+        [&[FOOTER, PROPERTIES][..], &[FOOTER, DATA, FOOTER], &[FOOTER, FOOTER], &[FOOTER, DATA, SEQUENCE]]
+    {
+        split(sections).unwrap_err();
+    }
 }
 
 #[test]

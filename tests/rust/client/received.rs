@@ -1,0 +1,65 @@
+//! What comes from the broker.
+
+use crate::codec::{self, Value, code};
+
+/// A frame as it came.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// The channel, which the peer chose.
+    pub channel: u16,
+    /// The performative; `Null` in an empty frame.
+    pub performative: Value,
+    /// What follows the performative.
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// Whether the performative has this code.
+    pub fn is(&self, code: u64) -> bool {
+        self.performative.code() == Some(code)
+    }
+
+    /// A field of the performative.
+    pub fn field(&self, position: usize) -> &Value {
+        self.performative.field(position)
+    }
+}
+
+/// A message that came in, whole.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// The delivery id, by which it is settled.
+    pub id: u32,
+    /// The encoded message.
+    pub message: Vec<u8>,
+}
+
+impl Delivery {
+    /// The body of the first data section.
+    pub fn body(&self) -> Vec<u8> {
+        body(&self.message)
+    }
+
+    /// The annotation `x-opt-sequence-number`.
+    pub fn sequence_number(&self) -> i64 {
+        sequence_number(&self.message)
+    }
+}
+
+/// The bytes of the first data section of an encoded message.
+pub fn body(message: &[u8]) -> Vec<u8> {
+    let sections = codec::sections(message);
+    let data = sections.iter().find(|section| section.code() == Some(code::DATA));
+    match data.map(Value::inner) {
+        Some(Value::Binary(bytes)) => bytes.clone(),
+        other => panic!("no data section but {other:?}"),
+    }
+}
+
+/// The sequence number that the broker stamped on an encoded message.
+pub fn sequence_number(message: &[u8]) -> i64 {
+    let sections = codec::sections(message);
+    let annotations =
+        sections.iter().find(|section| section.code() == Some(code::MESSAGE_ANNOTATIONS)).unwrap();
+    annotations.inner().get("x-opt-sequence-number").and_then(Value::integer).unwrap()
+}
