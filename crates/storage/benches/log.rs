@@ -24,6 +24,7 @@ use peeklock_storage::{Batch, Key, LocalOptions, LocalStore, PartitionId, Shard,
 const MESSAGE_BYTES: usize = 1024;
 const HEAD_BYTES: usize = 64;
 const IN_FLIGHT: usize = 256;
+const ROUNDS: usize = 9;
 const BACKLOG: u64 = 640_000;
 const BACKLOG_PARTITIONS: u64 = 64;
 const REOPENED: u64 = 1_000_000;
@@ -43,9 +44,7 @@ fn main() {
         start(&directory(&place));
     }
     if wanted("pairs") {
-        let bound = bound(&directory(&place));
-        let pairs = pairs(&directory(&place));
-        line(&format!("pairs / bound: {:.2}", pairs / bound));
+        bound_and_pairs(&directory(&place));
     }
     if wanted("backlog") {
         backlog(&directory(&place));
@@ -90,32 +89,64 @@ fn cpu() -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// Records per second of the raw loop.
-fn bound(directory: &tempfile::TempDir) -> f64 {
-    use std::os::unix::fs::FileExt;
+/// Both in turns, because a shared disk changes its mind from second to second.
+fn bound_and_pairs(directory: &tempfile::TempDir) {
+    let raw = Raw::prepare(directory);
+    let (store, shard) = open(directory.path());
+    let runtime = runtime();
+    let mut next = 0;
+    runtime.block_on(pairs(&*shard, &mut next, Duration::from_secs(3)));
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let bound = raw.rate(Duration::from_secs(1));
+        let mut pairs = runtime.block_on(pairs(&*shard, &mut next, Duration::from_secs(2)));
+        line(&format!(
+            "bound {bound:.0} records/s, {:.0} pairs/s ({:.2} of it), {:.2} us CPU a pair with its producer, {}",
+            pairs.rate,
+            pairs.rate / bound,
+            pairs.cpu_us,
+            percentiles(&mut pairs.latencies)
+        ));
+        rounds.push((pairs.rate, bound));
+    }
+    rounds.sort_by(|one, other| one.0.total_cmp(&other.0));
+    if let (Some(median), Some(best)) = (rounds.get(ROUNDS / 2), rounds.last()) {
+        line(&format!("pairs: median {:.0}/s, best {:.0}/s", median.0, best.0));
+    }
+    store.close();
+}
+
+/// A prepared file that is overwritten round and round.
+struct Raw(std::fs::File);
+
+impl Raw {
     const FILE_BYTES: u64 = 64 << 20;
-    let file = std::fs::File::create(directory.path().join("raw")).expect("a file can be created");
-    let zeros = vec![0; 1 << 20];
-    for at in 0..FILE_BYTES >> 20 {
-        file.write_all_at(&zeros, at << 20).expect("written");
-    }
-    file.sync_data().expect("synced");
-    let record = vec![7; MESSAGE_BYTES * IN_FLIGHT];
-    let started = Instant::now();
-    let (mut writes, mut offset) = (0u32, 0);
-    while started.elapsed() < Duration::from_secs(3) {
-        file.write_all_at(&record, offset).expect("written");
+
+    fn prepare(directory: &tempfile::TempDir) -> Self {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::File::create(directory.path().join("raw")).expect("a file can be created");
+        let zeros = vec![0; 1 << 20];
+        for at in 0..Self::FILE_BYTES >> 20 {
+            file.write_all_at(&zeros, at << 20).expect("written");
+        }
         file.sync_data().expect("synced");
-        writes += 1;
-        offset = (offset + record.len() as u64) % FILE_BYTES;
+        Self(file)
     }
-    let seconds = started.elapsed().as_secs_f64();
-    let rate = f64::from(writes) * f64::from(u32::try_from(IN_FLIGHT).unwrap_or(0)) / seconds;
-    line(&format!(
-        "bound: {rate:.0} records/s, {:.0} us a write of {IN_FLIGHT}",
-        seconds * 1e6 / f64::from(writes)
-    ));
-    rate
+
+    /// Records per second.
+    fn rate(&self, duration: Duration) -> f64 {
+        use std::os::unix::fs::FileExt;
+        let records = vec![7; MESSAGE_BYTES * IN_FLIGHT];
+        let started = Instant::now();
+        let (mut writes, mut offset) = (0u32, 0);
+        while started.elapsed() < duration {
+            self.0.write_all_at(&records, offset).expect("written");
+            self.0.sync_data().expect("synced");
+            writes += 1;
+            offset = (offset + records.len() as u64) % Self::FILE_BYTES;
+        }
+        f64::from(writes) * f64::from(u32::try_from(IN_FLIGHT).unwrap_or(0)) / started.elapsed().as_secs_f64()
+    }
 }
 
 fn open(path: &Path) -> (LocalStore, Arc<dyn Shard>) {
@@ -148,50 +179,36 @@ fn percentiles(latencies: &mut [u32]) -> String {
     )
 }
 
-/// Pairs per second.
-fn pairs(directory: &tempfile::TempDir) -> f64 {
-    let (store, shard) = open(directory.path());
+struct Pairs {
+    rate: f64,
+    cpu_us: f64,
+    latencies: Vec<u32>,
+}
+
+/// Sends and completes from `next` on, for so long.
+async fn pairs(shard: &dyn Shard, next: &mut u64, duration: Duration) -> Pairs {
     let partition = PartitionId(1);
     let body = body();
     let mut latencies = Vec::new();
-    let (seconds, used) = runtime().block_on(async {
-        let mut in_flight = VecDeque::new();
-        let mut next = 0;
-        let mut begun = cpu();
-        let mut started = Instant::now();
-        let mut is_warm = false;
-        loop {
-            while in_flight.len() < IN_FLIGHT {
-                next += 1;
-                in_flight.push_back((shard.submit(send(partition, next, &body)), Some(next), Instant::now()));
-            }
-            let Some((commit, number, since)) = in_flight.pop_front() else { break };
-            commit.await.expect("durable");
-            if let Some(number) = number {
-                in_flight.push_back((shard.submit(complete(partition, number)), None, since));
-            } else if is_warm {
-                latencies.push(u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX));
-            }
-            if !is_warm && started.elapsed() > Duration::from_secs(3) {
-                is_warm = true;
-                begun = cpu();
-                started = Instant::now();
-            }
-            if is_warm && started.elapsed() > Duration::from_secs(8) {
-                break;
-            }
+    let mut in_flight = VecDeque::new();
+    let begun = cpu();
+    let started = Instant::now();
+    loop {
+        while in_flight.len() < IN_FLIGHT && started.elapsed() < duration {
+            *next += 1;
+            in_flight.push_back((shard.submit(send(partition, *next, &body)), Some(*next), Instant::now()));
         }
-        (started.elapsed().as_secs_f64(), cpu() - begun)
-    });
+        let Some((commit, number, since)) = in_flight.pop_front() else { break };
+        commit.await.expect("durable");
+        if let Some(number) = number {
+            in_flight.push_back((shard.submit(complete(partition, number)), None, since));
+        } else {
+            latencies.push(u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX));
+        }
+    }
     let count = f64::from(u32::try_from(latencies.len()).unwrap_or(0));
-    let rate = count / seconds;
-    line(&format!(
-        "pairs: {rate:.0} pairs/s, {:.2} us CPU a pair (producers included), {}",
-        used.as_secs_f64() * 1e6 / count,
-        percentiles(&mut latencies)
-    ));
-    store.close();
-    rate
+    let cpu_us = (cpu() - begun).as_secs_f64() * 1e6 / count;
+    Pairs { rate: count / started.elapsed().as_secs_f64(), cpu_us, latencies }
 }
 
 fn backlog(directory: &tempfile::TempDir) {
