@@ -122,10 +122,16 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sender's properties with the instant of expiry, which only the broker knows (D: authoritative).
+    /// The sender's properties with the instant of expiry, which only the broker knows (D: authoritative). J and N show
+    /// as time-to-live what lies between creation and expiry, so the sender's clock gives way to the broker's (S-13).
     fn properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
         let mut properties = sections.decode_properties()?;
-        properties.absolute_expiry_time_ms = Some(signed(view.expires_at.0.min(EXPIRY_MAX_MS)));
+        let expires_at_ms = view.expires_at.0.min(EXPIRY_MAX_MS);
+        properties.absolute_expiry_time_ms = Some(signed(expires_at_ms));
+        if properties.creation_time_ms.is_some() {
+            let life_ms = view.time_to_live_ms.unwrap_or_default();
+            properties.creation_time_ms = Some(signed(expires_at_ms.saturating_sub(life_ms)));
+        }
         properties.encode(&mut self.fresh);
         Ok(())
     }

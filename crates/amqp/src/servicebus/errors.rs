@@ -1,5 +1,6 @@
 //! The one table from what went wrong to what a client is told: AMQP condition, management status, text.
 
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{Refusal, Timestamp};
 
 use super::clock_text;
@@ -151,6 +152,11 @@ impl Tracker {
         tracing::debug!(condition, description, "refused");
         Error { condition: condition.into(), description: Some(description.into()), info: Vec::new() }
     }
+}
+
+/// What an answer of the wrong kind comes to.
+pub(crate) fn unexpected(_response: Response) -> Fault {
+    Fault::Internal
 }
 
 /// A symbol value.

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_engine::runtime::Response;
 use rand::RngExt;
 
 use super::entities::Entity;
@@ -141,9 +140,4 @@ fn accept(delivery: Option<IncomingId>, connection: &mut Connection) {
     if let Some(delivery) = delivery {
         connection.settle_incoming(delivery, DeliveryState::Accepted);
     }
-}
-
-/// What an answer of the wrong kind comes to.
-pub(super) fn unexpected(_response: Response) -> Fault {
-    Fault::Internal
 }

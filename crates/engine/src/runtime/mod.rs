@@ -19,7 +19,9 @@ mod namespace;
 mod random;
 mod record;
 mod restore;
+mod start_error;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
-pub use namespace::{Namespace, NamespaceOptions, StartError};
+pub use namespace::{Namespace, NamespaceOptions};
+pub use start_error::StartError;

@@ -17,7 +17,7 @@ use super::names::name_key;
 use super::random::RandomSource;
 use super::record::{CATALOGUE, COUNTER, EntityKind, EntityRecord, decode_counter};
 use super::restore::{FirstPages, restore_from, scan_all};
-use super::{Clock, PartitionHandle};
+use super::{Clock, PartitionHandle, StartError};
 use crate::partition::Counts;
 use crate::{QueueOptions, ReceiverId};
 
@@ -35,41 +35,6 @@ pub struct NamespaceOptions {
     /// Seed of the randomness door; `None` draws one from the operating system. Lock tokens repeat with the seed, so
     /// it is for tests, and one that restarts a namespace gives each start another.
     pub seed: Option<u64>,
-}
-
-/// Why a namespace did not start, or a declaration was refused.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum StartError {
-    /// The store refused.
-    #[error(transparent)]
-    Storage(#[from] peeklock_storage::Error),
-    /// A stored record can't be understood.
-    #[error("stored record of partition {partition} can't be read: {reason}")]
-    Record {
-        /// The partition.
-        partition: u64,
-        /// What is wrong.
-        reason: String,
-    },
-    /// An entity can't have this name.
-    #[error("{name:?} can't be the name of an entity: {reason}")]
-    InvalidName {
-        /// The name as given.
-        name: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// An entity can't have these options.
-    #[error("the options of {name:?} make no sense: {reason}")]
-    InvalidOptions {
-        /// The entity.
-        name: String,
-        /// Which option, and what it must be.
-        reason: String,
-    },
-    /// The operating system gave no randomness.
-    #[error("the operating system gave no random numbers: {0}")]
-    Randomness(String),
 }
 
 /// All entities; cheap to clone.

@@ -7,13 +7,10 @@ mod store_check;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand};
-
-use crate::config::{Config, ListenAddress, check_name};
+use crate::config::{Config, ServeArgs};
 use crate::exit::Exit;
-use crate::logging::{LogFilter, LogFormat};
 use crate::serve;
 
 const EXAMPLES: &str = "\
@@ -75,55 +72,6 @@ enum ConfigCommand {
 enum StoreCommand {
     /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0 or 3.
     Check(store_check::CheckArgs),
-}
-
-/// How to run the broker.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct ServeArgs {
-    /// Configuration file in TOML; config/peeklock.toml in the source tree documents every key.
-    #[arg(long, value_name = "FILE", env = "PEEKLOCK_CONFIG", hide_env_values = true)]
-    pub(crate) config: Option<PathBuf>,
-
-    /// Directory for messages, created if missing, owned by one broker at a time [default: ./data].
-    #[arg(long, value_name = "DIR", env = "PEEKLOCK_DATA_DIR", hide_env_values = true)]
-    pub(crate) data_dir: Option<PathBuf>,
-
-    /// Where AMQP clients connect; 0.0.0.0 for every interface, port 0 for a free port [default: 127.0.0.1:5672].
-    #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_AMQP", hide_env_values = true)]
-    pub(crate) amqp: Option<ListenAddress>,
-
-    /// Where HTTP is served (GET /health) [default: 127.0.0.1:5300].
-    #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_HTTP", hide_env_values = true)]
-    pub(crate) http: Option<ListenAddress>,
-
-    /// Create a queue with default options if it doesn't exist; may be repeated or comma-separated.
-    /// With neither --queue nor --config, an empty data directory gets one queue named `queue`.
-    #[arg(
-        long = "queue",
-        value_name = "NAME",
-        env = "PEEKLOCK_QUEUES",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
-    #[arg(value_parser = queue_name)]
-    pub(crate) queues: Vec<String>,
-
-    /// What to log to standard error: off, error, warn, info, debug, trace, or levels by module such as
-    /// "info,peeklock_amqp=debug" [default: info].
-    #[arg(long, value_name = "LEVEL", env = "PEEKLOCK_LOG_LEVEL", hide_env_values = true)]
-    pub(crate) log_level: Option<LogFilter>,
-
-    /// How log lines look [default: text].
-    #[arg(long, value_name = "FORMAT", env = "PEEKLOCK_LOG_FORMAT", hide_env_values = true, value_enum)]
-    pub(crate) log_format: Option<LogFormat>,
-
-    /// Once connections are accepted, write the addresses in use and a connection string to this file, as JSON.
-    #[arg(long, value_name = "FILE", env = "PEEKLOCK_READY_FILE", hide_env_values = true)]
-    pub(crate) ready_file: Option<PathBuf>,
-}
-
-fn queue_name(name: &str) -> Result<String, String> {
-    check_name(name).map(|()| name.to_owned())
 }
 
 /// Runs the command of this process.

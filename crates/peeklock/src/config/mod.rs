@@ -1,6 +1,7 @@
 //! The broker's configuration: flag over variable over file over default.
 
 mod amqp;
+mod args;
 mod duration;
 mod file;
 mod listen;
@@ -14,10 +15,10 @@ mod tests;
 
 use std::path::PathBuf;
 
-use crate::cli::ServeArgs;
 use crate::logging::{LogFilter, LogFormat};
 
 pub(crate) use amqp::AmqpConfig;
+pub(crate) use args::ServeArgs;
 pub(crate) use file::{FileConfig, load};
 pub(crate) use listen::ListenAddress;
 pub(crate) use problem::Problems;

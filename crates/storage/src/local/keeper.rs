@@ -43,6 +43,7 @@ pub(super) fn run(shared: &Shared) {
 /// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
 /// were announced where they arose; all others are tried again.
 fn tidy(shared: &Shared) {
+    shared.pool.lock().rounds_begun += 1;
     seal_rolled(shared);
     free_dead(shared);
     recycle(shared);
@@ -160,7 +161,10 @@ fn demand(shared: &Shared) -> Option<(u64, bool)> {
 
 /// Tells a waiting writer whether there is hope.
 fn starve(shared: &Shared, reason: Option<String>) {
-    shared.pool.lock().starved = reason;
+    let mut exchange = shared.pool.lock();
+    exchange.starved = reason;
+    exchange.rounds_done = exchange.rounds_begun;
+    drop(exchange);
     shared.pool.notify();
 }
 

@@ -60,8 +60,8 @@
 //! * Blocks that were written before sync faster than fresh ones (measured on ext4: 141 µs against 213 µs), so a new
 //!   segment is filled with zeros in the background, and dead ones are filled again. The very first segment is only
 //!   allocated: a first start takes milliseconds.
-//! * Two segments are kept prepared. When a second one can't be had, the store is [`crate::Pressure::Full`]: batches
-//!   that put message contents are refused and what removes goes on in the segments that are left. The same holds
+//! * Two segments are kept prepared; the last one is for removals only. When a second one can't be had, the store is
+//!   [`crate::Pressure::Full`]: batches that put message contents are refused, what removes goes on in what is left. The same holds
 //!   when the file system has less than `reserve_bytes` or the directory reaches `size_bytes_max`.
 //! * A batch larger than a segment gets a segment of its size.
 //!

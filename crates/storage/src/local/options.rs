@@ -16,8 +16,9 @@ const SEGMENTS_MIN: u64 = 6;
 pub struct LocalOptions {
     /// Size of a segment file, in bytes. Default 64 MiB, 8 KiB to 1 GiB. Existing segments keep their size.
     pub segment_bytes: u32,
-    /// Largest size of the data directory, in bytes; beyond it the store is [`crate::Pressure::Full`]. Default
-    /// none: the file system is the limit. At least six segments.
+    /// Largest size of the segment files together, in bytes; beyond it the store is [`crate::Pressure::Full`]. The
+    /// rest of the data directory (hints, manifest) adds a few per cent. Default none: the file system is the
+    /// limit. At least six segments.
     pub size_bytes_max: Option<u64>,
     /// Free bytes of the file system that are left alone: with less, the store is [`crate::Pressure::Full`].
     /// Room for removals and for cleaning. Default 256 MiB.

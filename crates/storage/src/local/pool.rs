@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::manifest::Seal;
 use super::segments::SegmentFile;
@@ -12,6 +12,20 @@ use super::segments::SegmentFile;
 pub(super) const PREPARED_SEGMENTS: usize = 2;
 /// Dead segment files kept for being filled again; more are deleted.
 pub(super) const SPARE_SEGMENTS_MAX: usize = 4;
+
+/// How often a waiting writer asks again.
+const WAIT_MS: u64 = 20;
+
+/// What the writer needs of the next segment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Need {
+    /// Its size, at least.
+    pub(super) bytes: u64,
+    /// Prepared segments that must be left.
+    pub(super) left: usize,
+    /// How long to wait for something to be freed when there is no room for another one.
+    pub(super) patience: Duration,
+}
 
 /// A segment that nothing is appended to any more.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +52,9 @@ pub(super) struct Exchange {
     pub(super) wanted_bytes: Option<u64>,
     /// Why no segment can be prepared, while that is so.
     pub(super) starved: Option<String>,
+    /// Rounds the keeper began, and the last one it finished.
+    pub(super) rounds_begun: u64,
+    pub(super) rounds_done: u64,
     pub(super) rolled: VecDeque<Rolled>,
     /// Sealed segments without a hint yet.
     pub(super) hints_due: VecDeque<Rolled>,
@@ -64,13 +81,17 @@ impl Pool {
         self.changed.notify_all();
     }
 
-    /// Takes the next segment, at least `bytes` large; waits while one is being prepared. `ask` is called when
-    /// the keeper must know. The error says why there is none.
-    pub(super) fn take(&self, bytes: u64, ask: impl Fn()) -> Result<Arc<SegmentFile>, String> {
+    /// Takes the next segment; waits while one is being prepared. `ask` is called when the keeper must know. The
+    /// error says why there is none.
+    pub(super) fn take(&self, need: Need, ask: impl Fn()) -> Result<Arc<SegmentFile>, String> {
+        let Need { bytes, left, patience } = need;
+        let deadline = Instant::now() + patience;
         let mut exchange = self.lock();
         exchange.prepared_target = PREPARED_SEGMENTS;
+        let asked_in_round = exchange.rounds_begun;
         loop {
-            if exchange.prepared.front().is_some_and(|segment| segment.capacity >= bytes) {
+            let is_fitting = exchange.prepared.front().is_some_and(|segment| segment.capacity >= bytes);
+            if is_fitting && exchange.prepared.len() > left {
                 exchange.wanted_bytes = None;
                 if let Some(segment) = exchange.prepared.pop_front() {
                     drop(exchange);
@@ -78,16 +99,18 @@ impl Pool {
                     return Ok(segment);
                 }
             }
-            if let Some(reason) = exchange.starved.clone() {
+            // Removals may have freed something since the keeper last looked: only a round begun after asking counts.
+            let has_looked = exchange.rounds_done > asked_in_round;
+            let given_up = exchange.starved.clone().filter(|_| has_looked && Instant::now() >= deadline);
+            let stopped = exchange.is_stopped.then(|| "the store is closing".to_owned());
+            if let Some(reason) = given_up.or(stopped) {
                 exchange.wanted_bytes = None;
                 return Err(reason);
             }
-            if exchange.is_stopped {
-                return Err("the store is closing".to_owned());
-            }
             exchange.wanted_bytes = Some(bytes);
             ask();
-            exchange = self.changed.wait(exchange).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(exchange, Duration::from_millis(WAIT_MS));
+            exchange = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

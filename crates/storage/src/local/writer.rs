@@ -14,7 +14,7 @@ use super::format::{
 use super::frame::{FrameBuilder, frame_bytes};
 use super::halted::Halted;
 use super::manifest::Seal;
-use super::pool::{PREPARED_SEGMENTS, Rolled};
+use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::state::Shadower;
@@ -24,6 +24,8 @@ use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure}
 const FRAME_BYTES_MAX: u64 = 4 << 20;
 /// Nor beyond so many operations: bounds the time under the index's lock.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
+/// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
+const REMOVAL_PATIENCE_MS: u64 = 1000;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
@@ -130,7 +132,12 @@ impl Writer {
                     operations += batch.len();
                     waiting.push(Waiting { batch, notifier, refusal: None });
                 }
-                Ok(Request::Resume(partition)) => self.halted.resume(partition),
+                Ok(Request::Resume(partition)) if waiting.is_empty() => self.halted.resume(partition),
+                // What came before is still refused.
+                Ok(resume @ Request::Resume(_)) => {
+                    self.carried = Some(resume);
+                    return true;
+                }
                 Ok(Request::Stop) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => {
                     let since = *gathering_since.get_or_insert_with(Instant::now);
@@ -194,16 +201,17 @@ impl Writer {
         }
     }
 
-    fn try_write(&mut self, waiting: &[Waiting], is_segment_exhausted: bool) -> Result<(), Error> {
+    fn try_write(&mut self, waiting: &[Waiting], is_for_removals: bool) -> Result<(), Error> {
         let accepted = || waiting.iter().filter(|one| one.refusal.is_none()).map(|one| &one.batch);
         if accepted().all(Batch::is_empty) {
             return Ok(());
         }
         let bytes = accepted().map(batch_bytes).sum::<u64>() + u64::from(FRAME_HEADER_BYTES) + 8;
         if self.active.offset + bytes > self.active.segment.capacity
-            || (is_segment_exhausted && self.shared.is_write_refused.load(Ordering::Acquire))
+            || (is_for_removals && self.shared.is_write_refused.load(Ordering::Acquire))
         {
-            self.roll(bytes)?;
+            let does_grow = accepted().any(Batch::grows);
+            self.roll(bytes, does_grow, is_for_removals)?;
         }
         self.encode(accepted());
         if self.frame.is_empty() {
@@ -215,10 +223,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in the next segment, which must hold a frame of `bytes`.
-    fn roll(&mut self, bytes: u64) -> Result<(), Error> {
-        let needed = bytes + u64::from(SEGMENT_HEADER_BYTES);
-        let next = self.shared.pool.take(needed, || self.shared.keeper_bell.ring());
+    /// Goes on in the next segment, which must hold a frame of `bytes`. The last prepared one is for removals only,
+    /// and these may wait until the cleaner has made room.
+    fn roll(&mut self, bytes: u64, does_grow: bool, is_for_removals: bool) -> Result<(), Error> {
+        let bytes = bytes + u64::from(SEGMENT_HEADER_BYTES);
+        let is_large = bytes > u64::from(self.shared.options.segment_bytes);
+        let left = usize::from(does_grow && !is_large);
+        let patience = Duration::from_millis(if is_for_removals { REMOVAL_PATIENCE_MS } else { 0 });
+        let next = self.shared.pool.take(Need { bytes, left, patience }, || self.shared.keeper_bell.ring());
         let next = next.map_err(|reason| self.shared.dead.get().cloned().unwrap_or_else(|| full(&reason)))?;
         let rolled = Rolled { id: self.active.segment.id, seal: self.active.seal() };
         let sequence = self.active.sequence;

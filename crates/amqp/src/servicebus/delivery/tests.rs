@@ -147,6 +147,20 @@ fn s13_effective_ttl_and_instant_of_expiry_are_written() {
 }
 
 #[test]
+fn s13_the_sender_s_creation_time_gives_way_where_there_is_a_time_to_live() {
+    let properties = MessageProperties { creation_time_ms: Some(5), ..MessageProperties::default() };
+    let mut sent = BytesMut::new();
+    properties.encode(&mut sent);
+    let created_at = |view: MessageView| {
+        let sections = encode(&received(sent.clone().freeze(), view, None), Way::Link);
+        sections.decode_properties().unwrap().creation_time_ms
+    };
+    let limited = MessageView { expires_at: Timestamp(3000), time_to_live_ms: Some(2000), ..view() };
+    assert_eq!(created_at(limited), Some(1000));
+    assert_eq!(created_at(view()), Some(5));
+}
+
+#[test]
 fn s19_dead_letter_stamps_and_modified_properties_are_merged() {
     let mut number = BytesMut::new();
     Value::Long(8).encode(&mut number);

@@ -115,7 +115,7 @@ fn done(response: Response) -> Result<Answer, Fault> {
     match response {
         Response::Done(Ok(())) => Ok(Answer::ok(Vec::new())),
         Response::Done(Err(refusal)) => Err(refusal.into()),
-        other => Err(super::requests::unexpected(other)),
+        other => Err(super::errors::unexpected(other)),
     }
 }
 

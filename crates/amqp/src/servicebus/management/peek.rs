@@ -8,7 +8,7 @@ use crate::servicebus::delivery::Encoder;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
-use crate::servicebus::requests::unexpected;
+use crate::servicebus::errors::unexpected;
 use crate::wire::Value;
 
 /// Messages in one response; fewer than asked for is legal.

@@ -8,8 +8,8 @@ use crate::servicebus::delivery::Encoder;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
+use crate::servicebus::errors::unexpected;
 use crate::servicebus::lock_token;
-use crate::servicebus::requests::unexpected;
 use crate::wire::Value;
 
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {

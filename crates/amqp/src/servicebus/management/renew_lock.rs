@@ -7,7 +7,7 @@ use super::{Arguments, Prepared};
 use crate::servicebus::delivery::Encoder;
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
-use crate::servicebus::requests::unexpected;
+use crate::servicebus::errors::unexpected;
 use crate::wire::Value;
 
 pub(super) fn prepare(arguments: &Arguments) -> Result<Prepared, Fault> {

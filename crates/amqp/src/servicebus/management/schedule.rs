@@ -9,7 +9,7 @@ use crate::servicebus::delivery::Encoder;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::{Answer, lookup};
 use crate::servicebus::errors::Fault;
-use crate::servicebus::requests::unexpected;
+use crate::servicebus::errors::unexpected;
 use crate::servicebus::submission::read_message;
 use crate::wire::Value;
 

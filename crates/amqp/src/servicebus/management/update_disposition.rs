@@ -9,7 +9,7 @@ use super::{Arguments, Prepared};
 use crate::servicebus::delivery::Encoder;
 use crate::servicebus::envelope::{Answer, text};
 use crate::servicebus::errors::Fault;
-use crate::servicebus::requests::unexpected;
+use crate::servicebus::errors::unexpected;
 use crate::servicebus::settlement;
 use crate::wire::Value;
 

@@ -100,9 +100,50 @@ async fn limits_are_kept_and_answers_stay_in_order() {
     let mut batch = Batch::new();
     batch.put(body(1), value(1, 1000));
     batch.put(body(2), value(1, 600));
+    shard.resume(QUEUE);
     assert!(matches!(shard.submit(batch).await, Err(Error::TooLarge { .. })));
+    shard.resume(QUEUE);
     shard.submit(send(1)).await.unwrap();
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_submitted_behind_a_refused_batch_is_refused_too_until_its_owner_resumes() {
+    let disk = SimulatedDisk::new();
+    let options = LocalOptions { value_bytes_max: 1000, batch_bytes_max: 1500, ..options() };
+    let (_store, shard) = open_with(&disk, options).unwrap();
+    let mut too_large = Batch::new();
+    too_large.put(body(1), value(1, 1001));
+    let other = Key::new(Space::Meta, PartitionId(2), 1);
+    let mut elsewhere = Batch::new();
+    elsewhere.put(other, value(2, 5));
+    let refused = shard.submit(too_large);
+    let behind = shard.submit(send(2));
+    shard.submit(elsewhere).await.unwrap();
+    shard.resume(QUEUE);
+    shard.submit(send(3)).await.unwrap();
+    assert!(matches!(refused.await, Err(Error::TooLarge { .. })));
+    assert!(matches!(behind.await, Err(Error::Full { .. })));
+    let found = contents(&*shard, &[QUEUE, PartitionId(2)]).await.unwrap();
+    assert_eq!(found.keys().copied().collect::<Vec<_>>(), [other, head(3), body(3)]);
+}
+
+#[tokio::test]
+async fn a_resumption_does_not_overtake_what_was_submitted_before_it() {
+    let disk = SimulatedDisk::new();
+    let options = LocalOptions { value_bytes_max: 1000, batch_bytes_max: 1500, ..options() };
+    let (_store, shard) = open_with(&disk, options).unwrap();
+    for round in 0..200 {
+        let mut too_large = Batch::new();
+        too_large.put(body(1), value(1, 1001));
+        let refused = shard.submit(too_large);
+        let behind = shard.submit(send(2));
+        shard.resume(QUEUE);
+        let after = shard.submit(send(3));
+        assert!(refused.await.is_err());
+        assert!(behind.await.is_err(), "round {round}");
+        after.await.unwrap();
+    }
 }
 
 #[tokio::test]

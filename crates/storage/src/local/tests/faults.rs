@@ -76,6 +76,7 @@ async fn no_room_for_a_frame_refuses_bodies_and_keeps_removals_going() {
     while disk.faults_left() > 0 {
         number += 1;
         results.push(shard.submit(send(number)).await);
+        shard.resume(QUEUE);
     }
     assert!(
         results.iter().flatten().count() + 1 >= results.len(),

@@ -1,0 +1,36 @@
+//! Why a namespace does not start.
+
+/// Why a namespace did not start, or a declaration was refused.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StartError {
+    /// The store refused.
+    #[error(transparent)]
+    Storage(#[from] peeklock_storage::Error),
+    /// A stored record can't be understood.
+    #[error("stored record of partition {partition} can't be read: {reason}")]
+    Record {
+        /// The partition.
+        partition: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An entity can't have this name.
+    #[error("{name:?} can't be the name of an entity: {reason}")]
+    InvalidName {
+        /// The name as given.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An entity can't have these options.
+    #[error("the options of {name:?} make no sense: {reason}")]
+    InvalidOptions {
+        /// The entity.
+        name: String,
+        /// Which option, and what it must be.
+        reason: String,
+    },
+    /// The operating system gave no randomness.
+    #[error("the operating system gave no random numbers: {0}")]
+    Randomness(String),
+}
