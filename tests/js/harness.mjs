@@ -22,6 +22,7 @@ const KINDS = {
   brief_lock: [{ lock_duration: "PT5S" }, 20],
   two_tries: [{ max_delivery_count: 2 }, 4],
   dead_letter_on_expiry: [{ dead_lettering_on_message_expiration: true }, 8],
+  one_megabyte: [{ max_size_in_megabytes: 1 }, 2],
   default_ttl: [{ default_message_time_to_live: "PT2S" }, 4],
 };
 

@@ -187,6 +187,16 @@ describe("the life of a message", { concurrency: 12 }, () => {
     assert.deepEqual(bodies(await drain(client, queue, 1)), ["small"]);
   }));
 
+  it("a full queue refuses until there is room", withQueue(async (client, queue) => {
+    const body = Buffer.alloc(600 * 1024);
+    const sender = client.createSender(queue);
+    await sender.sendMessages({ body });
+    await assert.rejects(sender.sendMessages({ body }), { name: "ServiceBusError", code: "QuotaExceeded" });
+    await drain(client, queue, 1);
+    await sender.sendMessages({ body });
+    assert.equal((await peek(client, queue)).length, 1);
+  }, "one_megabyte"));
+
   it("a deferred message that does not exist", withQueue(async (client, queue) => {
     await send(client, queue, { body: "active" });
     const receiver = client.createReceiver(queue);

@@ -27,6 +27,7 @@ KINDS = {
         {"default_message_time_to_live": "PT2S", "dead_lettering_on_message_expiration": True},
         8,
     ),
+    "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
     "path/with/slashes": ({}, 4),
 }
 
@@ -72,11 +73,11 @@ def toml_value(value) -> str:
 class Daemon:
     """One daemon; its data outlives `kill` and comes back with `start`."""
 
-    def __init__(self):
+    def __init__(self, config: str | None = None):
         self._directory = tempfile.TemporaryDirectory(prefix="peeklock-python-")
         self.path = pathlib.Path(self._directory.name)
         self.config = self.path / "peeklock.toml"
-        self.config.write_text(config_text())
+        self.config.write_text(config or config_text())
         self.log = self.path / "daemon.log"
         self.ready = self.path / "ready.json"
         self.process = None

@@ -23,9 +23,7 @@ def queue_of(code: str) -> str:
 
 def test_the_example_sends_and_receives():
     code = example()
-    daemon = Daemon()
-    daemon.config.write_text(f'[[queues]]\nname = "{queue_of(code)}"\n')
-    daemon.start()
+    daemon = Daemon(f'[[queues]]\nname = "{queue_of(code)}"\n').start()
     try:
         # Only the port differs from a reader's machine.
         ported = re.sub(r"localhost(:\d+)?", f"localhost:{daemon.amqp_port}", code)
