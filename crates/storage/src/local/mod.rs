@@ -119,7 +119,7 @@ mod fields;
 mod filesystem;
 mod format;
 mod frame;
-mod halted;
+
 mod hint;
 mod index;
 mod keeper;
@@ -133,6 +133,7 @@ mod shard;
 mod shared;
 mod state;
 mod store;
+mod waiting;
 mod walk;
 mod warm;
 mod writer;

@@ -12,12 +12,12 @@ use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
 };
 use super::frame::{FrameBuilder, frame_bytes};
-use super::halted::Halted;
 use super::manifest::Seal;
 use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::state::Shadower;
+use super::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
 /// A frame takes no further batch beyond so many bytes: bounds the time of one write.
@@ -72,13 +72,6 @@ pub(super) struct Writer {
     /// Batches of the last frame, and how long writing it took.
     last_batches: usize,
     last_write: Duration,
-}
-
-/// A batch on its way, with its answer if that is known already.
-pub(super) struct Waiting {
-    pub(super) batch: Batch,
-    notifier: CommitNotifier,
-    pub(super) refusal: Option<Error>,
 }
 
 impl Writer {
@@ -331,17 +324,6 @@ fn push(frame: &mut FrameBuilder, operation: &Operation, shadows: Shadows) {
 /// Bytes that a batch adds to a frame, at most.
 fn batch_bytes(batch: &Batch) -> u64 {
     frame_bytes(batch.len(), batch.value_bytes() as u64) + 8 * batch.len() as u64
-}
-
-/// Answers those still accepted that `which` picks with `error`.
-fn refuse(waiting: &mut [Waiting], error: &Error, which: impl Fn(&Batch) -> bool) {
-    for one in waiting.iter_mut().filter(|one| one.refusal.is_none() && which(&one.batch)) {
-        one.refusal = Some(error.clone());
-    }
-}
-
-pub(super) fn full(reason: &str) -> Error {
-    Error::Full { reason: reason.to_owned() }
 }
 
 const _: () = assert!(RECORD_HEADER_BYTES == 32, "batch_bytes counts on it");

@@ -1,9 +1,15 @@
-//! Partitions whose batches are refused because an earlier one was.
+//! Batches on their way to the disk, and which of them must not get there.
 
 use std::collections::BTreeSet;
 
-use super::writer::{Waiting, full};
-use crate::PartitionId;
+use crate::{Batch, CommitNotifier, Error, PartitionId};
+
+/// A batch on its way, with its answer if that is known already.
+pub(super) struct Waiting {
+    pub(super) batch: Batch,
+    pub(super) notifier: CommitNotifier,
+    pub(super) refusal: Option<Error>,
+}
 
 /// Batches of a partition build on each other, so the one behind a refused batch must not be written.
 #[derive(Debug, Default)]
@@ -31,4 +37,15 @@ impl Halted {
             }
         }
     }
+}
+
+/// Answers those still accepted that `which` picks with `error`.
+pub(super) fn refuse(waiting: &mut [Waiting], error: &Error, which: impl Fn(&Batch) -> bool) {
+    for one in waiting.iter_mut().filter(|one| one.refusal.is_none() && which(&one.batch)) {
+        one.refusal = Some(error.clone());
+    }
+}
+
+pub(super) fn full(reason: &str) -> Error {
+    Error::Full { reason: reason.to_owned() }
 }
