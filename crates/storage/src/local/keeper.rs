@@ -49,6 +49,10 @@ fn tidy(shared: &Shared) {
     recycle(shared);
     let is_supplied = supply(shared);
     write_one_hint(shared);
+    if shared.is_stopping() {
+        // A supply cut short says nothing about room.
+        return;
+    }
     let has_room = match shared.directory.filesystem.free_bytes(&shared.directory.path) {
         Ok(bytes) => bytes >= shared.options.reserve_bytes,
         Err(error) => {
