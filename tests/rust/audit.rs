@@ -96,3 +96,69 @@ impl Audit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_accepted(names: &[&str]) -> Audit {
+        let mut audit = Audit::default();
+        for name in names {
+            audit.asked(name);
+            audit.accepted(name);
+        }
+        audit
+    }
+
+    fn shown(messages: &[(&str, i64)]) -> Vec<(Name, i64)> {
+        messages.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
+    }
+
+    #[test]
+    fn what_had_no_answer_may_be_there_or_not() {
+        let mut audit = with_accepted(&["a", "b"]);
+        audit.asked("c");
+        audit.asked("d");
+        audit.completing("b");
+        audit.restarted(&shown(&[("a", 1), ("c", 3)]));
+        assert_eq!(audit.stored(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a was accepted and is lost")]
+    fn a_lost_message_is_found_out() {
+        with_accepted(&["a"]).restarted(&[]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a came back")]
+    fn a_message_that_comes_back_is_found_out() {
+        let mut audit = with_accepted(&["a"]);
+        audit.completing("a");
+        audit.completed("a");
+        audit.restarted(&shown(&[("a", 1)]));
+    }
+
+    #[test]
+    #[should_panic(expected = "a message is shown twice")]
+    fn a_doubled_message_is_found_out() {
+        with_accepted(&["a"]).restarted(&shown(&[("a", 1), ("a", 2)]));
+    }
+
+    #[test]
+    #[should_panic(expected = "the number 1 was used twice")]
+    fn a_number_used_twice_is_found_out() {
+        let mut audit = with_accepted(&["a", "b"]);
+        audit.delivered("a", 1);
+        audit.delivered("b", 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "the number 4 is new but not above 7")]
+    fn a_number_that_falls_back_is_found_out() {
+        let mut audit = with_accepted(&["a"]);
+        audit.restarted(&shown(&[("a", 7)]));
+        audit.asked("b");
+        audit.delivered("b", 4);
+    }
+}

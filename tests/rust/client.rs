@@ -293,7 +293,8 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a request on links that [`Self::attach_management`] made; status code and body of the answer.
+    /// Makes a request on links that [`Self::attach_management`] made; status code and body of the answer. An error
+    /// when the request itself is refused.
     pub fn request(&mut self, handle: u32, operation: &str, body: Value) -> io::Result<(i64, Value)> {
         let reply_to = Value::string(format!("receiver-{}", handle + 1));
         let properties = vec![Value::Ulong(1), Value::Null, Value::Null, Value::Null, reply_to];
@@ -304,7 +305,10 @@ impl Client {
             codec::section(code::AMQP_VALUE, body),
         ]
         .concat();
-        self.send(handle, &message)?;
+        let outcome = self.send(handle, &message)?;
+        if outcome.code() != Some(code::ACCEPTED) {
+            return Err(io::Error::other(format!("the request got the outcome {outcome:?}")));
+        }
         let answer = codec::sections(&self.receive(handle + 1)?.message);
         let section = |code| answer.iter().find(|section| section.code() == Some(code)).map(Value::inner);
         let status = section(code::APPLICATION_PROPERTIES).and_then(|map| map.get("statusCode")).unwrap();

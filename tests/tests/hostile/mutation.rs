@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 
 use super::framing::beside_a_bystander;
 
-const CONVERSATIONS: usize = 400;
+const CONVERSATIONS: usize = 2_000;
 
 /// What a busy client says: links of each kind, sends, a batch, a settlement, a management request, good-bye.
 fn conversation() -> Vec<Vec<u8>> {
@@ -102,6 +102,10 @@ fn damaged_conversations_harm_nobody_else() {
                 assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{frames:02x?}");
             }
         }
+        // Most of the damage comes late: many conversations got as far as their sends.
+        let mut peer = Client::connect(daemon.amqp()).unwrap();
+        peer.attach_management(0, "victim").unwrap();
+        assert!(peer.browse(0).unwrap().len() > CONVERSATIONS / 4);
     });
 }
 

@@ -112,7 +112,9 @@ fn deeply_nested_bodies_and_annotations_do_no_harm() {
         }
         let mut peer = Client::connect(daemon.amqp()).unwrap();
         peer.attach_management(0, "victim").unwrap();
-        let _ = peer.request(0, "com.microsoft:peek-message", value);
+        assert!(peer.request(0, "com.microsoft:peek-message", value).is_err());
+        // The links go on.
+        assert_eq!(peer.request(0, "com.example:dance", Value::Null).unwrap().0, 501);
     });
 }
 
