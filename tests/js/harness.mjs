@@ -47,6 +47,11 @@ function configText() {
     .join("\n");
 }
 
+/** Daemons that must not outlive a test run that is cut short. */
+const started = new Set();
+process.on("exit", () => started.forEach((daemon) => daemon.kill("SIGKILL")));
+process.once("SIGTERM", () => process.exit(143));
+
 /** One daemon; its data outlives `kill` and comes back with `start`. */
 export class Daemon {
   #taken = {};
@@ -72,6 +77,7 @@ export class Daemon {
       { stdio: ["ignore", log, log], cwd: this.directory, env: Object.fromEntries(environment) },
     );
     this.exited = once(this.process, "exit");
+    started.add(this.process);
     fs.closeSync(log);
     await until(() => fs.existsSync(file("ready.json")) || this.process.exitCode !== null, "the ready file");
     assert.equal(this.process.exitCode, null, `the daemon does not start:\n${this.log()}`);
