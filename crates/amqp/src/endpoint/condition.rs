@@ -14,10 +14,10 @@ pub const DECODE_ERROR: &str = "amqp:decode-error";
 pub const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
 /// `amqp:not-allowed`.
 pub const NOT_ALLOWED: &str = "amqp:not-allowed";
+/// `amqp:not-implemented`.
+pub const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
 /// `amqp:invalid-field`.
 pub const INVALID_FIELD: &str = "amqp:invalid-field";
-/// `amqp:illegal-state`.
-pub const ILLEGAL_STATE: &str = "amqp:illegal-state";
 /// `amqp:connection:forced`.
 pub const CONNECTION_FORCED: &str = "amqp:connection:forced";
 /// `amqp:connection:framing-error`.

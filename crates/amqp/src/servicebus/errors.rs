@@ -7,17 +7,14 @@ use super::clock_text;
 use crate::wire::Value;
 use crate::wire::performative::Error;
 
-/// Conditions of AMQP 1.0 (parts 2.8.15 to 2.8.18) and of Service Bus, as symbols.
+/// Conditions that a client of the dialect meets, as symbols: AMQP's own and those of Service Bus.
 #[allow(missing_docs)] // reason: each constant is the symbol it holds
 pub mod condition {
-    pub const INTERNAL_ERROR: &str = "amqp:internal-error";
-    pub const NOT_FOUND: &str = "amqp:not-found";
-    pub const UNAUTHORIZED_ACCESS: &str = "amqp:unauthorized-access";
-    pub const DECODE_ERROR: &str = "amqp:decode-error";
-    pub const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
-    pub const NOT_ALLOWED: &str = "amqp:not-allowed";
-    pub const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
-    pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";
+    pub use crate::endpoint::condition::{
+        DECODE_ERROR, INTERNAL_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
+        RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
+    };
+
     pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
     pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
     pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";

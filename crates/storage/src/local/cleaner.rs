@@ -73,7 +73,6 @@ struct Cleaning<'a> {
     offset: u64,
     sequence: u64,
     started: Instant,
-    unsynced: u64,
 }
 
 impl<'a> Cleaning<'a> {
@@ -99,7 +98,6 @@ impl<'a> Cleaning<'a> {
             offset: u64::from(SEGMENT_HEADER_BYTES),
             sequence: 1,
             started: Instant::now(),
-            unsynced: 0,
         })
     }
 
@@ -195,13 +193,13 @@ impl<'a> Cleaning<'a> {
         self.sequence += 1;
         self.frame.clear();
         self.file.sync_data()?;
-        self.pause(bytes);
+        self.pause();
         Ok(())
     }
 
-    fn pause(&mut self, bytes: u64) {
-        self.unsynced += bytes;
-        let due_ms = self.unsynced.saturating_mul(1000) / self.shared.options.clean_bytes_per_second;
+    fn pause(&self) {
+        let copied = self.offset - u64::from(SEGMENT_HEADER_BYTES);
+        let due_ms = copied.saturating_mul(1000) / self.shared.options.clean_bytes_per_second;
         let elapsed = self.started.elapsed();
         if !self.shared.is_full()
             && let Some(rest) = Duration::from_millis(due_ms).checked_sub(elapsed)
