@@ -22,6 +22,7 @@ mod restore;
 mod start_error;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use entity::{EntityRef, SubscriptionRef};
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use start_error::StartError;
