@@ -4,5 +4,6 @@
 mod broker;
 #[cfg(test)]
 mod commands;
+mod entities;
 #[cfg(test)]
 mod life;
