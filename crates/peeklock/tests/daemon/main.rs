@@ -4,6 +4,7 @@
 mod broker;
 #[cfg(test)]
 mod commands;
+#[cfg(test)]
 mod entities;
 #[cfg(test)]
 mod life;
