@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use peeklock_storage::PartitionId;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::PartitionHandle;
-use super::actor::{Actor, Control, Inputs, Seat, Shared, SharedCounts};
+use super::actor::{Actor, CatchUp, Control, Inputs, Seat, Shared, SharedCounts};
 use super::random::RandomSource;
-use crate::QueueOptions;
 use crate::partition::{Counts, Partition};
+use crate::{QueueOptions, Timestamp};
 
 /// What it takes to start an actor.
 #[derive(Clone)]
@@ -87,6 +87,21 @@ impl Entity {
         if timed {
             self.handle(spawner);
         }
+    }
+
+    /// Asks to be told when nothing due by `until` is left to do, and whether anything was; an actor starts for it if
+    /// need be. `None` when there is nothing to wait for.
+    pub(super) fn catch_up(&self, spawner: &Spawner, until: Timestamp) -> Option<oneshot::Receiver<bool>> {
+        let is_due = match &*self.actor() {
+            ActorState::Dormant(partition) => partition.next_deadline().is_some_and(|at| at <= until),
+            ActorState::Running { .. } | ActorState::Stopped => false,
+        };
+        if is_due {
+            self.handle(spawner);
+        }
+        let ActorState::Running { control, .. } = &*self.actor() else { return None };
+        let (answer, answered) = oneshot::channel();
+        control.send(Control::CatchUp(CatchUp { until, answer })).ok().map(|()| answered)
     }
 
     /// Takes over options that are already stored.

@@ -4,12 +4,14 @@
 //!   reads partitions back, `entity` is one of them in use.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
-//! - [`Clock`] and `random` are the doors; `body_cache` keeps recent contents.
+//! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time was made to jump; `body_cache` keeps
+//!   recent contents.
 
 mod actor;
 mod answer;
 mod body_cache;
 mod catalogue;
+mod catch_up;
 mod clock;
 mod entity;
 mod fatal;
@@ -20,8 +22,10 @@ mod random;
 mod record;
 mod restore;
 mod start_error;
+mod travel_clock;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use start_error::StartError;
+pub use travel_clock::{TooFarAhead, TravelClock};

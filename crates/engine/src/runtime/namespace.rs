@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::actor::Shared;
 use super::body_cache::CacheBudget;
 use super::catalogue::{Catalogue, Declaration};
+use super::catch_up::catch_up;
 use super::entity::{Entity, Spawner};
 use super::fatal::Fatal;
 use super::names::name_key;
@@ -63,7 +64,7 @@ impl Entities {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, entity);
     }
 
-    fn all(&self) -> Vec<Arc<Entity>> {
+    pub(super) fn all(&self) -> Vec<Arc<Entity>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 }
@@ -155,6 +156,13 @@ impl Namespace {
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.inner.spawner.shared.clock)
+    }
+
+    /// Lets everything that is due by the clock's present time happen: locks end, scheduled messages become available,
+    /// messages expire. Resolves once all that came of it is durable and handed to the mailboxes. Needed only after
+    /// the clock jumped and by those who can't wait for what they expect; cancelling it does no harm.
+    pub async fn catch_up(&self) {
+        catch_up(&self.inner.entities, &self.inner.spawner).await;
     }
 
     /// Resolves when the store is lost (a failed sync, another owner) or an actor died: nothing more can be

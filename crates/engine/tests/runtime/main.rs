@@ -17,3 +17,4 @@ mod restart;
 mod simulation;
 mod slow_reads;
 mod timers;
+mod travel;
