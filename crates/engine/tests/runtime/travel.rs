@@ -184,16 +184,28 @@ async fn it_waits_for_contents_from_the_disk() {
 }
 
 #[tokio::test]
-async fn what_a_vanished_receiver_left_goes_to_the_next() {
+async fn what_a_vanished_receiver_gives_back_belongs_to_what_happened() {
     let broker = broker().await;
     let (mut gone, mut client) = (broker.client(), broker.client());
     gone.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
-    send(&mut client, [scheduled("later", HOUR_MS)]).await;
-    client.open(2, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let short = NewMessage { time_to_live_ms: Some(MINUTE_MS), ..scheduled("short", HOUR_MS) };
+    send(&mut client, [short]).await;
+    client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
     client.nothing().await;
     drop(gone);
-    broker.travel(HOUR_MS).await;
-    assert_eq!(client.arrived().message.view.delivery_count, 0);
+    broker.store.hold();
+    broker.clock.advance(HOUR_MS);
+    client.nothing().await;
+    let travelling = broker.travelling(MINUTE_MS);
+    quiet().await;
+    // Delivered once durable, given back because nobody takes it, dead-lettered because its time is over.
+    broker.store.release_one();
+    quiet().await;
+    assert_eq!(broker.store.held(), 1);
+    assert!(!travelling.is_finished(), "the dead-lettering is not durable");
+    broker.store.release_one();
+    travelling.await.unwrap();
+    assert_eq!(&*client.arrived().message.content, b"short");
 }
 
 #[tokio::test]

@@ -161,3 +161,11 @@ pub(crate) fn http(address: &str, method: &str, path: &str, body: &str) -> (u16,
 pub(crate) fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
+
+/// A connection that has exchanged protocol headers, so that it is being served.
+pub(crate) fn open_connection(address: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.write_all(b"AMQP\x03\x01\x00\x00").unwrap();
+    connection.read_exact(&mut [0; 8]).unwrap();
+    connection
+}

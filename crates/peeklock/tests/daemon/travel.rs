@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::broker::{Broker, Home, errors, get, http, peeklock, run, write};
+use crate::broker::{Broker, Home, errors, get, http, open_connection, peeklock, run, wait_for, write};
 
 const CLOCK: &str = "/development/clock";
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -58,6 +58,20 @@ fn what_is_not_understood_is_answered_with_what_to_write_and_moves_nothing() {
     }
     assert_eq!(ask(&broker, "PUT", r#"{"advance":"PT1H"}"#).0, 405);
     assert!(now(&ask(&broker, "GET", "")).abs_diff(machine_now()) < HOUR / 2);
+}
+
+#[test]
+fn a_broker_that_stops_tells_the_time_and_does_not_move_it() {
+    let home = Home::new();
+    write(&home.path("p.toml"), "[amqp]\ndrain_time_out = \"10 minutes\"\n");
+    let broker = home.start(&["--config", "p.toml", "--time-travel"]);
+    let connection = open_connection(&broker.address("amqp"));
+    broker.signal(Signal::TERM);
+    wait_for(|| (get(&broker.address("http"), "/health").0 == 503).then_some(()));
+    let (status, text) = ask(&broker, "POST", r#"{"advance":"PT1H"}"#);
+    assert!(status == 503 && text.contains("starting or stopping"), "{status} {text}");
+    assert!(now(&ask(&broker, "GET", "")).abs_diff(machine_now()) < HOUR / 2);
+    drop(connection);
 }
 
 #[test]
