@@ -20,14 +20,18 @@ use peeklock_amqp::wire::message::{Header, MessageProperties};
 use peeklock_amqp::wire::performative::{
     Attach, DeliveryState, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
 };
-use peeklock_engine::runtime::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
+use peeklock_engine::runtime::{
+    EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response, SubscriptionRef,
+};
 use peeklock_engine::{
-    BodyRef, Command, Delivery, Lock, LockToken, MessageState, MessageView, QueueOptions, Received,
-    ReceiverId, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, Command, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, QueueId,
+    QueueOptions, Received, ReceiverId, SequenceNumber, SubQueue, Timestamp,
 };
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
 use tokio::sync::mpsc::UnboundedReceiver;
+
+const QUEUE: QueueId = QueueId(1);
 
 /// Messages between two turns of the driver.
 const BATCH: u64 = 64;
@@ -35,11 +39,16 @@ const BATCH: u64 = 64;
 /// Bytes of a message's body.
 const BODY_BYTES: usize = 1024;
 
-struct OneQueue(PartitionHandle, Arc<QueueOptions>);
+struct OneQueue(PartitionHandle, Arc<EntityOptions>);
 
 impl Entities for OneQueue {
-    fn queue(&self, _name: &str) -> Option<(PartitionHandle, Arc<QueueOptions>)> {
-        Some((self.0.clone(), Arc::clone(&self.1)))
+    fn entity(&self, _name: &str) -> Option<EntityRef> {
+        let (partition, options) = (self.0.clone(), Arc::clone(&self.1));
+        Some(EntityRef { partition, queue: QUEUE, options })
+    }
+
+    fn subscription(&self, _topic: &str, _name: &str) -> Option<SubscriptionRef> {
+        None
     }
 
     fn next_receiver_id(&self) -> ReceiverId {
@@ -68,7 +77,7 @@ impl Pair {
     fn new() -> Self {
         let (partition, requests) = PartitionHandle::new();
         let (mailbox, outputs) = Mailbox::new();
-        let entities = OneQueue(partition, Arc::new(QueueOptions::default()));
+        let entities = OneQueue(partition, Arc::new(QueueOptions::default().into()));
         let bus = ServiceBus::new(Arc::new(entities), DialectConfig::default());
         let broker = bus.accept(&Peer { address: None, encrypted: false }, mailbox.clone());
         let config = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };
@@ -121,7 +130,7 @@ impl Pair {
                     Response::Sent(Ok(messages.iter().map(|_| SequenceNumber(1)).collect()))
                 }
                 Command::Settle { .. } => Response::Settled(Vec::new()),
-                Command::OpenReceiver { .. } => Response::Done(Ok(())),
+                Command::OpenReceiver { .. } => Response::Opened(Ok(None)),
                 _ => continue,
             };
             if let Some(tag) = tag {
@@ -258,6 +267,7 @@ fn receive(pair: &mut Pair, link: LinkId, content: &Bytes, count: u64, number: &
 
 fn delivery(number: u64, content: Bytes) -> Delivery {
     let view = MessageView {
+        queue: QUEUE,
         sequence_number: SequenceNumber(number),
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,

@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let namespace = Namespace::start(shard, clock.clone(), options).await?;
     for name in arguments {
         let lock_duration_ms = if name.starts_with(SHORT_LOCK_PREFIX) { 5_000 } else { 60_000 };
-        namespace.declare_queue(&name, QueueOptions { lock_duration_ms, ..QueueOptions::default() }).await?;
+        namespace.declare(&name, QueueOptions { lock_duration_ms, ..QueueOptions::default() }).await?;
     }
     let bus = ServiceBus::new(Arc::new(namespace), DialectConfig::default());
     let options = ListenerOptions { connections_max: 1000, endpoint: Config::default(), grace_ms: 0 };

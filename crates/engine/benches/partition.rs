@@ -15,14 +15,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use peeklock_engine::partition::{Outputs, Partition, persist};
 use peeklock_engine::{
-    Command, CreditLimit, Effect, NewMessage, QueueOptions, ReceiveMode, ReceiverId, ReceiverOptions,
-    Settlement, SubQueue, Timestamp,
+    Command, CreditLimit, Effect, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode, ReceiverId,
+    ReceiverOptions, Settlement, Timestamp,
 };
 use peeklock_storage::{Batch, Entry, Operation, PartitionId, Space};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use smallvec::smallvec;
 
+const ID: QueueId = QueueId(1);
 const MESSAGES: usize = 1_000_000;
 const TURN: usize = 256;
 
@@ -63,7 +64,7 @@ impl Bench {
     fn new(options: QueueOptions) -> Self {
         let now = Timestamp(1_800_000_000_000);
         Self {
-            partition: Partition::new(options),
+            partition: Partition::new(ID, options),
             random: StdRng::seed_from_u64(1),
             outputs: Outputs::default(),
             now,
@@ -93,8 +94,8 @@ impl Bench {
     }
 
     fn open(&mut self, receiver: ReceiverId) {
-        let options = ReceiverOptions { sub_queue: SubQueue::Main, mode: ReceiveMode::PeekLock };
-        self.handle(Command::OpenReceiver { receiver, options });
+        let options = ReceiverOptions { source: QueuePath::main(ID), mode: ReceiveMode::PeekLock };
+        self.handle(Command::OpenReceiver { receiver, options, session: None });
     }
 
     fn credit(&mut self, receiver: ReceiverId, messages: u64) {
@@ -109,7 +110,7 @@ impl Bench {
         for effect in &effects {
             if let Effect::Deliver { lock: Some(lock), .. } = effect {
                 let (tokens, settlement) = (smallvec![lock.token], Settlement::Complete);
-                self.handle(Command::Settle { tokens, settlement });
+                self.handle(Command::Settle { queue: ID, tokens, settlement });
             }
         }
         effects.len()
@@ -197,7 +198,8 @@ fn restore() {
     let count = head.len();
     println!("{:<58} {:>8.1} bytes each", "head record", head_bytes as f64 / count as f64);
     let started = Instant::now();
-    let partition = Partition::restore(QueueOptions::default(), meta, head).expect("what was just written");
+    let partition =
+        Partition::restore(ID, QueueOptions::default(), meta, head).expect("what was just written");
     report("restore", started, count);
     assert_eq!(partition.counts().active, count as u64);
 }
@@ -229,7 +231,7 @@ fn sparse() {
             } else {
                 Settlement::Complete
             };
-            bench.handle(Command::Settle { tokens: smallvec![lock.token], settlement });
+            bench.handle(Command::Settle { queue: ID, tokens: smallvec![lock.token], settlement });
             bench.clear();
         }
     }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{
-    Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle, Request, Response,
-    SystemClock,
+    EntityRef, Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle, Request,
+    Response, SystemClock,
 };
 use peeklock_engine::{
-    Command, CreditLimit, NewMessage, QueueOptions, ReceiveMode, ReceiverOptions, SequenceNumber, Settlement,
-    SubQueue,
+    Command, CreditLimit, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions,
+    SequenceNumber, Settlement,
 };
 use peeklock_storage::{
     Batch, Commit, Key, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan, Shard, ShardId, Space,
@@ -54,9 +54,9 @@ async fn idle_queues(count: u64) -> [f64; 2] {
         Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
     let before = resident_bytes();
     let queues = (0..count).map(|number| (format!("queue-{number}"), QueueOptions::default()));
-    namespace.declare_queues(queues).await.expect("queues");
+    namespace.declare_all(queues).await.expect("queues");
     let declared = resident_bytes();
-    for name in namespace.queue_names() {
+    for name in namespace.names() {
         Client::new(&namespace, &name, 0).browse().await;
     }
     let running = resident_bytes();
@@ -78,7 +78,7 @@ async fn measure(shard: Arc<dyn Shard>, queues: u64, body_cache_bytes: usize) ->
     let mut clients = Vec::new();
     for number in 0..queues {
         let name = format!("queue-{number}");
-        namespace.declare_queue(&name, QueueOptions::default()).await.expect("a queue");
+        namespace.declare(&name, QueueOptions::default()).await.expect("a queue");
         clients.push(Client::new(&namespace, &name, MESSAGES / queues));
     }
     let started = cpu_time();
@@ -101,6 +101,7 @@ async fn measure(shard: Arc<dyn Shard>, queues: u64, body_cache_bytes: usize) ->
 struct Client {
     namespace: Namespace,
     handle: PartitionHandle,
+    queue: QueueId,
     mailbox: Mailbox,
     outputs: MailboxReceiver,
     messages: u64,
@@ -108,9 +109,9 @@ struct Client {
 
 impl Client {
     fn new(namespace: &Namespace, name: &str, messages: u64) -> Self {
-        let (handle, _) = namespace.queue(name).expect("a queue");
+        let EntityRef { partition: handle, queue, .. } = namespace.entity(name).expect("a queue");
         let (mailbox, outputs) = Mailbox::new();
-        Self { namespace: namespace.clone(), handle, mailbox, outputs, messages }
+        Self { namespace: namespace.clone(), handle, queue, mailbox, outputs, messages }
     }
 
     fn submit(&self, tag: Option<u64>, command: Command) {
@@ -118,8 +119,8 @@ impl Client {
     }
 
     async fn browse(mut self) {
-        let (from, sub_queue) = (SequenceNumber(1), SubQueue::Main);
-        self.submit(Some(1), Command::Peek { from, count_max: 1, bytes_max: 1, sub_queue });
+        let (from, source) = (SequenceNumber(1), QueuePath::main(self.queue));
+        self.submit(Some(1), Command::Peek { from, count_max: 1, bytes_max: 1, source, session: None });
         self.outputs.recv().await.expect("an answer");
     }
 
@@ -148,8 +149,8 @@ impl Client {
 
     async fn receive_all(mut self) -> Self {
         let receiver = self.namespace.next_receiver_id();
-        let options = ReceiverOptions { sub_queue: SubQueue::Main, mode: ReceiveMode::PeekLock };
-        self.submit(None, Command::OpenReceiver { receiver, options });
+        let options = ReceiverOptions { source: QueuePath::main(self.queue), mode: ReceiveMode::PeekLock };
+        self.submit(None, Command::OpenReceiver { receiver, options, session: None });
         let (mut granted, mut delivered, mut settled, mut outputs) = (0, 0, 0, Vec::new());
         while settled < self.messages {
             // Credit is renewed by halves, as the SDKs do.
@@ -165,7 +166,8 @@ impl Client {
                         assert_eq!(delivery.message.content.len(), CONTENT_BYTES);
                         let token = delivery.message.lock.expect("a lock").token;
                         let tokens = std::iter::once(token).collect();
-                        let settle = Command::Settle { tokens, settlement: Settlement::Complete };
+                        let settle =
+                            Command::Settle { queue: self.queue, tokens, settlement: Settlement::Complete };
                         self.submit(Some(delivered), settle);
                         delivered += 1;
                     }

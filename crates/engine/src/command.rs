@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::{
-    DeadLetter, LockToken, NewMessage, Properties, ReceiveMode, ReceiverId, SequenceNumber, SubQueue,
+    DeadLetter, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode, ReceiverId, Refusal,
+    Reply, Rule, SequenceNumber, SettleFailure, SubscriptionOptions, Timestamp,
 };
 
 /// A request to a partition. Each says which reply it causes; whoever does not wait gives no request id.
@@ -22,12 +24,23 @@ pub enum Command {
         /// Which.
         numbers: Vec<SequenceNumber>,
     },
-    /// Opens a receiver without credit; answers [`crate::Reply::Done`].
+    /// Opens a receiver without credit; answers [`crate::Reply::Opened`]. The answer to a wish for the next available
+    /// session may take until [`SessionWish::wait_until`]; closing the receiver calls it off.
     OpenReceiver {
         /// Its id, never used before.
         receiver: ReceiverId,
         /// What it reads and how.
         options: ReceiverOptions,
+        /// The session it wants; required in an entity with sessions (but for its dead letters), refused elsewhere.
+        session: Option<SessionWish>,
+    },
+    /// Tells of a link that receives nothing (it sends, or asks questions), so that it can be told when what it is
+    /// attached to is deleted: [`crate::Effect::ReceiverClosed`]. Closed like a receiver; counts as no activity.
+    Watch {
+        /// Its id, never used before.
+        watcher: ReceiverId,
+        /// What it is attached to.
+        queue: QueueId,
     },
     /// Sets how far a receiver may be served; ignored if it is not open. With `drain`, what is available is delivered
     /// at once, then one [`crate::Effect::Drained`] follows: when nothing is left or the message credit is used up. A
@@ -40,13 +53,16 @@ pub enum Command {
         /// Whether unused credit is given back at once.
         drain: bool,
     },
-    /// Closes a receiver. Locks it took stay until they expire or are settled.
+    /// Closes a receiver. Locks it took stay until they expire or are settled; but with the receiver of a session its
+    /// lock ends, and what was in flight returns without a failure counted.
     CloseReceiver {
         /// Which.
         receiver: ReceiverId,
     },
     /// Ends locks; answers [`crate::Reply::Settled`], each token on its own.
     Settle {
+        /// Where they were taken; a token of another queue is as good as lost.
+        queue: QueueId,
         /// Which locks.
         tokens: SmallVec<[LockToken; 1]>,
         /// How.
@@ -54,6 +70,8 @@ pub enum Command {
     },
     /// Prolongs locks from now, all or none; answers [`crate::Reply::Renewed`].
     RenewLocks {
+        /// Where they were taken.
+        queue: QueueId,
         /// Which.
         tokens: Vec<LockToken>,
     },
@@ -62,9 +80,11 @@ pub enum Command {
         /// Which.
         numbers: Vec<SequenceNumber>,
         /// From where.
-        sub_queue: SubQueue,
+        source: QueuePath,
         /// Locked or removed.
         mode: ReceiveMode,
+        /// The receiver on whose behalf: in an entity with sessions it must hold the session of the messages.
+        receiver: Option<ReceiverId>,
     },
     /// Browses without locking; answers [`crate::Reply::Received`], possibly empty.
     Peek {
@@ -75,19 +95,125 @@ pub enum Command {
         /// At most about this many bytes of content; the first message is shown whatever its size.
         bytes_max: usize,
         /// Which queue.
-        sub_queue: SubQueue,
+        source: QueuePath,
+        /// Only messages of this session.
+        session: Option<Box<str>>,
+    },
+    /// Prolongs a session's lock from now; answers [`crate::Reply::SessionRenewed`].
+    RenewSessionLock {
+        /// Who holds it.
+        receiver: ReceiverId,
+    },
+    /// Reads a session's state; answers [`crate::Reply::SessionState`].
+    GetSessionState {
+        /// Who holds the session.
+        receiver: ReceiverId,
+    },
+    /// Stores a session's state; answers [`crate::Reply::Done`].
+    SetSessionState {
+        /// Who holds the session.
+        receiver: ReceiverId,
+        /// The state; `None` clears it.
+        state: Option<Bytes>,
+    },
+    /// Lists sessions by id; answers [`crate::Reply::Sessions`].
+    ListSessions {
+        /// Of which entity.
+        queue: QueueId,
+        /// Only those whose state changed after this instant; `None` for all with active messages or a state.
+        updated_after: Option<Timestamp>,
+        /// So many are left out at the beginning.
+        skip: u32,
+        /// At most this many.
+        top: u32,
+    },
+    /// Creates a subscription of a topic, or changes the options of an existing one (rules stay as they are then);
+    /// answers [`crate::Reply::Done`].
+    DeclareSubscription {
+        /// Its id, never used before; the id it has when it exists.
+        queue: QueueId,
+        /// Its name, already checked; unique in the topic without regard to case.
+        name: Box<str>,
+        /// Its options.
+        options: SubscriptionOptions,
+        /// Its first rules, with distinct names.
+        rules: Vec<Rule>,
+    },
+    /// Deletes a subscription with all that rests in it; answers [`crate::Reply::Done`].
+    DeleteSubscription {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Adds a rule to a subscription; answers [`crate::Reply::Done`].
+    AddRule {
+        /// Which subscription.
+        queue: QueueId,
+        /// The rule, its name already checked. Its time of creation is set by the partition.
+        rule: Rule,
+    },
+    /// Removes a rule of a subscription; answers [`crate::Reply::Done`].
+    RemoveRule {
+        /// Which subscription.
+        queue: QueueId,
+        /// Its name; case does not matter.
+        name: Box<str>,
+    },
+    /// Lists the rules of a subscription, `$Default` first, then by name; answers [`crate::Reply::Rules`].
+    ListRules {
+        /// Which subscription.
+        queue: QueueId,
+        /// So many are left out at the beginning.
+        skip: u32,
+        /// At most this many.
+        top: u32,
     },
     /// Lets due timers fire; carries no wish of its own.
     Tick,
+}
+
+impl Command {
+    /// The answer that refuses everything the command asks for; `None` for commands that cause no answer.
+    #[must_use]
+    pub fn refused(&self, refusal: Refusal) -> Option<Reply> {
+        Some(match self {
+            Self::Send { .. } => Reply::Sent(Err(refusal)),
+            Self::OpenReceiver { .. } => Reply::Opened(Err(refusal)),
+            Self::Settle { tokens, .. } => Reply::Settled(SettleFailure::all(tokens.len(), &refusal)),
+            Self::RenewLocks { .. } => Reply::Renewed(Err(refusal)),
+            Self::ReceiveDeferred { .. } | Self::Peek { .. } => Reply::Received(Err(refusal)),
+            Self::RenewSessionLock { .. } => Reply::SessionRenewed(Err(refusal)),
+            Self::GetSessionState { .. } => Reply::SessionState(Err(refusal)),
+            Self::ListSessions { .. } => Reply::Sessions(Err(refusal)),
+            Self::ListRules { .. } => Reply::Rules(Err(refusal)),
+            Self::CancelScheduled { .. }
+            | Self::SetSessionState { .. }
+            | Self::DeclareSubscription { .. }
+            | Self::DeleteSubscription { .. }
+            | Self::AddRule { .. }
+            | Self::RemoveRule { .. } => Reply::Done(Err(refusal)),
+            Self::Watch { .. } | Self::Credit { .. } | Self::CloseReceiver { .. } | Self::Tick => {
+                return None;
+            }
+        })
+    }
 }
 
 /// What a receiver reads and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverOptions {
     /// Which queue.
-    pub sub_queue: SubQueue,
+    pub source: QueuePath,
     /// Locked or removed.
     pub mode: ReceiveMode,
+}
+
+/// Which session a receiver wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionWish {
+    /// By id (the empty string is one), or the next available.
+    pub id: Option<Box<str>>,
+    /// How long to wait for an available one; a session asked for by id is granted or refused at once.
+    pub wait_until: Timestamp,
 }
 
 /// How far a receiver may be served, counted since it was opened: cumulative, so that a change can't race with

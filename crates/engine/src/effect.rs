@@ -1,6 +1,10 @@
 //! What a partition wants to happen outside. An effect leaves only when the batch it depends on is durable.
 
-use crate::{Lock, MessageView, ReceiverId, Refusal, RequestId, SequenceNumber, Timestamp};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{Lock, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber, Timestamp};
 
 /// An output of the partition. The runtime adds contents to views before they leave.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +30,16 @@ pub enum Effect {
         /// Who.
         receiver: ReceiverId,
     },
+    /// The partition closed a receiver by itself: its session's lock ended, or what it reads from was deleted.
+    ReceiverClosed {
+        /// Who.
+        receiver: ReceiverId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The entity was idle for as long as it may be: from now on every command is refused, and what is stored of it
+    /// is to be deleted (S-26).
+    Idle,
 }
 
 /// Answers, one kind for each kind of command.
@@ -33,14 +47,33 @@ pub enum Effect {
 pub enum Reply {
     /// To `Send`: the numbers in order, or why nothing was stored.
     Sent(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
-    /// To `CancelScheduled` and `OpenReceiver`.
+    /// To `CancelScheduled`, `SetSessionState` and what changes subscriptions and rules.
     Done(Result<(), Refusal>),
+    /// To `OpenReceiver`: the session, if one was asked for.
+    Opened(Result<Option<AcceptedSession>, Refusal>),
     /// To `Settle`: the tokens that failed; empty when all went well.
     Settled(Vec<SettleFailure>),
     /// To `RenewLocks`: the new ends in order.
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// To `ReceiveDeferred` and `Peek`.
     Received(Result<Vec<(MessageView, Option<Lock>)>, Refusal>),
+    /// To `RenewSessionLock`: the new end.
+    SessionRenewed(Result<Timestamp, Refusal>),
+    /// To `GetSessionState`; `None` when it was never set or was cleared.
+    SessionState(Result<Option<Bytes>, Refusal>),
+    /// To `ListSessions`: ids in order.
+    Sessions(Result<Vec<Arc<str>>, Refusal>),
+    /// To `ListRules`.
+    Rules(Result<Vec<Arc<Rule>>, Refusal>),
+}
+
+/// A session that a receiver now holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedSession {
+    /// Its id.
+    pub id: Arc<str>,
+    /// When its lock ends unless renewed.
+    pub locked_until: Timestamp,
 }
 
 /// One failed token of a `Settle`.
@@ -50,4 +83,11 @@ pub struct SettleFailure {
     pub index: usize,
     /// Why.
     pub refusal: Refusal,
+}
+
+impl SettleFailure {
+    /// All of so many tokens failed for the same reason.
+    pub(crate) fn all(count: usize, refusal: &Refusal) -> Vec<Self> {
+        (0..count).map(|index| Self { index, refusal: refusal.clone() }).collect()
+    }
 }

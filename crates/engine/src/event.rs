@@ -1,25 +1,32 @@
 //! Facts: what happened to a partition. Only these change its state, and only these are stored.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::partition::Record;
 use crate::{
-    BodyRef, CreditLimit, LockToken, ReceiverId, ReceiverOptions, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, CreditLimit, LockToken, QueueId, ReceiverId, ReceiverOptions, RequestId, Rule, SequenceNumber,
+    SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A message was stored, active or scheduled.
+    /// A message was stored in the entity itself: active in a queue, scheduled in a queue or topic.
     Accepted {
-        /// Its number, the next one.
+        /// Its number, the next one of the entity.
         number: SequenceNumber,
         /// The facts about it.
         record: Record,
         /// The content, stored under the same number.
         content: Bytes,
     },
-    /// A scheduled message became available: under a new number, its old one is dead.
+    /// A message was published on a topic: copies in its subscriptions, one content for all. Without copies nothing is
+    /// stored.
+    Published(Box<Publication>),
+    /// A scheduled message of a queue became available: under a new number, its old one is dead.
     Activated {
         /// The number it had.
         scheduled: SequenceNumber,
@@ -30,6 +37,8 @@ pub enum Event {
     },
     /// The facts about a message changed, and a lock on it, if there was one, ended.
     Changed {
+        /// Where it is.
+        queue: QueueId,
         /// Which.
         number: SequenceNumber,
         /// Where it rested.
@@ -43,6 +52,8 @@ pub enum Event {
     },
     /// A message left the partition for good.
     Removed {
+        /// Where it was.
+        queue: QueueId,
         /// Which.
         number: SequenceNumber,
         /// Where it rested.
@@ -54,16 +65,20 @@ pub enum Event {
     },
     /// A message was locked.
     Locked {
+        /// Where it is.
+        queue: QueueId,
         /// Which.
         number: SequenceNumber,
         /// Where it rests.
         sub_queue: SubQueue,
         /// The name of the lock.
         token: LockToken,
-        /// When the lock ends unless renewed.
+        /// When the lock ends unless renewed; that of a session's message ends with the session's lock.
         until: Timestamp,
         /// To whom it was delivered; `None` when it was taken by number.
         receiver: Option<ReceiverId>,
+        /// Whether it is held under its session's lock.
+        in_session: bool,
     },
     /// A lock was prolonged.
     Renewed {
@@ -98,11 +113,139 @@ pub enum Event {
         /// Whose.
         receiver: ReceiverId,
     },
-    /// A receiver was closed.
+    /// A receiver was closed, or a link is watched no longer.
     ReceiverClosed {
         /// Which.
         receiver: ReceiverId,
     },
+    /// A link wants to be told when what it is attached to is deleted.
+    Watched {
+        /// Which.
+        watcher: ReceiverId,
+        /// What it is attached to.
+        queue: QueueId,
+    },
+    /// A receiver waits for an available session.
+    SessionAwaited {
+        /// Of which entity.
+        queue: QueueId,
+        /// Who.
+        receiver: ReceiverId,
+        /// To be answered.
+        request: Option<RequestId>,
+        /// How long.
+        until: Timestamp,
+    },
+    /// A receiver waits no longer: it was closed, or it took too long.
+    SessionNotAwaited {
+        /// Of which entity.
+        queue: QueueId,
+        /// Who.
+        receiver: ReceiverId,
+    },
+    /// A receiver holds a session now; if it waited for one, it does no longer.
+    SessionLocked {
+        /// Of which entity.
+        queue: QueueId,
+        /// Its id.
+        session: Arc<str>,
+        /// Who.
+        receiver: ReceiverId,
+        /// When the lock ends unless renewed.
+        until: Timestamp,
+    },
+    /// A session's lock was prolonged.
+    SessionRenewed {
+        /// Of which entity.
+        queue: QueueId,
+        /// Its id.
+        session: Arc<str>,
+        /// When the lock ends unless renewed again.
+        until: Timestamp,
+    },
+    /// A session's lock ended. The locks of its messages end next, and nobody can have it until they have.
+    SessionUnlocked {
+        /// Of which entity.
+        queue: QueueId,
+        /// Its id.
+        session: Arc<str>,
+        /// Whether the messages in flight count as failed: the lock was lost, not given back.
+        lost: bool,
+    },
+    /// A session's state was set or cleared.
+    SessionStateSet {
+        /// Of which entity.
+        queue: QueueId,
+        /// Its id.
+        session: Arc<str>,
+        /// Under which number of the session space it is stored.
+        number: u64,
+        /// The state, `None` if cleared.
+        state: Option<Bytes>,
+        /// When.
+        at: Timestamp,
+    },
+    /// A subscription was created, or its options or rules changed.
+    SubscriptionSet(Box<Subscription>),
+    /// A subscription was deleted with all that rested in it.
+    SubscriptionRemoved {
+        /// Which.
+        queue: QueueId,
+        /// Contents that nothing refers to any more.
+        bodies: Box<[BodyRef]>,
+    },
+    /// Something was used: what [`crate::QueueOptions::auto_delete_on_idle_ms`] counts from.
+    Used {
+        /// The entity or subscription.
+        queue: QueueId,
+        /// When.
+        at: Timestamp,
+        /// Whether it is worth writing: coarsely, so that use costs no write each time.
+        stored: bool,
+    },
+    /// The entity is about to be deleted: it takes no commands any more.
+    Ended,
+}
+
+/// See [`Event::Published`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Publication {
+    /// The topic's number for it, the next one.
+    pub number: SequenceNumber,
+    /// The content, stored under that number; `None` for one that was scheduled and is stored already.
+    pub content: Option<Bytes>,
+    /// The number under which it was scheduled, dead from now on.
+    pub scheduled: Option<SequenceNumber>,
+    /// Where the content is.
+    pub body: BodyRef,
+    /// Its length in bytes.
+    pub content_bytes: u32,
+    /// Who gets it.
+    pub copies: SmallVec<[SubscriptionCopy; 1]>,
+}
+
+/// A message of a topic in one subscription.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubscriptionCopy {
+    /// Which subscription.
+    pub queue: QueueId,
+    /// Its number there, the next one.
+    pub number: SequenceNumber,
+    /// The facts about it.
+    pub record: Record,
+}
+
+/// A subscription as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subscription {
+    /// Its id.
+    pub queue: QueueId,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its options.
+    pub options: SubscriptionOptions,
+    /// Its rules, `$Default` first, then by name.
+    pub rules: Vec<Arc<Rule>>,
 }
 
 /// What [`Event::Changed`] changed.
@@ -145,9 +288,12 @@ pub enum Durability {
 impl Event {
     /// The content this event stored, for the cache of recent contents.
     #[must_use]
-    pub const fn stored_body(&self) -> Option<(BodyRef, &Bytes)> {
+    pub fn stored_body(&self) -> Option<(BodyRef, &Bytes)> {
         match self {
             Self::Accepted { number, content, .. } => Some((BodyRef(number.0), content)),
+            Self::Published(published) if !published.copies.is_empty() => {
+                Some((published.body, published.content.as_ref()?))
+            }
             _ => None,
         }
     }
@@ -165,8 +311,16 @@ impl Event {
     #[must_use]
     pub const fn durability(&self) -> Durability {
         match self {
-            Self::Accepted { .. } | Self::Activated { .. } | Self::Removed { .. } => Durability::Sync,
-            Self::Changed { change: Change::Returned, .. } => Durability::Lazy,
+            Self::Accepted { .. }
+            | Self::Published(_)
+            | Self::Activated { .. }
+            | Self::Removed { .. }
+            | Self::SessionStateSet { .. }
+            | Self::SubscriptionSet(_)
+            | Self::SubscriptionRemoved { .. } => Durability::Sync,
+            Self::Changed { change: Change::Returned, .. } | Self::Used { stored: true, .. } => {
+                Durability::Lazy
+            }
             Self::Changed { .. } => Durability::Sync,
             Self::Locked { .. }
             | Self::Renewed { .. }
@@ -174,7 +328,15 @@ impl Event {
             | Self::ReceiverOpened { .. }
             | Self::CreditSet { .. }
             | Self::CreditDrained { .. }
-            | Self::ReceiverClosed { .. } => Durability::Volatile,
+            | Self::ReceiverClosed { .. }
+            | Self::Watched { .. }
+            | Self::SessionAwaited { .. }
+            | Self::SessionNotAwaited { .. }
+            | Self::SessionLocked { .. }
+            | Self::SessionRenewed { .. }
+            | Self::SessionUnlocked { .. }
+            | Self::Used { stored: false, .. }
+            | Self::Ended => Durability::Volatile,
         }
     }
 }

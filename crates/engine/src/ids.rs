@@ -45,6 +45,28 @@ pub enum SubQueue {
     TransferDeadLetter,
 }
 
+/// Names something that holds messages for receivers: a queue, or one subscription of a topic. It is the number of the
+/// storage partition where its messages rest, so it is unique in the broker and never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct QueueId(pub u64);
+
+/// Where messages rest: a queue or subscription, and which of the queues inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct QueuePath {
+    /// The queue or subscription.
+    pub queue: QueueId,
+    /// Which queue inside it.
+    pub sub_queue: SubQueue,
+}
+
+impl QueuePath {
+    /// The main queue of a queue or subscription.
+    #[must_use]
+    pub const fn main(queue: QueueId) -> Self {
+        Self { queue, sub_queue: SubQueue::Main }
+    }
+}
+
 /// How a receiver takes messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ReceiveMode {

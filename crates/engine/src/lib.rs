@@ -6,18 +6,26 @@
 mod command;
 mod effect;
 mod event;
+mod facts;
 mod ids;
 mod message;
 mod options;
 pub mod partition;
+mod refusal;
+mod rule;
 pub mod runtime;
 
-pub use command::{Command, CreditLimit, ReceiverOptions, Settlement};
-pub use effect::{Effect, Reply, SettleFailure};
-pub use event::{Change, Durability, Event, Removal};
-pub use ids::{LockToken, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp};
+pub use command::{Command, CreditLimit, ReceiverOptions, SessionWish, Settlement};
+pub use effect::{AcceptedSession, Effect, Reply, SettleFailure};
+pub use event::{Change, Durability, Event, Publication, Removal, Subscription, SubscriptionCopy};
+pub use facts::{FactValue, Facts};
+pub use ids::{
+    LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
+};
 pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,
     Received,
 };
-pub use options::{QueueOptions, Refusal};
+pub use options::{EntityOptions, QueueOptions, SubscriptionOptions, TopicOptions};
+pub use refusal::Refusal;
+pub use rule::{CorrelationFilter, DEFAULT_RULE, Filter, Rule};

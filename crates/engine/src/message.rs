@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{LockToken, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use crate::{Facts, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// A message as a sender submits it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct NewMessage {
     /// The encoded message as the front end received it; handed back unchanged.
     pub content: Bytes,
@@ -18,6 +18,8 @@ pub struct NewMessage {
     pub scheduled_enqueue_time: Option<Timestamp>,
     /// Session id; the empty string is a session id.
     pub session_id: Option<Box<str>>,
+    /// What rules see of it; needed in topics only.
+    pub facts: Option<Arc<Facts>>,
 }
 
 /// One application property, its value encoded by the front end and opaque here.
@@ -61,6 +63,8 @@ pub struct BodyRef(pub u64);
 /// Everything about a stored message except its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageView {
+    /// The queue or subscription in which it rests.
+    pub queue: QueueId,
     /// Its number.
     pub sequence_number: SequenceNumber,
     /// When it was accepted, or activated if it had been scheduled (S-9).

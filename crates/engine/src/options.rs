@@ -1,6 +1,14 @@
-//! Entity options and the reasons a command is refused.
+//! Entity options.
 
 use serde::{Deserialize, Serialize};
+
+/// Service Bus's default of each.
+const LOCK_DURATION_MS: u64 = 60_000;
+const MAX_DELIVERY_COUNT: u32 = 10;
+/// Premium's default.
+const MAX_MESSAGE_SIZE_BYTES: u64 = 1024 * 1024;
+/// Premium's maximum.
+const MAX_SIZE_BYTES: u64 = 80 * 1024 * 1024 * 1024;
 
 /// Options of a queue; names and defaults are Service Bus's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +21,10 @@ pub struct QueueOptions {
     pub default_message_time_to_live_ms: Option<u64>,
     /// Whether expired messages are dead-lettered (S-17) or dropped (S-18).
     pub dead_lettering_on_message_expiration: bool,
+    /// Whether messages belong to sessions, which are received one receiver at a time; never changes.
+    pub requires_session: bool,
+    /// After how many idle milliseconds the queue is deleted (S-26); `None` for never (S-29).
+    pub auto_delete_on_idle_ms: Option<u64>,
     /// Largest encoded message accepted, in bytes.
     pub max_message_size_bytes: u64,
     /// Largest sum of stored content, in bytes; sends beyond it are refused.
@@ -22,61 +34,121 @@ pub struct QueueOptions {
 impl Default for QueueOptions {
     fn default() -> Self {
         Self {
-            lock_duration_ms: 60_000,
-            max_delivery_count: 10,
+            lock_duration_ms: LOCK_DURATION_MS,
+            max_delivery_count: MAX_DELIVERY_COUNT,
             default_message_time_to_live_ms: None,
             dead_lettering_on_message_expiration: false,
-            max_message_size_bytes: 1024 * 1024,
-            max_size_bytes: 80 * 1024 * 1024 * 1024,
+            requires_session: false,
+            auto_delete_on_idle_ms: None,
+            max_message_size_bytes: MAX_MESSAGE_SIZE_BYTES,
+            max_size_bytes: MAX_SIZE_BYTES,
         }
     }
 }
 
-/// Why a command was refused. The front ends map each to a condition and a status in one table.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The lock ended, or the message is gone, or the token was never given out.
-    #[error(
-        "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
-    )]
-    MessageLockLost,
-    /// No message with that sequence number in the state the operation needs.
-    #[error(
-        "The message with sequence number {0} could not be found, or is not in a state that allows this."
-    )]
-    MessageNotFound(u64),
-    /// A dead-lettered message can't be dead-lettered again.
-    #[error("A message in a dead-letter queue can't be dead-lettered again.")]
-    AlreadyDeadLettered,
-    /// The message exceeds the entity's limit.
-    #[error("The message of {size_bytes} bytes exceeds the limit of {limit_bytes} bytes of this entity.")]
-    MessageTooLarge {
-        /// Encoded size.
-        size_bytes: u64,
-        /// The entity's limit.
-        limit_bytes: u64,
-    },
-    /// The entity reached its size quota.
-    #[error(
-        "The entity has reached its size limit of {limit_bytes} bytes; receive or purge messages to make room."
-    )]
-    EntityFull {
-        /// The quota.
-        limit_bytes: u64,
-    },
-    /// The disk has no room.
-    #[error("The broker's storage is full; messages are accepted again as soon as there is room.")]
-    StorageFull,
-    /// The receiver is not open.
-    #[error("The receiver is not open.")]
-    ReceiverNotFound,
-    /// The request itself makes no sense (empty list, absurd value).
-    #[error("{0}")]
-    InvalidArgument(String),
-    /// The partition was restarted or the broker is stopping; retry.
-    #[error("The entity is temporarily unavailable; retry the operation.")]
-    Unavailable,
-    /// The entity was deleted.
-    #[error("The messaging entity could not be found; it was deleted.")]
-    EntityDeleted,
+/// Options of a topic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicOptions {
+    /// Default and cap of the time-to-live in milliseconds; `None` means no limit.
+    pub default_message_time_to_live_ms: Option<u64>,
+    /// After how many idle milliseconds the topic is deleted with its subscriptions; `None` for never.
+    pub auto_delete_on_idle_ms: Option<u64>,
+    /// Largest encoded message accepted, in bytes.
+    pub max_message_size_bytes: u64,
+    /// Largest sum of stored content, in bytes, however many subscriptions refer to it; sends beyond it are refused.
+    pub max_size_bytes: u64,
+}
+
+impl Default for TopicOptions {
+    fn default() -> Self {
+        Self {
+            default_message_time_to_live_ms: None,
+            auto_delete_on_idle_ms: None,
+            max_message_size_bytes: MAX_MESSAGE_SIZE_BYTES,
+            max_size_bytes: MAX_SIZE_BYTES,
+        }
+    }
+}
+
+/// Options of a subscription; each means the same as in [`QueueOptions`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriptionOptions {
+    /// Length of a lock.
+    pub lock_duration_ms: u64,
+    /// Failed deliveries allowed.
+    pub max_delivery_count: u32,
+    /// Default and cap of the time-to-live; the topic's smaller one beats it (S-16).
+    pub default_message_time_to_live_ms: Option<u64>,
+    /// Whether expired messages are dead-lettered.
+    pub dead_lettering_on_message_expiration: bool,
+    /// Whether messages a rule can't be evaluated for are dead-lettered here; else that rule does not match.
+    pub dead_lettering_on_filter_evaluation_exceptions: bool,
+    /// Whether messages belong to sessions; never changes.
+    pub requires_session: bool,
+    /// After how many idle milliseconds the subscription is deleted; `None` for never.
+    pub auto_delete_on_idle_ms: Option<u64>,
+}
+
+impl Default for SubscriptionOptions {
+    fn default() -> Self {
+        Self {
+            lock_duration_ms: LOCK_DURATION_MS,
+            max_delivery_count: MAX_DELIVERY_COUNT,
+            default_message_time_to_live_ms: None,
+            dead_lettering_on_message_expiration: false,
+            dead_lettering_on_filter_evaluation_exceptions: true,
+            requires_session: false,
+            auto_delete_on_idle_ms: None,
+        }
+    }
+}
+
+/// Options of an entity: what a partition is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntityOptions {
+    /// A queue.
+    Queue(QueueOptions),
+    /// A topic, to which subscriptions are added.
+    Topic(TopicOptions),
+}
+
+impl From<QueueOptions> for EntityOptions {
+    fn from(options: QueueOptions) -> Self {
+        Self::Queue(options)
+    }
+}
+
+impl From<TopicOptions> for EntityOptions {
+    fn from(options: TopicOptions) -> Self {
+        Self::Topic(options)
+    }
+}
+
+impl EntityOptions {
+    /// Largest encoded message accepted, in bytes.
+    #[must_use]
+    pub const fn max_message_size_bytes(&self) -> u64 {
+        match self {
+            Self::Queue(queue) => queue.max_message_size_bytes,
+            Self::Topic(topic) => topic.max_message_size_bytes,
+        }
+    }
+
+    /// Largest sum of stored content, in bytes.
+    #[must_use]
+    pub const fn max_size_bytes(&self) -> u64 {
+        match self {
+            Self::Queue(queue) => queue.max_size_bytes,
+            Self::Topic(topic) => topic.max_size_bytes,
+        }
+    }
+
+    /// Default and cap of the time-to-live in milliseconds.
+    #[must_use]
+    pub const fn default_message_time_to_live_ms(&self) -> Option<u64> {
+        match self {
+            Self::Queue(queue) => queue.default_message_time_to_live_ms,
+            Self::Topic(topic) => topic.default_message_time_to_live_ms,
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, ReceiveMode, ReceiverOptions, SubQueue};
+use peeklock_engine::runtime::{EntityRef, Response};
+use peeklock_engine::{Command, ReceiveMode, ReceiverOptions, Refusal, SubQueue};
 
 use super::address::{self, Address, AddressError, EntityAddress};
 use super::authorization::{Right, excerpt};
@@ -63,7 +63,7 @@ impl Broker {
         let (kind, message_bytes_max) = match self.resolve(&address)? {
             Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX),
             Node::Management(entity) => {
-                let limit = entity.options.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
+                let limit = entity.options.max_message_size_bytes().saturating_add(REQUEST_ENVELOPE_BYTES);
                 (Link::ManagementRequests { session, entity }, limit)
             }
             Node::Entity(entity) => {
@@ -71,7 +71,7 @@ impl Broker {
                     return Err(Fault::NotAllowed("Messages can't be sent to a dead-letter queue directly."));
                 }
                 self.authorization.permit(&entity.address, Right::Send, &entity.uri)?;
-                let limit = entity.options.max_message_size_bytes;
+                let limit = entity.options.max_message_size_bytes();
                 (Link::Sender(entity), limit)
             }
         };
@@ -133,13 +133,13 @@ impl Broker {
         };
         let receiver = self.entities.next_receiver_id();
         let partition = entity.partition.clone();
-        let options = ReceiverOptions { sub_queue: entity.address.sub_queue, mode };
-        let max_message_size = Some(entity.options.max_message_size_bytes);
+        let options = ReceiverOptions { source: entity.source(), mode };
+        let max_message_size = Some(entity.options.max_message_size_bytes());
         let reply = Attach { initial_delivery_count: Some(0), max_message_size, ..echo(attach) };
         self.receivers.insert(receiver, Receiver::new(link, entity));
         self.links.insert(link, Link::Receiver(receiver));
         let pending = Pending::Open { link, reply: Box::new(reply) };
-        self.ask(&partition, Command::OpenReceiver { receiver, options }, pending);
+        self.ask(&partition, Command::OpenReceiver { receiver, options, session: None }, pending);
     }
 
     pub(super) fn receiver_opened(
@@ -150,8 +150,8 @@ impl Broker {
         connection: &mut Connection,
     ) {
         let fault = match response {
-            Response::Done(Ok(())) => return connection.accept_attach(link, reply, 0),
-            Response::Done(Err(refusal)) => Fault::Refused(refusal),
+            Response::Opened(Ok(_)) => return connection.accept_attach(link, reply, 0),
+            Response::Opened(Err(refusal)) => Fault::Refused(refusal),
             _ => Fault::Internal,
         };
         if let Some(Link::Receiver(receiver)) = self.links.remove(&link) {
@@ -187,9 +187,9 @@ impl Broker {
         if address.subscription.is_some() {
             return None;
         }
-        let (partition, options) = self.entities.queue(&address.name)?;
+        let EntityRef { partition, queue, options } = self.entities.entity(&address.name)?;
         let node = format!("{}/$management", address.key()).into();
-        Some(Arc::new(Entity { address, node, uri: self.uri(written), partition, options }))
+        Some(Arc::new(Entity { address, node, uri: self.uri(written), partition, queue, options }))
     }
 
     fn not_found(&self, written: &str) -> Fault {
@@ -236,7 +236,7 @@ fn static_address(terminus: &Terminus) -> Result<Str, Fault> {
 /// Refuses sources that ask for what a queue does not do.
 fn check_source(source: &Terminus) -> Result<(), Fault> {
     if source.filter.iter().any(|(key, _)| &**key == SESSION_FILTER) {
-        return Err(Fault::SessionNotSupported);
+        return Err(Fault::Refused(Refusal::SessionNotSupported));
     }
     // Serving a browser like a consumer would take away what it only wanted to see.
     if source.distribution_mode.as_deref() == Some("copy") {

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use peeklock_engine::runtime::{Namespace, PartitionHandle};
-use peeklock_engine::{QueueOptions, ReceiverId, Timestamp};
+use peeklock_engine::runtime::{EntityRef, Namespace, PartitionHandle, SubscriptionRef};
+use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Timestamp};
 
 use super::address::EntityAddress;
 
 /// The entities of a broker. [`Namespace`] is the real one; tests and benchmarks put others behind it.
 pub trait Entities: Send + Sync + 'static {
-    /// Finds a queue; names match case-insensitively.
-    fn queue(&self, name: &str) -> Option<(PartitionHandle, Arc<QueueOptions>)>;
+    /// Finds a queue or topic; names match case-insensitively.
+    fn entity(&self, name: &str) -> Option<EntityRef>;
+
+    /// Finds a subscription of a topic; names match case-insensitively.
+    fn subscription(&self, topic: &str, name: &str) -> Option<SubscriptionRef>;
 
     /// A receiver id never used before in this process.
     fn next_receiver_id(&self) -> ReceiverId;
@@ -20,8 +23,12 @@ pub trait Entities: Send + Sync + 'static {
 }
 
 impl Entities for Namespace {
-    fn queue(&self, name: &str) -> Option<(PartitionHandle, Arc<QueueOptions>)> {
-        Self::queue(self, name)
+    fn entity(&self, name: &str) -> Option<EntityRef> {
+        Self::entity(self, name)
+    }
+
+    fn subscription(&self, topic: &str, name: &str) -> Option<SubscriptionRef> {
+        Self::subscription(self, topic, name)
     }
 
     fn next_receiver_id(&self) -> ReceiverId {
@@ -44,6 +51,15 @@ pub(crate) struct Entity {
     pub(crate) uri: String,
     /// Where commands go.
     pub(crate) partition: PartitionHandle,
-    /// Options at the time of attach.
-    pub(crate) options: Arc<QueueOptions>,
+    /// Names the queue or subscription in commands; of a topic, what is scheduled on it.
+    pub(crate) queue: QueueId,
+    /// Options of the queue or topic at the time of attach.
+    pub(crate) options: Arc<EntityOptions>,
+}
+
+impl Entity {
+    /// The queue inside the entity that the address names.
+    pub(crate) fn source(&self) -> QueuePath {
+        QueuePath { queue: self.queue, sub_queue: self.address.sub_queue }
+    }
 }

@@ -18,6 +18,10 @@ pub mod condition {
     pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
     pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
     pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
+    pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
+    pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
+    pub const TIMEOUT: &str = "com.microsoft:timeout";
+    pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
     pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
     pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 }
@@ -36,11 +40,6 @@ pub enum Fault {
         /// The full address as the client wrote it.
         uri: String,
     },
-    /// A session filter on an entity without sessions.
-    #[error(
-        "A sessionful message receiver cannot be created on an entity that does not require sessions. Ensure RequiresSession is set to true when creating a Queue or Subscription to enable sessionful behavior."
-    )]
-    SessionNotSupported,
     /// A right that no token on this connection gives.
     #[error(
         "Unauthorized access. '{right}' claim(s) are required to perform this operation on '{uri}'. Put a token to $cbs first."
@@ -98,9 +97,8 @@ impl Fault {
             // P, J, N: ServiceBusy, retried by the SDK after some seconds.
             Self::Refused(Refusal::Unavailable) | Self::TooMuchWaiting => (condition::SERVER_BUSY, 503),
             // P, J, N: MessagingEntityNotFound (J looks at the text too).
-            Self::Refused(Refusal::EntityDeleted) | Self::EntityNotFound { .. } => {
-                (condition::NOT_FOUND, 404)
-            }
+            Self::Refused(Refusal::EntityDeleted | Refusal::RuleNotFound(_))
+            | Self::EntityNotFound { .. } => (condition::NOT_FOUND, 404),
             // P, J, N: ArgumentException and its like, final.
             Self::Refused(Refusal::InvalidArgument(_)) | Self::Argument(_) => {
                 (condition::ARGUMENT_ERROR, 400)
@@ -108,7 +106,21 @@ impl Fault {
             // Not seen by a client that follows the protocol; spec 2.8.15.
             Self::Refused(Refusal::ReceiverNotFound) | Self::Internal => (condition::INTERNAL_ERROR, 500),
             // Service trace of June 2026: session receiver on a plain queue; N: InvalidOperationException.
-            Self::SessionNotSupported | Self::NotAllowed(_) => (condition::NOT_ALLOWED, 400),
+            Self::Refused(
+                Refusal::SessionNotSupported
+                | Refusal::SessionRequired
+                | Refusal::SessionIdMissing
+                | Refusal::NotAllowed(_),
+            )
+            | Self::NotAllowed(_) => (condition::NOT_ALLOWED, 400),
+            // P, J, N: SessionLockLost; 410 in the table of every SDK's management client.
+            Self::Refused(Refusal::SessionLockLost) => (condition::SESSION_LOCK_LOST, 410),
+            // P, J, N: SessionCannotBeLocked, at attach.
+            Self::Refused(Refusal::SessionCannotBeLocked(_)) => (condition::SESSION_CANNOT_BE_LOCKED, 410),
+            // P: OperationTimeoutError, J, N: ServiceTimeout, when no session came in time.
+            Self::Refused(Refusal::NoSessionAvailable) => (condition::TIMEOUT, 408),
+            // P, J, N: MessagingEntityAlreadyExists.
+            Self::Refused(Refusal::RuleExists(_)) => (condition::ENTITY_ALREADY_EXISTS, 409),
             // P, J, N: authorization errors; put-token: 401.
             Self::Unauthorized { .. } | Self::MalformedToken(_) => (condition::UNAUTHORIZED_ACCESS, 401),
             // Spec 2.8.15; P: in its no-retry list.
@@ -205,7 +217,7 @@ mod tests {
             Fault::Refused(Refusal::InvalidArgument("x".into())),
             Fault::Refused(Refusal::Unavailable),
             Fault::Refused(Refusal::EntityDeleted),
-            Fault::SessionNotSupported,
+            Fault::Refused(Refusal::SessionNotSupported),
             Fault::Unauthorized { right: "Send", uri: "q".into() },
             Fault::MalformedToken("x"),
             Fault::MalformedMessage("x".into()),

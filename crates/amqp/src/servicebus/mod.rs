@@ -151,7 +151,7 @@ pub struct Broker {
     receivers: HashMap<ReceiverId, Receiver>,
     /// Receivers to look after when something was transmitted.
     busy: Vec<ReceiverId>,
-    closed_receivers: VecDeque<(ReceiverId, PartitionHandle)>,
+    closed_receivers: VecDeque<(ReceiverId, Arc<Entity>)>,
     /// Deliveries without a settlement, over all receivers.
     unsettled: usize,
     /// Indexed by request tag.

@@ -1,10 +1,13 @@
 //! Receiver links: credit to the engine, messages to the peer, dispositions back.
 
+use std::sync::Arc;
+
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement};
 use smallvec::SmallVec;
 
 use super::delivery::Way;
+use super::entities::Entity;
 use super::errors::Fault;
 use super::receiver::{Grant, Receiver, UNSETTLED_MAX};
 use super::settlement::{self, Wish};
@@ -66,9 +69,9 @@ impl Broker {
     /// A message for a receiver that was closed while it was on its way.
     fn give_back(&self, receiver: ReceiverId, lock: Option<Lock>) {
         let closed = self.closed_receivers.iter().find(|(closed, _)| *closed == receiver);
-        if let (Some((_, partition)), Some(lock)) = (closed, lock) {
+        if let (Some((_, entity)), Some(lock)) = (closed, lock) {
             let tokens = SmallVec::from_iter([lock.token]);
-            self.tell(partition, Command::Settle { tokens, settlement: Settlement::Release });
+            self.release(entity, tokens);
         }
     }
 
@@ -105,16 +108,20 @@ impl Broker {
     /// can still settle over `$management`; what never left is given back at once.
     pub(super) fn close_receiver(&mut self, id: ReceiverId) {
         let Some(receiver) = self.remove_receiver(id) else { return };
-        let partition = receiver.entity.partition.clone();
-        self.tell(&partition, Command::CloseReceiver { receiver: id });
+        self.tell(&receiver.entity.partition, Command::CloseReceiver { receiver: id });
         let tokens: SmallVec<[LockToken; 1]> = receiver.untransmitted().collect();
         if !tokens.is_empty() {
-            self.tell(&partition, Command::Settle { tokens, settlement: Settlement::Release });
+            self.release(&receiver.entity, tokens);
         }
         if self.closed_receivers.len() >= CLOSED_RECEIVERS_MAX {
             self.closed_receivers.pop_front();
         }
-        self.closed_receivers.push_back((id, partition));
+        self.closed_receivers.push_back((id, receiver.entity));
+    }
+
+    fn release(&self, entity: &Entity, tokens: SmallVec<[LockToken; 1]>) {
+        let settlement = Settlement::Release;
+        self.tell(&entity.partition, Command::Settle { queue: entity.queue, tokens, settlement });
     }
 
     pub(super) fn disposition(
@@ -138,16 +145,16 @@ impl Broker {
         self.submit_completions();
         let wish = settlement::read(state, settled);
         let Some(receiver) = self.receivers.get(&id) else { return };
-        let partition = receiver.entity.partition.clone();
+        let entity = Arc::clone(&receiver.entity);
         match wish {
             Ok(Wish::Wait) => {}
             Ok(Wish::Apply { settlement, reply }) => {
                 let tokens = tags.into_iter().map(lock_token::from_tag).collect();
-                let command = Command::Settle { tokens, settlement };
+                let command = Command::Settle { queue: entity.queue, tokens, settlement };
                 if settled {
-                    self.tell(&partition, command);
+                    self.tell(&entity.partition, command);
                 } else {
-                    self.ask(&partition, command, Pending::Settle { link, first, count, reply });
+                    self.ask(&entity.partition, command, Pending::Settle { link, first, count, reply });
                 }
             }
             Err(fault) if !settled => {
@@ -182,7 +189,8 @@ impl Broker {
         let Some(receiver) = self.receivers.get(id) else { return };
         let partition = receiver.entity.partition.clone();
         let (count, reply) = (tokens.len(), DeliveryState::Accepted);
-        let command = Command::Settle { tokens, settlement: Settlement::Complete };
+        let queue = receiver.entity.queue;
+        let command = Command::Settle { queue, tokens, settlement: Settlement::Complete };
         self.ask(&partition, command, Pending::Settle { link, first, count, reply });
     }
 

@@ -116,7 +116,7 @@ pub(super) fn refuse_transactions(state: Option<&DeliveryState>) -> Result<(), F
 
 /// A batch is bounded as a whole, as a message is: clients fill batches up to the link's limit.
 fn check_size(entity: &Entity, message_format: u32, size: usize) -> Result<(), Fault> {
-    let limit_bytes = entity.options.max_message_size_bytes;
+    let limit_bytes = entity.options.max_message_size_bytes();
     let size_bytes = u64::try_from(size).unwrap_or(u64::MAX);
     if size_bytes > limit_bytes && (message_format == BATCH_MESSAGE_FORMAT || message_format == 0) {
         return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes }.into());

@@ -70,7 +70,7 @@ pub(crate) fn read_message(payload: &Bytes, next_id: &mut dyn FnMut() -> u128) -
     } else {
         payload
     };
-    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id })
+    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, facts: None })
 }
 
 fn malformed(error: DecodeError) -> Fault {

@@ -5,78 +5,135 @@ use super::Record;
 use super::locks::Held;
 use super::state::State;
 use crate::event::{Event, Removal};
-use crate::{LockToken, ReceiverId, SequenceNumber, SubQueue};
+use crate::{CreditLimit, LockToken, QueueId, ReceiverId, ReceiverOptions, SequenceNumber, SubQueue};
 
 impl State {
     /// Lets `event` have happened.
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
-            Event::Accepted { number, record, .. } => self.arrive(*number, record),
+            Event::Accepted { number, record, .. } => {
+                self.size_bytes = self.size_bytes.saturating_add(u64::from(record.content_bytes()));
+                self.insert(self.entity.id, *number, record.clone());
+            }
             Event::Activated { scheduled, number, record } => {
-                self.remove(SubQueue::Main, *scheduled);
-                self.arrive(*number, record);
+                self.remove(self.entity.id, SubQueue::Main, *scheduled);
+                self.insert(self.entity.id, *number, record.clone());
             }
-            Event::Changed { number, from, record, lock, .. } => {
+            Event::Changed { queue, number, from, record, lock, .. } => {
                 self.end_lock(*lock);
-                self.change(*number, *from, record);
+                self.change(*queue, *number, *from, record);
             }
-            Event::Removed { number, sub_queue, removal, .. } => self.leave(*number, *sub_queue, *removal),
-            Event::Locked { number, sub_queue, token, until, receiver } => {
-                self.serve(*receiver, *sub_queue, *number);
-                self.messages.get_mut(*sub_queue).set_locked(*number, true);
-                self.locks.insert(*token, Held { sub_queue: *sub_queue, number: *number, until: *until });
+            Event::Removed { queue, number, sub_queue, removal, body } => {
+                self.leave(*queue, *number, *sub_queue, *removal, body.is_some());
+            }
+            Event::Locked { queue, number, sub_queue, token, until, receiver, .. } => {
+                self.serve(*receiver, *queue, *sub_queue, *number);
+                self.set_locked(*queue, *sub_queue, *number, true);
+                let held = Held { queue: *queue, sub_queue: *sub_queue, number: *number, until: *until };
+                self.locks.insert(*token, held);
             }
             Event::Renewed { token, until } => self.locks.prolong(*token, *until),
             Event::Released { token } => self.end_lock(Some(*token)),
-            Event::ReceiverOpened { receiver, options } => self.receivers.open(*receiver, *options),
-            Event::CreditSet { receiver, limit, drain } => {
-                self.receivers.set_limit(*receiver, *limit, *drain);
+            Event::ReceiverOpened { receiver, options } => self.open(*receiver, *options),
+            Event::CreditSet { receiver, limit, drain } => self.set_credit(*receiver, *limit, *drain),
+            Event::CreditDrained { receiver } => {
+                if let Some(queue) = self.home_mut(*receiver) {
+                    queue.receivers.drained(*receiver);
+                }
             }
-            Event::CreditDrained { receiver } => self.receivers.drained(*receiver),
-            Event::ReceiverClosed { receiver } => self.receivers.close(*receiver),
+            Event::ReceiverClosed { receiver } => self.close(*receiver),
+            Event::Watched { watcher, queue } => {
+                self.watchers.insert(*watcher, *queue);
+            }
+            Event::Ended => self.ended = true,
+            Event::Published(_)
+            | Event::SubscriptionSet(_)
+            | Event::SubscriptionRemoved { .. }
+            | Event::SessionAwaited { .. }
+            | Event::SessionNotAwaited { .. }
+            | Event::SessionLocked { .. }
+            | Event::SessionRenewed { .. }
+            | Event::SessionUnlocked { .. }
+            | Event::SessionStateSet { .. }
+            | Event::Used { .. } => {}
         }
     }
 
-    /// A message under a new number.
-    fn arrive(&mut self, number: SequenceNumber, record: &Record) {
-        self.next_number = self.next_number.max(SequenceNumber(number.0.saturating_add(1)));
-        self.insert(number, record.clone());
+    fn home_mut(&mut self, receiver: ReceiverId) -> Option<&mut super::queue::Queue> {
+        self.queue_mut(*self.homes.get(&receiver)?)
+    }
+
+    fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
+        if let Some(queue) = self.queue_mut(options.source.queue) {
+            queue.receivers.open(receiver, options);
+            self.homes.insert(receiver, options.source.queue);
+        }
+    }
+
+    fn set_credit(&mut self, receiver: ReceiverId, limit: CreditLimit, drain: bool) {
+        if let Some(queue) = self.home_mut(receiver) {
+            queue.receivers.set_limit(receiver, limit, drain);
+        }
+    }
+
+    fn close(&mut self, receiver: ReceiverId) {
+        if let Some(queue) = self.home_mut(receiver) {
+            queue.receivers.close(receiver);
+            self.homes.remove(&receiver);
+        }
+        self.watchers.remove(&receiver);
     }
 
     /// New facts about a message, in its sub-queue or another.
-    fn change(&mut self, number: SequenceNumber, from: SubQueue, record: &Record) {
+    fn change(&mut self, queue: QueueId, number: SequenceNumber, from: SubQueue, record: &Record) {
         if from != record.sub_queue() {
-            self.remove(from, number);
-            self.insert(number, record.clone());
-        } else {
-            self.messages.get_mut(from).put(number, record.clone());
+            self.remove(queue, from, number);
+            self.insert(queue, number, record.clone());
+        } else if let Some(queue) = self.queue_mut(queue) {
+            queue.messages.get_mut(from).put(number, record.clone());
         }
     }
 
-    /// A message goes.
-    fn leave(&mut self, number: SequenceNumber, sub_queue: SubQueue, removal: Removal) {
+    /// A message goes, and its content if nothing else refers to it.
+    fn leave(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        sub_queue: SubQueue,
+        removal: Removal,
+        with_content: bool,
+    ) {
         match removal {
             Removal::Completed(token) | Removal::Expired(Some(token)) => {
                 self.locks.remove(token);
             }
-            Removal::Received(receiver) => self.serve(receiver, sub_queue, number),
+            Removal::Received(receiver) => self.serve(receiver, queue, sub_queue, number),
             Removal::Expired(None) | Removal::Cancelled => {}
         }
-        self.remove(sub_queue, number);
+        let Some(record) = self.remove(queue, sub_queue, number) else { return };
+        if with_content {
+            self.size_bytes = self.size_bytes.saturating_sub(u64::from(record.content_bytes()));
+        }
     }
 
     /// A receiver got a message.
-    fn serve(&mut self, receiver: Option<ReceiverId>, sub_queue: SubQueue, number: SequenceNumber) {
-        let Some(receiver) = receiver else { return };
-        let record = self.messages.get(sub_queue).get(number);
+    fn serve(
+        &mut self,
+        receiver: Option<ReceiverId>,
+        queue: QueueId,
+        sub_queue: SubQueue,
+        number: SequenceNumber,
+    ) {
+        let (Some(receiver), Some(queue)) = (receiver, self.queue_mut(queue)) else { return };
+        let record = queue.messages.get(sub_queue).get(number);
         let content_bytes = record.map_or(0, |record| u64::from(record.content_bytes()));
-        self.receivers.served(receiver, content_bytes);
+        queue.receivers.served(receiver, content_bytes);
     }
 
     /// A message is locked no longer.
     fn end_lock(&mut self, token: Option<LockToken>) {
         if let Some(held) = token.and_then(|token| self.locks.remove(token)) {
-            self.messages.get_mut(held.sub_queue).set_locked(held.number, false);
+            self.set_locked(held.queue, held.sub_queue, held.number, false);
         }
     }
 }

@@ -3,20 +3,21 @@
 use super::record::Record;
 use super::step::Step;
 use crate::event::{Event, Removal};
-use crate::{Effect, Lock, ReceiveMode, ReceiverId, SequenceNumber, SubQueue};
+use crate::{Effect, Lock, QueueId, QueuePath, ReceiveMode, ReceiverId, SequenceNumber, SubQueue};
 
 impl Step<'_> {
     /// Delivers what is available as far as credit reaches. A message past its expiry is never delivered (S-4).
-    pub(super) fn dispatch(&mut self, sub_queue: SubQueue) {
-        while let Some((receiver, mode)) = self.state().receivers.next(sub_queue)
-            && let Some((number, record)) = self.state().messages.get(sub_queue).first_available()
+    pub(super) fn dispatch(&mut self, from: QueuePath) {
+        while let Some(queue) = self.state().queue(from.queue)
+            && let Some((receiver, mode)) = queue.receivers.next(from.sub_queue)
+            && let Some((number, record)) = queue.messages.get(from.sub_queue).first_available()
         {
             let record = record.clone();
             if record.expiry() > self.now {
-                self.deliver(receiver, mode, number, &record);
+                self.deliver(receiver, mode, from.queue, number, &record);
             } else if self.expiries_left > 0 {
                 self.expiries_left -= 1;
-                self.expire(number, record, None);
+                self.expire(from.queue, number, record, None);
             } else {
                 return;
             }
@@ -24,24 +25,30 @@ impl Step<'_> {
     }
 
     /// Tells receivers whose drain is complete. One held up by its byte limit drains on when that is raised.
-    pub(super) fn finish_drains(&mut self) {
-        while let Some(receiver) = {
-            let state = self.state();
-            state.receivers.next_drained(|sub_queue| !state.messages.get(sub_queue).has_available())
-        } {
+    pub(super) fn finish_drains(&mut self, queue: QueueId) {
+        while let Some(receiver) = self.state().queue(queue).and_then(|queue| {
+            queue.receivers.next_drained(|sub_queue| !queue.messages.get(sub_queue).has_available())
+        }) {
             self.emit(Event::CreditDrained { receiver });
             self.effect(Effect::Drained { receiver });
         }
     }
 
     /// Locks a message, or removes it, and hands it to a receiver.
-    fn deliver(&mut self, receiver: ReceiverId, mode: ReceiveMode, number: SequenceNumber, record: &Record) {
-        let view = record.view(number);
+    fn deliver(
+        &mut self,
+        receiver: ReceiverId,
+        mode: ReceiveMode,
+        queue: QueueId,
+        number: SequenceNumber,
+        record: &Record,
+    ) {
+        let view = record.view(queue, number);
         let lock = match mode {
-            ReceiveMode::PeekLock => Some(self.lock(number, record.sub_queue(), Some(receiver))),
+            ReceiveMode::PeekLock => Some(self.lock(queue, number, record.sub_queue(), Some(receiver))),
             ReceiveMode::ReceiveAndDelete => {
                 let removal = Removal::Received(Some(receiver));
-                self.remove(number, record.sub_queue(), record, removal);
+                self.remove(queue, number, record.sub_queue(), record, removal);
                 None
             }
         };
@@ -51,13 +58,15 @@ impl Step<'_> {
     /// Locks a message from now on.
     pub(super) fn lock(
         &mut self,
+        queue: QueueId,
         number: SequenceNumber,
         sub_queue: SubQueue,
         receiver: Option<ReceiverId>,
     ) -> Lock {
         let token = self.new_token();
-        let locked_until = self.now.plus_ms(self.options.lock_duration_ms);
-        self.emit(Event::Locked { number, sub_queue, token, until: locked_until, receiver });
+        let locked_until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
+        let until = locked_until;
+        self.emit(Event::Locked { queue, number, sub_queue, token, until, receiver, in_session: false });
         Lock { token, locked_until }
     }
 }

@@ -10,39 +10,48 @@ use super::reasons::Reason;
 use super::record::Record;
 use super::step::Step;
 use crate::event::{Change, Event, Removal};
-use crate::{LockToken, MessageState, SequenceNumber, SubQueue};
+use crate::{LockToken, MessageState, QueueId, SequenceNumber, SubQueue};
 
 impl Step<'_> {
     /// Ends a lock after a failed delivery; `record` holds what a receiver changed, but not the failure yet.
     pub(super) fn fail_delivery(&mut self, token: LockToken, held: Held, mut record: Record, change: Change) {
         record.count_failed_delivery();
-        let (number, from, lock) = (held.number, held.sub_queue, Some(token));
+        let Held { queue, number, sub_queue: from, .. } = held;
+        let lock = Some(token);
+        let policy = self.policy(queue);
         if record.expiry() <= self.now {
-            self.expire(number, record, lock);
-        } else if from == SubQueue::Main && record.delivery_count() >= self.options.max_delivery_count {
-            mark(&mut record, &self.reasons.deliveries_exceeded);
-            self.dead_letter(number, from, record, lock);
+            self.expire(queue, number, record, lock);
+        } else if from == SubQueue::Main && record.delivery_count() >= policy.max_delivery_count {
+            mark(&mut record, &policy.reasons.deliveries_exceeded);
+            self.dead_letter(queue, number, from, record, lock);
         } else {
-            self.emit(Event::Changed { number, from, record, lock, change });
+            self.emit(Event::Changed { queue, number, from, record, lock, change });
         }
     }
 
     /// Ends a lock of a message that was given back untouched: no failed delivery.
     pub(super) fn release(&mut self, token: LockToken, held: Held, record: Record) {
         if record.expiry() <= self.now {
-            self.expire(held.number, record, Some(token));
+            self.expire(held.queue, held.number, record, Some(token));
         } else {
             self.emit(Event::Released { token });
         }
     }
 
     /// Ends the life of a message of the main queue whose time is over; ends its lock too, if it has one.
-    pub(super) fn expire(&mut self, number: SequenceNumber, mut record: Record, lock: Option<LockToken>) {
-        if self.options.dead_lettering_on_message_expiration {
-            mark(&mut record, &self.reasons.expired);
-            self.dead_letter(number, SubQueue::Main, record, lock);
+    pub(super) fn expire(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        mut record: Record,
+        lock: Option<LockToken>,
+    ) {
+        let policy = self.policy(queue);
+        if policy.dead_lettering_on_message_expiration {
+            mark(&mut record, &policy.reasons.expired);
+            self.dead_letter(queue, number, SubQueue::Main, record, lock);
         } else {
-            self.remove(number, SubQueue::Main, &record, Removal::Expired(lock));
+            self.remove(queue, number, SubQueue::Main, &record, Removal::Expired(lock));
         }
     }
 
@@ -50,25 +59,28 @@ impl Step<'_> {
     /// It keeps its number, its times and its delivery count (inferred: no source says that any starts anew).
     pub(super) fn dead_letter(
         &mut self,
+        queue: QueueId,
         number: SequenceNumber,
         from: SubQueue,
         mut record: Record,
         lock: Option<LockToken>,
     ) {
         record.set_place(SubQueue::DeadLetter, MessageState::Active);
-        self.emit(Event::Changed { number, from, record, lock, change: Change::DeadLettered });
+        let change = Change::DeadLettered;
+        self.emit(Event::Changed { queue, number, from, record, lock, change });
     }
 
     /// Removes a message together with its content.
     pub(super) fn remove(
         &mut self,
+        queue: QueueId,
         number: SequenceNumber,
         sub_queue: SubQueue,
         record: &Record,
         removal: Removal,
     ) {
         let body = Some(record.body(number));
-        self.emit(Event::Removed { number, sub_queue, body, removal });
+        self.emit(Event::Removed { queue, number, sub_queue, body, removal });
     }
 }
 

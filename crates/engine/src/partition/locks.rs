@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::{LockToken, SequenceNumber, SubQueue, Timestamp};
+use crate::{LockToken, QueueId, SequenceNumber, SubQueue, Timestamp};
 
 /// The table of locks keeps room for this many.
 const CAPACITY_KEPT: usize = 4096;
@@ -13,6 +13,8 @@ const SPARSE_RATIO: usize = 8;
 /// What a token locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
+    /// The queue or subscription.
+    pub(super) queue: QueueId,
     /// Where the message rests.
     pub(super) sub_queue: SubQueue,
     /// The message.

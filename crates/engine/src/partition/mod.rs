@@ -1,9 +1,11 @@
-//! One queue as a pure state machine: state, command, now, random → events, effects.
+//! One entity (a queue, or a topic with its subscriptions) as a pure state machine: state, command, now, random →
+//! events, effects.
 //!
 //! Only events change state. What is stored are events, as facts; deciding code may change freely.
 //!
 //! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch` and `ending` are what commands share.
-//! - `apply` alone writes `state`; `messages` (in chunks of 64), `locks` and `receivers` are its parts.
+//! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
+//!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
 //! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
 
 mod apply;
@@ -16,7 +18,9 @@ mod locks;
 mod messages;
 mod per_sub_queue;
 mod persist;
+mod policy;
 mod properties;
+mod queue;
 mod reasons;
 mod receivers;
 mod record;
@@ -27,15 +31,17 @@ mod step;
 mod tests;
 mod timers;
 
+use std::sync::Arc;
+
 use peeklock_storage::Entry;
 use rand::Rng;
 
 pub use self::persist::persist;
-use self::reasons::Reasons;
+use self::policy::Policy;
 pub use self::record::Record;
 use self::state::State;
 use self::step::Step;
-use crate::{Command, Effect, Event, QueueOptions, RequestId, Timestamp};
+use crate::{Command, Effect, EntityOptions, Event, QueueId, RequestId, Timestamp};
 
 /// What handling produced; reused from turn to turn.
 #[derive(Debug, Default)]
@@ -71,19 +77,19 @@ pub struct Counts {
     pub size_bytes: u64,
 }
 
-/// The state of one queue.
+/// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
 pub struct Partition {
-    options: QueueOptions,
-    reasons: Reasons,
+    options: EntityOptions,
     state: State,
 }
 
 impl Partition {
-    /// An empty queue.
+    /// An empty entity. `id` is that of the storage partition it lives in.
     #[must_use]
-    pub fn new(options: QueueOptions) -> Self {
-        Self { reasons: Reasons::new(&options), options, state: State::new() }
+    pub fn new(id: QueueId, options: impl Into<EntityOptions>) -> Self {
+        let options = options.into();
+        Self { state: State::new(id, Policy::from(&options)), options }
     }
 
     /// Fires due timers, then carries out one command, then serves receivers. Work is bounded: a large backlog of
@@ -96,14 +102,13 @@ impl Partition {
         command: Command,
         outputs: &mut Outputs,
     ) {
-        let state = &mut self.state;
-        Step::new(now, &self.options, &self.reasons, state, random, outputs).run(request, command);
+        Step::new(now, &self.options, &mut self.state, random, outputs).run(request, command);
     }
 
     /// Changes the options; messages already stored keep their times (S-11).
-    pub fn set_options(&mut self, options: QueueOptions) {
-        self.reasons = Reasons::new(&options);
-        self.options = options;
+    pub fn set_options(&mut self, options: impl Into<EntityOptions>) {
+        self.options = options.into();
+        self.state.entity.policy = Arc::new(Policy::from(&self.options));
     }
 
     /// The earliest instant at which [`Command::Tick`] has something to do.
@@ -112,7 +117,7 @@ impl Partition {
         self.state.next_deadline()
     }
 
-    /// Current counts.
+    /// Current counts of the queue; of a topic, what is scheduled on it.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.counts()
@@ -124,10 +129,12 @@ impl Partition {
     /// # Errors
     /// [`RestoreError`] names the record that can't be read.
     pub fn restore(
-        options: QueueOptions,
+        id: QueueId,
+        options: impl Into<EntityOptions>,
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
-        Ok(Self { reasons: Reasons::new(&options), options, state: State::restore(meta, head)? })
+        let options = options.into();
+        Ok(Self { state: State::restore(id, Policy::from(&options), meta, head)?, options })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::record::Extra;
-use crate::{DeadLetter, QueueOptions};
+use crate::DeadLetter;
 
 /// Reason of expired messages (S-19).
 const EXPIRED: &str = "TTLExpiredException";
@@ -29,9 +29,8 @@ pub(super) struct Reason {
 }
 
 impl Reasons {
-    /// Those of a queue with these options.
-    pub(super) fn new(options: &QueueOptions) -> Self {
-        let deliveries = options.max_delivery_count;
+    /// Those of a queue that allows so many failed deliveries.
+    pub(super) fn new(deliveries: u32) -> Self {
         Self {
             expired: Reason::new(EXPIRED, "The message expired and was dead lettered."),
             deliveries_exceeded: Reason::new(

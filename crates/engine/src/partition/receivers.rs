@@ -39,11 +39,6 @@ pub(super) struct Receivers {
 }
 
 impl Receivers {
-    /// One receiver.
-    pub(super) fn get(&self, receiver: ReceiverId) -> Option<&Receiver> {
-        self.open.get(&receiver)
-    }
-
     /// Whether a sub-queue has an active listener: a receiver with credit left (S-3; bytes play no part).
     pub(super) fn is_active(&self, sub_queue: SubQueue) -> bool {
         *self.active.get(sub_queue) > 0
@@ -61,7 +56,7 @@ impl Receivers {
         self.draining.iter().copied().find(|id| {
             self.open
                 .get(id)
-                .is_some_and(|receiver| !receiver.has_credit() || is_dry(receiver.options.sub_queue))
+                .is_some_and(|receiver| !receiver.has_credit() || is_dry(receiver.options.source.sub_queue))
         })
     }
 
@@ -84,7 +79,7 @@ impl Receivers {
     /// Counts a delivery; the receiver's next turn comes after everybody else's.
     pub(super) fn served(&mut self, receiver: ReceiverId, content_bytes: u64) {
         if let Some(open) = self.open.get(&receiver) {
-            let queue = self.queue.get_mut(open.options.sub_queue);
+            let queue = self.queue.get_mut(open.options.source.sub_queue);
             if queue.front() == Some(&receiver) {
                 queue.rotate_left(1);
             }
@@ -114,7 +109,7 @@ impl Receivers {
         let before = *receiver;
         change(receiver);
         let after = *receiver;
-        let sub_queue = after.options.sub_queue;
+        let sub_queue = after.options.source.sub_queue;
         let active = self.active.get_mut(sub_queue);
         match (before.has_credit(), after.has_credit()) {
             (false, true) => *active += 1,

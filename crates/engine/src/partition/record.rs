@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BodyRef, DeadLetter, MessageState, MessageView, Properties, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, DeadLetter, MessageState, MessageView, Properties, QueueId, SequenceNumber, SubQueue, Timestamp,
 };
 
 /// Stands for "no limit" in a packed time-to-live.
@@ -126,9 +126,10 @@ impl Record {
     }
 
     /// What readers see of the message with this number.
-    pub(super) fn view(&self, number: SequenceNumber) -> MessageView {
+    pub(super) fn view(&self, queue: QueueId, number: SequenceNumber) -> MessageView {
         let extra = self.extra.as_deref();
         MessageView {
+            queue,
             sequence_number: number,
             enqueued_at: self.enqueued_at,
             expires_at: self.expires_at(),

@@ -7,9 +7,10 @@ use peeklock_storage::Entry;
 use super::RestoreError;
 use super::encoding::{read_counters, read_record};
 use super::persist::META_COUNTERS;
+use super::policy::Policy;
 use super::record::{Extra, Record};
 use super::state::State;
-use crate::SequenceNumber;
+use crate::{QueueId, SequenceNumber};
 
 /// Numbers of `Meta` values below this one belong to the namespace.
 const META_FIRST: u64 = 16;
@@ -18,18 +19,31 @@ const META_FIRST: u64 = 16;
 const SHARED_EXTRAS_MAX: usize = 8;
 
 impl State {
-    /// Rebuilds the durable part from what is stored.
+    /// Rebuilds the durable part of the entity from what is stored in its partition.
     pub(super) fn restore(
+        id: QueueId,
+        policy: Policy,
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
-        let mut state = Self::new();
+        let mut state = Self::new(id, policy);
+        state.restore_queue(id, meta, head)?;
+        Ok(state)
+    }
+
+    /// Rebuilds a queue or subscription from what is stored in its partition.
+    fn restore_queue(
+        &mut self,
+        id: QueueId,
+        meta: impl IntoIterator<Item = Entry>,
+        head: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), RestoreError> {
+        let mut next_number = SequenceNumber(1);
         for Entry { number, value } in meta {
             match number {
                 ..META_FIRST => {}
                 META_COUNTERS => {
-                    state.next_number =
-                        read_counters(&value).map_err(|reason| bad("Meta", number, reason))?;
+                    next_number = read_counters(&value).map_err(|reason| bad("Meta", number, reason))?;
                 }
                 _ => return Err(bad("Meta", number, "the number is unknown".to_owned())),
             }
@@ -37,14 +51,19 @@ impl State {
         let mut shared = SharedExtras::default();
         for Entry { number, value } in head {
             let mut record = read_record(&value).map_err(|reason| bad("Head", number, reason))?;
-            if SequenceNumber(number) >= state.next_number {
-                let reason = format!("numbers from {} on were never given out", state.next_number.0);
+            if SequenceNumber(number) >= next_number {
+                let reason = format!("numbers from {} on were never given out", next_number.0);
                 return Err(bad("Head", number, reason));
             }
             shared.share(&mut record);
-            state.insert(SequenceNumber(number), record);
+            self.size_bytes = self.size_bytes.saturating_add(u64::from(record.content_bytes()));
+            self.insert(id, SequenceNumber(number), record);
         }
-        Ok(state)
+        if let Some(queue) = self.queue_mut(id) {
+            queue.next_number = next_number;
+        }
+        self.looked_after(id);
+        Ok(())
     }
 }
 

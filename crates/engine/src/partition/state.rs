@@ -1,73 +1,187 @@
 //! What a partition remembers. Only [`super::apply`] writes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Counts;
 use super::locks::Locks;
-use super::messages::Messages;
-use super::per_sub_queue::PerSubQueue;
-use super::receivers::Receivers;
+use super::policy::Policy;
+use super::queue::Queue;
 use super::record::Record;
-use crate::{SequenceNumber, SubQueue, Timestamp};
+use crate::{QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
-/// The state of one queue. Messages and `next_number` are durable, all else is volatile or follows from them.
+/// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The number of the next message.
-    pub(super) next_number: SequenceNumber,
-    /// Messages by the sub-queue in which they rest.
-    pub(super) messages: PerSubQueue<Messages>,
-    /// Scheduled messages of the main queue by the instant at which they become available.
-    pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,
+    /// The queue itself; of a topic, what is scheduled on it.
+    pub(super) entity: Queue,
+    /// The subscriptions of a topic.
+    pub(super) subscriptions: BTreeMap<QueueId, Queue>,
     /// Sum of the lengths of all contents.
     pub(super) size_bytes: u64,
     /// Locks held.
     pub(super) locks: Locks,
-    /// Receivers open.
-    pub(super) receivers: Receivers,
+    /// Where each open receiver reads.
+    pub(super) homes: BTreeMap<ReceiverId, QueueId>,
+    /// Links that want to know when what they are attached to is deleted.
+    pub(super) watchers: BTreeMap<ReceiverId, QueueId>,
+    /// Queues to look after before the command is done.
+    touched: Vec<QueueId>,
+    /// Deadlines of the subscriptions.
+    deadlines: BTreeSet<(Timestamp, QueueId)>,
+    /// Whether the entity is about to be deleted.
+    pub(super) ended: bool,
 }
 
 impl State {
-    /// That of an empty queue.
-    pub(super) fn new() -> Self {
+    /// That of an empty entity.
+    pub(super) fn new(id: QueueId, policy: Policy) -> Self {
         Self {
-            next_number: SequenceNumber(1),
-            messages: PerSubQueue::default(),
-            activations: BTreeSet::new(),
+            entity: Queue::new(id, policy),
+            subscriptions: BTreeMap::new(),
             size_bytes: 0,
             locks: Locks::default(),
-            receivers: Receivers::default(),
+            homes: BTreeMap::new(),
+            watchers: BTreeMap::new(),
+            touched: Vec::new(),
+            deadlines: BTreeSet::new(),
+            ended: false,
         }
+    }
+
+    /// A queue or subscription.
+    pub(super) fn queue(&self, id: QueueId) -> Option<&Queue> {
+        if id == self.entity.id { Some(&self.entity) } else { self.subscriptions.get(&id) }
+    }
+
+    /// A queue or subscription about to change: it is looked after before the command is done.
+    pub(super) fn queue_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
+        let queue = if id == self.entity.id { &mut self.entity } else { self.subscriptions.get_mut(&id)? };
+        if !queue.touched {
+            queue.touched = true;
+            self.touched.push(id);
+        }
+        Some(queue)
+    }
+
+    /// One message.
+    pub(super) fn record(
+        &self,
+        queue: QueueId,
+        sub_queue: SubQueue,
+        number: SequenceNumber,
+    ) -> Option<&Record> {
+        self.queue(queue)?.messages.get(sub_queue).get(number)
+    }
+
+    /// The receiver's queue.
+    pub(super) fn home(&self, receiver: ReceiverId) -> Option<&Queue> {
+        self.queue(*self.homes.get(&receiver)?)
     }
 
     /// Stores a message that was not there.
-    pub(super) fn insert(&mut self, number: SequenceNumber, record: Record) {
-        self.size_bytes = self.size_bytes.saturating_add(u64::from(record.content_bytes()));
+    pub(super) fn insert(&mut self, queue: QueueId, number: SequenceNumber, record: Record) {
+        let Some(queue) = self.queue_mut(queue) else { return };
+        queue.next_number = queue.next_number.max(SequenceNumber(number.0.saturating_add(1)));
         if let Some(at) = record.scheduled_enqueue_time() {
-            self.activations.insert((at, number));
+            queue.activations.insert((at, number));
         }
-        self.messages.get_mut(record.sub_queue()).put(number, record);
+        queue.messages.get_mut(record.sub_queue()).put(number, record);
     }
 
     /// Removes a message and returns what was known about it.
-    pub(super) fn remove(&mut self, sub_queue: SubQueue, number: SequenceNumber) -> Option<Record> {
-        let record = self.messages.get_mut(sub_queue).remove(number)?;
-        self.size_bytes = self.size_bytes.saturating_sub(u64::from(record.content_bytes()));
+    pub(super) fn remove(
+        &mut self,
+        queue: QueueId,
+        sub_queue: SubQueue,
+        number: SequenceNumber,
+    ) -> Option<Record> {
+        let queue = self.queue_mut(queue)?;
+        let record = queue.messages.get_mut(sub_queue).remove(number)?;
         if let Some(at) = record.scheduled_enqueue_time() {
-            self.activations.remove(&(at, number));
+            queue.activations.remove(&(at, number));
         }
         Some(record)
     }
 
-    /// Current counts.
-    pub(super) fn counts(&self) -> Counts {
-        let scheduled = self.activations.len() as u64;
-        Counts {
-            active: self.messages.get(SubQueue::Main).len() - scheduled,
-            dead_letter: self.messages.get(SubQueue::DeadLetter).len(),
-            scheduled,
-            transfer_dead_letter: self.messages.get(SubQueue::TransferDeadLetter).len(),
-            size_bytes: self.size_bytes,
+    /// Locks or unlocks a message.
+    pub(super) fn set_locked(
+        &mut self,
+        queue: QueueId,
+        sub_queue: SubQueue,
+        number: SequenceNumber,
+        locked: bool,
+    ) {
+        if let Some(queue) = self.queue_mut(queue) {
+            queue.messages.get_mut(sub_queue).set_locked(number, locked);
         }
     }
+
+    /// A queue to look after.
+    pub(super) fn next_touched(&self) -> Option<QueueId> {
+        self.touched.last().copied()
+    }
+
+    /// A queue was looked after: what changed in it until now is dealt with.
+    pub(super) fn looked_after(&mut self, id: QueueId) {
+        self.touched.retain(|touched| *touched != id);
+        if id == self.entity.id {
+            self.entity.touched = false;
+        } else if let Some(queue) = self.subscriptions.get_mut(&id) {
+            queue.touched = false;
+            let deadline = queue.next_deadline();
+            relist(&mut self.deadlines, queue, deadline);
+        }
+    }
+
+    /// Lists every subscription under its deadline, after restoring.
+    pub(super) fn relist_all(&mut self) {
+        for queue in self.subscriptions.values_mut() {
+            let deadline = queue.next_deadline();
+            relist(&mut self.deadlines, queue, deadline);
+        }
+    }
+
+    /// A subscription leaves the list of deadlines.
+    pub(super) fn unlist(&mut self, id: QueueId) {
+        if let Some(queue) = self.subscriptions.get_mut(&id) {
+            relist(&mut self.deadlines, queue, None);
+        }
+    }
+
+    /// Queues in which something is due: they are looked after like those that changed.
+    pub(super) fn touch_due(&mut self, now: Timestamp) {
+        if self.entity.next_deadline().is_some_and(|at| at <= now) {
+            self.queue_mut(self.entity.id);
+        }
+        let due: Vec<QueueId> =
+            self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
+        for id in due {
+            self.queue_mut(id);
+        }
+    }
+
+    /// The earliest deadline of any queue.
+    pub(super) fn next_queue_deadline(&self) -> Option<Timestamp> {
+        let subscription = self.deadlines.first().map(|(at, _)| *at);
+        self.entity.next_deadline().into_iter().chain(subscription).min()
+    }
+
+    /// Current counts of the entity.
+    pub(super) fn counts(&self) -> Counts {
+        Counts { size_bytes: self.size_bytes, ..self.entity.counts() }
+    }
+}
+
+/// Lists a subscription under another deadline.
+fn relist(deadlines: &mut BTreeSet<(Timestamp, QueueId)>, queue: &mut Queue, deadline: Option<Timestamp>) {
+    if queue.listed_deadline == deadline {
+        return;
+    }
+    if let Some(at) = queue.listed_deadline {
+        deadlines.remove(&(at, queue.id));
+    }
+    if let Some(at) = deadline {
+        deadlines.insert((at, queue.id));
+    }
+    queue.listed_deadline = deadline;
 }

@@ -2,10 +2,15 @@
 
 use rand::Rng;
 
+use std::sync::Arc;
+
 use super::Outputs;
-use super::reasons::Reasons;
+use super::policy::Policy;
 use super::state::State;
-use crate::{Command, Effect, Event, LockToken, QueueOptions, Reply, RequestId, SubQueue, Timestamp};
+use crate::{
+    Command, Effect, EntityOptions, Event, LockToken, QueueId, QueuePath, Refusal, Reply, RequestId,
+    SubQueue, Timestamp,
+};
 
 /// Locks ended and messages activated in one call; what is left over follows in the next.
 pub(super) const TIMERS_PER_CALL_MAX: usize = 1024;
@@ -16,10 +21,8 @@ pub(super) const EXPIRIES_PER_CALL_MAX: usize = 1024;
 pub(super) struct Step<'a> {
     /// Now.
     pub(super) now: Timestamp,
-    /// The queue's options.
-    pub(super) options: &'a QueueOptions,
-    /// Why the broker itself dead-letters messages.
-    pub(super) reasons: &'a Reasons,
+    /// The entity's options.
+    pub(super) options: &'a EntityOptions,
     /// Messages that may still expire in this call.
     pub(super) expiries_left: usize,
     state: &'a mut State,
@@ -31,45 +34,82 @@ impl<'a> Step<'a> {
     /// Gets ready for one command.
     pub(super) fn new(
         now: Timestamp,
-        options: &'a QueueOptions,
-        reasons: &'a Reasons,
+        options: &'a EntityOptions,
         state: &'a mut State,
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
     ) -> Self {
         let expiries_left = EXPIRIES_PER_CALL_MAX;
-        Self { now, options, reasons, expiries_left, state, random, outputs }
+        Self { now, options, expiries_left, state, random, outputs }
     }
 
     /// Fires what is due, carries out the command, serves receivers.
     pub(super) fn run(&mut self, request: Option<RequestId>, command: Command) {
         self.fire_due_timers();
+        if self.state.ended {
+            if let Some(reply) = command.refused(Refusal::EntityDeleted) {
+                self.reply(request, reply);
+            }
+            return;
+        }
+        self.carry_out(request, command);
+        while let Some(queue) = self.state.next_touched() {
+            self.look_after(queue);
+            self.state.looked_after(queue);
+        }
+    }
+
+    fn carry_out(&mut self, request: Option<RequestId>, command: Command) {
         match command {
             Command::Send { messages } => self.send(request, messages),
             Command::CancelScheduled { numbers } => self.cancel_scheduled(request, &numbers),
-            Command::OpenReceiver { receiver, options } => self.open_receiver(request, receiver, options),
+            Command::OpenReceiver { receiver, options, session } => {
+                self.open_receiver(request, receiver, options, session);
+            }
+            Command::Watch { watcher, queue } => self.watch(watcher, queue),
             Command::Credit { receiver, limit, drain } => self.set_credit(receiver, limit, drain),
             Command::CloseReceiver { receiver } => self.close_receiver(receiver),
-            Command::Settle { tokens, settlement } => self.settle(request, &tokens, &settlement),
-            Command::RenewLocks { tokens } => self.renew_locks(request, &tokens),
-            Command::ReceiveDeferred { numbers, sub_queue, mode } => {
-                self.receive_deferred(request, &numbers, sub_queue, mode);
+            Command::Settle { queue, tokens, settlement } => {
+                self.settle(request, queue, &tokens, &settlement);
             }
-            Command::Peek { from, count_max, bytes_max, sub_queue } => {
-                self.peek(request, from, count_max, bytes_max, sub_queue);
+            Command::RenewLocks { queue, tokens } => self.renew_locks(request, queue, &tokens),
+            Command::ReceiveDeferred { numbers, source, mode, receiver } => {
+                self.receive_deferred(request, &numbers, source, mode, receiver);
+            }
+            Command::Peek { from, count_max, bytes_max, source, session } => {
+                self.peek(request, from, count_max, bytes_max, source, session);
             }
             Command::Tick => {}
+            other => {
+                if let Some(reply) = other.refused(Refusal::NotAllowed("Not built yet.")) {
+                    self.reply(request, reply);
+                }
+            }
         }
-        self.sweep_expired();
+    }
+
+    /// Lets happen in a queue what follows from its state: expiry, deliveries, ends of drains.
+    fn look_after(&mut self, queue: QueueId) {
+        self.sweep_expired(queue);
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
-            self.dispatch(sub_queue);
+            self.dispatch(QueuePath { queue, sub_queue });
         }
-        self.finish_drains();
+        self.finish_drains(queue);
+    }
+
+    /// How a queue treats its messages; one that is gone, like the entity.
+    pub(super) fn policy(&self, queue: QueueId) -> Arc<Policy> {
+        Arc::clone(&self.state.queue(queue).unwrap_or(&self.state.entity).policy)
     }
 
     /// The state, to decide by.
     pub(super) const fn state(&self) -> &State {
         self.state
+    }
+
+    /// Sees to it that queues in which something is due are looked after.
+    pub(super) fn touch_due_queues(&mut self) {
+        self.state.touch_due(self.now);
     }
 
     /// Makes a fact: the only way in which deciding code changes the state.

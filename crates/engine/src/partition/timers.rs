@@ -6,7 +6,7 @@ use super::locks::Held;
 use super::state::State;
 use super::step::{Step, TIMERS_PER_CALL_MAX};
 use crate::event::{Change, Event};
-use crate::{LockToken, MessageState, SequenceNumber, SubQueue, Timestamp};
+use crate::{LockToken, MessageState, QueueId, SequenceNumber, SubQueue, Timestamp};
 
 /// The timer that is due next.
 enum Timer {
@@ -17,21 +17,17 @@ enum Timer {
 }
 
 impl State {
-    /// The earliest instant at which a timer fires. Expiry counts only while there is an active listener (S-3).
+    /// The earliest instant at which something happens by itself.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
-        let expiry = if self.receivers.is_active(SubQueue::Main) {
-            self.messages.get(SubQueue::Main).soonest_expiry()
-        } else {
-            None
-        };
         let timer = self.next_timer().map(|(at, _)| at);
-        expiry.into_iter().chain(timer).min().filter(|at| *at != Timestamp::NEVER)
+        self.next_queue_deadline().into_iter().chain(timer).min().filter(|at| *at != Timestamp::NEVER)
     }
 
-    /// The earliest timer but for expiry; of two at the same instant, the lock's.
+    /// The earliest lock or activation; of two at the same instant, the lock's.
     fn next_timer(&self) -> Option<(Timestamp, Timer)> {
         let lock = self.locks.first_end().map(|(token, held)| (held.until, Timer::LockEnd(token, held)));
-        let activation = self.activations.first().map(|(at, number)| (*at, Timer::Activation(*number)));
+        let activation =
+            self.entity.activations.first().map(|(at, number)| (*at, Timer::Activation(*number)));
         match (lock, activation) {
             (Some(lock), Some(activation)) if activation.0 < lock.0 => Some(activation),
             (Some(lock), _) => Some(lock),
@@ -49,25 +45,28 @@ impl Step<'_> {
                     Timer::LockEnd(token, held) => self.end_lock(token, held),
                     Timer::Activation(number) => self.activate(number),
                 },
-                _ => return,
+                _ => break,
             }
         }
+        self.touch_due_queues();
     }
 
     /// Expires what is overdue, as long as there is an active listener (S-3): before anything is delivered to it.
-    pub(super) fn sweep_expired(&mut self) {
-        while self.expiries_left > 0 && self.state().receivers.is_active(SubQueue::Main) {
-            let overdue = self.state().messages.get(SubQueue::Main).first_overdue(self.now);
-            let Some((number, record)) = overdue else { return };
+    pub(super) fn sweep_expired(&mut self, id: QueueId) {
+        while self.expiries_left > 0
+            && let Some(queue) = self.state().queue(id)
+            && queue.receivers.is_active(SubQueue::Main)
+            && let Some((number, record)) = queue.messages.get(SubQueue::Main).first_overdue(self.now)
+        {
             let record = record.clone();
             self.expiries_left -= 1;
-            self.expire(number, record, None);
+            self.expire(id, number, record, None);
         }
     }
 
     /// A lock was held too long: a failed delivery.
     fn end_lock(&mut self, token: LockToken, held: Held) {
-        match self.state().messages.get(held.sub_queue).get(held.number).cloned() {
+        match self.state().record(held.queue, held.sub_queue, held.number).cloned() {
             Some(record) => self.fail_delivery(token, held, record, Change::Returned),
             None => self.emit(Event::Released { token }),
         }
@@ -76,16 +75,17 @@ impl Step<'_> {
     /// A scheduled message becomes available, as if it were sent now: new number, new enqueued time, and its
     /// time-to-live starts (S-9), capped by what the queue's default is now.
     fn activate(&mut self, scheduled: SequenceNumber) {
-        let Some(record) = self.state().messages.get(SubQueue::Main).get(scheduled) else { return };
+        let entity = &self.state().entity;
+        let Some(record) = entity.messages.get(SubQueue::Main).get(scheduled) else { return };
         let (mut record, body) = (record.clone(), record.body(scheduled));
-        let time_to_live_ms = self.effective_time_to_live_ms(record.time_to_live_ms());
+        let time_to_live_ms = entity.policy.effective_time_to_live_ms(record.time_to_live_ms());
         record.restart(self.now, time_to_live_ms);
         record.set_place(SubQueue::Main, MessageState::Active);
         record.edit_extra(|extra| {
             extra.scheduled_enqueue_time = None;
             extra.body = Some(body);
         });
-        let number = self.state().next_number;
+        let number = self.state().entity.next_number;
         self.emit(Event::Activated { scheduled, number, record });
     }
 }

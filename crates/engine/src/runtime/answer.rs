@@ -15,6 +15,10 @@ pub(super) enum AnswerKind {
         tokens: usize,
     },
     Renewed,
+    SessionRenewed,
+    SessionState,
+    Sessions,
+    Rules,
     /// Contents; `takes` when the messages leave the store with the answer.
     Received {
         takes: bool,
@@ -26,15 +30,27 @@ impl AnswerKind {
     pub(super) fn of(command: &Command) -> Option<Self> {
         Some(match command {
             Command::Send { .. } => Self::Sent,
-            Command::CancelScheduled { .. } => Self::Done,
+            Command::CancelScheduled { .. }
+            | Command::SetSessionState { .. }
+            | Command::DeclareSubscription { .. }
+            | Command::DeleteSubscription { .. }
+            | Command::AddRule { .. }
+            | Command::RemoveRule { .. } => Self::Done,
             Command::OpenReceiver { receiver, .. } => Self::Opened { receiver: *receiver },
             Command::Settle { tokens, .. } => Self::Settled { tokens: tokens.len() },
             Command::RenewLocks { .. } => Self::Renewed,
+            Command::RenewSessionLock { .. } => Self::SessionRenewed,
+            Command::GetSessionState { .. } => Self::SessionState,
+            Command::ListSessions { .. } => Self::Sessions,
+            Command::ListRules { .. } => Self::Rules,
             Command::ReceiveDeferred { mode, .. } => {
                 Self::Received { takes: *mode == crate::ReceiveMode::ReceiveAndDelete }
             }
             Command::Peek { .. } => Self::Received { takes: false },
-            Command::Credit { .. } | Command::CloseReceiver { .. } | Command::Tick => return None,
+            Command::Watch { .. }
+            | Command::Credit { .. }
+            | Command::CloseReceiver { .. }
+            | Command::Tick => return None,
         })
     }
 
@@ -42,11 +58,14 @@ impl AnswerKind {
     pub(super) fn refused(self, refusal: Refusal) -> Response {
         match self {
             Self::Sent => Response::Sent(Err(refusal)),
-            Self::Done | Self::Opened { .. } => Response::Done(Err(refusal)),
-            Self::Settled { tokens } => Response::Settled(
-                (0..tokens).map(|index| SettleFailure { index, refusal: refusal.clone() }).collect(),
-            ),
+            Self::Done => Response::Done(Err(refusal)),
+            Self::Opened { .. } => Response::Opened(Err(refusal)),
+            Self::Settled { tokens } => Response::Settled(SettleFailure::all(tokens, &refusal)),
             Self::Renewed => Response::Renewed(Err(refusal)),
+            Self::SessionRenewed => Response::SessionRenewed(Err(refusal)),
+            Self::SessionState => Response::SessionState(Err(refusal)),
+            Self::Sessions => Response::Sessions(Err(refusal)),
+            Self::Rules => Response::Rules(Err(refusal)),
             Self::Received { .. } => Response::Received(Err(refusal)),
         }
     }
@@ -80,7 +99,7 @@ pub(super) fn waiter(mailbox: Mailbox, tag: Option<u64>, command: &Command) -> O
 pub(super) fn refuse(request: Request, refusal: &Refusal) {
     let Request { mailbox, tag, command } = request;
     match &command {
-        Command::Credit { receiver, .. } => {
+        Command::Credit { receiver, .. } | Command::Watch { watcher: receiver, .. } => {
             mailbox.put(Output::ReceiverClosed { receiver: *receiver, refusal: refusal.clone() });
         }
         Command::OpenReceiver { receiver, .. } if tag.is_none() => {
@@ -99,6 +118,11 @@ pub(super) fn response(reply: Reply) -> Result<Response, ReceivedReply> {
     Ok(match reply {
         Reply::Sent(result) => Response::Sent(result),
         Reply::Done(result) => Response::Done(result),
+        Reply::Opened(result) => Response::Opened(result),
+        Reply::SessionRenewed(result) => Response::SessionRenewed(result),
+        Reply::SessionState(result) => Response::SessionState(result),
+        Reply::Sessions(result) => Response::Sessions(result),
+        Reply::Rules(result) => Response::Rules(result),
         Reply::Settled(failures) => Response::Settled(failures),
         Reply::Renewed(result) => Response::Renewed(result),
         Reply::Received(Err(refusal)) => Response::Received(Err(refusal)),

@@ -11,16 +11,16 @@ use super::actor::is_dead;
 use super::entity::{Entity, Spawner};
 use super::names::{check_entity_name, name_key};
 use super::namespace::Entities;
-use super::record::{CATALOGUE, COUNTER, EntityKind, EntityRecord, encode_counter, entity_key};
-use crate::QueueOptions;
+use super::record::{CATALOGUE, COUNTER, EntityRecord, encode_counter, entity_key};
 use crate::partition::Partition;
+use crate::{EntityOptions, QueueId};
 
 /// Declarations taken into one batch.
 const DECLARATIONS_MAX: usize = 256;
 
-/// A wish to create or change queues, all or none.
+/// A wish to create or change entities, all or none.
 pub(super) struct Declaration {
-    pub(super) queues: Vec<(String, QueueOptions)>,
+    pub(super) entities: Vec<(String, EntityOptions)>,
     pub(super) answer: oneshot::Sender<Result<(), StartError>>,
 }
 
@@ -36,14 +36,14 @@ pub(super) struct Catalogue {
 struct Changes {
     batch: Batch,
     /// By name key: what is created or changed.
-    queues: HashMap<Box<str>, Change>,
+    entities: HashMap<Box<str>, Change>,
     next_partition: Option<PartitionId>,
 }
 
 struct Change {
     name: String,
     id: PartitionId,
-    options: QueueOptions,
+    options: EntityOptions,
     existing: Option<Arc<Entity>>,
 }
 
@@ -53,8 +53,8 @@ impl Catalogue {
         while declarations.recv_many(&mut waiting, DECLARATIONS_MAX).await > 0 {
             let mut changes = Changes::default();
             let mut planned = Vec::new();
-            for Declaration { queues, answer } in waiting.drain(..) {
-                match self.plan(&queues, &mut changes) {
+            for Declaration { entities, answer } in waiting.drain(..) {
+                match self.plan(&entities, &mut changes) {
                     Ok(()) => planned.push(answer),
                     // Nobody waits any more: nothing to tell.
                     Err(error) => drop(answer.send(Err(error))),
@@ -68,29 +68,32 @@ impl Catalogue {
     }
 
     /// Adds one declaration, or nothing of it when something is wrong with it.
-    fn plan(&self, queues: &[(String, QueueOptions)], changes: &mut Changes) -> Result<(), StartError> {
-        for (name, options) in queues {
+    fn plan(&self, entities: &[(String, EntityOptions)], changes: &mut Changes) -> Result<(), StartError> {
+        for (name, options) in entities {
             check_entity_name(name)
                 .map_err(|reason| StartError::InvalidName { name: name.clone(), reason })?;
             check_options(options)
                 .map_err(|reason| StartError::InvalidOptions { name: name.clone(), reason })?;
         }
-        for (name, options) in queues {
-            self.plan_queue(name, options, changes)?;
+        for (name, options) in entities {
+            self.plan_entity(name, options, changes)?;
         }
         Ok(())
     }
 
-    fn plan_queue(
+    fn plan_entity(
         &self,
         name: &str,
-        options: &QueueOptions,
+        options: &EntityOptions,
         changes: &mut Changes,
     ) -> Result<(), StartError> {
         let key = name_key(name);
-        let change = match (changes.queues.remove(&key), self.entities.get(&key)) {
+        let change = match (changes.entities.remove(&key), self.entities.get(&key)) {
             (Some(earlier), _) => Change { options: options.clone(), ..earlier },
             (None, Some(existing)) if *existing.options() == *options => return Ok(()),
+            (None, Some(existing)) if let Some(reason) = immutable_change(&existing.options(), options) => {
+                return Err(StartError::InvalidOptions { name: name.to_owned(), reason });
+            }
             (None, Some(existing)) => Change {
                 name: existing.name.clone(),
                 id: existing.id,
@@ -103,12 +106,11 @@ impl Catalogue {
                 Change { name: name.to_owned(), id, options: options.clone(), existing: None }
             }
         };
-        let record =
-            EntityRecord { name: change.name.clone(), kind: EntityKind::Queue(change.options.clone()) };
+        let record = EntityRecord { name: change.name.clone(), options: change.options.clone() };
         let record =
             record.encode().map_err(|reason| StartError::InvalidOptions { name: name.to_owned(), reason })?;
         changes.batch.put(entity_key(change.id), record);
-        changes.queues.insert(key, change);
+        changes.entities.insert(key, change);
         Ok(())
     }
 
@@ -129,11 +131,11 @@ impl Catalogue {
             return Err(error);
         }
         self.next_partition = changes.next_partition.unwrap_or(self.next_partition);
-        for (key, Change { name, id, options, existing }) in changes.queues {
+        for (key, Change { name, id, options, existing }) in changes.entities {
             match existing {
                 Some(entity) => entity.set_options(options),
                 None => {
-                    let partition = Partition::new(options.clone());
+                    let partition = Partition::new(QueueId(id.0), options.clone());
                     self.entities.insert(key, Arc::new(Entity::new(name, id, options, partition)));
                 }
             }
@@ -142,14 +144,37 @@ impl Catalogue {
     }
 }
 
+/// Why the options of an existing entity can't become these.
+fn immutable_change(old: &EntityOptions, new: &EntityOptions) -> Option<String> {
+    match (old, new) {
+        (EntityOptions::Queue(old), EntityOptions::Queue(new)) => (old.requires_session
+            != new.requires_session)
+            .then(|| "requires_session of an existing queue can't be changed".to_owned()),
+        (EntityOptions::Topic(_), EntityOptions::Topic(_)) => None,
+        (EntityOptions::Queue(_), EntityOptions::Topic(_)) => {
+            Some("a queue of this name exists, and it can't become a topic".to_owned())
+        }
+        (EntityOptions::Topic(_), EntityOptions::Queue(_)) => {
+            Some("a topic of this name exists, and it can't become a queue".to_owned())
+        }
+    }
+}
+
 /// Refuses what no partition can work with; the configuration's finer limits are the front ends' to check.
-fn check_options(options: &QueueOptions) -> Result<(), String> {
+fn check_options(options: &EntityOptions) -> Result<(), String> {
+    let (lock_duration_ms, max_delivery_count, auto_delete_on_idle_ms) = match options {
+        EntityOptions::Queue(queue) => {
+            (queue.lock_duration_ms, queue.max_delivery_count, queue.auto_delete_on_idle_ms)
+        }
+        EntityOptions::Topic(topic) => (1, 1, topic.auto_delete_on_idle_ms),
+    };
     let positive = [
-        ("lock_duration", options.lock_duration_ms),
-        ("max_delivery_count", u64::from(options.max_delivery_count)),
-        ("default_message_time_to_live", options.default_message_time_to_live_ms.unwrap_or(u64::MAX)),
-        ("max_message_size", options.max_message_size_bytes),
-        ("max_size", options.max_size_bytes),
+        ("lock_duration", lock_duration_ms),
+        ("max_delivery_count", u64::from(max_delivery_count)),
+        ("default_message_time_to_live", options.default_message_time_to_live_ms().unwrap_or(u64::MAX)),
+        ("auto_delete_on_idle", auto_delete_on_idle_ms.unwrap_or(u64::MAX)),
+        ("max_message_size", options.max_message_size_bytes()),
+        ("max_size", options.max_size_bytes()),
     ];
     match positive.iter().find(|(_, value)| *value == 0) {
         Some((name, _)) => Err(format!("{name} is 0; it must be positive")),

@@ -11,7 +11,7 @@ use super::PartitionHandle;
 use super::actor::{Actor, CatchUp, Control, Inputs, Seat, Shared, SharedCounts};
 use super::random::RandomSource;
 use crate::partition::{Counts, Partition};
-use crate::{QueueOptions, Timestamp};
+use crate::{EntityOptions, QueueId, SubscriptionOptions, Timestamp};
 
 /// What it takes to start an actor.
 #[derive(Clone)]
@@ -21,12 +21,36 @@ pub(super) struct Spawner {
     pub(super) runtime: Handle,
 }
 
-/// A queue. Its actor starts when somebody looks it up or a timer is pending: ten thousand idle queues cost their
+/// An entity found by name: what a front end needs to talk to it.
+#[derive(Debug, Clone)]
+pub struct EntityRef {
+    /// Where commands go.
+    pub partition: PartitionHandle,
+    /// Names the queue, or what is scheduled on the topic, in commands.
+    pub queue: QueueId,
+    /// Its options as of now.
+    pub options: Arc<EntityOptions>,
+}
+
+/// A subscription found by name.
+#[derive(Debug, Clone)]
+pub struct SubscriptionRef {
+    /// Where commands go: its topic's partition.
+    pub partition: PartitionHandle,
+    /// Names it in commands.
+    pub queue: QueueId,
+    /// Its options as of now.
+    pub options: Arc<SubscriptionOptions>,
+    /// Its topic's options as of now.
+    pub topic: Arc<EntityOptions>,
+}
+
+/// A queue or topic. Its actor starts when somebody looks it up or a timer is pending: ten thousand idle queues cost their
 /// state and no task.
 pub(super) struct Entity {
     pub(super) name: String,
     pub(super) id: PartitionId,
-    options: RwLock<Arc<QueueOptions>>,
+    options: RwLock<Arc<EntityOptions>>,
     counts: Arc<SharedCounts>,
     actor: Mutex<ActorState>,
 }
@@ -38,7 +62,7 @@ enum ActorState {
 }
 
 impl Entity {
-    pub(super) fn new(name: String, id: PartitionId, options: QueueOptions, partition: Partition) -> Self {
+    pub(super) fn new(name: String, id: PartitionId, options: EntityOptions, partition: Partition) -> Self {
         let counts = Arc::new(SharedCounts::default());
         counts.set(partition.counts());
         Self {
@@ -50,7 +74,7 @@ impl Entity {
         }
     }
 
-    pub(super) fn options(&self) -> Arc<QueueOptions> {
+    pub(super) fn options(&self) -> Arc<EntityOptions> {
         Arc::clone(&self.options.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -105,7 +129,7 @@ impl Entity {
     }
 
     /// Takes over options that are already stored.
-    pub(super) fn set_options(&self, options: QueueOptions) {
+    pub(super) fn set_options(&self, options: EntityOptions) {
         match &mut *self.actor() {
             ActorState::Dormant(partition) => partition.set_options(options.clone()),
             ActorState::Running { control, .. } => {
@@ -134,7 +158,7 @@ impl Entity {
         let seat = Seat {
             id: self.id,
             partition,
-            options: QueueOptions::clone(&self.options()),
+            options: EntityOptions::clone(&self.options()),
             random: spawner.random.partition(self.id),
             counts: Arc::clone(&self.counts),
         };

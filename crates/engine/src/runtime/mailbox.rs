@@ -1,9 +1,15 @@
 //! How connections and partitions talk: requests in, outputs out, both in batches.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::answer;
-use crate::{Command, Delivery, Received, ReceiverId, Refusal, SequenceNumber, SettleFailure, Timestamp};
+use crate::{
+    AcceptedSession, Command, Delivery, Received, ReceiverId, Refusal, Rule, SequenceNumber, SettleFailure,
+    Timestamp,
+};
 
 /// What a partition sends to a mailbox.
 #[derive(Debug)]
@@ -22,7 +28,7 @@ pub enum Output {
         /// Which.
         receiver: ReceiverId,
     },
-    /// The partition closed the receiver by itself.
+    /// The partition closed the receiver or watcher by itself.
     ReceiverClosed {
         /// Which.
         receiver: ReceiverId,
@@ -38,12 +44,22 @@ pub enum Response {
     Sent(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
     /// See [`crate::Reply::Done`].
     Done(Result<(), Refusal>),
+    /// See [`crate::Reply::Opened`].
+    Opened(Result<Option<AcceptedSession>, Refusal>),
     /// See [`crate::Reply::Settled`].
     Settled(Vec<SettleFailure>),
     /// See [`crate::Reply::Renewed`].
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// See [`crate::Reply::Received`].
     Received(Result<Vec<Received>, Refusal>),
+    /// See [`crate::Reply::SessionRenewed`].
+    SessionRenewed(Result<Timestamp, Refusal>),
+    /// See [`crate::Reply::SessionState`].
+    SessionState(Result<Option<Bytes>, Refusal>),
+    /// See [`crate::Reply::Sessions`].
+    Sessions(Result<Vec<Arc<str>>, Refusal>),
+    /// See [`crate::Reply::Rules`].
+    Rules(Result<Vec<Arc<Rule>>, Refusal>),
 }
 
 /// The sending half of a connection's inbox; cheap to clone.
@@ -80,8 +96,8 @@ impl Mailbox {
 pub struct Request {
     /// Where answers and, for `OpenReceiver`, deliveries go.
     pub mailbox: Mailbox,
-    /// Comes back in [`Output::Response`]; `None` when nobody waits for the answer. `Credit`, `CloseReceiver` and
-    /// `Tick` have no answer, so their tag is ignored.
+    /// Comes back in [`Output::Response`]; `None` when nobody waits for the answer. `Watch`, `Credit`,
+    /// `CloseReceiver` and `Tick` have no answer, so their tag is ignored.
     pub tag: Option<u64>,
     /// What to do.
     pub command: Command,
@@ -135,6 +151,7 @@ mod tests {
         let (handle, requests) = PartitionHandle::new();
         let (mailbox, mut outputs) = Mailbox::new();
         let settle = || Command::Settle {
+            queue: crate::QueueId(1),
             tokens: [LockToken(1), LockToken(2)].into_iter().collect(),
             settlement: Settlement::Complete,
         };

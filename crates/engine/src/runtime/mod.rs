@@ -25,6 +25,7 @@ mod start_error;
 mod travel_clock;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use entity::{EntityRef, SubscriptionRef};
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use start_error::StartError;

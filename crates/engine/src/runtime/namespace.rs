@@ -12,15 +12,15 @@ use super::actor::Shared;
 use super::body_cache::CacheBudget;
 use super::catalogue::{Catalogue, Declaration};
 use super::catch_up::catch_up;
-use super::entity::{Entity, Spawner};
+use super::entity::{Entity, EntityRef, Spawner, SubscriptionRef};
 use super::fatal::Fatal;
 use super::names::name_key;
 use super::random::RandomSource;
-use super::record::{CATALOGUE, COUNTER, EntityKind, EntityRecord, decode_counter};
+use super::record::{CATALOGUE, COUNTER, EntityRecord, decode_counter};
 use super::restore::{FirstPages, restore_from, scan_all};
-use super::{Clock, PartitionHandle, StartError};
+use super::{Clock, StartError};
 use crate::partition::Counts;
-use crate::{QueueOptions, ReceiverId};
+use crate::{EntityOptions, QueueId, ReceiverId};
 
 /// Declarations that wait for the catalogue; further callers wait to hand theirs over.
 const DECLARATIONS_WAITING_MAX: usize = 1024;
@@ -99,47 +99,55 @@ impl Namespace {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Creates a queue, or updates the options of an existing one, durably. Declaring what is already so writes
-    /// nothing.
+    /// Creates a queue or topic, or updates the options of an existing one, durably. Declaring what is already so
+    /// writes nothing.
     ///
     /// # Errors
     /// The store's, or an invalid name or option; nothing changed then.
-    pub async fn declare_queue(&self, name: &str, options: QueueOptions) -> Result<(), StartError> {
-        self.declare_queues([(name.to_owned(), options)]).await
+    pub async fn declare(&self, name: &str, options: impl Into<EntityOptions>) -> Result<(), StartError> {
+        self.declare_all([(name.to_owned(), options.into())]).await
     }
 
-    /// [`Self::declare_queue`] for many queues with one write, all or none. Of two declarations of the same name the
+    /// [`Self::declare`] for many entities with one write, all or none. Of two declarations of the same name the
     /// later counts.
     ///
     /// # Errors
     /// The store's, or an invalid name or option; nothing changed then.
-    pub async fn declare_queues(
+    pub async fn declare_all<O: Into<EntityOptions>>(
         &self,
-        queues: impl IntoIterator<Item = (String, QueueOptions)>,
+        entities: impl IntoIterator<Item = (String, O)>,
     ) -> Result<(), StartError> {
         let gone = || peeklock_storage::Error::Unavailable { reason: "the namespace is gone".to_owned() };
+        let entities = entities.into_iter().map(|(name, options)| (name, options.into())).collect();
         let (answer, answered) = oneshot::channel();
-        let declaration = Declaration { queues: queues.into_iter().collect(), answer };
+        let declaration = Declaration { entities, answer };
         self.inner.declarations.send(declaration).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
-    /// Finds a queue; names match case-insensitively. Its actor starts if it is not running.
+    /// Finds a queue or topic; names match case-insensitively. Its actor starts if it is not running.
     #[must_use]
-    pub fn queue(&self, name: &str) -> Option<(PartitionHandle, Arc<QueueOptions>)> {
+    pub fn entity(&self, name: &str) -> Option<EntityRef> {
         let entity = self.inner.entities.get(&name_key(name))?;
-        Some((entity.handle(&self.inner.spawner), entity.options()))
+        let (partition, options) = (entity.handle(&self.inner.spawner), entity.options());
+        Some(EntityRef { partition, queue: QueueId(entity.id.0), options })
     }
 
-    /// The counts of a queue as of its last turn; they may be ahead of what is durable.
+    /// Finds a subscription of a topic; both names match case-insensitively.
+    #[must_use]
+    pub fn subscription(&self, _topic: &str, _name: &str) -> Option<SubscriptionRef> {
+        None
+    }
+
+    /// The counts of an entity as of its last turn; they may be ahead of what is durable.
     #[must_use]
     pub fn counts(&self, name: &str) -> Option<Counts> {
         Some(self.inner.entities.get(&name_key(name))?.counts())
     }
 
-    /// Names of all queues, sorted, as they were first given.
+    /// Names of all queues and topics, sorted, as they were first given.
     #[must_use]
-    pub fn queue_names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.inner.entities.all().iter().map(|entity| entity.name.clone()).collect();
         names.sort_unstable();
@@ -202,9 +210,8 @@ async fn load(shard: &dyn Shard, entities: &Entities) -> Result<PartitionId, Sta
     for some in found.chunks(RESTORED_AT_A_TIME) {
         let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
         for ((id, record), pages) in some.iter().zip(asked) {
-            let EntityKind::Queue(options) = &record.kind;
-            let partition = restore_from(shard, *id, options.clone(), pages).await?;
-            let entity = Entity::new(record.name.clone(), *id, options.clone(), partition);
+            let partition = restore_from(shard, *id, record.options.clone(), pages).await?;
+            let entity = Entity::new(record.name.clone(), *id, record.options.clone(), partition);
             entities.insert(name_key(&record.name), Arc::new(entity));
         }
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use peeklock_storage::{Key, PartitionId, Space};
 use serde::{Deserialize, Serialize};
 
-use crate::QueueOptions;
+use crate::{EntityOptions, QueueOptions, TopicOptions};
 
 /// The partition that holds the catalogue.
 pub(super) const CATALOGUE: PartitionId = PartitionId(0);
@@ -24,13 +24,7 @@ const VERSION: u8 = 1;
 pub(super) struct EntityRecord {
     /// As it was given first.
     pub(super) name: String,
-    pub(super) kind: EntityKind,
-}
-
-/// What an entity is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum EntityKind {
-    Queue(QueueOptions),
+    pub(super) options: EntityOptions,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,7 +36,20 @@ struct StoredEntity {
 /// New kinds go to the end: their position is stored.
 #[derive(Serialize, Deserialize)]
 enum StoredKind {
+    /// Before sessions and idle deletion; read, no longer written.
+    PlainQueue(StoredPlainQueue),
     Queue(StoredQueue),
+    Topic(StoredTopic),
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredPlainQueue {
+    lock_duration_ms: u64,
+    max_delivery_count: u32,
+    default_message_time_to_live_ms: Option<u64>,
+    dead_lettering_on_message_expiration: bool,
+    max_message_size_bytes: u64,
+    max_size_bytes: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,6 +58,16 @@ struct StoredQueue {
     max_delivery_count: u32,
     default_message_time_to_live_ms: Option<u64>,
     dead_lettering_on_message_expiration: bool,
+    requires_session: bool,
+    auto_delete_on_idle_ms: Option<u64>,
+    max_message_size_bytes: u64,
+    max_size_bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredTopic {
+    default_message_time_to_live_ms: Option<u64>,
+    auto_delete_on_idle_ms: Option<u64>,
     max_message_size_bytes: u64,
     max_size_bytes: u64,
 }
@@ -63,6 +80,8 @@ impl From<&QueueOptions> for StoredQueue {
             max_delivery_count,
             default_message_time_to_live_ms,
             dead_lettering_on_message_expiration,
+            requires_session,
+            auto_delete_on_idle_ms,
             max_message_size_bytes,
             max_size_bytes,
         } = *options;
@@ -71,6 +90,8 @@ impl From<&QueueOptions> for StoredQueue {
             max_delivery_count,
             default_message_time_to_live_ms,
             dead_lettering_on_message_expiration,
+            requires_session,
+            auto_delete_on_idle_ms,
             max_message_size_bytes,
             max_size_bytes,
         }
@@ -84,6 +105,51 @@ impl From<StoredQueue> for QueueOptions {
             max_delivery_count: stored.max_delivery_count,
             default_message_time_to_live_ms: stored.default_message_time_to_live_ms,
             dead_lettering_on_message_expiration: stored.dead_lettering_on_message_expiration,
+            requires_session: stored.requires_session,
+            auto_delete_on_idle_ms: stored.auto_delete_on_idle_ms,
+            max_message_size_bytes: stored.max_message_size_bytes,
+            max_size_bytes: stored.max_size_bytes,
+        }
+    }
+}
+
+impl From<StoredPlainQueue> for QueueOptions {
+    fn from(stored: StoredPlainQueue) -> Self {
+        Self {
+            lock_duration_ms: stored.lock_duration_ms,
+            max_delivery_count: stored.max_delivery_count,
+            default_message_time_to_live_ms: stored.default_message_time_to_live_ms,
+            dead_lettering_on_message_expiration: stored.dead_lettering_on_message_expiration,
+            requires_session: false,
+            auto_delete_on_idle_ms: None,
+            max_message_size_bytes: stored.max_message_size_bytes,
+            max_size_bytes: stored.max_size_bytes,
+        }
+    }
+}
+
+impl From<&TopicOptions> for StoredTopic {
+    fn from(options: &TopicOptions) -> Self {
+        let TopicOptions {
+            default_message_time_to_live_ms,
+            auto_delete_on_idle_ms,
+            max_message_size_bytes,
+            max_size_bytes,
+        } = *options;
+        Self {
+            default_message_time_to_live_ms,
+            auto_delete_on_idle_ms,
+            max_message_size_bytes,
+            max_size_bytes,
+        }
+    }
+}
+
+impl From<StoredTopic> for TopicOptions {
+    fn from(stored: StoredTopic) -> Self {
+        Self {
+            default_message_time_to_live_ms: stored.default_message_time_to_live_ms,
+            auto_delete_on_idle_ms: stored.auto_delete_on_idle_ms,
             max_message_size_bytes: stored.max_message_size_bytes,
             max_size_bytes: stored.max_size_bytes,
         }
@@ -92,13 +158,21 @@ impl From<StoredQueue> for QueueOptions {
 
 impl EntityRecord {
     pub(super) fn encode(&self) -> Result<Bytes, String> {
-        let EntityKind::Queue(options) = &self.kind;
-        encode(&StoredEntity { name: self.name.clone(), kind: StoredKind::Queue(options.into()) })
+        let kind = match &self.options {
+            EntityOptions::Queue(options) => StoredKind::Queue(options.into()),
+            EntityOptions::Topic(options) => StoredKind::Topic(options.into()),
+        };
+        encode(&StoredEntity { name: self.name.clone(), kind })
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let StoredEntity { name, kind: StoredKind::Queue(queue) } = decode(bytes)?;
-        Ok(Self { name, kind: EntityKind::Queue(queue.into()) })
+        let StoredEntity { name, kind } = decode(bytes)?;
+        let options = match kind {
+            StoredKind::PlainQueue(stored) => EntityOptions::Queue(stored.into()),
+            StoredKind::Queue(stored) => EntityOptions::Queue(stored.into()),
+            StoredKind::Topic(stored) => EntityOptions::Topic(stored.into()),
+        };
+        Ok(Self { name, options })
     }
 }
 
@@ -138,14 +212,23 @@ mod tests {
     use super::*;
 
     fn record() -> EntityRecord {
-        let options = QueueOptions { default_message_time_to_live_ms: Some(5), ..QueueOptions::default() };
-        EntityRecord { name: "Orders".to_owned(), kind: EntityKind::Queue(options) }
+        let options = QueueOptions {
+            default_message_time_to_live_ms: Some(5),
+            requires_session: true,
+            auto_delete_on_idle_ms: Some(7),
+            ..QueueOptions::default()
+        };
+        EntityRecord { name: "Orders".to_owned(), options: options.into() }
     }
 
     #[test]
     fn records_survive_the_way_to_the_disk() {
-        let bytes = record().encode().unwrap();
-        assert_eq!(EntityRecord::decode(&bytes), Ok(record()));
+        let topic = TopicOptions { auto_delete_on_idle_ms: Some(8), ..TopicOptions::default() };
+        let topic = EntityRecord { name: "News".to_owned(), options: topic.into() };
+        for record in [record(), topic] {
+            let bytes = record.encode().unwrap();
+            assert_eq!(EntityRecord::decode(&bytes), Ok(record));
+        }
         assert_eq!(decode_counter(&encode_counter(PartitionId(300)).unwrap()), Ok(PartitionId(300)));
     }
 
@@ -153,8 +236,17 @@ mod tests {
     #[test]
     fn the_stored_form_is_pinned() {
         let bytes = record().encode().unwrap();
-        let expected = b"\x01\x06Orders\x00\xe0\xd4\x03\x0a\x01\x05\x00\x80\x80\x40\x80\x80\x80\x80\xc0\x02";
+        let expected =
+            b"\x01\x06Orders\x01\xe0\xd4\x03\x0a\x01\x05\x00\x01\x01\x07\x80\x80\x40\x80\x80\x80\x80\xc0\x02";
         assert_eq!(bytes.as_ref(), expected);
+    }
+
+    #[test]
+    fn queues_stored_before_there_were_sessions_stay_readable() {
+        let stored = b"\x01\x06Orders\x00\xe0\xd4\x03\x0a\x01\x05\x00\x80\x80\x40\x80\x80\x80\x80\xc0\x02";
+        let options = QueueOptions { default_message_time_to_live_ms: Some(5), ..QueueOptions::default() };
+        let expected = EntityRecord { name: "Orders".to_owned(), options: options.into() };
+        assert_eq!(EntityRecord::decode(stored), Ok(expected));
     }
 
     #[test]

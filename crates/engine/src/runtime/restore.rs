@@ -4,8 +4,8 @@ use peeklock_storage::{Entry, Page, PartitionId, Scan, Shard, Space};
 use tokio::sync::mpsc;
 
 use super::StartError;
-use crate::QueueOptions;
 use crate::partition::Partition;
+use crate::{EntityOptions, QueueId};
 
 /// First `Meta` number of a partition; those below are the namespace's.
 const META_FROM: u64 = 16;
@@ -32,7 +32,7 @@ impl FirstPages {
 pub(super) async fn restore(
     shard: &dyn Shard,
     partition: PartitionId,
-    options: QueueOptions,
+    options: EntityOptions,
 ) -> Result<Partition, StartError> {
     restore_from(shard, partition, options, FirstPages::ask(shard, partition)).await
 }
@@ -41,13 +41,13 @@ pub(super) async fn restore(
 pub(super) async fn restore_from(
     shard: &dyn Shard,
     partition: PartitionId,
-    options: QueueOptions,
+    options: EntityOptions,
     first: FirstPages,
 ) -> Result<Partition, StartError> {
     let meta = scan_all(shard, Space::Meta, partition, first.meta.await?).await?;
     let head = first.head.await?;
     let restored = match head.next {
-        None => Partition::restore(options, meta, head.entries),
+        None => Partition::restore(QueueId(partition.0), options, meta, head.entries),
         Some(_) => restore_large(shard, partition, options, meta, head).await?,
     };
     restored.map_err(|error| StartError::Record { partition: partition.0, reason: error.to_string() })
@@ -75,14 +75,14 @@ type Restored = Result<Partition, crate::partition::RestoreError>;
 async fn restore_large(
     shard: &dyn Shard,
     partition: PartitionId,
-    options: QueueOptions,
+    options: EntityOptions,
     meta: Vec<Entry>,
     first: Page,
 ) -> Result<Restored, StartError> {
     let (pages, mut incoming) = mpsc::channel::<Vec<Entry>>(PAGES_AHEAD);
     let restoring = tokio::task::spawn_blocking(move || {
         let head = std::iter::from_fn(|| incoming.blocking_recv()).flatten();
-        Partition::restore(options, meta, head)
+        Partition::restore(QueueId(partition.0), options, meta, head)
     });
     let mut page = first;
     loop {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{
-    Mailbox, MailboxReceiver, ManualClock, Namespace, NamespaceOptions, Output, PartitionHandle, Request,
-    Response,
+    EntityRef, Mailbox, MailboxReceiver, ManualClock, Namespace, NamespaceOptions, Output, PartitionHandle,
+    Request, Response,
 };
 use peeklock_engine::{
-    Command, CreditLimit, Delivery, LockToken, NewMessage, QueueOptions, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
+    Command, CreditLimit, Delivery, LockToken, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode,
+    ReceiverId, ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
 };
 use peeklock_storage::{MemoryStore, Shard, ShardId, Store};
 
@@ -42,14 +42,14 @@ impl Broker {
     ) -> Self {
         let options = NamespaceOptions { body_cache_bytes, seed: Some(seed) };
         let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
-        namespace.declare_queue(QUEUE, QueueOptions::default()).await.unwrap();
+        namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         Self { store, clock, namespace }
     }
 
     pub(crate) fn client(&self) -> Client {
-        let (handle, _) = self.namespace.queue(QUEUE).unwrap();
+        let EntityRef { partition: handle, queue, .. } = self.namespace.entity(QUEUE).unwrap();
         let (mailbox, outputs) = Mailbox::new();
-        Client { handle, mailbox, outputs, next_tag: 1 }
+        Client { handle, queue, mailbox, outputs, next_tag: 1 }
     }
 }
 
@@ -62,6 +62,7 @@ pub(crate) async fn quiet() {
 
 pub(crate) struct Client {
     pub(crate) handle: PartitionHandle,
+    pub(crate) queue: QueueId,
     pub(crate) mailbox: Mailbox,
     pub(crate) outputs: MailboxReceiver,
     next_tag: u64,
@@ -125,8 +126,8 @@ impl Client {
         messages: u64,
     ) -> ReceiverId {
         let receiver = ReceiverId(receiver);
-        let options = ReceiverOptions { sub_queue, mode };
-        let open = Command::OpenReceiver { receiver, options };
+        let options = ReceiverOptions { source: QueuePath { queue: self.queue, sub_queue }, mode };
+        let open = Command::OpenReceiver { receiver, options, session: None };
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command: open });
         self.credit(receiver, messages, false);
         receiver
@@ -139,7 +140,8 @@ impl Client {
     }
 
     pub(crate) fn settle(&mut self, token: LockToken, settlement: Settlement) -> u64 {
-        self.submit(Command::Settle { tokens: [token].into_iter().collect(), settlement })
+        let tokens = [token].into_iter().collect();
+        self.submit(Command::Settle { queue: self.queue, tokens, settlement })
     }
 
     pub(crate) async fn completed(&mut self, token: LockToken) {
@@ -149,7 +151,7 @@ impl Client {
 
     /// Contents in a queue, in order.
     pub(crate) async fn browsed(&mut self, sub_queue: SubQueue) -> Vec<Bytes> {
-        self.submit(peek(sub_queue));
+        self.submit(peek(QueuePath { queue: self.queue, sub_queue }));
         match self.response().await {
             (_, Response::Received(Ok(messages))) => messages.into_iter().map(|m| m.content).collect(),
             other => panic!("expected to browse, got {other:?}"),
@@ -162,8 +164,9 @@ pub(crate) fn send(content: &str) -> Command {
     Command::Send { messages: [NewMessage { content, ..NewMessage::default() }].into_iter().collect() }
 }
 
-pub(crate) fn peek(sub_queue: SubQueue) -> Command {
-    Command::Peek { from: SequenceNumber(1), count_max: 10_000, bytes_max: usize::MAX, sub_queue }
+pub(crate) fn peek(source: QueuePath) -> Command {
+    let (from, count_max, bytes_max) = (SequenceNumber(1), 10_000, usize::MAX);
+    Command::Peek { from, count_max, bytes_max, source, session: None }
 }
 
 pub(crate) fn token(delivery: &Delivery) -> LockToken {

@@ -17,13 +17,13 @@ async fn namespace(store: &MemoryStore) -> Result<Namespace, StartError> {
 #[tokio::test]
 async fn names_match_whatever_their_case_and_keep_the_first_spelling() {
     let broker = Broker::start(0).await;
-    broker.namespace.declare_queue("Sales/Orders", QueueOptions::default()).await.unwrap();
+    broker.namespace.declare("Sales/Orders", QueueOptions::default()).await.unwrap();
     let changed = QueueOptions { max_delivery_count: 3, ..QueueOptions::default() };
-    broker.namespace.declare_queue("sales/ORDERS", changed.clone()).await.unwrap();
-    let (_, options) = broker.namespace.queue("SALES/orders").unwrap();
-    assert_eq!(*options, changed);
-    assert_eq!(broker.namespace.queue_names(), ["Sales/Orders", QUEUE]);
-    assert!(broker.namespace.queue("nowhere").is_none());
+    broker.namespace.declare("sales/ORDERS", changed.clone()).await.unwrap();
+    let options = broker.namespace.entity("SALES/orders").unwrap().options;
+    assert_eq!(*options, changed.into());
+    assert_eq!(broker.namespace.names(), ["Sales/Orders", QUEUE]);
+    assert!(broker.namespace.entity("nowhere").is_none());
 }
 
 #[tokio::test]
@@ -31,17 +31,17 @@ async fn declarations_survive_and_repeating_them_writes_nothing() {
     let store = MemoryStore::new();
     let first = namespace(&store).await.unwrap();
     let options = QueueOptions { lock_duration_ms: 5_000, ..QueueOptions::default() };
-    first.declare_queue("A", options.clone()).await.unwrap();
-    first.declare_queue("b", QueueOptions::default()).await.unwrap();
+    first.declare("A", options.clone()).await.unwrap();
+    first.declare("b", QueueOptions::default()).await.unwrap();
     let second = namespace(&store).await.unwrap();
-    assert_eq!(second.queue_names(), ["A", "b"]);
-    assert_eq!(*second.queue("a").unwrap().1, options);
+    assert_eq!(second.names(), ["A", "b"]);
+    assert_eq!(*second.entity("a").unwrap().options, options.clone().into());
     store.fail_next(Error::Full { reason: "nothing may be written".to_owned() });
-    second.declare_queue("a", options).await.unwrap();
-    let refused = second.declare_queue("c", QueueOptions::default()).await;
+    second.declare("a", options).await.unwrap();
+    let refused = second.declare("c", QueueOptions::default()).await;
     assert!(matches!(refused, Err(StartError::Storage(Error::Full { .. }))), "{refused:?}");
-    assert!(second.queue("c").is_none());
-    second.declare_queue("c", QueueOptions::default()).await.unwrap();
+    assert!(second.entity("c").is_none());
+    second.declare("c", QueueOptions::default()).await.unwrap();
     let ids: Vec<u64> = store.snapshot().keys().filter(|k| k.partition.0 == 0).map(|k| k.number).collect();
     assert_eq!(ids, [0, 1, 2, 3], "the counter and one entry each");
 }
@@ -52,17 +52,17 @@ async fn bad_names_and_options_are_refused_and_nothing_of_their_declaration_happ
     let namespace = namespace(&store).await.unwrap();
     let good = ("good".to_owned(), QueueOptions::default());
     let bad = ("bad?".to_owned(), QueueOptions::default());
-    let error = namespace.declare_queues([good.clone(), bad]).await.unwrap_err();
+    let error = namespace.declare_all([good.clone(), bad]).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "\"bad?\" can't be the name of an entity: it contains '?', which is not allowed in a name"
     );
     let absurd = ("absurd".to_owned(), QueueOptions { max_delivery_count: 0, ..QueueOptions::default() });
-    let error = namespace.declare_queues([good, absurd]).await.unwrap_err();
+    let error = namespace.declare_all([good, absurd]).await.unwrap_err();
     assert!(
         matches!(&error, StartError::InvalidOptions { reason, .. } if reason.contains("max_delivery_count"))
     );
-    assert!(namespace.queue_names().is_empty());
+    assert!(namespace.names().is_empty());
     assert!(store.snapshot().is_empty());
 }
 
@@ -71,10 +71,10 @@ async fn ten_thousand_queues_are_declared_at_once_and_found_again() {
     let store = MemoryStore::new();
     let first = namespace(&store).await.unwrap();
     let queues = (0..10_000).map(|number| (format!("queue-{number}"), QueueOptions::default()));
-    first.declare_queues(queues).await.unwrap();
+    first.declare_all(queues).await.unwrap();
     let second = namespace(&store).await.unwrap();
-    assert_eq!(second.queue_names().len(), 10_000);
-    assert!(second.queue("QUEUE-9999").is_some());
+    assert_eq!(second.names().len(), 10_000);
+    assert!(second.entity("QUEUE-9999").is_some());
 }
 
 #[tokio::test]

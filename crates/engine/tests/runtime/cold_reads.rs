@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{ManualClock, Output, Response};
-use peeklock_engine::{Command, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue};
+use peeklock_engine::{Command, QueuePath, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue};
 use peeklock_storage::{MemoryStore, Shard, ShardId, Space, Store};
 
 use crate::broker::{Broker, QUEUE, START, peek, token};
@@ -64,7 +64,12 @@ async fn a_deferred_message_is_read_before_it_is_deleted() {
     client.response().await;
     let numbers = vec![SequenceNumber(1)];
     let mode = ReceiveMode::ReceiveAndDelete;
-    client.submit(Command::ReceiveDeferred { numbers, sub_queue: SubQueue::Main, mode });
+    client.submit(Command::ReceiveDeferred {
+        numbers,
+        source: QueuePath::main(client.queue),
+        mode,
+        receiver: None,
+    });
     client.nothing().await;
     slow.release().await;
     let (_, response) = client.response().await;
@@ -94,7 +99,7 @@ async fn a_damaged_content_is_set_aside_and_its_neighbours_are_served() {
     assert_eq!((three.message.content.as_ref(), three.message.view.delivery_count), (&b"three"[..], 0));
     let counts = broker.namespace.counts(QUEUE).unwrap();
     assert_eq!((counts.active, counts.dead_letter), (2, 1));
-    client.submit(peek(SubQueue::DeadLetter));
+    client.submit(peek(QueuePath { queue: client.queue, sub_queue: SubQueue::DeadLetter }));
     slow.release().await;
     assert_eq!(client.response().await.1, Response::Received(Ok(Vec::new())), "left out, not invented");
 }
@@ -127,7 +132,12 @@ async fn a_refused_answer_has_taken_nothing() {
     slow.damaged.lock().unwrap().insert(2);
     let numbers = vec![SequenceNumber(1), SequenceNumber(2)];
     let mode = ReceiveMode::ReceiveAndDelete;
-    client.submit(Command::ReceiveDeferred { numbers, sub_queue: SubQueue::Main, mode });
+    client.submit(Command::ReceiveDeferred {
+        numbers,
+        source: QueuePath::main(client.queue),
+        mode,
+        receiver: None,
+    });
     slow.release().await;
     assert_eq!(client.response().await.1, Response::Received(Err(Refusal::Unavailable)));
     assert_eq!(broker.store.snapshot().keys().filter(|key| key.space == Space::Body).count(), 2);

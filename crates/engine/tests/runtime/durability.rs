@@ -139,10 +139,10 @@ async fn a_crowd_larger_than_a_turn_is_served_in_order() {
 #[tokio::test]
 async fn a_backlog_in_one_queue_does_not_keep_another_waiting() {
     let broker = Broker::start(CACHE).await;
-    broker.namespace.declare_queue("quiet", peeklock_engine::QueueOptions::default()).await.unwrap();
+    broker.namespace.declare("quiet", peeklock_engine::QueueOptions::default()).await.unwrap();
     let mut busy = broker.client();
     let mut other = broker.client();
-    other.handle = broker.namespace.queue("quiet").unwrap().0;
+    other.handle = broker.namespace.entity("quiet").unwrap().partition;
     for number in 0..50_000 {
         busy.send(&number.to_string());
     }

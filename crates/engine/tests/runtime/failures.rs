@@ -99,9 +99,9 @@ async fn a_lazy_batch_without_room_takes_the_partition_back_as_well() {
 async fn what_the_store_can_not_hold_is_refused_before_it_is_tried() {
     let broker = Broker::start(1 << 20).await;
     broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 4_000 });
-    broker.namespace.declare_queue("small", peeklock_engine::QueueOptions::default()).await.unwrap();
+    broker.namespace.declare("small", peeklock_engine::QueueOptions::default()).await.unwrap();
     let mut client = broker.client();
-    let (handle, _) = broker.namespace.queue("small").unwrap();
+    let handle = broker.namespace.entity("small").unwrap().partition;
     client.handle = handle;
     let tag = client.send(&"x".repeat(1_001));
     let too_large = Refusal::MessageTooLarge { size_bytes: 1_001, limit_bytes: 1_000 };
@@ -127,9 +127,9 @@ async fn a_turn_that_writes_more_than_one_batch_holds_is_split_between_its_comma
     const COUNT: usize = 3_000;
     let broker = Broker::start(1 << 20).await;
     broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 24_000 });
-    broker.namespace.declare_queue("small", peeklock_engine::QueueOptions::default()).await.unwrap();
+    broker.namespace.declare("small", peeklock_engine::QueueOptions::default()).await.unwrap();
     let mut client = broker.client();
-    client.handle = broker.namespace.queue("small").unwrap().0;
+    client.handle = broker.namespace.entity("small").unwrap().partition;
     let due = crate::broker::START.plus_ms(1_000);
     for _ in 0..COUNT {
         let content = bytes::Bytes::from_static(b"x");

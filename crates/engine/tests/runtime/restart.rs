@@ -74,7 +74,7 @@ async fn shutdown_finishes_what_is_in_hand_and_refuses_the_rest() {
     shutdown.await.unwrap();
     let closed = client.next().await;
     assert!(matches!(closed, Output::ReceiverClosed { receiver: id, .. } if id == receiver), "{closed:?}");
-    assert!(broker.namespace.queue(QUEUE).is_some(), "still known, only not served");
+    assert!(broker.namespace.entity(QUEUE).is_some(), "still known, only not served");
     let after = client.send("three");
     assert_eq!(client.response().await, (after, refused(Refusal::Unavailable)));
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use peeklock_engine::runtime::{Mailbox, MailboxReceiver, ManualClock, Output, Request, Response};
 use peeklock_engine::{
-    Command, CreditLimit, Delivery, LockToken, NewMessage, QueueOptions, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, Settlement, SubQueue,
+    Command, CreditLimit, Delivery, LockToken, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode,
+    ReceiverId, ReceiverOptions, Refusal, Settlement, SubQueue,
 };
 use peeklock_storage::{Error, MemoryStore, Shard, ShardId, Store};
 use proptest::prelude::*;
@@ -127,7 +127,7 @@ async fn boot(store: MemoryStore, clock: ManualClock, seed: u64) -> (Broker, Arc
     let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
     let shard = Arc::clone(&slow) as Arc<dyn Shard>;
     let broker = Broker::over(store, shard, clock, BODY_CACHE_BYTES, seed).await;
-    broker.namespace.declare_queue(QUEUES[1], QueueOptions::default()).await.unwrap();
+    broker.namespace.declare(QUEUES[1], QueueOptions::default()).await.unwrap();
     (broker, slow)
 }
 
@@ -180,8 +180,12 @@ impl World {
             self.asked.insert(self.next_tag, asked);
             self.next_tag
         });
-        let (handle, _) = self.broker.namespace.queue(QUEUES[queue]).unwrap();
+        let handle = self.broker.namespace.entity(QUEUES[queue]).unwrap().partition;
         handle.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+    }
+
+    fn id(&self, queue: usize) -> QueueId {
+        self.broker.namespace.entity(QUEUES[queue]).unwrap().queue
     }
 
     fn send(&mut self, queue: usize, count: usize, delay_ms: Option<u64>) {
@@ -208,8 +212,8 @@ impl World {
         let mode = if queue == 0 { ReceiveMode::PeekLock } else { mode };
         let receiver = self.broker.namespace.next_receiver_id();
         self.receivers.insert(receiver, Reader { queue, mode, credit });
-        let options = ReceiverOptions { sub_queue: SubQueue::Main, mode };
-        self.submit(queue, Command::OpenReceiver { receiver, options }, Some(Asked::Other));
+        let options = ReceiverOptions { source: QueuePath::main(self.id(queue)), mode };
+        self.submit(queue, Command::OpenReceiver { receiver, options, session: None }, Some(Asked::Other));
         let limit = CreditLimit { messages: credit, bytes: u64::MAX };
         self.submit(queue, Command::Credit { receiver, limit, drain: false }, None);
     }
@@ -246,7 +250,8 @@ impl World {
             How::Release => (Settlement::Release, Asked::Other),
         };
         let tokens = [token].into_iter().collect();
-        self.submit(queue, Command::Settle { tokens, settlement }, Some(asked));
+        let id = self.id(queue);
+        self.submit(queue, Command::Settle { queue: id, tokens, settlement }, Some(asked));
     }
 
     /// Loses what is not durable; answers that were on their way may or may not have arrived, here they have.
@@ -334,7 +339,8 @@ impl World {
         for queue in 0..QUEUES.len() {
             let mut contents = Vec::new();
             for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
-                self.submit(queue, peek(sub_queue), Some(Asked::Other));
+                let source = QueuePath { queue: self.id(queue), sub_queue };
+                self.submit(queue, peek(source), Some(Asked::Other));
                 self.slow.release().await;
                 let Ok(Output::Response { response: Response::Received(Ok(messages)), .. }) =
                     self.outputs.try_recv()

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{ManualClock, Namespace, Output, Request};
-use peeklock_engine::{
-    Command, CreditLimit, Delivery, NewMessage, QueueOptions, ReceiveMode, ReceiverId, ReceiverOptions,
-    SubQueue,
-};
+use peeklock_engine::{Command, CreditLimit, Delivery, NewMessage, QueueOptions, ReceiveMode, SubQueue};
 use peeklock_storage::{Error, MemoryStore, Shard, ShardId, Store};
 use tokio::task::JoinHandle;
 
@@ -26,7 +23,7 @@ async fn broker() -> Broker {
         dead_lettering_on_message_expiration: true,
         ..QueueOptions::default()
     };
-    broker.namespace.declare_queue(QUEUE, options).await.unwrap();
+    broker.namespace.declare(QUEUE, options).await.unwrap();
     broker
 }
 
@@ -105,11 +102,9 @@ async fn a_message_has_expired_after_an_hour_in_front_of_a_waiting_receiver() {
     let broker = broker().await;
     let mut client = broker.client();
     // It may take messages but no bytes: a listener that leaves the message where it is.
-    let (receiver, options) = (ReceiverId(1), ReceiverOptions::default());
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0);
     let limit = CreditLimit { messages: 1, bytes: 0 };
-    client.submit(Command::OpenReceiver { receiver, options });
     client.submit(Command::Credit { receiver, limit, drain: false });
-    client.response().await;
     client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
     send(&mut client, [NewMessage { time_to_live_ms: Some(HOUR_MS), ..message("short") }]).await;
     broker.travel(HOUR_MS - 1).await;
@@ -239,9 +234,9 @@ async fn all_queues_of_many_catch_up_at_once() {
     let mut client = broker.client();
     let names: Vec<String> = (0..1_000).map(|number| format!("queue-{number}")).collect();
     let queues = names.iter().map(|name| (name.clone(), QueueOptions::default()));
-    broker.namespace.declare_queues(queues).await.unwrap();
+    broker.namespace.declare_all(queues).await.unwrap();
     for name in &names[..500] {
-        let (handle, _) = broker.namespace.queue(name).unwrap();
+        let handle = broker.namespace.entity(name).unwrap().partition;
         let command = Command::Send { messages: [scheduled("later", HOUR_MS)].into_iter().collect() };
         handle.submit(Request { mailbox: client.mailbox.clone(), tag: Some(1), command });
         client.response().await;

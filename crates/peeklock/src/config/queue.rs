@@ -97,6 +97,8 @@ fn read_options(table: &mut Table<'_, '_>) -> QueueOptions {
             .unwrap_or(default.default_message_time_to_live_ms),
         dead_lettering_on_message_expiration: table
             .boolean("dead_lettering_on_message_expiration", default.dead_lettering_on_message_expiration),
+        requires_session: default.requires_session,
+        auto_delete_on_idle_ms: default.auto_delete_on_idle_ms,
         max_message_size_bytes: max_message_size_kb * KILOBYTE,
         max_size_bytes: max_size_mb * MEGABYTE,
     }

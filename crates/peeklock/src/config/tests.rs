@@ -121,6 +121,8 @@ fn queues_are_read_with_every_property() {
         max_delivery_count: 5,
         default_message_time_to_live_ms: Some(1_209_600_000),
         dead_lettering_on_message_expiration: true,
+        requires_session: false,
+        auto_delete_on_idle_ms: None,
         max_message_size_bytes: 2 << 20,
         max_size_bytes: 16 << 20,
     };

@@ -165,7 +165,7 @@ fn announce(
     namespace: &Namespace,
 ) -> Result<Option<ReadyFile>, ServeError> {
     let Addresses { amqp, http, connection_string, .. } = addresses;
-    let queues = namespace.queue_names().len();
+    let queues = namespace.names().len();
     tracing::info!(%amqp, %http, queues, "ready; connect with {connection_string}");
     let file = config.ready_file.as_deref();
     file.map(|file| ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error)))

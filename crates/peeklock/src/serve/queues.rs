@@ -18,13 +18,13 @@ pub(super) async fn declare(
     config: &Config,
     limits: Limits,
 ) -> Result<(), ServeError> {
-    let stored = namespace.queue_names();
+    let stored = namespace.names();
     for queue in &config.queues {
         check_message_size(queue, limits)?;
     }
     let declared = config.queues.iter().map(|queue| (queue.name.clone(), queue.options.clone()));
     let missing = missing(&stored, config).into_iter().map(|name| (name, QueueOptions::default()));
-    namespace.declare_queues(declared.chain(missing)).await?;
+    namespace.declare_all(declared.chain(missing)).await?;
     if !config.undeclared {
         warn_of_undeclared(&stored, config);
     }

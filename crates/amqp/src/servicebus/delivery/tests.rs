@@ -11,6 +11,7 @@ use crate::wire::message::{
 
 fn view() -> MessageView {
     MessageView {
+        queue: peeklock_engine::QueueId(1),
         sequence_number: SequenceNumber(5),
         enqueued_at: Timestamp(1000),
         expires_at: Timestamp::NEVER,

@@ -9,8 +9,8 @@ mod renew_lock;
 mod schedule;
 mod update_disposition;
 
-use peeklock_engine::Command;
 use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, Refusal};
 
 use super::authorization::{Right, excerpt};
 use super::delivery::Encoder;
@@ -98,13 +98,13 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Fault> {
     // N and J leave blank ids out; a named session on an entity without sessions is a mistake.
     if arguments.text("session-id")?.is_some() {
-        return Err(Fault::SessionNotSupported);
+        return Err(Fault::Refused(Refusal::SessionNotSupported));
     }
     match operation {
         Operation::Peek => peek::prepare(arguments, entity),
-        Operation::RenewLock => renew_lock::prepare(arguments),
+        Operation::RenewLock => renew_lock::prepare(arguments, entity),
         Operation::ReceiveBySequenceNumber => receive_by_sequence_number::prepare(arguments, entity),
-        Operation::UpdateDisposition => update_disposition::prepare(arguments),
+        Operation::UpdateDisposition => update_disposition::prepare(arguments, entity),
         Operation::Schedule => schedule::prepare(arguments, entity, next_id),
         Operation::CancelScheduled => cancel_scheduled::prepare(arguments),
     }

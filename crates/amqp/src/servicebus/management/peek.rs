@@ -27,7 +27,8 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
         from: SequenceNumber(u64::try_from(from).unwrap_or(0)),
         count_max: u32::try_from(count).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX),
         bytes_max: BYTES_MAX,
-        sub_queue: entity.address.sub_queue,
+        source: entity.source(),
+        session: None,
     };
     Ok(Prepared { command, finish })
 }

@@ -21,7 +21,7 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
         }
     };
     let numbers = arguments.sequence_numbers("sequence-numbers")?;
-    let command = Command::ReceiveDeferred { numbers, sub_queue: entity.address.sub_queue, mode };
+    let command = Command::ReceiveDeferred { numbers, source: entity.source(), mode, receiver: None };
     Ok(Prepared { command, finish })
 }
 

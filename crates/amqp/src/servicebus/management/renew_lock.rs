@@ -5,14 +5,15 @@ use peeklock_engine::runtime::Response;
 
 use super::{Arguments, Prepared};
 use crate::servicebus::delivery::Encoder;
+use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
 use crate::wire::Value;
 
-pub(super) fn prepare(arguments: &Arguments) -> Result<Prepared, Fault> {
+pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
     let tokens = arguments.lock_tokens("lock-tokens")?;
-    Ok(Prepared { command: Command::RenewLocks { tokens }, finish })
+    Ok(Prepared { command: Command::RenewLocks { queue: entity.queue, tokens }, finish })
 }
 
 /// `expirations` is an array: G and N read a typed one, a list breaks both.

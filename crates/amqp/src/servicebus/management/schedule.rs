@@ -29,7 +29,7 @@ pub(super) fn prepare(
             _ => None,
         },
     )?;
-    let limit_bytes = entity.options.max_message_size_bytes;
+    let limit_bytes = entity.options.max_message_size_bytes();
     let mut messages: SmallVec<[NewMessage; 1]> = SmallVec::with_capacity(encoded.len());
     for encoded in &encoded {
         let size_bytes = u64::try_from(encoded.len()).unwrap_or(u64::MAX);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use peeklock_engine::runtime::PartitionHandle;
 use peeklock_engine::{
-    BodyRef, Lock, LockToken, MessageState, MessageView, QueueOptions, ReceiveMode, Received, Refusal,
+    BodyRef, Lock, LockToken, MessageState, MessageView, QueueId, QueueOptions, ReceiveMode, Received,
     SequenceNumber, SettleFailure, Settlement, SubQueue, Timestamp,
 };
 
@@ -17,8 +17,15 @@ use crate::wire::message::{MessageProperties, Sections, encode_body_value, encod
 fn entity(path: &str) -> Entity {
     let Ok(Address::Entity(address)) = parse(path) else { panic!("an entity") };
     let (partition, _) = PartitionHandle::new();
-    let options = Arc::new(QueueOptions { max_message_size_bytes: 1000, ..QueueOptions::default() });
-    Entity { address, node: "n".into(), uri: "u".into(), partition, options }
+    let options = QueueOptions { max_message_size_bytes: 1000, ..QueueOptions::default() };
+    Entity {
+        address,
+        node: "n".into(),
+        uri: "u".into(),
+        partition,
+        queue: QueueId(1),
+        options: Arc::new(options.into()),
+    }
 }
 
 fn string(text: &str) -> Value {
@@ -62,6 +69,7 @@ fn encoded(scheduled: Option<i64>) -> Bytes {
 
 fn received(lock: Option<Lock>) -> Received {
     let view = MessageView {
+        queue: QueueId(1),
         sequence_number: SequenceNumber(3),
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,
@@ -93,8 +101,8 @@ fn unknown_operations_never_succeed() {
 fn peek_takes_any_integer_width_and_the_sub_queue_of_its_node() {
     let body = [("from-sequence-number", Value::Int(4)), ("message-count", Value::ULong(100_000))];
     let prepared = prepare("com.microsoft:peek-message", "q/$DeadLetterQueue", &body).unwrap();
-    let Command::Peek { from, count_max, sub_queue, .. } = prepared.command else { panic!("a peek") };
-    assert_eq!((from, count_max, sub_queue), (SequenceNumber(4), 1000, SubQueue::DeadLetter));
+    let Command::Peek { from, count_max, source, .. } = prepared.command else { panic!("a peek") };
+    assert_eq!((from, count_max, source.sub_queue), (SequenceNumber(4), 1000, SubQueue::DeadLetter));
 }
 
 #[test]

@@ -7,13 +7,14 @@ use peeklock_engine::{Command, DeadLetter, Property, Settlement};
 
 use super::{Arguments, Prepared};
 use crate::servicebus::delivery::Encoder;
+use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::{Answer, text};
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
 use crate::servicebus::settlement;
 use crate::wire::Value;
 
-pub(super) fn prepare(arguments: &Arguments) -> Result<Prepared, Fault> {
+pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
     let tokens = arguments.lock_tokens("lock-tokens")?.into();
     let modify = properties(arguments)?;
     let settlement = match arguments.text("disposition-status")? {
@@ -34,7 +35,7 @@ pub(super) fn prepare(arguments: &Arguments) -> Result<Prepared, Fault> {
             )));
         }
     };
-    Ok(Prepared { command: Command::Settle { tokens, settlement }, finish })
+    Ok(Prepared { command: Command::Settle { queue: entity.queue, tokens, settlement }, finish })
 }
 
 /// P sends empty strings for what was not given.

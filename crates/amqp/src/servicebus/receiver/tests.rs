@@ -1,5 +1,5 @@
-use peeklock_engine::QueueOptions;
 use peeklock_engine::runtime::PartitionHandle;
+use peeklock_engine::{QueueId, QueueOptions};
 use proptest::prelude::*;
 
 use super::*;
@@ -8,8 +8,15 @@ use crate::servicebus::address::{Address, parse};
 fn receiver() -> Receiver {
     let Ok(Address::Entity(address)) = parse("q") else { panic!("an entity") };
     let (partition, _) = PartitionHandle::new();
-    let options = Arc::new(QueueOptions::default());
-    let entity = Entity { address, node: "q/$management".into(), uri: String::new(), partition, options };
+    let options = Arc::new(QueueOptions::default().into());
+    let entity = Entity {
+        address,
+        node: "q/$management".into(),
+        uri: String::new(),
+        partition,
+        queue: QueueId(1),
+        options,
+    };
     Receiver::new(LinkId(0), Arc::new(entity))
 }
 

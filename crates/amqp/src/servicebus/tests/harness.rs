@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
-use peeklock_engine::runtime::MailboxReceiver;
+use peeklock_engine::runtime::{EntityRef, MailboxReceiver, SubscriptionRef};
 use peeklock_engine::{
-    BodyRef, Delivery, Lock, LockToken, MessageState, MessageView, QueueOptions, Received, SequenceNumber,
-    SubQueue, Timestamp,
+    BodyRef, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, QueueId, QueueOptions,
+    Received, SequenceNumber, SubQueue, Timestamp,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -21,17 +21,25 @@ use crate::wire::performative::{
 /// Turns after which a conversation that does not come to rest counts as endless.
 const TURNS_MAX: usize = 10_000;
 
+/// Both queues' id.
+pub(super) const QUEUE: QueueId = QueueId(1);
+
 /// A namespace with the queue `q` and `my queue`.
 struct TwoQueues {
     partition: PartitionHandle,
-    options: Arc<QueueOptions>,
+    options: Arc<EntityOptions>,
     receivers: AtomicU64,
 }
 
 impl Entities for TwoQueues {
-    fn queue(&self, name: &str) -> Option<(PartitionHandle, Arc<QueueOptions>)> {
+    fn entity(&self, name: &str) -> Option<EntityRef> {
         let found = ["q", "my queue"].iter().any(|known| known.eq_ignore_ascii_case(name));
-        found.then(|| (self.partition.clone(), Arc::clone(&self.options)))
+        let (partition, options) = (self.partition.clone(), Arc::clone(&self.options));
+        found.then_some(EntityRef { partition, queue: QUEUE, options })
+    }
+
+    fn subscription(&self, _topic: &str, _name: &str) -> Option<SubscriptionRef> {
+        None
     }
 
     fn next_receiver_id(&self) -> ReceiverId {
@@ -64,7 +72,8 @@ impl Harness {
 
     pub(super) fn with(config: DialectConfig) -> Self {
         let (partition, requests) = PartitionHandle::new();
-        let options = Arc::new(QueueOptions { max_message_size_bytes: 10_000, ..QueueOptions::default() });
+        let options = QueueOptions { max_message_size_bytes: 10_000, ..QueueOptions::default() };
+        let options = Arc::new(options.into());
         let entities = TwoQueues { partition, options, receivers: AtomicU64::new(1) };
         let (mailbox, outputs) = Mailbox::new();
         let bus = ServiceBus::new(Arc::new(entities), config);
@@ -205,7 +214,7 @@ impl Harness {
         let (tag, Command::OpenReceiver { receiver, .. }) = self.command() else {
             panic!("a receiver opens")
         };
-        self.answer(tag, Response::Done(Ok(())));
+        self.answer(tag, Response::Opened(Ok(None)));
         assert!(self.refusal().is_none(), "accepted");
         (link, receiver)
     }
@@ -293,6 +302,7 @@ pub(super) fn plain_attach(name: &str, role: Role, source: &str, target: &str) -
 
 pub(super) fn view(number: u64) -> MessageView {
     MessageView {
+        queue: QUEUE,
         sequence_number: SequenceNumber(number),
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,

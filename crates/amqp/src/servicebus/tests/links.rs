@@ -1,6 +1,6 @@
-use peeklock_engine::{ReceiveMode, ReceiverOptions, Refusal, SubQueue};
+use peeklock_engine::{QueuePath, ReceiveMode, ReceiverOptions, Refusal, SubQueue};
 
-use super::harness::{Harness, request};
+use super::harness::{Harness, QUEUE, request};
 use crate::endpoint::Event;
 use crate::servicebus::*;
 use crate::wire::Value;
@@ -51,10 +51,13 @@ fn a_receiver_is_accepted_once_the_engine_has_opened_it() {
     let attach = harness.receiver_attach("/my%20queue/$DeadLetterQueue");
     harness.attach(attach.clone());
     let (tag, command) = harness.command();
-    let options = ReceiverOptions { sub_queue: SubQueue::DeadLetter, mode: ReceiveMode::PeekLock };
-    assert_eq!(command, Command::OpenReceiver { receiver: ReceiverId(1), options });
+    let options = ReceiverOptions {
+        source: QueuePath { queue: QUEUE, sub_queue: SubQueue::DeadLetter },
+        mode: ReceiveMode::PeekLock,
+    };
+    assert_eq!(command, Command::OpenReceiver { receiver: ReceiverId(1), options, session: None });
     assert!(harness.events().iter().all(|event| !matches!(event, Event::Attach { .. })));
-    harness.answer(tag, Response::Done(Ok(())));
+    harness.answer(tag, Response::Opened(Ok(None)));
     let reply = attach_reply(&mut harness);
     assert_eq!((&reply.source, &reply.target), (&attach.source, &attach.target));
     assert_eq!(
@@ -70,7 +73,7 @@ fn a_receiver_the_engine_refuses_is_refused() {
     let attach = harness.receiver_attach("q");
     harness.attach(attach);
     let (tag, _) = harness.command();
-    harness.answer(tag, Response::Done(Err(Refusal::EntityDeleted)));
+    harness.answer(tag, Response::Opened(Err(Refusal::EntityDeleted)));
     assert_eq!(&*harness.refusal().unwrap().condition, "amqp:not-found");
 }
 
@@ -151,7 +154,7 @@ fn filters_that_are_not_in_place_are_not_echoed() {
     attach.source.as_mut().unwrap().filter.push(("apache.org:selector-filter:string".into(), Value::Null));
     harness.attach(attach);
     let (tag, _) = harness.command();
-    harness.answer(tag, Response::Done(Ok(())));
+    harness.answer(tag, Response::Opened(Ok(None)));
     assert!(attach_reply(&mut harness).source.unwrap().filter.is_empty());
 }
 

@@ -1,7 +1,7 @@
 use peeklock_engine::{CreditLimit, LockToken, Refusal, SettleFailure, Settlement};
 use smallvec::SmallVec;
 
-use super::harness::Harness;
+use super::harness::{Harness, QUEUE};
 use crate::endpoint::Event;
 use crate::servicebus::receiver::{UNSETTLED_MAX, WINDOW_BYTES, WINDOW_MESSAGES};
 use crate::servicebus::*;
@@ -57,7 +57,10 @@ fn an_outcome_settles_and_is_answered_in_kind_once_done() {
     let (_, _, ids) = received(&mut harness, 1);
     harness.client.update_incoming(ids[0], DeliveryState::Accepted);
     let (tag, command) = harness.command();
-    assert_eq!(command, Command::Settle { tokens: tokens(&[1]), settlement: Settlement::Complete });
+    assert_eq!(
+        command,
+        Command::Settle { queue: QUEUE, tokens: tokens(&[1]), settlement: Settlement::Complete }
+    );
     assert_eq!(settled(&mut harness), []);
     harness.answer(tag, Response::Settled(Vec::new()));
     assert_eq!(settled(&mut harness), [Some(DeliveryState::Accepted)]);
@@ -85,7 +88,7 @@ fn a_range_with_one_lost_lock_fails_for_that_one_only() {
         harness.client.update_incoming(id, DeliveryState::Accepted);
     }
     let (tag, command) = harness.command();
-    let Command::Settle { tokens: settled_tokens, .. } = command else { panic!("one settle") };
+    let Command::Settle { queue: QUEUE, tokens: settled_tokens, .. } = command else { panic!("one settle") };
     assert_eq!(settled_tokens, tokens(&[1, 2, 3]), "neighbours travel together");
     let lost = SettleFailure { index: 1, refusal: Refusal::MessageLockLost };
     harness.answer(tag, Response::Settled(vec![lost]));
@@ -104,7 +107,7 @@ fn a_settled_outcome_is_carried_out_silently() {
     let (tag, command) = harness.command();
     assert_eq!(
         (tag, command),
-        (None, Command::Settle { tokens: tokens(&[1]), settlement: Settlement::Release })
+        (None, Command::Settle { queue: QUEUE, tokens: tokens(&[1]), settlement: Settlement::Release })
     );
     assert_eq!(harness.broker.unsettled, 0);
 }
@@ -155,7 +158,7 @@ fn what_never_left_is_given_back_when_the_link_goes_and_the_rest_stays_locked() 
     assert_eq!(harness.messages().len(), 1);
     harness.client.detach(link, None);
     let commands: Vec<Command> = harness.commands().into_iter().map(|(_, command)| command).collect();
-    let release = Command::Settle { tokens: tokens(&[2, 3]), settlement: Settlement::Release };
+    let release = Command::Settle { queue: QUEUE, tokens: tokens(&[2, 3]), settlement: Settlement::Release };
     assert_eq!(commands, [Command::CloseReceiver { receiver }, release]);
     assert_eq!(harness.broker.unsettled, 0);
 }
@@ -167,7 +170,7 @@ fn a_delivery_that_crosses_the_detach_is_given_back() {
     harness.client.detach(link, None);
     assert_eq!(harness.command().1, Command::CloseReceiver { receiver });
     harness.deliver(receiver, 4);
-    let release = Command::Settle { tokens: tokens(&[4]), settlement: Settlement::Release };
+    let release = Command::Settle { queue: QUEUE, tokens: tokens(&[4]), settlement: Settlement::Release };
     assert_eq!(harness.command().1, release);
 }
 
@@ -216,7 +219,7 @@ fn completions_one_by_one_reach_the_engine_together() {
     let settles: Vec<_> = commands
         .iter()
         .map(|(_, command)| match command {
-            Command::Settle { tokens, settlement } => (tokens.clone(), settlement.clone()),
+            Command::Settle { tokens, settlement, .. } => (tokens.clone(), settlement.clone()),
             other => panic!("{other:?}"),
         })
         .collect();

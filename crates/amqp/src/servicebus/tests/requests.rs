@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use peeklock_engine::{LockToken, Refusal, Timestamp};
 
-use super::harness::{Harness, plain_attach, request};
+use super::harness::{Harness, QUEUE, plain_attach, request};
 use crate::endpoint::Event;
 use crate::servicebus::envelope::lookup;
 use crate::servicebus::*;
@@ -69,7 +69,7 @@ fn a_request_is_settled_at_once_and_answered_settled_when_done() {
         harness.send(management, false, 0, renew(id.clone()));
         assert_eq!(harness.outcome(), Some(DeliveryState::Accepted), "J's ring of deliveries must not fill");
         let (tag, command) = harness.command();
-        assert_eq!(command, Command::RenewLocks { tokens: vec![LockToken(3)] });
+        assert_eq!(command, Command::RenewLocks { queue: QUEUE, tokens: vec![LockToken(3)] });
         harness.answer(tag, Response::Renewed(Ok(vec![Timestamp(8)])));
         let events = harness.events();
         let [Event::Message { payload, settled: true, .. }] = &events[..] else { panic!("{events:?}") };

@@ -19,13 +19,13 @@ impl Step<'_> {
         check_numbers(numbers)?;
         let mut records = Vec::with_capacity(numbers.len());
         for number in numbers {
-            match self.state().messages.get(SubQueue::Main).get(*number) {
+            match self.state().entity.messages.get(SubQueue::Main).get(*number) {
                 Some(record) if record.state() == MessageState::Scheduled => records.push(record.clone()),
                 _ => return Err(Refusal::MessageNotFound(number.0)),
             }
         }
         for (number, record) in numbers.iter().zip(&records) {
-            self.remove(*number, SubQueue::Main, record, Removal::Cancelled);
+            self.remove(self.state().entity.id, *number, SubQueue::Main, record, Removal::Cancelled);
         }
         Ok(())
     }

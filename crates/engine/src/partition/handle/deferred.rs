@@ -5,7 +5,8 @@ use super::super::step::Step;
 use super::check_numbers;
 use crate::event::Removal;
 use crate::{
-    Lock, MessageState, MessageView, ReceiveMode, Refusal, Reply, RequestId, SequenceNumber, SubQueue,
+    Lock, MessageState, MessageView, QueueId, QueuePath, ReceiveMode, ReceiverId, Refusal, Reply, RequestId,
+    SequenceNumber,
 };
 
 impl Step<'_> {
@@ -13,19 +14,21 @@ impl Step<'_> {
         &mut self,
         request: Option<RequestId>,
         numbers: &[SequenceNumber],
-        sub_queue: SubQueue,
+        source: QueuePath,
         mode: ReceiveMode,
+        _receiver: Option<ReceiverId>,
     ) {
-        let received = self.find_deferred(numbers, sub_queue).map(|records| {
+        let received = self.find_deferred(numbers, source).map(|records| {
             let pairs = numbers.iter().zip(&records);
-            pairs.map(|(number, record)| self.take_deferred(*number, record, mode)).collect()
+            pairs.map(|(number, record)| self.take_deferred(source.queue, *number, record, mode)).collect()
         });
         self.reply(request, Reply::Received(received));
     }
 
-    fn find_deferred(&self, numbers: &[SequenceNumber], sub_queue: SubQueue) -> Result<Vec<Record>, Refusal> {
+    fn find_deferred(&self, numbers: &[SequenceNumber], source: QueuePath) -> Result<Vec<Record>, Refusal> {
         check_numbers(numbers)?;
-        let messages = self.state().messages.get(sub_queue);
+        let queue = self.state().queue(source.queue).ok_or(Refusal::EntityDeleted)?;
+        let messages = queue.messages.get(source.sub_queue);
         let deferred = |number: &SequenceNumber| match messages.get(*number) {
             Some(record) if record.state() == MessageState::Deferred && !messages.is_locked(*number) => {
                 Ok(record.clone())
@@ -37,15 +40,16 @@ impl Step<'_> {
 
     fn take_deferred(
         &mut self,
+        queue: QueueId,
         number: SequenceNumber,
         record: &Record,
         mode: ReceiveMode,
     ) -> (MessageView, Option<Lock>) {
-        let view = record.view(number);
+        let view = record.view(queue, number);
         let lock = match mode {
-            ReceiveMode::PeekLock => Some(self.lock(number, record.sub_queue(), None)),
+            ReceiveMode::PeekLock => Some(self.lock(queue, number, record.sub_queue(), None)),
             ReceiveMode::ReceiveAndDelete => {
-                self.remove(number, record.sub_queue(), record, Removal::Received(None));
+                self.remove(queue, number, record.sub_queue(), record, Removal::Received(None));
                 None
             }
         };

@@ -2,7 +2,7 @@
 //! scheduled, and what is past its expiry but not collected yet.
 
 use super::super::step::Step;
-use crate::{Reply, RequestId, SequenceNumber, SubQueue};
+use crate::{QueuePath, Refusal, Reply, RequestId, SequenceNumber};
 
 /// Messages shown at most, whatever is asked: a reader comes back with the last number + 1.
 const PEEK_COUNT_MAX: u32 = 4096;
@@ -14,17 +14,21 @@ impl Step<'_> {
         from: SequenceNumber,
         count_max: u32,
         bytes_max: usize,
-        sub_queue: SubQueue,
+        source: QueuePath,
+        _session: Option<Box<str>>,
     ) {
+        let Some(queue) = self.state().queue(source.queue) else {
+            return self.reply(request, Reply::Received(Err(Refusal::EntityDeleted)));
+        };
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
         let mut total_bytes = 0_usize;
         let mut views = Vec::new();
-        for (number, record) in self.state().messages.get(sub_queue).range(from) {
+        for (number, record) in queue.messages.get(source.sub_queue).range(from) {
             total_bytes = total_bytes.saturating_add(record.content_bytes() as usize);
             if views.len() >= count_max || (total_bytes > bytes_max && !views.is_empty()) {
                 break;
             }
-            views.push((record.view(number), None));
+            views.push((record.view(source.queue, number), None));
         }
         self.reply(request, Reply::Received(Ok(views)));
     }

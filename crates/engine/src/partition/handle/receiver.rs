@@ -2,7 +2,7 @@
 
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{ReceiverId, ReceiverOptions, Refusal, Reply, RequestId};
+use crate::{QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish};
 
 impl Step<'_> {
     pub(in crate::partition) fn open_receiver(
@@ -10,19 +10,28 @@ impl Step<'_> {
         request: Option<RequestId>,
         receiver: ReceiverId,
         options: ReceiverOptions,
+        _session: Option<SessionWish>,
     ) {
-        let done = if self.state().receivers.get(receiver).is_some() {
+        let opened = if self.state().homes.contains_key(&receiver) {
             Err(Refusal::InvalidArgument(format!("Receiver {} is open already.", receiver.0)))
+        } else if self.state().queue(options.source.queue).is_none() {
+            Err(Refusal::EntityDeleted)
         } else {
             self.emit(Event::ReceiverOpened { receiver, options });
-            Ok(())
+            Ok(None)
         };
-        self.reply(request, Reply::Done(done));
+        self.reply(request, Reply::Opened(opened));
+    }
+
+    /// Links that receive nothing are told all the same when what they are attached to goes.
+    pub(in crate::partition) fn watch(&mut self, watcher: ReceiverId, queue: QueueId) {
+        self.emit(Event::Watched { watcher, queue });
     }
 
     /// The locks it took stay until they are settled or end by themselves.
     pub(in crate::partition) fn close_receiver(&mut self, receiver: ReceiverId) {
-        if self.state().receivers.get(receiver).is_some() {
+        let state = self.state();
+        if state.homes.contains_key(&receiver) || state.watchers.contains_key(&receiver) {
             self.emit(Event::ReceiverClosed { receiver });
         }
     }

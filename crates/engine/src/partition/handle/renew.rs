@@ -3,20 +3,25 @@
 use super::super::step::Step;
 use super::check_list_length;
 use crate::event::Event;
-use crate::{LockToken, Refusal, Reply, RequestId, Timestamp};
+use crate::{LockToken, QueueId, Refusal, Reply, RequestId, Timestamp};
 
 impl Step<'_> {
-    pub(in crate::partition) fn renew_locks(&mut self, request: Option<RequestId>, tokens: &[LockToken]) {
-        let renewed = self.try_renew_locks(tokens);
+    pub(in crate::partition) fn renew_locks(
+        &mut self,
+        request: Option<RequestId>,
+        queue: QueueId,
+        tokens: &[LockToken],
+    ) {
+        let renewed = self.try_renew_locks(queue, tokens);
         self.reply(request, Reply::Renewed(renewed));
     }
 
-    fn try_renew_locks(&mut self, tokens: &[LockToken]) -> Result<Vec<Timestamp>, Refusal> {
+    fn try_renew_locks(&mut self, queue: QueueId, tokens: &[LockToken]) -> Result<Vec<Timestamp>, Refusal> {
         check_list_length(tokens.len())?;
-        if tokens.iter().any(|token| self.state().locks.get(*token, self.now).is_none()) {
-            return Err(Refusal::MessageLockLost);
+        for token in tokens {
+            self.held(queue, *token)?;
         }
-        let until = self.now.plus_ms(self.options.lock_duration_ms);
+        let until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
         for token in tokens {
             self.emit(Event::Renewed { token: *token, until });
         }

@@ -18,17 +18,12 @@ impl Step<'_> {
         self.reply(request, Reply::Sent(sent));
     }
 
-    /// The life that a message asks for, capped by the queue's default (S-12, S-13).
-    pub(in crate::partition) fn effective_time_to_live_ms(&self, asked_ms: Option<u64>) -> Option<u64> {
-        asked_ms.into_iter().chain(self.options.default_message_time_to_live_ms).min()
-    }
-
     /// Whether all of them fit.
     fn admit(&self, messages: &[NewMessage]) -> Result<(), Refusal> {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument("There is no message in it.".to_owned()));
         }
-        let limit_bytes = self.options.max_message_size_bytes.min(u64::from(u32::MAX));
+        let limit_bytes = self.options.max_message_size_bytes().min(u64::from(u32::MAX));
         let mut total_bytes = self.state().size_bytes;
         for message in messages {
             let size_bytes = message.content.len() as u64;
@@ -37,16 +32,17 @@ impl Step<'_> {
             }
             total_bytes = total_bytes.saturating_add(size_bytes);
         }
-        if total_bytes > self.options.max_size_bytes {
-            return Err(Refusal::EntityFull { limit_bytes: self.options.max_size_bytes });
+        let limit_bytes = self.options.max_size_bytes();
+        if total_bytes > limit_bytes {
+            return Err(Refusal::EntityFull { limit_bytes });
         }
         Ok(())
     }
 
     /// Stores one message under the next number.
     fn accept(&mut self, message: NewMessage) -> SequenceNumber {
-        let number = self.state().next_number;
-        let time_to_live_ms = self.effective_time_to_live_ms(message.time_to_live_ms);
+        let number = self.state().entity.next_number;
+        let time_to_live_ms = self.state().entity.policy.effective_time_to_live_ms(message.time_to_live_ms);
         // `admit` refused longer ones.
         let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);

@@ -11,20 +11,21 @@ use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::{Change, Event, Removal};
 use crate::{
-    DeadLetter, LockToken, MessageState, Properties, Refusal, Reply, RequestId, SettleFailure, Settlement,
-    SubQueue,
+    DeadLetter, LockToken, MessageState, Properties, QueueId, Refusal, Reply, RequestId, SettleFailure,
+    Settlement, SubQueue,
 };
 
 impl Step<'_> {
     pub(in crate::partition) fn settle(
         &mut self,
         request: Option<RequestId>,
+        queue: QueueId,
         tokens: &[LockToken],
         settlement: &Settlement,
     ) {
         let mut failures = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
-            if let Err(refusal) = self.settle_one(*token, settlement) {
+            if let Err(refusal) = self.settle_one(queue, *token, settlement) {
                 failures.push(SettleFailure { index, refusal });
             }
         }
@@ -32,13 +33,18 @@ impl Step<'_> {
     }
 
     /// A refused settlement leaves the lock as it is.
-    fn settle_one(&mut self, token: LockToken, settlement: &Settlement) -> Result<(), Refusal> {
-        let held = self.state().locks.get(token, self.now).ok_or(Refusal::MessageLockLost)?;
-        let message = self.state().messages.get(held.sub_queue).get(held.number);
+    fn settle_one(
+        &mut self,
+        queue: QueueId,
+        token: LockToken,
+        settlement: &Settlement,
+    ) -> Result<(), Refusal> {
+        let held = self.held(queue, token)?;
+        let message = self.state().record(held.queue, held.sub_queue, held.number);
         let record = message.ok_or(Refusal::MessageLockLost)?.clone();
         match settlement {
             Settlement::Complete => {
-                self.remove(held.number, held.sub_queue, &record, Removal::Completed(token));
+                self.remove(queue, held.number, held.sub_queue, &record, Removal::Completed(token));
             }
             Settlement::Abandon { modify } => self.abandon(token, held, record, modify)?,
             Settlement::Defer { modify } => self.defer(token, held, record, modify)?,
@@ -48,6 +54,12 @@ impl Step<'_> {
             Settlement::Release => self.release(token, held, record),
         }
         Ok(())
+    }
+
+    /// The lock of this name, if it was taken in this queue and has not ended.
+    pub(in crate::partition) fn held(&self, queue: QueueId, token: LockToken) -> Result<Held, Refusal> {
+        let held = self.state().locks.get(token, self.now);
+        held.filter(|held| held.queue == queue).ok_or(Refusal::MessageLockLost)
     }
 
     fn abandon(
@@ -74,8 +86,9 @@ impl Step<'_> {
         modify_properties(&mut record, modify)?;
         record.count_failed_delivery();
         record.set_place(held.sub_queue, MessageState::Deferred);
-        let (number, from, lock) = (held.number, held.sub_queue, Some(token));
-        self.emit(Event::Changed { number, from, record, lock, change: Change::Deferred });
+        let Held { queue, number, sub_queue: from, .. } = held;
+        let (lock, change) = (Some(token), Change::Deferred);
+        self.emit(Event::Changed { queue, number, from, record, lock, change });
         Ok(())
     }
 
@@ -93,7 +106,7 @@ impl Step<'_> {
         check_dead_letter(why)?;
         modify_properties(&mut record, modify)?;
         record.edit_extra(|extra| extra.dead_letter = Some(Arc::clone(why)));
-        self.dead_letter(held.number, held.sub_queue, record, Some(token));
+        self.dead_letter(held.queue, held.number, held.sub_queue, record, Some(token));
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-use super::rig::{Rig, abandon, dead_letter, defer, message, options, with_ttl};
+use super::rig::{Rig, abandon, dead_letter, defer, message, options, path, with_ttl};
 use crate::{Command, QueueOptions, ReceiveMode, Refusal, Reply, SequenceNumber, Settlement, SubQueue};
 
 fn with_one_dead_letter(options: QueueOptions) -> Rig {
@@ -66,9 +66,15 @@ fn it_can_be_deferred_inside_the_dead_letter_queue() {
     rig.restart();
     let numbers = vec![SequenceNumber(1)];
     let mode = ReceiveMode::PeekLock;
-    let main = Command::ReceiveDeferred { numbers: numbers.clone(), sub_queue: SubQueue::Main, mode };
+    let main = Command::ReceiveDeferred {
+        numbers: numbers.clone(),
+        source: path(SubQueue::Main),
+        mode,
+        receiver: None,
+    };
     assert_eq!(rig.ask(main), Reply::Received(Err(Refusal::MessageNotFound(1))));
-    let command = Command::ReceiveDeferred { numbers, sub_queue: SubQueue::DeadLetter, mode };
+    let command =
+        Command::ReceiveDeferred { numbers, source: path(SubQueue::DeadLetter), mode, receiver: None };
     let Reply::Received(Ok(received)) = rig.ask(command) else { panic!() };
     assert_eq!(received[0].0.delivery_count, 1);
 }

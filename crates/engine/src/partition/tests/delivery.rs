@@ -1,4 +1,4 @@
-use super::rig::{Rig, abandon, deliveries, message, numbers, options};
+use super::rig::{Rig, abandon, deliveries, message, numbers, options, path};
 use crate::{
     Command, CreditLimit, Effect, Event, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply,
     Settlement, SubQueue,
@@ -162,8 +162,12 @@ fn a_closed_receiver_gets_nothing() {
 fn a_receiver_can_not_be_opened_twice() {
     let mut rig = Rig::new(options());
     let receiver = rig.open(SubQueue::Main, ReceiveMode::PeekLock);
-    let reply = rig.ask(Command::OpenReceiver { receiver, options: ReceiverOptions::default() });
-    assert!(matches!(reply, Reply::Done(Err(Refusal::InvalidArgument(_)))));
+    let reply = rig.ask(Command::OpenReceiver {
+        receiver,
+        options: ReceiverOptions { source: path(SubQueue::Main), mode: ReceiveMode::PeekLock },
+        session: None,
+    });
+    assert!(matches!(reply, Reply::Opened(Err(Refusal::InvalidArgument(_)))));
 }
 
 #[test]

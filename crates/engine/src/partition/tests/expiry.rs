@@ -1,4 +1,4 @@
-use super::rig::{LOCK_MS, Rig, abandon, dead_letter, defer, deliveries, message, options, with_ttl};
+use super::rig::{LOCK_MS, QUEUE, Rig, abandon, dead_letter, defer, deliveries, message, options, with_ttl};
 use crate::partition::step::EXPIRIES_PER_CALL_MAX;
 use crate::{Command, CreditLimit, QueueOptions, ReceiveMode, Reply, Settlement, SubQueue};
 
@@ -45,7 +45,10 @@ fn s5_s7_s21_a_locked_message_past_its_time_can_be_settled_in_every_way() {
         rig.credit(receiver, 1, false);
         rig.advance(5000);
         assert_eq!(rig.counts(), (1, 0, 0));
-        let Reply::Renewed(renewed) = rig.ask(Command::RenewLocks { tokens: vec![token] }) else { panic!() };
+        let Reply::Renewed(renewed) = rig.ask(Command::RenewLocks { queue: QUEUE, tokens: vec![token] })
+        else {
+            panic!()
+        };
         assert_eq!(renewed, Ok(vec![rig.now.plus_ms(LOCK_MS)]));
         assert_eq!(rig.settle(token, settlement.clone()), Ok(()));
         assert_eq!(rig.counts(), counts, "{settlement:?}");

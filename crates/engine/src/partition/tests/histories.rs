@@ -59,6 +59,8 @@ fn options() -> impl Strategy<Value = QueueOptions> {
                 max_delivery_count,
                 default_message_time_to_live_ms: default,
                 dead_lettering_on_message_expiration: dead_lettering,
+                requires_session: false,
+                auto_delete_on_idle_ms: None,
                 max_message_size_bytes: message_bytes,
                 max_size_bytes: bytes,
             }

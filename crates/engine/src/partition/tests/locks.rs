@@ -1,9 +1,9 @@
-use super::rig::{LOCK_MS, Rig, abandon, message, options};
+use super::rig::{LOCK_MS, QUEUE, Rig, abandon, message, options};
 use crate::partition::step::TIMERS_PER_CALL_MAX;
 use crate::{Command, LockToken, QueueOptions, ReceiveMode, Refusal, Reply, Settlement, SubQueue};
 
 fn renew(rig: &mut Rig, tokens: &[LockToken]) -> Result<Vec<crate::Timestamp>, Refusal> {
-    match rig.ask(Command::RenewLocks { tokens: tokens.to_vec() }) {
+    match rig.ask(Command::RenewLocks { queue: QUEUE, tokens: tokens.to_vec() }) {
         Reply::Renewed(renewed) => renewed,
         other => panic!("{other:?}"),
     }

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 
 use super::histories::{Draft, History, Move, Verb, histories};
 use super::model::{Model, Rule};
-use super::rig::{ID, Store, check_invariants};
+use super::rig::{ID, QUEUE, Store, check_invariants, path};
 use crate::partition::{Outputs, Partition, persist};
 use crate::{
     Command, CreditLimit, DeadLetter, Effect, LockToken, MessageView, NewMessage, Property, QueueOptions,
@@ -36,7 +36,7 @@ struct Comparison {
 impl Comparison {
     fn new(options: &QueueOptions, seed: u64, broken: Option<Rule>) -> Self {
         Self {
-            partition: Partition::new(options.clone()),
+            partition: Partition::new(QUEUE, options.clone()),
             model: Model::new(options.clone(), broken),
             random: StdRng::seed_from_u64(seed),
             store: Store::default(),
@@ -65,7 +65,7 @@ impl Comparison {
             }
             Move::Restart => {
                 self.end_turn();
-                self.partition = self.store.restore(self.model.options.clone());
+                self.partition = self.store.restore(self.model.options.clone().into());
                 self.model.restart();
                 self.got.clear();
                 Ok(())
@@ -85,8 +85,8 @@ impl Comparison {
             Move::Cancel(picks) => Command::CancelScheduled { numbers: self.numbers(picks) },
             Move::Open(sub_queue, mode) => {
                 self.last_receiver += 1;
-                let options = ReceiverOptions { sub_queue: *sub_queue, mode: *mode };
-                Command::OpenReceiver { receiver: ReceiverId(self.last_receiver), options }
+                let options = ReceiverOptions { source: path(*sub_queue), mode: *mode };
+                Command::OpenReceiver { receiver: ReceiverId(self.last_receiver), options, session: None }
             }
             Move::Credit { pick, messages, bytes, drain } => {
                 let receiver = self.last_receiver.saturating_sub(*pick as u64);
@@ -103,18 +103,19 @@ impl Comparison {
             }
             Move::Settle(picks, verb, modify) => {
                 let tokens = self.picked_tokens(picks).into();
-                Command::Settle { tokens, settlement: settlement(*verb, *modify) }
+                Command::Settle { queue: QUEUE, tokens, settlement: settlement(*verb, *modify) }
             }
-            Move::Renew(picks) => Command::RenewLocks { tokens: self.picked_tokens(picks) },
+            Move::Renew(picks) => Command::RenewLocks { queue: QUEUE, tokens: self.picked_tokens(picks) },
             Move::ReceiveDeferred(picks, sub_queue, mode) => {
                 let numbers = self.deferred_numbers(picks);
-                Command::ReceiveDeferred { numbers, sub_queue: *sub_queue, mode: *mode }
+                Command::ReceiveDeferred { numbers, source: path(*sub_queue), mode: *mode, receiver: None }
             }
             Move::Peek { from, count_max, bytes_max, sub_queue } => Command::Peek {
                 from: SequenceNumber(*from),
                 count_max: *count_max,
                 bytes_max: *bytes_max,
-                sub_queue: *sub_queue,
+                source: path(*sub_queue),
+                session: None,
             },
             Move::Wait(_) | Move::SetOptions(_) | Move::EndTurn | Move::Restart => Command::Tick,
         }
@@ -126,12 +127,13 @@ impl Comparison {
             time_to_live_ms: draft.time_to_live_ms,
             scheduled_enqueue_time: draft.delay_ms.map(|ms| Timestamp(self.now + ms)),
             session_id: None,
+            facts: None,
         }
     }
 
     /// Numbers of the latest messages.
     fn numbers(&self, picks: &[usize]) -> Vec<SequenceNumber> {
-        let next = self.partition.state.next_number.0;
+        let next = self.partition.state.entity.next_number.0;
         picks.iter().map(|pick| SequenceNumber(next.saturating_sub(*pick as u64))).collect()
     }
 
@@ -140,7 +142,7 @@ impl Comparison {
         let views = self.model.views();
         let deferred = views.iter().filter(|view| view.state == crate::MessageState::Deferred);
         let mut choice: Vec<_> = deferred.map(|view| view.sequence_number).collect();
-        choice.push(self.partition.state.next_number);
+        choice.push(self.partition.state.entity.next_number);
         picks.iter().map(|pick| choice[pick % choice.len()]).collect()
     }
 
@@ -182,8 +184,8 @@ impl Comparison {
     fn views(&self) -> Vec<MessageView> {
         let mut views = Vec::new();
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
-            let all = self.partition.state.messages.get(sub_queue).range(SequenceNumber(0));
-            views.extend(all.map(|(number, record)| record.view(number)));
+            let all = self.partition.state.entity.messages.get(sub_queue).range(SequenceNumber(0));
+            views.extend(all.map(|(number, record)| record.view(QUEUE, number)));
         }
         views.sort_by_key(|view| view.sequence_number);
         views
@@ -231,7 +233,8 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
                 Reply::Done(result) => mask(result),
                 Reply::Renewed(result) => mask(result),
                 Reply::Received(result) => mask(result),
-                Reply::Settled(_) => {}
+                Reply::Opened(result) => mask(result),
+                _ => {}
             }
         }
     }

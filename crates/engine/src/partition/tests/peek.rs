@@ -1,9 +1,9 @@
-use super::rig::{Rig, abandon, dead_letter, defer, message, options, with_ttl};
+use super::rig::{Rig, abandon, dead_letter, defer, message, options, path, with_ttl};
 use crate::{Command, MessageState, NewMessage, Reply, SequenceNumber, SubQueue};
 
 fn peek(rig: &mut Rig, from: u64, count_max: u32, bytes_max: usize) -> Vec<u64> {
     let (from, sub_queue) = (SequenceNumber(from), SubQueue::Main);
-    match rig.ask(Command::Peek { from, count_max, bytes_max, sub_queue }) {
+    match rig.ask(Command::Peek { from, count_max, bytes_max, source: path(sub_queue), session: None }) {
         Reply::Received(Ok(shown)) => {
             assert!(shown.iter().all(|(_, lock)| lock.is_none()));
             shown.iter().map(|(view, _)| view.sequence_number.0).collect()

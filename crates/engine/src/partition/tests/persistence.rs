@@ -1,12 +1,12 @@
 use bytes::Bytes;
 use peeklock_storage::{Batch, Entry, Space};
 
-use super::rig::{ID, Rig, abandon, dead_letter, defer, message, options};
+use super::rig::{ID, QUEUE, Rig, abandon, dead_letter, defer, message, options, path};
 use crate::partition::{Outputs, Partition, RestoreError, persist};
 use crate::{BodyRef, Command, Event, NewMessage, Settlement};
 
 fn restore(rig: &Rig) -> Result<Partition, RestoreError> {
-    Partition::restore(options(), rig.store.entries(Space::Meta), rig.store.entries(Space::Head))
+    Partition::restore(QUEUE, options(), rig.store.entries(Space::Meta), rig.store.entries(Space::Head))
 }
 
 #[test]
@@ -30,10 +30,10 @@ fn head_format_version_1_stays_readable() {
     let value = [1, 1, 1, 0xac, 2, 1, 5, 6, 7, 1, 0, 1, 1, 1, b'r', 0, 0, 0, 0];
     let meta = vec![Entry { number: 16, value: Bytes::from_static(&[1, 9]) }];
     let head = vec![Entry { number: 8, value: Bytes::copy_from_slice(&value) }];
-    let partition = Partition::restore(options(), meta, head).unwrap();
-    let messages = partition.state.messages.get(crate::SubQueue::DeadLetter);
+    let partition = Partition::restore(QUEUE, options(), meta, head).unwrap();
+    let messages = partition.state.entity.messages.get(crate::SubQueue::DeadLetter);
     let (number, record) = messages.range(crate::SequenceNumber(0)).next().unwrap();
-    let view = record.view(number);
+    let view = record.view(QUEUE, number);
     assert_eq!((view.sequence_number.0, view.state), (8, crate::MessageState::Deferred));
     assert_eq!((view.enqueued_at.0, view.time_to_live_ms, view.delivery_count), (300, Some(5), 7));
     assert_eq!(view.dead_letter.unwrap().reason.as_deref(), Some("r"));
@@ -83,7 +83,7 @@ fn arbitrary_bytes_never_panic() {
         value.insert(0, 1);
         let meta = vec![Entry { number: 16, value: Bytes::from_static(&[1, 100]) }];
         let head = vec![Entry { number: 3, value: Bytes::from(value) }];
-        let _ = Partition::restore(options(), meta, head);
+        let _ = Partition::restore(QUEUE, options(), meta, head);
     }
 }
 
@@ -96,13 +96,15 @@ fn a_turn_writes_only_the_last_fact_about_each_message() {
     let mut outputs = Outputs::default();
     let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
     let mut act = |command| rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
-    let settle = |token, settlement| Command::Settle { tokens: smallvec::smallvec![token], settlement };
+    let settle =
+        |token, settlement| Command::Settle { queue: QUEUE, tokens: smallvec::smallvec![token], settlement };
     act(Command::Send { messages: smallvec::smallvec![message("c")] });
     act(settle(first, dead_letter("bad")));
     act(settle(second, defer()));
     act(Command::ReceiveDeferred {
         numbers: vec![crate::SequenceNumber(2)],
-        sub_queue: crate::SubQueue::Main,
+        source: path(crate::SubQueue::Main),
+        receiver: None,
         mode: crate::ReceiveMode::ReceiveAndDelete,
     });
     act(settle(first, abandon()));

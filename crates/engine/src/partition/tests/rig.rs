@@ -11,12 +11,13 @@ use smallvec::smallvec;
 
 use crate::partition::{Counts, Outputs, Partition, Record, persist};
 use crate::{
-    Command, CreditLimit, Effect, Event, Lock, LockToken, MessageState, MessageView, NewMessage,
-    QueueOptions, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber,
-    Settlement, SubQueue, Timestamp,
+    Command, CreditLimit, Effect, EntityOptions, Event, Lock, LockToken, MessageState, MessageView,
+    NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply,
+    RequestId, SequenceNumber, Settlement, SubQueue, Timestamp,
 };
 
 pub(super) const ID: PartitionId = PartitionId(7);
+pub(super) const QUEUE: QueueId = QueueId(ID.0);
 pub(super) const LOCK_MS: u64 = 60_000;
 
 /// What a store holds for one partition.
@@ -45,8 +46,8 @@ impl Store {
         range.map(|((_, number), value)| Entry { number: *number, value: value.clone() }).collect()
     }
 
-    pub(super) fn restore(&self, options: QueueOptions) -> Partition {
-        Partition::restore(options, self.entries(Space::Meta), self.entries(Space::Head)).unwrap()
+    pub(super) fn restore(&self, options: EntityOptions) -> Partition {
+        Partition::restore(QUEUE, options, self.entries(Space::Meta), self.entries(Space::Head)).unwrap()
     }
 }
 
@@ -62,10 +63,10 @@ impl Durable {
     pub(super) fn of(partition: &Partition) -> Self {
         let mut messages = Vec::new();
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
-            let all = partition.state.messages.get(sub_queue).range(SequenceNumber(0));
+            let all = partition.state.entity.messages.get(sub_queue).range(SequenceNumber(0));
             messages.extend(all.map(|(number, record)| (number, record.clone())));
         }
-        Self { next_number: partition.state.next_number, messages, counts: partition.counts() }
+        Self { next_number: partition.state.entity.next_number, messages, counts: partition.counts() }
     }
 
     fn recount(&self) -> Counts {
@@ -105,6 +106,11 @@ pub(super) struct Rig {
     next_receiver: u64,
 }
 
+/// One of the queues inside the rig's queue.
+pub(super) const fn path(sub_queue: SubQueue) -> QueuePath {
+    QueuePath { queue: QUEUE, sub_queue }
+}
+
 pub(super) fn options() -> QueueOptions {
     QueueOptions { lock_duration_ms: LOCK_MS, ..QueueOptions::default() }
 }
@@ -133,7 +139,7 @@ pub(super) fn dead_letter(reason: &str) -> Settlement {
 impl Rig {
     pub(super) fn new(options: QueueOptions) -> Self {
         Self {
-            partition: Partition::new(options),
+            partition: Partition::new(QUEUE, options),
             now: Timestamp(1_000_000),
             store: Store::default(),
             events: Vec::new(),
@@ -189,8 +195,11 @@ impl Rig {
     pub(super) fn open(&mut self, sub_queue: SubQueue, mode: ReceiveMode) -> ReceiverId {
         let receiver = ReceiverId(self.next_receiver);
         self.next_receiver += 1;
-        let options = ReceiverOptions { sub_queue, mode };
-        assert_eq!(self.ask(Command::OpenReceiver { receiver, options }), Reply::Done(Ok(())));
+        let options = ReceiverOptions { source: path(sub_queue), mode };
+        assert_eq!(
+            self.ask(Command::OpenReceiver { receiver, options, session: None }),
+            Reply::Opened(Ok(None))
+        );
         receiver
     }
 
@@ -224,7 +233,7 @@ impl Rig {
     }
 
     pub(super) fn settle(&mut self, token: LockToken, settlement: Settlement) -> Result<(), Refusal> {
-        match self.ask(Command::Settle { tokens: smallvec![token], settlement }) {
+        match self.ask(Command::Settle { queue: QUEUE, tokens: smallvec![token], settlement }) {
             Reply::Settled(failures) => failures.into_iter().next().map_or(Ok(()), |one| Err(one.refusal)),
             other => panic!("{other:?}"),
         }
@@ -236,7 +245,12 @@ impl Rig {
         mode: ReceiveMode,
     ) -> Result<Vec<(MessageView, Option<Lock>)>, Refusal> {
         let numbers = numbers.iter().copied().map(SequenceNumber).collect();
-        match self.ask(Command::ReceiveDeferred { numbers, sub_queue: SubQueue::Main, mode }) {
+        match self.ask(Command::ReceiveDeferred {
+            numbers,
+            source: path(SubQueue::Main),
+            mode,
+            receiver: None,
+        }) {
             Reply::Received(received) => received,
             other => panic!("{other:?}"),
         }
@@ -244,7 +258,7 @@ impl Rig {
 
     pub(super) fn peek(&mut self, sub_queue: SubQueue) -> Vec<MessageView> {
         let (from, count_max, bytes_max) = (SequenceNumber(0), 1000, usize::MAX);
-        match self.ask(Command::Peek { from, count_max, bytes_max, sub_queue }) {
+        match self.ask(Command::Peek { from, count_max, bytes_max, source: path(sub_queue), session: None }) {
             Reply::Received(Ok(shown)) => shown.into_iter().map(|(view, _)| view).collect(),
             other => panic!("{other:?}"),
         }

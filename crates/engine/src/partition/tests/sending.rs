@@ -114,7 +114,7 @@ fn a_session_id_is_kept_but_means_nothing_here() {
     let mut rig = Rig::new(options());
     rig.send(NewMessage { session_id: Some("".into()), ..message("a") });
     rig.restart();
-    let (_, record) = rig.partition.state.messages.get(SubQueue::Main).first_available().unwrap();
+    let (_, record) = rig.partition.state.entity.messages.get(SubQueue::Main).first_available().unwrap();
     assert_eq!(record.extra().unwrap().session_id.as_deref(), Some(""));
     assert!(rig.take_one().is_some());
 }

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use smallvec::smallvec;
 
-use super::rig::{Rig, abandon, dead_letter, defer, message, options};
+use super::rig::{QUEUE, Rig, abandon, dead_letter, defer, message, options};
 use crate::{
     Command, Durability, LockToken, MessageState, Properties, Property, ReceiveMode, Refusal, Reply,
     Settlement, SubQueue,
@@ -77,7 +77,8 @@ fn each_token_is_settled_on_its_own() {
     let taken = rig.take(SubQueue::Main, ReceiveMode::PeekLock, 2);
     let token = |index: usize| taken[index].1.unwrap().token;
     let tokens = smallvec![token(0), LockToken(42), token(1), token(0)];
-    let Reply::Settled(failures) = rig.ask(Command::Settle { tokens, settlement: Settlement::Complete })
+    let Reply::Settled(failures) =
+        rig.ask(Command::Settle { queue: QUEUE, tokens, settlement: Settlement::Complete })
     else {
         panic!()
     };
@@ -129,6 +130,7 @@ fn dead_letter_keeps_number_times_and_content() {
     let (after, _) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
     assert_eq!(after.dead_letter.as_ref().unwrap().reason.as_deref(), Some("bad"));
     let expected = crate::MessageView {
+        queue: QUEUE,
         sub_queue: SubQueue::DeadLetter,
         dead_letter: after.dead_letter.clone(),
         ..before

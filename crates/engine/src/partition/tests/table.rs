@@ -1,6 +1,6 @@
 //! Every state of a message × everything that can happen to it, as one table.
 
-use super::rig::{LOCK_MS, Rig, abandon, dead_letter, defer, message, options};
+use super::rig::{LOCK_MS, QUEUE, Rig, abandon, dead_letter, defer, message, options, path};
 use crate::{
     Command, LockToken, MessageState, NewMessage, QueueOptions, ReceiveMode, Refusal, Reply, SequenceNumber,
     Settlement, SubQueue,
@@ -143,7 +143,12 @@ fn reach(at: At) -> (Rig, LockToken) {
 
 fn by_number(rig: &mut Rig, sub_queue: SubQueue) -> Result<LockToken, Refusal> {
     let numbers = vec![SequenceNumber(1)];
-    let command = Command::ReceiveDeferred { numbers, sub_queue, mode: ReceiveMode::PeekLock };
+    let command = Command::ReceiveDeferred {
+        numbers,
+        source: path(sub_queue),
+        mode: ReceiveMode::PeekLock,
+        receiver: None,
+    };
     match rig.ask(command) {
         Reply::Received(received) => received.map(|received| received[0].1.unwrap().token),
         other => panic!("{other:?}"),
@@ -164,7 +169,10 @@ fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> bool {
         Happening::DeadLetter => rig.settle(token, dead_letter("worse")).is_ok(),
         Happening::Release => rig.settle(token, Settlement::Release).is_ok(),
         Happening::Renew => {
-            matches!(rig.ask(Command::RenewLocks { tokens: vec![token] }), Reply::Renewed(Ok(_)))
+            matches!(
+                rig.ask(Command::RenewLocks { queue: QUEUE, tokens: vec![token] }),
+                Reply::Renewed(Ok(_))
+            )
         }
         Happening::Cancel => {
             let numbers = vec![SequenceNumber(1)];
@@ -177,11 +185,11 @@ fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> bool {
         Happening::Expires => {
             // Whoever holds a lock renews it meanwhile.
             rig.advance(LOCK_MS - 1);
-            rig.ask(Command::RenewLocks { tokens: vec![token] });
+            rig.ask(Command::RenewLocks { queue: QUEUE, tokens: vec![token] });
             rig.advance(LOCK_MS - 1);
-            rig.ask(Command::RenewLocks { tokens: vec![token] });
+            rig.ask(Command::RenewLocks { queue: QUEUE, tokens: vec![token] });
             rig.advance(LOCK_MS - 1);
-            rig.ask(Command::RenewLocks { tokens: vec![token] });
+            rig.ask(Command::RenewLocks { queue: QUEUE, tokens: vec![token] });
             rig.advance(3);
             rig.take_one();
             true
@@ -197,7 +205,7 @@ fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> bool {
 fn observe(rig: &mut Rig) -> (At, u32) {
     for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
         if let Some(view) = rig.peek(sub_queue).pop() {
-            let locked = rig.partition.state.messages.get(sub_queue).is_locked(view.sequence_number);
+            let locked = rig.partition.state.entity.messages.get(sub_queue).is_locked(view.sequence_number);
             let at = match (sub_queue, view.state, locked) {
                 (SubQueue::Main, MessageState::Active, false) => At::Active,
                 (SubQueue::Main, MessageState::Active, true) => At::Locked,

@@ -21,6 +21,9 @@ pub(super) const BATCH_BYTES_MAX: usize = 8 << 20;
 /// changed properties.
 pub(super) const RECORD_BYTES_ESTIMATE: usize = 256;
 
+/// What a subscription's stored rules may take, in bytes.
+pub(super) const RULES_BYTES_ESTIMATE: usize = 64 << 10;
+
 /// Contents asked for in one read.
 pub(super) const READ_KEYS_MAX: usize = 128;
 

@@ -39,7 +39,7 @@ use super::fatal::Fatal;
 use super::mailbox::Inbox;
 use super::{Clock, Mailbox, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
-use crate::{BodyRef, Command, QueueOptions, ReceiverId};
+use crate::{BodyRef, Command, EntityOptions, ReceiverId};
 
 /// What every actor of a namespace shares.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) enum Control {
     /// New options, already stored.
-    SetOptions(QueueOptions),
+    SetOptions(EntityOptions),
     /// Say when nothing due is left to do.
     CatchUp(CatchUp),
     /// Finish what is in hand, then end.
@@ -85,7 +85,7 @@ pub(super) struct Inputs {
 pub(super) struct Seat {
     pub(super) id: PartitionId,
     pub(super) partition: Partition,
-    pub(super) options: QueueOptions,
+    pub(super) options: EntityOptions,
     pub(super) random: StdRng,
     pub(super) counts: Arc<SharedCounts>,
 }

@@ -11,8 +11,8 @@ use super::{Actor, PendingReply};
 use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
 use crate::runtime::{Output, Response};
 use crate::{
-    BodyRef, Command, DeadLetter, Delivery, Effect, Lock, Received, ReceiverId, Refusal, Reply, RequestId,
-    Settlement, SubQueue,
+    BodyRef, Command, DeadLetter, Delivery, Effect, Lock, QueueId, Received, ReceiverId, Refusal, Reply,
+    RequestId, Settlement, SubQueue,
 };
 
 /// `DeadLetterReason` of a message whose content can't be read back.
@@ -39,6 +39,8 @@ impl Actor {
             }
             Effect::Drained { receiver } if self.may_leave(after) => self.drained(receiver),
             Effect::Drained { receiver } => self.lane.push_drained(after, receiver),
+            Effect::ReceiverClosed { receiver, refusal } => self.tell_closed(receiver, refusal),
+            Effect::Idle => {}
         }
     }
 
@@ -58,7 +60,8 @@ impl Actor {
         let Some(waiter) = slot.and_then(|slot| self.waiters.try_remove(slot)) else { return };
         match answer::response(reply) {
             Ok(response) => {
-                if let (AnswerKind::Opened { receiver }, Response::Done(Err(_))) = (waiter.kind, &response) {
+                if let (AnswerKind::Opened { receiver }, Response::Opened(Err(_))) = (waiter.kind, &response)
+                {
                     self.receivers.remove(&receiver);
                 }
                 if after <= self.commits.durable() {
@@ -117,20 +120,25 @@ impl Actor {
     fn deliver(&mut self, delivery: Box<Delivery>) {
         let receiver = delivery.receiver;
         let Some(mailbox) = self.receivers.get(&receiver) else {
-            self.give_back(delivery.message.lock);
+            self.give_back(&delivery.message);
             return;
         };
         if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
             self.receivers.remove(&receiver);
             self.internal.push_back(Command::CloseReceiver { receiver });
-            self.give_back(delivery.message.lock);
+            self.give_back(&delivery.message);
         }
     }
 
-    fn give_back(&mut self, lock: Option<Lock>) {
-        let Some(lock) = lock else { return };
+    fn give_back(&mut self, message: &Received) {
+        if let Some(lock) = message.lock {
+            self.settle(message.view.queue, lock, Settlement::Release);
+        }
+    }
+
+    fn settle(&mut self, queue: QueueId, lock: Lock, settlement: Settlement) {
         let tokens = std::iter::once(lock.token).collect();
-        self.internal.push_back(Command::Settle { tokens, settlement: Settlement::Release });
+        self.internal.push_back(Command::Settle { queue, tokens, settlement });
     }
 
     fn drained(&mut self, receiver: ReceiverId) {
@@ -151,10 +159,16 @@ impl Actor {
             let why =
                 DeadLetter { reason: Some(UNREADABLE_REASON.into()), description: Some(description.into()) };
             let settlement = Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() };
-            self.internal
-                .push_back(Command::Settle { tokens: std::iter::once(lock.token).collect(), settlement });
+            self.settle(view.queue, *lock, settlement);
         }
         self.close_receiver(delivery.receiver, Refusal::Unavailable);
+    }
+
+    /// The partition has closed it already.
+    fn tell_closed(&mut self, receiver: ReceiverId, refusal: Refusal) {
+        if let Some(mailbox) = self.receivers.remove(&receiver) {
+            mailbox.put(Output::ReceiverClosed { receiver, refusal });
+        }
     }
 
     fn close_receiver(&mut self, receiver: ReceiverId, refusal: Refusal) {
@@ -187,7 +201,7 @@ impl Actor {
         }
         let takes = waiter.kind == AnswerKind::Received { takes: true };
         if !unreadable.is_empty() && (takes || messages.iter().any(|message| message.lock.is_some())) {
-            messages.iter().for_each(|message| self.give_back(message.lock));
+            messages.iter().for_each(|message| self.give_back(message));
             waiter.refuse(Refusal::Unavailable);
             return;
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use peeklock_storage::{Batch, Pressure};
 
 use super::Actor;
-use super::limits::{BATCH_BYTES_MAX, RECORD_BYTES_ESTIMATE, TURN_REQUESTS_MAX};
+use super::limits::{BATCH_BYTES_MAX, RECORD_BYTES_ESTIMATE, RULES_BYTES_ESTIMATE, TURN_REQUESTS_MAX};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer::{self, AnswerKind};
@@ -76,7 +76,7 @@ impl Actor {
         self.batch_bytes += weight;
         let Request { mailbox, tag, command } = request;
         match &command {
-            Command::OpenReceiver { receiver, .. } => {
+            Command::OpenReceiver { receiver, .. } | Command::Watch { watcher: receiver, .. } => {
                 self.receivers.insert(*receiver, mailbox.clone());
             }
             Command::CloseReceiver { receiver } => {
@@ -249,14 +249,24 @@ fn take_removals(bodies: &HashSet<BodyRef>, events: &mut Vec<Event>, ends: &mut 
 fn weight(command: &Command) -> usize {
     match command {
         Command::Send { messages } => messages.iter().map(message_weight).sum(),
-        Command::Settle { tokens, settlement } => {
+        Command::Settle { tokens, settlement, .. } => {
             tokens.len().saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
         }
-        Command::RenewLocks { tokens } => tokens.len() * RECORD_BYTES_ESTIMATE,
+        Command::RenewLocks { tokens, .. } => tokens.len() * RECORD_BYTES_ESTIMATE,
         Command::CancelScheduled { numbers } | Command::ReceiveDeferred { numbers, .. } => {
             numbers.len() * RECORD_BYTES_ESTIMATE
         }
+        Command::SetSessionState { state, .. } => {
+            state.as_ref().map_or(0, bytes::Bytes::len) + RECORD_BYTES_ESTIMATE
+        }
+        Command::DeclareSubscription { .. } | Command::AddRule { .. } => RULES_BYTES_ESTIMATE,
+        Command::DeleteSubscription { .. } | Command::RemoveRule { .. } => RECORD_BYTES_ESTIMATE,
         Command::OpenReceiver { .. }
+        | Command::Watch { .. }
+        | Command::RenewSessionLock { .. }
+        | Command::GetSessionState { .. }
+        | Command::ListSessions { .. }
+        | Command::ListRules { .. }
         | Command::Credit { .. }
         | Command::CloseReceiver { .. }
         | Command::Peek { .. }

@@ -14,6 +14,7 @@ use crate::{
     SubQueue, Timestamp,
 };
 
+use super::rig::QUEUE;
 pub(super) use rule::Rule;
 
 #[derive(Debug, Clone)]
@@ -103,7 +104,10 @@ impl Model {
         if let Some(reply) = self.carry_out(command) {
             effects.push(Effect::Reply { request: RequestId(1), reply });
         }
-        if self.receivers.values().any(|one| one.options.sub_queue == SubQueue::Main && one.has_credit())
+        if self
+            .receivers
+            .values()
+            .any(|one| one.options.source.sub_queue == SubQueue::Main && one.has_credit())
             || !self.keeps(Rule::ExpiryNeedsAnActiveListener)
         {
             self.expire_overdue();
@@ -163,7 +167,9 @@ impl Model {
         Some(match command {
             Command::Send { messages } => Reply::Sent(self.send(messages)),
             Command::CancelScheduled { numbers } => Reply::Done(self.cancel(&numbers)),
-            Command::OpenReceiver { receiver, options } => Reply::Done(self.open(receiver.0, options)),
+            Command::OpenReceiver { receiver, options, .. } => {
+                Reply::Opened(self.open(receiver.0, options).map(|()| None))
+            }
             Command::Credit { receiver, limit, drain } => {
                 self.moment += 1;
                 if let Some(receiver) = self.receivers.get_mut(&receiver.0) {
@@ -178,7 +184,7 @@ impl Model {
                 self.receivers.remove(&receiver.0);
                 return None;
             }
-            Command::Settle { tokens, settlement } => {
+            Command::Settle { tokens, settlement, .. } => {
                 let mut failures = Vec::new();
                 for (index, token) in tokens.into_iter().enumerate() {
                     if let Err(refusal) = self.settle(token, &settlement) {
@@ -187,14 +193,14 @@ impl Model {
                 }
                 Reply::Settled(failures)
             }
-            Command::RenewLocks { tokens } => Reply::Renewed(self.renew(&tokens)),
-            Command::ReceiveDeferred { numbers, sub_queue, mode } => {
-                Reply::Received(self.receive_deferred(&numbers, sub_queue, mode))
+            Command::RenewLocks { tokens, .. } => Reply::Renewed(self.renew(&tokens)),
+            Command::ReceiveDeferred { numbers, source, mode, .. } => {
+                Reply::Received(self.receive_deferred(&numbers, source.sub_queue, mode))
             }
-            Command::Peek { from, count_max, bytes_max, sub_queue } => {
+            Command::Peek { from, count_max, bytes_max, source, .. } => {
                 let mut bytes = 0;
                 let wanted = self.messages.values().filter(|message| {
-                    message.view.sub_queue == sub_queue && message.view.sequence_number >= from
+                    message.view.sub_queue == source.sub_queue && message.view.sequence_number >= from
                 });
                 let shown = wanted.enumerate().take_while(|(index, message)| {
                     bytes += message.bytes;
@@ -203,6 +209,7 @@ impl Model {
                 Reply::Received(Ok(shown.map(|(_, message)| (message.view.clone(), None)).collect()))
             }
             Command::Tick => return None,
+            other => panic!("{other:?} is no command of the model"),
         })
     }
 
@@ -232,6 +239,7 @@ impl Model {
         let number = self.next_number;
         self.next_number += 1;
         let view = MessageView {
+            queue: QUEUE,
             sequence_number: SequenceNumber(number),
             enqueued_at: Timestamp(self.now),
             expires_at: time_to_live_ms.map_or(Timestamp::NEVER, |ms| Timestamp(starts + ms)),
@@ -318,7 +326,7 @@ impl Model {
             let ready = self.receivers.iter().filter(|(_, receiver)| {
                 let crossing = self.keeps(Rule::TheCrossingMessageIsDelivered)
                     || receiver.got.bytes + 2 <= receiver.limit.bytes;
-                receiver.options.sub_queue == sub_queue && receiver.is_ready() && crossing
+                receiver.options.source.sub_queue == sub_queue && receiver.is_ready() && crossing
             });
             let next = ready.min_by_key(|(id, one)| (if turns { one.since } else { 0 }, **id));
             let Some((receiver, mode)) = next.map(|(id, one)| (*id, one.options.mode)) else { return };
@@ -338,7 +346,7 @@ impl Model {
 
     fn finish_drains(&mut self, effects: &mut Vec<Effect>) {
         for (id, receiver) in &mut self.receivers {
-            let sub_queue = receiver.options.sub_queue;
+            let sub_queue = receiver.options.source.sub_queue;
             let mut all = self.messages.values();
             let dry = !all.any(|message| message.is_active_in(sub_queue) && message.lock.is_none());
             if receiver.draining && (dry || !receiver.has_credit()) {

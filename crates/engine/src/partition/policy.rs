@@ -1,0 +1,65 @@
+//! How a queue or subscription treats what rests in it.
+
+use super::reasons::Reasons;
+use crate::{EntityOptions, SubscriptionOptions};
+
+/// What queues and subscriptions have in common. Of a topic, whose own messages are only scheduled, little matters.
+#[derive(Debug)]
+pub(super) struct Policy {
+    /// Length of a lock.
+    pub(super) lock_duration_ms: u64,
+    /// Failed deliveries allowed.
+    pub(super) max_delivery_count: u32,
+    /// Default and cap of the time-to-live.
+    pub(super) default_message_time_to_live_ms: Option<u64>,
+    /// Whether expired messages are dead-lettered.
+    pub(super) dead_lettering_on_message_expiration: bool,
+    /// Whether messages belong to sessions.
+    pub(super) requires_session: bool,
+    /// After how long it is deleted when idle.
+    pub(super) auto_delete_on_idle_ms: Option<u64>,
+    /// Why the broker itself dead-letters messages.
+    pub(super) reasons: Reasons,
+}
+
+impl From<&EntityOptions> for Policy {
+    fn from(options: &EntityOptions) -> Self {
+        match options {
+            EntityOptions::Queue(queue) => Self {
+                lock_duration_ms: queue.lock_duration_ms,
+                max_delivery_count: queue.max_delivery_count,
+                default_message_time_to_live_ms: queue.default_message_time_to_live_ms,
+                dead_lettering_on_message_expiration: queue.dead_lettering_on_message_expiration,
+                requires_session: queue.requires_session,
+                auto_delete_on_idle_ms: queue.auto_delete_on_idle_ms,
+                reasons: Reasons::new(queue.max_delivery_count),
+            },
+            EntityOptions::Topic(topic) => Self {
+                default_message_time_to_live_ms: topic.default_message_time_to_live_ms,
+                auto_delete_on_idle_ms: topic.auto_delete_on_idle_ms,
+                ..Self::from(&SubscriptionOptions::default())
+            },
+        }
+    }
+}
+
+impl From<&SubscriptionOptions> for Policy {
+    fn from(options: &SubscriptionOptions) -> Self {
+        Self {
+            lock_duration_ms: options.lock_duration_ms,
+            max_delivery_count: options.max_delivery_count,
+            default_message_time_to_live_ms: options.default_message_time_to_live_ms,
+            dead_lettering_on_message_expiration: options.dead_lettering_on_message_expiration,
+            requires_session: options.requires_session,
+            auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
+            reasons: Reasons::new(options.max_delivery_count),
+        }
+    }
+}
+
+impl Policy {
+    /// The life that a message asks for, capped by the default (S-12, S-13).
+    pub(super) fn effective_time_to_live_ms(&self, asked_ms: Option<u64>) -> Option<u64> {
+        asked_ms.into_iter().chain(self.default_message_time_to_live_ms).min()
+    }
+}

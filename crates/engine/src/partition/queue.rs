@@ -1,0 +1,70 @@
+//! What receivers take messages from: a queue entity, or one subscription of a topic.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Counts;
+use super::messages::Messages;
+use super::per_sub_queue::PerSubQueue;
+use super::policy::Policy;
+use super::receivers::Receivers;
+use crate::{QueueId, SequenceNumber, SubQueue, Timestamp};
+
+/// A queue or subscription: its messages, who reads them, what is due. Messages and `next_number` are durable, all else
+/// is volatile or follows from them.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// Its id.
+    pub(super) id: QueueId,
+    /// How it treats its messages.
+    pub(super) policy: Arc<Policy>,
+    /// The number of the next message.
+    pub(super) next_number: SequenceNumber,
+    /// Messages by the sub-queue in which they rest.
+    pub(super) messages: PerSubQueue<Messages>,
+    /// Scheduled messages by the instant at which they become available; those of a topic are its own.
+    pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,
+    /// Receivers open.
+    pub(super) receivers: Receivers,
+    /// Whether something happened to it since it was last looked after.
+    pub(super) touched: bool,
+    /// The deadline under which it is listed.
+    pub(super) listed_deadline: Option<Timestamp>,
+}
+
+impl Queue {
+    /// An empty one.
+    pub(super) fn new(id: QueueId, policy: Policy) -> Self {
+        Self {
+            id,
+            policy: Arc::new(policy),
+            next_number: SequenceNumber(1),
+            messages: PerSubQueue::default(),
+            activations: BTreeSet::new(),
+            receivers: Receivers::default(),
+            touched: false,
+            listed_deadline: None,
+        }
+    }
+
+    /// The earliest instant at which something is due here by itself; locks and activations are the partition's.
+    /// Expiry counts only while there is an active listener (S-3).
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        if !self.receivers.is_active(SubQueue::Main) {
+            return None;
+        }
+        self.messages.get(SubQueue::Main).soonest_expiry()
+    }
+
+    /// Current counts; sizes are the partition's.
+    pub(super) fn counts(&self) -> Counts {
+        let scheduled = self.activations.len() as u64;
+        Counts {
+            active: self.messages.get(SubQueue::Main).len() - scheduled,
+            dead_letter: self.messages.get(SubQueue::DeadLetter).len(),
+            scheduled,
+            transfer_dead_letter: self.messages.get(SubQueue::TransferDeadLetter).len(),
+            size_bytes: 0,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The reasons a command is refused.
+
+/// Why a command was refused. The front ends map each to a condition and a status in one table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The lock ended, or the message is gone, or the token was never given out.
+    #[error(
+        "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
+    )]
+    MessageLockLost,
+    /// No message with that sequence number in the state the operation needs.
+    #[error(
+        "The message with sequence number {0} could not be found, or is not in a state that allows this."
+    )]
+    MessageNotFound(u64),
+    /// A dead-lettered message can't be dead-lettered again.
+    #[error("A message in a dead-letter queue can't be dead-lettered again.")]
+    AlreadyDeadLettered,
+    /// The message exceeds the entity's limit.
+    #[error("The message of {size_bytes} bytes exceeds the limit of {limit_bytes} bytes of this entity.")]
+    MessageTooLarge {
+        /// Encoded size.
+        size_bytes: u64,
+        /// The entity's limit.
+        limit_bytes: u64,
+    },
+    /// The entity reached its size quota.
+    #[error(
+        "The entity has reached its size limit of {limit_bytes} bytes; receive or purge messages to make room."
+    )]
+    EntityFull {
+        /// The quota.
+        limit_bytes: u64,
+    },
+    /// The disk has no room.
+    #[error("The broker's storage is full; messages are accepted again as soon as there is room.")]
+    StorageFull,
+    /// The session's lock ended, or was never held by whoever asks.
+    #[error("The session lock has expired on the MessageSession. Accept a new MessageSession.")]
+    SessionLockLost,
+    /// Another receiver holds the session.
+    #[error("The requested session '{0}' cannot be accepted. It may be locked by another receiver.")]
+    SessionCannotBeLocked(Box<str>),
+    /// No session was available in time.
+    #[error("There was no available session before the operation timed out; try again later.")]
+    NoSessionAvailable,
+    /// The entity requires sessions, and the receiver asked for none.
+    #[error(
+        "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
+    )]
+    SessionRequired,
+    /// The entity knows no sessions, and the receiver asked for one.
+    #[error(
+        "A sessionful message receiver cannot be created on an entity that does not require sessions. Ensure RequiresSession is set to true when creating a Queue or Subscription to enable sessionful behavior."
+    )]
+    SessionNotSupported,
+    /// A message without session id was sent to a queue that requires sessions.
+    #[error(
+        "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support enabled can only receive messages that have the SessionId set to a valid value."
+    )]
+    SessionIdMissing,
+    /// The subscription has a rule of that name already.
+    #[error("The rule '{0}' already exists.")]
+    RuleExists(Box<str>),
+    /// The subscription has no rule of that name.
+    #[error("The rule '{0}' could not be found.")]
+    RuleNotFound(Box<str>),
+    /// Topics and subscriptions differ in what can be done with them.
+    #[error("{0}")]
+    NotAllowed(&'static str),
+    /// The receiver is not open.
+    #[error("The receiver is not open.")]
+    ReceiverNotFound,
+    /// The request itself makes no sense (empty list, absurd value).
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// The partition was restarted or the broker is stopping; retry.
+    #[error("The entity is temporarily unavailable; retry the operation.")]
+    Unavailable,
+    /// The entity was deleted.
+    #[error("The messaging entity could not be found; it was deleted.")]
+    EntityDeleted,
+}
