@@ -105,7 +105,8 @@ async fn serve(config: Config) -> Result<(), ServeError> {
 fn entity_clock(travel: Option<&TimeTravel>) -> Arc<dyn Clock> {
     let Some(travel) = travel else { return Arc::new(SystemClock::default()) };
     tracing::warn!(
-        "TIME TRAVEL IS ON: whoever reaches HTTP can move the broker's clock forward and let every message expire;          never use this broker for messages that matter"
+        "TIME TRAVEL IS ON: whoever reaches HTTP can move the broker's clock forward and let every message expire; \
+         never use this broker for messages that matter"
     );
     Arc::new(travel.clock())
 }

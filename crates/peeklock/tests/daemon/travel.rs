@@ -42,7 +42,10 @@ fn the_clock_is_told_and_moved_forward() {
     broker.signal(Signal::TERM);
     let (status, log) = broker.finish();
     assert_eq!(status.code(), Some(0), "{log}");
-    assert!(log.contains("WARN") && log.contains("TIME TRAVEL IS ON"), "{log}");
+    assert!(
+        log.contains("WARN") && log.contains("TIME TRAVEL IS ON") && log.contains("expire; never"),
+        "{log}"
+    );
 }
 
 #[test]
