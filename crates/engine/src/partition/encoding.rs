@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{Extra, Record};
 use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
 
-/// Version of both kinds of values. A change of [`Head`], [`Counters`] or [`Extra`] needs a new one, and the old
+/// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`] or [`Extra`] needs a new one, and the old
 /// one stays readable.
 const VERSION: u8 = 1;
 
@@ -27,6 +27,12 @@ struct Head {
 #[derive(Serialize, Deserialize)]
 struct Counters {
     next_number: SequenceNumber,
+}
+
+/// What the `Meta` space holds of what is deleted when idle.
+#[derive(Serialize, Deserialize)]
+struct Used {
+    at: Timestamp,
 }
 
 /// Appends the stored form of a record.
@@ -70,6 +76,16 @@ pub(super) fn append_counters(next_number: SequenceNumber, to: Vec<u8>) -> Vec<u
 /// Reads the stored form of the counters.
 pub(super) fn read_counters(bytes: &[u8]) -> Result<SequenceNumber, String> {
     read::<Counters>(bytes).map(|counters| counters.next_number)
+}
+
+/// Appends the stored form of the last use.
+pub(super) fn append_used(at: Timestamp, to: Vec<u8>) -> Vec<u8> {
+    append(&Used { at }, to)
+}
+
+/// Reads the stored form of the last use.
+pub(super) fn read_used(bytes: &[u8]) -> Result<Timestamp, String> {
+    read::<Used>(bytes).map(|used| used.at)
 }
 
 #[allow(clippy::expect_used)] // a growing buffer takes all, and every list knows its length

@@ -141,6 +141,13 @@ impl Entity {
         *self.options.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
     }
 
+    /// Whoever still has a handle learns that the entity is no more.
+    pub(super) fn set_deleted(&self) {
+        if let ActorState::Running { handle, .. } = &*self.actor() {
+            handle.set_deleted();
+        }
+    }
+
     /// Tells the actor to finish; the task to wait for, if there is one.
     pub(super) fn stop(&self) -> Option<JoinHandle<()>> {
         match std::mem::replace(&mut *self.actor(), ActorState::Stopped) {

@@ -1,6 +1,7 @@
 //! Partitions as actors over a storage shard and a clock; the doors for time and randomness.
 //!
-//! - [`Namespace`] finds and creates entities; `catalogue` alone changes them, `record` is their form on disk, `restore`
+//! - [`Namespace`] finds and creates entities; `catalogue` alone changes them (`deletion` when they
+//!   end), `record` is their form on disk, `restore`
 //!   reads partitions back, `entity` is one of them in use.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
@@ -13,6 +14,7 @@ mod body_cache;
 mod catalogue;
 mod catch_up;
 mod clock;
+mod deletion;
 mod entity;
 mod fatal;
 mod mailbox;

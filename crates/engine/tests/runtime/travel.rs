@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use peeklock_engine::runtime::{ManualClock, Namespace, Output, Request};
 use peeklock_engine::{Command, CreditLimit, Delivery, NewMessage, QueueOptions, ReceiveMode, SubQueue};
-use peeklock_storage::{Error, MemoryStore, Shard, ShardId, Store};
+use peeklock_storage::{Error, MemoryStore, PartitionId, Shard, ShardId, Space, Store};
 use tokio::task::JoinHandle;
 
 use crate::broker::{Broker, Client, QUEUE, START, quiet, token};
@@ -212,6 +212,22 @@ async fn a_refused_batch_is_tried_again() {
     broker.travel(HOUR_MS).await;
     let counts = broker.namespace.counts(QUEUE).unwrap();
     assert_eq!((counts.scheduled, counts.active), (0, 1));
+}
+
+#[tokio::test]
+async fn idle_entities_are_gone_from_the_disk_too() {
+    let broker = broker().await;
+    for number in 0..100 {
+        let options = QueueOptions { auto_delete_on_idle_ms: Some(HOUR_MS), ..QueueOptions::default() };
+        broker.namespace.declare(&format!("temporary-{number}"), options).await.unwrap();
+    }
+    broker.travel(HOUR_MS - 1).await;
+    assert_eq!(broker.namespace.names().len(), 101);
+    broker.travel(1).await;
+    assert_eq!(broker.namespace.names(), [QUEUE]);
+    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let entries = shard.scan(Space::Meta, PartitionId(0), 0).await.unwrap().entries;
+    assert_eq!(entries.len(), 2, "the counter and the queue: {entries:?}");
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ use self::lane::DeliveryLane;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
+use super::deletion::Ended;
 use super::fatal::Fatal;
 use super::mailbox::Inbox;
 use super::{Clock, Mailbox, Request, Response};
@@ -48,6 +49,8 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cache: Arc<CacheBudget>,
     pub(super) fatal: Fatal,
+    /// Where entities that ended are deleted.
+    pub(super) ended: mpsc::UnboundedSender<Ended>,
 }
 
 /// Wishes of the namespace to an actor.
