@@ -86,7 +86,7 @@ impl SharedExtras {
     fn share(&mut self, record: &mut Record) {
         let Some(extra) = record.extra() else { return };
         // Bodies elsewhere and schedules are particular to one message.
-        if extra.body.is_some() || extra.scheduled_enqueue_time.is_some() {
+        if extra.body.is_some() || extra.scheduled_enqueue_time.is_some() || extra.header_bytes > 0 {
             return;
         }
         if let Some(known) = self.recent.iter().find(|known| *known == extra) {
