@@ -7,6 +7,7 @@ use toml::de::DeTable;
 
 use super::ListenAddress;
 use super::amqp::{self, AmqpConfig};
+use super::development::{self, DevelopmentConfig};
 use super::entity::Bounds;
 use super::limits::{self, LimitsConfig};
 use super::names::Names;
@@ -34,6 +35,10 @@ pub(crate) struct FileConfig {
     pub(crate) log_filter: Option<LogFilter>,
     /// `log.format`
     pub(crate) log_format: Option<LogFormat>,
+    /// `development.time_travel`
+    pub(crate) time_travel: Option<bool>,
+    /// The rest of `[development]`.
+    pub(crate) development: DevelopmentConfig,
     /// `[limits]`
     pub(crate) limits: LimitsConfig,
     /// `[[queues]]`, in file order.
@@ -81,6 +86,7 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     read_http(root.section("http"), &mut config);
     (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
+    (config.time_travel, config.development) = development::read(root.section("development"));
     config.limits = limits::read(root.section("limits"));
     read_entities(&mut root, &mut config);
     root.finish();

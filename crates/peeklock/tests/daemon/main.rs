@@ -8,3 +8,5 @@ mod commands;
 mod entities;
 #[cfg(test)]
 mod life;
+#[cfg(test)]
+mod travel;

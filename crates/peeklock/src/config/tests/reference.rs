@@ -45,7 +45,7 @@ fn known_keys(before: &str) -> Vec<String> {
 
 /// Every section, with what must stand before a key of it.
 fn sections() -> Vec<(String, String)> {
-    let mut sections: Vec<_> = ["amqp", "http", "storage", "log", "limits"]
+    let mut sections: Vec<_> = ["amqp", "http", "storage", "log", "development", "limits"]
         .map(|name| format!("[{name}]"))
         .map(|header| (header.clone(), header))
         .into();
