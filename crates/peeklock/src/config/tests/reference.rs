@@ -1,4 +1,5 @@
-//! config/peeklock.toml against the truth. Its examples are commented out by a `#` without a space after it.
+//! config/peeklock.toml and the README against the truth. The former's examples are commented out by a `#` without a
+//! space after it.
 
 use std::fmt::Write as _;
 
@@ -7,6 +8,7 @@ use peeklock_engine::QueueOptions;
 use super::*;
 
 const REFERENCE: &str = include_str!("../../../../../config/peeklock.toml");
+const README: &str = include_str!("../../../../../README.md");
 
 /// The reference file with its examples in force.
 fn with_examples() -> String {
@@ -34,6 +36,16 @@ fn the_examples_of_the_reference_file_are_right() {
     assert_eq!((config.topics[0].name.as_str(), names), ("news", vec!["all", "orders"]));
     assert_eq!(config.topics[0].options, peeklock_engine::TopicOptions::default());
     assert_eq!(config.topics[0].subscriptions[0], SubscriptionConfig::plain("all".into()));
+}
+
+#[test]
+fn the_examples_of_the_readme_are_right() {
+    let blocks: Vec<&str> = README.split("```toml\n").skip(1).collect();
+    assert!(!blocks.is_empty(), "README.md has no TOML");
+    for block in blocks {
+        let (text, _) = block.split_once("```").unwrap();
+        assert_ne!(merged(ServeArgs::default(), text), merged(ServeArgs::default(), ""), "{text}");
+    }
 }
 
 /// The keys that a section knows, from the message that an unknown one gives.
