@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::record::{Extra, Record};
 use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
 
-/// Version of both kinds of values. A change of [`Head`], [`Counters`] or [`Extra`] needs a new one, and the old
-/// one stays readable.
+/// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Extra`] or a session's state needs a new one,
+/// and the old one stays readable.
 const VERSION: u8 = 1;
 
 /// What the `Head` space holds for each message.
@@ -72,13 +72,15 @@ pub(super) fn read_counters(bytes: &[u8]) -> Result<SequenceNumber, String> {
     read::<Counters>(bytes).map(|counters| counters.next_number)
 }
 
+/// Appends the stored form of a value.
 #[allow(clippy::expect_used)] // a growing buffer takes all, and every list knows its length
-fn append(value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
+pub(super) fn append(value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
     to.push(VERSION);
     postcard::to_extend(value, to).expect("nothing that postcard refuses")
 }
 
-fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+/// Reads the stored form of a value, and nothing more.
+pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     let (version, value) = bytes.split_first().ok_or("the value is empty")?;
     if *version != VERSION {
         return Err(format!("version {version} is unknown, this program reads version {VERSION}"));

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::encoding::{append_counters, append_record};
 use super::record::Record;
+use super::sessions::append_state;
 use crate::{BodyRef, Event, QueueId, SequenceNumber};
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
@@ -40,12 +41,20 @@ struct Facts<'a> {
     /// The next number of each queue that gave one out, the last of each.
     next_numbers: SmallVec<[(QueueId, u64); 1]>,
     heads: Vec<Fact<'a, Record>>,
+    /// States of sessions, each by the event that set it.
+    states: Vec<Fact<'a, Event>>,
     bodies: Vec<Fact<'a, Bytes>>,
 }
 
 impl<'a> Facts<'a> {
     fn new(entity: QueueId) -> Self {
-        Self { entity, next_numbers: SmallVec::new(), heads: Vec::new(), bodies: Vec::new() }
+        Self {
+            entity,
+            next_numbers: SmallVec::new(),
+            heads: Vec::new(),
+            states: Vec::new(),
+            bodies: Vec::new(),
+        }
     }
 
     fn note(&mut self, event: &'a Event) {
@@ -72,10 +81,13 @@ impl<'a> Facts<'a> {
                     self.bodies.push(Fact { queue: self.entity, number, creates: false, value: None });
                 }
             }
+            Event::SessionStateSet { queue, number, state, created, .. } => {
+                let value = state.is_some().then_some(event);
+                self.states.push(Fact { queue: *queue, number: *number, creates: *created, value });
+            }
             Event::Published(_)
             | Event::SubscriptionSet(_)
             | Event::SubscriptionRemoved { .. }
-            | Event::SessionStateSet { .. }
             | Event::Used { .. } => {}
             Event::Locked { .. }
             | Event::Renewed { .. }
@@ -129,6 +141,13 @@ impl<'a> Facts<'a> {
             let Some(record) = record else { return batch.delete(key) };
             let start = buffer.len();
             buffer = append_record(record, std::mem::take(&mut buffer));
+            puts.push((key, start..buffer.len()));
+        });
+        outcomes(&mut self.states, |partition, number, event| {
+            let key = Key::new(Space::Head, partition, number);
+            let Some(event) = event else { return batch.delete(key) };
+            let start = buffer.len();
+            buffer = append_state(event, std::mem::take(&mut buffer));
             puts.push((key, start..buffer.len()));
         });
         let buffer = Bytes::from(buffer);

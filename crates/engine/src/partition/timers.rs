@@ -48,7 +48,9 @@ impl Step<'_> {
                 _ => break,
             }
         }
-        self.touch_due_queues();
+        for queue in self.touch_due_queues() {
+            self.fire_session_timers(queue);
+        }
     }
 
     /// Expires what is overdue, as long as there is an active listener (S-3): before anything is delivered to it.
