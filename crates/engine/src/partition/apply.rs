@@ -47,6 +47,14 @@ impl State {
             Event::Watched { watcher, queue } => {
                 self.watchers.insert(*watcher, *queue);
             }
+            Event::Used { queue, at, stored } => {
+                if let Some(queue) = self.queue_mut(*queue) {
+                    queue.used_at = *at;
+                    if *stored {
+                        queue.used_at_stored = *at;
+                    }
+                }
+            }
             Event::Ended => self.ended = true,
             Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
@@ -54,10 +62,7 @@ impl State {
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
             | Event::SessionStateSet { .. } => self.apply_to_sessions(event),
-            Event::Published(_)
-            | Event::SubscriptionSet(_)
-            | Event::SubscriptionRemoved { .. }
-            | Event::Used { .. } => {}
+            Event::Published(_) | Event::SubscriptionSet(_) | Event::SubscriptionRemoved { .. } => {}
         }
     }
 

@@ -6,13 +6,16 @@ use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 use smallvec::SmallVec;
 
-use super::encoding::{append_counters, append_record};
+use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
 use super::sessions::append_state;
-use crate::{BodyRef, Event, QueueId, SequenceNumber};
+use crate::{BodyRef, Event, QueueId, SequenceNumber, Timestamp};
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
 pub(super) const META_COUNTERS: u64 = 16;
+
+/// Number of the `Meta` value that holds the instant of the last use, of what is deleted when idle.
+pub(super) const META_USED: u64 = 17;
 
 /// Translates a turn's events into store operations. Meta numbers below 16 are the namespace's; the partition uses
 /// those from 16 on. Contents rest in the partition `entity`, everything else of a subscription in its own. Facts
@@ -44,6 +47,8 @@ struct Facts<'a> {
     /// States of sessions, each by the event that set it.
     states: Vec<Fact<'a, Event>>,
     bodies: Vec<Fact<'a, Bytes>>,
+    /// Last uses worth storing.
+    uses: Vec<(QueueId, Timestamp)>,
 }
 
 impl<'a> Facts<'a> {
@@ -54,6 +59,7 @@ impl<'a> Facts<'a> {
             heads: Vec::new(),
             states: Vec::new(),
             bodies: Vec::new(),
+            uses: Vec::new(),
         }
     }
 
@@ -85,10 +91,8 @@ impl<'a> Facts<'a> {
                 let value = state.is_some().then_some(event);
                 self.states.push(Fact { queue: *queue, number: *number, creates: *created, value });
             }
-            Event::Published(_)
-            | Event::SubscriptionSet(_)
-            | Event::SubscriptionRemoved { .. }
-            | Event::Used { .. } => {}
+            Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
+            Event::Published(_) | Event::SubscriptionSet(_) | Event::SubscriptionRemoved { .. } => {}
             Event::Locked { .. }
             | Event::Renewed { .. }
             | Event::Released { .. }
@@ -96,6 +100,7 @@ impl<'a> Facts<'a> {
             | Event::CreditSet { .. }
             | Event::CreditDrained { .. }
             | Event::ReceiverClosed { .. }
+            | Event::Used { stored: false, .. }
             | Event::Watched { .. }
             | Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
@@ -135,6 +140,11 @@ impl<'a> Facts<'a> {
             let start = buffer.len();
             buffer = append_counters(SequenceNumber(next_number), buffer);
             puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_COUNTERS), start..buffer.len()));
+        }
+        for (queue, used_at) in self.uses {
+            let start = buffer.len();
+            buffer = append_used(used_at, buffer);
+            puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_USED), start..buffer.len()));
         }
         outcomes(&mut self.heads, |partition, number, record| {
             let key = Key::new(Space::Head, partition, number);

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::super::properties::{HEADER_BYTES_MAX, noted_header_bytes};
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::Event;
@@ -34,6 +35,10 @@ impl Step<'_> {
             if size_bytes > limit_bytes {
                 return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes });
             }
+            if message.header_bytes as usize > HEADER_BYTES_MAX {
+                let (size_bytes, limit_bytes) = (u64::from(message.header_bytes), HEADER_BYTES_MAX as u64);
+                return Err(Refusal::HeaderTooLarge { size_bytes, limit_bytes });
+            }
             total_bytes = total_bytes.saturating_add(size_bytes);
         }
         let limit_bytes = self.options.max_size_bytes();
@@ -57,8 +62,12 @@ impl Step<'_> {
         if let Some(id) = &message.session_id {
             self.set_session(self.state().entity.id, &mut record, id);
         }
-        if scheduled_enqueue_time.is_some() {
-            record.edit_extra(|extra| extra.scheduled_enqueue_time = scheduled_enqueue_time);
+        let header_bytes = noted_header_bytes(message.header_bytes);
+        if scheduled_enqueue_time.is_some() || header_bytes > 0 {
+            record.edit_extra(|extra| {
+                extra.header_bytes = header_bytes;
+                extra.scheduled_enqueue_time = scheduled_enqueue_time;
+            });
         }
         self.emit(Event::Accepted { number, record, content: message.content });
         number

@@ -10,6 +10,8 @@ mod encoding;
 mod lock;
 mod serve;
 mod session;
+#[cfg(test)]
+pub(super) mod tests;
 mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet};

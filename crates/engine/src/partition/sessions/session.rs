@@ -40,15 +40,15 @@ pub(in crate::partition) struct Session {
     /// The rare facts of a message that has no others than this session's id: one value for all of them.
     pub(in crate::partition) extra: Arc<Extra>,
     /// Messages that the holder may get.
-    available: BTreeSet<SequenceNumber>,
+    pub(super) available: BTreeSet<SequenceNumber>,
     /// Those of them that expire.
-    expiries: BTreeSet<(Timestamp, SequenceNumber)>,
+    pub(super) expiries: BTreeSet<(Timestamp, SequenceNumber)>,
     /// Messages locked under the session's lock, deferred ones included.
-    in_flight: BTreeMap<SequenceNumber, LockToken>,
+    pub(super) in_flight: BTreeMap<SequenceNumber, LockToken>,
     /// Deferred and scheduled messages.
-    aside: BTreeSet<SequenceNumber>,
+    pub(super) aside: BTreeSet<SequenceNumber>,
     /// How many messages are active, in flight or not.
-    active: u64,
+    pub(super) active: u64,
     pub(super) holder: Option<Holder>,
     /// The lock ended, and not all of what was in flight is back yet: whether that counts as failed.
     pub(super) returning: Option<bool>,
@@ -212,10 +212,11 @@ impl Session {
 
 /// Whether these rare facts are a session id and nothing else.
 pub(super) fn is_plain(extra: &Extra) -> bool {
-    let Extra { modified, dead_letter, scheduled_enqueue_time, session_id, body } = extra;
+    let Extra { modified, dead_letter, scheduled_enqueue_time, session_id, body, header_bytes } = extra;
     session_id.is_some()
         && modified.is_none()
         && dead_letter.is_none()
         && scheduled_enqueue_time.is_none()
         && body.is_none()
+        && *header_bytes == 0
 }
