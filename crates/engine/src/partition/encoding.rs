@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::record::{Extra, Record};
 use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
 
-/// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`] or [`Extra`] needs a new one, and the old
-/// one stays readable.
+/// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`], [`Extra`] or a session's state needs a
+/// new one, and the old one stays readable.
 const VERSION: u8 = 1;
 
 /// What the `Head` space holds for each message.
@@ -112,7 +112,8 @@ pub(super) fn read_used(bytes: &[u8]) -> Result<Timestamp, String> {
     read::<Used>(bytes).map(|used| used.at)
 }
 
-fn append(value: &impl Serialize, to: Vec<u8>) -> Vec<u8> {
+/// Appends the stored form of a value.
+pub(super) fn append(value: &impl Serialize, to: Vec<u8>) -> Vec<u8> {
     append_version(VERSION, value, to)
 }
 
@@ -122,7 +123,8 @@ fn append_version(version: u8, value: &impl Serialize, mut to: Vec<u8>) -> Vec<u
     postcard::to_extend(value, to).expect("nothing that postcard refuses")
 }
 
-fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+/// Reads the stored form of a value, and nothing more.
+pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     read_version(VERSION, bytes)
 }
 

@@ -31,10 +31,11 @@ impl Queue {
     /// Whether it counts as used without anybody doing anything: someone listens to it (S-30, S-32) or to a subscription
     /// of it (S-31), or messages are scheduled (S-30, S-31).
     pub(super) fn is_in_use(&self) -> bool {
+        let is_waited_for = self.sessions.as_ref().is_some_and(|sessions| !sessions.waiters.is_empty());
         let listened_to = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
             .into_iter()
             .any(|sub_queue| self.receivers.is_active(sub_queue));
-        listened_to || self.subscriptions_in_use > 0 || !self.activations.is_empty()
+        listened_to || is_waited_for || self.subscriptions_in_use > 0 || !self.activations.is_empty()
     }
 }
 
@@ -121,6 +122,7 @@ impl Step<'_> {
         if id != self.state().entity.id {
             return;
         }
+        self.refuse_session_waiters(id, &Refusal::EntityDeleted);
         let state = self.state();
         let attached: Vec<_> = state.homes.keys().chain(state.watchers.keys()).copied().collect();
         self.emit(Event::Ended);

@@ -6,6 +6,7 @@
 //! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch` and `ending` are what commands share.
 //! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
 //!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
+//! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
 //! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
 
 mod apply;
@@ -26,6 +27,7 @@ mod reasons;
 mod receivers;
 mod record;
 mod restore;
+mod sessions;
 mod state;
 mod step;
 #[cfg(test)]

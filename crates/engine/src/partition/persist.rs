@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
+use super::sessions::append_state;
 use crate::{BodyRef, Event, QueueId, SequenceNumber, Timestamp};
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
@@ -43,6 +44,8 @@ struct Facts<'a> {
     /// The next number of each queue that gave one out, the last of each.
     next_numbers: SmallVec<[(QueueId, u64); 1]>,
     heads: Vec<Fact<'a, Record>>,
+    /// States of sessions, each by the event that set it.
+    states: Vec<Fact<'a, Event>>,
     bodies: Vec<Fact<'a, Bytes>>,
     /// Last uses worth storing.
     uses: Vec<(QueueId, Timestamp)>,
@@ -54,6 +57,7 @@ impl<'a> Facts<'a> {
             entity,
             next_numbers: SmallVec::new(),
             heads: Vec::new(),
+            states: Vec::new(),
             bodies: Vec::new(),
             uses: Vec::new(),
         }
@@ -83,11 +87,12 @@ impl<'a> Facts<'a> {
                     self.bodies.push(Fact { queue: self.entity, number, creates: false, value: None });
                 }
             }
+            Event::SessionStateSet { queue, number, state, created, .. } => {
+                let value = state.is_some().then_some(event);
+                self.states.push(Fact { queue: *queue, number: *number, creates: *created, value });
+            }
             Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
-            Event::Published(_)
-            | Event::SubscriptionSet(_)
-            | Event::SubscriptionRemoved { .. }
-            | Event::SessionStateSet { .. } => {}
+            Event::Published(_) | Event::SubscriptionSet(_) | Event::SubscriptionRemoved { .. } => {}
             Event::Locked { .. }
             | Event::Renewed { .. }
             | Event::Released { .. }
@@ -146,6 +151,13 @@ impl<'a> Facts<'a> {
             let Some(record) = record else { return batch.delete(key) };
             let start = buffer.len();
             buffer = append_record(record, std::mem::take(&mut buffer));
+            puts.push((key, start..buffer.len()));
+        });
+        outcomes(&mut self.states, |partition, number, event| {
+            let key = Key::new(Space::Head, partition, number);
+            let Some(event) = event else { return batch.delete(key) };
+            let start = buffer.len();
+            buffer = append_state(event, std::mem::take(&mut buffer));
             puts.push((key, start..buffer.len()));
         });
         let buffer = Bytes::from(buffer);

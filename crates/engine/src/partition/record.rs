@@ -118,6 +118,11 @@ impl Record {
         self.extra.as_ref()?.scheduled_enqueue_time
     }
 
+    /// The session it was sent to.
+    pub(super) fn session_id(&self) -> Option<&Arc<str>> {
+        self.extra.as_ref()?.session_id.as_ref()
+    }
+
     /// Properties changed by receivers.
     pub(super) fn modified(&self) -> Option<&Arc<Properties>> {
         self.extra.as_ref()?.modified.as_ref()

@@ -9,6 +9,7 @@ use super::encoding::{read_counters, read_record, read_used};
 use super::persist::{META_COUNTERS, META_USED};
 use super::policy::Policy;
 use super::record::{Extra, Record};
+use super::sessions::STATE_FIRST;
 use super::state::State;
 use crate::{QueueId, SequenceNumber, Timestamp};
 
@@ -52,12 +53,20 @@ impl State {
         }
         let mut shared = SharedExtras::default();
         for Entry { number, value } in head {
+            if number >= STATE_FIRST {
+                self.restore_session_state(id, number, &value)
+                    .map_err(|reason| bad("Head", number, reason))?;
+                continue;
+            }
             let mut record = read_record(&value).map_err(|reason| bad("Head", number, reason))?;
             if SequenceNumber(number) >= next_number {
                 let reason = format!("numbers from {} on were never given out", next_number.0);
                 return Err(bad("Head", number, reason));
             }
             shared.share(&mut record);
+            if let Some(queue) = self.queue(id) {
+                queue.admit_restored(&mut record).map_err(|reason| bad("Head", number, reason.to_owned()))?;
+            }
             self.size_bytes = self.size_bytes.saturating_add(u64::from(record.content_bytes()));
             self.insert(id, SequenceNumber(number), record);
         }

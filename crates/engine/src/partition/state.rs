@@ -7,7 +7,7 @@ use super::locks::Locks;
 use super::policy::Policy;
 use super::queue::Queue;
 use super::record::Record;
-use crate::{QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use crate::{LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
@@ -85,6 +85,9 @@ impl State {
         if let Some(at) = record.scheduled_enqueue_time() {
             queue.activations.insert((at, number));
         }
+        if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, record.sub_queue()) {
+            sessions.added(number, &record);
+        }
         queue.messages.get_mut(record.sub_queue()).put(number, record);
     }
 
@@ -100,19 +103,39 @@ impl State {
         if let Some(at) = record.scheduled_enqueue_time() {
             queue.activations.remove(&(at, number));
         }
+        if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, sub_queue) {
+            sessions.removed(number, &record);
+        }
         Some(record)
     }
 
+    /// Stores new facts about a message that stays where it is.
+    pub(super) fn replace(&mut self, queue: QueueId, number: SequenceNumber, record: Record) {
+        let Some(queue) = self.queue_mut(queue) else { return };
+        let messages = queue.messages.get_mut(record.sub_queue());
+        if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, record.sub_queue())
+            && let Some(before) = messages.get(number)
+        {
+            sessions.changed(number, before, &record);
+        }
+        messages.put(number, record);
+    }
+
     /// Locks or unlocks a message.
-    pub(super) fn set_locked(
+    pub(super) fn set_lock(
         &mut self,
         queue: QueueId,
         sub_queue: SubQueue,
         number: SequenceNumber,
-        locked: bool,
+        lock: Option<LockToken>,
     ) {
-        if let Some(queue) = self.queue_mut(queue) {
-            queue.messages.get_mut(sub_queue).set_locked(number, locked);
+        let Some(queue) = self.queue_mut(queue) else { return };
+        let messages = queue.messages.get_mut(sub_queue);
+        messages.set_locked(number, lock.is_some());
+        if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, sub_queue)
+            && let Some(record) = messages.get(number)
+        {
+            sessions.set_lock(number, record, lock);
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Step<'a> {
     pub(super) options: &'a EntityOptions,
     /// Messages that may still expire in this call.
     pub(super) expiries_left: usize,
+    /// Messages that may still return in this call because their session's lock ended.
+    pub(super) returns_left: usize,
     state: &'a mut State,
     random: &'a mut dyn Rng,
     outputs: &'a mut Outputs,
@@ -39,8 +41,8 @@ impl<'a> Step<'a> {
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
     ) -> Self {
-        let expiries_left = EXPIRIES_PER_CALL_MAX;
-        Self { now, options, expiries_left, state, random, outputs }
+        let (expiries_left, returns_left) = (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX);
+        Self { now, options, expiries_left, returns_left, state, random, outputs }
     }
 
     /// Fires what is due, carries out the command, serves receivers.
@@ -83,6 +85,14 @@ impl<'a> Step<'a> {
             Command::Peek { from, count_max, bytes_max, source, session } => {
                 self.peek(request, from, count_max, bytes_max, source, session);
             }
+            Command::RenewSessionLock { receiver } => self.renew_session_lock(request, receiver),
+            Command::GetSessionState { receiver } => self.get_session_state(request, receiver),
+            Command::SetSessionState { receiver, state } => {
+                self.set_session_state(request, receiver, state);
+            }
+            Command::ListSessions { queue, updated_after, skip, top } => {
+                self.list_sessions(request, queue, updated_after, skip, top);
+            }
             Command::Tick => {}
             other => {
                 if let Some(reply) = other.refused(Refusal::NotAllowed("Not built yet.")) {
@@ -94,8 +104,13 @@ impl<'a> Step<'a> {
 
     /// Lets happen in a queue what follows from its state: expiry, deliveries, ends of drains.
     fn look_after(&mut self, queue: QueueId) {
-        self.sweep_expired(queue);
-        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
+        if self.sessions(queue).is_some() {
+            self.look_after_sessions(queue);
+        } else {
+            self.sweep_expired(queue);
+            self.dispatch(QueuePath::main(queue));
+        }
+        for sub_queue in [SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
             self.dispatch(QueuePath { queue, sub_queue });
         }
         self.finish_drains(queue);
@@ -112,10 +127,11 @@ impl<'a> Step<'a> {
         self.state
     }
 
-    /// Sees to it that queues in which something is due are looked after, once the command is carried out; but what was
-    /// idle for too long ends before.
+    /// Sees to it that queues in which something is due are looked after, once the command is carried out; but sessions
+    /// end, and what was idle for too long, before.
     pub(super) fn touch_due_queues(&mut self) {
         for queue in self.state.touch_due(self.now) {
+            self.fire_session_timers(queue);
             self.tend_idleness(queue);
         }
     }

@@ -7,6 +7,10 @@ mod peek;
 mod receiver;
 mod renew;
 mod send;
+mod session;
+mod session_list;
+mod session_lock;
+mod session_state;
 mod settle;
 
 use crate::{Refusal, SequenceNumber};
