@@ -1,15 +1,18 @@
-//! How records and counters look in the store: one version byte, then postcard.
+//! How records and counters look in the store: one version byte, then postcard. Version 1 of a record is its [`Head`];
+//! version 2 is the same followed by the facts that rules see, which only messages scheduled on a topic have.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{Extra, Record};
-use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
+use crate::{Facts, MessageState, SequenceNumber, SubQueue, Timestamp};
 
 /// Version of both kinds of values. A change of [`Head`], [`Counters`] or [`Extra`] needs a new one, and the old
 /// one stays readable.
 const VERSION: u8 = 1;
+/// Version of a [`Head`] followed by [`Facts`].
+const VERSION_WITH_FACTS: u8 = 2;
 
 /// What the `Head` space holds for each message.
 #[derive(Serialize, Deserialize)]
@@ -31,27 +34,37 @@ struct Counters {
 
 /// Appends the stored form of a record.
 pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
-    append(
-        &Head {
-            sub_queue: record.sub_queue(),
-            state: record.state(),
-            enqueued_at: record.enqueued_at(),
-            time_to_live_ms: record.time_to_live_ms(),
-            content_bytes: record.content_bytes(),
-            delivery_count: record.delivery_count(),
-            extra: record.extra().cloned(),
-        },
-        to,
-    )
+    let head = Head {
+        sub_queue: record.sub_queue(),
+        state: record.state(),
+        enqueued_at: record.enqueued_at(),
+        time_to_live_ms: record.time_to_live_ms(),
+        content_bytes: record.content_bytes(),
+        delivery_count: record.delivery_count(),
+        extra: record.extra().cloned(),
+    };
+    match record.extra().and_then(|extra| extra.facts.as_ref()) {
+        None => append_version(VERSION, &head, to),
+        Some(facts) => append_version(VERSION_WITH_FACTS, &(head, facts), to),
+    }
 }
 
 /// Reads the stored form of a record.
 pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
-    let head: Head = read(bytes)?;
+    let (head, facts) = match bytes.first() {
+        Some(&VERSION_WITH_FACTS) => {
+            let (head, facts): (Head, Arc<Facts>) = read_version(VERSION_WITH_FACTS, bytes)?;
+            (head, Some(facts))
+        }
+        _ => (read_version(VERSION, bytes)?, None),
+    };
     let mut record = Record::new(head.enqueued_at, head.time_to_live_ms, head.content_bytes);
     record.set_place(head.sub_queue, head.state);
     record.set_delivery_count(head.delivery_count);
     record.set_extra(head.extra);
+    if facts.is_some() {
+        record.edit_extra(|extra| extra.facts = facts);
+    }
     let is_scheduled = head.state == MessageState::Scheduled;
     if is_scheduled != record.scheduled_enqueue_time().is_some() {
         return Err("a message is scheduled if and only if it has a time at which it is enqueued".to_owned());
@@ -64,24 +77,26 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
 
 /// Appends the stored form of the counters.
 pub(super) fn append_counters(next_number: SequenceNumber, to: Vec<u8>) -> Vec<u8> {
-    append(&Counters { next_number }, to)
+    append_version(VERSION, &Counters { next_number }, to)
 }
 
 /// Reads the stored form of the counters.
 pub(super) fn read_counters(bytes: &[u8]) -> Result<SequenceNumber, String> {
-    read::<Counters>(bytes).map(|counters| counters.next_number)
+    read_version::<Counters>(VERSION, bytes).map(|counters| counters.next_number)
 }
 
+/// Appends a version byte and a value.
 #[allow(clippy::expect_used)] // a growing buffer takes all, and every list knows its length
-fn append(value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
-    to.push(VERSION);
+pub(super) fn append_version(version: u8, value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
+    to.push(version);
     postcard::to_extend(value, to).expect("nothing that postcard refuses")
 }
 
-fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+/// Reads a value of this version.
+pub(super) fn read_version<'a, T: Deserialize<'a>>(known: u8, bytes: &'a [u8]) -> Result<T, String> {
     let (version, value) = bytes.split_first().ok_or("the value is empty")?;
-    if *version != VERSION {
-        return Err(format!("version {version} is unknown, this program reads version {VERSION}"));
+    if *version != known {
+        return Err(format!("version {version} is unknown, this program reads version {known}"));
     }
     let (value, rest) = postcard::take_from_bytes(value).map_err(|error| error.to_string())?;
     if !rest.is_empty() {

@@ -8,6 +8,7 @@ use super::messages::Messages;
 use super::per_sub_queue::PerSubQueue;
 use super::policy::Policy;
 use super::receivers::Receivers;
+use super::record::Record;
 use crate::{QueueId, SequenceNumber, SubQueue, Timestamp};
 
 /// A queue or subscription: its messages, who reads them, what is due. Messages and `next_number` are durable, all else
@@ -54,6 +55,11 @@ impl Queue {
             return None;
         }
         self.messages.get(SubQueue::Main).soonest_expiry()
+    }
+
+    /// Every message of every sub-queue.
+    pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
+        self.messages.each().into_iter().flat_map(Messages::all)
     }
 
     /// Current counts; sizes are the partition's.

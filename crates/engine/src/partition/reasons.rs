@@ -10,6 +10,9 @@ const EXPIRED: &str = "TTLExpiredException";
 /// Reason of messages whose delivery failed too often.
 const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
 
+/// Reason of messages without session id that reach a subscription with sessions, where no sender can be told.
+const SESSION_ID_MISSING: &str = "Session ID is null";
+
 /// One value for all messages dead-lettered for the same reason.
 #[derive(Debug)]
 pub(super) struct Reasons {
@@ -17,6 +20,8 @@ pub(super) struct Reasons {
     pub(super) expired: Reason,
     /// As many deliveries failed as are allowed.
     pub(super) deliveries_exceeded: Reason,
+    /// There is no session it could belong to.
+    pub(super) session_id_missing: Reason,
 }
 
 /// A reason, also as the rare facts of a message that has no others.
@@ -36,6 +41,10 @@ impl Reasons {
             deliveries_exceeded: Reason::new(
                 DELIVERIES_EXCEEDED,
                 &format!("Message could not be consumed after {deliveries} delivery attempts."),
+            ),
+            session_id_missing: Reason::new(
+                SESSION_ID_MISSING,
+                "Session enabled entity doesn't allow a message whose session identifier is null.",
             ),
         }
     }

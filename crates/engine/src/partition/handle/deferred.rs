@@ -27,7 +27,7 @@ impl Step<'_> {
 
     fn find_deferred(&self, numbers: &[SequenceNumber], source: QueuePath) -> Result<Vec<Record>, Refusal> {
         check_numbers(numbers)?;
-        let queue = self.state().queue(source.queue).ok_or(Refusal::EntityDeleted)?;
+        let queue = self.readable(source.queue)?;
         let messages = queue.messages.get(source.sub_queue);
         let deferred = |number: &SequenceNumber| match messages.get(*number) {
             Some(record) if record.state() == MessageState::Deferred && !messages.is_locked(*number) => {

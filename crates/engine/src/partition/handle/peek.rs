@@ -2,7 +2,7 @@
 //! scheduled, and what is past its expiry but not collected yet.
 
 use super::super::step::Step;
-use crate::{QueuePath, Refusal, Reply, RequestId, SequenceNumber};
+use crate::{QueuePath, Reply, RequestId, SequenceNumber};
 
 /// Messages shown at most, whatever is asked: a reader comes back with the last number + 1.
 const PEEK_COUNT_MAX: u32 = 4096;
@@ -17,8 +17,9 @@ impl Step<'_> {
         source: QueuePath,
         _session: Option<Box<str>>,
     ) {
-        let Some(queue) = self.state().queue(source.queue) else {
-            return self.reply(request, Reply::Received(Err(Refusal::EntityDeleted)));
+        let queue = match self.readable(source.queue) {
+            Ok(queue) => queue,
+            Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
         let mut total_bytes = 0_usize;

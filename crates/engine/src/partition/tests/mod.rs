@@ -16,3 +16,4 @@ mod scheduling;
 mod sending;
 mod settling;
 mod table;
+mod topics;
