@@ -29,6 +29,8 @@ pub(super) struct Queue {
     pub(super) receivers: Receivers,
     /// Whether something happened to it since it was last looked after.
     pub(super) touched: bool,
+    /// Whether it changed since the partition was asked for what did.
+    pub(super) changed: bool,
     /// The deadline under which it is listed.
     pub(super) listed_deadline: Option<Timestamp>,
 }
@@ -44,6 +46,7 @@ impl Queue {
             activations: BTreeSet::new(),
             receivers: Receivers::default(),
             touched: false,
+            changed: false,
             listed_deadline: None,
         }
     }

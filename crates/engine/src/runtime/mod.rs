@@ -2,6 +2,7 @@
 //!
 //! - [`Namespace`] finds and creates entities; `catalogue` alone changes them, `record` is their form on disk, `restore`
 //!   reads partitions back, `entity` is one of them in use.
+//! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
 //! - [`Clock`] and `random` are the doors; `body_cache` keeps recent contents.
@@ -20,6 +21,8 @@ mod random;
 mod record;
 mod restore;
 mod start_error;
+mod subscriptions;
+mod topics;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity::{EntityRef, SubscriptionRef};

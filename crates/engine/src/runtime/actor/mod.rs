@@ -8,6 +8,7 @@
 mod alarm;
 mod browse;
 mod commits;
+mod held;
 mod lane;
 mod limits;
 mod reads;
@@ -28,12 +29,14 @@ use self::alarm::Alarm;
 use self::browse::Browses;
 pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
+use self::held::HeldBodies;
 use self::lane::DeliveryLane;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
 use super::fatal::Fatal;
 use super::mailbox::Inbox;
+use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
 use crate::{BodyRef, Command, EntityOptions, ReceiverId};
@@ -83,6 +86,7 @@ pub(super) struct Seat {
     pub(super) options: EntityOptions,
     pub(super) random: StdRng,
     pub(super) counts: Arc<SharedCounts>,
+    pub(super) subscriptions: Arc<Subscriptions>,
 }
 
 /// See the module.
@@ -108,6 +112,7 @@ pub(super) struct Actor {
     replies: VecDeque<PendingReply>,
     lane: DeliveryLane,
     browses: Browses,
+    held: HeldBodies,
     cache: BodyCache,
     alarm: Alarm,
     /// Requests handled since other tasks last had their turn.
@@ -150,6 +155,7 @@ impl Actor {
             replies: VecDeque::new(),
             lane: DeliveryLane::new(id),
             browses: Browses::new(id),
+            held: HeldBodies::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             alarm: Alarm::default(),
             handled_since_yield: 0,
