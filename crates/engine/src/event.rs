@@ -184,6 +184,8 @@ pub enum Event {
         state: Option<Bytes>,
         /// When.
         at: Timestamp,
+        /// Whether nothing was stored under that number before.
+        created: bool,
     },
     /// A subscription was created, or its options or rules changed.
     SubscriptionSet(Box<Subscription>),

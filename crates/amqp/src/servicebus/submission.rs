@@ -65,12 +65,13 @@ pub(crate) fn read_message(payload: &Bytes, next_id: &mut dyn FnMut() -> u128) -
     let time_to_live_ms = time_to_live_ms(&header, &properties);
     let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
     let session_id = properties.group_id.clone();
+    let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
     let content = if properties.message_id == Value::Null {
         with_message_id(&payload, &sections, properties, next_id())
     } else {
         payload
     };
-    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, facts: None })
+    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, header_bytes, facts: None })
 }
 
 fn malformed(error: DecodeError) -> Fault {

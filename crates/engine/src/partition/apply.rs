@@ -26,10 +26,11 @@ impl State {
             Event::Removed { queue, number, sub_queue, removal, .. } => {
                 self.leave(*queue, *number, *sub_queue, *removal);
             }
-            Event::Locked { queue, number, sub_queue, token, until, receiver, .. } => {
+            Event::Locked { queue, number, sub_queue, token, until, receiver, in_session } => {
                 self.serve(*receiver, *queue, *sub_queue, *number);
-                self.set_locked(*queue, *sub_queue, *number, true);
-                let held = Held { queue: *queue, sub_queue: *sub_queue, number: *number, until: *until };
+                self.set_lock(*queue, *sub_queue, *number, Some(*token));
+                let (queue, sub_queue, number) = (*queue, *sub_queue, *number);
+                let held = Held { queue, sub_queue, number, until: *until, in_session: *in_session };
                 self.locks.insert(*token, held);
             }
             Event::Renewed { token, until } => self.locks.prolong(*token, *until),
@@ -39,11 +40,20 @@ impl State {
             Event::CreditDrained { receiver } => {
                 if let Some(queue) = self.home_mut(*receiver) {
                     queue.receivers.drained(*receiver);
+                    queue.credit_changed(*receiver);
                 }
             }
             Event::ReceiverClosed { receiver } => self.close(*receiver),
             Event::Watched { watcher, queue } => {
                 self.watchers.insert(*watcher, *queue);
+            }
+            Event::Used { queue, at, stored } => {
+                if let Some(queue) = self.queue_mut(*queue) {
+                    queue.used_at = *at;
+                    if *stored {
+                        queue.used_at_stored = *at;
+                    }
+                }
             }
             Event::Ended => self.ended = true,
             Event::Published(published) => self.published(published),
@@ -54,8 +64,7 @@ impl State {
             | Event::SessionLocked { .. }
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
-            | Event::SessionStateSet { .. }
-            | Event::Used { .. } => {}
+            | Event::SessionStateSet { .. } => self.apply_to_sessions(event),
         }
     }
 
@@ -65,7 +74,8 @@ impl State {
 
     fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
         if let Some(queue) = self.queue_mut(options.source.queue) {
-            queue.receivers.open(receiver, options);
+            let competes = queue.sessions.is_none() || options.source.sub_queue != SubQueue::Main;
+            queue.receivers.open(receiver, options, competes);
             self.homes.insert(receiver, options.source.queue);
         }
     }
@@ -73,11 +83,15 @@ impl State {
     fn set_credit(&mut self, receiver: ReceiverId, limit: CreditLimit, drain: bool) {
         if let Some(queue) = self.home_mut(receiver) {
             queue.receivers.set_limit(receiver, limit, drain);
+            queue.credit_changed(receiver);
         }
     }
 
     fn close(&mut self, receiver: ReceiverId) {
         if let Some(queue) = self.home_mut(receiver) {
+            if let Some(sessions) = &mut queue.sessions {
+                sessions.receiver_closed(receiver);
+            }
             queue.receivers.close(receiver);
             self.homes.remove(&receiver);
         }
@@ -89,8 +103,8 @@ impl State {
         if from != record.sub_queue() {
             self.remove(queue, from, number);
             self.insert(queue, number, record.clone());
-        } else if let Some(queue) = self.queue_mut(queue) {
-            queue.messages.get_mut(from).put(number, record.clone());
+        } else {
+            self.replace(queue, number, record.clone());
         }
     }
 
@@ -120,12 +134,13 @@ impl State {
         let record = queue.messages.get(sub_queue).get(number);
         let content_bytes = record.map_or(0, |record| u64::from(record.content_bytes()));
         queue.receivers.served(receiver, content_bytes);
+        queue.credit_changed(receiver);
     }
 
     /// A message is locked no longer.
     fn end_lock(&mut self, token: Option<LockToken>) {
         if let Some(held) = token.and_then(|token| self.locks.remove(token)) {
-            self.set_locked(held.queue, held.sub_queue, held.number, false);
+            self.set_lock(held.queue, held.sub_queue, held.number, None);
         }
     }
 }

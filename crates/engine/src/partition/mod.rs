@@ -6,6 +6,7 @@
 //! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch` and `ending` are what commands share.
 //! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
 //!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
+//! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
 //! - `topic` is what a topic has beside its queues: the rules and the references to its contents.
 //! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
 
@@ -15,6 +16,7 @@ mod dispatch;
 mod encoding;
 mod ending;
 mod handle;
+mod idle;
 mod locks;
 mod messages;
 mod per_sub_queue;
@@ -26,6 +28,7 @@ mod reasons;
 mod receivers;
 mod record;
 mod restore;
+mod sessions;
 mod state;
 mod step;
 #[cfg(test)]
@@ -111,12 +114,20 @@ impl Partition {
     pub fn set_options(&mut self, options: impl Into<EntityOptions>) {
         self.options = options.into();
         self.state.entity.policy = Arc::new(Policy::from(&self.options));
+        // An update counts as use (S-30, S-31): the next call notes it.
+        self.state.entity.used_at = Timestamp::default();
     }
 
     /// The earliest instant at which [`Command::Tick`] has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.state.next_deadline()
+    }
+
+    /// The subscriptions of a topic.
+    #[must_use]
+    pub fn subscription_ids(&self) -> Vec<QueueId> {
+        self.state.subscriptions.keys().copied().collect()
     }
 
     /// Current counts of the queue; of a topic, what is scheduled on it.

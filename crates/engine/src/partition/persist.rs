@@ -6,13 +6,17 @@ use std::ops::Range;
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 
-use super::encoding::{append_counters, append_record};
+use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
+use super::sessions::append_state;
 use super::topic::{append_subscription, subscription_number};
-use crate::{BodyRef, Event, Publication, QueueId, SequenceNumber, Subscription};
+use crate::{BodyRef, Event, Publication, QueueId, SequenceNumber, Subscription, Timestamp};
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
 pub(super) const META_COUNTERS: u64 = 16;
+
+/// Number of the `Meta` value that holds the instant of the last use, of what is deleted when idle.
+pub(super) const META_USED: u64 = 17;
 
 /// Number of a `Meta` value that never exists; see [`chain`].
 const META_CHAIN: u64 = 1 << 63;
@@ -56,7 +60,11 @@ struct Facts<'a> {
     /// Subscriptions set or removed.
     subscriptions: BTreeMap<QueueId, Option<&'a Subscription>>,
     heads: Vec<Fact<'a, Record>>,
+    /// States of sessions, each by the event that set it.
+    states: Vec<Fact<'a, Event>>,
     bodies: Vec<Fact<'a, Bytes>>,
+    /// Last uses worth storing.
+    uses: Vec<(QueueId, Timestamp)>,
 }
 
 impl<'a> Facts<'a> {
@@ -66,7 +74,9 @@ impl<'a> Facts<'a> {
             next_number: None,
             subscriptions: BTreeMap::new(),
             heads: Vec::new(),
+            states: Vec::new(),
             bodies: Vec::new(),
+            uses: Vec::new(),
         }
     }
 
@@ -94,12 +104,16 @@ impl<'a> Facts<'a> {
                 self.gone(*queue, *number);
                 self.without_content(body.as_slice());
             }
+            Event::SessionStateSet { queue, number, state, created, .. } => {
+                let value = state.is_some().then_some(event);
+                self.states.push(Fact { queue: *queue, number: *number, creates: *created, value });
+            }
+            Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
             Event::Published(published) => self.published(published),
             Event::SubscriptionSet(subscription) => {
                 self.subscriptions.insert(subscription.queue, Some(subscription));
             }
             Event::SubscriptionRemoved { queue, bodies } => self.subscription_gone(*queue, bodies),
-            Event::SessionStateSet { .. } | Event::Used { .. } => {}
             Event::Locked { .. }
             | Event::Renewed { .. }
             | Event::Released { .. }
@@ -107,6 +121,7 @@ impl<'a> Facts<'a> {
             | Event::CreditSet { .. }
             | Event::CreditDrained { .. }
             | Event::ReceiverClosed { .. }
+            | Event::Used { stored: false, .. }
             | Event::Watched { .. }
             | Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
@@ -148,6 +163,8 @@ impl<'a> Facts<'a> {
     /// Nothing about a subscription is worth writing any more.
     fn subscription_gone(&mut self, queue: QueueId, bodies: &[BodyRef]) {
         self.heads.retain(|fact| fact.queue != queue);
+        self.states.retain(|fact| fact.queue != queue);
+        self.uses.retain(|(used, _)| *used != queue);
         self.subscriptions.insert(queue, None);
         self.without_content(bodies);
     }
@@ -200,6 +217,11 @@ impl<'a> Facts<'a> {
                 }
             }
         }
+        for (queue, used_at) in &self.uses {
+            let start = buffer.len();
+            buffer = append_used(*used_at, buffer);
+            puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_USED), start..buffer.len()));
+        }
         self.heads.sort_by_key(|fact| (fact.queue, fact.number));
         self.next_numbers(|queue, next_number| {
             let start = buffer.len();
@@ -211,6 +233,14 @@ impl<'a> Facts<'a> {
             let Some(record) = record else { return batch.delete(key) };
             let start = buffer.len();
             buffer = append_record(record, std::mem::take(&mut buffer));
+            puts.push((key, start..buffer.len()));
+        });
+        self.states.sort_by_key(|fact| (fact.queue, fact.number));
+        outcomes(&self.states, |partition, number, event| {
+            let key = Key::new(Space::Head, partition, number);
+            let Some(event) = event else { return batch.delete(key) };
+            let start = buffer.len();
+            buffer = append_state(event, std::mem::take(&mut buffer));
             puts.push((key, start..buffer.len()));
         });
         let buffer = Bytes::from(buffer);

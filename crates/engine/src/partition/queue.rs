@@ -9,7 +9,8 @@ use super::per_sub_queue::PerSubQueue;
 use super::policy::Policy;
 use super::receivers::Receivers;
 use super::record::Record;
-use crate::{QueueId, SequenceNumber, SubQueue, Timestamp};
+use super::sessions::Sessions;
+use crate::{QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// A queue or subscription: its messages, who reads them, what is due. Messages and `next_number` are durable, all else
 /// is volatile or follows from them.
@@ -25,8 +26,18 @@ pub(super) struct Queue {
     pub(super) messages: PerSubQueue<Messages>,
     /// Scheduled messages by the instant at which they become available; those of a topic are its own.
     pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,
+    /// Its sessions, if it requires them: who gets what of the main queue.
+    pub(super) sessions: Option<Box<Sessions>>,
     /// Receivers open.
     pub(super) receivers: Receivers,
+    /// When it was last used; kept only if it is deleted when idle, zero until the first use is noted.
+    pub(super) used_at: Timestamp,
+    /// The last use that is stored.
+    pub(super) used_at_stored: Timestamp,
+    /// Whether it was in use when it was last looked after.
+    pub(super) was_in_use: bool,
+    /// Of a topic: how many of its subscriptions were.
+    pub(super) subscriptions_in_use: usize,
     /// Whether something happened to it since it was last looked after.
     pub(super) touched: bool,
     /// Whether it changed since the partition was asked for what did.
@@ -40,11 +51,16 @@ impl Queue {
     pub(super) fn new(id: QueueId, policy: Policy) -> Self {
         Self {
             id,
+            sessions: policy.requires_session.then(Box::default),
             policy: Arc::new(policy),
             next_number: SequenceNumber(1),
             messages: PerSubQueue::default(),
             activations: BTreeSet::new(),
             receivers: Receivers::default(),
+            used_at: Timestamp::default(),
+            used_at_stored: Timestamp::default(),
+            was_in_use: false,
+            subscriptions_in_use: 0,
             touched: false,
             changed: false,
             listed_deadline: None,
@@ -52,8 +68,16 @@ impl Queue {
     }
 
     /// The earliest instant at which something is due here by itself; locks and activations are the partition's.
-    /// Expiry counts only while there is an active listener (S-3).
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        self.inner_deadline().into_iter().chain(self.idle_deadline()).min()
+    }
+
+    /// When the next message expires, or something is due with a session; expiry counts only while there is an active
+    /// listener (S-3).
+    fn inner_deadline(&self) -> Option<Timestamp> {
+        if let Some(sessions) = &self.sessions {
+            return sessions.next_deadline();
+        }
         if !self.receivers.is_active(SubQueue::Main) {
             return None;
         }
@@ -63,6 +87,14 @@ impl Queue {
     /// Every message of every sub-queue.
     pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
         self.messages.each().into_iter().flat_map(Messages::all)
+    }
+
+    /// Whether nothing is left that this receiver could get with more credit.
+    pub(super) fn is_dry(&self, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
+        match &self.sessions {
+            Some(sessions) if sub_queue == SubQueue::Main => sessions.is_dry(receiver),
+            _ => !self.messages.get(sub_queue).has_available(),
+        }
     }
 
     /// Current counts; sizes are the partition's.

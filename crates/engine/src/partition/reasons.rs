@@ -10,6 +10,9 @@ const EXPIRED: &str = "TTLExpiredException";
 /// Reason of messages whose delivery failed too often.
 const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
 
+/// Reason of messages whose properties became too large.
+const HEADER_SIZE_EXCEEDED: &str = "HeaderSizeExceeded";
+
 /// Reason of messages without session id that reach a subscription with sessions, where no sender can be told.
 const SESSION_ID_MISSING: &str = "Session ID is null";
 
@@ -20,6 +23,8 @@ pub(super) struct Reasons {
     pub(super) expired: Reason,
     /// As many deliveries failed as are allowed.
     pub(super) deliveries_exceeded: Reason,
+    /// A settlement would have made the header too large.
+    pub(super) header_size_exceeded: Reason,
     /// There is no session it could belong to.
     pub(super) session_id_missing: Reason,
 }
@@ -41,6 +46,10 @@ impl Reasons {
             deliveries_exceeded: Reason::new(
                 DELIVERIES_EXCEEDED,
                 &format!("Message could not be consumed after {deliveries} delivery attempts."),
+            ),
+            header_size_exceeded: Reason::new(
+                HEADER_SIZE_EXCEEDED,
+                "The size quota for this stream has been exceeded.",
             ),
             session_id_missing: Reason::new(
                 SESSION_ID_MISSING,

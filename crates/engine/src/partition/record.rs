@@ -39,6 +39,9 @@ pub(super) struct Extra {
     pub(super) session_id: Option<Arc<str>>,
     /// Where the content is, if not under the message's own number.
     pub(super) body: Option<BodyRef>,
+    /// Length of its header as sent, if that is large enough to matter when receivers change properties.
+    #[serde(skip)]
+    pub(super) header_bytes: u32,
     /// What rules will see of a message scheduled on a topic. Stored apart from the others.
     #[serde(skip)]
     pub(super) facts: Option<Arc<Facts>>,
@@ -117,6 +120,11 @@ impl Record {
     /// When a scheduled message becomes available.
     pub(super) fn scheduled_enqueue_time(&self) -> Option<Timestamp> {
         self.extra.as_ref()?.scheduled_enqueue_time
+    }
+
+    /// The session it was sent to.
+    pub(super) fn session_id(&self) -> Option<&Arc<str>> {
+        self.extra.as_ref()?.session_id.as_ref()
     }
 
     /// Properties changed by receivers.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use peeklock_storage::Entry;
 
 use super::RestoreError;
-use super::encoding::{read_counters, read_record};
-use super::persist::META_COUNTERS;
+use super::encoding::{read_counters, read_record, read_used};
+use super::persist::{META_COUNTERS, META_USED};
 use super::record::{Extra, Record};
+use super::sessions::STATE_FIRST;
 use super::state::State;
-use crate::{EntityOptions, QueueId, SequenceNumber};
+use crate::{EntityOptions, QueueId, SequenceNumber, Timestamp};
 
 /// Numbers of `Meta` values below this one belong to the namespace.
 const META_FIRST: u64 = 16;
@@ -38,18 +39,25 @@ impl State {
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<(), RestoreError> {
         let mut next_number = SequenceNumber(1);
+        let mut used_at = Timestamp::default();
         for Entry { number, value } in meta {
             match number {
                 ..META_FIRST => {}
                 META_COUNTERS => {
                     next_number = read_counters(&value).map_err(|reason| bad("Meta", number, reason))?;
                 }
+                META_USED => used_at = read_used(&value).map_err(|reason| bad("Meta", number, reason))?,
                 _ if id == self.entity.id => self.restore_subscription_record(number, &value)?,
                 _ => return Err(bad("Meta", number, "the number is unknown".to_owned())),
             }
         }
         let mut shared = SharedExtras::default();
         for Entry { number, value } in head {
+            if number >= STATE_FIRST {
+                self.restore_session_state(id, number, &value)
+                    .map_err(|reason| bad("Head", number, reason))?;
+                continue;
+            }
             let mut record = read_record(&value).map_err(|reason| bad("Head", number, reason))?;
             if SequenceNumber(number) >= next_number {
                 let reason = format!("numbers from {} on were never given out", next_number.0);
@@ -59,6 +67,9 @@ impl State {
                 return Err(bad("Head", number, reason));
             }
             shared.share(&mut record);
+            if let Some(queue) = self.queue(id) {
+                queue.admit_restored(&mut record).map_err(|reason| bad("Head", number, reason.to_owned()))?;
+            }
             self.share_extra(&mut record);
             let number = SequenceNumber(number);
             self.refer(record.body(number), 1, record.content_bytes());
@@ -66,6 +77,8 @@ impl State {
         }
         if let Some(queue) = self.queue_mut(id) {
             queue.next_number = next_number;
+            queue.used_at = used_at;
+            queue.used_at_stored = used_at;
         }
         self.looked_after(id);
         Ok(())
@@ -87,7 +100,7 @@ impl SharedExtras {
     fn share(&mut self, record: &mut Record) {
         let Some(extra) = record.extra() else { return };
         // Bodies elsewhere and schedules are particular to one message.
-        if extra.body.is_some() || extra.scheduled_enqueue_time.is_some() {
+        if extra.body.is_some() || extra.scheduled_enqueue_time.is_some() || extra.header_bytes > 0 {
             return;
         }
         if let Some(known) = self.recent.iter().find(|known| *known == extra) {

@@ -8,7 +8,7 @@ use super::policy::Policy;
 use super::queue::Queue;
 use super::record::Record;
 use super::topic::Topic;
-use crate::{EntityOptions, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use crate::{EntityOptions, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
@@ -97,6 +97,9 @@ impl State {
         if let Some(at) = record.scheduled_enqueue_time() {
             queue.activations.insert((at, number));
         }
+        if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, record.sub_queue()) {
+            sessions.added(number, &record);
+        }
         queue.messages.get_mut(record.sub_queue()).put(number, record);
     }
 
@@ -112,19 +115,39 @@ impl State {
         if let Some(at) = record.scheduled_enqueue_time() {
             queue.activations.remove(&(at, number));
         }
+        if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, sub_queue) {
+            sessions.removed(number, &record);
+        }
         Some(record)
     }
 
+    /// Stores new facts about a message that stays where it is.
+    pub(super) fn replace(&mut self, queue: QueueId, number: SequenceNumber, record: Record) {
+        let Some(queue) = self.queue_mut(queue) else { return };
+        let messages = queue.messages.get_mut(record.sub_queue());
+        if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, record.sub_queue())
+            && let Some(before) = messages.get(number)
+        {
+            sessions.changed(number, before, &record);
+        }
+        messages.put(number, record);
+    }
+
     /// Locks or unlocks a message.
-    pub(super) fn set_locked(
+    pub(super) fn set_lock(
         &mut self,
         queue: QueueId,
         sub_queue: SubQueue,
         number: SequenceNumber,
-        locked: bool,
+        lock: Option<LockToken>,
     ) {
-        if let Some(queue) = self.queue_mut(queue) {
-            queue.messages.get_mut(sub_queue).set_locked(number, locked);
+        let Some(queue) = self.queue_mut(queue) else { return };
+        let messages = queue.messages.get_mut(sub_queue);
+        messages.set_locked(number, lock.is_some());
+        if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, sub_queue)
+            && let Some(record) = messages.get(number)
+        {
+            sessions.set_lock(number, record, lock);
         }
     }
 
@@ -145,14 +168,29 @@ impl State {
         }
         if id == self.entity.id {
             self.entity.touched = false;
+            self.entity.was_in_use = self.entity.is_in_use();
         } else if let Some(queue) = self.subscriptions.get_mut(&id) {
             queue.touched = false;
             if !queue.changed {
                 queue.changed = true;
                 self.changed.push(id);
             }
+            let (was_in_use, is_in_use) = (queue.was_in_use, queue.is_in_use());
+            queue.was_in_use = is_in_use;
             let deadline = queue.next_deadline();
             relist(&mut self.deadlines, queue, deadline);
+            self.count_subscription_in_use(was_in_use, is_in_use);
+        }
+    }
+
+    /// A subscription came into use, or is in use no longer.
+    fn count_subscription_in_use(&mut self, before: bool, after: bool) {
+        if before == after {
+            return;
+        }
+        if let Some(topic) = self.queue_mut(self.entity.id) {
+            let count = topic.subscriptions_in_use;
+            topic.subscriptions_in_use = if after { count + 1 } else { count.saturating_sub(1) };
         }
     }
 
@@ -174,6 +212,7 @@ impl State {
     pub(super) fn take_out(&mut self, id: QueueId) -> Option<Queue> {
         let mut queue = self.subscriptions.remove(&id)?;
         relist(&mut self.deadlines, &mut queue, None);
+        self.count_subscription_in_use(queue.was_in_use, false);
         if !queue.changed {
             self.changed.push(id);
         }
@@ -191,15 +230,16 @@ impl State {
     }
 
     /// Queues in which something is due: they are looked after like those that changed.
-    pub(super) fn touch_due(&mut self, now: Timestamp) {
+    pub(super) fn touch_due(&mut self, now: Timestamp) -> Vec<QueueId> {
+        let mut due = Vec::new();
         if self.entity.next_deadline().is_some_and(|at| at <= now) {
-            self.queue_mut(self.entity.id);
+            due.push(self.entity.id);
         }
-        let due: Vec<QueueId> =
-            self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
-        for id in due {
-            self.queue_mut(id);
+        due.extend(self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id));
+        for id in &due {
+            self.queue_mut(*id);
         }
+        due
     }
 
     /// The earliest deadline of any queue.

@@ -30,6 +30,8 @@ pub(super) struct Step<'a> {
     pub(super) expiries_left: usize,
     /// Copies of scheduled messages that may still be made in this call.
     pub(super) copies_left: usize,
+    /// Messages that may still return in this call because their session's lock ended.
+    pub(super) returns_left: usize,
     state: &'a mut State,
     random: &'a mut dyn Rng,
     outputs: &'a mut Outputs,
@@ -44,20 +46,25 @@ impl<'a> Step<'a> {
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
     ) -> Self {
-        let (expiries_left, copies_left) = (EXPIRIES_PER_CALL_MAX, COPIES_PER_CALL_MAX);
-        Self { now, options, expiries_left, copies_left, state, random, outputs }
+        let (expiries_left, returns_left) = (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX);
+        let copies_left = COPIES_PER_CALL_MAX;
+        Self { now, options, expiries_left, copies_left, returns_left, state, random, outputs }
     }
 
     /// Fires what is due, carries out the command, serves receivers.
     pub(super) fn run(&mut self, request: Option<RequestId>, command: Command) {
-        self.fire_due_timers();
+        if !self.state.ended {
+            self.fire_due_timers();
+        }
         if self.state.ended {
             if let Some(reply) = command.refused(Refusal::EntityDeleted) {
                 self.reply(request, reply);
             }
             return;
         }
+        let used = self.use_of(&command);
         self.carry_out(request, command);
+        self.note_use(&used);
         while let Some(queue) = self.state.next_touched() {
             self.look_after(queue);
             self.state.looked_after(queue);
@@ -84,6 +91,14 @@ impl<'a> Step<'a> {
             Command::Peek { from, count_max, bytes_max, source, session } => {
                 self.peek(request, from, count_max, bytes_max, source, session);
             }
+            Command::RenewSessionLock { receiver } => self.renew_session_lock(request, receiver),
+            Command::GetSessionState { receiver } => self.get_session_state(request, receiver),
+            Command::SetSessionState { receiver, state } => {
+                self.set_session_state(request, receiver, state);
+            }
+            Command::ListSessions { queue, updated_after, skip, top } => {
+                self.list_sessions(request, queue, updated_after, skip, top);
+            }
             Command::DeclareSubscription { queue, name, options, rules } => {
                 self.declare_subscription(request, queue, name, options, rules);
             }
@@ -92,21 +107,22 @@ impl<'a> Step<'a> {
             Command::RemoveRule { queue, name } => self.remove_rule(request, queue, name),
             Command::ListRules { queue, skip, top } => self.list_rules(request, queue, skip, top),
             Command::Tick => {}
-            other => {
-                if let Some(reply) = other.refused(Refusal::NotAllowed("Not built yet.")) {
-                    self.reply(request, reply);
-                }
-            }
         }
     }
 
     /// Lets happen in a queue what follows from its state: expiry, deliveries, ends of drains.
     fn look_after(&mut self, queue: QueueId) {
-        self.sweep_expired(queue);
-        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
+        if self.sessions(queue).is_some() {
+            self.look_after_sessions(queue);
+        } else {
+            self.sweep_expired(queue);
+            self.dispatch(QueuePath::main(queue));
+        }
+        for sub_queue in [SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
             self.dispatch(QueuePath { queue, sub_queue });
         }
         self.finish_drains(queue);
+        self.tend_idleness(queue);
     }
 
     /// How a queue treats its messages; one that is gone, like the entity.
@@ -119,9 +135,13 @@ impl<'a> Step<'a> {
         self.state
     }
 
-    /// Sees to it that queues in which something is due are looked after.
+    /// Sees to it that queues in which something is due are looked after, once the command is carried out; but sessions
+    /// end, and what was idle for too long, before.
     pub(super) fn touch_due_queues(&mut self) {
-        self.state.touch_due(self.now);
+        for queue in self.state.touch_due(self.now) {
+            self.fire_session_timers(queue);
+            self.tend_idleness(queue);
+        }
     }
 
     /// Makes a fact: the only way in which deciding code changes the state.

@@ -8,6 +8,10 @@ mod receiver;
 mod renew;
 mod rule;
 mod send;
+mod session;
+mod session_list;
+mod session_lock;
+mod session_state;
 mod settle;
 mod subscription;
 

@@ -10,17 +10,23 @@ impl Step<'_> {
         request: Option<RequestId>,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        _session: Option<SessionWish>,
+        session: Option<SessionWish>,
     ) {
-        let opened = if self.state().homes.contains_key(&receiver) {
+        let checked = if self.state().homes.contains_key(&receiver) {
             Err(Refusal::InvalidArgument(format!("Receiver {} is open already.", receiver.0)))
         } else if let Err(refusal) = self.readable(options.source.queue) {
             Err(refusal)
         } else {
-            self.emit(Event::ReceiverOpened { receiver, options });
-            Ok(None)
+            self.check_session_wish(options, session.as_ref())
         };
-        self.reply(request, Reply::Opened(opened));
+        match (checked, session) {
+            (Err(refusal), _) => self.reply(request, Reply::Opened(Err(refusal))),
+            (Ok(()), Some(wish)) => self.accept_session(request, receiver, options, wish),
+            (Ok(()), None) => {
+                self.emit(Event::ReceiverOpened { receiver, options });
+                self.reply(request, Reply::Opened(Ok(None)));
+            }
+        }
     }
 
     /// Links that receive nothing are told all the same when what they are attached to goes.
@@ -33,8 +39,9 @@ impl Step<'_> {
         }
     }
 
-    /// The locks it took stay until they are settled or end by themselves.
+    /// The locks it took stay until they are settled or end by themselves; a session is given back.
     pub(in crate::partition) fn close_receiver(&mut self, receiver: ReceiverId) {
+        self.leave_session(receiver);
         let state = self.state();
         if state.homes.contains_key(&receiver) || state.watchers.contains_key(&receiver) {
             self.emit(Event::ReceiverClosed { receiver });

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::super::properties::{HEADER_BYTES_MAX, noted_header_bytes};
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::Event;
@@ -25,10 +26,18 @@ impl Step<'_> {
         }
         let limit_bytes = self.options.max_message_size_bytes().min(u64::from(u32::MAX));
         let mut total_bytes = self.state().size_bytes;
+        let requires_session = self.state().entity.sessions.is_some();
         for message in messages {
+            if requires_session && message.session_id.is_none() {
+                return Err(Refusal::SessionIdMissing);
+            }
             let size_bytes = message.content.len() as u64;
             if size_bytes > limit_bytes {
                 return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes });
+            }
+            if message.header_bytes as usize > HEADER_BYTES_MAX {
+                let (size_bytes, limit_bytes) = (u64::from(message.header_bytes), HEADER_BYTES_MAX as u64);
+                return Err(Refusal::HeaderTooLarge { size_bytes, limit_bytes });
             }
             total_bytes = total_bytes.saturating_add(size_bytes);
         }
@@ -55,10 +64,14 @@ impl Step<'_> {
         if scheduled_enqueue_time.is_some() {
             record.set_place(SubQueue::Main, MessageState::Scheduled);
         }
-        if scheduled_enqueue_time.is_some() || message.session_id.is_some() {
+        if let Some(id) = &message.session_id {
+            self.set_session(self.state().entity.id, &mut record, id);
+        }
+        let header_bytes = noted_header_bytes(message.header_bytes);
+        if scheduled_enqueue_time.is_some() || header_bytes > 0 {
             record.edit_extra(|extra| {
+                extra.header_bytes = header_bytes;
                 extra.scheduled_enqueue_time = scheduled_enqueue_time;
-                extra.session_id = message.session_id.map(Into::into);
                 extra.facts = facts;
             });
         }

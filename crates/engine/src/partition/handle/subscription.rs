@@ -95,13 +95,19 @@ impl Step<'_> {
     pub(in crate::partition) fn delete_subscription(&mut self, request: Option<RequestId>, queue: QueueId) {
         let deleted = self.subscription(queue).map(|_| ());
         if deleted.is_ok() {
-            let bodies = self.state().bodies_only_in(queue);
-            let attached = self.state().attached_to(queue);
-            self.emit(Event::SubscriptionRemoved { queue, bodies });
-            for receiver in attached {
-                self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted });
-            }
+            self.end_subscription(queue);
         }
         self.reply(request, Reply::Done(deleted));
+    }
+
+    /// Ends a subscription with all that rests in it, and tells whoever is attached to it.
+    pub(in crate::partition) fn end_subscription(&mut self, queue: QueueId) {
+        self.refuse_session_waiters(queue, &Refusal::EntityDeleted);
+        let bodies = self.state().bodies_only_in(queue);
+        let attached = self.state().attached_to(queue);
+        self.emit(Event::SubscriptionRemoved { queue, bodies });
+        for receiver in attached {
+            self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted });
+        }
     }
 }

@@ -62,6 +62,8 @@ impl State {
         for (number, record) in queue.all_messages() {
             self.unrefer(record.body(number), record.content_bytes());
         }
+        let state_bytes = queue.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes());
+        self.size_bytes = self.size_bytes.saturating_sub(state_bytes);
         self.locks.remove_of(id);
         self.homes.retain(|_, home| *home != id);
         self.watchers.retain(|_, watched| *watched != id);

@@ -72,6 +72,7 @@ impl Actor {
         self.browses = Browses::new(self.seat.id);
         self.held = HeldBodies::default();
         self.commits = Commits::default();
+        self.catch_ups.start_over();
         self.internal.clear();
         self.outputs.events.clear();
         self.outputs.effects.clear();

@@ -18,11 +18,11 @@ fn key(queue: QueueId, space: Space, number: u64) -> Key {
 
 #[test]
 fn head_format_version_2_stays_readable() {
-    // main, scheduled, enqueued at 300, no time-to-live, 6 bytes, no deliveries, due at 301, session "s"; label "l" and
-    // one property "p" = 5.
+    // main, scheduled, enqueued at 300, no time-to-live, 6 bytes, no deliveries, due at 301, session "s"; a short header,
+    // label "l" and one property "p" = 5.
     let value = [
         &[2, 0, 2, 0xac, 2, 0, 6, 0, 1, 0, 0, 1, 0xad, 2, 1, 1, b's', 0][..],
-        &[0, 0, 0, 0, 1, 1, b'l', 0, 0, 0, 1, 1, b'p', 2, 10],
+        &[0, 1, 0, 0, 0, 0, 1, 1, b'l', 0, 0, 0, 1, 1, b'p', 2, 10],
     ]
     .concat();
     let mut rig = Rig::plain();
@@ -83,7 +83,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ("scheduled messages rest on the topic", key(queue, Space::Head, 1), scheduled),
         ("does not say where its content is", key(queue, Space::Head, 1), plain),
         ("from 2 on were never given out", key(queue, Space::Head, 2), head),
-        ("the number is unknown", key(TOPIC, Space::Meta, 17), record.clone()),
+        ("the number is unknown", key(TOPIC, Space::Meta, 18), record.clone()),
         ("the number is unknown", key(TOPIC, Space::Meta, 1 << 63), record.clone()),
         ("the number is unknown", key(queue, Space::Meta, 1 << 63 | 9), record.clone()),
         ("version 7", key(TOPIC, Space::Meta, 1 << 63 | queue.0), Bytes::from_static(&[7])),
