@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Extra, Record};
-use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
+use crate::{Facts, MessageState, SequenceNumber, SubQueue, Timestamp};
 
 /// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`], [`Extra`] or a session's state needs a
 /// new one, and the old one stays readable.
@@ -31,11 +31,16 @@ const VERSION_WITH_MORE: u8 = 2;
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 struct More {
     header_bytes: u32,
+    /// Of a message scheduled on a topic.
+    facts: Option<Arc<Facts>>,
 }
 
 impl More {
     fn of(record: &Record) -> Self {
-        record.extra().map_or_else(Self::default, |extra| Self { header_bytes: extra.header_bytes })
+        record.extra().map_or_else(Self::default, |extra| Self {
+            header_bytes: extra.header_bytes,
+            facts: extra.facts.clone(),
+        })
     }
 }
 
@@ -80,7 +85,10 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
     record.set_delivery_count(head.delivery_count);
     record.set_extra(head.extra);
     if more != More::default() {
-        record.edit_extra(|extra| extra.header_bytes = more.header_bytes);
+        record.edit_extra(|extra| {
+            extra.header_bytes = more.header_bytes;
+            extra.facts = more.facts;
+        });
     }
     let is_scheduled = head.state == MessageState::Scheduled;
     if is_scheduled != record.scheduled_enqueue_time().is_some() {
@@ -94,7 +102,7 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
 
 /// Appends the stored form of the counters.
 pub(super) fn append_counters(next_number: SequenceNumber, to: Vec<u8>) -> Vec<u8> {
-    append(&Counters { next_number }, to)
+    append_version(VERSION, &Counters { next_number }, to)
 }
 
 /// Reads the stored form of the counters.

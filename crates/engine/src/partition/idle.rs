@@ -120,7 +120,7 @@ impl Step<'_> {
     /// Ends what was idle: a subscription at once, the entity as soon as the namespace has deleted what is stored.
     fn end_idle(&mut self, id: QueueId) {
         if id != self.state().entity.id {
-            return;
+            return self.end_subscription(id);
         }
         self.refuse_session_waiters(id, &Refusal::EntityDeleted);
         let state = self.state();

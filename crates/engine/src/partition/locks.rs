@@ -28,7 +28,7 @@ pub(super) struct Held {
 /// All locks of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// Only ever looked up, never walked: its order is unobservable.
+    /// Only ever looked up, never walked in a way that shows its order.
     held: HashMap<LockToken, Held, BuildHasherDefault<TokenHasher>>,
     ends: BTreeSet<(Timestamp, SequenceNumber, LockToken)>,
 }
@@ -73,6 +73,18 @@ impl Locks {
             self.held.shrink_to(self.held.len() * 2);
         }
         Some(held)
+    }
+
+    /// Ends all locks of a queue that goes. Looks at all locks, which is rare enough; their order does not matter.
+    pub(super) fn remove_of(&mut self, queue: QueueId) {
+        let ends = &mut self.ends;
+        self.held.retain(|token, held| {
+            let stays = held.queue != queue;
+            if !stays && !held.in_session {
+                ends.remove(&(held.until, held.number, *token));
+            }
+            stays
+        });
     }
 
     /// How many there are.

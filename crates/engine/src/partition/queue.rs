@@ -8,6 +8,7 @@ use super::messages::Messages;
 use super::per_sub_queue::PerSubQueue;
 use super::policy::Policy;
 use super::receivers::Receivers;
+use super::record::Record;
 use super::sessions::Sessions;
 use crate::{QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
@@ -39,6 +40,8 @@ pub(super) struct Queue {
     pub(super) subscriptions_in_use: usize,
     /// Whether something happened to it since it was last looked after.
     pub(super) touched: bool,
+    /// Whether it changed since the partition was asked for what did.
+    pub(super) changed: bool,
     /// The deadline under which it is listed.
     pub(super) listed_deadline: Option<Timestamp>,
 }
@@ -59,6 +62,7 @@ impl Queue {
             was_in_use: false,
             subscriptions_in_use: 0,
             touched: false,
+            changed: false,
             listed_deadline: None,
         }
     }
@@ -78,6 +82,11 @@ impl Queue {
             return None;
         }
         self.messages.get(SubQueue::Main).soonest_expiry()
+    }
+
+    /// Every message of every sub-queue.
+    pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
+        self.messages.each().into_iter().flat_map(Messages::all)
     }
 
     /// Whether nothing is left that this receiver could get with more credit.

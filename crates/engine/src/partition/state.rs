@@ -7,7 +7,8 @@ use super::locks::Locks;
 use super::policy::Policy;
 use super::queue::Queue;
 use super::record::Record;
-use crate::{LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use super::topic::Topic;
+use crate::{EntityOptions, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct State {
     pub(super) entity: Queue,
     /// The subscriptions of a topic.
     pub(super) subscriptions: BTreeMap<QueueId, Queue>,
+    /// What only a topic has.
+    pub(super) topic: Option<Box<Topic>>,
     /// Sum of the lengths of all contents.
     pub(super) size_bytes: u64,
     /// Locks held.
@@ -26,25 +29,34 @@ pub(super) struct State {
     pub(super) watchers: BTreeMap<ReceiverId, QueueId>,
     /// Queues to look after before the command is done.
     touched: Vec<QueueId>,
+    /// Subscriptions that changed or went since [`Self::take_changed`].
+    changed: Vec<QueueId>,
     /// Deadlines of the subscriptions.
     deadlines: BTreeSet<(Timestamp, QueueId)>,
     /// Whether the entity is about to be deleted.
     pub(super) ended: bool,
+    /// How often a queue was looked after.
+    #[cfg(test)]
+    pub(super) times_looked_after: usize,
 }
 
 impl State {
     /// That of an empty entity.
-    pub(super) fn new(id: QueueId, policy: Policy) -> Self {
+    pub(super) fn new(id: QueueId, options: &EntityOptions) -> Self {
         Self {
-            entity: Queue::new(id, policy),
+            entity: Queue::new(id, Policy::from(options)),
             subscriptions: BTreeMap::new(),
+            topic: matches!(options, EntityOptions::Topic(_)).then(Box::default),
             size_bytes: 0,
             locks: Locks::default(),
             homes: BTreeMap::new(),
             watchers: BTreeMap::new(),
             touched: Vec::new(),
+            changed: Vec::new(),
             deadlines: BTreeSet::new(),
             ended: false,
+            #[cfg(test)]
+            times_looked_after: 0,
         }
     }
 
@@ -146,12 +158,23 @@ impl State {
 
     /// A queue was looked after: what changed in it until now is dealt with.
     pub(super) fn looked_after(&mut self, id: QueueId) {
-        self.touched.retain(|touched| *touched != id);
+        #[cfg(test)]
+        {
+            self.times_looked_after += 1;
+        }
+        match self.touched.last() {
+            Some(last) if *last == id => drop(self.touched.pop()),
+            _ => self.touched.retain(|touched| *touched != id),
+        }
         if id == self.entity.id {
             self.entity.touched = false;
             self.entity.was_in_use = self.entity.is_in_use();
         } else if let Some(queue) = self.subscriptions.get_mut(&id) {
             queue.touched = false;
+            if !queue.changed {
+                queue.changed = true;
+                self.changed.push(id);
+            }
             let (was_in_use, is_in_use) = (queue.was_in_use, queue.is_in_use());
             queue.was_in_use = is_in_use;
             let deadline = queue.next_deadline();
@@ -179,13 +202,31 @@ impl State {
         }
     }
 
-    /// A subscription about to go leaves the list of deadlines.
-    pub(super) fn unlist(&mut self, id: QueueId) {
-        if let Some(queue) = self.subscriptions.get_mut(&id) {
-            relist(&mut self.deadlines, queue, None);
-            let was_in_use = std::mem::replace(&mut queue.was_in_use, false);
-            self.count_subscription_in_use(was_in_use, false);
+    /// How many subscriptions have a deadline.
+    #[cfg(test)]
+    pub(super) fn deadlines_listed(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    /// A subscription goes.
+    pub(super) fn take_out(&mut self, id: QueueId) -> Option<Queue> {
+        let mut queue = self.subscriptions.remove(&id)?;
+        relist(&mut self.deadlines, &mut queue, None);
+        self.count_subscription_in_use(queue.was_in_use, false);
+        if !queue.changed {
+            self.changed.push(id);
         }
+        Some(queue)
+    }
+
+    /// Subscriptions that changed or went since this was last asked, each once.
+    pub(super) fn take_changed(&mut self) -> Vec<QueueId> {
+        for id in &self.changed {
+            if let Some(queue) = self.subscriptions.get_mut(id) {
+                queue.changed = false;
+            }
+        }
+        std::mem::take(&mut self.changed)
     }
 
     /// Queues in which something is due: they are looked after like those that changed.
