@@ -136,7 +136,7 @@ pub enum Command {
         name: Box<str>,
         /// Its options.
         options: SubscriptionOptions,
-        /// Its first rules, with distinct names.
+        /// Its first rules, with distinct names; without any it gets nothing.
         rules: Vec<Rule>,
     },
     /// Deletes a subscription with all that rests in it; answers [`crate::Reply::Done`].

@@ -269,7 +269,7 @@ impl Rig {
     }
 
     pub(super) fn subscribe(&mut self, name: &str) -> QueueId {
-        self.try_subscribe(name, options(), Vec::new()).unwrap()
+        self.try_subscribe(name, options(), vec![Rule::default_rule()]).unwrap()
     }
 
     /// A subscription with one rule.

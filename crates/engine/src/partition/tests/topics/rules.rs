@@ -102,6 +102,16 @@ fn a_new_subscription_gets_everything_until_its_rules_say_otherwise() {
 }
 
 #[test]
+fn a_subscription_created_without_rules_gets_nothing() {
+    let mut rig = Rig::plain();
+    let queue = rig.try_subscribe("a", options(), Vec::new()).unwrap();
+    rig.restart();
+    rig.send(message("x"));
+    assert_eq!(rig.waiting(queue), []);
+    assert_eq!(rig.rules(queue, 0, 10), Ok(Vec::new()));
+}
+
+#[test]
 fn several_matching_rules_make_one_copy() {
     let mut rig = Rig::plain();
     let rules = vec![rule("a", Filter::True), rule("b", Filter::True), rule("c", Filter::False)];
