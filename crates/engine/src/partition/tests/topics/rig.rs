@@ -269,7 +269,11 @@ impl Rig {
     }
 
     pub(super) fn subscribe(&mut self, name: &str) -> QueueId {
-        self.try_subscribe(name, options(), vec![Rule::default_rule()]).unwrap()
+        self.subscribe_as(name, options())
+    }
+
+    pub(super) fn subscribe_as(&mut self, name: &str, options: SubscriptionOptions) -> QueueId {
+        self.try_subscribe(name, options, vec![Rule::default_rule()]).unwrap()
     }
 
     /// A subscription with one rule.
