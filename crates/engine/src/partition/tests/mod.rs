@@ -23,3 +23,4 @@ mod sessions_lock;
 mod sessions_state;
 mod settling;
 mod table;
+mod topics;
