@@ -23,7 +23,8 @@ const KINDS = {
   two_tries: [{ max_delivery_count: 2 }, 4],
   dead_letter_on_expiry: [{ dead_lettering_on_message_expiration: true }, 8],
   one_megabyte: [{ max_size_in_megabytes: 1 }, 2],
-  default_ttl: [{ default_message_time_to_live: "PT2S" }, 4],
+  default_ttl: [{ default_message_time_to_live: "PT1H" }, 4],
+  long_lock_dead_letter_on_expiry: [{ lock_duration: "PT5M", dead_lettering_on_message_expiration: true }, 2],
 };
 
 function binary() {
@@ -56,7 +57,9 @@ process.once("SIGTERM", () => process.exit(143));
 export class Daemon {
   #taken = {};
 
-  constructor() {
+  /** With `timeTravel`, `now`, `advance` and `advanceTo` tell and move the daemon's clock. */
+  constructor({ timeTravel = false } = {}) {
+    this.timeTravel = timeTravel;
     this.directory = fs.mkdtempSync(path.join(os.tmpdir(), "peeklock-js-"));
     fs.writeFileSync(path.join(this.directory, "peeklock.toml"), configText());
   }
@@ -73,6 +76,7 @@ export class Daemon {
       [
         ...["serve", "--config", file("peeklock.toml"), "--data-dir", file("data"), "--ready-file", file("ready.json")],
         ...["--amqp", `127.0.0.1:${amqpPort}`, "--http", "127.0.0.1:0"],
+        ...(this.timeTravel ? ["--time-travel"] : []),
       ],
       { stdio: ["ignore", log, log], cwd: this.directory, env: Object.fromEntries(environment) },
     );
@@ -81,7 +85,9 @@ export class Daemon {
     fs.closeSync(log);
     await until(() => fs.existsSync(file("ready.json")) || this.process.exitCode !== null, "the ready file");
     assert.equal(this.process.exitCode, null, `the daemon does not start:\n${this.log()}`);
-    this.amqpPort = Number(JSON.parse(fs.readFileSync(file("ready.json"))).amqp.split(":").at(-1));
+    const addresses = JSON.parse(fs.readFileSync(file("ready.json")));
+    this.amqpPort = Number(addresses.amqp.split(":").at(-1));
+    this.clock = `http://${addresses.http}/development/clock`;
     return this;
   }
 
@@ -89,6 +95,22 @@ export class Daemon {
   async restart() {
     await this.kill();
     await this.start(this.amqpPort);
+  }
+
+  /** The time by the daemon's clock. */
+  async now() {
+    return told(await fetch(this.clock));
+  }
+
+  /** Moves the clock by an ISO 8601 duration; what is due then has happened. The new time. */
+  async advance(duration) {
+    return told(await fetch(this.clock, { method: "POST", body: JSON.stringify({ advance: duration }) }));
+  }
+
+  /** Moves the clock to a date, or leaves it if that is past. */
+  async advanceTo(date) {
+    const left = date - (await this.now());
+    return left > 0 ? this.advance(`PT${left / 1_000}S`) : this.now();
   }
 
   log() {
@@ -128,6 +150,12 @@ export class Daemon {
     assert(alive, `the daemon died:\n${log}`);
     assert.doesNotMatch(log, /panicked/);
   }
+}
+
+async function told(response) {
+  const text = await response.text();
+  assert.equal(response.status, 200, text);
+  return new Date(JSON.parse(text).now);
 }
 
 /** Runs `test` with an own client, and closes it whatever happens. */

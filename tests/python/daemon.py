@@ -1,5 +1,6 @@
 """Starts, kills and restarts a Peeklock daemon on its own ports and data directory."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -7,24 +8,25 @@ import signal
 import subprocess
 import tempfile
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 #: Queues of a kind share their options; tests take a fresh one of the kind they need.
 KINDS = {
-    "plain": ({}, 120),
-    "brief_lock": ({"lock_duration": "PT5S"}, 40),
-    "brief_lock_two_tries": ({"lock_duration": "PT5S", "max_delivery_count": 2}, 8),
+    "plain": ({}, 180),
+    "brief_lock": ({"lock_duration": "PT5S"}, 8),
+    "long_lock_dead_letter_on_expiry": (
+        {"lock_duration": "PT5M", "dead_lettering_on_message_expiration": True},
+        4,
+    ),
+    "two_tries": ({"max_delivery_count": 2}, 8),
     "one_try": ({"max_delivery_count": 1}, 8),
     "three_tries": ({"max_delivery_count": 3}, 8),
-    "dead_letter_on_expiry": ({"dead_lettering_on_message_expiration": True}, 24),
-    "brief_lock_dead_letter_on_expiry": (
-        {"lock_duration": "PT5S", "dead_lettering_on_message_expiration": True},
-        8,
-    ),
-    "default_ttl": ({"default_message_time_to_live": "PT2S"}, 16),
+    "dead_letter_on_expiry": ({"dead_lettering_on_message_expiration": True}, 32),
+    "default_ttl": ({"default_message_time_to_live": "PT1H"}, 16),
     "default_ttl_dead_letter": (
-        {"default_message_time_to_live": "PT2S", "dead_lettering_on_message_expiration": True},
+        {"default_message_time_to_live": "PT1H", "dead_lettering_on_message_expiration": True},
         8,
     ),
     "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
@@ -73,13 +75,14 @@ def toml_value(value) -> str:
 class Daemon:
     """One daemon; its data outlives `kill` and comes back with `start`."""
 
-    def __init__(self, config: str | None = None):
+    def __init__(self, config: str | None = None, time_travel: bool = False):
         self._directory = tempfile.TemporaryDirectory(prefix="peeklock-python-")
         self.path = pathlib.Path(self._directory.name)
         self.config = self.path / "peeklock.toml"
         self.config.write_text(config or config_text())
         self.log = self.path / "daemon.log"
         self.ready = self.path / "ready.json"
+        self.time_travel = time_travel
         self.process = None
 
     def start(self) -> "Daemon":
@@ -99,6 +102,7 @@ class Daemon:
         self.ready.unlink(missing_ok=True)
         command = [binary(), "serve", "--config", self.config, "--data-dir", self.path / "data"]
         command += ["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", self.ready]
+        command += ["--time-travel"] if self.time_travel else []
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
         with self.log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.path, env=environment)
@@ -106,6 +110,25 @@ class Daemon:
     @property
     def connection_string(self) -> str:
         return CONNECTION_STRING.format(port=self.amqp_port)
+
+    def now(self) -> datetime.datetime:
+        """The time by the daemon's clock; needs `time_travel`, as all that moves it."""
+        return self._clock()
+
+    def advance(self, **duration: float) -> datetime.datetime:
+        """Moves the clock, as in `advance(hours=1)`; what is due then has happened. The new time."""
+        return self._clock({"advance": f"PT{datetime.timedelta(**duration).total_seconds():.3f}S"})
+
+    def advance_to(self, moment: datetime.datetime) -> datetime.datetime:
+        """Moves the clock to a moment, or leaves it if that is past."""
+        left = (moment - self.now()).total_seconds()
+        return self.advance(seconds=left + 0.001) if left > 0 else self.now()
+
+    def _clock(self, asked: dict | None = None) -> datetime.datetime:
+        url = f"http://127.0.0.1:{self.http_port}/development/clock"
+        body = None if asked is None else json.dumps(asked).encode()
+        with urllib.request.urlopen(url, body, timeout=30) as answer:
+            return datetime.datetime.fromisoformat(json.load(answer)["now"].replace("Z", "+00:00"))
 
     def kill(self):
         """SIGKILL: what a power cut leaves."""

@@ -1,4 +1,7 @@
-"""What was accepted is there after SIGKILL and a restart, in the state it had."""
+"""What was accepted is there after SIGKILL and a restart, in the state it had.
+
+In real time: a restart takes a daemon whose clock was moved back to the present.
+"""
 
 import asyncio
 import datetime

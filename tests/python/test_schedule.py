@@ -16,6 +16,11 @@ def from_now(seconds: float) -> datetime.datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
+def hours_ahead(traveller, hours: float) -> datetime.datetime:
+    """By the daemon's clock, which the client's is far behind."""
+    return traveller.now() + datetime.timedelta(hours=hours)
+
+
 async def test_scheduling_returns_a_number_for_each_message(bus, queue):
     async with bus.sender(queue) as sender:
         numbers = await sender.schedule_messages([ServiceBusMessage(f"{n}") for n in range(5)], from_now(600))
@@ -28,11 +33,13 @@ async def test_scheduling_returns_a_number_for_each_message(bus, queue):
     assert {m.state.name for m in seen} == {"SCHEDULED"}
 
 
-async def test_a_scheduled_message_comes_at_its_time_with_a_new_number(bus, queue):
-    when = from_now(2)
+async def test_a_scheduled_message_comes_at_its_time_with_a_new_number(bus, queue, traveller):
+    when = hours_ahead(traveller, 1)
     async with bus.sender(queue) as sender:
         (number,) = await sender.schedule_messages(ServiceBusMessage(b"due", message_id="id"), when)
     receiver = await bus.open_receiver(queue)
+    assert await nothing(receiver)
+    traveller.advance_to(when)
     message = await one(receiver)
     assert (body(message), message.message_id) == (b"due", "id")
     assert message.sequence_number > number
@@ -42,27 +49,31 @@ async def test_a_scheduled_message_comes_at_its_time_with_a_new_number(bus, queu
     await receiver.complete_message(message)
 
 
-async def test_a_message_that_carries_its_time_is_scheduled(bus, queue):
-    when = from_now(2)
+async def test_a_message_that_carries_its_time_is_scheduled(bus, queue, traveller):
+    when = hours_ahead(traveller, 1)
     await bus.send(queue, ServiceBusMessage(b"carried", scheduled_enqueue_time_utc=when))
     receiver = await bus.open_receiver(queue)
+    assert await nothing(receiver)
+    traveller.advance_to(when)
     message = await one(receiver)
     assert body(message) == b"carried"
     assert message.enqueued_time_utc >= when
 
 
-async def test_a_batch_of_scheduled_messages(bus, queue):
-    when = from_now(2)
+async def test_a_batch_of_scheduled_messages(bus, queue, traveller):
+    when = hours_ahead(traveller, 1)
     await bus.send(queue, [ServiceBusMessage(f"{n}", scheduled_enqueue_time_utc=when) for n in range(5)])
+    traveller.advance_to(when)
     messages = await bus.drain(queue, 5)
     assert bodies(messages) == [b"%d" % n for n in range(5)]
     assert all(m.enqueued_time_utc >= when for m in messages)
 
 
-async def test_messages_come_in_the_order_of_their_times(bus, queue):
+async def test_messages_come_in_the_order_of_their_times(bus, queue, traveller):
     async with bus.sender(queue) as sender:
-        await sender.schedule_messages(ServiceBusMessage(b"second"), from_now(3))
-        await sender.schedule_messages(ServiceBusMessage(b"first"), from_now(2))
+        await sender.schedule_messages(ServiceBusMessage(b"second"), hours_ahead(traveller, 3))
+        await sender.schedule_messages(ServiceBusMessage(b"first"), hours_ahead(traveller, 2))
+    traveller.advance(hours=4)
     assert bodies(await bus.drain(queue, 2)) == [b"first", b"second"]
 
 
@@ -72,10 +83,12 @@ async def test_a_time_in_the_past_means_now(bus, queue):
     assert bodies(await bus.drain(queue, 1)) == [b"late"]
 
 
-async def test_a_cancelled_message_never_comes(bus, queue):
+async def test_a_cancelled_message_never_comes(bus, queue, traveller):
     async with bus.sender(queue) as sender:
-        numbers = await sender.schedule_messages([ServiceBusMessage(f"{n}") for n in range(3)], from_now(2))
+        when = hours_ahead(traveller, 1)
+        numbers = await sender.schedule_messages([ServiceBusMessage(f"{n}") for n in range(3)], when)
         await sender.cancel_scheduled_messages(numbers[1])
+        traveller.advance_to(when)
         assert bodies(await bus.drain(queue, 2)) == [b"0", b"2"]
         await sender.send_messages(ServiceBusMessage(b"after"))
     assert bodies(await bus.drain(queue, 1)) == [b"after"]
@@ -110,10 +123,11 @@ async def test_an_active_message_cannot_be_cancelled(bus, queue):
     assert len(await bus.peek(queue)) == 1
 
 
-async def test_the_old_number_is_dead_after_activation(bus, queue):
+async def test_the_old_number_is_dead_after_activation(bus, queue, traveller):
     async with bus.sender(queue) as sender:
-        (number,) = await sender.schedule_messages(ServiceBusMessage(b""), from_now(1))
+        (number,) = await sender.schedule_messages(ServiceBusMessage(b""), hours_ahead(traveller, 1))
         receiver = await bus.open_receiver(queue)
+        traveller.advance(hours=1)
         message = await one(receiver)
         with pytest.raises(MessageNotFoundError):
             await sender.cancel_scheduled_messages(number)
@@ -122,27 +136,31 @@ async def test_the_old_number_is_dead_after_activation(bus, queue):
         await receiver.complete_message(message)
 
 
-async def test_time_to_live_counts_from_activation(bus, queue):
+async def test_time_to_live_counts_from_activation(bus, queue, traveller):
     """S-9."""
-    when = from_now(2)
+    when = hours_ahead(traveller, 1)
     ttl = datetime.timedelta(minutes=5)
     async with bus.sender(queue) as sender:
         await sender.schedule_messages(ServiceBusMessage(b"", time_to_live=ttl), when)
+    traveller.advance_to(when)
     (message,) = await bus.drain(queue, 1)
     assert message.expires_at_utc >= when + ttl
     assert message.expires_at_utc == message.enqueued_time_utc + ttl
 
 
-async def test_a_scheduled_message_outlives_a_shorter_time_to_live(bus, queue):
-    """S-9: a time to live of one second does not run while the message waits for two."""
+async def test_a_scheduled_message_outlives_a_shorter_time_to_live(bus, queue, traveller):
+    """S-9: a time to live of half a minute does not run while the message waits for an hour."""
+    ttl = datetime.timedelta(seconds=30)
     async with bus.sender(queue) as sender:
-        await sender.schedule_messages(ServiceBusMessage(b"", time_to_live=datetime.timedelta(seconds=30)), from_now(2))
+        await sender.schedule_messages(ServiceBusMessage(b"", time_to_live=ttl), hours_ahead(traveller, 1))
     receiver = await bus.open_receiver(queue)
+    traveller.advance(minutes=59)
     assert await nothing(receiver)
-    assert (await one(receiver)).time_to_live == datetime.timedelta(seconds=30)
+    traveller.advance(minutes=1)
+    assert (await one(receiver)).time_to_live == ttl
 
 
-async def test_a_scheduled_message_carries_the_number_of_a_deferred_one(bus, queue):
+async def test_a_scheduled_message_carries_the_number_of_a_deferred_one(bus, queue, traveller):
     """S-42: a reminder that tells which message to take up again."""
     await bus.send(queue, ServiceBusMessage(b"work"))
     receiver = await bus.open_receiver(queue)
@@ -150,7 +168,8 @@ async def test_a_scheduled_message_carries_the_number_of_a_deferred_one(bus, que
     await receiver.defer_message(work)
     reminder = ServiceBusMessage(b"reminder", application_properties={"number": work.sequence_number})
     async with bus.sender(queue) as sender:
-        await sender.schedule_messages(reminder, from_now(1))
+        await sender.schedule_messages(reminder, hours_ahead(traveller, 1))
+    traveller.advance(hours=1)
     reminded = await one(receiver)
     (found,) = await receiver.receive_deferred_messages(reminded.application_properties[b"number"])
     assert body(found) == b"work"

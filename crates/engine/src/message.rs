@@ -18,6 +18,8 @@ pub struct NewMessage {
     pub scheduled_enqueue_time: Option<Timestamp>,
     /// Session id; the empty string is a session id.
     pub session_id: Option<Box<str>>,
+    /// Length of what Service Bus calls the header: everything but the body, in bytes.
+    pub header_bytes: u32,
     /// What rules see of it; needed in topics only.
     pub facts: Option<Arc<Facts>>,
 }

@@ -24,6 +24,14 @@ pub enum Refusal {
         /// The entity's limit.
         limit_bytes: u64,
     },
+    /// All properties of the message together exceed what a header may hold.
+    #[error("The properties of the message take {size_bytes} bytes; at most {limit_bytes} are accepted.")]
+    HeaderTooLarge {
+        /// Size of everything but the body.
+        size_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
     /// The entity reached its size quota.
     #[error(
         "The entity has reached its size limit of {limit_bytes} bytes; receive or purge messages to make room."

@@ -90,7 +90,9 @@ impl Fault {
             // N: InvalidOperationException; 400 is the status N and J fall back on for not-allowed.
             Self::Refused(Refusal::AlreadyDeadLettered) => (condition::NOT_ALLOWED, 400),
             // P, J, N: MessageSizeExceeded; spec 2.8.18.
-            Self::Refused(Refusal::MessageTooLarge { .. }) => (condition::MESSAGE_SIZE_EXCEEDED, 403),
+            Self::Refused(Refusal::MessageTooLarge { .. } | Refusal::HeaderTooLarge { .. }) => {
+                (condition::MESSAGE_SIZE_EXCEEDED, 403)
+            }
             // P, J, N: QuotaExceeded, final: the SDK does not retry.
             Self::Refused(Refusal::EntityFull { .. } | Refusal::StorageFull) => {
                 (condition::RESOURCE_LIMIT_EXCEEDED, 403)

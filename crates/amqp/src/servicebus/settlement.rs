@@ -11,8 +11,8 @@ use super::errors::{Fault, condition};
 use crate::wire::Value;
 use crate::wire::performative::{DeliveryState, Error};
 
-/// Properties changed by one settlement, encoded: Service Bus bounds all properties of a message by the same size.
-pub(crate) const MODIFIED_BYTES_MAX: usize = 64 * 1024;
+/// Properties changed by one settlement, encoded: more than any header holds, which the engine sees to.
+pub(crate) const MODIFIED_BYTES_MAX: usize = 1024 * 1024;
 
 /// What to do about a disposition.
 #[derive(Debug, PartialEq)]

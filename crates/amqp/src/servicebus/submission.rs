@@ -77,6 +77,7 @@ pub(crate) fn read_message(
     let time_to_live_ms = time_to_live_ms(&header, &properties);
     let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
     let session_id = properties.group_id.clone();
+    let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
     let content = if properties.message_id == Value::Null {
         properties.message_id = Value::String(format!("{:032x}", next_id()).into());
         with_properties(&payload, &sections, &properties)
@@ -89,7 +90,7 @@ pub(crate) fn read_message(
     } else {
         None
     };
-    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, facts })
+    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, header_bytes, facts })
 }
 
 fn malformed(error: DecodeError) -> Fault {

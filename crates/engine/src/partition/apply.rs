@@ -45,6 +45,14 @@ impl State {
             Event::Watched { watcher, queue } => {
                 self.watchers.insert(*watcher, *queue);
             }
+            Event::Used { queue, at, stored } => {
+                if let Some(queue) = self.queue_mut(*queue) {
+                    queue.used_at = *at;
+                    if *stored {
+                        queue.used_at_stored = *at;
+                    }
+                }
+            }
             Event::Ended => self.ended = true,
             Event::Published(_)
             | Event::SubscriptionSet(_)
@@ -54,8 +62,7 @@ impl State {
             | Event::SessionLocked { .. }
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
-            | Event::SessionStateSet { .. }
-            | Event::Used { .. } => {}
+            | Event::SessionStateSet { .. } => {}
         }
     }
 

@@ -1,4 +1,5 @@
-//! How records and counters look in the store: one version byte, then postcard.
+//! How records and counters look in the store: one version byte, then postcard. Records of version 2 are those of
+//! version 1 with [`More`] behind them; version 1 is still written where there is nothing more to say.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{Extra, Record};
 use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
 
-/// Version of both kinds of values. A change of [`Head`], [`Counters`] or [`Extra`] needs a new one, and the old
+/// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`] or [`Extra`] needs a new one, and the old
 /// one stays readable.
 const VERSION: u8 = 1;
 
@@ -23,35 +24,64 @@ struct Head {
     extra: Option<Arc<Extra>>,
 }
 
+/// Version of records with [`More`] behind them.
+const VERSION_WITH_MORE: u8 = 2;
+
+/// What few records need beside [`Head`].
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+struct More {
+    header_bytes: u32,
+}
+
+impl More {
+    fn of(record: &Record) -> Self {
+        record.extra().map_or_else(Self::default, |extra| Self { header_bytes: extra.header_bytes })
+    }
+}
+
 /// What the `Meta` space holds once.
 #[derive(Serialize, Deserialize)]
 struct Counters {
     next_number: SequenceNumber,
 }
 
+/// What the `Meta` space holds of what is deleted when idle.
+#[derive(Serialize, Deserialize)]
+struct Used {
+    at: Timestamp,
+}
+
 /// Appends the stored form of a record.
 pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
-    append(
-        &Head {
-            sub_queue: record.sub_queue(),
-            state: record.state(),
-            enqueued_at: record.enqueued_at(),
-            time_to_live_ms: record.time_to_live_ms(),
-            content_bytes: record.content_bytes(),
-            delivery_count: record.delivery_count(),
-            extra: record.extra().cloned(),
-        },
-        to,
-    )
+    let head = Head {
+        sub_queue: record.sub_queue(),
+        state: record.state(),
+        enqueued_at: record.enqueued_at(),
+        time_to_live_ms: record.time_to_live_ms(),
+        content_bytes: record.content_bytes(),
+        delivery_count: record.delivery_count(),
+        extra: record.extra().cloned(),
+    };
+    let more = More::of(record);
+    if more == More::default() {
+        return append(&head, to);
+    }
+    append_version(VERSION_WITH_MORE, &(head, more), to)
 }
 
 /// Reads the stored form of a record.
 pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
-    let head: Head = read(bytes)?;
+    let (head, more) = match bytes.first() {
+        Some(&VERSION_WITH_MORE) => read_version::<(Head, More)>(VERSION_WITH_MORE, bytes)?,
+        _ => (read::<Head>(bytes)?, More::default()),
+    };
     let mut record = Record::new(head.enqueued_at, head.time_to_live_ms, head.content_bytes);
     record.set_place(head.sub_queue, head.state);
     record.set_delivery_count(head.delivery_count);
     record.set_extra(head.extra);
+    if more != More::default() {
+        record.edit_extra(|extra| extra.header_bytes = more.header_bytes);
+    }
     let is_scheduled = head.state == MessageState::Scheduled;
     if is_scheduled != record.scheduled_enqueue_time().is_some() {
         return Err("a message is scheduled if and only if it has a time at which it is enqueued".to_owned());
@@ -72,16 +102,34 @@ pub(super) fn read_counters(bytes: &[u8]) -> Result<SequenceNumber, String> {
     read::<Counters>(bytes).map(|counters| counters.next_number)
 }
 
+/// Appends the stored form of the last use.
+pub(super) fn append_used(at: Timestamp, to: Vec<u8>) -> Vec<u8> {
+    append(&Used { at }, to)
+}
+
+/// Reads the stored form of the last use.
+pub(super) fn read_used(bytes: &[u8]) -> Result<Timestamp, String> {
+    read::<Used>(bytes).map(|used| used.at)
+}
+
+fn append(value: &impl Serialize, to: Vec<u8>) -> Vec<u8> {
+    append_version(VERSION, value, to)
+}
+
 #[allow(clippy::expect_used)] // a growing buffer takes all, and every list knows its length
-fn append(value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
-    to.push(VERSION);
+fn append_version(version: u8, value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
+    to.push(version);
     postcard::to_extend(value, to).expect("nothing that postcard refuses")
 }
 
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    read_version(VERSION, bytes)
+}
+
+fn read_version<'a, T: Deserialize<'a>>(expected: u8, bytes: &'a [u8]) -> Result<T, String> {
     let (version, value) = bytes.split_first().ok_or("the value is empty")?;
-    if *version != VERSION {
-        return Err(format!("version {version} is unknown, this program reads version {VERSION}"));
+    if *version != expected {
+        return Err(format!("version {version} is unknown, this program reads version {expected}"));
     }
     let (value, rest) = postcard::take_from_bytes(value).map_err(|error| error.to_string())?;
     if !rest.is_empty() {

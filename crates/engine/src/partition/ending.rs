@@ -85,7 +85,7 @@ impl Step<'_> {
 }
 
 /// Notes the reason; a message without other rare facts shares them with its fellows.
-fn mark(record: &mut Record, reason: &Reason) {
+pub(super) fn mark(record: &mut Record, reason: &Reason) {
     if record.extra().is_none() {
         record.set_extra(Some(Arc::clone(&reason.extra)));
     } else {

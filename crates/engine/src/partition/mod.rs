@@ -14,6 +14,7 @@ mod dispatch;
 mod encoding;
 mod ending;
 mod handle;
+mod idle;
 mod locks;
 mod messages;
 mod per_sub_queue;
@@ -109,12 +110,20 @@ impl Partition {
     pub fn set_options(&mut self, options: impl Into<EntityOptions>) {
         self.options = options.into();
         self.state.entity.policy = Arc::new(Policy::from(&self.options));
+        // An update counts as use (S-30, S-31): the next call notes it.
+        self.state.entity.used_at = Timestamp::default();
     }
 
     /// The earliest instant at which [`Command::Tick`] has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.state.next_deadline()
+    }
+
+    /// The subscriptions of a topic.
+    #[must_use]
+    pub fn subscription_ids(&self) -> Vec<QueueId> {
+        self.state.subscriptions.keys().copied().collect()
     }
 
     /// Current counts of the queue; of a topic, what is scheduled on it.

@@ -6,12 +6,15 @@ use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 use smallvec::SmallVec;
 
-use super::encoding::{append_counters, append_record};
+use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
-use crate::{BodyRef, Event, QueueId, SequenceNumber};
+use crate::{BodyRef, Event, QueueId, SequenceNumber, Timestamp};
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
 pub(super) const META_COUNTERS: u64 = 16;
+
+/// Number of the `Meta` value that holds the instant of the last use, of what is deleted when idle.
+pub(super) const META_USED: u64 = 17;
 
 /// Translates a turn's events into store operations. Meta numbers below 16 are the namespace's; the partition uses
 /// those from 16 on. Contents rest in the partition `entity`, everything else of a subscription in its own. Facts
@@ -41,11 +44,19 @@ struct Facts<'a> {
     next_numbers: SmallVec<[(QueueId, u64); 1]>,
     heads: Vec<Fact<'a, Record>>,
     bodies: Vec<Fact<'a, Bytes>>,
+    /// Last uses worth storing.
+    uses: Vec<(QueueId, Timestamp)>,
 }
 
 impl<'a> Facts<'a> {
     fn new(entity: QueueId) -> Self {
-        Self { entity, next_numbers: SmallVec::new(), heads: Vec::new(), bodies: Vec::new() }
+        Self {
+            entity,
+            next_numbers: SmallVec::new(),
+            heads: Vec::new(),
+            bodies: Vec::new(),
+            uses: Vec::new(),
+        }
     }
 
     fn note(&mut self, event: &'a Event) {
@@ -72,11 +83,11 @@ impl<'a> Facts<'a> {
                     self.bodies.push(Fact { queue: self.entity, number, creates: false, value: None });
                 }
             }
+            Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
             Event::Published(_)
             | Event::SubscriptionSet(_)
             | Event::SubscriptionRemoved { .. }
-            | Event::SessionStateSet { .. }
-            | Event::Used { .. } => {}
+            | Event::SessionStateSet { .. } => {}
             Event::Locked { .. }
             | Event::Renewed { .. }
             | Event::Released { .. }
@@ -84,6 +95,7 @@ impl<'a> Facts<'a> {
             | Event::CreditSet { .. }
             | Event::CreditDrained { .. }
             | Event::ReceiverClosed { .. }
+            | Event::Used { stored: false, .. }
             | Event::Watched { .. }
             | Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
@@ -123,6 +135,11 @@ impl<'a> Facts<'a> {
             let start = buffer.len();
             buffer = append_counters(SequenceNumber(next_number), buffer);
             puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_COUNTERS), start..buffer.len()));
+        }
+        for (queue, used_at) in self.uses {
+            let start = buffer.len();
+            buffer = append_used(used_at, buffer);
+            puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_USED), start..buffer.len()));
         }
         outcomes(&mut self.heads, |partition, number, record| {
             let key = Key::new(Space::Head, partition, number);

@@ -3,45 +3,39 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{DeadLetter, Properties, Property, Refusal};
+use super::record::Record;
+use crate::{DeadLetter, Properties, Property};
 
-/// Largest sum of names and values that receivers may leave at a message: Service Bus's limit for the header.
-const MODIFIED_BYTES_MAX: usize = 64 * 1024;
+/// Largest header, that is all properties together (Service Bus quotas).
+pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// Refuses a reason and description that would not fit into a message's header.
-pub(super) fn check_dead_letter(why: &DeadLetter) -> Result<(), Refusal> {
+/// Shorter headers are not kept account of: what receivers change may exceed the limit by as much.
+const HEADER_BYTES_NOTED_MIN: u32 = 4 * 1024;
+
+/// The part of a header's length that is worth remembering.
+pub(super) const fn noted_header_bytes(header_bytes: u32) -> u32 {
+    if header_bytes >= HEADER_BYTES_NOTED_MIN { header_bytes } else { 0 }
+}
+
+/// Whether a message's header would become too large with these properties and this reason (§9: header size).
+pub(super) fn exceeds_header(record: &Record, modified: &[Property], why: Option<&DeadLetter>) -> bool {
     let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
-    check_size(length(&why.reason) + length(&why.description))
+    let sent = record.extra().map_or(0, |extra| extra.header_bytes as usize);
+    let changed: usize = modified.iter().map(|one| one.name.len() + one.value.len()).sum();
+    let reason = why.map_or(0, |why| length(&why.reason) + length(&why.description));
+    sent + changed + reason > HEADER_BYTES_MAX
 }
 
 /// `before` with the properties of `changes` replaced or added, in order of first appearance.
-pub(super) fn merged(before: &[Property], changes: &[Property]) -> Result<Properties, Refusal> {
+pub(super) fn merged(before: &[Property], changes: &[Property]) -> Properties {
     let mut merged: Properties = Vec::with_capacity(before.len() + changes.len());
     let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut size_bytes = 0;
     for property in before.iter().chain(changes) {
         let position = *positions.entry(&property.name).or_insert(merged.len());
-        size_bytes += property.value.len();
         match merged.get_mut(position) {
-            Some(replaced) => {
-                size_bytes -= replaced.value.len();
-                replaced.value = property.value.clone();
-            }
-            None => {
-                size_bytes += property.name.len();
-                merged.push(property.clone());
-            }
+            Some(replaced) => replaced.value = property.value.clone(),
+            None => merged.push(property.clone()),
         }
     }
-    check_size(size_bytes)?;
-    Ok(merged)
-}
-
-fn check_size(size_bytes: usize) -> Result<(), Refusal> {
-    if size_bytes > MODIFIED_BYTES_MAX {
-        return Err(Refusal::InvalidArgument(format!(
-            "The modified properties take {size_bytes} bytes, at most {MODIFIED_BYTES_MAX} are kept."
-        )));
-    }
-    Ok(())
+    merged
 }

@@ -26,6 +26,14 @@ pub(super) struct Queue {
     pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,
     /// Receivers open.
     pub(super) receivers: Receivers,
+    /// When it was last used; kept only if it is deleted when idle, zero until the first use is noted.
+    pub(super) used_at: Timestamp,
+    /// The last use that is stored.
+    pub(super) used_at_stored: Timestamp,
+    /// Whether it was in use when it was last looked after.
+    pub(super) was_in_use: bool,
+    /// Of a topic: how many of its subscriptions were.
+    pub(super) subscriptions_in_use: usize,
     /// Whether something happened to it since it was last looked after.
     pub(super) touched: bool,
     /// The deadline under which it is listed.
@@ -42,14 +50,22 @@ impl Queue {
             messages: PerSubQueue::default(),
             activations: BTreeSet::new(),
             receivers: Receivers::default(),
+            used_at: Timestamp::default(),
+            used_at_stored: Timestamp::default(),
+            was_in_use: false,
+            subscriptions_in_use: 0,
             touched: false,
             listed_deadline: None,
         }
     }
 
     /// The earliest instant at which something is due here by itself; locks and activations are the partition's.
-    /// Expiry counts only while there is an active listener (S-3).
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        self.expiry_deadline().into_iter().chain(self.idle_deadline()).min()
+    }
+
+    /// When the next message expires; counts only while there is an active listener (S-3).
+    fn expiry_deadline(&self) -> Option<Timestamp> {
         if !self.receivers.is_active(SubQueue::Main) {
             return None;
         }

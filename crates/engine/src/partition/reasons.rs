@@ -10,6 +10,9 @@ const EXPIRED: &str = "TTLExpiredException";
 /// Reason of messages whose delivery failed too often.
 const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
 
+/// Reason of messages whose properties became too large.
+const HEADER_SIZE_EXCEEDED: &str = "HeaderSizeExceeded";
+
 /// One value for all messages dead-lettered for the same reason.
 #[derive(Debug)]
 pub(super) struct Reasons {
@@ -17,6 +20,8 @@ pub(super) struct Reasons {
     pub(super) expired: Reason,
     /// As many deliveries failed as are allowed.
     pub(super) deliveries_exceeded: Reason,
+    /// A settlement would have made the header too large.
+    pub(super) header_size_exceeded: Reason,
 }
 
 /// A reason, also as the rare facts of a message that has no others.
@@ -36,6 +41,10 @@ impl Reasons {
             deliveries_exceeded: Reason::new(
                 DELIVERIES_EXCEEDED,
                 &format!("Message could not be consumed after {deliveries} delivery attempts."),
+            ),
+            header_size_exceeded: Reason::new(
+                HEADER_SIZE_EXCEEDED,
+                "The size quota for this stream has been exceeded.",
             ),
         }
     }

@@ -38,6 +38,9 @@ pub(super) struct Extra {
     pub(super) session_id: Option<Arc<str>>,
     /// Where the content is, if not under the message's own number.
     pub(super) body: Option<BodyRef>,
+    /// Length of its header as sent, if that is large enough to matter when receivers change properties.
+    #[serde(skip)]
+    pub(super) header_bytes: u32,
 }
 
 impl Record {

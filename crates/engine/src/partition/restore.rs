@@ -5,12 +5,12 @@ use std::sync::Arc;
 use peeklock_storage::Entry;
 
 use super::RestoreError;
-use super::encoding::{read_counters, read_record};
-use super::persist::META_COUNTERS;
+use super::encoding::{read_counters, read_record, read_used};
+use super::persist::{META_COUNTERS, META_USED};
 use super::policy::Policy;
 use super::record::{Extra, Record};
 use super::state::State;
-use crate::{QueueId, SequenceNumber};
+use crate::{QueueId, SequenceNumber, Timestamp};
 
 /// Numbers of `Meta` values below this one belong to the namespace.
 const META_FIRST: u64 = 16;
@@ -39,12 +39,14 @@ impl State {
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<(), RestoreError> {
         let mut next_number = SequenceNumber(1);
+        let mut used_at = Timestamp::default();
         for Entry { number, value } in meta {
             match number {
                 ..META_FIRST => {}
                 META_COUNTERS => {
                     next_number = read_counters(&value).map_err(|reason| bad("Meta", number, reason))?;
                 }
+                META_USED => used_at = read_used(&value).map_err(|reason| bad("Meta", number, reason))?,
                 _ => return Err(bad("Meta", number, "the number is unknown".to_owned())),
             }
         }
@@ -61,6 +63,8 @@ impl State {
         }
         if let Some(queue) = self.queue_mut(id) {
             queue.next_number = next_number;
+            queue.used_at = used_at;
+            queue.used_at_stored = used_at;
         }
         self.looked_after(id);
         Ok(())
@@ -82,7 +86,7 @@ impl SharedExtras {
     fn share(&mut self, record: &mut Record) {
         let Some(extra) = record.extra() else { return };
         // Bodies elsewhere and schedules are particular to one message.
-        if extra.body.is_some() || extra.scheduled_enqueue_time.is_some() {
+        if extra.body.is_some() || extra.scheduled_enqueue_time.is_some() || extra.header_bytes > 0 {
             return;
         }
         if let Some(known) = self.recent.iter().find(|known| *known == extra) {

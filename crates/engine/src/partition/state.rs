@@ -126,10 +126,25 @@ impl State {
         self.touched.retain(|touched| *touched != id);
         if id == self.entity.id {
             self.entity.touched = false;
+            self.entity.was_in_use = self.entity.is_in_use();
         } else if let Some(queue) = self.subscriptions.get_mut(&id) {
             queue.touched = false;
+            let (was_in_use, is_in_use) = (queue.was_in_use, queue.is_in_use());
+            queue.was_in_use = is_in_use;
             let deadline = queue.next_deadline();
             relist(&mut self.deadlines, queue, deadline);
+            self.count_subscription_in_use(was_in_use, is_in_use);
+        }
+    }
+
+    /// A subscription came into use, or is in use no longer.
+    fn count_subscription_in_use(&mut self, before: bool, after: bool) {
+        if before == after {
+            return;
+        }
+        if let Some(topic) = self.queue_mut(self.entity.id) {
+            let count = topic.subscriptions_in_use;
+            topic.subscriptions_in_use = if after { count + 1 } else { count.saturating_sub(1) };
         }
     }
 
@@ -141,23 +156,26 @@ impl State {
         }
     }
 
-    /// A subscription leaves the list of deadlines.
+    /// A subscription about to go leaves the list of deadlines.
     pub(super) fn unlist(&mut self, id: QueueId) {
         if let Some(queue) = self.subscriptions.get_mut(&id) {
             relist(&mut self.deadlines, queue, None);
+            let was_in_use = std::mem::replace(&mut queue.was_in_use, false);
+            self.count_subscription_in_use(was_in_use, false);
         }
     }
 
     /// Queues in which something is due: they are looked after like those that changed.
-    pub(super) fn touch_due(&mut self, now: Timestamp) {
+    pub(super) fn touch_due(&mut self, now: Timestamp) -> Vec<QueueId> {
+        let mut due = Vec::new();
         if self.entity.next_deadline().is_some_and(|at| at <= now) {
-            self.queue_mut(self.entity.id);
+            due.push(self.entity.id);
         }
-        let due: Vec<QueueId> =
-            self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect();
-        for id in due {
-            self.queue_mut(id);
+        due.extend(self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id));
+        for id in &due {
+            self.queue_mut(*id);
         }
+        due
     }
 
     /// The earliest deadline of any queue.

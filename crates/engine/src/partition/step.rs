@@ -45,14 +45,18 @@ impl<'a> Step<'a> {
 
     /// Fires what is due, carries out the command, serves receivers.
     pub(super) fn run(&mut self, request: Option<RequestId>, command: Command) {
-        self.fire_due_timers();
+        if !self.state.ended {
+            self.fire_due_timers();
+        }
         if self.state.ended {
             if let Some(reply) = command.refused(Refusal::EntityDeleted) {
                 self.reply(request, reply);
             }
             return;
         }
+        let used = self.use_of(&command);
         self.carry_out(request, command);
+        self.note_use(&used);
         while let Some(queue) = self.state.next_touched() {
             self.look_after(queue);
             self.state.looked_after(queue);
@@ -95,6 +99,7 @@ impl<'a> Step<'a> {
             self.dispatch(QueuePath { queue, sub_queue });
         }
         self.finish_drains(queue);
+        self.tend_idleness(queue);
     }
 
     /// How a queue treats its messages; one that is gone, like the entity.
@@ -107,9 +112,12 @@ impl<'a> Step<'a> {
         self.state
     }
 
-    /// Sees to it that queues in which something is due are looked after.
+    /// Sees to it that queues in which something is due are looked after, once the command is carried out; but what was
+    /// idle for too long ends before.
     pub(super) fn touch_due_queues(&mut self) {
-        self.state.touch_due(self.now);
+        for queue in self.state.touch_due(self.now) {
+            self.tend_idleness(queue);
+        }
     }
 
     /// Makes a fact: the only way in which deciding code changes the state.

@@ -19,6 +19,9 @@ enum Timer {
 impl State {
     /// The earliest instant at which something happens by itself.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        if self.ended {
+            return None;
+        }
         let timer = self.next_timer().map(|(at, _)| at);
         self.next_queue_deadline().into_iter().chain(timer).min().filter(|at| *at != Timestamp::NEVER)
     }

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::StartError;
 use super::actor::is_dead;
+use super::deletion::Ended;
 use super::entity::{Entity, Spawner};
 use super::names::{check_entity_name, name_key};
 use super::namespace::Entities;
@@ -48,9 +49,29 @@ struct Change {
 }
 
 impl Catalogue {
-    pub(super) async fn run(mut self, mut declarations: mpsc::Receiver<Declaration>) {
+    pub(super) async fn run(
+        mut self,
+        mut declarations: mpsc::Receiver<Declaration>,
+        mut ended: mpsc::UnboundedReceiver<Ended>,
+    ) {
         let mut waiting = Vec::new();
-        while declarations.recv_many(&mut waiting, DECLARATIONS_MAX).await > 0 {
+        loop {
+            let count = tokio::select! {
+                // Ends before declarations, so that a name that is free is known to be.
+                biased;
+                Some(ended) = ended.recv() => {
+                    self.delete(ended).await;
+                    continue;
+                }
+                count = declarations.recv_many(&mut waiting, DECLARATIONS_MAX) => count,
+            };
+            if count == 0 {
+                return;
+            }
+            // What ended while the declarations were taken.
+            while let Ok(ended) = ended.try_recv() {
+                self.delete(ended).await;
+            }
             let mut changes = Changes::default();
             let mut planned = Vec::new();
             for Declaration { entities, answer } in waiting.drain(..) {
@@ -136,7 +157,9 @@ impl Catalogue {
                 Some(entity) => entity.set_options(options),
                 None => {
                     let partition = Partition::new(QueueId(id.0), options.clone());
-                    self.entities.insert(key, Arc::new(Entity::new(name, id, options, partition)));
+                    let entity = Arc::new(Entity::new(name, id, options, partition));
+                    entity.start_if_timed(&self.spawner);
+                    self.entities.insert(key, entity);
                 }
             }
         }

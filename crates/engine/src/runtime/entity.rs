@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use peeklock_storage::PartitionId;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::PartitionHandle;
-use super::actor::{Actor, Control, Inputs, Seat, Shared, SharedCounts};
+use super::actor::{Actor, CatchUp, Control, Inputs, Seat, Shared, SharedCounts};
 use super::random::RandomSource;
 use crate::partition::{Counts, Partition};
-use crate::{EntityOptions, QueueId, SubscriptionOptions};
+use crate::{EntityOptions, QueueId, SubscriptionOptions, Timestamp};
 
 /// What it takes to start an actor.
 #[derive(Clone)]
@@ -113,6 +113,21 @@ impl Entity {
         }
     }
 
+    /// Asks to be told when nothing due by `until` is left to do, and whether anything was; an actor starts for it if
+    /// need be. `None` when there is nothing to wait for.
+    pub(super) fn catch_up(&self, spawner: &Spawner, until: Timestamp) -> Option<oneshot::Receiver<bool>> {
+        let is_due = match &*self.actor() {
+            ActorState::Dormant(partition) => partition.next_deadline().is_some_and(|at| at <= until),
+            ActorState::Running { .. } | ActorState::Stopped => false,
+        };
+        if is_due {
+            self.handle(spawner);
+        }
+        let ActorState::Running { control, .. } = &*self.actor() else { return None };
+        let (answer, answered) = oneshot::channel();
+        control.send(Control::CatchUp(CatchUp { until, answer })).ok().map(|()| answered)
+    }
+
     /// Takes over options that are already stored.
     pub(super) fn set_options(&self, options: EntityOptions) {
         match &mut *self.actor() {
@@ -124,6 +139,13 @@ impl Entity {
             ActorState::Stopped => {}
         }
         *self.options.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
+    }
+
+    /// Whoever still has a handle learns that the entity is no more.
+    pub(super) fn set_deleted(&self) {
+        if let ActorState::Running { handle, .. } = &*self.actor() {
+            handle.set_deleted();
+        }
     }
 
     /// Tells the actor to finish; the task to wait for, if there is one.

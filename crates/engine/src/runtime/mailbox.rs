@@ -1,6 +1,7 @@
 //! How connections and partitions talk: requests in, outputs out, both in batches.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -107,6 +108,8 @@ pub struct Request {
 #[derive(Debug, Clone)]
 pub struct PartitionHandle {
     requests: mpsc::UnboundedSender<Request>,
+    /// Whether its entity is no more: then coming back later is no use.
+    deleted: Arc<AtomicBool>,
 }
 
 impl PartitionHandle {
@@ -114,15 +117,22 @@ impl PartitionHandle {
     #[must_use]
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Request>) {
         let (requests, receiver) = mpsc::unbounded_channel();
-        (Self { requests }, receiver)
+        (Self { requests, deleted: Arc::default() }, receiver)
     }
 
-    /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`]; commands that name a
-    /// receiver and have no answer of their own get [`Output::ReceiverClosed`] instead.
+    /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`], or
+    /// [`Refusal::EntityDeleted`] if its entity is as well; commands that name a receiver and have no answer of their own
+    /// get [`Output::ReceiverClosed`] instead.
     pub fn submit(&self, request: Request) {
         if let Err(refused) = self.requests.send(request) {
-            answer::refuse(refused.0, &Refusal::Unavailable);
+            let deleted = self.deleted.load(Ordering::Acquire);
+            answer::refuse(refused.0, if deleted { &Refusal::EntityDeleted } else { &Refusal::Unavailable });
         }
+    }
+
+    /// Its entity is no more.
+    pub(super) fn set_deleted(&self) {
+        self.deleted.store(true, Ordering::Release);
     }
 }
 

@@ -1,16 +1,20 @@
 //! Partitions as actors over a storage shard and a clock; the doors for time and randomness.
 //!
-//! - [`Namespace`] finds and creates entities; `catalogue` alone changes them, `record` is their form on disk, `restore`
+//! - [`Namespace`] finds and creates entities; `catalogue` alone changes them (`deletion` when they
+//!   end), `record` is their form on disk, `restore`
 //!   reads partitions back, `entity` is one of them in use.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
-//! - [`Clock`] and `random` are the doors; `body_cache` keeps recent contents.
+//! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time was made to jump; `body_cache` keeps
+//!   recent contents.
 
 mod actor;
 mod answer;
 mod body_cache;
 mod catalogue;
+mod catch_up;
 mod clock;
+mod deletion;
 mod entity;
 mod fatal;
 mod mailbox;
@@ -20,9 +24,11 @@ mod random;
 mod record;
 mod restore;
 mod start_error;
+mod travel_clock;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity::{EntityRef, SubscriptionRef};
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use start_error::StartError;
+pub use travel_clock::{TooFarAhead, TravelClock};

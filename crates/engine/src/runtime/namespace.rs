@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::actor::Shared;
 use super::body_cache::CacheBudget;
 use super::catalogue::{Catalogue, Declaration};
+use super::catch_up::catch_up;
 use super::entity::{Entity, EntityRef, Spawner, SubscriptionRef};
 use super::fatal::Fatal;
 use super::names::name_key;
@@ -63,7 +64,22 @@ impl Entities {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, entity);
     }
 
-    fn all(&self) -> Vec<Arc<Entity>> {
+    /// The entity that owns a partition.
+    pub(super) fn by_id(&self, id: PartitionId) -> Option<Arc<Entity>> {
+        let entities = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        entities.values().find(|entity| entity.id == id).cloned()
+    }
+
+    /// Forgets an entity; another of the same name stays.
+    pub(super) fn remove(&self, entity: &Entity) {
+        let mut entities = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let key = name_key(&entity.name);
+        if entities.get(&key).is_some_and(|known| known.id == entity.id) {
+            entities.remove(&key);
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Entity>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 }
@@ -80,8 +96,9 @@ impl Namespace {
         options: NamespaceOptions,
     ) -> Result<Self, StartError> {
         let cache = CacheBudget::new(options.body_cache_bytes);
+        let (ended, ended_receiver) = mpsc::unbounded_channel();
         let spawner = Spawner {
-            shared: Shared { shard, clock, cache, fatal: Fatal::new() },
+            shared: Shared { shard, clock, cache, fatal: Fatal::new(), ended },
             random: RandomSource::new(options.seed).map_err(StartError::Randomness)?,
             runtime: Handle::current(),
         };
@@ -93,7 +110,7 @@ impl Namespace {
         let (declarations, receiver) = mpsc::channel(DECLARATIONS_WAITING_MAX);
         let catalogue =
             Catalogue { entities: Arc::clone(&entities), spawner: spawner.clone(), next_partition };
-        spawner.runtime.spawn(catalogue.run(receiver));
+        spawner.runtime.spawn(catalogue.run(receiver, ended_receiver));
         let inner = Inner { entities, spawner, declarations, next_receiver: AtomicU64::new(1) };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -163,6 +180,15 @@ impl Namespace {
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.inner.spawner.shared.clock)
+    }
+
+    /// Lets everything that is due by the clock's present time happen: locks end, scheduled messages become available,
+    /// messages expire, idle entities go. Resolves once all that came of it is durable and handed to the mailboxes.
+    /// Needed only after the clock jumped and by those who can't wait for what they expect; cancelling it does no harm.
+    pub async fn catch_up(&self) {
+        catch_up(&self.inner.entities, &self.inner.spawner).await;
+        // The catalogue deletes what ended before it answers a declaration, here of nothing; if it is gone, so is all.
+        let _ = self.declare_all::<EntityOptions>([]).await;
     }
 
     /// Resolves when the store is lost (a failed sync, another owner) or an actor died: nothing more can be

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 
 use super::{ListenAddress, check_name};
 use crate::logging::{LogFilter, LogFormat};
@@ -46,6 +47,13 @@ pub(crate) struct ServeArgs {
     /// How log lines look [default: text].
     #[arg(long, value_name = "FORMAT", env = "PEEKLOCK_LOG_FORMAT", hide_env_values = true, value_enum)]
     pub(crate) log_format: Option<LogFormat>,
+
+    /// Let tests move the broker's clock forward: POST /development/clock with {"advance":"PT1H"}. Refused
+    /// unless AMQP and HTTP listen on loopback.
+    #[arg(long, value_name = "BOOL", env = "PEEKLOCK_TIME_TRAVEL", hide_env_values = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new())]
+    pub(crate) time_travel: Option<bool>,
 
     /// Once connections are accepted, write the addresses in use and a connection string to this file, as JSON.
     #[arg(long, value_name = "FILE", env = "PEEKLOCK_READY_FILE", hide_env_values = true)]

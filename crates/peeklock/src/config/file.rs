@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::ListenAddress;
 use super::amqp::{self, AmqpConfig};
+use super::development::{self, DevelopmentConfig};
 use super::problem::{Collector, Problem, Problems};
 use super::queue::{self, QueueConfig};
 use super::storage::{self, StorageConfig};
@@ -31,6 +32,10 @@ pub(crate) struct FileConfig {
     pub(crate) log_filter: Option<LogFilter>,
     /// `log.format`
     pub(crate) log_format: Option<LogFormat>,
+    /// `development.time_travel`
+    pub(crate) time_travel: Option<bool>,
+    /// The rest of `[development]`.
+    pub(crate) development: DevelopmentConfig,
     /// `[[queues]]`, in file order.
     pub(crate) queues: Vec<QueueConfig>,
 }
@@ -74,6 +79,7 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     read_http(root.section("http"), &mut config);
     (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
+    (config.time_travel, config.development) = development::read(root.section("development"));
     config.queues = read_queues(&mut root, problems, config.amqp.reassembly_bytes_max);
     root.unsupported("topics", "");
     root.finish();

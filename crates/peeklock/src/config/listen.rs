@@ -1,6 +1,7 @@
 //! Addresses to listen on.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// `ADDR:PORT`: an IP address or host name, and a port; port 0 asks the system for a free one.
@@ -19,6 +20,12 @@ impl ListenAddress {
     /// The port as written.
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Whether only this machine can connect, as far as the text tells: a name other than `localhost` may mean anything.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        address.map_or_else(|_| self.host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
     }
 
     /// Whether two listeners with these addresses are bound to collide.
@@ -84,6 +91,17 @@ mod tests {
         ] {
             let error = text.parse::<ListenAddress>().expect_err(text);
             assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn knows_what_stays_on_this_machine() {
+        let is_loopback = |text: &str| text.parse::<ListenAddress>().unwrap().is_loopback();
+        for text in ["127.0.0.1:1", "127.8.8.8:0", "localhost:1", "LocalHost:1", "[::1]:1"] {
+            assert!(is_loopback(text), "{text}");
+        }
+        for text in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "localhost.example:1", "broker:1"] {
+            assert!(!is_loopback(text), "{text}");
         }
     }
 

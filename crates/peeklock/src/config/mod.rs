@@ -2,6 +2,7 @@
 
 mod amqp;
 mod args;
+mod development;
 mod duration;
 mod file;
 mod listen;
@@ -19,6 +20,8 @@ use crate::logging::{LogFilter, LogFormat};
 
 pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
+pub(crate) use development::DevelopmentConfig;
+pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
 pub(crate) use listen::ListenAddress;
 pub(crate) use problem::Problems;
@@ -51,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) log_filter: LogFilter,
     /// How it is logged.
     pub(crate) log_format: LogFormat,
+    /// Help for tests.
+    pub(crate) development: DevelopmentConfig,
     /// Where the addresses in use are written once connections are accepted.
     pub(crate) ready_file: Option<PathBuf>,
     /// Queues declared in the file: created, or their options updated.
@@ -94,6 +99,10 @@ impl Config {
             storage: file.storage,
             log_filter: args.log_level.or(file.log_filter).unwrap_or_default(),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
+            development: DevelopmentConfig {
+                time_travel: args.time_travel.or(file.time_travel).unwrap_or(file.development.time_travel),
+                ..file.development
+            },
             ready_file: args.ready_file,
             queues_if_missing: missing_from(&file.queues, args.queues),
             queues: file.queues,
@@ -104,6 +113,7 @@ impl Config {
                 format!("AMQP and HTTP can't both listen on {}; change one port", config.amqp_listen);
             return Err(ConfigError::Combination(message));
         }
+        config.development.check([("AMQP", &config.amqp_listen), ("HTTP", &config.http_listen)])?;
         Ok(config)
     }
 }

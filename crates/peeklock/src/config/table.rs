@@ -104,11 +104,15 @@ impl<'a, 'i> Table<'a, 'i> {
 
     /// `true` or `false`.
     pub(crate) fn boolean(&mut self, key: &'static str, default: bool) -> bool {
+        self.boolean_or_none(key, default).unwrap_or(default)
+    }
+
+    /// As [`Self::boolean`], but `None` when the key is missing, so that something else may decide.
+    pub(crate) fn boolean_or_none(&mut self, key: &'static str, example: bool) -> Option<bool> {
         self.read(key, |value| match value {
             DeValue::Boolean(flag) => Ok(*flag),
-            other => Err(mismatch("true or false", other, key, &default.to_string())),
+            other => Err(mismatch("true or false", other, key, &example.to_string())),
         })
-        .unwrap_or(default)
     }
 
     /// A key of Service Bus that Peeklock does not implement yet: only the value that asks for nothing passes.

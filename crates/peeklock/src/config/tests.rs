@@ -59,6 +59,35 @@ fn one_address_for_amqp_and_http_is_refused() {
 }
 
 #[test]
+fn time_travel_is_off_until_asked_for_and_a_flag_beats_the_file() {
+    let on = "[development]\ntime_travel = true";
+    let asked = |time_travel, text: &str| {
+        merged(ServeArgs { time_travel, ..ServeArgs::default() }, text).development.time_travel
+    };
+    assert!(!asked(None, ""));
+    assert!(asked(None, on) && asked(Some(true), "") && !asked(Some(false), on));
+}
+
+#[test]
+fn time_travel_is_refused_where_other_machines_may_connect() {
+    let attempt = |text: &str| {
+        let args = ServeArgs { time_travel: Some(true), ..ServeArgs::default() };
+        Config::merge(args, parse("test.toml", text).unwrap(), false)
+    };
+    for (section, what, address) in
+        [("amqp", "AMQP", "0.0.0.0:1"), ("http", "HTTP", "192.0.2.1:2"), ("http", "HTTP", "broker:3")]
+    {
+        let listen = format!("[{section}]\nlisten = \"{address}\"\n");
+        let error = attempt(&listen).unwrap_err().to_string();
+        assert!(error.contains(&format!("{what} listens on {address}, which other machines")), "{error}");
+        assert!(error.contains("allow_remote = true"), "{error}");
+        attempt(&format!("{listen}[development]\nallow_remote = true")).unwrap();
+        merged(ServeArgs::default(), &listen);
+    }
+    attempt("[amqp]\nlisten = \"localhost:1\"\n[http]\nlisten = \"[::1]:1\"").unwrap();
+}
+
+#[test]
 fn a_queue_of_the_file_is_not_asked_for_again_by_flag() {
     let args = ServeArgs { queues: vec!["ORDERS".into(), "other".into()], ..ServeArgs::default() };
     let config = merged(args, "[[queues]]\nname = \"orders\"\nmax_delivery_count = 3");
@@ -106,7 +135,10 @@ fn queues_are_read_with_every_property() {
 const BAD: &[(&str, &str)] = &[
     ("[amqp\n", "t:1:6: not TOML: "),
     ("\n[ampq]\n", "t:2:2: unknown key `ampq`; did you mean `amqp`?"),
-    ("colour = 1", "t:1:1: unknown key `colour`; known keys are amqp, http, storage, log, queues"),
+    (
+        "colour = 1",
+        "t:1:1: unknown key `colour`; known keys are amqp, http, storage, log, development, queues",
+    ),
     ("amqp = 1", "t:1:8: `amqp` is a table; write [amqp] on a line of its own"),
     ("[amqp]\nLISTEN = \"a:1\"", "t:2:1: [amqp] unknown key `LISTEN`; did you mean `listen`?"),
     (
@@ -148,6 +180,10 @@ const BAD: &[(&str, &str)] = &[
     (
         "[log]\nformat = \"xml\"",
         "t:2:10: [log] format: \"xml\" is not a log format; write \"text\" or \"json\"",
+    ),
+    (
+        "[development]\ntime_travel = \"on\"",
+        "t:2:15: [development] time_travel: expected true or false, found \"on\"; write time_travel = false",
     ),
     ("[queues]\nname = \"q\"", "t:1:1: `queues` is a list of tables; write [[queues]], in double brackets"),
     ("[[queue]]\nname = \"q\"", "t:1:3: unknown key `queue`; did you mean `queues`?"),
@@ -269,7 +305,7 @@ fn known_keys(before: &str) -> Vec<String> {
 #[test]
 fn the_reference_file_documents_every_key() {
     let mut missing = String::new();
-    let sections = ["amqp", "http", "storage", "log"].map(|name| format!("[{name}]"));
+    let sections = ["amqp", "http", "storage", "log", "development"].map(|name| format!("[{name}]"));
     for section in sections.into_iter().chain(["[[queues]]\nname = \"q\"".to_owned()]) {
         let header = section.lines().next().unwrap();
         let rest = REFERENCE.split_once(&format!("\n{header}\n")).unwrap_or_else(|| panic!("no {header}")).1;

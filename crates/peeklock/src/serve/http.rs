@@ -1,4 +1,4 @@
-//! HTTP: `GET /health`.
+//! HTTP: `GET /health` and, in development, `/development/clock`.
 
 use axum::Router;
 use axum::extract::State;
@@ -9,6 +9,7 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 
 use super::bounded::BoundedListener;
+use super::development::TimeTravel;
 use super::health::Health;
 
 /// The texts of the Service Bus emulator's health endpoint.
@@ -16,9 +17,10 @@ const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
 const UNHEALTHY: &str =
     r#"{"status":"unhealthy","message":"Service not available. Please try after some time."}"#;
 
-/// Serves until the task is dropped.
-pub(super) async fn serve(listener: TcpListener, health: Health) {
+/// Serves until the task is dropped. The clock can be moved only if there is a `travel`.
+pub(super) async fn serve(listener: TcpListener, health: Health, travel: Option<TimeTravel>) {
     let router = Router::new().route("/health", get(report)).with_state(health);
+    let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
     if let Err(error) = axum::serve(BoundedListener::new(listener), router).await {
         tracing::error!("HTTP stopped: {error}");
     }

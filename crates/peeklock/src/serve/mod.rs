@@ -6,6 +6,7 @@
 
 mod bounded;
 mod descriptors;
+mod development;
 mod error;
 mod health;
 mod http;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
-use peeklock_engine::runtime::{Namespace, NamespaceOptions, SystemClock};
+use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
 use peeklock_storage::Error as StorageError;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -28,6 +29,7 @@ use crate::config::{AmqpConfig, Config, ListenAddress};
 use crate::exit::Exit;
 use crate::logging;
 use descriptors::connections_that_fit;
+use development::TimeTravel;
 use error::ServeError;
 use health::Health;
 use ready::{Addresses, ReadyFile};
@@ -63,23 +65,24 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let amqp = bind("AMQP", &config.amqp_listen).await?;
     let addresses = Addresses::of(&amqp, &http).map_err(ServeError::System)?;
     let health = Health::default();
-    tokio::spawn(http::serve(http, health.clone()));
+    let travel = config.development.time_travel.then(TimeTravel::default);
+    tokio::spawn(http::serve(http, health.clone(), travel.clone()));
 
     let store = OpenStore::open(&config).await?;
     let limits = store.shard.limits();
-    let clock = Arc::new(SystemClock::default());
-    let namespace =
-        Namespace::start(Arc::clone(&store.shard), clock.clone(), namespace_options(&config)).await?;
+    let clock = entity_clock(travel.as_ref());
+    let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
     queues::declare(&namespace, &config, limits).await?;
     let listener = Listener::new(
         amqp,
         service_bus(&namespace, &config),
-        clock,
+        // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
+        Arc::new(SystemClock::default()),
         listener_options(&config, connections_max),
     );
 
     let ready_file = announce(&config, &addresses, &namespace)?;
-    health.set_ready(true);
+    set_ready(&health, travel.as_ref(), Some(&namespace));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
     tokio::select! {
@@ -88,7 +91,7 @@ async fn serve(config: Config) -> Result<(), ServeError> {
         ended = &mut serving => return Err(ServeError::listener_ended(ended)),
     }
     drop(ready_file);
-    health.set_ready(false);
+    set_ready(&health, travel.as_ref(), None);
     drop(stop);
     tokio::select! {
         () = drain(serving, &namespace) => {}
@@ -96,6 +99,24 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     }
     drop(namespace);
     store.close().await
+}
+
+/// What messages live by.
+fn entity_clock(travel: Option<&TimeTravel>) -> Arc<dyn Clock> {
+    let Some(travel) = travel else { return Arc::new(SystemClock::default()) };
+    tracing::warn!(
+        "TIME TRAVEL IS ON: whoever reaches HTTP can move the broker's clock forward and let every message expire; \
+         never use this broker for messages that matter"
+    );
+    Arc::new(travel.clock())
+}
+
+/// Connections are accepted from now on, or not any more.
+fn set_ready(health: &Health, travel: Option<&TimeTravel>, namespace: Option<&Namespace>) {
+    if let Some(travel) = travel {
+        travel.set_namespace(namespace.cloned());
+    }
+    health.set_ready(namespace.is_some());
 }
 
 /// Lets connections finish, then partitions.

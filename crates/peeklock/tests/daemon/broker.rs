@@ -52,8 +52,14 @@ impl Home {
     /// Starts a daemon and waits until it accepts connections.
     pub(crate) fn start(&self, arguments: &[&str]) -> Broker {
         let mut command = self.command();
+        command.args(arguments);
+        self.started(command)
+    }
+
+    /// As [`Self::start`], for a command line with addresses of its own.
+    pub(crate) fn started(&self, mut command: Command) -> Broker {
         command.arg("--ready-file").arg(self.path("ready.json"));
-        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut broker = Broker { child: command.spawn().unwrap(), ready: Value::Null };
         broker.ready = wait_for(|| match std::fs::read(self.path("ready.json")) {
             Ok(text) => Some(serde_json::from_slice(&text).unwrap()),
@@ -133,8 +139,18 @@ pub(crate) fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
 
 /// One GET: the status and the body.
 pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
+    http(address, "GET", path, "")
+}
+
+/// One HTTP request: the status and the body.
+pub(crate) fn http(address: &str, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -144,4 +160,12 @@ pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
 /// Writes a file for a test.
 pub(crate) fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
+}
+
+/// A connection that has exchanged protocol headers, so that it is being served.
+pub(crate) fn open_connection(address: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.write_all(b"AMQP\x03\x01\x00\x00").unwrap();
+    connection.read_exact(&mut [0; 8]).unwrap();
+    connection
 }

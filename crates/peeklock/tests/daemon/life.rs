@@ -1,11 +1,10 @@
 //! Start, serve, stop.
 
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use rustix::process::Signal;
 
-use crate::broker::{Home, errors, get, peeklock, wait_for, write};
+use crate::broker::{Home, errors, get, open_connection, peeklock, wait_for, write};
 
 const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
 
@@ -56,14 +55,6 @@ fn draining_waits_for_connections_and_a_second_signal_does_not() {
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains("stopping at once"), "{log}");
     drop(connection);
-}
-
-/// A connection that has exchanged protocol headers, so that it is being served.
-fn open_connection(address: &str) -> TcpStream {
-    let mut connection = TcpStream::connect(address).unwrap();
-    connection.write_all(b"AMQP\x03\x01\x00\x00").unwrap();
-    connection.read_exact(&mut [0; 8]).unwrap();
-    connection
 }
 
 #[test]

@@ -6,3 +6,5 @@ mod broker;
 mod commands;
 #[cfg(test)]
 mod life;
+#[cfg(test)]
+mod travel;

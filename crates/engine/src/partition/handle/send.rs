@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::super::properties::{HEADER_BYTES_MAX, noted_header_bytes};
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::Event;
@@ -30,6 +31,10 @@ impl Step<'_> {
             if size_bytes > limit_bytes {
                 return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes });
             }
+            if message.header_bytes as usize > HEADER_BYTES_MAX {
+                let (size_bytes, limit_bytes) = (u64::from(message.header_bytes), HEADER_BYTES_MAX as u64);
+                return Err(Refusal::HeaderTooLarge { size_bytes, limit_bytes });
+            }
             total_bytes = total_bytes.saturating_add(size_bytes);
         }
         let limit_bytes = self.options.max_size_bytes();
@@ -50,8 +55,10 @@ impl Step<'_> {
         if scheduled_enqueue_time.is_some() {
             record.set_place(SubQueue::Main, MessageState::Scheduled);
         }
-        if scheduled_enqueue_time.is_some() || message.session_id.is_some() {
+        let header_bytes = noted_header_bytes(message.header_bytes);
+        if scheduled_enqueue_time.is_some() || message.session_id.is_some() || header_bytes > 0 {
             record.edit_extra(|extra| {
+                extra.header_bytes = header_bytes;
                 extra.scheduled_enqueue_time = scheduled_enqueue_time;
                 extra.session_id = message.session_id.map(Into::into);
             });

@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use super::super::ending::mark;
 use super::super::locks::Held;
-use super::super::properties::{check_dead_letter, merged};
+use super::super::properties::{HEADER_BYTES_MAX, exceeds_header, merged};
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::{Change, Event, Removal};
 use crate::{
-    DeadLetter, LockToken, MessageState, Properties, QueueId, Refusal, Reply, RequestId, SettleFailure,
+    DeadLetter, LockToken, MessageState, Property, QueueId, Refusal, Reply, RequestId, SettleFailure,
     Settlement, SubQueue,
 };
 
@@ -41,15 +42,25 @@ impl Step<'_> {
     ) -> Result<(), Refusal> {
         let held = self.held(queue, token)?;
         let message = self.state().record(held.queue, held.sub_queue, held.number);
-        let record = message.ok_or(Refusal::MessageLockLost)?.clone();
+        let mut record = message.ok_or(Refusal::MessageLockLost)?.clone();
+        if matches!(settlement, Settlement::DeadLetter { .. }) && held.sub_queue != SubQueue::Main {
+            return Err(Refusal::AlreadyDeadLettered);
+        }
+        if !self.modify(token, held, &mut record, settlement)? {
+            return Ok(());
+        }
         match settlement {
             Settlement::Complete => {
                 self.remove(queue, held.number, held.sub_queue, &record, Removal::Completed(token));
             }
-            Settlement::Abandon { modify } => self.abandon(token, held, record, modify)?,
-            Settlement::Defer { modify } => self.defer(token, held, record, modify)?,
-            Settlement::DeadLetter { why, modify } => {
-                self.dead_letter_by_receiver(token, held, record, why, modify)?;
+            Settlement::Abandon { modify } => {
+                let change = if modify.is_empty() { Change::Returned } else { Change::ReturnedModified };
+                self.fail_delivery(token, held, record, change);
+            }
+            Settlement::Defer { .. } => self.defer(token, held, record),
+            Settlement::DeadLetter { why, .. } => {
+                record.edit_extra(|extra| extra.dead_letter = Some(Arc::clone(why)));
+                self.dead_letter(queue, held.number, held.sub_queue, record, Some(token));
             }
             Settlement::Release => self.release(token, held, record),
         }
@@ -62,60 +73,51 @@ impl Step<'_> {
         held.filter(|held| held.queue == queue).ok_or(Refusal::MessageLockLost)
     }
 
-    fn abandon(
+    /// Carries out what a receiver changed, unless the header becomes too large: then the message goes to the dead-letter
+    /// queue as it was, or stays locked if it is there already.
+    fn modify(
         &mut self,
         token: LockToken,
         held: Held,
-        mut record: Record,
-        modify: &Properties,
-    ) -> Result<(), Refusal> {
-        modify_properties(&mut record, modify)?;
-        let change = if modify.is_empty() { Change::Returned } else { Change::ReturnedModified };
-        self.fail_delivery(token, held, record, change);
-        Ok(())
+        record: &mut Record,
+        settlement: &Settlement,
+    ) -> Result<bool, Refusal> {
+        let (modify, why) = changes(settlement);
+        if modify.is_empty() && why.is_none() {
+            return Ok(true);
+        }
+        let modified = merged(record.modified().map_or(&[], |modified| modified.as_slice()), modify);
+        if !exceeds_header(record, &modified, why) {
+            if !modify.is_empty() {
+                record.edit_extra(|extra| extra.modified = Some(Arc::new(modified)));
+            }
+            return Ok(true);
+        }
+        if held.sub_queue != SubQueue::Main {
+            return Err(Refusal::InvalidArgument(format!(
+                "The modified properties would make the message's header larger than {HEADER_BYTES_MAX} bytes."
+            )));
+        }
+        mark(record, &self.policy(held.queue).reasons.header_size_exceeded);
+        self.dead_letter(held.queue, held.number, held.sub_queue, record.clone(), Some(token));
+        Ok(false)
     }
 
     /// Counts as a failed delivery, but never dead-letters: the receiver wants to keep the message (S-34, S-40).
-    fn defer(
-        &mut self,
-        token: LockToken,
-        held: Held,
-        mut record: Record,
-        modify: &Properties,
-    ) -> Result<(), Refusal> {
-        modify_properties(&mut record, modify)?;
+    fn defer(&mut self, token: LockToken, held: Held, mut record: Record) {
         record.count_failed_delivery();
         record.set_place(held.sub_queue, MessageState::Deferred);
         let Held { queue, number, sub_queue: from, .. } = held;
         let (lock, change) = (Some(token), Change::Deferred);
         self.emit(Event::Changed { queue, number, from, record, lock, change });
-        Ok(())
-    }
-
-    fn dead_letter_by_receiver(
-        &mut self,
-        token: LockToken,
-        held: Held,
-        mut record: Record,
-        why: &Arc<DeadLetter>,
-        modify: &Properties,
-    ) -> Result<(), Refusal> {
-        if held.sub_queue != SubQueue::Main {
-            return Err(Refusal::AlreadyDeadLettered);
-        }
-        check_dead_letter(why)?;
-        modify_properties(&mut record, modify)?;
-        record.edit_extra(|extra| extra.dead_letter = Some(Arc::clone(why)));
-        self.dead_letter(held.queue, held.number, held.sub_queue, record, Some(token));
-        Ok(())
     }
 }
 
-/// Merges what a receiver changed over what receivers changed before.
-fn modify_properties(record: &mut Record, modify: &Properties) -> Result<(), Refusal> {
-    if !modify.is_empty() {
-        let modified = merged(record.modified().map_or(&[], |modified| modified.as_slice()), modify)?;
-        record.edit_extra(|extra| extra.modified = Some(Arc::new(modified)));
+/// What a settlement wants to add to the message.
+fn changes(settlement: &Settlement) -> (&[Property], Option<&DeadLetter>) {
+    match settlement {
+        Settlement::Complete | Settlement::Release => (&[], None),
+        Settlement::Abandon { modify } | Settlement::Defer { modify } => (modify, None),
+        Settlement::DeadLetter { why, modify } => (modify, Some(why)),
     }
-    Ok(())
 }

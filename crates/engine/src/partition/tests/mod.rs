@@ -5,6 +5,7 @@ mod deferral;
 mod delivery;
 mod expiry;
 mod histories;
+mod idle;
 mod locks;
 mod messages;
 mod model;

@@ -127,6 +127,7 @@ impl Comparison {
             time_to_live_ms: draft.time_to_live_ms,
             scheduled_enqueue_time: draft.delay_ms.map(|ms| Timestamp(self.now + ms)),
             session_id: None,
+            header_bytes: 0,
             facts: None,
         }
     }

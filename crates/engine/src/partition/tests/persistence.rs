@@ -64,9 +64,9 @@ fn damaged_counters_are_refused_and_the_namespace_s_values_are_left_alone() {
     rig.send(message("a"));
     rig.store.0.insert((Space::Meta, 15), Bytes::from_static(b"not ours"));
     assert!(restore(&rig).is_ok());
-    rig.store.0.insert((Space::Meta, 17), Bytes::from_static(b"unknown"));
-    assert_eq!(restore(&rig).unwrap_err().number, 17);
-    rig.store.0.remove(&(Space::Meta, 17));
+    rig.store.0.insert((Space::Meta, 18), Bytes::from_static(b"unknown"));
+    assert_eq!(restore(&rig).unwrap_err().number, 18);
+    rig.store.0.remove(&(Space::Meta, 18));
     rig.store.0.insert((Space::Meta, 16), Bytes::from_static(b"\x01"));
     assert_eq!(restore(&rig).unwrap_err().number, 16);
     rig.store.0.remove(&(Space::Meta, 16));

@@ -3,8 +3,8 @@ use smallvec::smallvec;
 
 use super::rig::{QUEUE, Rig, abandon, dead_letter, defer, message, options};
 use crate::{
-    Command, Durability, LockToken, MessageState, Properties, Property, ReceiveMode, Refusal, Reply,
-    Settlement, SubQueue,
+    Command, DeadLetter, Durability, LockToken, MessageState, NewMessage, Properties, Property, ReceiveMode,
+    Refusal, Reply, Settlement, SubQueue,
 };
 
 fn property(name: &str, value: &'static str) -> Property {
@@ -107,17 +107,45 @@ fn modified_properties_are_merged_by_name_and_survive() {
 }
 
 #[test]
-fn too_many_modified_properties_are_refused_and_the_lock_is_kept() {
+fn properties_that_make_the_header_too_large_dead_letter_the_message_as_it_was() {
+    let large = |bytes| vec![Property { name: "a".into(), value: Bytes::from(vec![0; bytes]) }];
+    let why = |bytes| DeadLetter { reason: Some("x".repeat(bytes).into()), description: None };
+    for settlement in [
+        Settlement::Abandon { modify: large(55_536) },
+        Settlement::Defer { modify: large(55_536) },
+        Settlement::DeadLetter { why: why(55_537).into(), modify: vec![] },
+        Settlement::DeadLetter { why: why(30_000).into(), modify: large(30_000) },
+    ] {
+        let mut rig = Rig::new(options());
+        rig.send(NewMessage { header_bytes: 10_000, ..message("a") });
+        rig.restart();
+        let (_, token) = rig.take_one().unwrap();
+        assert_eq!(rig.settle(token, settlement.clone()), Ok(()));
+        let (view, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+        let reason = view.dead_letter.as_ref().unwrap().reason.as_deref();
+        assert_eq!((reason, view.modified.as_ref()), (Some("HeaderSizeExceeded"), None), "{settlement:?}");
+        let refused = rig.settle(token, Settlement::Abandon { modify: large(55_536) });
+        assert!(matches!(refused, Err(Refusal::InvalidArgument(_))), "no way further, so the lock is kept");
+        assert_eq!(rig.settle(token, Settlement::Complete), Ok(()));
+    }
+}
+
+#[test]
+fn properties_that_just_fit_are_kept() {
     let mut rig = Rig::new(options());
-    rig.send(message("a"));
+    rig.send(NewMessage { header_bytes: 10_000, ..message("a") });
     let (_, token) = rig.take_one().unwrap();
-    let modify = vec![Property { name: "a".into(), value: Bytes::from(vec![0; 65_536]) }];
-    let refused = rig.settle(token, Settlement::Abandon { modify: modify.clone() });
-    assert!(matches!(refused, Err(Refusal::InvalidArgument(_))));
-    let why = crate::DeadLetter { reason: Some("x".repeat(65_537).into()), description: None };
-    let refused = rig.settle(token, Settlement::DeadLetter { why: why.into(), modify: vec![] });
-    assert!(matches!(refused, Err(Refusal::InvalidArgument(_))));
-    assert_eq!(rig.settle(token, Settlement::Complete), Ok(()));
+    let modify = vec![Property { name: "a".into(), value: Bytes::from(vec![0; 55_535]) }];
+    assert_eq!(rig.settle(token, Settlement::Abandon { modify }), Ok(()));
+    assert!(rig.take_one().unwrap().0.modified.is_some());
+}
+
+#[test]
+fn a_message_with_too_large_a_header_is_refused() {
+    let mut rig = Rig::new(options());
+    let refused = rig.try_send(vec![message("fits"), NewMessage { header_bytes: 65_537, ..message("a") }]);
+    assert_eq!(refused, Err(Refusal::HeaderTooLarge { size_bytes: 65_537, limit_bytes: 65_536 }));
+    assert_eq!(rig.counts(), (0, 0, 0), "all or none");
 }
 
 #[test]

@@ -52,6 +52,11 @@ impl Commits {
         self.last_sync
     }
 
+    /// The latest batch under way, or durable already.
+    pub(super) fn submitted(&self) -> CommitNumber {
+        self.submitted
+    }
+
     /// Everything up to this commit is durable.
     pub(super) fn durable(&self) -> CommitNumber {
         self.durable

@@ -84,6 +84,16 @@ impl DeliveryLane {
         self.items.is_empty()
     }
 
+    /// How many items have left so far.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// What [`Self::left`] will be once everything in the lane has left.
+    pub(super) fn end(&self) -> u64 {
+        self.left + self.items.len() as u64
+    }
+
     /// Adds a delivery whose content is known.
     pub(super) fn push(&mut self, after: CommitNumber, delivery: Box<Delivery>) {
         self.items.push_back(Item::Delivery { after, delivery, content: State::Here, removal: None });
@@ -91,7 +101,7 @@ impl DeliveryLane {
 
     /// Adds a delivery whose content must be read first, and then `removal` be stored.
     pub(super) fn push_cold(&mut self, after: CommitNumber, delivery: Box<Delivery>, removal: Option<Event>) {
-        self.awaiting.push_back(self.left + self.items.len() as u64);
+        self.awaiting.push_back(self.end());
         self.wanted.push_back(delivery.message.view.body);
         self.removals += usize::from(removal.is_some());
         self.items.push_back(Item::Delivery { after, delivery, content: State::Awaited, removal });

@@ -7,6 +7,7 @@
 
 mod alarm;
 mod browse;
+mod catch_up;
 mod commits;
 mod lane;
 mod limits;
@@ -26,12 +27,15 @@ use tokio::sync::{mpsc, watch};
 
 use self::alarm::Alarm;
 use self::browse::Browses;
+pub(super) use self::catch_up::CatchUp;
+use self::catch_up::CatchUps;
 pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
 use self::lane::DeliveryLane;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
+use super::deletion::Ended;
 use super::fatal::Fatal;
 use super::mailbox::Inbox;
 use super::{Clock, Mailbox, Request, Response};
@@ -45,6 +49,8 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cache: Arc<CacheBudget>,
     pub(super) fatal: Fatal,
+    /// Where entities that ended are deleted.
+    pub(super) ended: mpsc::UnboundedSender<Ended>,
 }
 
 /// Wishes of the namespace to an actor.
@@ -52,6 +58,8 @@ pub(super) struct Shared {
 pub(super) enum Control {
     /// New options, already stored.
     SetOptions(EntityOptions),
+    /// Say when nothing due is left to do.
+    CatchUp(CatchUp),
     /// Finish what is in hand, then end.
     Stop,
 }
@@ -110,6 +118,7 @@ pub(super) struct Actor {
     browses: Browses,
     cache: BodyCache,
     alarm: Alarm,
+    catch_ups: CatchUps,
     /// Requests handled since other tasks last had their turn.
     handled_since_yield: usize,
     stopping: bool,
@@ -152,6 +161,7 @@ impl Actor {
             browses: Browses::new(id),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             alarm: Alarm::default(),
+            catch_ups: CatchUps::default(),
             handled_since_yield: 0,
             stopping: false,
             inbox_ended: false,
@@ -207,6 +217,7 @@ impl Actor {
             Ok(progress) => work |= progress,
         }
         self.poll_control(context);
+        work |= self.catch_ups.take_unseen();
         work |= self.poll_requests(context);
         work |= !self.stopping && self.alarm.poll(context);
         if work || self.is_done() {
@@ -233,6 +244,10 @@ impl Actor {
                 Poll::Ready(Some(Control::SetOptions(options))) => {
                     self.seat.partition.set_options(options.clone());
                     self.seat.options = options;
+                }
+                Poll::Ready(Some(Control::CatchUp(wish))) => {
+                    let was_due = self.is_due(wish.until);
+                    self.catch_ups.push(wish, was_due);
                 }
                 // A namespace dropped without a word stops its actors as well.
                 Poll::Ready(Some(Control::Stop) | None) => {

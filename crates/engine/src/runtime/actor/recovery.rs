@@ -60,6 +60,7 @@ impl Actor {
         self.lane = DeliveryLane::new(self.seat.id);
         self.browses = Browses::new(self.seat.id);
         self.commits = Commits::default();
+        self.catch_ups.start_over();
         self.internal.clear();
         self.outputs.events.clear();
         self.outputs.effects.clear();

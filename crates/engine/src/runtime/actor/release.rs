@@ -9,6 +9,7 @@ use super::limits::REPORTED_BODIES_MAX;
 use super::turn::Removals;
 use super::{Actor, PendingReply};
 use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
+use crate::runtime::deletion::Ended;
 use crate::runtime::{Output, Response};
 use crate::{
     BodyRef, Command, DeadLetter, Delivery, Effect, Lock, QueueId, Received, ReceiverId, Refusal, Reply,
@@ -40,7 +41,7 @@ impl Actor {
             Effect::Drained { receiver } if self.may_leave(after) => self.drained(receiver),
             Effect::Drained { receiver } => self.lane.push_drained(after, receiver),
             Effect::ReceiverClosed { receiver, refusal } => self.tell_closed(receiver, refusal),
-            Effect::Idle => {}
+            Effect::Idle => self.end(),
         }
     }
 
@@ -162,6 +163,13 @@ impl Actor {
             self.settle(view.queue, *lock, settlement);
         }
         self.close_receiver(delivery.receiver, Refusal::Unavailable);
+    }
+
+    /// The partition takes no commands any more: the catalogue deletes what is stored and stops this actor.
+    fn end(&self) {
+        let subscriptions = self.seat.partition.subscription_ids();
+        // Without a catalogue the namespace is about to go as well.
+        let _ = self.shared.ended.send(Ended { id: self.seat.id, subscriptions });
     }
 
     /// The partition has closed it already.

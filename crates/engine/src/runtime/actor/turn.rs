@@ -47,6 +47,7 @@ impl Actor {
         self.lane.start_reads(&*self.shared.shard);
         self.browses.start_reads(&*self.shared.shard);
         self.release();
+        self.answer_catch_ups();
         self.cache.shrink(self.commits.durable_body());
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         let crowded = self.handled_since_yield >= TURN_REQUESTS_MAX;
@@ -56,7 +57,7 @@ impl Actor {
         crowded || behind
     }
 
-    fn is_due(&self, now: Timestamp) -> bool {
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.seat.partition.next_deadline().is_some_and(|deadline| deadline <= now)
     }
 

@@ -1,0 +1,133 @@
+//! Temporary entities: what is unused for as long as `auto_delete_on_idle` says is deleted (S-25…S-32).
+//!
+//! Use is an event, so that a partition without that option pays nothing. An exact instant is kept in memory; a coarse
+//! one is stored, so that a restart neither cuts a life short nor prolongs it by more than [`step_ms`].
+
+use super::queue::Queue;
+use super::step::Step;
+use crate::event::Event;
+use crate::{Command, Effect, QueueId, Refusal, SubQueue, Timestamp};
+
+/// Largest distance between the stored instant of the last use and the true one.
+const STEP_MS_MAX: u64 = 60_000;
+
+/// How coarsely use is stored.
+const fn step_ms(idle_ms: u64) -> u64 {
+    let quarter = idle_ms / 4;
+    if quarter < STEP_MS_MAX { quarter + 1 } else { STEP_MS_MAX }
+}
+
+impl Queue {
+    /// When something is to be done about idleness: noting its first use, noting again that it is in use, or ending it.
+    pub(super) fn idle_deadline(&self) -> Option<Timestamp> {
+        let idle_ms = self.policy.auto_delete_on_idle_ms?;
+        if self.used_at == Timestamp::default() {
+            return Some(self.used_at);
+        }
+        let wait_ms = if self.is_in_use() { step_ms(idle_ms) } else { idle_ms };
+        Some(self.used_at.plus_ms(wait_ms))
+    }
+
+    /// Whether it counts as used without anybody doing anything: someone listens to it (S-30, S-32) or to a subscription
+    /// of it (S-31), or messages are scheduled (S-30, S-31).
+    pub(super) fn is_in_use(&self) -> bool {
+        let listened_to = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
+            .into_iter()
+            .any(|sub_queue| self.receivers.is_active(sub_queue));
+        listened_to || self.subscriptions_in_use > 0 || !self.activations.is_empty()
+    }
+}
+
+/// What a command uses, if anything.
+pub(super) enum Use {
+    /// Nothing: looking at rules and sessions, attaching without asking for messages.
+    Nothing,
+    /// The queue, or the topic itself.
+    Entity,
+    /// A queue or subscription; with a subscription also its topic (S-31).
+    Queue(QueueId),
+}
+
+impl Step<'_> {
+    /// What a command is about to use (§17).
+    pub(super) fn use_of(&self, command: &Command) -> Use {
+        match command {
+            Command::Send { .. } | Command::CancelScheduled { .. } => Use::Entity,
+            Command::Settle { queue, .. }
+            | Command::RenewLocks { queue, .. }
+            | Command::DeclareSubscription { queue, .. }
+            | Command::AddRule { queue, .. }
+            | Command::RemoveRule { queue, .. } => Use::Queue(*queue),
+            Command::ReceiveDeferred { source, .. } | Command::Peek { source, .. } => {
+                Use::Queue(source.queue)
+            }
+            Command::Credit { receiver, .. }
+            | Command::RenewSessionLock { receiver }
+            | Command::GetSessionState { receiver }
+            | Command::SetSessionState { receiver, .. } => {
+                self.state().homes.get(receiver).map_or(Use::Nothing, |queue| Use::Queue(*queue))
+            }
+            Command::OpenReceiver { .. }
+            | Command::Watch { .. }
+            | Command::CloseReceiver { .. }
+            | Command::ListSessions { .. }
+            | Command::DeleteSubscription { .. }
+            | Command::ListRules { .. }
+            | Command::Tick => Use::Nothing,
+        }
+    }
+
+    /// Notes a use.
+    pub(super) fn note_use(&mut self, used: &Use) {
+        let entity = self.state().entity.id;
+        match used {
+            Use::Nothing => {}
+            Use::Entity => self.used(entity),
+            Use::Queue(queue) => {
+                self.used(*queue);
+                if *queue != entity {
+                    self.used(entity);
+                }
+            }
+        }
+    }
+
+    /// Notes that a queue or subscription was used now.
+    fn used(&mut self, id: QueueId) {
+        let Some(queue) = self.state().queue(id) else { return };
+        let Some(idle_ms) = queue.policy.auto_delete_on_idle_ms else { return };
+        if queue.used_at >= self.now {
+            return;
+        }
+        let stored = queue.used_at_stored.plus_ms(step_ms(idle_ms)) <= self.now;
+        self.emit(Event::Used { queue: id, at: self.now, stored });
+    }
+
+    /// Notes that a queue is in use, or was until now, or ends it when it was idle for long enough.
+    pub(super) fn tend_idleness(&mut self, id: QueueId) {
+        let Some(queue) = self.state().queue(id) else { return };
+        let due = queue.idle_deadline().is_some_and(|at| at <= self.now);
+        let in_use = queue.is_in_use();
+        let is_new = queue.used_at == Timestamp::default();
+        if in_use != queue.was_in_use || (due && (in_use || is_new)) {
+            self.note_use(&Use::Queue(id));
+        } else if due {
+            self.end_idle(id);
+        }
+    }
+
+    /// Ends what was idle: a subscription at once, the entity as soon as the namespace has deleted what is stored.
+    fn end_idle(&mut self, id: QueueId) {
+        if id != self.state().entity.id {
+            return;
+        }
+        let state = self.state();
+        let attached: Vec<_> = state.homes.keys().chain(state.watchers.keys()).copied().collect();
+        self.emit(Event::Ended);
+        for receiver in attached {
+            self.emit(Event::ReceiverClosed { receiver });
+            self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted });
+        }
+        self.effect(Effect::Idle);
+    }
+}

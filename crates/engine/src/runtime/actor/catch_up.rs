@@ -1,0 +1,85 @@
+//! Those who wait until everything due by an instant has happened and left.
+
+use tokio::sync::oneshot;
+
+use super::Actor;
+use super::commits::CommitNumber;
+use crate::Timestamp;
+
+/// A wish to be told when nothing due by an instant is left to do.
+#[derive(Debug)]
+pub(in crate::runtime) struct CatchUp {
+    /// The instant.
+    pub(in crate::runtime) until: Timestamp,
+    /// Gets whether anything was due when the wish arrived. Dropped when the actor ends first.
+    pub(in crate::runtime) answer: oneshot::Sender<bool>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct CatchUps {
+    waiting: Vec<Waiting>,
+    /// Whether a turn must look at them though nothing else happened.
+    unseen: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    wish: CatchUp,
+    was_due: bool,
+    /// What must have left before the answer; `None` while something is still due.
+    mark: Option<Mark>,
+}
+
+/// Where commits and deliveries ended at a moment: under load there is always something behind it.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    commit: CommitNumber,
+    delivery: u64,
+}
+
+impl CatchUps {
+    pub(super) fn push(&mut self, wish: CatchUp, was_due: bool) {
+        self.waiting.push(Waiting { wish, was_due, mark: None });
+        self.unseen = true;
+    }
+
+    /// Whether there are wishes that no turn has looked at; asked once.
+    pub(super) fn take_unseen(&mut self) -> bool {
+        std::mem::take(&mut self.unseen)
+    }
+
+    /// Forgets what was waited for: commits and deliveries are counted from zero again.
+    pub(super) fn start_over(&mut self) {
+        self.waiting.iter_mut().for_each(|waiting| waiting.mark = None);
+        self.unseen = !self.waiting.is_empty();
+    }
+}
+
+impl Actor {
+    /// At the end of a turn: answers those for whom nothing is left to do.
+    pub(super) fn answer_catch_ups(&mut self) {
+        if self.catch_ups.waiting.is_empty() {
+            return;
+        }
+        let deadline = self.seat.partition.next_deadline();
+        let idle = self.internal.is_empty();
+        let end = Mark { commit: self.commits.submitted(), delivery: self.lane.end() };
+        let (durable, delivered) = (self.commits.durable(), self.lane.left());
+        let mut waiting = std::mem::take(&mut self.catch_ups.waiting);
+        for mut entry in waiting.drain(..) {
+            let is_due = deadline.is_some_and(|deadline| deadline <= entry.wish.until);
+            if is_due || !idle {
+                entry.mark = None;
+            } else {
+                let mark = *entry.mark.get_or_insert(end);
+                if mark.commit <= durable && mark.delivery <= delivered {
+                    // Whoever asked may be gone.
+                    let _ = entry.wish.answer.send(entry.was_due);
+                    continue;
+                }
+            }
+            self.catch_ups.waiting.push(entry);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Entities that ended: what is stored of them goes, then their names are free again.
+
+use peeklock_storage::{Batch, PartitionId, Space};
+
+use super::actor::is_dead;
+use super::catalogue::Catalogue;
+use super::record::{CATALOGUE, entity_key};
+use crate::QueueId;
+
+/// An entity whose partition takes no commands any more.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Its partition.
+    pub(super) id: PartitionId,
+    /// Its subscriptions, each a storage partition of its own.
+    pub(super) subscriptions: Vec<QueueId>,
+}
+
+impl Catalogue {
+    /// Deletes an entity with all that rests in it: one batch, so that a restart finds all of it or nothing.
+    pub(super) async fn delete(&self, ended: Ended) {
+        let Some(entity) = self.entities.by_id(ended.id) else { return };
+        let mut batch = Batch::new();
+        batch.delete(entity_key(ended.id));
+        let subscriptions = ended.subscriptions.iter().map(|queue| PartitionId(queue.0));
+        let partitions = std::iter::once(ended.id).chain(subscriptions);
+        for partition in partitions.clone() {
+            for space in Space::ALL {
+                batch.delete_range(space, partition, 0..=u64::MAX);
+            }
+        }
+        let shared = &self.spawner.shared;
+        if let Err(error) = shared.shard.submit(batch).await {
+            tracing::error!(entity = entity.name, %error, "an idle entity could not be deleted");
+            if is_dead(&error) {
+                shared.fatal.raise(error);
+            }
+            shared.shard.resume(CATALOGUE);
+            partitions.for_each(|partition| shared.shard.resume(partition));
+        } else {
+            tracing::info!(entity = entity.name, "deleted, because nobody used it for as long as it says");
+        }
+        self.entities.remove(&entity);
+        entity.set_deleted();
+        if let Some(task) = entity.stop() {
+            // An actor that panicked has raised the fatal signal already.
+            let _ = task.await;
+        }
+    }
+}

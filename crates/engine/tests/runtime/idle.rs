@@ -1,0 +1,117 @@
+//! Entities that nobody uses are deleted, from the disk as well (S-25, S-26).
+
+use peeklock_engine::runtime::{EntityRef, Output, Response};
+use peeklock_engine::{Command, QueueOptions, ReceiveMode, ReceiverId, Refusal, SubQueue};
+use peeklock_storage::{ShardId, Space, Store};
+
+use crate::broker::{Broker, quiet, refused, send};
+
+const NAME: &str = "replies";
+const IDLE_MS: u64 = 300_000;
+
+fn options() -> QueueOptions {
+    QueueOptions { auto_delete_on_idle_ms: Some(IDLE_MS), ..QueueOptions::default() }
+}
+
+async fn with_temporary() -> (Broker, crate::broker::Client) {
+    let broker = Broker::start(0).await;
+    broker.namespace.declare(NAME, options()).await.unwrap();
+    quiet().await;
+    let mut client = broker.client();
+    let EntityRef { partition, queue, .. } = broker.namespace.entity(NAME).unwrap();
+    (client.handle, client.queue) = (partition, queue);
+    (broker, client)
+}
+
+async fn entries(broker: &Broker, queue: peeklock_engine::QueueId) -> usize {
+    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let mut entries = 0;
+    for space in Space::ALL {
+        let page = shard.scan(space, peeklock_storage::PartitionId(queue.0), 0).await.unwrap();
+        entries += page.entries.len();
+    }
+    entries
+}
+
+#[tokio::test]
+async fn s25_an_idle_queue_goes_with_all_that_rests_in_it_and_its_name_is_free() {
+    let (broker, mut client) = with_temporary().await;
+    client.sent("left").await;
+    broker.clock.advance(IDLE_MS - 1);
+    quiet().await;
+    assert!(broker.namespace.entity(NAME).is_some());
+    broker.clock.advance(1);
+    quiet().await;
+    assert!(broker.namespace.entity(NAME).is_none());
+    let tag = client.submit(send("late"));
+    assert_eq!(client.response().await, (tag, refused(Refusal::EntityDeleted)));
+
+    broker.namespace.declare(NAME, QueueOptions::default()).await.unwrap();
+    let again = broker.namespace.entity(NAME).unwrap();
+    assert_ne!(again.queue, client.queue, "another queue of the same name");
+    assert_eq!(broker.namespace.counts(NAME).unwrap().active, 0);
+    assert_eq!(entries(&broker, client.queue).await, 0);
+}
+
+#[tokio::test]
+async fn attached_links_are_told() {
+    let (broker, mut client) = with_temporary().await;
+    let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 0);
+    let watcher = ReceiverId(6);
+    client.submit(Command::Watch { watcher, queue: client.queue });
+    client.nothing().await;
+    broker.clock.advance(IDLE_MS);
+    let told: Vec<_> = client
+        .all()
+        .await
+        .into_iter()
+        .map(|output| match output {
+            Output::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted } => receiver,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, [receiver, watcher]);
+}
+
+#[tokio::test]
+async fn an_idle_queue_that_nobody_looks_up_after_a_restart_goes_all_the_same() {
+    let (broker, client) = with_temporary().await;
+    broker.clock.advance(IDLE_MS / 2);
+    broker.namespace.shutdown().await;
+    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let broker = Broker::over(broker.store, shard, broker.clock, 0, 2).await;
+    assert!(broker.namespace.names().contains(&NAME.to_owned()));
+    broker.clock.advance(IDLE_MS / 2);
+    quiet().await;
+    assert!(broker.namespace.entity(NAME).is_none());
+    assert_eq!(entries(&broker, client.queue).await, 0);
+}
+
+#[tokio::test]
+async fn deletion_survives_a_crash_right_after_it() {
+    let (broker, mut client) = with_temporary().await;
+    client.sent("left").await;
+    broker.clock.advance(IDLE_MS);
+    quiet().await;
+    broker.store.crash();
+    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let broker = Broker::over(broker.store, shard, broker.clock, 0, 2).await;
+    assert!(broker.namespace.entity(NAME).is_none());
+}
+
+#[tokio::test]
+async fn an_update_starts_the_time_anew() {
+    let (broker, mut client) = with_temporary().await;
+    client.sent("kept").await;
+    broker.clock.advance(IDLE_MS - 1);
+    quiet().await;
+    let changed = QueueOptions { max_delivery_count: 3, ..options() };
+    broker.namespace.declare(NAME, changed).await.unwrap();
+    quiet().await;
+    broker.clock.advance(IDLE_MS - 1);
+    quiet().await;
+    let tag = client.submit(send("in time"));
+    let (answered, response) = client.response().await;
+    assert_eq!(answered, tag);
+    assert!(matches!(response, Response::Sent(Ok(_))), "{response:?}");
+}

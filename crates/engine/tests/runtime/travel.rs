@@ -1,0 +1,263 @@
+//! After the clock jumped, `catch_up` answers when what was due has happened: nothing here waits after it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_engine::runtime::{ManualClock, Namespace, Output, Request};
+use peeklock_engine::{Command, CreditLimit, Delivery, NewMessage, QueueOptions, ReceiveMode, SubQueue};
+use peeklock_storage::{Error, MemoryStore, PartitionId, Shard, ShardId, Space, Store};
+use tokio::task::JoinHandle;
+
+use crate::broker::{Broker, Client, QUEUE, START, quiet, token};
+use crate::slow_reads::SlowReads;
+
+const MINUTE_MS: u64 = 60_000;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+const CACHE: usize = 1 << 20;
+
+/// A broker whose queue dead-letters what expires and locks for five minutes.
+async fn broker() -> Broker {
+    let broker = Broker::start(CACHE).await;
+    let options = QueueOptions {
+        lock_duration_ms: 5 * MINUTE_MS,
+        dead_lettering_on_message_expiration: true,
+        ..QueueOptions::default()
+    };
+    broker.namespace.declare(QUEUE, options).await.unwrap();
+    broker
+}
+
+async fn send(client: &mut Client, messages: impl IntoIterator<Item = NewMessage>) {
+    client.submit(Command::Send { messages: messages.into_iter().collect() });
+    client.response().await;
+}
+
+fn message(content: &'static str) -> NewMessage {
+    NewMessage { content: Bytes::from_static(content.as_bytes()), ..NewMessage::default() }
+}
+
+fn scheduled(content: &'static str, after_ms: u64) -> NewMessage {
+    NewMessage { scheduled_enqueue_time: Some(START.plus_ms(after_ms)), ..message(content) }
+}
+
+impl Broker {
+    async fn travel(&self, duration_ms: u64) {
+        self.clock.advance(duration_ms);
+        self.namespace.catch_up().await;
+    }
+
+    /// A jump whose end is looked at later.
+    fn travelling(&self, duration_ms: u64) -> JoinHandle<()> {
+        self.clock.advance(duration_ms);
+        let namespace: Namespace = self.namespace.clone();
+        tokio::spawn(async move { namespace.catch_up().await })
+    }
+}
+
+impl Client {
+    /// A delivery that has arrived already.
+    fn arrived(&mut self) -> Delivery {
+        match self.outputs.try_recv() {
+            Ok(Output::Delivery(delivery)) => *delivery,
+            other => panic!("no delivery is there: {other:?}"),
+        }
+    }
+
+    fn nothing_arrived(&mut self) {
+        let output = self.outputs.try_recv();
+        assert!(output.is_err(), "{output:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_of_five_minutes_has_ended() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    let first = client.delivery().await;
+    broker.travel(5 * MINUTE_MS - 1).await;
+    client.nothing_arrived();
+    broker.travel(1).await;
+    let second = client.arrived();
+    assert_eq!((&*second.message.content, second.message.view.delivery_count), (&b"one"[..], 1));
+    assert_ne!(token(&first), token(&second));
+}
+
+#[tokio::test]
+async fn a_scheduled_message_has_come() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    send(&mut client, [scheduled("later", 2 * HOUR_MS), scheduled("sooner", HOUR_MS)]).await;
+    broker.travel(24 * HOUR_MS).await;
+    let delivered = [client.arrived(), client.arrived()].map(|delivery| delivery.message);
+    assert_eq!(delivered.each_ref().map(|message| &*message.content), [&b"sooner"[..], &b"later"[..]]);
+    let now = START.plus_ms(24 * HOUR_MS);
+    assert!(delivered.iter().all(|message| message.view.enqueued_at == now));
+}
+
+#[tokio::test]
+async fn a_message_has_expired_after_an_hour_in_front_of_a_waiting_receiver() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    // It may take messages but no bytes: a listener that leaves the message where it is.
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0);
+    let limit = CreditLimit { messages: 1, bytes: 0 };
+    client.submit(Command::Credit { receiver, limit, drain: false });
+    client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
+    send(&mut client, [NewMessage { time_to_live_ms: Some(HOUR_MS), ..message("short") }]).await;
+    broker.travel(HOUR_MS - 1).await;
+    client.nothing_arrived();
+    broker.travel(1).await;
+    let dead = client.arrived().message;
+    let why = dead.view.dead_letter.as_ref().and_then(|why| why.reason.as_deref());
+    assert_eq!((&*dead.content, why), (&b"short"[..], Some("TTLExpiredException")));
+    client.nothing_arrived();
+}
+
+#[tokio::test]
+async fn a_locked_message_past_its_hour_is_dead_lettered_with_its_lock() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 10);
+    send(&mut client, [NewMessage { time_to_live_ms: Some(HOUR_MS), ..message("short") }]).await;
+    client.delivery().await;
+    broker.travel(HOUR_MS).await;
+    assert_eq!(client.arrived().receiver.0, 2, "from the dead-letter queue");
+    client.nothing_arrived();
+}
+
+#[tokio::test]
+async fn more_than_one_turn_can_do_is_done() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    const COUNT: usize = 5_000;
+    send(&mut client, std::iter::repeat_n(scheduled("x", HOUR_MS), COUNT)).await;
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, COUNT as u64);
+    broker.travel(HOUR_MS).await;
+    let delivered = std::iter::from_fn(|| client.outputs.try_recv().ok()).count();
+    assert_eq!(delivered, COUNT);
+}
+
+#[tokio::test]
+async fn it_waits_until_what_happened_is_durable_but_not_for_what_comes_later() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    send(&mut client, [scheduled("later", HOUR_MS)]).await;
+    broker.store.hold();
+    let travelling = broker.travelling(HOUR_MS);
+    quiet().await;
+    assert!(!travelling.is_finished(), "the activation is not durable");
+    client.send("afterwards");
+    quiet().await;
+    assert_eq!(broker.store.held(), 2);
+    broker.store.release_one();
+    travelling.await.unwrap();
+    assert_eq!(&*client.arrived().message.content, b"later");
+    client.nothing_arrived();
+    assert_eq!(broker.store.held(), 1);
+}
+
+#[tokio::test]
+async fn it_waits_for_contents_from_the_disk() {
+    let store = MemoryStore::new();
+    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
+    let shard = Arc::clone(&slow) as Arc<dyn Shard>;
+    let broker = Broker::over(store, shard, ManualClock::new(START), 0, 1).await;
+    let mut client = broker.client();
+    client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
+    send(&mut client, [scheduled("cold", HOUR_MS)]).await;
+    let travelling = broker.travelling(HOUR_MS);
+    quiet().await;
+    assert!(!travelling.is_finished(), "the content is not here");
+    slow.release().await;
+    travelling.await.unwrap();
+    assert_eq!(&*client.arrived().message.content, b"cold");
+}
+
+#[tokio::test]
+async fn what_a_vanished_receiver_gives_back_belongs_to_what_happened() {
+    let broker = broker().await;
+    let (mut gone, mut client) = (broker.client(), broker.client());
+    gone.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let short = NewMessage { time_to_live_ms: Some(MINUTE_MS), ..scheduled("short", HOUR_MS) };
+    send(&mut client, [short]).await;
+    client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
+    client.nothing().await;
+    drop(gone);
+    broker.store.hold();
+    broker.clock.advance(HOUR_MS);
+    client.nothing().await;
+    let travelling = broker.travelling(MINUTE_MS);
+    quiet().await;
+    // Delivered once durable, given back because nobody takes it, dead-lettered because its time is over.
+    broker.store.release_one();
+    quiet().await;
+    assert_eq!(broker.store.held(), 1);
+    assert!(!travelling.is_finished(), "the dead-lettering is not durable");
+    broker.store.release_one();
+    travelling.await.unwrap();
+    assert_eq!(&*client.arrived().message.content, b"short");
+}
+
+#[tokio::test]
+async fn a_refused_batch_is_tried_again() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    send(&mut client, [scheduled("later", HOUR_MS)]).await;
+    broker.store.fail_next(Error::Full { reason: "a test wants it so".to_owned() });
+    broker.travel(HOUR_MS).await;
+    let counts = broker.namespace.counts(QUEUE).unwrap();
+    assert_eq!((counts.scheduled, counts.active), (0, 1));
+}
+
+#[tokio::test]
+async fn idle_entities_are_gone_from_the_disk_too() {
+    let broker = broker().await;
+    for number in 0..100 {
+        let options = QueueOptions { auto_delete_on_idle_ms: Some(HOUR_MS), ..QueueOptions::default() };
+        broker.namespace.declare(&format!("temporary-{number}"), options).await.unwrap();
+    }
+    broker.travel(HOUR_MS - 1).await;
+    assert_eq!(broker.namespace.names().len(), 101);
+    broker.travel(1).await;
+    assert_eq!(broker.namespace.names(), [QUEUE]);
+    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let entries = shard.scan(Space::Meta, PartitionId(0), 0).await.unwrap().entries;
+    assert_eq!(entries.len(), 2, "the counter and the queue: {entries:?}");
+}
+
+#[tokio::test]
+async fn actors_that_end_are_not_waited_for() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    send(&mut client, [scheduled("later", HOUR_MS)]).await;
+    broker.store.hold();
+    let travelling = broker.travelling(HOUR_MS);
+    quiet().await;
+    broker.store.crash();
+    travelling.await.unwrap();
+    broker.namespace.shutdown().await;
+    broker.travel(HOUR_MS).await;
+}
+
+#[tokio::test]
+async fn all_queues_of_many_catch_up_at_once() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    let names: Vec<String> = (0..1_000).map(|number| format!("queue-{number}")).collect();
+    let queues = names.iter().map(|name| (name.clone(), QueueOptions::default()));
+    broker.namespace.declare_all(queues).await.unwrap();
+    for name in &names[..500] {
+        let handle = broker.namespace.entity(name).unwrap().partition;
+        let command = Command::Send { messages: [scheduled("later", HOUR_MS)].into_iter().collect() };
+        handle.submit(Request { mailbox: client.mailbox.clone(), tag: Some(1), command });
+        client.response().await;
+    }
+    broker.travel(HOUR_MS).await;
+    let active = |name: &String| broker.namespace.counts(name).unwrap().active;
+    assert_eq!(names.iter().map(active).sum::<u64>(), 500);
+}

@@ -1,0 +1,42 @@
+//! `[development]`: what helps to test programs that use the broker, and what has no place in production.
+
+use super::table::Table;
+use super::{ConfigError, ListenAddress};
+
+/// Help for tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct DevelopmentConfig {
+    /// Whether whoever reaches HTTP may move the broker's clock forward.
+    pub(crate) time_travel: bool,
+    /// Whether that is allowed although other machines can connect.
+    pub(crate) allow_remote: bool,
+}
+
+impl DevelopmentConfig {
+    /// Refuses to hand the clock to other machines, unless that is asked for.
+    ///
+    /// # Errors
+    /// [`ConfigError::Combination`] with the first address that is not on loopback.
+    pub(super) fn check(self, listeners: [(&str, &ListenAddress); 2]) -> Result<(), ConfigError> {
+        if !self.time_travel || self.allow_remote {
+            return Ok(());
+        }
+        let Some((what, address)) = listeners.into_iter().find(|(_, address)| !address.is_loopback()) else {
+            return Ok(());
+        };
+        Err(ConfigError::Combination(format!(
+            "time travel is on, so that whoever reaches the broker can let its messages expire, and {what} listens on \
+             {address}, which other machines may reach; listen on 127.0.0.1, or write allow_remote = true under \
+             [development] in the configuration file"
+        )))
+    }
+}
+
+/// Reads the section: whether time travel is on, which flags may overrule, and the rest.
+pub(super) fn read(mut table: Table<'_, '_>) -> (Option<bool>, DevelopmentConfig) {
+    let default = DevelopmentConfig::default();
+    let time_travel = table.boolean_or_none("time_travel", default.time_travel);
+    let allow_remote = table.boolean("allow_remote", default.allow_remote);
+    table.finish();
+    (time_travel, DevelopmentConfig { allow_remote, ..default })
+}

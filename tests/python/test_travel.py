@@ -1,0 +1,38 @@
+"""Time travel: hours pass in milliseconds."""
+
+import datetime
+
+from azure.servicebus import ServiceBusMessage
+
+from bus import DEAD_LETTER, body, one
+
+HOUR = datetime.timedelta(hours=1)
+
+
+async def test_a_time_to_live_of_an_hour_and_a_lock_of_five_minutes_pass_at_once(bus, queues, traveller):
+    """The time limit of a test is shorter than either, so nothing here is waited for."""
+    queue = queues.take("long_lock_dead_letter_on_expiry")
+    await bus.send(queue, ServiceBusMessage(b"slow"), ServiceBusMessage(b"short", time_to_live=HOUR))
+    receiver = await bus.open_receiver(queue)
+    slow = await one(receiver)
+    assert slow.locked_until_utc - traveller.now() > datetime.timedelta(minutes=4)
+    traveller.advance(minutes=5)
+    again = await one(receiver)
+    assert (body(again), again.delivery_count) == (b"slow", 1)
+    traveller.advance(hours=1)
+    last = await one(receiver)
+    assert (body(last), last.delivery_count) == (b"slow", 2), "what was behind it is gone"
+    (dead,) = await bus.peek(queue, sub_queue=DEAD_LETTER)
+    assert (body(dead), dead.dead_letter_reason) == (b"short", "TTLExpiredException")
+
+
+async def test_connections_do_not_notice(bus, queue, traveller):
+    """A day passes for messages, but no client was silent for a day."""
+    sender = await bus.open_sender(queue)
+    receiver = await bus.open_receiver(queue)
+    for text in (b"before", b"after"):
+        await sender.send_messages(ServiceBusMessage(text))
+        message = await one(receiver)
+        assert body(message) == text
+        await receiver.complete_message(message)
+        traveller.advance(days=1)
