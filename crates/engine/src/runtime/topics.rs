@@ -42,7 +42,7 @@ impl Namespace {
     }
 
     /// Creates subscriptions of a topic, or updates the options of existing ones, durably. The rules given are those of
-    /// new subscriptions (without any, `$Default`); existing ones keep theirs. Declaring what is already so writes
+    /// new subscriptions (without any they get no message); existing ones keep theirs. Declaring what is already so writes
     /// nothing. Of two declarations of the same name the later counts.
     ///
     /// # Errors
