@@ -12,7 +12,7 @@ impl State {
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
             Event::Accepted { number, record, .. } => {
-                self.size_bytes = self.size_bytes.saturating_add(u64::from(record.content_bytes()));
+                self.refer(record.body(*number), 1, record.content_bytes());
                 self.insert(self.entity.id, *number, record.clone());
             }
             Event::Activated { scheduled, number, record } => {
@@ -23,13 +23,14 @@ impl State {
                 self.end_lock(*lock);
                 self.change(*queue, *number, *from, record);
             }
-            Event::Removed { queue, number, sub_queue, removal, body } => {
-                self.leave(*queue, *number, *sub_queue, *removal, body.is_some());
+            Event::Removed { queue, number, sub_queue, removal, .. } => {
+                self.leave(*queue, *number, *sub_queue, *removal);
             }
-            Event::Locked { queue, number, sub_queue, token, until, receiver, .. } => {
+            Event::Locked { queue, number, sub_queue, token, until, receiver, in_session } => {
                 self.serve(*receiver, *queue, *sub_queue, *number);
-                self.set_locked(*queue, *sub_queue, *number, true);
-                let held = Held { queue: *queue, sub_queue: *sub_queue, number: *number, until: *until };
+                self.set_lock(*queue, *sub_queue, *number, Some(*token));
+                let (queue, sub_queue, number) = (*queue, *sub_queue, *number);
+                let held = Held { queue, sub_queue, number, until: *until, in_session: *in_session };
                 self.locks.insert(*token, held);
             }
             Event::Renewed { token, until } => self.locks.prolong(*token, *until),
@@ -39,6 +40,7 @@ impl State {
             Event::CreditDrained { receiver } => {
                 if let Some(queue) = self.home_mut(*receiver) {
                     queue.receivers.drained(*receiver);
+                    queue.credit_changed(*receiver);
                 }
             }
             Event::ReceiverClosed { receiver } => self.close(*receiver),
@@ -54,15 +56,15 @@ impl State {
                 }
             }
             Event::Ended => self.ended = true,
-            Event::Published(_)
-            | Event::SubscriptionSet(_)
-            | Event::SubscriptionRemoved { .. }
-            | Event::SessionAwaited { .. }
+            Event::Published(published) => self.published(published),
+            Event::SubscriptionSet(subscription) => self.set_subscription(subscription),
+            Event::SubscriptionRemoved { queue, .. } => self.remove_subscription(*queue),
+            Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
             | Event::SessionLocked { .. }
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
-            | Event::SessionStateSet { .. } => {}
+            | Event::SessionStateSet { .. } => self.apply_to_sessions(event),
         }
     }
 
@@ -72,7 +74,8 @@ impl State {
 
     fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
         if let Some(queue) = self.queue_mut(options.source.queue) {
-            queue.receivers.open(receiver, options);
+            let competes = queue.sessions.is_none() || options.source.sub_queue != SubQueue::Main;
+            queue.receivers.open(receiver, options, competes);
             self.homes.insert(receiver, options.source.queue);
         }
     }
@@ -80,11 +83,15 @@ impl State {
     fn set_credit(&mut self, receiver: ReceiverId, limit: CreditLimit, drain: bool) {
         if let Some(queue) = self.home_mut(receiver) {
             queue.receivers.set_limit(receiver, limit, drain);
+            queue.credit_changed(receiver);
         }
     }
 
     fn close(&mut self, receiver: ReceiverId) {
         if let Some(queue) = self.home_mut(receiver) {
+            if let Some(sessions) = &mut queue.sessions {
+                sessions.receiver_closed(receiver);
+            }
             queue.receivers.close(receiver);
             self.homes.remove(&receiver);
         }
@@ -96,20 +103,13 @@ impl State {
         if from != record.sub_queue() {
             self.remove(queue, from, number);
             self.insert(queue, number, record.clone());
-        } else if let Some(queue) = self.queue_mut(queue) {
-            queue.messages.get_mut(from).put(number, record.clone());
+        } else {
+            self.replace(queue, number, record.clone());
         }
     }
 
     /// A message goes, and its content if nothing else refers to it.
-    fn leave(
-        &mut self,
-        queue: QueueId,
-        number: SequenceNumber,
-        sub_queue: SubQueue,
-        removal: Removal,
-        with_content: bool,
-    ) {
+    fn leave(&mut self, queue: QueueId, number: SequenceNumber, sub_queue: SubQueue, removal: Removal) {
         match removal {
             Removal::Completed(token) | Removal::Expired(Some(token)) => {
                 self.locks.remove(token);
@@ -117,9 +117,8 @@ impl State {
             Removal::Received(receiver) => self.serve(receiver, queue, sub_queue, number),
             Removal::Expired(None) | Removal::Cancelled => {}
         }
-        let Some(record) = self.remove(queue, sub_queue, number) else { return };
-        if with_content {
-            self.size_bytes = self.size_bytes.saturating_sub(u64::from(record.content_bytes()));
+        if let Some(record) = self.remove(queue, sub_queue, number) {
+            self.unrefer(record.body(number), record.content_bytes());
         }
     }
 
@@ -135,12 +134,13 @@ impl State {
         let record = queue.messages.get(sub_queue).get(number);
         let content_bytes = record.map_or(0, |record| u64::from(record.content_bytes()));
         queue.receivers.served(receiver, content_bytes);
+        queue.credit_changed(receiver);
     }
 
     /// A message is locked no longer.
     fn end_lock(&mut self, token: Option<LockToken>) {
         if let Some(held) = token.and_then(|token| self.locks.remove(token)) {
-            self.set_locked(held.queue, held.sub_queue, held.number, false);
+            self.set_lock(held.queue, held.sub_queue, held.number, None);
         }
     }
 }

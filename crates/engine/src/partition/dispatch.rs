@@ -27,7 +27,7 @@ impl Step<'_> {
     /// Tells receivers whose drain is complete. One held up by its byte limit drains on when that is raised.
     pub(super) fn finish_drains(&mut self, queue: QueueId) {
         while let Some(receiver) = self.state().queue(queue).and_then(|queue| {
-            queue.receivers.next_drained(|sub_queue| !queue.messages.get(sub_queue).has_available())
+            queue.receivers.next_drained(|receiver, sub_queue| queue.is_dry(receiver, sub_queue))
         }) {
             self.emit(Event::CreditDrained { receiver });
             self.effect(Effect::Drained { receiver });
@@ -35,7 +35,7 @@ impl Step<'_> {
     }
 
     /// Locks a message, or removes it, and hands it to a receiver.
-    fn deliver(
+    pub(super) fn deliver(
         &mut self,
         receiver: ReceiverId,
         mode: ReceiveMode,
@@ -55,7 +55,7 @@ impl Step<'_> {
         self.effect(Effect::Deliver { receiver, view, lock });
     }
 
-    /// Locks a message from now on.
+    /// Locks a message from now on; that of a session as long as the session's lock holds.
     pub(super) fn lock(
         &mut self,
         queue: QueueId,
@@ -64,9 +64,11 @@ impl Step<'_> {
         receiver: Option<ReceiverId>,
     ) -> Lock {
         let token = self.new_token();
-        let locked_until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
-        let until = locked_until;
-        self.emit(Event::Locked { queue, number, sub_queue, token, until, receiver, in_session: false });
-        Lock { token, locked_until }
+        let session_end = self.session_lock_end(queue, sub_queue, number);
+        let in_session = session_end.is_some();
+        let lock_duration_ms = self.policy(queue).lock_duration_ms;
+        let until = session_end.unwrap_or_else(|| self.now.plus_ms(lock_duration_ms));
+        self.emit(Event::Locked { queue, number, sub_queue, token, until, receiver, in_session });
+        Lock { token, locked_until: until }
     }
 }

@@ -31,10 +31,11 @@ impl Queue {
     /// Whether it counts as used without anybody doing anything: someone listens to it (S-30, S-32) or to a subscription
     /// of it (S-31), or messages are scheduled (S-30, S-31).
     pub(super) fn is_in_use(&self) -> bool {
+        let is_waited_for = self.sessions.as_ref().is_some_and(|sessions| !sessions.waiters.is_empty());
         let listened_to = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
             .into_iter()
             .any(|sub_queue| self.receivers.is_active(sub_queue));
-        listened_to || self.subscriptions_in_use > 0 || !self.activations.is_empty()
+        listened_to || is_waited_for || self.subscriptions_in_use > 0 || !self.activations.is_empty()
     }
 }
 
@@ -52,7 +53,9 @@ impl Step<'_> {
     /// What a command is about to use (§17).
     pub(super) fn use_of(&self, command: &Command) -> Use {
         match command {
-            Command::Send { .. } | Command::CancelScheduled { .. } => Use::Entity,
+            Command::Send { .. } | Command::CancelScheduled { .. } | Command::DeleteSubscription { .. } => {
+                Use::Entity
+            }
             Command::Settle { queue, .. }
             | Command::RenewLocks { queue, .. }
             | Command::DeclareSubscription { queue, .. }
@@ -71,7 +74,6 @@ impl Step<'_> {
             | Command::Watch { .. }
             | Command::CloseReceiver { .. }
             | Command::ListSessions { .. }
-            | Command::DeleteSubscription { .. }
             | Command::ListRules { .. }
             | Command::Tick => Use::Nothing,
         }
@@ -119,8 +121,9 @@ impl Step<'_> {
     /// Ends what was idle: a subscription at once, the entity as soon as the namespace has deleted what is stored.
     fn end_idle(&mut self, id: QueueId) {
         if id != self.state().entity.id {
-            return;
+            return self.end_subscription(id);
         }
+        self.refuse_session_waiters(id, &Refusal::EntityDeleted);
         let state = self.state();
         let attached: Vec<_> = state.homes.keys().chain(state.watchers.keys()).copied().collect();
         self.emit(Event::Ended);

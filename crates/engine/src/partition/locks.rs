@@ -21,6 +21,8 @@ pub(super) struct Held {
     pub(super) number: SequenceNumber,
     /// When the lock ends unless renewed.
     pub(super) until: Timestamp,
+    /// Whether it ends with its session's lock instead, without a timer of its own.
+    pub(super) in_session: bool,
 }
 
 /// All locks of a partition.
@@ -32,9 +34,10 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// The lock of this name, if it has not ended by `now`: its timer may not have fired yet.
+    /// The lock of this name, if it has not ended by `now`: its timer may not have fired yet. Whether a session's lock
+    /// holds is not known here.
     pub(super) fn get(&self, token: LockToken, now: Timestamp) -> Option<Held> {
-        self.held.get(&token).copied().filter(|held| held.until > now)
+        self.held.get(&token).copied().filter(|held| held.in_session || held.until > now)
     }
 
     /// The lock that ends first.
@@ -46,12 +49,14 @@ impl Locks {
     /// Adds a lock.
     pub(super) fn insert(&mut self, token: LockToken, held: Held) {
         self.held.insert(token, held);
-        self.ends.insert((held.until, held.number, token));
+        if !held.in_session {
+            self.ends.insert((held.until, held.number, token));
+        }
     }
 
     /// Moves the end of a lock.
     pub(super) fn prolong(&mut self, token: LockToken, until: Timestamp) {
-        if let Some(held) = self.held.get_mut(&token) {
+        if let Some(held) = self.held.get_mut(&token).filter(|held| !held.in_session) {
             self.ends.remove(&(held.until, held.number, token));
             held.until = until;
             self.ends.insert((until, held.number, token));
@@ -61,11 +66,22 @@ impl Locks {
     /// Ends a lock.
     pub(super) fn remove(&mut self, token: LockToken) -> Option<Held> {
         let held = self.held.remove(&token)?;
-        self.ends.remove(&(held.until, held.number, token));
+        if !held.in_session {
+            self.ends.remove(&(held.until, held.number, token));
+        }
         if self.held.capacity() > CAPACITY_KEPT.max(self.held.len() * SPARSE_RATIO) {
             self.held.shrink_to(self.held.len() * 2);
         }
         Some(held)
+    }
+
+    /// Ends all locks of a queue that goes. Walks all locks, which is rare enough.
+    pub(super) fn remove_of(&mut self, queue: QueueId) {
+        let tokens = self.ends.iter().map(|(_, _, token)| *token);
+        let of_queue = |token: &LockToken| self.held.get(token).is_some_and(|held| held.queue == queue);
+        for token in tokens.filter(of_queue).collect::<Vec<_>>() {
+            self.remove(token);
+        }
     }
 
     /// How many there are.

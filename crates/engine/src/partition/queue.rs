@@ -8,7 +8,9 @@ use super::messages::Messages;
 use super::per_sub_queue::PerSubQueue;
 use super::policy::Policy;
 use super::receivers::Receivers;
-use crate::{QueueId, SequenceNumber, SubQueue, Timestamp};
+use super::record::Record;
+use super::sessions::Sessions;
+use crate::{QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// A queue or subscription: its messages, who reads them, what is due. Messages and `next_number` are durable, all else
 /// is volatile or follows from them.
@@ -24,6 +26,8 @@ pub(super) struct Queue {
     pub(super) messages: PerSubQueue<Messages>,
     /// Scheduled messages by the instant at which they become available; those of a topic are its own.
     pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,
+    /// Its sessions, if it requires them: who gets what of the main queue.
+    pub(super) sessions: Option<Box<Sessions>>,
     /// Receivers open.
     pub(super) receivers: Receivers,
     /// When it was last used; kept only if it is deleted when idle, zero until the first use is noted.
@@ -45,6 +49,7 @@ impl Queue {
     pub(super) fn new(id: QueueId, policy: Policy) -> Self {
         Self {
             id,
+            sessions: policy.requires_session.then(Box::default),
             policy: Arc::new(policy),
             next_number: SequenceNumber(1),
             messages: PerSubQueue::default(),
@@ -61,15 +66,32 @@ impl Queue {
 
     /// The earliest instant at which something is due here by itself; locks and activations are the partition's.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
-        self.expiry_deadline().into_iter().chain(self.idle_deadline()).min()
+        self.inner_deadline().into_iter().chain(self.idle_deadline()).min()
     }
 
-    /// When the next message expires; counts only while there is an active listener (S-3).
-    fn expiry_deadline(&self) -> Option<Timestamp> {
+    /// When the next message expires, or something is due with a session; expiry counts only while there is an active
+    /// listener (S-3).
+    fn inner_deadline(&self) -> Option<Timestamp> {
+        if let Some(sessions) = &self.sessions {
+            return sessions.next_deadline();
+        }
         if !self.receivers.is_active(SubQueue::Main) {
             return None;
         }
         self.messages.get(SubQueue::Main).soonest_expiry()
+    }
+
+    /// Whether nothing is left that this receiver could get with more credit.
+    pub(super) fn is_dry(&self, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
+        match &self.sessions {
+            Some(sessions) if sub_queue == SubQueue::Main => sessions.is_dry(receiver),
+            _ => !self.messages.get(sub_queue).has_available(),
+        }
+    }
+
+    /// Every message of every sub-queue.
+    pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
+        self.messages.each().into_iter().flat_map(Messages::all)
     }
 
     /// Current counts; sizes are the partition's.

@@ -13,16 +13,18 @@ pub(super) struct Receiver {
     /// What it got since it was opened.
     delivered: CreditLimit,
     limit: CreditLimit,
+    /// Whether it takes turns with others; a session's holder does not.
+    competes: bool,
 }
 
 impl Receiver {
     /// Whether its peer asked for more messages: then it makes the queue's time-to-live effective (S-3).
-    const fn has_credit(&self) -> bool {
+    pub(super) const fn has_credit(&self) -> bool {
         self.delivered.messages < self.limit.messages
     }
 
     /// Whether it may get a message now.
-    const fn can_be_served(&self) -> bool {
+    pub(super) const fn can_be_served(&self) -> bool {
         self.has_credit() && self.delivered.bytes < self.limit.bytes
     }
 }
@@ -50,20 +52,25 @@ impl Receivers {
         Some((receiver, self.open.get(&receiver)?.options.mode))
     }
 
-    /// A draining receiver whose drain is complete: its credit is used up, or `is_dry` says that nothing is left in
-    /// its sub-queue.
-    pub(super) fn next_drained(&self, is_dry: impl Fn(SubQueue) -> bool) -> Option<ReceiverId> {
+    /// One that is open.
+    pub(super) fn get(&self, receiver: ReceiverId) -> Option<&Receiver> {
+        self.open.get(&receiver)
+    }
+
+    /// A draining receiver whose drain is complete: its credit is used up, or `is_dry` says that nothing is left for it
+    /// in its sub-queue.
+    pub(super) fn next_drained(&self, is_dry: impl Fn(ReceiverId, SubQueue) -> bool) -> Option<ReceiverId> {
         self.draining.iter().copied().find(|id| {
-            self.open
-                .get(id)
-                .is_some_and(|receiver| !receiver.has_credit() || is_dry(receiver.options.source.sub_queue))
+            self.open.get(id).is_some_and(|receiver| {
+                !receiver.has_credit() || is_dry(*id, receiver.options.source.sub_queue)
+            })
         })
     }
 
-    /// Adds a receiver without credit.
-    pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
+    /// Adds a receiver without credit; one that does not compete is served by whoever knows what it gets.
+    pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions, competes: bool) {
         let (delivered, limit) = (CreditLimit::default(), CreditLimit::default());
-        self.open.insert(receiver, Receiver { options, delivered, limit });
+        self.open.insert(receiver, Receiver { options, delivered, limit, competes });
     }
 
     /// Sets how far a receiver may be served.
@@ -115,6 +122,9 @@ impl Receivers {
             (false, true) => *active += 1,
             (true, false) => *active -= 1,
             _ => {}
+        }
+        if !after.competes {
+            return;
         }
         let queue = self.queue.get_mut(sub_queue);
         match (before.can_be_served(), after.can_be_served()) {

@@ -14,6 +14,9 @@ use crate::{
 
 /// Locks ended and messages activated in one call; what is left over follows in the next.
 pub(super) const TIMERS_PER_CALL_MAX: usize = 1024;
+/// Copies of scheduled messages made in one call, but for those of the last message; what is left over follows in the
+/// next.
+pub(super) const COPIES_PER_CALL_MAX: usize = 4096;
 /// Messages expired in one call, not counting those whose lock ended; what is left over follows in the next.
 pub(super) const EXPIRIES_PER_CALL_MAX: usize = 1024;
 
@@ -25,6 +28,10 @@ pub(super) struct Step<'a> {
     pub(super) options: &'a EntityOptions,
     /// Messages that may still expire in this call.
     pub(super) expiries_left: usize,
+    /// Messages that may still return in this call because their session's lock ended.
+    pub(super) returns_left: usize,
+    /// Copies of scheduled messages that may still be made in this call.
+    pub(super) copies_left: usize,
     state: &'a mut State,
     random: &'a mut dyn Rng,
     outputs: &'a mut Outputs,
@@ -39,8 +46,9 @@ impl<'a> Step<'a> {
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
     ) -> Self {
-        let expiries_left = EXPIRIES_PER_CALL_MAX;
-        Self { now, options, expiries_left, state, random, outputs }
+        let (expiries_left, returns_left, copies_left) =
+            (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX, COPIES_PER_CALL_MAX);
+        Self { now, options, expiries_left, returns_left, copies_left, state, random, outputs }
     }
 
     /// Fires what is due, carries out the command, serves receivers.
@@ -83,19 +91,34 @@ impl<'a> Step<'a> {
             Command::Peek { from, count_max, bytes_max, source, session } => {
                 self.peek(request, from, count_max, bytes_max, source, session);
             }
-            Command::Tick => {}
-            other => {
-                if let Some(reply) = other.refused(Refusal::NotAllowed("Not built yet.")) {
-                    self.reply(request, reply);
-                }
+            Command::RenewSessionLock { receiver } => self.renew_session_lock(request, receiver),
+            Command::GetSessionState { receiver } => self.get_session_state(request, receiver),
+            Command::SetSessionState { receiver, state } => {
+                self.set_session_state(request, receiver, state);
             }
+            Command::ListSessions { queue, updated_after, skip, top } => {
+                self.list_sessions(request, queue, updated_after, skip, top);
+            }
+            Command::DeclareSubscription { queue, name, options, rules } => {
+                self.declare_subscription(request, queue, name, options, rules);
+            }
+            Command::DeleteSubscription { queue } => self.delete_subscription(request, queue),
+            Command::AddRule { queue, rule } => self.add_rule(request, queue, rule),
+            Command::RemoveRule { queue, name } => self.remove_rule(request, queue, name),
+            Command::ListRules { queue, skip, top } => self.list_rules(request, queue, skip, top),
+            Command::Tick => {}
         }
     }
 
     /// Lets happen in a queue what follows from its state: expiry, deliveries, ends of drains.
     fn look_after(&mut self, queue: QueueId) {
-        self.sweep_expired(queue);
-        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
+        if self.sessions(queue).is_some() {
+            self.look_after_sessions(queue);
+        } else {
+            self.sweep_expired(queue);
+            self.dispatch(QueuePath::main(queue));
+        }
+        for sub_queue in [SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
             self.dispatch(QueuePath { queue, sub_queue });
         }
         self.finish_drains(queue);
@@ -112,10 +135,11 @@ impl<'a> Step<'a> {
         self.state
     }
 
-    /// Sees to it that queues in which something is due are looked after, once the command is carried out; but what was
-    /// idle for too long ends before.
+    /// Sees to it that queues in which something is due are looked after, once the command is carried out; but sessions
+    /// end, and what was idle for too long, before.
     pub(super) fn touch_due_queues(&mut self) {
         for queue in self.state.touch_due(self.now) {
+            self.fire_session_timers(queue);
             self.tend_idleness(queue);
         }
     }

@@ -1,12 +1,14 @@
 //! `ReceiveDeferred`: by number, all or none (S-40, S-41). Deferred messages do not expire (S-36).
 
+use std::sync::Arc;
+
 use super::super::record::Record;
 use super::super::step::Step;
 use super::check_numbers;
 use crate::event::Removal;
 use crate::{
     Lock, MessageState, MessageView, QueueId, QueuePath, ReceiveMode, ReceiverId, Refusal, Reply, RequestId,
-    SequenceNumber,
+    SequenceNumber, SubQueue,
 };
 
 impl Step<'_> {
@@ -16,26 +18,48 @@ impl Step<'_> {
         numbers: &[SequenceNumber],
         source: QueuePath,
         mode: ReceiveMode,
-        _receiver: Option<ReceiverId>,
+        receiver: Option<ReceiverId>,
     ) {
-        let received = self.find_deferred(numbers, source).map(|records| {
+        let received = self.find_deferred(numbers, source, receiver).map(|records| {
             let pairs = numbers.iter().zip(&records);
             pairs.map(|(number, record)| self.take_deferred(source.queue, *number, record, mode)).collect()
         });
         self.reply(request, Reply::Received(received));
     }
 
-    fn find_deferred(&self, numbers: &[SequenceNumber], source: QueuePath) -> Result<Vec<Record>, Refusal> {
+    fn find_deferred(
+        &self,
+        numbers: &[SequenceNumber],
+        source: QueuePath,
+        receiver: Option<ReceiverId>,
+    ) -> Result<Vec<Record>, Refusal> {
         check_numbers(numbers)?;
-        let queue = self.state().queue(source.queue).ok_or(Refusal::EntityDeleted)?;
+        let queue = self.readable(source.queue)?;
+        let session = self.session_for_deferred(source, receiver)?;
         let messages = queue.messages.get(source.sub_queue);
         let deferred = |number: &SequenceNumber| match messages.get(*number) {
-            Some(record) if record.state() == MessageState::Deferred && !messages.is_locked(*number) => {
+            Some(record)
+                if record.state() == MessageState::Deferred
+                    && !messages.is_locked(*number)
+                    && (session.is_none() || record.session_id() == session.as_ref()) =>
+            {
                 Ok(record.clone())
             }
             _ => Err(Refusal::MessageNotFound(number.0)),
         };
         numbers.iter().map(deferred).collect()
+    }
+
+    /// The session whose messages may be taken; `None` for any, where there are none.
+    fn session_for_deferred(
+        &self,
+        source: QueuePath,
+        receiver: Option<ReceiverId>,
+    ) -> Result<Option<Arc<str>>, Refusal> {
+        if self.sessions(source.queue).is_none() || source.sub_queue != SubQueue::Main {
+            return Ok(None);
+        }
+        self.session_held_by(source.queue, receiver.ok_or(Refusal::SessionLockLost)?).map(Some)
     }
 
     fn take_deferred(

@@ -1,8 +1,10 @@
 //! `Peek`: browses in order of number and changes nothing. Shows what is active (locked or not), deferred (S-39) and
 //! scheduled, and what is past its expiry but not collected yet.
 
+use super::super::queue::Queue;
+use super::super::record::Record;
 use super::super::step::Step;
-use crate::{QueuePath, Refusal, Reply, RequestId, SequenceNumber};
+use crate::{Lock, MessageView, QueueId, QueuePath, Reply, RequestId, SequenceNumber, SubQueue};
 
 /// Messages shown at most, whatever is asked: a reader comes back with the last number + 1.
 const PEEK_COUNT_MAX: u32 = 4096;
@@ -15,21 +17,57 @@ impl Step<'_> {
         count_max: u32,
         bytes_max: usize,
         source: QueuePath,
-        _session: Option<Box<str>>,
+        session: Option<Box<str>>,
     ) {
-        let Some(queue) = self.state().queue(source.queue) else {
-            return self.reply(request, Reply::Received(Err(Refusal::EntityDeleted)));
+        let queue = match self.readable(source.queue) {
+            Ok(queue) => queue,
+            Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
-        let mut total_bytes = 0_usize;
-        let mut views = Vec::new();
-        for (number, record) in queue.messages.get(source.sub_queue).range(from) {
-            total_bytes = total_bytes.saturating_add(record.content_bytes() as usize);
-            if views.len() >= count_max || (total_bytes > bytes_max && !views.is_empty()) {
-                break;
-            }
-            views.push((record.view(source.queue, number), None));
-        }
+        let views = match session {
+            None => show(queue.id, queue.messages.get(source.sub_queue).range(from), count_max, bytes_max),
+            Some(id) => show(queue.id, of_session(queue, source.sub_queue, &id, from), count_max, bytes_max),
+        };
         self.reply(request, Reply::Received(Ok(views)));
+    }
+}
+
+/// As many of the messages as are wanted.
+fn show<'a>(
+    queue: QueueId,
+    messages: impl Iterator<Item = (SequenceNumber, &'a Record)>,
+    count_max: usize,
+    bytes_max: usize,
+) -> Vec<(MessageView, Option<Lock>)> {
+    let mut total_bytes = 0_usize;
+    let mut views = Vec::new();
+    for (number, record) in messages {
+        total_bytes = total_bytes.saturating_add(record.content_bytes() as usize);
+        if views.len() >= count_max || (total_bytes > bytes_max && !views.is_empty()) {
+            break;
+        }
+        views.push((record.view(queue, number), None));
+    }
+    views
+}
+
+/// A session's messages from a number on. Only the main queue of an entity with sessions knows them by session; the
+/// others are looked through.
+fn of_session<'a>(
+    queue: &'a Queue,
+    sub_queue: SubQueue,
+    id: &'a str,
+    from: SequenceNumber,
+) -> Box<dyn Iterator<Item = (SequenceNumber, &'a Record)> + 'a> {
+    let messages = queue.messages.get(sub_queue);
+    match &queue.sessions {
+        Some(sessions) if sub_queue == SubQueue::Main => {
+            let numbers = sessions.get(id).into_iter().flat_map(move |session| session.numbers(from));
+            Box::new(numbers.filter_map(|number| Some((number, messages.get(number)?))))
+        }
+        _ => {
+            let is_of_session = move |record: &Record| record.session_id().is_some_and(|of| **of == *id);
+            Box::new(messages.range(from).filter(move |(_, record)| is_of_session(record)))
+        }
     }
 }

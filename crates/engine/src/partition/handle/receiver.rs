@@ -2,7 +2,7 @@
 
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish};
+use crate::{Effect, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish};
 
 impl Step<'_> {
     pub(in crate::partition) fn open_receiver(
@@ -10,26 +10,38 @@ impl Step<'_> {
         request: Option<RequestId>,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        _session: Option<SessionWish>,
+        session: Option<SessionWish>,
     ) {
-        let opened = if self.state().homes.contains_key(&receiver) {
+        let checked = if self.state().homes.contains_key(&receiver) {
             Err(Refusal::InvalidArgument(format!("Receiver {} is open already.", receiver.0)))
-        } else if self.state().queue(options.source.queue).is_none() {
-            Err(Refusal::EntityDeleted)
+        } else if let Err(refusal) = self.readable(options.source.queue) {
+            Err(refusal)
         } else {
-            self.emit(Event::ReceiverOpened { receiver, options });
-            Ok(None)
+            self.check_session_wish(options, session.as_ref())
         };
-        self.reply(request, Reply::Opened(opened));
+        match (checked, session) {
+            (Err(refusal), _) => self.reply(request, Reply::Opened(Err(refusal))),
+            (Ok(()), Some(wish)) => self.accept_session(request, receiver, options, wish),
+            (Ok(()), None) => {
+                self.emit(Event::ReceiverOpened { receiver, options });
+                self.reply(request, Reply::Opened(Ok(None)));
+            }
+        }
     }
 
     /// Links that receive nothing are told all the same when what they are attached to goes.
     pub(in crate::partition) fn watch(&mut self, watcher: ReceiverId, queue: QueueId) {
-        self.emit(Event::Watched { watcher, queue });
+        if self.state().queue(queue).is_some() {
+            self.emit(Event::Watched { watcher, queue });
+        } else {
+            let refusal = Refusal::EntityDeleted;
+            self.effect(Effect::ReceiverClosed { receiver: watcher, refusal });
+        }
     }
 
-    /// The locks it took stay until they are settled or end by themselves.
+    /// The locks it took stay until they are settled or end by themselves; a session is given back.
     pub(in crate::partition) fn close_receiver(&mut self, receiver: ReceiverId) {
+        self.leave_session(receiver);
         let state = self.state();
         if state.homes.contains_key(&receiver) || state.watchers.contains_key(&receiver) {
             self.emit(Event::ReceiverClosed { receiver });

@@ -19,7 +19,11 @@ impl Step<'_> {
     fn try_renew_locks(&mut self, queue: QueueId, tokens: &[LockToken]) -> Result<Vec<Timestamp>, Refusal> {
         check_list_length(tokens.len())?;
         for token in tokens {
-            self.held(queue, *token)?;
+            if self.held(queue, *token)?.in_session {
+                return Err(Refusal::InvalidArgument(
+                    "The lock of a session's message can't be renewed; renew the session's.".to_owned(),
+                ));
+            }
         }
         let until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
         for token in tokens {

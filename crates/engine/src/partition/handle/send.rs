@@ -26,7 +26,11 @@ impl Step<'_> {
         }
         let limit_bytes = self.options.max_message_size_bytes().min(u64::from(u32::MAX));
         let mut total_bytes = self.state().size_bytes;
+        let requires_session = self.state().entity.sessions.is_some();
         for message in messages {
+            if requires_session && message.session_id.is_none() {
+                return Err(Refusal::SessionIdMissing);
+            }
             let size_bytes = message.content.len() as u64;
             if size_bytes > limit_bytes {
                 return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes });
@@ -44,23 +48,31 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Stores one message under the next number.
+    /// Stores one message under the next number, or publishes it.
     fn accept(&mut self, message: NewMessage) -> SequenceNumber {
-        let number = self.state().entity.next_number;
-        let time_to_live_ms = self.state().entity.policy.effective_time_to_live_ms(message.time_to_live_ms);
         // `admit` refused longer ones.
         let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
-        let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
         let scheduled_enqueue_time = message.scheduled_enqueue_time.filter(|at| *at > self.now);
+        if self.is_topic() && scheduled_enqueue_time.is_none() {
+            return self.publish(message, content_bytes);
+        }
+        let number = self.state().entity.next_number;
+        let time_to_live_ms = self.state().entity.policy.effective_time_to_live_ms(message.time_to_live_ms);
+        let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
+        // Rules are asked when it is published, possibly after a restart.
+        let facts = message.facts.filter(|_| self.is_topic());
         if scheduled_enqueue_time.is_some() {
             record.set_place(SubQueue::Main, MessageState::Scheduled);
         }
+        if let Some(id) = &message.session_id {
+            self.set_session(self.state().entity.id, &mut record, id);
+        }
         let header_bytes = noted_header_bytes(message.header_bytes);
-        if scheduled_enqueue_time.is_some() || message.session_id.is_some() || header_bytes > 0 {
+        if scheduled_enqueue_time.is_some() || header_bytes > 0 {
             record.edit_extra(|extra| {
                 extra.header_bytes = header_bytes;
                 extra.scheduled_enqueue_time = scheduled_enqueue_time;
-                extra.session_id = message.session_id.map(Into::into);
+                extra.facts = facts;
             });
         }
         self.emit(Event::Accepted { number, record, content: message.content });

@@ -69,8 +69,10 @@ impl Step<'_> {
 
     /// The lock of this name, if it was taken in this queue and has not ended.
     pub(in crate::partition) fn held(&self, queue: QueueId, token: LockToken) -> Result<Held, Refusal> {
-        let held = self.state().locks.get(token, self.now);
-        held.filter(|held| held.queue == queue).ok_or(Refusal::MessageLockLost)
+        match self.state().locks.get(token, self.now).filter(|held| held.queue == queue) {
+            Some(held) if !held.in_session => Ok(held),
+            held => self.held_in_session(queue, held),
+        }
     }
 
     /// Carries out what a receiver changed, unless the header becomes too large: then the message goes to the dead-letter

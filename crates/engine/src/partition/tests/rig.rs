@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use smallvec::smallvec;
 
-use crate::partition::{Counts, Outputs, Partition, Record, persist};
+use crate::partition::{Counts, Outputs, Partition, Record, persist, sessions};
 use crate::{
     Command, CreditLimit, Effect, EntityOptions, Event, Lock, LockToken, MessageState, MessageView,
     NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply,
@@ -57,6 +57,7 @@ pub(super) struct Durable {
     next_number: SequenceNumber,
     messages: Vec<(SequenceNumber, Record)>,
     counts: Counts,
+    session_states: Vec<(String, u64, Bytes, Timestamp)>,
 }
 
 impl Durable {
@@ -66,11 +67,14 @@ impl Durable {
             let all = partition.state.entity.messages.get(sub_queue).range(SequenceNumber(0));
             messages.extend(all.map(|(number, record)| (number, record.clone())));
         }
-        Self { next_number: partition.state.entity.next_number, messages, counts: partition.counts() }
+        let entity = &partition.state.entity;
+        let session_states = sessions::tests::states(entity);
+        Self { next_number: entity.next_number, messages, counts: partition.counts(), session_states }
     }
 
     fn recount(&self) -> Counts {
         let mut counts = Counts::default();
+        counts.size_bytes += self.session_states.iter().map(|(.., state, _)| state.len() as u64).sum::<u64>();
         for (_, record) in &self.messages {
             counts.size_bytes += u64::from(record.content_bytes());
             match (record.sub_queue(), record.state()) {
@@ -86,6 +90,7 @@ impl Durable {
 
 /// Panics unless the store holds exactly what the partition knows, contents included.
 pub(super) fn check_invariants(partition: &Partition, store: &Store) {
+    sessions::tests::check(&partition.state, &partition.state.entity);
     let live = Durable::of(partition);
     assert_eq!(live.counts, live.recount());
     assert_eq!(Durable::of(&store.restore(partition.options.clone())), live);
@@ -103,7 +108,7 @@ pub(super) struct Rig {
     /// Of the last command.
     pub(super) events: Vec<Event>,
     random: StdRng,
-    next_receiver: u64,
+    pub(super) next_receiver: u64,
 }
 
 /// One of the queues inside the rig's queue.

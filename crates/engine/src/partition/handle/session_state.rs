@@ -1,0 +1,69 @@
+//! `GetSessionState` and `SetSessionState`: opaque bytes that outlive the session's messages; its holder's only.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::step::Step;
+use crate::event::Event;
+use crate::{QueueId, ReceiverId, Refusal, Reply, RequestId};
+
+impl Step<'_> {
+    pub(in crate::partition) fn get_session_state(
+        &mut self,
+        request: Option<RequestId>,
+        receiver: ReceiverId,
+    ) {
+        let state = self.held_session(receiver).map(|(queue, id)| {
+            let session = self.sessions(queue).and_then(|sessions| sessions.get(&id));
+            session.and_then(|session| session.state()).map(|state| state.bytes.clone())
+        });
+        self.reply(request, Reply::SessionState(state));
+    }
+
+    pub(in crate::partition) fn set_session_state(
+        &mut self,
+        request: Option<RequestId>,
+        receiver: ReceiverId,
+        state: Option<Bytes>,
+    ) {
+        let done = self.try_set_session_state(receiver, state);
+        self.reply(request, Reply::Done(done));
+    }
+
+    fn try_set_session_state(&mut self, receiver: ReceiverId, state: Option<Bytes>) -> Result<(), Refusal> {
+        let (queue, id) = self.held_session(receiver)?;
+        let sessions = self.sessions(queue).ok_or(Refusal::SessionLockLost)?;
+        let session = sessions.get(&id).ok_or(Refusal::SessionLockLost)?;
+        let before_bytes = session.state().map(|state| state.bytes.len() as u64);
+        let (number, created) = sessions.state_number(session);
+        match &state {
+            Some(state) => self.check_state_size(before_bytes.unwrap_or(0), state.len() as u64)?,
+            None if before_bytes.is_none() => return Ok(()),
+            None => {}
+        }
+        let at = self.now;
+        self.emit(Event::SessionStateSet { queue, session: id, number, state, at, created });
+        Ok(())
+    }
+
+    /// A state may be as large as a message, and counts toward the size of the entity; one that shrinks always fits.
+    fn check_state_size(&self, before_bytes: u64, size_bytes: u64) -> Result<(), Refusal> {
+        let limit_bytes = self.options.max_message_size_bytes();
+        if size_bytes > limit_bytes {
+            return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes });
+        }
+        let limit_bytes = self.options.max_size_bytes();
+        let total_bytes = self.state().size_bytes.saturating_sub(before_bytes).saturating_add(size_bytes);
+        if total_bytes > limit_bytes && size_bytes > before_bytes {
+            return Err(Refusal::EntityFull { limit_bytes });
+        }
+        Ok(())
+    }
+
+    /// The queue and session that a receiver holds.
+    fn held_session(&self, receiver: ReceiverId) -> Result<(QueueId, Arc<str>), Refusal> {
+        let queue = self.state().home(receiver).ok_or(Refusal::SessionLockLost)?.id;
+        Ok((queue, self.session_held_by(queue, receiver)?))
+    }
+}

@@ -1,0 +1,124 @@
+//! A session's lock: one for all its messages. It ends by time (the messages in flight have failed), or because its
+//! holder goes (they have not).
+
+use std::sync::Arc;
+
+use super::super::locks::Held;
+use super::super::step::{Step, TIMERS_PER_CALL_MAX};
+use crate::event::{Change, Event};
+use crate::{Effect, QueueId, ReceiverId, Refusal, Reply, SequenceNumber, SubQueue, Timestamp};
+
+impl Step<'_> {
+    /// Ends what is due in a queue: locks of sessions, and waits for one.
+    pub(in crate::partition) fn fire_session_timers(&mut self, queue: QueueId) {
+        for _ in 0..TIMERS_PER_CALL_MAX {
+            match self.sessions(queue).and_then(|sessions| sessions.first_lock_end()) {
+                Some((at, receiver)) if at <= self.now => self.lose_session(queue, receiver),
+                _ => break,
+            }
+        }
+        self.return_in_flight(queue);
+        for _ in 0..TIMERS_PER_CALL_MAX {
+            match self.sessions(queue).and_then(|sessions| sessions.waiters.first_end()) {
+                Some(waiter) if waiter.until <= self.now => {
+                    self.stop_waiting(queue, waiter.receiver, Refusal::NoSessionAvailable);
+                    self.emit(Event::ReceiverClosed { receiver: waiter.receiver });
+                }
+                _ => break,
+            }
+        }
+    }
+
+    /// The lock of a receiver's session ended by time: the receiver is closed.
+    pub(in crate::partition) fn lose_session(&mut self, queue: QueueId, receiver: ReceiverId) {
+        self.unlock_session(queue, receiver, true);
+        self.emit(Event::ReceiverClosed { receiver });
+        self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::SessionLockLost });
+    }
+
+    /// A receiver is about to be closed: it gives back its session, or waits for none any more.
+    pub(in crate::partition) fn leave_session(&mut self, receiver: ReceiverId) {
+        let Some(queue) = self.state().home(receiver).map(|queue| queue.id) else { return };
+        let Some(sessions) = self.sessions(queue) else { return };
+        if sessions.waiters.get(receiver).is_some() {
+            self.stop_waiting(queue, receiver, Refusal::ReceiverNotFound);
+        } else if let Some((_, holder)) = sessions.held_by(receiver) {
+            self.unlock_session(queue, receiver, holder.until <= self.now);
+        }
+    }
+
+    /// Refuses all that wait for a session of a queue about to be deleted; their receivers stay to be closed.
+    pub(in crate::partition) fn refuse_session_waiters(&mut self, queue: QueueId, refusal: &Refusal) {
+        while let Some(waiter) = self.sessions(queue).and_then(|sessions| sessions.waiters.first()) {
+            self.stop_waiting(queue, waiter.receiver, refusal.clone());
+        }
+    }
+
+    fn stop_waiting(&mut self, queue: QueueId, receiver: ReceiverId, refusal: Refusal) {
+        let waiter = self.sessions(queue).and_then(|sessions| sessions.waiters.get(receiver));
+        self.emit(Event::SessionNotAwaited { queue, receiver });
+        self.reply(waiter.and_then(|waiter| waiter.request), Reply::Opened(Err(refusal)));
+    }
+
+    fn unlock_session(&mut self, queue: QueueId, receiver: ReceiverId, lost: bool) {
+        let held = self.sessions(queue).and_then(|sessions| sessions.held_by(receiver));
+        if let Some(session) = held.map(|(session, _)| Arc::clone(&session.id)) {
+            self.emit(Event::SessionUnlocked { queue, session, lost });
+        }
+    }
+
+    /// Ends the locks of messages whose session is locked no longer, a bounded number of them in each call.
+    pub(in crate::partition) fn return_in_flight(&mut self, queue: QueueId) {
+        while self.returns_left > 0
+            && let Some((number, token, lost)) =
+                self.sessions(queue).and_then(|sessions| sessions.next_return())
+        {
+            self.returns_left -= 1;
+            let held = Held { queue, sub_queue: SubQueue::Main, number, until: self.now, in_session: true };
+            match self.state().record(queue, SubQueue::Main, number).cloned() {
+                Some(record) if lost => self.fail_delivery(token, held, record, Change::Returned),
+                Some(record) => self.release(token, held, record),
+                None => self.emit(Event::Released { token }),
+            }
+        }
+    }
+
+    /// When the lock of a message in the main queue of a queue with sessions ends; `None` elsewhere.
+    pub(in crate::partition) fn session_lock_end(
+        &self,
+        queue: QueueId,
+        sub_queue: SubQueue,
+        number: SequenceNumber,
+    ) -> Option<Timestamp> {
+        if sub_queue != SubQueue::Main {
+            return None;
+        }
+        self.session_of(queue, number)?.holder(self.now).map(|holder| holder.until)
+    }
+
+    /// What a token locks under a session's lock, while that holds. Where sessions are required, any other token
+    /// went with its session.
+    pub(in crate::partition) fn held_in_session(
+        &self,
+        queue: QueueId,
+        held: Option<Held>,
+    ) -> Result<Held, Refusal> {
+        match held {
+            Some(held) if self.session_lock_end(queue, held.sub_queue, held.number).is_some() => Ok(held),
+            None if self.sessions(queue).is_none() => Err(Refusal::MessageLockLost),
+            _ => Err(Refusal::SessionLockLost),
+        }
+    }
+
+    /// The id of the session that a receiver of this queue holds.
+    pub(in crate::partition) fn session_held_by(
+        &self,
+        queue: QueueId,
+        receiver: ReceiverId,
+    ) -> Result<Arc<str>, Refusal> {
+        match self.sessions(queue).and_then(|sessions| sessions.held_by(receiver)) {
+            Some((session, holder)) if holder.until > self.now => Ok(Arc::clone(&session.id)),
+            _ => Err(Refusal::SessionLockLost),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The sessions of a queue or subscription, indexed so that nothing ever walks them: a message, a lock or a receiver
+//! concerns one session, found by id, and the one that is due or next is first in an ordered set.
+//!
+//! - `session` is one of them, `waiters` are receivers that want the next available one.
+//! - `apply` keeps all true, `serve` lets happen what follows: expiry, grants, deliveries; `lock` ends locks.
+//! - `encoding` is the format of their states in the store.
+
+mod apply;
+mod encoding;
+mod lock;
+mod serve;
+mod session;
+#[cfg(test)]
+pub(super) mod tests;
+mod waiters;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+pub(super) use self::encoding::append_state;
+pub(super) use self::session::Session;
+use self::session::{Holder, StoredState, Summary, is_plain};
+pub(super) use self::waiters::{Waiter, Waiters};
+use super::receivers::Receiver;
+use super::record::{Extra, Record};
+use crate::{LockToken, ReceiverId, SequenceNumber, Timestamp};
+
+/// First number of a session's state in the `Head` space; messages have lower ones.
+pub(super) const STATE_FIRST: u64 = 1 << 63;
+
+/// All sessions that have messages, a holder or a state.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    by_id: BTreeMap<Arc<str>, Session>,
+    /// Those anybody may have and that have something available, by their first message.
+    ready: BTreeMap<SequenceNumber, Arc<str>>,
+    /// What each receiver holds.
+    held: BTreeMap<ReceiverId, Arc<str>>,
+    lock_ends: BTreeSet<(Timestamp, ReceiverId)>,
+    /// Earliest expiries of those whose holder listens.
+    expiries: BTreeSet<(Timestamp, ReceiverId)>,
+    /// Holders who may get a message, and there is one.
+    served: BTreeSet<ReceiverId>,
+    /// Those whose lock ended, and not everything is back yet.
+    returning: BTreeSet<Arc<str>>,
+    /// Those with a state, by its last change.
+    updates: BTreeSet<(Timestamp, Arc<str>)>,
+    /// Receivers that want one.
+    pub(super) waiters: Waiters,
+    /// Sum of the lengths of all states.
+    state_bytes: u64,
+    /// Given out less [`STATE_FIRST`].
+    next_state: u64,
+}
+
+impl Sessions {
+    /// One session.
+    pub(super) fn get(&self, id: &str) -> Option<&Session> {
+        self.by_id.get(id)
+    }
+
+    /// The session of a message.
+    pub(super) fn of(&self, record: &Record) -> Option<&Session> {
+        self.get(record.session_id()?)
+    }
+
+    /// The session that a receiver holds, and when its lock ends; it may have ended already.
+    pub(super) fn held_by(&self, receiver: ReceiverId) -> Option<(&Session, Holder)> {
+        let session = self.get(self.held.get(&receiver)?)?;
+        Some((session, session.holder?))
+    }
+
+    /// The one with the lowest message among those that anybody may have.
+    pub(super) fn first_ready(&self) -> Option<&Session> {
+        self.get(self.ready.first_key_value()?.1)
+    }
+
+    /// The lock that ends first.
+    pub(super) fn first_lock_end(&self) -> Option<(Timestamp, ReceiverId)> {
+        self.lock_ends.first().copied()
+    }
+
+    /// A session with a listening holder and a message past its expiry.
+    pub(super) fn first_overdue(&self, now: Timestamp) -> Option<&Session> {
+        let (_, receiver) = *self.expiries.first().filter(|(expiry, _)| *expiry <= now)?;
+        self.held_by(receiver).map(|(session, _)| session)
+    }
+
+    /// A message in flight under a lock that ended, and whether that counts as failed.
+    pub(super) fn next_return(&self) -> Option<(SequenceNumber, LockToken, bool)> {
+        self.get(self.returning.first()?)?.next_return()
+    }
+
+    /// The next holder who may get a message, in order of ids.
+    pub(super) fn next_served(&self, after: Option<ReceiverId>) -> Option<ReceiverId> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.served.range((from, Bound::Unbounded)).next().copied()
+    }
+
+    /// Whether a holder may get a message, and there is one.
+    pub(super) fn is_served(&self, receiver: ReceiverId) -> bool {
+        self.served.contains(&receiver)
+    }
+
+    /// Whether a receiver of the main queue could get nothing even with credit.
+    pub(super) fn is_dry(&self, receiver: ReceiverId) -> bool {
+        match self.held_by(receiver) {
+            Some((session, _)) => session.first_available().is_none(),
+            None => self.waiters.get(receiver).is_none(),
+        }
+    }
+
+    /// The earliest instant at which something is due; in the past while work is left over.
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        if !self.returning.is_empty() || (!self.waiters.is_empty() && !self.ready.is_empty()) {
+            return Some(Timestamp(0));
+        }
+        let lock_end = self.lock_ends.first().map(|(at, _)| *at);
+        let expiry = self.expiries.first().map(|(at, _)| *at);
+        let wait = self.waiters.first_end().map(|waiter| waiter.until);
+        lock_end.into_iter().chain(expiry).chain(wait).min()
+    }
+
+    /// Ids of those with active messages or a state, in order.
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_id.values().filter(|session| session.is_listed()).map(|session| &session.id)
+    }
+
+    /// Ids of those whose state changed after an instant, by that change.
+    pub(super) fn updated_after(&self, instant: Timestamp) -> impl Iterator<Item = &Arc<str>> {
+        self.updates.range((instant.plus_ms(1), Arc::from(""))..).map(|(_, id)| id)
+    }
+
+    /// Sum of the lengths of all states: they count toward the size of the entity.
+    pub(super) const fn state_bytes(&self) -> u64 {
+        self.state_bytes
+    }
+
+    /// The number under which a session's state is stored, and whether it is a new one.
+    pub(super) fn state_number(&self, session: &Session) -> (u64, bool) {
+        session.state().map_or((STATE_FIRST | self.next_state, true), |state| (state.number, false))
+    }
+
+    /// The rare facts of a message that has no others than a session's id.
+    pub(super) fn extra(&self, id: &str) -> Arc<Extra> {
+        match self.get(id) {
+            Some(session) => Arc::clone(&session.extra),
+            None => Arc::new(Extra { session_id: Some(id.into()), ..Extra::default() }),
+        }
+    }
+
+    /// Lets a message share its session's id with its fellows.
+    pub(super) fn share(&self, record: &mut Record) {
+        let (Some(session), Some(extra)) = (self.of(record), record.extra()) else { return };
+        if is_plain(extra) {
+            record.set_extra(Some(Arc::clone(&session.extra)));
+        } else {
+            record.edit_extra(|extra| extra.session_id = Some(Arc::clone(&session.id)));
+        }
+    }
+
+    /// A message arrives in the main queue.
+    pub(super) fn added(&mut self, number: SequenceNumber, record: &Record) {
+        let Some(id) = record.session_id() else { return };
+        self.create(id, record.extra());
+        self.change(id, |session| session.insert(number, record, None));
+    }
+
+    /// A message leaves the main queue.
+    pub(super) fn removed(&mut self, number: SequenceNumber, record: &Record) {
+        let Some(id) = record.session_id() else { return };
+        self.change(id, |session| {
+            session.remove(number, record);
+        });
+    }
+
+    /// A message changes in the main queue; its lock stays as it is.
+    pub(super) fn changed(&mut self, number: SequenceNumber, before: &Record, after: &Record) {
+        let Some(id) = before.session_id() else { return };
+        self.change(id, |session| {
+            let lock = session.remove(number, before);
+            session.insert(number, after, lock);
+        });
+    }
+
+    /// A message of the main queue is locked or unlocked.
+    pub(super) fn set_lock(&mut self, number: SequenceNumber, record: &Record, lock: Option<LockToken>) {
+        let Some(id) = record.session_id() else { return };
+        self.change(id, |session| {
+            session.remove(number, record);
+            session.insert(number, record, lock);
+        });
+    }
+
+    /// What a receiver may get changed.
+    pub(super) fn credit_changed(&mut self, receiver: ReceiverId, now_has: &Receiver) {
+        let Some(id) = self.held.get(&receiver).cloned() else { return };
+        self.change(&id, |session| {
+            if let Some(holder) = &mut session.holder {
+                holder.listens = now_has.has_credit();
+                holder.can_be_served = now_has.can_be_served();
+            }
+        });
+    }
+
+    /// Sees to it that a session is there.
+    fn create(&mut self, id: &Arc<str>, extra: Option<&Arc<Extra>>) {
+        if !self.by_id.contains_key(id) {
+            self.by_id.insert(Arc::clone(id), Session::new(Arc::clone(id), extra));
+        }
+    }
+
+    /// Changes a session and keeps the indexes true; one of which nothing is left is forgotten.
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut Session)) {
+        let Some(session) = self.by_id.get_mut(id) else { return };
+        let before = session.summary();
+        change(session);
+        let (after, id) = (session.summary(), Arc::clone(&session.id));
+        if session.is_vacant() {
+            self.by_id.remove(&id);
+        }
+        if before != after {
+            self.reindex(&id, before, after);
+        }
+    }
+
+    fn reindex(&mut self, id: &Arc<str>, before: Summary, after: Summary) {
+        if before.head != after.head {
+            before.head.map(|head| self.ready.remove(&head));
+            after.head.map(|head| self.ready.insert(head, Arc::clone(id)));
+        }
+        replace(&mut self.lock_ends, before.lock_end, after.lock_end);
+        replace(&mut self.expiries, before.expiry, after.expiry);
+        replace(&mut self.served, before.served, after.served);
+        let is_returning = |is: bool| is.then(|| Arc::clone(id));
+        if before.is_returning != after.is_returning {
+            replace(&mut self.returning, is_returning(before.is_returning), is_returning(after.is_returning));
+        }
+        if before.updated_at != after.updated_at {
+            let listed = |at: Option<Timestamp>| at.map(|at| (at, Arc::clone(id)));
+            replace(&mut self.updates, listed(before.updated_at), listed(after.updated_at));
+        }
+    }
+}
+
+/// Puts one member of a set in another's place.
+fn replace<T: Ord>(set: &mut BTreeSet<T>, before: Option<T>, after: Option<T>) {
+    if before == after {
+        return;
+    }
+    before.map(|before| set.remove(&before));
+    after.map(|after| set.insert(after));
+}

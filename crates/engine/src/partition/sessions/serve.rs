@@ -1,0 +1,136 @@
+//! What follows from the state of a queue with sessions: returns, expiry, grants, deliveries.
+
+use std::sync::Arc;
+
+use super::super::record::Record;
+use super::super::step::Step;
+use super::{Session, Sessions};
+use crate::event::Event;
+use crate::{AcceptedSession, QueueId, ReceiverId, Reply};
+
+impl Step<'_> {
+    /// The sessions of a queue, if it has any.
+    pub(in crate::partition) fn sessions(&self, queue: QueueId) -> Option<&Sessions> {
+        self.state().queue(queue)?.sessions.as_deref()
+    }
+
+    /// Lets happen in a main queue with sessions what follows from its state.
+    pub(in crate::partition) fn look_after_sessions(&mut self, queue: QueueId) {
+        self.return_in_flight(queue);
+        self.sweep_sessions(queue);
+        self.grant_to_waiters(queue);
+        self.dispatch_sessions(queue);
+    }
+
+    /// The session that whoever wants any gets next: unlocked, with an available message, lowest number first. One that
+    /// is overdue expires, because there is somebody who would get it.
+    pub(in crate::partition) fn next_session(&mut self, queue: QueueId) -> Option<Arc<str>> {
+        loop {
+            let session = self.sessions(queue)?.first_ready()?;
+            let id = Arc::clone(&session.id);
+            if !session.is_overdue(self.now) {
+                return Some(id);
+            }
+            while self.expire_one_of(queue, &id) {}
+            if self.is_overdue(queue, &id) {
+                return None;
+            }
+        }
+    }
+
+    /// Locks a session for a receiver from now on.
+    pub(in crate::partition) fn grant(
+        &mut self,
+        queue: QueueId,
+        receiver: ReceiverId,
+        session: Arc<str>,
+    ) -> AcceptedSession {
+        let until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
+        let id = Arc::clone(&session);
+        self.emit(Event::SessionLocked { queue, session, receiver, until });
+        AcceptedSession { id, locked_until: until }
+    }
+
+    fn grant_to_waiters(&mut self, queue: QueueId) {
+        while let Some(waiter) = self.sessions(queue).and_then(|sessions| sessions.waiters.first())
+            && let Some(id) = self.next_session(queue)
+        {
+            let accepted = self.grant(queue, waiter.receiver, id);
+            self.reply(waiter.request, Reply::Opened(Ok(Some(accepted))));
+        }
+    }
+
+    /// Expires sessions with a message past its time whose holder listens (S-23, S-24).
+    fn sweep_sessions(&mut self, queue: QueueId) {
+        while let Some(session) = self.sessions(queue).and_then(|sessions| sessions.first_overdue(self.now)) {
+            let id = Arc::clone(&session.id);
+            if !self.expire_one_of(queue, &id) {
+                return;
+            }
+        }
+    }
+
+    /// Expires one message of an overdue session; false if it is not overdue, or enough expired in this call.
+    fn expire_one_of(&mut self, queue: QueueId, id: &str) -> bool {
+        let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
+        let Some(number) = session.and_then(|session| session.next_to_expire(self.now)) else { return false };
+        let record = self.state().record(queue, crate::SubQueue::Main, number).cloned();
+        let Some(record) = record.filter(|_| self.expiries_left > 0) else { return false };
+        self.expiries_left -= 1;
+        self.expire(queue, number, record, None);
+        true
+    }
+
+    fn is_overdue(&self, queue: QueueId, id: &str) -> bool {
+        let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
+        session.is_some_and(|session| session.is_overdue(self.now))
+    }
+
+    /// Delivers to each holder what its session has, as far as its credit reaches. Serving one makes nothing available
+    /// to another.
+    fn dispatch_sessions(&mut self, queue: QueueId) {
+        let mut last = None;
+        while let Some(receiver) = self.sessions(queue).and_then(|sessions| sessions.next_served(last)) {
+            self.serve_holder(queue, receiver);
+            last = Some(receiver);
+        }
+    }
+
+    /// An overdue session waits for its turn to expire: what is past its time is never delivered (S-4).
+    fn serve_holder(&mut self, queue: QueueId, receiver: ReceiverId) {
+        while let Some(from) = self.state().queue(queue)
+            && let Some(sessions) = from.sessions.as_deref()
+            && sessions.is_served(receiver)
+            && let Some((session, _)) = sessions.held_by(receiver)
+            && !session.is_overdue(self.now)
+            && let Some(number) = session.first_available()
+            && let Some(mode) = from.receivers.get(receiver).map(|receiver| receiver.options.mode)
+            && let Some(record) = from.messages.get(crate::SubQueue::Main).get(number)
+        {
+            let record = record.clone();
+            self.deliver(receiver, mode, queue, number, &record);
+        }
+    }
+
+    /// Notes the session a message was sent to; where there are sessions, its messages share the note.
+    pub(in crate::partition) fn set_session(&self, queue: QueueId, record: &mut Record, id: &str) {
+        let extra = self.sessions(queue).map(|sessions| sessions.extra(id));
+        match (record.extra(), extra) {
+            (None, Some(extra)) => record.set_extra(Some(extra)),
+            (_, extra) => {
+                let shared = extra.and_then(|extra| extra.session_id.clone());
+                record.edit_extra(|extra| extra.session_id = Some(shared.unwrap_or_else(|| id.into())));
+            }
+        }
+    }
+
+    /// The session of a message in the main queue of a queue with sessions.
+    pub(in crate::partition) fn session_of(
+        &self,
+        queue: QueueId,
+        number: crate::SequenceNumber,
+    ) -> Option<&Session> {
+        let queue = self.state().queue(queue)?;
+        queue.sessions.as_ref()?.of(queue.messages.get(crate::SubQueue::Main).get(number)?)
+    }
+}

@@ -1,0 +1,128 @@
+//! What must hold of the indexes after every event, counted anew from the messages, the locks and the receivers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::super::State;
+use super::super::queue::Queue;
+use super::{STATE_FIRST, Session};
+use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
+
+type StoredStates = Vec<(String, u64, bytes::Bytes, Timestamp)>;
+
+/// The states of a queue's sessions.
+pub(in crate::partition) fn states(queue: &Queue) -> StoredStates {
+    let sessions = queue.sessions.iter().flat_map(|sessions| sessions.by_id.values());
+    let with_state = sessions.filter_map(|session| Some((session, session.state()?)));
+    let stored = with_state
+        .map(|(of, state)| (of.id.to_string(), state.number, state.bytes.clone(), state.updated_at));
+    stored.collect()
+}
+
+/// Panics unless the indexes of a queue's sessions equal a recount.
+pub(in crate::partition) fn check(state: &State, queue: &Queue) {
+    let Some(sessions) = &queue.sessions else { return };
+    check_messages(state, queue);
+    let by_id = &sessions.by_id;
+    for (id, session) in by_id {
+        assert_eq!(*id, session.id);
+        assert_eq!(session.extra.session_id.as_ref(), Some(id));
+        assert!(!session.is_vacant(), "{session:?}");
+        check_holder(queue, session);
+    }
+    let each = |pick: &dyn Fn(&Session) -> Option<(Timestamp, u64)>| -> BTreeSet<(Timestamp, u64)> {
+        by_id.values().filter_map(pick).collect()
+    };
+    let pairs = |set: &BTreeSet<(Timestamp, crate::ReceiverId)>| -> BTreeSet<(Timestamp, u64)> {
+        set.iter().map(|(at, receiver)| (*at, receiver.0)).collect()
+    };
+    let ready: BTreeMap<SequenceNumber, Arc<str>> = by_id
+        .values()
+        .filter(|session| session.holder.is_none() && session.returning.is_none())
+        .filter_map(|session| Some((*session.available.first()?, Arc::clone(&session.id))))
+        .collect();
+    assert_eq!(sessions.ready, ready);
+    assert_eq!(
+        pairs(&sessions.lock_ends),
+        each(&|session| session.holder.map(|holder| (holder.until, holder.receiver.0)))
+    );
+    let listened = |session: &Session| {
+        let holder = session.holder.filter(|holder| holder.listens)?;
+        Some((session.expiries.first()?.0, holder.receiver.0))
+    };
+    assert_eq!(pairs(&sessions.expiries), each(&listened));
+    let served = by_id.values().filter(|session| !session.available.is_empty());
+    let served = served.filter_map(|session| session.holder.filter(|holder| holder.can_be_served));
+    assert_eq!(sessions.served, served.map(|holder| holder.receiver).collect());
+    let returning = by_id.values().filter(|session| session.returning.is_some());
+    assert_eq!(sessions.returning, returning.map(|session| Arc::clone(&session.id)).collect());
+    let updated = by_id.values().filter_map(|session| Some((session.state()?.updated_at, session)));
+    assert_eq!(sessions.updates, updated.map(|(at, session)| (at, Arc::clone(&session.id))).collect());
+    let held = by_id.values().filter_map(|session| Some((session.holder?.receiver, Arc::clone(&session.id))));
+    assert_eq!(sessions.held, held.collect());
+    let states = states(queue);
+    assert_eq!(sessions.state_bytes, states.iter().map(|(_, _, bytes, _)| bytes.len() as u64).sum::<u64>());
+    let numbers: BTreeSet<u64> = states.iter().map(|(_, number, ..)| *number).collect();
+    assert_eq!(numbers.len(), states.len(), "each state has a number of its own");
+    assert!(numbers.iter().all(|number| (STATE_FIRST..STATE_FIRST + sessions.next_state).contains(number)));
+}
+
+/// The messages of every session, by what may happen to them.
+#[derive(Debug, Default, PartialEq)]
+struct Recounted {
+    available: BTreeSet<SequenceNumber>,
+    expiries: BTreeSet<(Timestamp, SequenceNumber)>,
+    in_flight: BTreeSet<SequenceNumber>,
+    aside: BTreeSet<SequenceNumber>,
+    active: u64,
+}
+
+fn check_messages(state: &State, queue: &Queue) {
+    let messages = queue.messages.get(SubQueue::Main);
+    let mut expected: BTreeMap<Arc<str>, Recounted> = BTreeMap::new();
+    for (number, record) in messages.range(SequenceNumber(0)) {
+        let session = expected.entry(Arc::clone(record.session_id().unwrap())).or_default();
+        let is_active = record.state() == MessageState::Active;
+        session.active += u64::from(is_active);
+        if messages.is_locked(number) {
+            session.in_flight.insert(number);
+        } else if is_active {
+            session.available.insert(number);
+            if record.expiry() != Timestamp::NEVER {
+                session.expiries.insert((record.expiry(), number));
+            }
+        } else {
+            session.aside.insert(number);
+        }
+    }
+    let sessions = queue.sessions.as_ref().unwrap();
+    let mut found: BTreeMap<Arc<str>, Recounted> = BTreeMap::new();
+    for (id, session) in &sessions.by_id {
+        let recounted = Recounted {
+            available: session.available.clone(),
+            expiries: session.expiries.clone(),
+            in_flight: session.in_flight.keys().copied().collect(),
+            aside: session.aside.clone(),
+            active: session.active,
+        };
+        if recounted != Recounted::default() {
+            found.insert(Arc::clone(id), recounted);
+        }
+        for (number, token) in &session.in_flight {
+            let held = state.locks.get(*token, Timestamp::NEVER).unwrap();
+            assert_eq!((held.queue, held.number, held.in_session), (queue.id, *number, true));
+        }
+    }
+    assert_eq!(found, expected);
+}
+
+fn check_holder(queue: &Queue, session: &Session) {
+    assert!(session.holder.is_none() || session.returning.is_none());
+    assert!(session.returning.is_none() || !session.in_flight.is_empty());
+    assert!(session.in_flight.is_empty() || session.holder.is_some() || session.returning.is_some());
+    if let Some(holder) = session.holder {
+        let receiver = queue.receivers.get(holder.receiver).expect("a holder is open");
+        assert_eq!(holder.listens, receiver.has_credit());
+        assert_eq!(holder.can_be_served, receiver.can_be_served());
+    }
+}

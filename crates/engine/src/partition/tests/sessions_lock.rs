@@ -1,0 +1,164 @@
+//! Sessions: how their lock goes on and how it ends.
+
+use super::super::step::TIMERS_PER_CALL_MAX;
+use super::rig::{LOCK_MS, Rig, defer};
+use super::rig_sessions::{closed, of, of_with_ttl, opened, with_sessions};
+use crate::{Event, QueueOptions, ReceiveMode, ReceiverId, Refusal, Settlement, SubQueue, Timestamp};
+
+#[test]
+fn a_lock_is_renewed_from_now_not_on_top() {
+    let mut rig = Rig::new(with_sessions());
+    rig.send(of("a", "1"));
+    let (receiver, tokens) = rig.accept_and_take("a", 1);
+    rig.advance(LOCK_MS / 2);
+    let until = rig.now.plus_ms(LOCK_MS);
+    assert_eq!(rig.renew_session(receiver), Ok(until));
+    assert_eq!(rig.renew_session(receiver), Ok(until));
+    assert_eq!(rig.advance(LOCK_MS - 1), []);
+    rig.settle(tokens[0], Settlement::Complete).unwrap();
+    assert_eq!(closed(&rig.advance(1)), [(receiver, Refusal::SessionLockLost)]);
+}
+
+#[test]
+fn only_the_holder_renews() {
+    let mut rig = Rig::new(with_sessions());
+    let (waiter, _) = rig.ask_next(1, LOCK_MS * 2);
+    let holder = rig.accept("a");
+    let (plain, _) = rig.try_open(SubQueue::DeadLetter, None).unwrap();
+    for receiver in [waiter, plain, ReceiverId(999)] {
+        assert_eq!(rig.renew_session(receiver), Err(Refusal::SessionLockLost));
+    }
+    rig.now = rig.now.plus_ms(LOCK_MS);
+    assert_eq!(rig.renew_session(holder), Err(Refusal::SessionLockLost), "lapsed");
+}
+
+#[test]
+fn a_lock_that_ends_by_time_closes_its_receiver_and_counts_a_failure() {
+    let mut rig = Rig::new(with_sessions());
+    rig.try_send(vec![of("a", "1"), of("a", "2"), of("a", "3")]).unwrap();
+    let (receiver, tokens) = rig.accept_and_take("a", 2);
+    assert_eq!(rig.partition.next_deadline(), Some(rig.now.plus_ms(LOCK_MS)));
+    let effects = rig.advance(LOCK_MS);
+    assert_eq!(closed(&effects), [(receiver, Refusal::SessionLockLost)]);
+    assert!(rig.events.iter().any(|event| matches!(event, Event::SessionUnlocked { lost: true, .. })));
+    assert_eq!(rig.delivery_counts(SubQueue::Main), [(1, 1), (2, 1), (3, 0)]);
+    assert_eq!(rig.settle(tokens[0], Settlement::Complete), Err(Refusal::SessionLockLost));
+    assert_eq!(rig.credit(receiver, 99, false), [], "it is closed");
+    let again = rig.accept("a");
+    let numbers: Vec<_> =
+        rig.take_in_session(again, 9).iter().map(|(view, _)| view.sequence_number.0).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+}
+
+#[test]
+fn a_lock_given_back_counts_no_failure() {
+    let mut rig = Rig::new(with_sessions());
+    rig.try_send(vec![of("a", "1"), of("a", "2")]).unwrap();
+    let (receiver, tokens) = rig.accept_and_take("a", 2);
+    assert_eq!(rig.close(receiver), []);
+    assert!(rig.events.iter().any(|event| matches!(event, Event::SessionUnlocked { lost: false, .. })));
+    assert_eq!(rig.delivery_counts(SubQueue::Main), [(1, 0), (2, 0)]);
+    assert_eq!(rig.settle(tokens[0], Settlement::Complete), Err(Refusal::SessionLockLost));
+    assert_eq!(rig.partition.next_deadline(), None);
+}
+
+#[test]
+fn a_holder_that_closes_too_late_has_lost_its_lock() {
+    let mut rig = Rig::new(with_sessions());
+    rig.send(of("a", "1"));
+    let (receiver, _) = rig.accept_and_take("a", 1);
+    rig.now = rig.now.plus_ms(LOCK_MS);
+    rig.close(receiver);
+    assert_eq!(rig.delivery_counts(SubQueue::Main), [(1, 1)]);
+}
+
+#[test]
+fn s_6_what_expired_in_flight_is_gone_when_the_lock_ends() {
+    for (flag, lost) in [(false, false), (false, true), (true, false), (true, true)] {
+        let options = QueueOptions { dead_lettering_on_message_expiration: flag, ..with_sessions() };
+        let mut rig = Rig::new(options);
+        rig.try_send(vec![of_with_ttl("a", "1", 10), of("a", "2")]).unwrap();
+        let (receiver, _) = rig.accept_and_take("a", 2);
+        rig.advance(10);
+        assert_eq!(rig.counts(), (2, 0, 0), "S-5: locked");
+        if lost {
+            rig.advance(LOCK_MS);
+        } else {
+            rig.close(receiver);
+        }
+        assert_eq!(rig.counts(), (1, u64::from(flag), 0));
+        assert_eq!(rig.delivery_counts(SubQueue::Main), [(2, u32::from(lost))]);
+    }
+}
+
+#[test]
+fn deferred_messages_in_flight_return_to_the_deferred() {
+    for lost in [false, true] {
+        let mut rig = Rig::new(with_sessions());
+        rig.send(of("a", "1"));
+        let (receiver, tokens) = rig.accept_and_take("a", 1);
+        rig.settle(tokens[0], defer()).unwrap();
+        rig.receive_deferred_for(Some(receiver), &[1]).unwrap();
+        if lost {
+            rig.advance(LOCK_MS);
+        } else {
+            rig.close(receiver);
+        }
+        let view = rig.peek(SubQueue::Main).remove(0);
+        assert_eq!(view.state, crate::MessageState::Deferred);
+        assert_eq!(view.delivery_count, 1 + u32::from(lost));
+    }
+}
+
+#[test]
+fn very_many_in_flight_return_in_portions_and_the_session_waits_for_the_last() {
+    let many = TIMERS_PER_CALL_MAX * 4 + 10;
+    for lost in [false, true] {
+        let mut rig = Rig::new(with_sessions());
+        let messages = (0..many).map(|_| of("a", "x")).collect();
+        rig.try_send(messages).unwrap();
+        let (receiver, tokens) = rig.accept_and_take("a", many as u64);
+        let (_, effects) = rig.ask_next(1, LOCK_MS * 9);
+        assert_eq!(effects, []);
+        if lost {
+            rig.advance(LOCK_MS);
+        } else {
+            rig.close(receiver);
+        }
+        let refused = Refusal::SessionCannotBeLocked("a".into());
+        assert_eq!(rig.try_open(SubQueue::Main, Some("a")).unwrap_err(), refused);
+        assert_eq!(rig.settle(tokens[many - 1], Settlement::Complete), Err(Refusal::SessionLockLost));
+        let left = |rig: &Rig| rig.partition.state.locks.len();
+        assert_eq!(left(&rig), many - 3 * TIMERS_PER_CALL_MAX, "three calls, three portions");
+        assert!(rig.partition.next_deadline().is_some_and(|at| at <= rig.now));
+        assert_eq!(rig.advance(0), []);
+        assert_eq!(opened(&rig.advance(0)), [(1, Ok("a".to_owned()))], "granted to whoever waits");
+        assert_eq!(left(&rig), 0);
+        let counts = rig.delivery_counts(SubQueue::Main);
+        assert!(counts.iter().all(|(_, count)| *count == u32::from(lost)));
+    }
+}
+
+#[test]
+fn very_many_locks_that_end_at_once_end_in_portions() {
+    let mut rig = Rig::new(with_sessions());
+    let many = TIMERS_PER_CALL_MAX + 10;
+    let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
+    let mut outputs = super::super::Outputs::default();
+    for id in 0..many {
+        let receiver = ReceiverId(id as u64 + 1000);
+        let source = super::rig::path(SubQueue::Main);
+        let options = crate::ReceiverOptions { source, mode: ReceiveMode::PeekLock };
+        let session = Some(crate::SessionWish { id: Some(id.to_string().into()), wait_until: Timestamp(0) });
+        let command = crate::Command::OpenReceiver { receiver, options, session };
+        rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
+    }
+    assert_eq!(closed(&rig.advance(LOCK_MS)).len(), TIMERS_PER_CALL_MAX);
+    assert!(rig.partition.next_deadline().is_some_and(|at| at <= rig.now));
+    let late = ReceiverId(1000 + many as u64 - 1);
+    let mut late_session = rig.try_open(SubQueue::Main, Some(&(many - 1).to_string()));
+    assert!(late_session.is_ok(), "whoever asks for one whose timer has not fired gets it: {late_session:?}");
+    late_session = rig.try_open(SubQueue::Main, Some(&(many - 1).to_string()));
+    assert!(late_session.is_err());
+    assert_eq!(rig.renew_session(late), Err(Refusal::SessionLockLost));
+}
