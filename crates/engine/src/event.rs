@@ -300,19 +300,26 @@ impl Event {
         }
     }
 
-    /// The content this event made unreachable.
+    /// The contents this event made unreachable.
     #[must_use]
-    pub const fn removed_body(&self) -> Option<BodyRef> {
+    pub fn removed_bodies(&self) -> &[BodyRef] {
         match self {
-            Self::Removed { body, .. } => *body,
-            _ => None,
+            Self::Removed { body, .. } => body.as_slice(),
+            Self::Published(published) if published.copies.is_empty() && published.scheduled.is_some() => {
+                std::slice::from_ref(&published.body)
+            }
+            Self::SubscriptionRemoved { bodies, .. } => bodies,
+            _ => &[],
         }
     }
 
     /// How much it weighs.
     #[must_use]
-    pub const fn durability(&self) -> Durability {
+    pub fn durability(&self) -> Durability {
         match self {
+            Self::Published(published) if published.copies.is_empty() && published.scheduled.is_none() => {
+                Durability::Volatile
+            }
             Self::Accepted { .. }
             | Self::Published(_)
             | Self::Activated { .. }

@@ -9,6 +9,7 @@ mod event;
 mod facts;
 mod ids;
 mod message;
+mod names;
 mod options;
 pub mod partition;
 mod refusal;
@@ -26,6 +27,7 @@ pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,
     Received,
 };
+pub use names::{check_rule_name, check_subscription_name};
 pub use options::{EntityOptions, QueueOptions, SubscriptionOptions, TopicOptions};
 pub use refusal::Refusal;
 pub use rule::{CorrelationFilter, DEFAULT_RULE, Filter, Rule};

@@ -100,8 +100,8 @@ impl Batch {
             .any(|operation| matches!(operation, Operation::Put { key, .. } if key.space == Space::Body))
     }
 
-    /// The partitions it touches, one for each operation.
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+    /// The partitions it touches, one for each operation: what a refusal of the batch concerns.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
         self.operations.iter().map(|operation| match operation {
             Operation::Put { key, .. } | Operation::Delete { key } => key.partition,
             Operation::DeleteRange { partition, .. } => *partition,

@@ -12,7 +12,7 @@ impl State {
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
             Event::Accepted { number, record, .. } => {
-                self.size_bytes = self.size_bytes.saturating_add(u64::from(record.content_bytes()));
+                self.refer(record.body(*number), 1, record.content_bytes());
                 self.insert(self.entity.id, *number, record.clone());
             }
             Event::Activated { scheduled, number, record } => {
@@ -23,8 +23,8 @@ impl State {
                 self.end_lock(*lock);
                 self.change(*queue, *number, *from, record);
             }
-            Event::Removed { queue, number, sub_queue, removal, body } => {
-                self.leave(*queue, *number, *sub_queue, *removal, body.is_some());
+            Event::Removed { queue, number, sub_queue, removal, .. } => {
+                self.leave(*queue, *number, *sub_queue, *removal);
             }
             Event::Locked { queue, number, sub_queue, token, until, receiver, in_session } => {
                 self.serve(*receiver, *queue, *sub_queue, *number);
@@ -56,13 +56,15 @@ impl State {
                 }
             }
             Event::Ended => self.ended = true,
+            Event::Published(published) => self.published(published),
+            Event::SubscriptionSet(subscription) => self.set_subscription(subscription),
+            Event::SubscriptionRemoved { queue, .. } => self.remove_subscription(*queue),
             Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
             | Event::SessionLocked { .. }
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
             | Event::SessionStateSet { .. } => self.apply_to_sessions(event),
-            Event::Published(_) | Event::SubscriptionSet(_) | Event::SubscriptionRemoved { .. } => {}
         }
     }
 
@@ -107,14 +109,7 @@ impl State {
     }
 
     /// A message goes, and its content if nothing else refers to it.
-    fn leave(
-        &mut self,
-        queue: QueueId,
-        number: SequenceNumber,
-        sub_queue: SubQueue,
-        removal: Removal,
-        with_content: bool,
-    ) {
+    fn leave(&mut self, queue: QueueId, number: SequenceNumber, sub_queue: SubQueue, removal: Removal) {
         match removal {
             Removal::Completed(token) | Removal::Expired(Some(token)) => {
                 self.locks.remove(token);
@@ -122,9 +117,8 @@ impl State {
             Removal::Received(receiver) => self.serve(receiver, queue, sub_queue, number),
             Removal::Expired(None) | Removal::Cancelled => {}
         }
-        let Some(record) = self.remove(queue, sub_queue, number) else { return };
-        if with_content {
-            self.size_bytes = self.size_bytes.saturating_sub(u64::from(record.content_bytes()));
+        if let Some(record) = self.remove(queue, sub_queue, number) {
+            self.unrefer(record.body(number), record.content_bytes());
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Extra, Record};
-use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
+use crate::{Facts, MessageState, SequenceNumber, SubQueue, Timestamp};
 
 /// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`], [`Extra`] or a session's state needs a
 /// new one, and the old one stays readable.
@@ -31,11 +31,16 @@ const VERSION_WITH_MORE: u8 = 2;
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 struct More {
     header_bytes: u32,
+    /// What rules will see of a message scheduled on a topic.
+    facts: Option<Arc<Facts>>,
 }
 
 impl More {
     fn of(record: &Record) -> Self {
-        record.extra().map_or_else(Self::default, |extra| Self { header_bytes: extra.header_bytes })
+        record.extra().map_or_else(Self::default, |extra| Self {
+            header_bytes: extra.header_bytes,
+            facts: extra.facts.clone(),
+        })
     }
 }
 
@@ -80,7 +85,10 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
     record.set_delivery_count(head.delivery_count);
     record.set_extra(head.extra);
     if more != More::default() {
-        record.edit_extra(|extra| extra.header_bytes = more.header_bytes);
+        record.edit_extra(|extra| {
+            extra.header_bytes = more.header_bytes;
+            extra.facts = more.facts;
+        });
     }
     let is_scheduled = head.state == MessageState::Scheduled;
     if is_scheduled != record.scheduled_enqueue_time().is_some() {
@@ -94,12 +102,12 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
 
 /// Appends the stored form of the counters.
 pub(super) fn append_counters(next_number: SequenceNumber, to: Vec<u8>) -> Vec<u8> {
-    append(&Counters { next_number }, to)
+    append_version(VERSION, &Counters { next_number }, to)
 }
 
 /// Reads the stored form of the counters.
 pub(super) fn read_counters(bytes: &[u8]) -> Result<SequenceNumber, String> {
-    read::<Counters>(bytes).map(|counters| counters.next_number)
+    read_version::<Counters>(VERSION, bytes).map(|counters| counters.next_number)
 }
 
 /// Appends the stored form of the last use.
@@ -117,8 +125,9 @@ pub(super) fn append(value: &impl Serialize, to: Vec<u8>) -> Vec<u8> {
     append_version(VERSION, value, to)
 }
 
+/// Appends a version byte and a value.
 #[allow(clippy::expect_used)] // a growing buffer takes all, and every list knows its length
-fn append_version(version: u8, value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
+pub(super) fn append_version(version: u8, value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
     to.push(version);
     postcard::to_extend(value, to).expect("nothing that postcard refuses")
 }
@@ -128,10 +137,11 @@ pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String>
     read_version(VERSION, bytes)
 }
 
-fn read_version<'a, T: Deserialize<'a>>(expected: u8, bytes: &'a [u8]) -> Result<T, String> {
+/// Reads a value of this version.
+pub(super) fn read_version<'a, T: Deserialize<'a>>(known: u8, bytes: &'a [u8]) -> Result<T, String> {
     let (version, value) = bytes.split_first().ok_or("the value is empty")?;
-    if *version != expected {
-        return Err(format!("version {version} is unknown, this program reads version {expected}"));
+    if *version != known {
+        return Err(format!("version {version} is unknown, this program reads version {known}"));
     }
     let (value, rest) = postcard::take_from_bytes(value).map_err(|error| error.to_string())?;
     if !rest.is_empty() {

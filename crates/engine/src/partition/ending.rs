@@ -70,7 +70,7 @@ impl Step<'_> {
         self.emit(Event::Changed { queue, number, from, record, lock, change });
     }
 
-    /// Removes a message together with its content.
+    /// Removes a message, and its content if no other refers to it.
     pub(super) fn remove(
         &mut self,
         queue: QueueId,
@@ -79,7 +79,7 @@ impl Step<'_> {
         record: &Record,
         removal: Removal,
     ) {
-        let body = Some(record.body(number));
+        let body = Some(record.body(number)).filter(|body| self.state().is_last_reference(*body));
         self.emit(Event::Removed { queue, number, sub_queue, body, removal });
     }
 }

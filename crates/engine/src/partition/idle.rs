@@ -53,7 +53,9 @@ impl Step<'_> {
     /// What a command is about to use (§17).
     pub(super) fn use_of(&self, command: &Command) -> Use {
         match command {
-            Command::Send { .. } | Command::CancelScheduled { .. } => Use::Entity,
+            Command::Send { .. } | Command::CancelScheduled { .. } | Command::DeleteSubscription { .. } => {
+                Use::Entity
+            }
             Command::Settle { queue, .. }
             | Command::RenewLocks { queue, .. }
             | Command::DeclareSubscription { queue, .. }
@@ -72,7 +74,6 @@ impl Step<'_> {
             | Command::Watch { .. }
             | Command::CloseReceiver { .. }
             | Command::ListSessions { .. }
-            | Command::DeleteSubscription { .. }
             | Command::ListRules { .. }
             | Command::Tick => Use::Nothing,
         }
@@ -120,7 +121,7 @@ impl Step<'_> {
     /// Ends what was idle: a subscription at once, the entity as soon as the namespace has deleted what is stored.
     fn end_idle(&mut self, id: QueueId) {
         if id != self.state().entity.id {
-            return;
+            return self.end_subscription(id);
         }
         self.refuse_session_waiters(id, &Refusal::EntityDeleted);
         let state = self.state();

@@ -75,6 +75,15 @@ impl Locks {
         Some(held)
     }
 
+    /// Ends all locks of a queue that goes. Walks all locks, which is rare enough.
+    pub(super) fn remove_of(&mut self, queue: QueueId) {
+        let tokens = self.ends.iter().map(|(_, _, token)| *token);
+        let of_queue = |token: &LockToken| self.held.get(token).is_some_and(|held| held.queue == queue);
+        for token in tokens.filter(of_queue).collect::<Vec<_>>() {
+            self.remove(token);
+        }
+    }
+
     /// How many there are.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {

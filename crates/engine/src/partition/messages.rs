@@ -73,6 +73,11 @@ impl Messages {
         })
     }
 
+    /// All messages in order.
+    pub(super) fn all(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
+        self.range(SequenceNumber(0))
+    }
+
     /// Stores a message, or new facts about it; its lock stays as it is.
     pub(super) fn put(&mut self, number: SequenceNumber, record: Record) {
         let (id, bit) = position(number);

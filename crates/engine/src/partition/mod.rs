@@ -7,6 +7,7 @@
 //! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
 //!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
 //! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
+//! - `topic` is what a topic has beside its queues: the rules and the references to its contents.
 //! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
 
 mod apply;
@@ -33,6 +34,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod topic;
 
 use std::sync::Arc;
 
@@ -44,7 +46,7 @@ use self::policy::Policy;
 pub use self::record::Record;
 use self::state::State;
 use self::step::Step;
-use crate::{Command, Effect, EntityOptions, Event, QueueId, RequestId, Timestamp};
+use crate::{Command, Effect, EntityOptions, Event, QueueId, RequestId, Subscription, Timestamp};
 
 /// What handling produced; reused from turn to turn.
 #[derive(Debug, Default)]
@@ -92,7 +94,7 @@ impl Partition {
     #[must_use]
     pub fn new(id: QueueId, options: impl Into<EntityOptions>) -> Self {
         let options = options.into();
-        Self { state: State::new(id, Policy::from(&options)), options }
+        Self { state: State::new(id, &options), options }
     }
 
     /// Fires due timers, then carries out one command, then serves receivers. Work is bounded: a large backlog of
@@ -135,7 +137,8 @@ impl Partition {
     }
 
     /// Rebuilds the state from everything stored under a partition's `Meta` and `Head` spaces (in key order): the
-    /// live state less its volatile part.
+    /// live state less its volatile part. Of a topic this is the topic itself and the list of its subscriptions, which
+    /// [`Self::restore_subscription`] fills.
     ///
     /// # Errors
     /// [`RestoreError`] names the record that can't be read.
@@ -146,6 +149,48 @@ impl Partition {
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
         let options = options.into();
-        Ok(Self { state: State::restore(id, Policy::from(&options), meta, head)?, options })
+        Ok(Self { state: State::restore(id, &options, meta, head)?, options })
+    }
+
+    /// Adds what is stored under the partition of one subscription. Once those of all [`Self::subscriptions`] are
+    /// there, [`Self::restored`] is to be called.
+    ///
+    /// # Errors
+    /// [`RestoreError`] names the record that can't be read.
+    pub fn restore_subscription(
+        &mut self,
+        id: QueueId,
+        meta: impl IntoIterator<Item = Entry>,
+        head: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), RestoreError> {
+        self.state.restore_subscription(id, meta, head)
+    }
+
+    /// Says that every subscription has been read back.
+    pub fn restored(&mut self) {
+        self.state.restored();
+    }
+
+    /// The subscriptions of a topic with their rules, in order of id.
+    pub fn subscriptions(&self) -> impl Iterator<Item = &Arc<Subscription>> {
+        self.state.topic.iter().flat_map(|topic| topic.subscriptions())
+    }
+
+    /// How many subscriptions there are.
+    #[must_use]
+    pub fn subscription_count(&self) -> usize {
+        self.state.subscriptions.len()
+    }
+
+    /// One subscription of a topic.
+    #[must_use]
+    pub fn subscription(&self, id: QueueId) -> Option<&Arc<Subscription>> {
+        self.state.topic.as_ref()?.subscription(id)
+    }
+
+    /// Current counts of a subscription; its `size_bytes` is 0, because contents are its topic's.
+    #[must_use]
+    pub fn subscription_counts(&self, id: QueueId) -> Option<Counts> {
+        Some(self.state.subscriptions.get(&id)?.counts())
     }
 }

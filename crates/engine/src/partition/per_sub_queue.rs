@@ -19,6 +19,11 @@ impl<T> PerSubQueue<T> {
         }
     }
 
+    /// Each of them.
+    pub(super) fn each(&self) -> [&T; 3] {
+        [&self.main, &self.dead_letter, &self.transfer_dead_letter]
+    }
+
     pub(super) const fn get_mut(&mut self, sub_queue: SubQueue) -> &mut T {
         match sub_queue {
             SubQueue::Main => &mut self.main,

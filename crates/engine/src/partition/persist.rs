@@ -1,21 +1,25 @@
 //! Events → store operations: the latest fact about each message, nothing about those that came and went.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
-use smallvec::SmallVec;
 
 use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
 use super::sessions::append_state;
-use crate::{BodyRef, Event, QueueId, SequenceNumber, Timestamp};
+use super::topic::{append_subscription, subscription_number};
+use crate::{BodyRef, Event, Publication, QueueId, SequenceNumber, Subscription, Timestamp};
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
 pub(super) const META_COUNTERS: u64 = 16;
 
 /// Number of the `Meta` value that holds the instant of the last use, of what is deleted when idle.
 pub(super) const META_USED: u64 = 17;
+
+/// Number of a `Meta` value that never exists; see [`chain`].
+const META_CHAIN: u64 = 1 << 63;
 
 /// Translates a turn's events into store operations. Meta numbers below 16 are the namespace's; the partition uses
 /// those from 16 on. Contents rest in the partition `entity`, everything else of a subscription in its own. Facts
@@ -26,6 +30,16 @@ pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
         facts.note(event);
     }
     facts.write(batch);
+    chain(entity, batch);
+}
+
+/// After a refused batch the store refuses those that touch one of its partitions. Batches of a topic build on each
+/// other whichever subscriptions they are about, so each touches the partition of the topic itself, if only by
+/// deleting what is not there.
+fn chain(entity: PartitionId, batch: &mut Batch) {
+    if !batch.is_empty() && !batch.partitions().any(|partition| partition == entity) {
+        batch.delete(Key::new(Space::Meta, entity, META_CHAIN));
+    }
 }
 
 /// What happened to the value at one number of one storage partition.
@@ -41,8 +55,10 @@ struct Fact<'a, T> {
 /// A turn's facts in the order of their events.
 struct Facts<'a> {
     entity: QueueId,
-    /// The next number of each queue that gave one out, the last of each.
-    next_numbers: SmallVec<[(QueueId, u64); 1]>,
+    /// The entity's next number, if it gave one out. Those of subscriptions follow from their new messages.
+    next_number: Option<u64>,
+    /// Subscriptions set or removed.
+    subscriptions: BTreeMap<QueueId, Option<&'a Subscription>>,
     heads: Vec<Fact<'a, Record>>,
     /// States of sessions, each by the event that set it.
     states: Vec<Fact<'a, Event>>,
@@ -55,7 +71,8 @@ impl<'a> Facts<'a> {
     fn new(entity: QueueId) -> Self {
         Self {
             entity,
-            next_numbers: SmallVec::new(),
+            next_number: None,
+            subscriptions: BTreeMap::new(),
             heads: Vec::new(),
             states: Vec::new(),
             bodies: Vec::new(),
@@ -66,11 +83,13 @@ impl<'a> Facts<'a> {
     fn note(&mut self, event: &'a Event) {
         match event {
             Event::Accepted { number, record, content } => {
+                self.numbered(*number);
                 self.arrived(self.entity, *number, record);
                 self.content(number.0, content);
             }
             Event::Activated { scheduled, number, record } => {
                 self.gone(self.entity, *scheduled);
+                self.numbered(*number);
                 self.arrived(self.entity, *number, record);
             }
             Event::Changed { queue, number, record, .. } => {
@@ -83,16 +102,18 @@ impl<'a> Facts<'a> {
             }
             Event::Removed { queue, number, body, .. } => {
                 self.gone(*queue, *number);
-                if let Some(BodyRef(number)) = *body {
-                    self.bodies.push(Fact { queue: self.entity, number, creates: false, value: None });
-                }
+                self.without_content(body.as_slice());
             }
             Event::SessionStateSet { queue, number, state, created, .. } => {
                 let value = state.is_some().then_some(event);
                 self.states.push(Fact { queue: *queue, number: *number, creates: *created, value });
             }
             Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
-            Event::Published(_) | Event::SubscriptionSet(_) | Event::SubscriptionRemoved { .. } => {}
+            Event::Published(published) => self.published(published),
+            Event::SubscriptionSet(subscription) => {
+                self.subscriptions.insert(subscription.queue, Some(subscription));
+            }
+            Event::SubscriptionRemoved { queue, bodies } => self.subscription_gone(*queue, bodies),
             Event::Locked { .. }
             | Event::Renewed { .. }
             | Event::Released { .. }
@@ -113,47 +134,109 @@ impl<'a> Facts<'a> {
 
     /// A message under a new number.
     fn arrived(&mut self, queue: QueueId, number: SequenceNumber, record: &'a Record) {
-        self.next_number(queue, number.0.saturating_add(1));
         self.heads.push(Fact { queue, number: number.0, creates: true, value: Some(record) });
     }
 
-    fn next_number(&mut self, queue: QueueId, next: u64) {
-        match self.next_numbers.iter_mut().rev().find(|(of, _)| *of == queue) {
-            Some((_, known)) => *known = next,
-            None => self.next_numbers.push((queue, next)),
+    /// The entity gave out a number.
+    fn numbered(&mut self, number: SequenceNumber) {
+        self.next_number = self.next_number.max(Some(number.0.saturating_add(1)));
+    }
+
+    /// A message without copies leaves no trace, unless it was stored before.
+    fn published(&mut self, published: &'a Publication) {
+        if let Some(scheduled) = published.scheduled {
+            self.gone(self.entity, scheduled);
+        } else if published.copies.is_empty() {
+            return;
         }
+        self.numbered(published.number);
+        match &published.content {
+            Some(content) => self.content(published.body.0, content),
+            None if published.copies.is_empty() => self.without_content(&[published.body]),
+            None => {}
+        }
+        for copy in &published.copies {
+            self.arrived(copy.queue, copy.number, &copy.record);
+        }
+    }
+
+    /// Nothing about a subscription is worth writing any more.
+    fn subscription_gone(&mut self, queue: QueueId, bodies: &[BodyRef]) {
+        self.heads.retain(|fact| fact.queue != queue);
+        self.states.retain(|fact| fact.queue != queue);
+        self.uses.retain(|(used, _)| *used != queue);
+        self.subscriptions.insert(queue, None);
+        self.without_content(bodies);
     }
 
     fn gone(&mut self, queue: QueueId, number: SequenceNumber) {
         self.heads.push(Fact { queue, number: number.0, creates: false, value: None });
     }
 
+    fn without_content(&mut self, bodies: &[BodyRef]) {
+        let queue = self.entity;
+        self.bodies.extend(bodies.iter().map(|body| Fact {
+            queue,
+            number: body.0,
+            creates: false,
+            value: None,
+        }));
+    }
+
     fn content(&mut self, number: u64, content: &'a Bytes) {
         self.bodies.push(Fact { queue: self.entity, number, creates: true, value: Some(content) });
+    }
+
+    /// Calls `write` with the next number of every queue that gave one out. The heads are sorted.
+    fn next_numbers(&self, mut write: impl FnMut(QueueId, u64)) {
+        if let Some(next_number) = self.next_number {
+            write(self.entity, next_number);
+        }
+        for heads in self.heads.chunk_by(|one, other| one.queue == other.queue) {
+            let newest = heads.iter().rev().find(|fact| fact.creates);
+            if let Some(newest) = newest.filter(|newest| newest.queue != self.entity) {
+                write(newest.queue, newest.number.saturating_add(1));
+            }
+        }
     }
 
     /// Writes the outcome. Small values share one buffer, so that a turn costs one allocation, not one per message.
     fn write(mut self, batch: &mut Batch) {
         let mut buffer = Vec::new();
         let mut puts: Vec<(Key, Range<usize>)> = Vec::with_capacity(self.heads.len() + 1);
-        for (queue, next_number) in self.next_numbers {
-            let start = buffer.len();
-            buffer = append_counters(SequenceNumber(next_number), buffer);
-            puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_COUNTERS), start..buffer.len()));
+        for (id, subscription) in &self.subscriptions {
+            let key = Key::new(Space::Meta, PartitionId(self.entity.0), subscription_number(*id));
+            if let Some(subscription) = subscription {
+                let start = buffer.len();
+                buffer = append_subscription(subscription, buffer);
+                puts.push((key, start..buffer.len()));
+            } else {
+                batch.delete(key);
+                for space in Space::ALL {
+                    batch.delete_range(space, PartitionId(id.0), 0..=u64::MAX);
+                }
+            }
         }
-        for (queue, used_at) in self.uses {
+        for (queue, used_at) in &self.uses {
             let start = buffer.len();
-            buffer = append_used(used_at, buffer);
+            buffer = append_used(*used_at, buffer);
             puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_USED), start..buffer.len()));
         }
-        outcomes(&mut self.heads, |partition, number, record| {
+        self.heads.sort_by_key(|fact| (fact.queue, fact.number));
+        self.next_numbers(|queue, next_number| {
+            let start = buffer.len();
+            buffer = append_counters(SequenceNumber(next_number), std::mem::take(&mut buffer));
+            puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_COUNTERS), start..buffer.len()));
+        });
+        outcomes(&self.heads, |partition, number, record| {
             let key = Key::new(Space::Head, partition, number);
             let Some(record) = record else { return batch.delete(key) };
             let start = buffer.len();
             buffer = append_record(record, std::mem::take(&mut buffer));
             puts.push((key, start..buffer.len()));
         });
-        outcomes(&mut self.states, |partition, number, event| {
+        self.states.sort_by_key(|fact| (fact.queue, fact.number));
+        outcomes(&self.states, |partition, number, event| {
             let key = Key::new(Space::Head, partition, number);
             let Some(event) = event else { return batch.delete(key) };
             let start = buffer.len();
@@ -164,7 +247,8 @@ impl<'a> Facts<'a> {
         for (key, range) in puts {
             batch.put(key, buffer.slice(range));
         }
-        outcomes(&mut self.bodies, |partition, number, content| {
+        self.bodies.sort_by_key(|fact| fact.number);
+        outcomes(&self.bodies, |partition, number, content| {
             let key = Key::new(Space::Body, partition, number);
             match content {
                 Some(content) => batch.put(key, content.clone()),
@@ -174,9 +258,9 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Calls `write` with the last value of every number, except of those that both came and went.
-fn outcomes<'a, T>(facts: &mut [Fact<'a, T>], mut write: impl FnMut(PartitionId, u64, Option<&'a T>)) {
-    facts.sort_by_key(|fact| (fact.queue, fact.number));
+/// Calls `write` with the last value of every number, except of those that both came and went. The facts are sorted by
+/// number, those about the same one in the order of their events.
+fn outcomes<'a, T>(facts: &[Fact<'a, T>], mut write: impl FnMut(PartitionId, u64, Option<&'a T>)) {
     for facts in facts.chunk_by(|one, other| (one.queue, one.number) == (other.queue, other.number)) {
         if let (Some(first), Some(last)) = (facts.first(), facts.last())
             && !(first.creates && last.value.is_none())

@@ -8,6 +8,7 @@ use super::messages::Messages;
 use super::per_sub_queue::PerSubQueue;
 use super::policy::Policy;
 use super::receivers::Receivers;
+use super::record::Record;
 use super::sessions::Sessions;
 use crate::{QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
@@ -86,6 +87,11 @@ impl Queue {
             Some(sessions) if sub_queue == SubQueue::Main => sessions.is_dry(receiver),
             _ => !self.messages.get(sub_queue).has_available(),
         }
+    }
+
+    /// Every message of every sub-queue.
+    pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
+        self.messages.each().into_iter().flat_map(Messages::all)
     }
 
     /// Current counts; sizes are the partition's.

@@ -12,6 +12,8 @@ const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
 
 /// Reason of messages whose properties became too large.
 const HEADER_SIZE_EXCEEDED: &str = "HeaderSizeExceeded";
+/// Reason of messages without session id that reach a subscription with sessions, where no sender can be told.
+const SESSION_ID_MISSING: &str = "Session ID is null";
 
 /// One value for all messages dead-lettered for the same reason.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(super) struct Reasons {
     pub(super) deliveries_exceeded: Reason,
     /// A settlement would have made the header too large.
     pub(super) header_size_exceeded: Reason,
+    /// There is no session it could belong to.
+    pub(super) session_id_missing: Reason,
 }
 
 /// A reason, also as the rare facts of a message that has no others.
@@ -45,6 +49,10 @@ impl Reasons {
             header_size_exceeded: Reason::new(
                 HEADER_SIZE_EXCEEDED,
                 "The size quota for this stream has been exceeded.",
+            ),
+            session_id_missing: Reason::new(
+                SESSION_ID_MISSING,
+                "Session enabled entity doesn't allow a message whose session identifier is null.",
             ),
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BodyRef, DeadLetter, MessageState, MessageView, Properties, QueueId, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, DeadLetter, Facts, MessageState, MessageView, Properties, QueueId, SequenceNumber, SubQueue,
+    Timestamp,
 };
 
 /// Stands for "no limit" in a packed time-to-live.
@@ -16,7 +17,7 @@ const PLACE_BITS: u32 = 4;
 const DELIVERY_COUNT_MAX: u32 = u32::MAX >> PLACE_BITS;
 
 /// The durable facts of one message except its number and its content: 32 bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {
     enqueued_at: Timestamp,
     time_to_live_ms: u64,
@@ -26,7 +27,7 @@ pub struct Record {
 }
 
 /// What few messages have. Shared between messages that have the same.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Extra {
     /// Properties changed by receivers.
     pub(super) modified: Option<Arc<Properties>>,
@@ -41,6 +42,9 @@ pub(super) struct Extra {
     /// Length of its header as sent, if that is large enough to matter when receivers change properties.
     #[serde(skip)]
     pub(super) header_bytes: u32,
+    /// What rules will see of a message scheduled on a topic. Stored apart from the others.
+    #[serde(skip)]
+    pub(super) facts: Option<Arc<Facts>>,
 }
 
 impl Record {

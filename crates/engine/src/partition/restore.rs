@@ -7,11 +7,10 @@ use peeklock_storage::Entry;
 use super::RestoreError;
 use super::encoding::{read_counters, read_record, read_used};
 use super::persist::{META_COUNTERS, META_USED};
-use super::policy::Policy;
 use super::record::{Extra, Record};
 use super::sessions::STATE_FIRST;
 use super::state::State;
-use crate::{QueueId, SequenceNumber, Timestamp};
+use crate::{EntityOptions, QueueId, SequenceNumber, Timestamp};
 
 /// Numbers of `Meta` values below this one belong to the namespace.
 const META_FIRST: u64 = 16;
@@ -23,17 +22,17 @@ impl State {
     /// Rebuilds the durable part of the entity from what is stored in its partition.
     pub(super) fn restore(
         id: QueueId,
-        policy: Policy,
+        options: &EntityOptions,
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
-        let mut state = Self::new(id, policy);
+        let mut state = Self::new(id, options);
         state.restore_queue(id, meta, head)?;
         Ok(state)
     }
 
     /// Rebuilds a queue or subscription from what is stored in its partition.
-    fn restore_queue(
+    pub(super) fn restore_queue(
         &mut self,
         id: QueueId,
         meta: impl IntoIterator<Item = Entry>,
@@ -48,6 +47,7 @@ impl State {
                     next_number = read_counters(&value).map_err(|reason| bad("Meta", number, reason))?;
                 }
                 META_USED => used_at = read_used(&value).map_err(|reason| bad("Meta", number, reason))?,
+                _ if id == self.entity.id => self.restore_subscription_record(number, &value)?,
                 _ => return Err(bad("Meta", number, "the number is unknown".to_owned())),
             }
         }
@@ -63,12 +63,17 @@ impl State {
                 let reason = format!("numbers from {} on were never given out", next_number.0);
                 return Err(bad("Head", number, reason));
             }
+            if let Some(reason) = self.misplaced(id, &record) {
+                return Err(bad("Head", number, reason));
+            }
             shared.share(&mut record);
+            self.share_extra(&mut record);
             if let Some(queue) = self.queue(id) {
                 queue.admit_restored(&mut record).map_err(|reason| bad("Head", number, reason.to_owned()))?;
             }
-            self.size_bytes = self.size_bytes.saturating_add(u64::from(record.content_bytes()));
-            self.insert(id, SequenceNumber(number), record);
+            let number = SequenceNumber(number);
+            self.refer(record.body(number), 1, record.content_bytes());
+            self.insert(id, number, record);
         }
         if let Some(queue) = self.queue_mut(id) {
             queue.next_number = next_number;
@@ -80,7 +85,7 @@ impl State {
     }
 }
 
-fn bad(space: &'static str, number: u64, reason: String) -> RestoreError {
+pub(super) fn bad(space: &'static str, number: u64, reason: String) -> RestoreError {
     RestoreError { number, reason: format!("{space}: {reason}") }
 }
 

@@ -7,7 +7,8 @@ use super::locks::Locks;
 use super::policy::Policy;
 use super::queue::Queue;
 use super::record::Record;
-use crate::{LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use super::topic::Topic;
+use crate::{EntityOptions, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct State {
     pub(super) entity: Queue,
     /// The subscriptions of a topic.
     pub(super) subscriptions: BTreeMap<QueueId, Queue>,
+    /// What only a topic has.
+    pub(super) topic: Option<Box<Topic>>,
     /// Sum of the lengths of all contents.
     pub(super) size_bytes: u64,
     /// Locks held.
@@ -30,14 +33,18 @@ pub(super) struct State {
     deadlines: BTreeSet<(Timestamp, QueueId)>,
     /// Whether the entity is about to be deleted.
     pub(super) ended: bool,
+    /// How often a queue was looked after.
+    #[cfg(test)]
+    pub(super) times_looked_after: usize,
 }
 
 impl State {
     /// That of an empty entity.
-    pub(super) fn new(id: QueueId, policy: Policy) -> Self {
+    pub(super) fn new(id: QueueId, options: &EntityOptions) -> Self {
         Self {
-            entity: Queue::new(id, policy),
+            entity: Queue::new(id, Policy::from(options)),
             subscriptions: BTreeMap::new(),
+            topic: matches!(options, EntityOptions::Topic(_)).then(Box::default),
             size_bytes: 0,
             locks: Locks::default(),
             homes: BTreeMap::new(),
@@ -45,6 +52,8 @@ impl State {
             touched: Vec::new(),
             deadlines: BTreeSet::new(),
             ended: false,
+            #[cfg(test)]
+            times_looked_after: 0,
         }
     }
 
@@ -146,7 +155,14 @@ impl State {
 
     /// A queue was looked after: what changed in it until now is dealt with.
     pub(super) fn looked_after(&mut self, id: QueueId) {
-        self.touched.retain(|touched| *touched != id);
+        #[cfg(test)]
+        {
+            self.times_looked_after += 1;
+        }
+        match self.touched.last() {
+            Some(last) if *last == id => drop(self.touched.pop()),
+            _ => self.touched.retain(|touched| *touched != id),
+        }
         if id == self.entity.id {
             self.entity.touched = false;
             self.entity.was_in_use = self.entity.is_in_use();
@@ -177,6 +193,12 @@ impl State {
             let deadline = queue.next_deadline();
             relist(&mut self.deadlines, queue, deadline);
         }
+    }
+
+    /// How many subscriptions have a deadline.
+    #[cfg(test)]
+    pub(super) fn deadlines_listed(&self) -> usize {
+        self.deadlines.len()
     }
 
     /// A subscription about to go leaves the list of deadlines.

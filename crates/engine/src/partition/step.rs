@@ -14,6 +14,9 @@ use crate::{
 
 /// Locks ended and messages activated in one call; what is left over follows in the next.
 pub(super) const TIMERS_PER_CALL_MAX: usize = 1024;
+/// Copies of scheduled messages made in one call, but for those of the last message; what is left over follows in the
+/// next.
+pub(super) const COPIES_PER_CALL_MAX: usize = 4096;
 /// Messages expired in one call, not counting those whose lock ended; what is left over follows in the next.
 pub(super) const EXPIRIES_PER_CALL_MAX: usize = 1024;
 
@@ -27,6 +30,8 @@ pub(super) struct Step<'a> {
     pub(super) expiries_left: usize,
     /// Messages that may still return in this call because their session's lock ended.
     pub(super) returns_left: usize,
+    /// Copies of scheduled messages that may still be made in this call.
+    pub(super) copies_left: usize,
     state: &'a mut State,
     random: &'a mut dyn Rng,
     outputs: &'a mut Outputs,
@@ -41,8 +46,9 @@ impl<'a> Step<'a> {
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
     ) -> Self {
-        let (expiries_left, returns_left) = (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX);
-        Self { now, options, expiries_left, returns_left, state, random, outputs }
+        let (expiries_left, returns_left, copies_left) =
+            (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX, COPIES_PER_CALL_MAX);
+        Self { now, options, expiries_left, returns_left, copies_left, state, random, outputs }
     }
 
     /// Fires what is due, carries out the command, serves receivers.
@@ -93,12 +99,14 @@ impl<'a> Step<'a> {
             Command::ListSessions { queue, updated_after, skip, top } => {
                 self.list_sessions(request, queue, updated_after, skip, top);
             }
-            Command::Tick => {}
-            other => {
-                if let Some(reply) = other.refused(Refusal::NotAllowed("Not built yet.")) {
-                    self.reply(request, reply);
-                }
+            Command::DeclareSubscription { queue, name, options, rules } => {
+                self.declare_subscription(request, queue, name, options, rules);
             }
+            Command::DeleteSubscription { queue } => self.delete_subscription(request, queue),
+            Command::AddRule { queue, rule } => self.add_rule(request, queue, rule),
+            Command::RemoveRule { queue, name } => self.remove_rule(request, queue, name),
+            Command::ListRules { queue, skip, top } => self.list_rules(request, queue, skip, top),
+            Command::Tick => {}
         }
     }
 

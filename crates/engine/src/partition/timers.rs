@@ -46,6 +46,8 @@ impl Step<'_> {
             match self.state().next_timer() {
                 Some((at, timer)) if at <= self.now => match timer {
                     Timer::LockEnd(token, held) => self.end_lock(token, held),
+                    Timer::Activation(_) if self.copies_left == 0 => break,
+                    Timer::Activation(number) if self.is_topic() => self.publish_scheduled(number),
                     Timer::Activation(number) => self.activate(number),
                 },
                 _ => break,

@@ -1,5 +1,7 @@
 //! Which names an entity may have.
 
+pub(super) use crate::names::name_key;
+
 /// Longest name of a queue or topic, in characters (Service Bus quotas).
 const NAME_CHARS_MAX: usize = 260;
 
@@ -28,11 +30,6 @@ pub(super) fn check_entity_name(name: &str) -> Result<(), String> {
         return Err(format!("its segment {segment:?} starts with '$', which is reserved for the broker"));
     }
     Ok(())
-}
-
-/// The form under which names are compared: they match case-insensitively.
-pub(super) fn name_key(name: &str) -> Box<str> {
-    name.to_lowercase().into_boxed_str()
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl Step<'_> {
         receiver: Option<ReceiverId>,
     ) -> Result<Vec<Record>, Refusal> {
         check_numbers(numbers)?;
-        let queue = self.state().queue(source.queue).ok_or(Refusal::EntityDeleted)?;
+        let queue = self.readable(source.queue)?;
         let session = self.session_for_deferred(source, receiver)?;
         let messages = queue.messages.get(source.sub_queue);
         let deferred = |number: &SequenceNumber| match messages.get(*number) {

@@ -6,17 +6,37 @@ mod deferred;
 mod peek;
 mod receiver;
 mod renew;
+mod rule;
 mod send;
 mod session;
 mod session_list;
 mod session_lock;
 mod session_state;
 mod settle;
+mod subscription;
 
-use crate::{Refusal, SequenceNumber};
+#[cfg(test)]
+pub(super) use self::rule::{CORRELATION_FILTERS_MAX, RULES_BYTES_MAX};
+#[cfg(test)]
+pub(super) use self::subscription::SUBSCRIPTIONS_MAX;
+use super::queue::Queue;
+use super::step::Step;
+use crate::{QueueId, Refusal, SequenceNumber};
 
 /// Longest list of sequence numbers or lock tokens in one all-or-nothing command.
 const LIST_MAX: usize = 10_000;
+
+impl Step<'_> {
+    /// The queue or subscription of this id, to read from it. A topic itself can't be read from.
+    fn readable(&self, id: QueueId) -> Result<&Queue, Refusal> {
+        if self.is_topic() && id == self.state().entity.id {
+            return Err(Refusal::NotAllowed(
+                "A topic has no receivers: receive or peek from one of its subscriptions.",
+            ));
+        }
+        self.state().queue(id).ok_or(Refusal::EntityDeleted)
+    }
+}
 
 /// Refuses an empty or endless list.
 fn check_list_length(length: usize) -> Result<(), Refusal> {

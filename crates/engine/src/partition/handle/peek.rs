@@ -4,7 +4,7 @@
 use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::step::Step;
-use crate::{Lock, MessageView, QueueId, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
+use crate::{Lock, MessageView, QueueId, QueuePath, Reply, RequestId, SequenceNumber, SubQueue};
 
 /// Messages shown at most, whatever is asked: a reader comes back with the last number + 1.
 const PEEK_COUNT_MAX: u32 = 4096;
@@ -19,8 +19,9 @@ impl Step<'_> {
         source: QueuePath,
         session: Option<Box<str>>,
     ) {
-        let Some(queue) = self.state().queue(source.queue) else {
-            return self.reply(request, Reply::Received(Err(Refusal::EntityDeleted)));
+        let queue = match self.readable(source.queue) {
+            Ok(queue) => queue,
+            Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
         let views = match session {

@@ -2,7 +2,7 @@
 
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish};
+use crate::{Effect, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish};
 
 impl Step<'_> {
     pub(in crate::partition) fn open_receiver(
@@ -14,8 +14,8 @@ impl Step<'_> {
     ) {
         let checked = if self.state().homes.contains_key(&receiver) {
             Err(Refusal::InvalidArgument(format!("Receiver {} is open already.", receiver.0)))
-        } else if self.state().queue(options.source.queue).is_none() {
-            Err(Refusal::EntityDeleted)
+        } else if let Err(refusal) = self.readable(options.source.queue) {
+            Err(refusal)
         } else {
             self.check_session_wish(options, session.as_ref())
         };
@@ -31,7 +31,12 @@ impl Step<'_> {
 
     /// Links that receive nothing are told all the same when what they are attached to goes.
     pub(in crate::partition) fn watch(&mut self, watcher: ReceiverId, queue: QueueId) {
-        self.emit(Event::Watched { watcher, queue });
+        if self.state().queue(queue).is_some() {
+            self.emit(Event::Watched { watcher, queue });
+        } else {
+            let refusal = Refusal::EntityDeleted;
+            self.effect(Effect::ReceiverClosed { receiver: watcher, refusal });
+        }
     }
 
     /// The locks it took stay until they are settled or end by themselves; a session is given back.

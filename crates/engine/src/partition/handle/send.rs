@@ -48,14 +48,19 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Stores one message under the next number.
+    /// Stores one message under the next number, or publishes it.
     fn accept(&mut self, message: NewMessage) -> SequenceNumber {
-        let number = self.state().entity.next_number;
-        let time_to_live_ms = self.state().entity.policy.effective_time_to_live_ms(message.time_to_live_ms);
         // `admit` refused longer ones.
         let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
-        let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
         let scheduled_enqueue_time = message.scheduled_enqueue_time.filter(|at| *at > self.now);
+        if self.is_topic() && scheduled_enqueue_time.is_none() {
+            return self.publish(message, content_bytes);
+        }
+        let number = self.state().entity.next_number;
+        let time_to_live_ms = self.state().entity.policy.effective_time_to_live_ms(message.time_to_live_ms);
+        let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
+        // Rules are asked when it is published, possibly after a restart.
+        let facts = message.facts.filter(|_| self.is_topic());
         if scheduled_enqueue_time.is_some() {
             record.set_place(SubQueue::Main, MessageState::Scheduled);
         }
@@ -67,6 +72,7 @@ impl Step<'_> {
             record.edit_extra(|extra| {
                 extra.header_bytes = header_bytes;
                 extra.scheduled_enqueue_time = scheduled_enqueue_time;
+                extra.facts = facts;
             });
         }
         self.emit(Event::Accepted { number, record, content: message.content });

@@ -212,11 +212,13 @@ impl Session {
 
 /// Whether these rare facts are a session id and nothing else.
 pub(super) fn is_plain(extra: &Extra) -> bool {
-    let Extra { modified, dead_letter, scheduled_enqueue_time, session_id, body, header_bytes } = extra;
+    let Extra { modified, dead_letter, scheduled_enqueue_time, session_id, body, header_bytes, facts } =
+        extra;
     session_id.is_some()
         && modified.is_none()
         && dead_letter.is_none()
         && scheduled_enqueue_time.is_none()
         && body.is_none()
         && *header_bytes == 0
+        && facts.is_none()
 }

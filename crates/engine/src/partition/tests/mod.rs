@@ -25,3 +25,4 @@ mod sessions_state;
 mod sessions_table;
 mod settling;
 mod table;
+mod topics;

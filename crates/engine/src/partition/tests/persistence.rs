@@ -141,6 +141,6 @@ fn events_tell_which_contents_came_and_went() {
     assert_eq!(stored, [(BodyRef(1), &Bytes::from_static(b"a"))]);
     let (_, token) = rig.take_one().unwrap();
     rig.settle(token, Settlement::Complete).unwrap();
-    let removed: Vec<_> = rig.events.iter().filter_map(Event::removed_body).collect();
-    assert_eq!(removed, [BodyRef(1)]);
+    let removed: Vec<_> = rig.events.iter().flat_map(Event::removed_bodies).collect();
+    assert_eq!(removed, [&BodyRef(1)]);
 }

@@ -132,8 +132,8 @@ impl Actor {
         if !outputs.events.is_empty() || !removals.is_empty() {
             self.seat.counts.set(self.seat.partition.counts());
         }
-        for body in outputs.events.iter().filter_map(Event::removed_body) {
-            self.cache.remove(body);
+        for body in outputs.events.iter().flat_map(Event::removed_bodies) {
+            self.cache.remove(*body);
         }
         outputs.events.clear();
         ends.clear();
@@ -230,7 +230,7 @@ fn take_removals(bodies: &HashSet<BodyRef>, events: &mut Vec<Event>, ends: &mut 
     let mut positions = Vec::new();
     let mut kept = Vec::with_capacity(events.len());
     for (position, event) in events.drain(..).enumerate() {
-        match event.removed_body().filter(|body| bodies.contains(body)) {
+        match event.removed_bodies().first().copied().filter(|body| bodies.contains(body)) {
             Some(body) => {
                 positions.push(position);
                 removals.insert(body, event);

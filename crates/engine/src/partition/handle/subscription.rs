@@ -1,0 +1,113 @@
+//! `DeclareSubscription` and `DeleteSubscription`.
+
+use std::sync::Arc;
+
+use super::super::step::Step;
+use super::super::topic::correlation_filters;
+use super::rule::{check_rules, sorted_rules};
+use crate::event::{Event, Subscription};
+use crate::names::name_key;
+use crate::{Effect, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
+
+/// Subscriptions of a topic (semantics §12.9).
+pub(in crate::partition) const SUBSCRIPTIONS_MAX: usize = 2_000;
+
+/// What a queue answers to whoever takes it for a topic.
+const NO_SUBSCRIPTIONS: Refusal =
+    Refusal::NotAllowed("A queue has no subscriptions and no rules; only a topic has.");
+
+impl Step<'_> {
+    pub(in crate::partition) fn declare_subscription(
+        &mut self,
+        request: Option<RequestId>,
+        queue: QueueId,
+        name: Box<str>,
+        options: SubscriptionOptions,
+        rules: Vec<Rule>,
+    ) {
+        let declared = match self.subscription(queue) {
+            Ok(known) => {
+                let known = Arc::clone(known);
+                self.change_subscription(&known, &name, options)
+            }
+            Err(Refusal::EntityDeleted) => self.create_subscription(queue, name, options, rules),
+            Err(refusal) => Err(refusal),
+        };
+        self.reply(request, Reply::Done(declared));
+    }
+
+    /// The subscription of this id.
+    pub(super) fn subscription(&self, queue: QueueId) -> Result<&Arc<Subscription>, Refusal> {
+        let topic = self.state().topic.as_deref().ok_or(NO_SUBSCRIPTIONS)?;
+        topic.subscription(queue).ok_or(Refusal::EntityDeleted)
+    }
+
+    fn create_subscription(
+        &mut self,
+        queue: QueueId,
+        name: Box<str>,
+        options: SubscriptionOptions,
+        mut rules: Vec<Rule>,
+    ) -> Result<(), Refusal> {
+        let topic = self.state().topic.as_deref().ok_or(NO_SUBSCRIPTIONS)?;
+        if queue == self.state().entity.id {
+            let text = format!("{} is the number of the topic itself.", queue.0);
+            return Err(Refusal::InvalidArgument(text));
+        }
+        if topic.id_of(&name).is_some() {
+            return Err(Refusal::InvalidArgument(format!("The subscription '{name}' already exists.")));
+        }
+        if topic.subscriptions().len() >= SUBSCRIPTIONS_MAX {
+            let text = format!("A topic has at most {SUBSCRIPTIONS_MAX} subscriptions.");
+            return Err(Refusal::InvalidArgument(text));
+        }
+        if rules.is_empty() {
+            rules.push(Rule::default_rule());
+        }
+        let rules = sorted_rules(rules, self.now)?;
+        let subscription = Subscription { queue, name, options, rules };
+        check_rules(&subscription, topic.correlation_filters() + correlation_filters(&subscription.rules))?;
+        self.emit(Event::SubscriptionSet(Box::new(subscription)));
+        Ok(())
+    }
+
+    /// Changes the options; rules stay. Messages already there keep their times (S-11).
+    fn change_subscription(
+        &mut self,
+        known: &Subscription,
+        name: &str,
+        options: SubscriptionOptions,
+    ) -> Result<(), Refusal> {
+        if name_key(name) != name_key(&known.name) {
+            let text = format!("The subscription '{}' can't become '{name}'.", known.name);
+            return Err(Refusal::InvalidArgument(text));
+        }
+        if known.options.requires_session != options.requires_session {
+            let text = "requires_session of an existing subscription can't be changed.";
+            return Err(Refusal::InvalidArgument(text.to_owned()));
+        }
+        if known.options != options {
+            self.emit(Event::SubscriptionSet(Box::new(Subscription { options, ..known.clone() })));
+        }
+        Ok(())
+    }
+
+    pub(in crate::partition) fn delete_subscription(&mut self, request: Option<RequestId>, queue: QueueId) {
+        let deleted = self.subscription(queue).map(|_| ());
+        if deleted.is_ok() {
+            self.end_subscription(queue);
+        }
+        self.reply(request, Reply::Done(deleted));
+    }
+
+    /// Deletes a subscription with all that rests in it, and tells whoever is attached.
+    pub(in crate::partition) fn end_subscription(&mut self, queue: QueueId) {
+        self.refuse_session_waiters(queue, &Refusal::EntityDeleted);
+        let bodies = self.state().bodies_only_in(queue);
+        let attached = self.state().attached_to(queue);
+        self.emit(Event::SubscriptionRemoved { queue, bodies });
+        for receiver in attached {
+            self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted });
+        }
+    }
+}

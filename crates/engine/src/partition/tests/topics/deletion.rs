@@ -1,0 +1,112 @@
+use std::collections::BTreeSet;
+
+use peeklock_storage::{PartitionId, Space};
+
+use super::super::rig::{dead_letter, defer, message};
+use super::rig::{Rig, TOPIC};
+use crate::{
+    Command, CreditLimit, Effect, QueueId, ReceiveMode, ReceiverId, Refusal, Reply, Settlement, SubQueue,
+};
+
+#[test]
+fn a_subscription_goes_with_all_that_rests_in_it() {
+    let mut rig = Rig::plain();
+    let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));
+    for content in ["shared", "dead", "deferred", "locked"] {
+        rig.send(message(content));
+    }
+    for _ in 0..3 {
+        rig.complete_one(other);
+    }
+    for settlement in [dead_letter("bad"), defer()] {
+        let (_, token) = rig.take_one(gone).unwrap();
+        rig.settle(gone, token, settlement).unwrap();
+    }
+    let (_, lost) = rig.take_one(gone).unwrap();
+    let (_, kept) = rig.take_one(other).unwrap();
+    assert_eq!(rig.bodies(), 4);
+    rig.done(Command::DeleteSubscription { queue: gone }).unwrap();
+    assert_eq!((rig.bodies(), rig.partition.counts().size_bytes), (1, 6), "what the other has not read");
+    assert!(rig.store.0.keys().all(|key| key.partition != PartitionId(gone.0)));
+    assert_eq!(rig.settle(gone, lost, Settlement::Complete), Err(Refusal::MessageLockLost));
+    rig.settle(other, kept, Settlement::Complete).unwrap();
+    assert_eq!(rig.bodies(), 0);
+    assert_eq!(rig.partition.next_deadline(), None, "no lock is left behind");
+    rig.restart();
+    assert_eq!(rig.partition.subscription_count(), 1);
+}
+
+#[test]
+fn whoever_is_attached_is_told() {
+    let mut rig = Rig::plain();
+    let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));
+    let mut open = |queue| rig.open(queue, SubQueue::Main, ReceiveMode::PeekLock);
+    let (receiver, stays) = (open(gone), open(other));
+    let watcher = ReceiverId(50);
+    rig.handle(None, Command::Watch { watcher, queue: gone });
+    rig.handle(None, Command::Watch { watcher: ReceiverId(51), queue: TOPIC });
+    rig.send(message("x"));
+    let (reply, effects) = rig.ask_all(Command::DeleteSubscription { queue: gone });
+    assert_eq!(reply, Reply::Done(Ok(())));
+    let told: BTreeSet<ReceiverId> = effects
+        .iter()
+        .map(|effect| match effect {
+            Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted } => *receiver,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told, BTreeSet::from([receiver, watcher]));
+    let limit = CreditLimit { messages: 5, bytes: u64::MAX };
+    assert!(rig.handle(None, Command::Credit { receiver, limit, drain: true }).is_empty(), "it is closed");
+    assert_eq!(rig.credit(stays, 5, false).len(), 1);
+}
+
+#[test]
+fn what_is_gone_is_refused() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe("gone");
+    rig.done(Command::DeleteSubscription { queue }).unwrap();
+    assert_eq!(rig.done(Command::DeleteSubscription { queue }), Err(Refusal::EntityDeleted));
+    assert_eq!(rig.done(Command::DeleteSubscription { queue: TOPIC }), Err(Refusal::EntityDeleted));
+    assert_eq!(rig.try_peek(queue, SubQueue::Main), Err(Refusal::EntityDeleted));
+    let watcher = ReceiverId(1);
+    let told = rig.handle(None, Command::Watch { watcher, queue });
+    assert_eq!(told, [Effect::ReceiverClosed { receiver: watcher, refusal: Refusal::EntityDeleted }]);
+    let again = rig.subscribe("gone");
+    assert_ne!(again, queue, "the name is free, the number is not");
+    rig.send(message("x"));
+    assert_eq!(rig.take_one(again).unwrap().0.sequence_number.0, 1);
+}
+
+#[test]
+fn what_came_and_went_within_a_turn_is_not_written() {
+    use crate::partition::{Outputs, persist};
+    let mut rig = Rig::plain();
+    let stays = rig.subscribe("stays");
+    let queue = QueueId(99);
+    let mut outputs = Outputs::default();
+    let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
+    let mut act = |command| rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
+    let options = super::rig::options();
+    act(Command::DeclareSubscription { queue, name: "short".into(), options, rules: Vec::new() });
+    act(Command::Send { messages: smallvec::smallvec![message("x")] });
+    act(Command::DeleteSubscription { queue });
+    let mut batch = peeklock_storage::Batch::new();
+    persist(PartitionId(TOPIC.0), &outputs.events, &mut batch);
+    let mut puts: Vec<_> = batch
+        .operations()
+        .iter()
+        .filter_map(|operation| match operation {
+            peeklock_storage::Operation::Put { key, .. } => Some((key.partition.0, key.space, key.number)),
+            _ => None,
+        })
+        .collect();
+    puts.sort_unstable();
+    let expected = [
+        (TOPIC.0, Space::Meta, 16),
+        (TOPIC.0, Space::Body, 1),
+        (stays.0, Space::Meta, 16),
+        (stays.0, Space::Head, 1),
+    ];
+    assert_eq!(puts, expected);
+}

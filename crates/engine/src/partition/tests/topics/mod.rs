@@ -1,0 +1,10 @@
+//! The rules of a topic and its subscriptions, one test each.
+
+mod deletion;
+mod histories;
+mod publishing;
+mod rig;
+mod rules;
+mod scheduling;
+mod storing;
+mod subscriptions;

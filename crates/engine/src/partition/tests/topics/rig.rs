@@ -1,0 +1,388 @@
+//! A topic with a clock, a seed and a store made of an ordered map. After every command it checks what must always
+//! hold: counts equal a recount, contents stored are the contents referred to, each counted once in the size, and what
+//! is stored restores to the live state less its volatile part.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_storage::{Batch, Entry, Key, Operation, PartitionId, Space};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use smallvec::smallvec;
+
+use super::super::rig::deliveries;
+use crate::partition::queue::Queue;
+use crate::partition::{Counts, Outputs, Partition, Record, RestoreError, persist};
+use crate::{
+    BodyRef, Command, CreditLimit, Effect, Event, Facts, Filter, Lock, LockToken, MessageState, MessageView,
+    NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId,
+    Rule, SequenceNumber, SessionWish, Settlement, SubQueue, Subscription, SubscriptionOptions, Timestamp,
+    TopicOptions,
+};
+
+pub(super) const TOPIC: QueueId = QueueId(7);
+pub(super) const LOCK_MS: u64 = 60_000;
+
+/// What a store holds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Store(pub(super) BTreeMap<Key, Bytes>);
+
+impl Store {
+    fn write(&mut self, batch: Batch) {
+        for operation in batch.into_operations() {
+            match operation {
+                Operation::Put { key, value } => drop(self.0.insert(key, value)),
+                Operation::Delete { key } => drop(self.0.remove(&key)),
+                Operation::DeleteRange { space, partition, numbers } => {
+                    self.0.retain(|key, _| {
+                        (key.space, key.partition) != (space, partition) || !numbers.contains(&key.number)
+                    });
+                }
+            }
+        }
+    }
+
+    pub(super) fn entries(&self, queue: QueueId, space: Space) -> Vec<Entry> {
+        let key = |number| Key::new(space, PartitionId(queue.0), number);
+        let range = self.0.range(key(0)..=key(u64::MAX));
+        range.map(|(key, value)| Entry { number: key.number, value: value.clone() }).collect()
+    }
+
+    pub(super) fn restore(&self, options: TopicOptions) -> Result<Partition, RestoreError> {
+        let both = |id| (self.entries(id, Space::Meta), self.entries(id, Space::Head));
+        let (meta, head) = both(TOPIC);
+        let mut partition = Partition::restore(TOPIC, options, meta, head)?;
+        let ids: Vec<QueueId> = partition.subscriptions().map(|subscription| subscription.queue).collect();
+        for id in ids {
+            let (meta, head) = both(id);
+            partition.restore_subscription(id, meta, head)?;
+        }
+        partition.restored();
+        Ok(partition)
+    }
+}
+
+/// The durable part of a queue's state.
+#[derive(Debug, PartialEq)]
+struct Durable {
+    subscription: Option<Arc<Subscription>>,
+    next_number: SequenceNumber,
+    messages: Vec<(SequenceNumber, Record)>,
+}
+
+impl Durable {
+    fn of(partition: &Partition, queue: &Queue) -> Self {
+        Self {
+            subscription: partition.subscription(queue.id).cloned(),
+            next_number: queue.next_number,
+            messages: queue.all_messages().map(|(number, record)| (number, record.clone())).collect(),
+        }
+    }
+
+    fn recount(&self) -> Counts {
+        let mut counts = Counts::default();
+        for (_, record) in &self.messages {
+            match (record.sub_queue(), record.state()) {
+                (SubQueue::Main, MessageState::Scheduled) => counts.scheduled += 1,
+                (SubQueue::Main, _) => counts.active += 1,
+                (SubQueue::DeadLetter, _) => counts.dead_letter += 1,
+                (SubQueue::TransferDeadLetter, _) => counts.transfer_dead_letter += 1,
+            }
+        }
+        counts
+    }
+}
+
+/// Panics unless the store holds exactly what the partition knows, contents included.
+fn check_invariants(partition: &Partition, store: &Store) {
+    let state = &partition.state;
+    let restored = store.restore(topic_options(partition)).unwrap();
+    assert_eq!(restored.counts(), partition.counts());
+    assert_eq!(restored.subscription_count(), partition.subscription_count());
+    assert!(restored.state.entity.next_number <= state.entity.next_number, "only unmatched messages lack");
+    let mut referred: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
+    for queue in std::iter::once(&state.entity).chain(state.subscriptions.values()) {
+        let durable = Durable::of(partition, queue);
+        assert_eq!(durable.recount(), queue.counts());
+        let mut read_back = Durable::of(&restored, restored.state.queue(queue.id).unwrap());
+        if queue.id == TOPIC {
+            read_back.next_number = durable.next_number;
+        }
+        assert_eq!(read_back, durable);
+        for (number, record) in &durable.messages {
+            let known = referred.entry(record.body(*number).0).or_insert((0, record.content_bytes()));
+            known.0 += 1;
+            assert_eq!(known.1, record.content_bytes());
+        }
+    }
+    let bodies: Vec<(u64, usize)> =
+        store.entries(TOPIC, Space::Body).iter().map(|entry| (entry.number, entry.value.len())).collect();
+    let expected: Vec<(u64, usize)> =
+        referred.iter().map(|(body, (_, bytes))| (*body, *bytes as usize)).collect();
+    assert_eq!(bodies, expected, "every content is referred to, and every reference leads to one");
+    let size_bytes: usize = bodies.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(partition.counts().size_bytes, size_bytes as u64);
+    for topic in [&state.topic, &restored.state.topic] {
+        let counts = &topic.as_ref().unwrap().bodies;
+        assert_eq!(counts.len(), referred.len());
+        assert!(referred.iter().all(|(body, (count, _))| counts.count(BodyRef(*body)) == *count));
+    }
+    for key in store.0.keys() {
+        let queue = QueueId(key.partition.0);
+        assert!(state.queue(queue).is_some(), "{key:?} belongs to nobody");
+        assert!(key.space != Space::Body || queue == TOPIC, "{key:?}: contents rest in the topic");
+    }
+}
+
+fn topic_options(partition: &Partition) -> TopicOptions {
+    match &partition.options {
+        crate::EntityOptions::Topic(options) => options.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) struct Rig {
+    pub(super) partition: Partition,
+    pub(super) now: Timestamp,
+    pub(super) store: Store,
+    /// Of the last command.
+    pub(super) events: Vec<Event>,
+    /// Whether to check what must always hold; large tests do so themselves.
+    pub(super) checks: bool,
+    random: StdRng,
+    next_receiver: u64,
+    next_queue: u64,
+}
+
+pub(super) fn options() -> SubscriptionOptions {
+    SubscriptionOptions { lock_duration_ms: LOCK_MS, ..SubscriptionOptions::default() }
+}
+
+pub(super) fn with_sessions() -> SubscriptionOptions {
+    SubscriptionOptions { requires_session: true, ..options() }
+}
+
+pub(super) fn labelled(content: &'static str, label: &str) -> NewMessage {
+    let facts = Facts { label: Some(label.into()), ..Facts::default() };
+    NewMessage {
+        content: Bytes::from_static(content.as_bytes()),
+        facts: Some(Arc::new(facts)),
+        ..NewMessage::default()
+    }
+}
+
+pub(super) fn rule(name: &str, filter: Filter) -> Rule {
+    Rule { name: name.into(), filter, created_at: Timestamp::default() }
+}
+
+/// A filter for messages with this label.
+pub(super) fn label(label: &str) -> Filter {
+    let filter =
+        crate::CorrelationFilter { label: Some(label.into()), ..crate::CorrelationFilter::default() };
+    Filter::Correlation(Box::new(filter))
+}
+
+impl Rig {
+    pub(super) fn new(options: TopicOptions) -> Self {
+        Self {
+            partition: Partition::new(TOPIC, options),
+            now: Timestamp(1_000_000),
+            store: Store::default(),
+            events: Vec::new(),
+            checks: true,
+            random: StdRng::seed_from_u64(1),
+            next_receiver: 1,
+            next_queue: TOPIC.0 + 1,
+        }
+    }
+
+    /// A topic with default options.
+    pub(super) fn plain() -> Self {
+        Self::new(TopicOptions::default())
+    }
+
+    pub(super) fn handle(&mut self, request: Option<RequestId>, command: Command) -> Vec<Effect> {
+        let mut outputs = Outputs::default();
+        self.partition.handle(self.now, &mut self.random, request, command, &mut outputs);
+        let mut batch = Batch::new();
+        persist(PartitionId(TOPIC.0), &outputs.events, &mut batch);
+        if !batch.is_empty() {
+            assert!(
+                batch.partitions().any(|partition| partition.0 == TOPIC.0),
+                "batches build on each other"
+            );
+        }
+        self.store.write(batch);
+        if self.checks {
+            check_invariants(&self.partition, &self.store);
+        }
+        self.events = outputs.events;
+        outputs.effects
+    }
+
+    /// Handles a command and returns its reply; other effects are dropped.
+    pub(super) fn ask(&mut self, command: Command) -> Reply {
+        self.ask_all(command).0
+    }
+
+    /// Handles a command and returns its reply and the other effects.
+    pub(super) fn ask_all(&mut self, command: Command) -> (Reply, Vec<Effect>) {
+        let request = RequestId(99);
+        let (replies, others): (Vec<Effect>, Vec<Effect>) = self
+            .handle(Some(request), command)
+            .into_iter()
+            .partition(|effect| matches!(effect, Effect::Reply { request: of, .. } if *of == request));
+        match <[Effect; 1]>::try_from(replies) {
+            Ok([Effect::Reply { reply, .. }]) => (reply, others),
+            other => panic!("one reply only: {other:?}"),
+        }
+    }
+
+    pub(super) fn advance(&mut self, ms: u64) -> Vec<Effect> {
+        self.now = self.now.plus_ms(ms);
+        self.handle(None, Command::Tick)
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.partition = self.store.restore(topic_options(&self.partition)).unwrap();
+    }
+
+    pub(super) fn done(&mut self, command: Command) -> Result<(), Refusal> {
+        match self.ask(command) {
+            Reply::Done(done) => done,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn try_subscribe(
+        &mut self,
+        name: &str,
+        options: SubscriptionOptions,
+        rules: Vec<Rule>,
+    ) -> Result<QueueId, Refusal> {
+        let queue = QueueId(self.next_queue);
+        self.next_queue += 1;
+        self.done(Command::DeclareSubscription { queue, name: name.into(), options, rules }).map(|()| queue)
+    }
+
+    pub(super) fn subscribe(&mut self, name: &str) -> QueueId {
+        self.try_subscribe(name, options(), Vec::new()).unwrap()
+    }
+
+    /// A subscription with one rule.
+    pub(super) fn subscribe_to(&mut self, name: &str, filter: Filter) -> QueueId {
+        self.try_subscribe(name, options(), vec![rule("r", filter)]).unwrap()
+    }
+
+    pub(super) fn try_send(&mut self, messages: Vec<NewMessage>) -> Result<Vec<u64>, Refusal> {
+        match self.ask(Command::Send { messages: messages.into() }) {
+            Reply::Sent(sent) => sent.map(|numbers| numbers.iter().map(|number| number.0).collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn send(&mut self, message: NewMessage) -> u64 {
+        self.try_send(vec![message]).unwrap()[0]
+    }
+
+    /// Opens a receiver, where sessions are required for the next available one, if there is any.
+    pub(super) fn open(&mut self, queue: QueueId, sub_queue: SubQueue, mode: ReceiveMode) -> ReceiverId {
+        let receiver = ReceiverId(self.next_receiver);
+        self.next_receiver += 1;
+        let options = ReceiverOptions { source: QueuePath { queue, sub_queue }, mode };
+        let has_sessions = self.partition.state.queue(queue).is_some_and(|queue| queue.sessions.is_some());
+        let session = (has_sessions && sub_queue == SubQueue::Main)
+            .then_some(SessionWish { id: None, wait_until: self.now });
+        let refusable = session.is_some();
+        match self.ask(Command::OpenReceiver { receiver, options, session }) {
+            Reply::Opened(Ok(_)) => {}
+            Reply::Opened(Err(Refusal::NoSessionAvailable)) if refusable => {}
+            other => panic!("{other:?}"),
+        }
+        receiver
+    }
+
+    pub(super) fn credit(&mut self, receiver: ReceiverId, messages: u64, drain: bool) -> Vec<Effect> {
+        let limit = CreditLimit { messages, bytes: u64::MAX };
+        self.handle(None, Command::Credit { receiver, limit, drain })
+    }
+
+    /// Opens a receiver, lets it take one message, closes it.
+    pub(super) fn take(
+        &mut self,
+        queue: QueueId,
+        sub_queue: SubQueue,
+        mode: ReceiveMode,
+    ) -> Option<(MessageView, Option<Lock>)> {
+        let receiver = self.open(queue, sub_queue, mode);
+        let effects = self.credit(receiver, 1, true);
+        self.handle(None, Command::CloseReceiver { receiver });
+        deliveries(effects).pop().map(|(_, view, lock)| (view, lock))
+    }
+
+    /// Takes one message in peek-lock mode.
+    pub(super) fn take_one(&mut self, queue: QueueId) -> Option<(MessageView, LockToken)> {
+        let (view, lock) = self.take(queue, SubQueue::Main, ReceiveMode::PeekLock)?;
+        Some((view, lock.unwrap().token))
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        queue: QueueId,
+        token: LockToken,
+        settlement: Settlement,
+    ) -> Result<(), Refusal> {
+        match self.ask(Command::Settle { queue, tokens: smallvec![token], settlement }) {
+            Reply::Settled(failures) => failures.into_iter().next().map_or(Ok(()), |one| Err(one.refusal)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Takes one message and completes it.
+    pub(super) fn complete_one(&mut self, queue: QueueId) -> MessageView {
+        let (view, token) = self.take_one(queue).unwrap();
+        self.settle(queue, token, Settlement::Complete).unwrap();
+        view
+    }
+
+    pub(super) fn try_peek(
+        &mut self,
+        queue: QueueId,
+        sub_queue: SubQueue,
+    ) -> Result<Vec<MessageView>, Refusal> {
+        let (from, count_max, bytes_max) = (SequenceNumber(0), 1000, usize::MAX);
+        let source = QueuePath { queue, sub_queue };
+        match self.ask(Command::Peek { from, count_max, bytes_max, source, session: None }) {
+            Reply::Received(shown) => Ok(shown?.into_iter().map(|(view, _)| view).collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn peek(&mut self, queue: QueueId, sub_queue: SubQueue) -> Vec<MessageView> {
+        self.try_peek(queue, sub_queue).unwrap()
+    }
+
+    /// Contents that wait in a subscription, by the topic's number.
+    pub(super) fn waiting(&mut self, queue: QueueId) -> Vec<u64> {
+        self.peek(queue, SubQueue::Main).iter().map(|view| view.body.0).collect()
+    }
+
+    pub(super) fn rules(&mut self, queue: QueueId, skip: u32, top: u32) -> Result<Vec<String>, Refusal> {
+        match self.ask(Command::ListRules { queue, skip, top }) {
+            Reply::Rules(rules) => Ok(rules?.iter().map(|rule| rule.name.to_string()).collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How many contents the store holds.
+    pub(super) fn bodies(&self) -> usize {
+        self.store.entries(TOPIC, Space::Body).len()
+    }
+
+    /// Active and dead-lettered messages of a subscription.
+    pub(super) fn counts(&self, queue: QueueId) -> (u64, u64) {
+        let counts = self.partition.subscription_counts(queue).unwrap();
+        (counts.active, counts.dead_letter)
+    }
+}

@@ -1,0 +1,218 @@
+use super::super::rig::message;
+use super::rig::{Rig, TOPIC, label, options, rule};
+use crate::partition::handle::{CORRELATION_FILTERS_MAX, RULES_BYTES_MAX};
+use crate::{Command, CorrelationFilter, FactValue, Facts, Filter, QueueId, Refusal, Rule, Timestamp};
+
+fn user(properties: &[(&str, FactValue)]) -> Vec<(Box<str>, FactValue)> {
+    properties.iter().map(|(name, value)| ((*name).into(), value.clone())).collect()
+}
+
+fn wants(properties: &[(&str, FactValue)]) -> Filter {
+    let filter = CorrelationFilter { user: user(properties), ..CorrelationFilter::default() };
+    Filter::Correlation(Box::new(filter))
+}
+
+fn text(value: &str) -> FactValue {
+    FactValue::Text(value.into())
+}
+
+#[test]
+fn values_are_equal_when_type_and_value_are() {
+    let integer = FactValue::Integer;
+    let unsigned = FactValue::Unsigned;
+    let rows = [
+        ("whatever their width, integers compare by value", integer(5), integer(5), true),
+        ("different integers", integer(5), integer(6), false),
+        ("large unsigned integers", unsigned(u64::MAX), unsigned(u64::MAX), true),
+        ("a string is no integer", text("5"), integer(5), false),
+        ("an integer is no string", integer(5), text("5"), false),
+        ("an integer is no double", integer(5), FactValue::Double(5.0), false),
+        ("doubles", FactValue::Double(0.5), FactValue::Double(0.5), true),
+        ("not a number equals nothing", FactValue::Double(f64::NAN), FactValue::Double(f64::NAN), false),
+        ("strings", text("eu"), text("eu"), true),
+        ("the case of values matters", text("eu"), text("EU"), false),
+        ("truth values", FactValue::Boolean(true), FactValue::Boolean(true), true),
+        ("a truth value is no integer", FactValue::Boolean(true), integer(1), false),
+        ("null is a value", FactValue::Null, FactValue::Null, true),
+        ("null is nothing else", FactValue::Null, text(""), false),
+        ("timestamps", FactValue::Timestamp(7), FactValue::Timestamp(7), true),
+        ("a timestamp is no integer", FactValue::Timestamp(7), integer(7), false),
+        ("identifiers", FactValue::Uuid(7), FactValue::Uuid(7), true),
+        ("other encodings", FactValue::Other([1, 2].into()), FactValue::Other([1, 2].into()), true),
+    ];
+    for (what, wanted, has, expected) in rows {
+        let facts = Facts { user: user(&[("other", integer(9)), ("p", has)]), ..Facts::default() };
+        assert_eq!(wants(&[("p", wanted)]).matches(Some(&facts)), expected, "{what}");
+    }
+}
+
+#[test]
+fn names_of_properties_match_whatever_their_case_and_missing_ones_do_not() {
+    let facts = Facts { user: user(&[("Region", text("eu"))]), ..Facts::default() };
+    assert!(wants(&[("rEGION", text("eu"))]).matches(Some(&facts)));
+    assert!(!wants(&[("regio", text("eu"))]).matches(Some(&facts)));
+    assert!(!wants(&[("other", FactValue::Null)]).matches(Some(&facts)), "missing is not null");
+    assert!(!wants(&[("region", text("eu"))]).matches(None), "nothing is known about the message");
+    let both = wants(&[("region", text("eu")), ("size", FactValue::Integer(1))]);
+    assert!(!both.matches(Some(&facts)), "all must hold");
+}
+
+#[test]
+fn every_system_property_is_compared_with_its_own() {
+    type Set<T> = fn(&mut T) -> &mut Option<Box<str>>;
+    let fields: [(&str, Set<CorrelationFilter>, Set<Facts>); 8] = [
+        ("correlation id", |filter| &mut filter.correlation_id, |facts| &mut facts.correlation_id),
+        ("message id", |filter| &mut filter.message_id, |facts| &mut facts.message_id),
+        ("to", |filter| &mut filter.to, |facts| &mut facts.to),
+        ("reply to", |filter| &mut filter.reply_to, |facts| &mut facts.reply_to),
+        ("label", |filter| &mut filter.label, |facts| &mut facts.label),
+        ("session id", |filter| &mut filter.session_id, |facts| &mut facts.session_id),
+        ("reply-to session id", |f| &mut f.reply_to_session_id, |f| &mut f.reply_to_session_id),
+        ("content type", |filter| &mut filter.content_type, |facts| &mut facts.content_type),
+    ];
+    for (index, (name, wanted, _)) in fields.iter().enumerate() {
+        let mut filter = CorrelationFilter::default();
+        *wanted(&mut filter) = Some("v".into());
+        let filter = Filter::Correlation(Box::new(filter));
+        for (other, (_, _, has)) in fields.iter().enumerate() {
+            let mut facts = Facts::default();
+            *has(&mut facts) = Some("v".into());
+            assert_eq!(filter.matches(Some(&facts)), index == other, "{name}");
+            *has(&mut facts) = Some("V".into());
+            assert!(!filter.matches(Some(&facts)), "{name}: case matters");
+        }
+    }
+}
+
+#[test]
+fn a_new_subscription_gets_everything_until_its_rules_say_otherwise() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe("all");
+    assert_eq!(rig.rules(queue, 0, 10), Ok(vec!["$Default".to_owned()]));
+    rig.send(message("one"));
+    rig.done(Command::RemoveRule { queue, name: "$default".into() }).unwrap();
+    rig.send(message("two"));
+    assert_eq!(rig.waiting(queue), [1], "without rules it gets nothing");
+    assert_eq!(rig.rules(queue, 0, 10), Ok(Vec::new()));
+    rig.restart();
+    assert_eq!(rig.rules(queue, 0, 10), Ok(Vec::new()), "nor does the default come back");
+    rig.done(Command::AddRule { queue, rule: rule("again", Filter::True) }).unwrap();
+    rig.send(message("three"));
+    assert_eq!(rig.waiting(queue), [1, 2], "the number of what left no trace was free again");
+}
+
+#[test]
+fn several_matching_rules_make_one_copy() {
+    let mut rig = Rig::plain();
+    let rules = vec![rule("a", Filter::True), rule("b", Filter::True), rule("c", Filter::False)];
+    let queue = rig.try_subscribe("a", options(), rules).unwrap();
+    rig.send(message("x"));
+    assert_eq!(rig.waiting(queue), [1]);
+}
+
+#[test]
+fn rules_are_listed_in_pages_the_default_first() {
+    let mut rig = Rig::plain();
+    let names = ["b", "$Default", "C", "a", "#", "d"];
+    let rules = names[..4].iter().map(|name| rule(name, Filter::True)).collect();
+    let queue = rig.try_subscribe("x", options(), rules).unwrap();
+    for name in &names[4..] {
+        rig.done(Command::AddRule { queue, rule: rule(name, Filter::False) }).unwrap();
+    }
+    let sorted = ["$Default", "#", "a", "b", "C", "d"].map(str::to_owned);
+    assert_eq!(rig.rules(queue, 0, 100), Ok(sorted.to_vec()));
+    assert_eq!(rig.rules(queue, 2, 3), Ok(sorted[2..5].to_vec()));
+    assert_eq!(rig.rules(queue, 5, 3), Ok(sorted[5..].to_vec()));
+    assert_eq!(rig.rules(queue, 6, 3), Ok(Vec::new()));
+    assert_eq!(rig.rules(queue, 0, 0), Ok(Vec::new()));
+}
+
+#[test]
+fn names_of_rules_are_unique_whatever_their_case() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe("x");
+    let other = rig.subscribe("y");
+    let add = |queue, name: &str| Command::AddRule { queue, rule: rule(name, Filter::True) };
+    rig.done(add(queue, "One")).unwrap();
+    assert_eq!(rig.done(add(queue, "oNE")), Err(Refusal::RuleExists("oNE".into())));
+    assert_eq!(rig.done(add(queue, "$DEFAULT")), Err(Refusal::RuleExists("$DEFAULT".into())));
+    rig.done(add(other, "one")).unwrap();
+    let remove = |name: &str| Command::RemoveRule { queue, name: name.into() };
+    rig.done(remove("ONE")).unwrap();
+    assert_eq!(rig.done(remove("ONE")), Err(Refusal::RuleNotFound("ONE".into())));
+    let twice = vec![rule("a", Filter::True), rule("A", Filter::False)];
+    let refused = rig.try_subscribe("z", options(), twice);
+    assert_eq!(refused, Err(Refusal::InvalidArgument("There are two rules 'A'.".to_owned())));
+}
+
+#[test]
+fn a_rule_was_created_when_the_partition_says_so() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe_to("x", Filter::True);
+    let first = rig.now;
+    rig.advance(5);
+    let late = Rule { created_at: Timestamp(1), ..rule("s", Filter::True) };
+    rig.done(Command::AddRule { queue, rule: late }).unwrap();
+    rig.restart();
+    let rules = &rig.partition.subscription(queue).unwrap().rules;
+    let created: Vec<_> = rules.iter().map(|rule| rule.created_at).collect();
+    assert_eq!(created, [first, rig.now]);
+}
+
+#[test]
+fn an_empty_correlation_filter_is_refused() {
+    let mut rig = Rig::plain();
+    let empty = || rule("empty", Filter::Correlation(Box::default()));
+    let queue = rig.subscribe("x");
+    let refusals = [
+        rig.done(Command::AddRule { queue, rule: empty() }),
+        rig.try_subscribe("y", options(), vec![empty()]).map(|_| ()),
+    ];
+    for refusal in refusals {
+        assert!(matches!(&refusal, Err(Refusal::InvalidArgument(text)) if text.contains("'empty' is empty")));
+    }
+    assert_eq!(rig.partition.subscription_count(), 1);
+}
+
+#[test]
+fn rules_of_what_is_not_there_are_refused() {
+    let mut rig = Rig::plain();
+    for queue in [QueueId(99), TOPIC] {
+        let add = Command::AddRule { queue, rule: rule("r", Filter::True) };
+        assert_eq!(rig.done(add), Err(Refusal::EntityDeleted));
+        let remove = Command::RemoveRule { queue, name: "r".into() };
+        assert_eq!(rig.done(remove), Err(Refusal::EntityDeleted));
+        assert_eq!(rig.rules(queue, 0, 1), Err(Refusal::EntityDeleted));
+    }
+}
+
+#[test]
+fn correlation_filters_are_counted_over_the_whole_topic() {
+    const EACH: usize = 10_000;
+    let mut rig = Rig::plain();
+    rig.checks = false;
+    let rules = || (0..EACH).map(|number| rule(&number.to_string(), label("x"))).collect::<Vec<_>>();
+    let queues: Vec<QueueId> = (0..CORRELATION_FILTERS_MAX / EACH)
+        .map(|number| rig.try_subscribe(&number.to_string(), options(), rules()).unwrap())
+        .collect();
+    let queue = queues[0];
+    let add = |rule| Command::AddRule { queue, rule };
+    let refused = rig.done(add(rule("more", label("x")))).unwrap_err();
+    assert!(refused.to_string().contains("at most 100000 correlation filters"), "{refused}");
+    assert!(rig.try_subscribe("more", options(), vec![rule("r", label("x"))]).is_err());
+    rig.done(add(rule("free", Filter::True))).unwrap();
+    rig.done(Command::RemoveRule { queue, name: "7".into() }).unwrap();
+    rig.done(add(rule("more", label("x")))).unwrap();
+    rig.done(Command::DeleteSubscription { queue: queues[1] }).unwrap();
+    rig.done(add(rule("and more", label("x")))).unwrap();
+}
+
+#[test]
+fn rules_must_fit_into_one_stored_value() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe("x");
+    let large = label(&"x".repeat(RULES_BYTES_MAX));
+    let refused = rig.done(Command::AddRule { queue, rule: rule("large", large) }).unwrap_err();
+    assert!(refused.to_string().contains("at most 1048576 are kept"), "{refused}");
+    assert_eq!(rig.rules(queue, 0, 10).unwrap().len(), 1);
+}

@@ -1,0 +1,151 @@
+use super::super::rig::message;
+use super::rig::{Rig, TOPIC, options, rule, with_sessions};
+use crate::partition::handle::SUBSCRIPTIONS_MAX;
+use crate::partition::step::EXPIRIES_PER_CALL_MAX;
+use crate::{
+    Command, CreditLimit, Filter, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions,
+    Refusal, Reply, SequenceNumber, Settlement, SubQueue, SubscriptionOptions,
+};
+
+fn declare(queue: QueueId, name: &str, options: SubscriptionOptions) -> Command {
+    Command::DeclareSubscription { queue, name: name.into(), options, rules: Vec::new() }
+}
+
+#[test]
+fn options_change_and_rules_stay() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe_to("Eu", Filter::False);
+    let changed = SubscriptionOptions { lock_duration_ms: 7, max_delivery_count: 3, ..options() };
+    rig.done(Command::DeclareSubscription {
+        queue,
+        name: "eu".into(),
+        options: changed.clone(),
+        rules: vec![rule("new", Filter::True)],
+    })
+    .unwrap();
+    for _ in 0..2 {
+        let known = rig.partition.subscription(queue).unwrap();
+        assert_eq!((&*known.name, &known.options), ("Eu", &changed));
+        assert_eq!(known.rules[0].filter, Filter::False);
+        rig.restart();
+    }
+    rig.done(Command::AddRule { queue, rule: rule("all", Filter::True) }).unwrap();
+    rig.send(message("x"));
+    rig.take_one(queue).unwrap();
+    assert_eq!(rig.partition.next_deadline(), Some(rig.now.plus_ms(7)), "new locks have the new length");
+}
+
+#[test]
+fn declaring_what_is_already_so_is_no_event() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe("a");
+    rig.done(declare(queue, "A", options())).unwrap();
+    assert!(rig.events.is_empty());
+}
+
+#[test]
+fn what_can_not_change_is_refused() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe("a");
+    for command in [
+        declare(queue, "a", with_sessions()),
+        declare(queue, "b", options()),
+        declare(QueueId(99), "A", options()),
+        declare(TOPIC, "b", options()),
+    ] {
+        assert!(matches!(rig.done(command.clone()), Err(Refusal::InvalidArgument(_))), "{command:?}");
+    }
+    assert_eq!(rig.partition.subscription_count(), 1);
+}
+
+#[test]
+fn a_topic_has_a_limited_number_of_subscriptions() {
+    let mut rig = Rig::plain();
+    rig.checks = false;
+    for number in 0..SUBSCRIPTIONS_MAX {
+        rig.subscribe(&number.to_string());
+    }
+    let refused = rig.try_subscribe("more", options(), Vec::new()).unwrap_err();
+    assert_eq!(refused.to_string(), "A topic has at most 2000 subscriptions.");
+    let queue = rig.partition.subscriptions().next().unwrap().queue;
+    rig.done(Command::DeleteSubscription { queue }).unwrap();
+    rig.subscribe("more");
+}
+
+#[test]
+fn a_topic_itself_can_not_be_read_from() {
+    let mut rig = Rig::plain();
+    let source = QueuePath::main(TOPIC);
+    let receiver = ReceiverId(1);
+    let options = ReceiverOptions { source, mode: ReceiveMode::PeekLock };
+    let opened = rig.ask(Command::OpenReceiver { receiver, options, session: None });
+    let deferred = rig.ask(Command::ReceiveDeferred {
+        numbers: vec![SequenceNumber(1)],
+        source,
+        mode: ReceiveMode::PeekLock,
+        receiver: None,
+    });
+    let peeked = rig.try_peek(TOPIC, SubQueue::DeadLetter);
+    let Reply::Opened(Err(Refusal::NotAllowed(text))) = opened else { panic!("{opened:?}") };
+    assert!(text.contains("one of its subscriptions"), "{text}");
+    assert_eq!(deferred, Reply::Received(Err(Refusal::NotAllowed(text))));
+    assert_eq!(peeked, Err(Refusal::NotAllowed(text)));
+    let token = LockToken(1);
+    assert_eq!(rig.settle(TOPIC, token, Settlement::Complete), Err(Refusal::MessageLockLost));
+}
+
+#[test]
+fn a_queue_has_no_subscriptions() {
+    let mut rig = super::super::rig::Rig::new(super::super::rig::options());
+    let queue = super::super::rig::QUEUE;
+    for command in [
+        declare(QueueId(99), "a", options()),
+        declare(queue, "a", options()),
+        Command::DeleteSubscription { queue },
+        Command::AddRule { queue, rule: rule("r", Filter::True) },
+        Command::RemoveRule { queue, name: "r".into() },
+    ] {
+        let reply = rig.ask(command.clone());
+        assert!(matches!(reply, Reply::Done(Err(Refusal::NotAllowed(_)))), "{command:?}: {reply:?}");
+    }
+    let reply = rig.ask(Command::ListRules { queue, skip: 0, top: 1 });
+    assert!(matches!(reply, Reply::Rules(Err(Refusal::NotAllowed(_)))), "{reply:?}");
+}
+
+/// Two thousand subscriptions with deadlines; a command that concerns one looks after that one.
+#[test]
+fn a_command_looks_after_the_subscriptions_it_touches_and_no_others() {
+    let mut rig = Rig::plain();
+    rig.checks = false;
+    let queues: Vec<QueueId> =
+        (0..SUBSCRIPTIONS_MAX).map(|number| rig.subscribe(&number.to_string())).collect();
+    for life_ms in [1_000, 2_000] {
+        rig.send(super::super::rig::with_ttl("x", life_ms));
+    }
+    for queue in &queues {
+        let receiver = rig.open(*queue, SubQueue::Main, ReceiveMode::PeekLock);
+        let limit = CreditLimit { messages: 1, bytes: 0 };
+        rig.handle(None, Command::Credit { receiver, limit, drain: false });
+    }
+    let state = &rig.partition.state;
+    assert_eq!(state.deadlines_listed(), SUBSCRIPTIONS_MAX, "each has a listener and something that expires");
+    let before = state.times_looked_after;
+    rig.advance(999);
+    assert_eq!(rig.partition.state.times_looked_after, before, "nothing is due");
+    let receiver = rig.open(queues[1_234], SubQueue::Main, ReceiveMode::PeekLock);
+    rig.credit(receiver, 2, false);
+    assert_eq!(rig.partition.state.times_looked_after, before + 2, "one for each of two commands");
+    assert_eq!(rig.partition.state.deadlines_listed(), SUBSCRIPTIONS_MAX - 1);
+    rig.advance(1);
+    assert_eq!(
+        rig.partition.state.times_looked_after,
+        before + 2 + SUBSCRIPTIONS_MAX - 1,
+        "all others are due"
+    );
+    assert_eq!(rig.counts(queues[1_234]), (2, 0), "locked ones do not expire (S-5)");
+    let left: u64 = queues.iter().map(|queue| rig.counts(*queue).0).sum();
+    assert_eq!(left, 2 * SUBSCRIPTIONS_MAX as u64 - EXPIRIES_PER_CALL_MAX as u64, "work is bounded");
+    rig.advance(0);
+    let left: u64 = queues.iter().map(|queue| rig.counts(*queue).0).sum();
+    assert_eq!(left, SUBSCRIPTIONS_MAX as u64 + 1);
+}

@@ -1,0 +1,117 @@
+//! How many messages refer to each content of a topic.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::BodyRef;
+
+/// The table keeps room for this many.
+const CAPACITY_KEPT: usize = 4096;
+/// A larger one gives memory back when fewer than one in this many of its places are used.
+const SPARSE_RATIO: usize = 8;
+
+/// Counts of references by content.
+#[derive(Debug, Default)]
+pub(in crate::partition) struct Bodies {
+    /// Only ever looked up, never walked: its order is unobservable.
+    counts: HashMap<u64, u32, BuildHasherDefault<NumberHasher>>,
+}
+
+impl Bodies {
+    /// How many messages refer to a content.
+    pub(in crate::partition) fn count(&self, body: BodyRef) -> u32 {
+        self.counts.get(&body.0).copied().unwrap_or(0)
+    }
+
+    /// Adds references; true when there was none.
+    pub(in crate::partition) fn add(&mut self, body: BodyRef, references: u32) -> bool {
+        if references == 0 {
+            return false;
+        }
+        match self.counts.entry(body.0) {
+            Entry::Occupied(mut known) => {
+                *known.get_mut() = known.get().saturating_add(references);
+                false
+            }
+            Entry::Vacant(new) => {
+                new.insert(references);
+                true
+            }
+        }
+    }
+
+    /// Removes a reference; true when it was the last.
+    pub(in crate::partition) fn release(&mut self, body: BodyRef) -> bool {
+        let Entry::Occupied(mut known) = self.counts.entry(body.0) else { return false };
+        *known.get_mut() -= 1;
+        if *known.get() > 0 {
+            return false;
+        }
+        known.remove();
+        if self.counts.capacity() > CAPACITY_KEPT.max(self.counts.len() * SPARSE_RATIO) {
+            self.counts.shrink_to(self.counts.len() * 2);
+        }
+        true
+    }
+
+    /// How many contents are referred to.
+    #[cfg(test)]
+    pub(in crate::partition) fn len(&self) -> usize {
+        self.counts.len()
+    }
+}
+
+/// Numbers are given out one by one by the topic itself, so nobody can choose colliding ones. A multiplication spreads
+/// them over the high bits, by which the table tells entries apart.
+#[derive(Debug, Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2^64 divided by the golden ratio.
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_is_new_once_and_goes_with_its_last_reference() {
+        let mut bodies = Bodies::default();
+        assert!(!bodies.add(BodyRef(1), 0));
+        assert!(bodies.add(BodyRef(1), 2));
+        assert!(!bodies.add(BodyRef(1), 1));
+        assert_eq!(bodies.count(BodyRef(1)), 3);
+        assert!(!bodies.release(BodyRef(1)));
+        assert!(!bodies.release(BodyRef(1)));
+        assert!(bodies.release(BodyRef(1)));
+        assert!(!bodies.release(BodyRef(1)), "nothing is left to release");
+        assert_eq!(bodies.len(), 0);
+    }
+
+    #[test]
+    fn memory_is_given_back() {
+        let mut bodies = Bodies::default();
+        for number in 0..100_000 {
+            bodies.add(BodyRef(number), 1);
+        }
+        for number in 0..99_999 {
+            assert!(bodies.release(BodyRef(number)));
+        }
+        assert!(bodies.counts.capacity() <= 2 * CAPACITY_KEPT, "{}", bodies.counts.capacity());
+        assert_eq!(bodies.count(BodyRef(99_999)), 1);
+    }
+}

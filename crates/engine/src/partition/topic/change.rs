@@ -1,0 +1,94 @@
+//! How events change a topic: parts of [`super::super::apply`].
+
+use std::sync::Arc;
+
+use super::super::policy::Policy;
+use super::super::queue::Queue;
+use super::super::state::State;
+use crate::event::Publication;
+use crate::{BodyRef, QueueId, ReceiverId, SubQueue, Subscription, Timestamp};
+
+impl State {
+    /// A content is referred to by so many messages more; counted in the size when it is new.
+    pub(in crate::partition) fn refer(&mut self, body: BodyRef, references: usize, content_bytes: u32) {
+        let references = u32::try_from(references).unwrap_or(u32::MAX);
+        if self.topic.as_mut().is_none_or(|topic| topic.bodies.add(body, references)) {
+            self.size_bytes = self.size_bytes.saturating_add(u64::from(content_bytes));
+        }
+    }
+
+    /// A message that referred to a content is gone; the last one takes the content with it.
+    pub(in crate::partition) fn unrefer(&mut self, body: BodyRef, content_bytes: u32) {
+        if self.topic.as_mut().is_none_or(|topic| topic.bodies.release(body)) {
+            self.size_bytes = self.size_bytes.saturating_sub(u64::from(content_bytes));
+        }
+    }
+
+    /// A message of the topic got its number and its copies.
+    pub(in crate::partition) fn published(&mut self, published: &Publication) {
+        let entity = &mut self.entity;
+        entity.next_number.0 = entity.next_number.0.max(published.number.0.saturating_add(1));
+        self.refer(published.body, published.copies.len(), published.content_bytes);
+        if let Some(scheduled) = published.scheduled
+            && self.remove(self.entity.id, SubQueue::Main, scheduled).is_some()
+        {
+            self.unrefer(published.body, published.content_bytes);
+        }
+        for copy in &published.copies {
+            self.insert(copy.queue, copy.number, copy.record.clone());
+        }
+    }
+
+    /// A subscription is new, or has new options or rules.
+    pub(in crate::partition) fn set_subscription(&mut self, subscription: &Subscription) {
+        let (Some(topic), id) = (&mut self.topic, subscription.queue) else { return };
+        topic.set(Arc::new(subscription.clone()));
+        let policy = Policy::from(&subscription.options);
+        match self.queue_mut(id) {
+            Some(queue) => {
+                queue.policy = Arc::new(policy);
+                // An update and a new rule count as use (S-32): this call notes it.
+                queue.used_at = Timestamp::default();
+            }
+            None => {
+                self.subscriptions.insert(id, Queue::new(id, policy));
+            }
+        }
+    }
+
+    /// A subscription goes with its messages, their locks and whoever reads or watches it.
+    pub(in crate::partition) fn remove_subscription(&mut self, id: QueueId) {
+        self.unlist(id);
+        let Some(queue) = self.subscriptions.remove(&id) else { return };
+        if let Some(topic) = &mut self.topic {
+            topic.unset(id);
+        }
+        for (number, record) in queue.all_messages() {
+            self.unrefer(record.body(number), record.content_bytes());
+        }
+        let state_bytes = queue.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes());
+        self.size_bytes = self.size_bytes.saturating_sub(state_bytes);
+        self.locks.remove_of(id);
+        self.homes.retain(|_, home| *home != id);
+        self.watchers.retain(|_, watched| *watched != id);
+    }
+
+    /// Contents to which only messages of this subscription refer, in order.
+    pub(in crate::partition) fn bodies_only_in(&self, id: QueueId) -> Box<[BodyRef]> {
+        let (Some(topic), Some(queue)) = (&self.topic, self.queue(id)) else { return Box::default() };
+        let mut bodies: Vec<u64> =
+            queue.all_messages().map(|(number, record)| record.body(number).0).collect();
+        bodies.sort_unstable();
+        let alone = bodies.chunk_by(|one, other| one == other).filter_map(|references| {
+            let body = BodyRef(*references.first()?);
+            (topic.bodies.count(body) as usize == references.len()).then_some(body)
+        });
+        alone.collect()
+    }
+
+    /// Whoever reads from a queue or watches it.
+    pub(in crate::partition) fn attached_to(&self, id: QueueId) -> Vec<ReceiverId> {
+        let attached = self.homes.iter().chain(&self.watchers).filter(|(_, queue)| **queue == id);
+        attached.map(|(receiver, _)| *receiver).collect()
+    }
+}

@@ -1,0 +1,92 @@
+//! Topics read back: parts of [`super::super::restore`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use peeklock_storage::Entry;
+
+use super::super::RestoreError;
+use super::super::record::{Extra, Record};
+use super::super::restore::bad;
+use super::super::state::State;
+use super::record::{read_subscription, subscription_of};
+use crate::{MessageState, QueueId, SequenceNumber};
+
+/// The rare facts of messages by their content: copies of a message share them as they did when alive.
+#[derive(Debug, Default)]
+pub(super) struct SharedExtras(HashMap<u64, Arc<Extra>>);
+
+impl SharedExtras {
+    fn share(&mut self, record: &mut Record) {
+        let Some((extra, body)) = record.extra().and_then(|extra| Some((extra, extra.body?))) else { return };
+        let known = self.0.entry(body.0).or_insert_with(|| Arc::clone(extra));
+        if known == extra {
+            record.set_extra(Some(Arc::clone(known)));
+        }
+    }
+}
+
+impl State {
+    /// Takes in a `Meta` value of a topic: one of its subscriptions, still empty.
+    pub(in crate::partition) fn restore_subscription_record(
+        &mut self,
+        number: u64,
+        value: &[u8],
+    ) -> Result<(), RestoreError> {
+        let id = self.topic.as_ref().and_then(|_| subscription_of(number));
+        let Some(id) = id else { return Err(bad("Meta", number, "the number is unknown".to_owned())) };
+        let subscription = read_subscription(id, value).map_err(|reason| bad("Meta", number, reason))?;
+        self.set_subscription(&subscription);
+        Ok(())
+    }
+
+    /// Rebuilds a subscription that the topic's own values named.
+    pub(in crate::partition) fn restore_subscription(
+        &mut self,
+        id: QueueId,
+        meta: impl IntoIterator<Item = Entry>,
+        head: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), RestoreError> {
+        if !self.subscriptions.contains_key(&id) {
+            return Err(bad("Meta", id.0, "there is no subscription of this number".to_owned()));
+        }
+        if let Some(topic) = &mut self.topic {
+            topic.restoring.get_or_insert_default();
+        }
+        self.restore_queue(id, meta, head)
+    }
+
+    /// Everything is read back.
+    pub(in crate::partition) fn restored(&mut self) {
+        if let Some(topic) = &mut self.topic {
+            topic.restoring = None;
+        }
+        self.relist_all();
+    }
+
+    /// Why a topic's message can't be where it was found.
+    pub(in crate::partition) fn misplaced(&self, id: QueueId, record: &Record) -> Option<String> {
+        self.topic.as_ref()?;
+        let is_scheduled = record.state() == MessageState::Scheduled;
+        if id == self.entity.id {
+            return (!is_scheduled).then(|| "only scheduled messages rest on a topic itself".to_owned());
+        }
+        if is_scheduled {
+            return Some("scheduled messages rest on the topic itself".to_owned());
+        }
+        match record.extra().and_then(|extra| extra.body) {
+            None => Some("a message of a subscription does not say where its content is".to_owned()),
+            Some(body) if SequenceNumber(body.0) >= self.entity.next_number => {
+                Some(format!("its content {} was never given out", body.0))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Lets a copy share its rare facts with those of the same message.
+    pub(in crate::partition) fn share_extra(&mut self, record: &mut Record) {
+        if let Some(restoring) = self.topic.as_mut().and_then(|topic| topic.restoring.as_mut()) {
+            restoring.share(record);
+        }
+    }
+}
