@@ -10,8 +10,7 @@ use crate::names::{check_rule_name, check_subscription_name};
 use crate::partition::Counts;
 use crate::{Command, EntityOptions, QueueId, Refusal, Rule, SubscriptionOptions};
 
-/// A subscription as its owner wants it: its name, its options and, should it be new, its rules; see
-/// [`Rule::default_rule`].
+/// A subscription as its owner wants it: its name, its options and, should it be new, its rules.
 type Wanted = (String, SubscriptionOptions, Vec<Rule>);
 
 impl Namespace {
@@ -43,7 +42,7 @@ impl Namespace {
     }
 
     /// Creates subscriptions of a topic, or updates the options of existing ones, durably. The rules given are those of
-    /// new subscriptions (without any, they get nothing); existing ones keep theirs. Declaring what is already so writes
+    /// new subscriptions (without any they get no message); existing ones keep theirs. Declaring what is already so writes
     /// nothing. Of two declarations of the same name the later counts.
     ///
     /// # Errors

@@ -97,7 +97,7 @@ impl Step<'_> {
         self.reply(request, Reply::Done(deleted));
     }
 
-    /// Ends a subscription with all that rests in it, and tells whoever is attached to it.
+    /// Deletes a subscription with all that rests in it, and tells whoever is attached.
     pub(in crate::partition) fn end_subscription(&mut self, queue: QueueId) {
         self.refuse_session_waiters(queue, &Refusal::EntityDeleted);
         let bodies = self.state().bodies_only_in(queue);

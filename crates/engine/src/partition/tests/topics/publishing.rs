@@ -81,7 +81,7 @@ fn s16_the_least_of_message_topic_and_subscription_life_counts() {
             .enumerate()
             .map(|(index, limit)| {
                 let options = SubscriptionOptions { default_message_time_to_live_ms: *limit, ..options() };
-                (*limit, rig.subscribe_as(&index.to_string(), options))
+                (*limit, rig.try_subscribe(&index.to_string(), options, Vec::new()).unwrap())
             })
             .collect();
         for sent in limits {
@@ -148,7 +148,7 @@ fn what_happens_to_a_copy_happens_to_no_other() {
 fn expiry_dead_letters_in_the_subscriptions_that_want_it() {
     let mut rig = Rig::plain();
     let keeping = SubscriptionOptions { dead_lettering_on_message_expiration: true, ..options() };
-    let keeping = rig.subscribe_as("keeping", keeping);
+    let keeping = rig.try_subscribe("keeping", keeping, Vec::new()).unwrap();
     let dropping = rig.subscribe("dropping");
     rig.send(with_ttl("x", 10));
     rig.now = rig.now.plus_ms(10);
@@ -161,7 +161,7 @@ fn expiry_dead_letters_in_the_subscriptions_that_want_it() {
 fn a_lock_that_ends_returns_the_copy_to_its_own_subscription() {
     let mut rig = Rig::plain();
     let options = SubscriptionOptions { max_delivery_count: 1, ..options() };
-    let once = rig.subscribe_as("once", options);
+    let once = rig.try_subscribe("once", options, Vec::new()).unwrap();
     let often = rig.subscribe("often");
     rig.send(message("x"));
     rig.take_one(once).unwrap();
@@ -194,7 +194,7 @@ fn waiting_receivers_of_every_subscription_are_served_at_once() {
 #[test]
 fn messages_without_session_go_to_the_dead_letters_of_subscriptions_with_sessions() {
     let mut rig = Rig::plain();
-    let sessions = rig.subscribe_as("sessions", with_sessions());
+    let sessions = rig.try_subscribe("sessions", with_sessions(), Vec::new()).unwrap();
     let picky = vec![rule("r", label("x"))];
     let picky = rig.try_subscribe("picky", with_sessions(), picky).unwrap();
     let plain = rig.subscribe("plain");

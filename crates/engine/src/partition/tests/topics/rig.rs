@@ -257,6 +257,7 @@ impl Rig {
         }
     }
 
+    /// Without rules it gets the default one.
     pub(super) fn try_subscribe(
         &mut self,
         name: &str,
@@ -265,15 +266,12 @@ impl Rig {
     ) -> Result<QueueId, Refusal> {
         let queue = QueueId(self.next_queue);
         self.next_queue += 1;
+        let rules = if rules.is_empty() { vec![Rule::default_rule()] } else { rules };
         self.done(Command::DeclareSubscription { queue, name: name.into(), options, rules }).map(|()| queue)
     }
 
     pub(super) fn subscribe(&mut self, name: &str) -> QueueId {
-        self.subscribe_as(name, options())
-    }
-
-    pub(super) fn subscribe_as(&mut self, name: &str, options: SubscriptionOptions) -> QueueId {
-        self.try_subscribe(name, options, vec![Rule::default_rule()]).unwrap()
+        self.try_subscribe(name, options(), Vec::new()).unwrap()
     }
 
     /// A subscription with one rule.

@@ -71,7 +71,7 @@ fn s9_s16_life_begins_when_it_is_published() {
     let mut rig = Rig::new(topic);
     let wide = rig.subscribe("wide");
     let options = SubscriptionOptions { default_message_time_to_live_ms: Some(2_000), ..options() };
-    let narrow = rig.subscribe_as("narrow", options);
+    let narrow = rig.try_subscribe("narrow", options, Vec::new()).unwrap();
     rig.send(scheduled(&rig, 60_000, NewMessage { time_to_live_ms: Some(9_000), ..message("x") }));
     rig.restart();
     rig.advance(60_000);
@@ -100,7 +100,7 @@ fn cancelling_works_by_number_as_long_as_it_is_scheduled() {
 #[test]
 fn sessions_are_kept_and_missing_ones_noticed_when_it_is_published() {
     let mut rig = Rig::plain();
-    let sessions = rig.subscribe_as("sessions", with_sessions());
+    let sessions = rig.try_subscribe("sessions", with_sessions(), Vec::new()).unwrap();
     rig.send(scheduled(&rig, 10, message("without")));
     rig.send(scheduled(&rig, 10, NewMessage { session_id: Some("s".into()), ..message("with") }));
     rig.restart();
