@@ -260,6 +260,7 @@ impl Rig {
         }
     }
 
+    /// Without rules it gets the default one.
     pub(super) fn try_subscribe(
         &mut self,
         name: &str,
@@ -268,6 +269,7 @@ impl Rig {
     ) -> Result<QueueId, Refusal> {
         let queue = QueueId(self.next_queue);
         self.next_queue += 1;
+        let rules = if rules.is_empty() { vec![Rule::default_rule()] } else { rules };
         self.done(Command::DeclareSubscription { queue, name: name.into(), options, rules }).map(|()| queue)
     }
 
@@ -291,21 +293,27 @@ impl Rig {
         self.try_send(vec![message]).unwrap()[0]
     }
 
-    /// Opens a receiver, where sessions are required for the next available one, if there is any.
     pub(super) fn open(&mut self, queue: QueueId, sub_queue: SubQueue, mode: ReceiveMode) -> ReceiverId {
+        self.try_open(queue, sub_queue, mode).unwrap()
+    }
+
+    /// Opens a receiver; where sessions are required, with the session "s".
+    pub(super) fn try_open(
+        &mut self,
+        queue: QueueId,
+        sub_queue: SubQueue,
+        mode: ReceiveMode,
+    ) -> Result<ReceiverId, Refusal> {
         let receiver = ReceiverId(self.next_receiver);
         self.next_receiver += 1;
         let options = ReceiverOptions { source: QueuePath { queue, sub_queue }, mode };
         let has_sessions = self.partition.state.queue(queue).is_some_and(|queue| queue.sessions.is_some());
         let session = (has_sessions && sub_queue == SubQueue::Main)
-            .then_some(SessionWish { id: None, wait_until: self.now });
-        let refusable = session.is_some();
+            .then(|| SessionWish { id: Some("s".into()), wait_until: self.now });
         match self.ask(Command::OpenReceiver { receiver, options, session }) {
-            Reply::Opened(Ok(_)) => {}
-            Reply::Opened(Err(Refusal::NoSessionAvailable)) if refusable => {}
+            Reply::Opened(opened) => opened.map(|_| receiver),
             other => panic!("{other:?}"),
         }
-        receiver
     }
 
     pub(super) fn credit(&mut self, receiver: ReceiverId, messages: u64, drain: bool) -> Vec<Effect> {
@@ -320,7 +328,7 @@ impl Rig {
         sub_queue: SubQueue,
         mode: ReceiveMode,
     ) -> Option<(MessageView, Option<Lock>)> {
-        let receiver = self.open(queue, sub_queue, mode);
+        let receiver = self.try_open(queue, sub_queue, mode).ok()?;
         let effects = self.credit(receiver, 1, true);
         self.handle(None, Command::CloseReceiver { receiver });
         deliveries(effects).pop().map(|(_, view, lock)| (view, lock))
