@@ -51,9 +51,11 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
         Some((session.expiries.first()?.0, holder.receiver.0))
     };
     assert_eq!(pairs(&sessions.expiries), each(&listened));
-    let served = by_id.values().filter(|session| !session.available.is_empty());
-    let served = served.filter_map(|session| session.holder.filter(|holder| holder.can_be_served));
-    assert_eq!(sessions.served, served.map(|holder| holder.receiver).collect());
+    let served = |session: &Session| {
+        let holder = session.holder.filter(|holder| holder.can_be_served && !session.available.is_empty())?;
+        Some((session.expiries.first().map_or(Timestamp::NEVER, |(at, _)| *at), holder.receiver.0))
+    };
+    assert_eq!(pairs(&sessions.served), each(&served));
     let returning = by_id.values().filter(|session| session.returning.is_some());
     assert_eq!(sessions.returning, returning.map(|session| Arc::clone(&session.id)).collect());
     let updated = by_id.values().filter_map(|session| Some((session.state()?.updated_at, session)));
