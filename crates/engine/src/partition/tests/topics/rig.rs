@@ -104,11 +104,9 @@ fn check_invariants(partition: &Partition, store: &Store) {
     assert_eq!(restored.subscription_count(), partition.subscription_count());
     assert!(restored.state.entity.next_number <= state.entity.next_number, "only unmatched messages lack");
     let mut referred: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
-    let mut states_bytes = 0;
     for queue in std::iter::once(&state.entity).chain(state.subscriptions.values()) {
         sessions::tests::check(state, queue);
         let durable = Durable::of(partition, queue);
-        states_bytes += durable.session_states.iter().map(|(.., state, _)| state.len()).sum::<usize>();
         assert_eq!(durable.recount(), queue.counts());
         let mut read_back = Durable::of(&restored, restored.state.queue(queue.id).unwrap());
         if queue.id == TOPIC {
@@ -127,7 +125,8 @@ fn check_invariants(partition: &Partition, store: &Store) {
         referred.iter().map(|(body, (_, bytes))| (*body, *bytes as usize)).collect();
     assert_eq!(bodies, expected, "every content is referred to, and every reference leads to one");
     let size_bytes: usize = bodies.iter().map(|(_, bytes)| bytes).sum();
-    assert_eq!(partition.counts().size_bytes, (size_bytes + states_bytes) as u64);
+    let state_bytes: u64 = state.subscriptions.values().map(sessions::tests::state_bytes).sum();
+    assert_eq!(partition.counts().size_bytes, size_bytes as u64 + state_bytes);
     for topic in [&state.topic, &restored.state.topic] {
         let counts = &topic.as_ref().unwrap().bodies;
         assert_eq!(counts.len(), referred.len());
