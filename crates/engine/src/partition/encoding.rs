@@ -107,7 +107,7 @@ pub(super) fn append_counters(next_number: SequenceNumber, to: Vec<u8>) -> Vec<u
 
 /// Reads the stored form of the counters.
 pub(super) fn read_counters(bytes: &[u8]) -> Result<SequenceNumber, String> {
-    read_version::<Counters>(VERSION, bytes).map(|counters| counters.next_number)
+    read::<Counters>(bytes).map(|counters| counters.next_number)
 }
 
 /// Appends the stored form of the last use.

@@ -28,7 +28,7 @@ pub(super) struct Held {
 /// All locks of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// Only ever looked up, never walked: its order is unobservable.
+    /// Only ever looked up, never walked in a way that shows its order.
     held: HashMap<LockToken, Held, BuildHasherDefault<TokenHasher>>,
     ends: BTreeSet<(Timestamp, SequenceNumber, LockToken)>,
 }
@@ -75,13 +75,16 @@ impl Locks {
         Some(held)
     }
 
-    /// Ends all locks of a queue that goes. Walks all locks, which is rare enough.
+    /// Ends all locks of a queue that goes. Looks at all locks, which is rare enough; their order does not matter.
     pub(super) fn remove_of(&mut self, queue: QueueId) {
-        let tokens = self.ends.iter().map(|(_, _, token)| *token);
-        let of_queue = |token: &LockToken| self.held.get(token).is_some_and(|held| held.queue == queue);
-        for token in tokens.filter(of_queue).collect::<Vec<_>>() {
-            self.remove(token);
-        }
+        let ends = &mut self.ends;
+        self.held.retain(|token, held| {
+            let stays = held.queue != queue;
+            if !stays && !held.in_session {
+                ends.remove(&(held.until, held.number, *token));
+            }
+            stays
+        });
     }
 
     /// How many there are.

@@ -176,6 +176,11 @@ impl Partition {
         self.state.topic.iter().flat_map(|topic| topic.subscriptions())
     }
 
+    /// Subscriptions that changed or went since this was last asked, each once: what a directory has to look at.
+    pub fn take_changed(&mut self) -> Vec<QueueId> {
+        self.state.take_changed()
+    }
+
     /// How many subscriptions there are.
     #[must_use]
     pub fn subscription_count(&self) -> usize {

@@ -40,6 +40,8 @@ pub(super) struct Queue {
     pub(super) subscriptions_in_use: usize,
     /// Whether something happened to it since it was last looked after.
     pub(super) touched: bool,
+    /// Whether it changed since the partition was asked for what did.
+    pub(super) changed: bool,
     /// The deadline under which it is listed.
     pub(super) listed_deadline: Option<Timestamp>,
 }
@@ -60,6 +62,7 @@ impl Queue {
             was_in_use: false,
             subscriptions_in_use: 0,
             touched: false,
+            changed: false,
             listed_deadline: None,
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) watchers: BTreeMap<ReceiverId, QueueId>,
     /// Queues to look after before the command is done.
     touched: Vec<QueueId>,
+    /// Subscriptions that changed or went since [`Self::take_changed`].
+    changed: Vec<QueueId>,
     /// Deadlines of the subscriptions.
     deadlines: BTreeSet<(Timestamp, QueueId)>,
     /// Whether the entity is about to be deleted.
@@ -50,6 +52,7 @@ impl State {
             homes: BTreeMap::new(),
             watchers: BTreeMap::new(),
             touched: Vec::new(),
+            changed: Vec::new(),
             deadlines: BTreeSet::new(),
             ended: false,
             #[cfg(test)]
@@ -170,6 +173,10 @@ impl State {
             queue.touched = false;
             let (was_in_use, is_in_use) = (queue.was_in_use, queue.is_in_use());
             queue.was_in_use = is_in_use;
+            if !queue.changed {
+                queue.changed = true;
+                self.changed.push(id);
+            }
             let deadline = queue.next_deadline();
             relist(&mut self.deadlines, queue, deadline);
             self.count_subscription_in_use(was_in_use, is_in_use);
@@ -201,13 +208,25 @@ impl State {
         self.deadlines.len()
     }
 
-    /// A subscription about to go leaves the list of deadlines.
-    pub(super) fn unlist(&mut self, id: QueueId) {
-        if let Some(queue) = self.subscriptions.get_mut(&id) {
-            relist(&mut self.deadlines, queue, None);
-            let was_in_use = std::mem::replace(&mut queue.was_in_use, false);
-            self.count_subscription_in_use(was_in_use, false);
+    /// A subscription goes.
+    pub(super) fn take_out(&mut self, id: QueueId) -> Option<Queue> {
+        let mut queue = self.subscriptions.remove(&id)?;
+        relist(&mut self.deadlines, &mut queue, None);
+        self.count_subscription_in_use(queue.was_in_use, false);
+        if !queue.changed {
+            self.changed.push(id);
         }
+        Some(queue)
+    }
+
+    /// Subscriptions that changed or went since this was last asked, each once.
+    pub(super) fn take_changed(&mut self) -> Vec<QueueId> {
+        for id in &self.changed {
+            if let Some(queue) = self.subscriptions.get_mut(id) {
+                queue.changed = false;
+            }
+        }
+        std::mem::take(&mut self.changed)
     }
 
     /// Queues in which something is due: they are looked after like those that changed.

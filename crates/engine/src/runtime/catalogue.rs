@@ -19,10 +19,12 @@ use crate::{EntityOptions, QueueId};
 /// Declarations taken into one batch.
 const DECLARATIONS_MAX: usize = 256;
 
-/// A wish to create or change entities, all or none.
+/// A wish to create or change entities, all or none; answered with the first of the ids reserved.
 pub(super) struct Declaration {
     pub(super) entities: Vec<(String, EntityOptions)>,
-    pub(super) answer: oneshot::Sender<Result<(), StartError>>,
+    /// Storage partitions that are never given to anything else, for subscriptions.
+    pub(super) reserve: u64,
+    pub(super) answer: oneshot::Sender<Result<PartitionId, StartError>>,
 }
 
 /// Keeps the catalogue; ends when the namespace is gone.
@@ -74,22 +76,27 @@ impl Catalogue {
             }
             let mut changes = Changes::default();
             let mut planned = Vec::new();
-            for Declaration { entities, answer } in waiting.drain(..) {
-                match self.plan(&entities, &mut changes) {
-                    Ok(()) => planned.push(answer),
+            for Declaration { entities, reserve, answer } in waiting.drain(..) {
+                match self.plan(&entities, reserve, &mut changes) {
+                    Ok(reserved) => planned.push((answer, reserved)),
                     // Nobody waits any more: nothing to tell.
                     Err(error) => drop(answer.send(Err(error))),
                 }
             }
             let result = self.carry_out(changes).await;
-            for answer in planned {
-                let _ = answer.send(result.clone().map_err(StartError::from));
+            for (answer, reserved) in planned {
+                let _ = answer.send(result.clone().map(|()| reserved).map_err(StartError::from));
             }
         }
     }
 
     /// Adds one declaration, or nothing of it when something is wrong with it.
-    fn plan(&self, entities: &[(String, EntityOptions)], changes: &mut Changes) -> Result<(), StartError> {
+    fn plan(
+        &self,
+        entities: &[(String, EntityOptions)],
+        reserve: u64,
+        changes: &mut Changes,
+    ) -> Result<PartitionId, StartError> {
         for (name, options) in entities {
             check_entity_name(name)
                 .map_err(|reason| StartError::InvalidName { name: name.clone(), reason })?;
@@ -99,7 +106,11 @@ impl Catalogue {
         for (name, options) in entities {
             self.plan_entity(name, options, changes)?;
         }
-        Ok(())
+        let reserved = changes.next_partition.unwrap_or(self.next_partition);
+        if reserve > 0 {
+            changes.next_partition = Some(PartitionId(reserved.0.saturating_add(reserve)));
+        }
+        Ok(reserved)
     }
 
     fn plan_entity(

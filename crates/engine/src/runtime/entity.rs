@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use super::PartitionHandle;
 use super::actor::{Actor, CatchUp, Control, Inputs, Seat, Shared, SharedCounts};
 use super::random::RandomSource;
+use super::subscriptions::Subscriptions;
 use crate::partition::{Counts, Partition};
 use crate::{EntityOptions, QueueId, SubscriptionOptions, Timestamp};
 
@@ -52,6 +53,8 @@ pub(super) struct Entity {
     pub(super) id: PartitionId,
     options: RwLock<Arc<EntityOptions>>,
     counts: Arc<SharedCounts>,
+    /// Of a topic; empty otherwise.
+    pub(super) subscriptions: Arc<Subscriptions>,
     actor: Mutex<ActorState>,
 }
 
@@ -62,7 +65,12 @@ enum ActorState {
 }
 
 impl Entity {
-    pub(super) fn new(name: String, id: PartitionId, options: EntityOptions, partition: Partition) -> Self {
+    pub(super) fn new(
+        name: String,
+        id: PartitionId,
+        options: EntityOptions,
+        mut partition: Partition,
+    ) -> Self {
         let counts = Arc::new(SharedCounts::default());
         counts.set(partition.counts());
         Self {
@@ -70,6 +78,7 @@ impl Entity {
             id,
             options: RwLock::new(Arc::new(options)),
             counts,
+            subscriptions: Arc::new(Subscriptions::of(&mut partition)),
             actor: Mutex::new(ActorState::Dormant(Box::new(partition))),
         }
     }
@@ -168,6 +177,7 @@ impl Entity {
             options: EntityOptions::clone(&self.options()),
             random: spawner.random.partition(self.id),
             counts: Arc::clone(&self.counts),
+            subscriptions: Arc::clone(&self.subscriptions),
         };
         let inputs = Inputs { requests, control: control_receiver };
         // Boxed: a future keeps room for its arguments twice.

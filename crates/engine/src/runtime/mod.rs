@@ -3,6 +3,7 @@
 //! - [`Namespace`] finds and creates entities; `catalogue` alone changes them (`deletion` when they
 //!   end), `record` is their form on disk, `restore`
 //!   reads partitions back, `entity` is one of them in use.
+//! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
 //! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time was made to jump; `body_cache` keeps
@@ -24,6 +25,8 @@ mod random;
 mod record;
 mod restore;
 mod start_error;
+mod subscriptions;
+mod topics;
 mod travel_clock;
 
 pub use clock::{Clock, ManualClock, SystemClock};

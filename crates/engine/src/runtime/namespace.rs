@@ -12,21 +12,18 @@ use super::actor::Shared;
 use super::body_cache::CacheBudget;
 use super::catalogue::{Catalogue, Declaration};
 use super::catch_up::catch_up;
-use super::entity::{Entity, EntityRef, Spawner, SubscriptionRef};
+use super::entity::{Entity, EntityRef, Spawner};
 use super::fatal::Fatal;
 use super::names::name_key;
 use super::random::RandomSource;
 use super::record::{CATALOGUE, COUNTER, EntityRecord, decode_counter};
-use super::restore::{FirstPages, restore_from, scan_all};
+use super::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore_from, scan_all};
 use super::{Clock, StartError};
 use crate::partition::Counts;
 use crate::{EntityOptions, QueueId, ReceiverId};
 
 /// Declarations that wait for the catalogue; further callers wait to hand theirs over.
 const DECLARATIONS_WAITING_MAX: usize = 1024;
-
-/// Partitions whose first pages are read at a time when the namespace starts.
-const RESTORED_AT_A_TIME: usize = 64;
 
 /// What a namespace needs beside its shard.
 #[derive(Debug, Clone)]
@@ -41,12 +38,12 @@ pub struct NamespaceOptions {
 /// All entities; cheap to clone.
 #[derive(Clone)]
 pub struct Namespace {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    entities: Arc<Entities>,
-    spawner: Spawner,
+pub(super) struct Inner {
+    pub(super) entities: Arc<Entities>,
+    pub(super) spawner: Spawner,
     declarations: mpsc::Sender<Declaration>,
     next_receiver: AtomicU64,
 }
@@ -133,10 +130,23 @@ impl Namespace {
         &self,
         entities: impl IntoIterator<Item = (String, O)>,
     ) -> Result<(), StartError> {
-        let gone = || peeklock_storage::Error::Unavailable { reason: "the namespace is gone".to_owned() };
         let entities = entities.into_iter().map(|(name, options)| (name, options.into())).collect();
+        self.ask_catalogue(entities, 0).await.map(|_| ())
+    }
+
+    /// Ids for so many subscriptions, never given to anything else: the first of them.
+    pub(super) async fn reserve(&self, count: u64) -> Result<QueueId, StartError> {
+        self.ask_catalogue(Vec::new(), count).await.map(|first| QueueId(first.0))
+    }
+
+    async fn ask_catalogue(
+        &self,
+        entities: Vec<(String, EntityOptions)>,
+        reserve: u64,
+    ) -> Result<PartitionId, StartError> {
+        let gone = || peeklock_storage::Error::Unavailable { reason: "the namespace is gone".to_owned() };
         let (answer, answered) = oneshot::channel();
-        let declaration = Declaration { entities, answer };
+        let declaration = Declaration { entities, reserve, answer };
         self.inner.declarations.send(declaration).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
@@ -147,12 +157,6 @@ impl Namespace {
         let entity = self.inner.entities.get(&name_key(name))?;
         let (partition, options) = (entity.handle(&self.inner.spawner), entity.options());
         Some(EntityRef { partition, queue: QueueId(entity.id.0), options })
-    }
-
-    /// Finds a subscription of a topic; both names match case-insensitively.
-    #[must_use]
-    pub fn subscription(&self, _topic: &str, _name: &str) -> Option<SubscriptionRef> {
-        None
     }
 
     /// The counts of an entity as of its last turn; they may be ahead of what is durable.
@@ -231,7 +235,7 @@ async fn load(shard: &dyn Shard, entities: &Entities) -> Result<PartitionId, Sta
             found.push((PartitionId(number), EntityRecord::decode(&value).map_err(bad)?));
         }
     }
-    for some in found.chunks(RESTORED_AT_A_TIME) {
+    for some in found.chunks(PARTITIONS_AT_A_TIME) {
         let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
         for ((id, record), pages) in some.iter().zip(asked) {
             let partition = restore_from(shard, *id, record.options.clone(), pages).await?;

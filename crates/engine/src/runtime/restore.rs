@@ -4,11 +4,14 @@ use peeklock_storage::{Entry, Page, PartitionId, Scan, Shard, Space};
 use tokio::sync::mpsc;
 
 use super::StartError;
-use crate::partition::Partition;
+use crate::partition::{Partition, RestoreError};
 use crate::{EntityOptions, QueueId};
 
 /// First `Meta` number of a partition; those below are the namespace's.
 const META_FROM: u64 = 16;
+
+/// Partitions whose first pages are asked for at a time.
+pub(super) const PARTITIONS_AT_A_TIME: usize = 64;
 
 /// Pages read ahead of the partition that takes them in.
 const PAGES_AHEAD: usize = 2;
@@ -44,11 +47,40 @@ pub(super) async fn restore_from(
     options: EntityOptions,
     first: FirstPages,
 ) -> Result<Partition, StartError> {
+    let id = QueueId(partition.0);
+    let mut restored =
+        take_in(shard, partition, first, move |meta, head| Partition::restore(id, options, meta, head))
+            .await?;
+    let subscriptions: Vec<PartitionId> =
+        restored.subscriptions().map(|subscription| PartitionId(subscription.queue.0)).collect();
+    for some in subscriptions.chunks(PARTITIONS_AT_A_TIME) {
+        let asked: Vec<_> = some.iter().map(|partition| FirstPages::ask(shard, *partition)).collect();
+        for (partition, pages) in some.iter().zip(asked) {
+            let id = QueueId(partition.0);
+            let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
+                restored.restore_subscription(id, meta, head).map(|()| restored)
+            };
+            restored = take_in(shard, *partition, pages, fill).await?;
+        }
+    }
+    restored.restored();
+    Ok(restored)
+}
+
+type Restored = Result<Partition, RestoreError>;
+
+/// Hands everything stored of a partition to `restore`.
+async fn take_in(
+    shard: &dyn Shard,
+    partition: PartitionId,
+    first: FirstPages,
+    restore: impl FnOnce(Vec<Entry>, &mut dyn Iterator<Item = Entry>) -> Restored + Send + 'static,
+) -> Result<Partition, StartError> {
     let meta = scan_all(shard, Space::Meta, partition, first.meta.await?).await?;
     let head = first.head.await?;
     let restored = match head.next {
-        None => Partition::restore(QueueId(partition.0), options, meta, head.entries),
-        Some(_) => restore_large(shard, partition, options, meta, head).await?,
+        None => restore(meta, &mut head.entries.into_iter()),
+        Some(_) => take_in_large(shard, partition, head, move |head| restore(meta, head)).await?,
     };
     restored.map_err(|error| StartError::Record { partition: partition.0, reason: error.to_string() })
 }
@@ -69,20 +101,16 @@ pub(super) async fn scan_all(
     Ok(entries)
 }
 
-type Restored = Result<Partition, crate::partition::RestoreError>;
-
 /// Millions of heads never lie in memory at once: pages are read while earlier ones are taken in on another thread.
-async fn restore_large(
+async fn take_in_large(
     shard: &dyn Shard,
     partition: PartitionId,
-    options: EntityOptions,
-    meta: Vec<Entry>,
     first: Page,
+    restore: impl FnOnce(&mut dyn Iterator<Item = Entry>) -> Restored + Send + 'static,
 ) -> Result<Restored, StartError> {
     let (pages, mut incoming) = mpsc::channel::<Vec<Entry>>(PAGES_AHEAD);
     let restoring = tokio::task::spawn_blocking(move || {
-        let head = std::iter::from_fn(|| incoming.blocking_recv()).flatten();
-        Partition::restore(QueueId(partition.0), options, meta, head)
+        restore(&mut std::iter::from_fn(|| incoming.blocking_recv()).flatten())
     });
     let mut page = first;
     loop {

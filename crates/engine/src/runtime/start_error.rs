@@ -30,6 +30,20 @@ pub enum StartError {
         /// Which option, and what it must be.
         reason: String,
     },
+    /// Subscriptions were declared for what is not a topic.
+    #[error("there is no topic {name:?}")]
+    NoSuchTopic {
+        /// The name as given.
+        name: String,
+    },
+    /// The topic refused it.
+    #[error("{name:?}: {refusal}")]
+    Refused {
+        /// The subscription.
+        name: String,
+        /// Why.
+        refusal: crate::Refusal,
+    },
     /// The operating system gave no randomness.
     #[error("the operating system gave no random numbers: {0}")]
     Randomness(String),

@@ -82,7 +82,12 @@ impl ServeError {
             Self::Store { .. } | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => {
                 Exit::Data
             }
-            Self::Start(StartError::InvalidName { .. } | StartError::InvalidOptions { .. })
+            Self::Start(
+                StartError::InvalidName { .. }
+                | StartError::InvalidOptions { .. }
+                | StartError::NoSuchTopic { .. }
+                | StartError::Refused { .. },
+            )
             | Self::MessageSize { .. } => Exit::Usage,
             Self::Bind { .. }
             | Self::System(_)

@@ -26,11 +26,11 @@ pub(super) async fn declare(namespace: &Namespace, config: &Config) -> Result<()
         }
         let mut subscriptions: Vec<Subscription> = topic.subscriptions.iter().map(declared).collect();
         subscriptions.extend(missing(namespace, &topic.name, config));
-        declare_in(namespace, &topic.name, subscriptions).await?;
+        namespace.declare_subscriptions(&topic.name, subscriptions).await?;
     }
     let in_file = |name: &str| config.topics.iter().any(|topic| same_name(&topic.name, name));
     for asked in config.topics_if_missing.iter().filter(|asked| !in_file(&asked.topic)) {
-        declare_in(namespace, &asked.topic, missing(namespace, &asked.topic, config)).await?;
+        namespace.declare_subscriptions(&asked.topic, missing(namespace, &asked.topic, config)).await?;
     }
     Ok(())
 }
@@ -45,18 +45,6 @@ fn missing(namespace: &Namespace, topic: &str, config: &Config) -> Vec<Subscript
     let names = asked.filter_map(|asked| asked.subscription.as_ref());
     let missing = names.filter(|name| namespace.subscription(topic, name).is_none());
     missing.map(|name| declared(&SubscriptionConfig::plain(name.clone()))).collect()
-}
-
-async fn declare_in(
-    _namespace: &Namespace,
-    topic: &str,
-    subscriptions: Vec<Subscription>,
-) -> Result<(), ServeError> {
-    for (name, ..) in subscriptions {
-        tracing::error!("subscription \"{name}\" of topic \"{topic}\" is not created: not supported yet");
-    }
-    std::future::ready(()).await;
-    Ok(())
 }
 
 async fn warn_of_other_rules(namespace: &Namespace, topic: &str, declared: &SubscriptionConfig) {

@@ -52,14 +52,14 @@ impl State {
             }
             None => {
                 self.subscriptions.insert(id, Queue::new(id, policy));
+                self.queue_mut(id);
             }
         }
     }
 
     /// A subscription goes with its messages, their locks and whoever reads or watches it.
     pub(in crate::partition) fn remove_subscription(&mut self, id: QueueId) {
-        self.unlist(id);
-        let Some(queue) = self.subscriptions.remove(&id) else { return };
+        let Some(queue) = self.take_out(id) else { return };
         if let Some(topic) = &mut self.topic {
             topic.unset(id);
         }

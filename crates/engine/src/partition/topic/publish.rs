@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::super::properties::noted_header_bytes;
 use super::super::record::{Extra, Record};
 use super::super::step::Step;
 use super::shares::shares;
@@ -16,6 +17,7 @@ struct Original {
     content_bytes: u32,
     time_to_live_ms: Option<u64>,
     session_id: Option<Arc<str>>,
+    header_bytes: u32,
     facts: Option<Arc<Facts>>,
 }
 
@@ -37,6 +39,7 @@ impl Step<'_> {
             content_bytes,
             time_to_live_ms: message.time_to_live_ms,
             session_id: message.session_id.map(Arc::from),
+            header_bytes: noted_header_bytes(message.header_bytes),
             facts: message.facts,
         };
         let copies = self.copies(&original);
@@ -60,7 +63,8 @@ impl Step<'_> {
             body: record.body(scheduled),
             content_bytes: record.content_bytes(),
             time_to_live_ms: record.time_to_live_ms(),
-            session_id: extra.and_then(|extra| extra.session_id.clone()),
+            session_id: record.session_id().cloned(),
+            header_bytes: extra.map_or(0, |extra| extra.header_bytes),
             facts: extra.and_then(|extra| extra.facts.clone()),
         };
         let number = entity.next_number;
@@ -119,8 +123,12 @@ struct Extras {
 
 impl Extras {
     fn new(original: &Original) -> Self {
-        let plain =
-            Extra { body: Some(original.body), session_id: original.session_id.clone(), ..Extra::default() };
+        let plain = Extra {
+            body: Some(original.body),
+            session_id: original.session_id.clone(),
+            header_bytes: original.header_bytes,
+            ..Extra::default()
+        };
         Self { plain: Arc::new(plain), without_session: None }
     }
 

@@ -7,11 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::encoding::{append_version, read_version};
+use super::super::encoding::{append, read};
 use crate::{QueueId, Rule, Subscription, SubscriptionOptions};
-
-/// Version of the value.
-const VERSION: u8 = 1;
 
 /// The bit that sets the `Meta` numbers of subscriptions apart; the rest is the subscription's id.
 const SUBSCRIPTION: u64 = 1 << 63;
@@ -90,12 +87,12 @@ pub(in crate::partition) fn append_subscription(subscription: &Subscription, to:
         options: StoredOptions::from(&subscription.options),
         rules: subscription.rules.clone(),
     };
-    append_version(VERSION, &stored, to)
+    append(&stored, to)
 }
 
 /// Reads the stored form of a subscription.
 pub(super) fn read_subscription(queue: QueueId, bytes: &[u8]) -> Result<Subscription, String> {
-    let StoredSubscription { name, options, rules } = read_version(VERSION, bytes)?;
+    let StoredSubscription { name, options, rules } = read(bytes)?;
     Ok(Subscription { queue, name, options: options.into(), rules })
 }
 

@@ -7,10 +7,11 @@ use std::task::Context;
 use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
 
 use super::commits::CommitNumber;
+use super::held::HeldRemoval;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads};
 use crate::runtime::answer::Waiter;
-use crate::{BodyRef, Event, Received};
+use crate::{BodyRef, Received};
 
 /// One such answer.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) struct Browse {
     /// Positions that turned out to be missing or damaged, and why, in order.
     pub(super) unreadable: Vec<(usize, String)>,
     /// Removals to be stored once everything is read (receive-and-delete).
-    pub(super) removals: Vec<Event>,
+    pub(super) removals: Vec<HeldRemoval>,
     pub(super) after: CommitNumber,
     reads: Option<Reads>,
 }

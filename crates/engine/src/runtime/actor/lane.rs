@@ -10,9 +10,10 @@ use std::task::Context;
 use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
 
 use super::commits::CommitNumber;
+use super::held::HeldRemoval;
 use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads};
-use crate::{BodyRef, Delivery, Event, ReceiverId};
+use crate::{BodyRef, Delivery, ReceiverId};
 
 /// What comes out of the lane.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ enum Item {
         delivery: Box<Delivery>,
         content: State,
         /// The removal that must not happen before the content is read (receive-and-delete).
-        removal: Option<Event>,
+        removal: Option<HeldRemoval>,
     },
     Drained {
         after: CommitNumber,
@@ -61,6 +62,8 @@ pub(super) struct DeliveryLane {
     arrived: Vec<Content>,
     /// How many items carry a removal.
     removals: usize,
+    /// Removals of messages that could not be read.
+    unread: Vec<HeldRemoval>,
     /// Usual size of a content read from the disk, in bytes: bounds how many are asked for at a time.
     usual_bytes: usize,
 }
@@ -76,6 +79,7 @@ impl DeliveryLane {
             reads: Reads::default(),
             arrived: Vec::new(),
             removals: 0,
+            unread: Vec::new(),
             usual_bytes: READ_BYTES_AHEAD_MAX / READ_KEYS_MAX,
         }
     }
@@ -100,7 +104,12 @@ impl DeliveryLane {
     }
 
     /// Adds a delivery whose content must be read first, and then `removal` be stored.
-    pub(super) fn push_cold(&mut self, after: CommitNumber, delivery: Box<Delivery>, removal: Option<Event>) {
+    pub(super) fn push_cold(
+        &mut self,
+        after: CommitNumber,
+        delivery: Box<Delivery>,
+        removal: Option<HeldRemoval>,
+    ) {
         self.awaiting.push_back(self.end());
         self.wanted.push_back(delivery.message.view.body);
         self.removals += usize::from(removal.is_some());
@@ -149,8 +158,9 @@ impl DeliveryLane {
             Err(reason) => {
                 *content = State::Unreadable(reason);
                 // What could not be handed out stays on the disk.
-                let dropped = removal.take().is_some();
-                self.removals -= usize::from(dropped);
+                let unread = removal.take();
+                self.removals -= usize::from(unread.is_some());
+                self.unread.extend(unread);
                 return;
             }
         };
@@ -165,8 +175,13 @@ impl DeliveryLane {
         usize::try_from(number.wrapping_sub(self.left)).unwrap_or(usize::MAX)
     }
 
+    /// Takes the removals of messages that could not be read.
+    pub(super) fn take_unread(&mut self) -> Vec<HeldRemoval> {
+        std::mem::take(&mut self.unread)
+    }
+
     /// Takes the removals whose contents have been read; their deliveries wait for [`Self::removed`].
-    pub(super) fn take_removals(&mut self, removals: &mut Vec<Event>, numbers: &mut Vec<u64>) {
+    pub(super) fn take_removals(&mut self, removals: &mut Vec<HeldRemoval>, numbers: &mut Vec<u64>) {
         if self.removals == 0 {
             return;
         }
@@ -175,9 +190,9 @@ impl DeliveryLane {
             if *content == State::Awaited {
                 return;
             }
-            if let Some(event) = removal.take() {
+            if let Some(removal) = removal.take() {
                 self.removals -= 1;
-                removals.push(event);
+                removals.push(removal);
                 numbers.push(number);
                 *after = CommitNumber::MAX;
             }

@@ -9,6 +9,7 @@ mod alarm;
 mod browse;
 mod catch_up;
 mod commits;
+mod held;
 mod lane;
 mod limits;
 mod reads;
@@ -31,6 +32,7 @@ pub(super) use self::catch_up::CatchUp;
 use self::catch_up::CatchUps;
 pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
+use self::held::HeldBodies;
 use self::lane::DeliveryLane;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use super::answer::Waiter;
@@ -38,6 +40,7 @@ use super::body_cache::{BodyCache, CacheBudget};
 use super::deletion::Ended;
 use super::fatal::Fatal;
 use super::mailbox::Inbox;
+use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
 use crate::{BodyRef, Command, EntityOptions, ReceiverId};
@@ -91,6 +94,7 @@ pub(super) struct Seat {
     pub(super) options: EntityOptions,
     pub(super) random: StdRng,
     pub(super) counts: Arc<SharedCounts>,
+    pub(super) subscriptions: Arc<Subscriptions>,
 }
 
 /// See the module.
@@ -116,6 +120,7 @@ pub(super) struct Actor {
     replies: VecDeque<PendingReply>,
     lane: DeliveryLane,
     browses: Browses,
+    held: HeldBodies,
     cache: BodyCache,
     alarm: Alarm,
     catch_ups: CatchUps,
@@ -159,6 +164,7 @@ impl Actor {
             replies: VecDeque::new(),
             lane: DeliveryLane::new(id),
             browses: Browses::new(id),
+            held: HeldBodies::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             alarm: Alarm::default(),
             catch_ups: CatchUps::default(),

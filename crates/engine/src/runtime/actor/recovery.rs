@@ -1,8 +1,9 @@
 //! When the store says no.
 
-use peeklock_storage::Error;
+use peeklock_storage::{Error, PartitionId};
 
 use super::commits::{Commits, is_dead};
+use super::held::HeldBodies;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
 use crate::Refusal;
@@ -29,15 +30,25 @@ impl Actor {
         self.refuse_everything(&Refusal::StorageFull);
         settled?;
         self.shared.shard.resume(self.seat.id);
+        self.resume_subscriptions();
         let options = self.seat.options.clone();
         let restored = restore(&*self.shared.shard, self.seat.id, options).await;
         self.seat.partition = restored.map_err(|error| {
             tracing::error!(partition, %error, "the partition can't be read back");
             Error::Unavailable { reason: format!("partition {partition} can't be read back: {error}") }
         })?;
+        // Those that the refused batches deleted are back.
+        self.resume_subscriptions();
         self.seat.counts.set(self.seat.partition.counts());
+        self.seat.subscriptions.reset(&mut self.seat.partition);
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         Ok(())
+    }
+
+    fn resume_subscriptions(&self) {
+        for subscription in self.seat.partition.subscriptions() {
+            self.shared.shard.resume(PartitionId(subscription.queue.0));
+        }
     }
 
     /// Answers all who wait with `refusal`, closes all receivers and forgets what was under way.
@@ -59,6 +70,7 @@ impl Actor {
         }
         self.lane = DeliveryLane::new(self.seat.id);
         self.browses = Browses::new(self.seat.id);
+        self.held = HeldBodies::default();
         self.commits = Commits::default();
         self.catch_ups.start_over();
         self.internal.clear();

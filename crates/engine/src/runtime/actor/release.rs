@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::browse::Browse;
 use super::commits::CommitNumber;
+use super::held::Removals;
 use super::lane::Ready;
 use super::limits::REPORTED_BODIES_MAX;
-use super::turn::Removals;
 use super::{Actor, PendingReply};
 use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
 use crate::runtime::deletion::Ended;
@@ -27,7 +27,8 @@ impl Actor {
             Effect::Deliver { receiver, view, lock } => {
                 let content = self.cache.get(view.body);
                 let cold = content.is_none();
-                let removal = if lock.is_none() { removals.remove(&view.body) } else { None };
+                let message = (view.queue, view.sequence_number);
+                let removal = if lock.is_none() { removals.remove(&message) } else { None };
                 let message = Received { view, content: content.unwrap_or_default(), lock };
                 let delivery = Box::new(Delivery { receiver, message });
                 if cold {
@@ -90,7 +91,7 @@ impl Actor {
                 browse.awaiting.push_back(browse.messages.len());
             }
             if takes {
-                browse.removals.extend(removals.remove(&view.body));
+                browse.removals.extend(removals.remove(&(view.queue, view.sequence_number)));
             }
             browse.messages.push(Received { view, content: content.unwrap_or_default(), lock });
         }

@@ -1,21 +1,19 @@
 //! One turn: requests in, facts to the store.
 
-use std::collections::{HashMap, HashSet};
-
 use peeklock_storage::{Batch, Pressure};
 
 use super::Actor;
-use super::limits::{BATCH_BYTES_MAX, RECORD_BYTES_ESTIMATE, RULES_BYTES_ESTIMATE, TURN_REQUESTS_MAX};
+use super::held::{HeldRemoval, Removals, Wanted};
+use super::limits::{
+    BATCH_BYTES_MAX, COPY_BYTES_ESTIMATE, DEAD_COPY_BYTES_ESTIMATE, RECORD_BYTES_ESTIMATE,
+    RULES_BYTES_ESTIMATE, TURN_REQUESTS_MAX,
+};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer::{self, AnswerKind};
 use crate::{
-    BodyRef, Command, Durability, Effect, Event, MessageView, NewMessage, Refusal, Reply, RequestId,
-    Settlement, Timestamp,
+    Command, Durability, Effect, Event, NewMessage, Refusal, Reply, RequestId, Settlement, Timestamp,
 };
-
-/// Removals that wait for a content to be read, by that content.
-pub(super) type Removals = HashMap<BodyRef, Event>;
 
 /// What a turn decided at its beginning.
 struct Moment {
@@ -63,7 +61,7 @@ impl Actor {
 
     /// Carries out a request, or refuses it before the state is touched.
     fn admit(&mut self, moment: &Moment, request: Request) {
-        let weight = weight(&request.command);
+        let weight = weight(&request.command, self.seat.partition.subscription_count());
         if let Err(refusal) = self.check(moment, &request.command, weight) {
             answer::refuse(request, &refusal);
             return;
@@ -131,6 +129,7 @@ impl Actor {
         }
         if !outputs.events.is_empty() || !removals.is_empty() {
             self.seat.counts.set(self.seat.partition.counts());
+            self.seat.subscriptions.take_over(&mut self.seat.partition);
         }
         for body in outputs.events.iter().flat_map(Event::removed_bodies) {
             self.cache.remove(*body);
@@ -149,24 +148,24 @@ impl Actor {
 
     /// Takes out the removals of messages that are handed out by this very turn and whose contents must be read from
     /// the disk first: receive-and-delete of a cold message. Everything else of the turn goes ahead.
-    fn hold_removals(&self, effects: &[Effect], events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
-        let is_cold = |view: &MessageView| !self.cache.contains(view.body);
-        let mut bodies = HashSet::new();
+    fn hold_removals(&mut self, effects: &[Effect], events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
+        let mut wanted = Wanted::default();
         for effect in effects {
             match effect {
-                Effect::Deliver { lock: None, view, .. } if is_cold(view) => {
-                    bodies.insert(view.body);
+                Effect::Deliver { lock: None, view, .. } if !self.cache.contains(view.body) => {
+                    wanted.add(view)
                 }
                 // All or none, so that a refused answer has taken nothing.
                 Effect::Reply { request, reply: Reply::Received(Ok(views)) }
-                    if self.takes(*request) && views.iter().any(|(view, _)| is_cold(view)) =>
+                    if self.takes(*request)
+                        && views.iter().any(|(view, _)| !self.cache.contains(view.body)) =>
                 {
-                    bodies.extend(views.iter().map(|(view, _)| view.body));
+                    views.iter().for_each(|(view, _)| wanted.add(view));
                 }
                 _ => {}
             }
         }
-        if bodies.is_empty() { Removals::new() } else { take_removals(&bodies, events, ends) }
+        self.held.hold(&wanted, events, ends)
     }
 
     fn takes(&self, request: RequestId) -> bool {
@@ -203,20 +202,25 @@ impl Actor {
 
     /// Stores removals whose contents have been read by now.
     fn store_removals(&mut self) {
-        let (mut events, mut numbers) = (Vec::new(), Vec::new());
-        self.lane.take_removals(&mut events, &mut numbers);
+        let (mut removals, mut numbers) = (Vec::new(), Vec::new());
+        for unread in self.lane.take_unread() {
+            self.held.abandon(&unread);
+        }
+        self.lane.take_removals(&mut removals, &mut numbers);
         for browse in self.browses.with_removals() {
             if browse.unreadable.is_empty() {
-                events.append(&mut browse.removals);
+                removals.append(&mut browse.removals);
                 browse.after = super::CommitNumber::MAX;
             } else {
                 // What could not be handed out stays on the disk.
-                browse.removals.clear();
+                browse.removals.drain(..).for_each(|unread| self.held.abandon(&unread));
             }
         }
-        if events.is_empty() {
+        if removals.is_empty() {
             return;
         }
+        let release = |removal: HeldRemoval| self.held.release(removal);
+        let events: Vec<Event> = removals.into_iter().map(release).collect();
         self.submit(&events, &[], 0);
         let after = self.commits.last_sync();
         self.lane.removed(&numbers, after);
@@ -224,31 +228,13 @@ impl Actor {
     }
 }
 
-/// Moves the removals of `bodies` out of `events` and corrects the commands' ends.
-fn take_removals(bodies: &HashSet<BodyRef>, events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
-    let mut removals = Removals::new();
-    let mut positions = Vec::new();
-    let mut kept = Vec::with_capacity(events.len());
-    for (position, event) in events.drain(..).enumerate() {
-        match event.removed_bodies().first().copied().filter(|body| bodies.contains(body)) {
-            Some(body) => {
-                positions.push(position);
-                removals.insert(body, event);
-            }
-            None => kept.push(event),
-        }
-    }
-    *events = kept;
-    for end in ends {
-        *end -= positions.partition_point(|position| *position < *end);
-    }
-    removals
-}
-
-/// An upper estimate of what a command writes, in bytes.
-fn weight(command: &Command) -> usize {
+/// An upper estimate of what a command writes to an entity with so many subscriptions, in bytes.
+fn weight(command: &Command, subscriptions: usize) -> usize {
     match command {
-        Command::Send { messages } => messages.iter().map(message_weight).sum(),
+        Command::Send { messages } => messages
+            .iter()
+            .map(|message| message_weight(message, subscriptions))
+            .fold(0, usize::saturating_add),
         Command::Settle { tokens, settlement, .. } => {
             tokens.len().saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
         }
@@ -274,8 +260,14 @@ fn weight(command: &Command) -> usize {
     }
 }
 
-fn message_weight(message: &NewMessage) -> usize {
-    message.content.len() + message.session_id.as_ref().map_or(0, |id| id.len()) + RECORD_BYTES_ESTIMATE
+fn message_weight(message: &NewMessage, subscriptions: usize) -> usize {
+    let session_bytes = message.session_id.as_ref().map(|id| id.len());
+    let copy_bytes = session_bytes.map_or(DEAD_COPY_BYTES_ESTIMATE, |bytes| COPY_BYTES_ESTIMATE + bytes);
+    // What rules see of a scheduled message is stored beside the content, out of which it was decoded.
+    let scheduled = message.scheduled_enqueue_time.and(message.facts.as_ref());
+    let facts_bytes = scheduled.map_or(0, |_| message.content.len());
+    let own_bytes = message.content.len() + session_bytes.unwrap_or(0) + RECORD_BYTES_ESTIMATE;
+    (own_bytes + facts_bytes).saturating_add(copy_bytes.saturating_mul(subscriptions))
 }
 
 fn settlement_bytes(settlement: &Settlement) -> usize {

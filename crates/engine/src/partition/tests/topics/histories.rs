@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
+use super::super::rig::deliveries;
 use super::rig::{Rig, label, labelled, options, rule, with_sessions};
 use crate::{
     Command, Filter, LockToken, NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, SequenceNumber,
@@ -23,7 +25,8 @@ enum Move {
     AddRule { queue: usize, name: usize, wanted: Option<usize> },
     RemoveRule { queue: usize, name: usize },
     Take { queue: usize, sub_queue: SubQueue, mode: ReceiveMode },
-    Listen(usize),
+    Listen(usize, ReceiveMode),
+    SetState(usize, Option<usize>),
     Close(usize),
     Settle(usize, Settlement),
     ReceiveDeferred { queue: usize, number: u64, mode: ReceiveMode },
@@ -74,7 +77,9 @@ fn one_move() -> impl Strategy<Value = Move> {
         12 => (queue(), sub_queue(), mode()).prop_map(|(queue, sub_queue, mode)| {
             Move::Take { queue, sub_queue, mode }
         }),
-        2 => queue().prop_map(Move::Listen),
+        4 => (queue(), mode()).prop_map(|(queue, mode)| Move::Listen(queue, mode)),
+        3 => (queue(), prop_oneof![1 => Just(None), 2 => (0..5usize).prop_map(Some)])
+            .prop_map(|(receiver, state)| Move::SetState(receiver, state)),
         1 => queue().prop_map(Move::Close),
         10 => (0..4usize, settlement).prop_map(|(pick, settlement)| Move::Settle(pick, settlement)),
         4 => (queue(), 1..6u64, mode()).prop_map(|(queue, number, mode)| {
@@ -126,7 +131,7 @@ impl Player {
                 let _ = self.rig.done(Command::CancelScheduled { numbers });
             }
             Move::Declare { name, sessions, life_ms, wanted } => {
-                self.declare(name, sessions, life_ms, wanted)
+                self.declare(name, sessions, life_ms, wanted);
             }
             Move::Delete(pick) => {
                 let queue = self.queue(pick)?;
@@ -151,11 +156,18 @@ impl Player {
                 let (_, lock) = self.rig.take(queue, sub_queue, mode)?;
                 self.tokens.push((queue, lock?.token));
             }
-            Move::Listen(pick) => {
-                let receiver =
-                    self.rig.open(self.queue(pick)?, SubQueue::Main, ReceiveMode::ReceiveAndDelete);
-                self.rig.credit(receiver, 3, false);
+            Move::Listen(pick, mode) => {
+                let queue = self.queue(pick)?;
+                let receiver = self.rig.try_open(queue, SubQueue::Main, mode).ok()?;
+                let effects = self.rig.credit(receiver, 3, false);
+                let locks = deliveries(effects).into_iter().filter_map(|(_, _, lock)| lock);
+                self.tokens.extend(locks.map(|lock| (queue, lock.token)));
                 self.receivers.push(receiver);
+            }
+            Move::SetState(pick, state) => {
+                let receiver = *self.receivers.iter().rev().nth(pick)?;
+                let state = state.map(|bytes| Bytes::from(vec![7; bytes]));
+                self.rig.ask(Command::SetSessionState { receiver, state });
             }
             Move::Close(pick) => {
                 let receiver = *self.receivers.get(pick)?;
@@ -184,7 +196,7 @@ impl Player {
             lock_duration_ms: 15,
             max_delivery_count: 2,
             default_message_time_to_live_ms: life_ms,
-            dead_lettering_on_message_expiration: name % 2 == 0,
+            dead_lettering_on_message_expiration: name.is_multiple_of(2),
             ..if sessions { with_sessions() } else { options() }
         };
         let rules = vec![rule(NAMES[name], filter(wanted))];

@@ -121,8 +121,10 @@ fn check_invariants(partition: &Partition, store: &Store) {
     let expected: Vec<(u64, usize)> =
         referred.iter().map(|(body, (_, bytes))| (*body, *bytes as usize)).collect();
     assert_eq!(bodies, expected, "every content is referred to, and every reference leads to one");
-    let size_bytes: usize = bodies.iter().map(|(_, bytes)| bytes).sum();
-    assert_eq!(partition.counts().size_bytes, size_bytes as u64);
+    let content_bytes: usize = bodies.iter().map(|(_, bytes)| bytes).sum();
+    let sessions = state.subscriptions.values().filter_map(|queue| queue.sessions.as_ref());
+    let state_bytes: u64 = sessions.map(|sessions| sessions.state_bytes()).sum();
+    assert_eq!(partition.counts().size_bytes, content_bytes as u64 + state_bytes);
     for topic in [&state.topic, &restored.state.topic] {
         let counts = &topic.as_ref().unwrap().bodies;
         assert_eq!(counts.len(), referred.len());
@@ -255,6 +257,7 @@ impl Rig {
         }
     }
 
+    /// Without rules it gets the default one.
     pub(super) fn try_subscribe(
         &mut self,
         name: &str,
@@ -263,6 +266,7 @@ impl Rig {
     ) -> Result<QueueId, Refusal> {
         let queue = QueueId(self.next_queue);
         self.next_queue += 1;
+        let rules = if rules.is_empty() { vec![Rule::default_rule()] } else { rules };
         self.done(Command::DeclareSubscription { queue, name: name.into(), options, rules }).map(|()| queue)
     }
 
@@ -288,6 +292,16 @@ impl Rig {
 
     /// Opens a receiver, where sessions are required for the next available one, if there is any.
     pub(super) fn open(&mut self, queue: QueueId, sub_queue: SubQueue, mode: ReceiveMode) -> ReceiverId {
+        self.try_open(queue, sub_queue, mode).unwrap()
+    }
+
+    /// Opens a receiver; where sessions are required, with the session "s".
+    pub(super) fn try_open(
+        &mut self,
+        queue: QueueId,
+        sub_queue: SubQueue,
+        mode: ReceiveMode,
+    ) -> Result<ReceiverId, Refusal> {
         let receiver = ReceiverId(self.next_receiver);
         self.next_receiver += 1;
         let options = ReceiverOptions { source: QueuePath { queue, sub_queue }, mode };
@@ -315,7 +329,7 @@ impl Rig {
         sub_queue: SubQueue,
         mode: ReceiveMode,
     ) -> Option<(MessageView, Option<Lock>)> {
-        let receiver = self.open(queue, sub_queue, mode);
+        let receiver = self.try_open(queue, sub_queue, mode).ok()?;
         let effects = self.credit(receiver, 1, true);
         self.handle(None, Command::CloseReceiver { receiver });
         deliveries(effects).pop().map(|(_, view, lock)| (view, lock))
