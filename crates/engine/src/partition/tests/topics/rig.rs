@@ -290,7 +290,6 @@ impl Rig {
         self.try_send(vec![message]).unwrap()[0]
     }
 
-    /// Opens a receiver, where sessions are required for the next available one, if there is any.
     pub(super) fn open(&mut self, queue: QueueId, sub_queue: SubQueue, mode: ReceiveMode) -> ReceiverId {
         self.try_open(queue, sub_queue, mode).unwrap()
     }
@@ -307,14 +306,11 @@ impl Rig {
         let options = ReceiverOptions { source: QueuePath { queue, sub_queue }, mode };
         let has_sessions = self.partition.state.queue(queue).is_some_and(|queue| queue.sessions.is_some());
         let session = (has_sessions && sub_queue == SubQueue::Main)
-            .then_some(SessionWish { id: None, wait_until: self.now });
-        let refusable = session.is_some();
+            .then(|| SessionWish { id: Some("s".into()), wait_until: self.now });
         match self.ask(Command::OpenReceiver { receiver, options, session }) {
-            Reply::Opened(Ok(_)) => {}
-            Reply::Opened(Err(Refusal::NoSessionAvailable)) if refusable => {}
+            Reply::Opened(opened) => opened.map(|_| receiver),
             other => panic!("{other:?}"),
         }
-        receiver
     }
 
     pub(super) fn credit(&mut self, receiver: ReceiverId, messages: u64, drain: bool) -> Vec<Effect> {
