@@ -33,10 +33,23 @@ class Order {
   async handle(message) {
     if (STEPS.indexOf(message.subject) > this.done) return this.defer(message);
     await this.process(message);
-    while (this.deferred[STEPS[this.done]]) {
-      const number = Long.fromString(this.deferred[STEPS[this.done]]);
-      const [early] = await this.receiver.receiveDeferredMessages(number);
-      await this.process(early);
+    await this.catchUp();
+  }
+
+  /** Fetches what was deferred, as long as it is its turn. */
+  async catchUp() {
+    const isDue = (step) => STEPS.indexOf(step) <= this.done;
+    for (let step; (step = Object.keys(this.deferred).find(isDue)); ) {
+      const number = this.deferred[step];
+      try {
+        const [early] = await this.receiver.receiveDeferredMessages(Long.fromString(number));
+        await this.process(early, `, fetched by number ${number}`);
+      } catch (error) {
+        // A worker stopped just before it deferred this message, or just after it completed it.
+        if (error.code !== "MessageNotFound") throw error;
+      }
+      delete this.deferred[step];
+      await this.save();
     }
   }
 
@@ -48,12 +61,10 @@ class Order {
     console.log(`${message.subject}: too early, deferred as number ${message.sequenceNumber}`);
   }
 
-  async process(message) {
+  async process(message, how = "") {
     // A step that is done already comes again if a worker stopped between `save` and `completeMessage`.
     if (STEPS.indexOf(message.subject) === this.done) {
-      const number = this.deferred[message.subject];
-      delete this.deferred[message.subject];
-      console.log(`${message.subject}: done` + (number ? `, fetched by number ${number}` : ""));
+      console.log(`${message.subject}: done${how}`);
       this.done++;
       await this.save();
     }
@@ -69,6 +80,7 @@ try {
 
   const receiver = await client.acceptSession(QUEUE, ORDER);
   const order = await Order.load(receiver);
+  await order.catchUp();
   while (!order.isComplete) {
     const [message] = await receiver.receiveMessages(1, { maxWaitTimeInMs: 10_000 });
     if (!message) break;

@@ -8,6 +8,7 @@ import json
 import os
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiver
+from azure.servicebus.exceptions import MessageNotFoundError
 
 CONNECTION = os.environ.get(
     "SERVICEBUS_CONNECTION_STRING",
@@ -37,14 +38,23 @@ class Order:
         return self.done == len(STEPS)
 
     def handle(self, message: ServiceBusReceivedMessage):
-        turn = STEPS.index(message.subject)
-        if turn > self.done:
+        if STEPS.index(message.subject) > self.done:
             self.defer(message)
         else:
             self.process(message)
-            while not self.is_complete and (number := self.deferred.get(STEPS[self.done])):
+            self.catch_up()
+
+    def catch_up(self):
+        """Fetches what was deferred, as long as it is its turn."""
+        while step := next((step for step in self.deferred if STEPS.index(step) <= self.done), None):
+            number = self.deferred[step]
+            try:
                 (early,) = self.receiver.receive_deferred_messages(number)
-                self.process(early)
+                self.process(early, f", fetched by number {number}")
+            except MessageNotFoundError:
+                pass  # A worker stopped just before it deferred this message, or just after it completed it.
+            del self.deferred[step]
+            self.save()
 
     def defer(self, message: ServiceBusReceivedMessage):
         # The number first: a deferred message whose number is forgotten would be out of reach.
@@ -53,11 +63,10 @@ class Order:
         self.receiver.defer_message(message)
         print(f"{message.subject}: too early, deferred as number {message.sequence_number}")
 
-    def process(self, message: ServiceBusReceivedMessage):
+    def process(self, message: ServiceBusReceivedMessage, how: str = ""):
         # A step that is done already comes again if a worker stopped between `save` and `complete_message`.
         if STEPS.index(message.subject) == self.done:
-            number = self.deferred.pop(message.subject, None)
-            print(f"{message.subject}: done" + (f", fetched by number {number}" if number else ""))
+            print(f"{message.subject}: done{how}")
             self.done += 1
             self.save()
         self.receiver.complete_message(message)
@@ -70,6 +79,7 @@ with ServiceBusClient.from_connection_string(CONNECTION) as client:
 
     with client.get_queue_receiver(QUEUE, session_id=ORDER, max_wait_time=10) as receiver:
         order = Order(receiver)
+        order.catch_up()
         for message in receiver:
             order.handle(message)
             if order.is_complete:
