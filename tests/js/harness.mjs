@@ -25,6 +25,25 @@ const KINDS = {
   one_megabyte: [{ max_size_in_megabytes: 1 }, 2],
   default_ttl: [{ default_message_time_to_live: "PT1H" }, 4],
   long_lock_dead_letter_on_expiry: [{ lock_duration: "PT5M", dead_lettering_on_message_expiration: true }, 2],
+  session: [{ requires_session: true }, 30],
+  session_brief_lock: [{ requires_session: true, lock_duration: "PT5S" }, 4],
+};
+
+/** As `KINDS`, for topics; no key `rules` is the rule that matches everything. */
+const TOPIC_KINDS = {
+  topic: [{ subscriptions: [{ name: "one" }, { name: "two" }] }, 12],
+  topic_sessions: [{ subscriptions: [{ name: "plain" }, { name: "session", requires_session: true }] }, 4],
+  topic_rules: [
+    {
+      subscriptions: [
+        { name: "all" },
+        { name: "none", rules: [] },
+        { name: "red", rules: [{ name: "red", correlation: { label: "red" } }] },
+        { name: "eu", rules: [{ name: "eu", correlation: { properties: { region: "eu", amount: 5 } } }] },
+      ],
+    },
+    4,
+  ],
 };
 
 function binary() {
@@ -38,14 +57,33 @@ function binary() {
 }
 
 function configText() {
-  return Object.entries(KINDS)
-    .flatMap(([kind, [options, count]]) =>
-      Array.from({ length: count }, (_, number) => {
-        const lines = Object.entries(options).map(([key, value]) => `${key} = ${JSON.stringify(value)}\n`);
-        return `[[queues]]\nname = "${kind}-${number}"\n${lines.join("")}`;
-      }),
-    )
+  const named = (kinds) =>
+    Object.fromEntries(
+      Object.entries(kinds).flatMap(([kind, [options, count]]) => range(count).map((n) => [`${kind}-${n}`, options])),
+    );
+  return entitiesText({ queues: named(KINDS), topics: named(TOPIC_KINDS) });
+}
+
+/**
+ * The TOML of a daemon of one's own: options by name of queue or topic, and `[limits]`. A short life needs
+ * `limits: { auto_delete_on_idle_min: "PT0.1S" }`.
+ */
+export function entitiesText({ queues = {}, topics = {}, limits = {} }) {
+  const tables = (header, entities) =>
+    Object.entries(entities).map(([name, options]) => [`[[${header}]]`, ...tomlLines({ name, ...options }), ""]);
+  return [["[limits]", ...tomlLines(limits), ""], ...tables("queues", queues), ...tables("topics", topics)]
+    .flat()
     .join("\n");
+}
+
+function tomlLines(table) {
+  return Object.entries(table).map(([key, value]) => `${JSON.stringify(key)} = ${tomlValue(value)}`);
+}
+
+function tomlValue(value) {
+  if (Array.isArray(value)) return `[${value.map(tomlValue).join(", ")}]`;
+  if (value instanceof Date) return value.toISOString();
+  return typeof value === "object" ? `{ ${tomlLines(value).join(", ")} }` : JSON.stringify(value);
 }
 
 /** Daemons that must not outlive a test run that is cut short. */
@@ -57,11 +95,14 @@ process.once("SIGTERM", () => process.exit(143));
 export class Daemon {
   #taken = {};
 
-  /** With `timeTravel`, `now`, `advance` and `advanceTo` tell and move the daemon's clock. */
-  constructor({ timeTravel = false } = {}) {
+  /**
+   * With `timeTravel`, `now`, `advance` and `advanceTo` tell and move the daemon's clock. `config` is the file's text,
+   * such as `entitiesText` gives; without it every kind of entity is declared.
+   */
+  constructor({ timeTravel = false, config = configText() } = {}) {
     this.timeTravel = timeTravel;
     this.directory = fs.mkdtempSync(path.join(os.tmpdir(), "peeklock-js-"));
-    fs.writeFileSync(path.join(this.directory, "peeklock.toml"), configText());
+    fs.writeFileSync(path.join(this.directory, "peeklock.toml"), config);
   }
 
   /** Returns when connections are accepted, on a port that the system chose. */
@@ -130,8 +171,17 @@ export class Daemon {
 
   /** A queue of the kind that no other test of this daemon has seen. */
   queue(kind = "plain") {
+    return this.#take(kind, KINDS);
+  }
+
+  /** A topic, likewise. */
+  topic(kind = "topic") {
+    return this.#take(kind, TOPIC_KINDS);
+  }
+
+  #take(kind, kinds) {
     const number = (this.#taken[kind] ??= 0);
-    assert(number < KINDS[kind][1], `declare more queues of the kind ${kind} in harness.mjs`);
+    assert(number < kinds[kind][1], `declare more of the kind ${kind} in harness.mjs`);
     this.#taken[kind]++;
     return `${kind}-${number}`;
   }
@@ -168,6 +218,11 @@ export async function withClient(daemon, test, options) {
   }
 }
 
+/** A receiver of a queue, or of `[topic, subscription]`. */
+export function createReceiver(client, source, options) {
+  return client.createReceiver(...[source].flat(), options);
+}
+
 /** Sends messages, each on its own. */
 export async function send(client, queue, ...messages) {
   const sender = client.createSender(queue);
@@ -197,16 +252,16 @@ export async function nothing(receiver) {
 }
 
 /** Receives and deletes exactly `count` messages. */
-export async function drain(client, queue, count, options = {}) {
-  const receiver = client.createReceiver(queue, { receiveMode: "receiveAndDelete", ...options });
+export async function drain(client, source, count, options = {}) {
+  const receiver = createReceiver(client, source, { receiveMode: "receiveAndDelete", ...options });
   const messages = await take(receiver, count);
   await receiver.close();
   return messages;
 }
 
 /** Everything that browsing shows. Opens no receiver link, only `$management`. */
-export async function peek(client, queue, options = {}) {
-  const receiver = client.createReceiver(queue, options);
+export async function peek(client, source, options = {}) {
+  const receiver = createReceiver(client, source, options);
   const found = [];
   let from = Long.fromNumber(1);
   for (;;) {

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from azure.servicebus import ServiceBusReceiveMode, ServiceBusSubQueue
 
 import sdk
+from daemon import Subscription, Topic
 
 DEAD_LETTER = ServiceBusSubQueue.DEAD_LETTER
 RECEIVE_AND_DELETE = ServiceBusReceiveMode.RECEIVE_AND_DELETE
@@ -36,11 +37,17 @@ class Bus:
     def new_client(self, **options):
         return sdk.client(self.flavour, self.connection_string, **options)
 
-    def sender(self, queue: str, **options):
-        return self.client.get_queue_sender(queue, **options)
+    def sender(self, target: str, **options):
+        """Of a queue, or of a `Topic`; so for all that sends."""
+        if isinstance(target, Topic):
+            return self.client.get_topic_sender(str(target), **options)
+        return self.client.get_queue_sender(target, **options)
 
-    def receiver(self, queue: str, **options):
-        return self.client.get_queue_receiver(queue, **options)
+    def receiver(self, source: str | Subscription, **options):
+        """Of a queue, or of a `Subscription`; so for all that receives or browses."""
+        if isinstance(source, Subscription):
+            return self.client.get_subscription_receiver(str(source.topic), source.name, **options)
+        return self.client.get_queue_receiver(source, **options)
 
     async def open_receiver(self, queue: str, **options):
         """A receiver that stays open until the end of the test."""

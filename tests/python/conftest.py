@@ -1,12 +1,13 @@
 """Fixtures: a daemon for each worker, fresh queues, and a client of either flavour."""
 
 import collections
+import contextlib
 import datetime
 
 import pytest
 
 from bus import Bus
-from daemon import Daemon, queue_names
+from daemon import Daemon, queue_names, topic_names
 
 
 def watched(daemon):
@@ -44,29 +45,56 @@ def own_daemon():
     daemon.close()
 
 
-class Queues:
-    """Hands out each declared queue once."""
+@pytest.fixture
+def start_daemon():
+    """Starts daemons of this test alone, with the arguments of `Daemon`; see `daemon.entities_text`."""
+    with contextlib.ExitStack() as stack:
 
-    def __init__(self):
+        def start(*args, **kwargs) -> Daemon:
+            daemon = Daemon(*args, **kwargs)
+            stack.callback(daemon.close)
+            return daemon.start()
+
+        yield start
+
+
+class Fresh:
+    """Hands out each declared queue or topic once."""
+
+    def __init__(self, names_of, default: str):
+        self._names_of = names_of
+        self._default = default
         self._left = collections.defaultdict(list)
         self._known = set()
 
-    def take(self, kind: str = "plain") -> str:
+    def take(self, kind: str | None = None) -> str:
+        kind = kind or self._default
         if kind not in self._known:
             self._known.add(kind)
-            self._left[kind] = queue_names(kind)[::-1]
-        assert self._left[kind], f"declare more queues of the kind {kind} in daemon.py"
+            self._left[kind] = self._names_of(kind)[::-1]
+        assert self._left[kind], f"declare more of the kind {kind} in daemon.py"
         return self._left[kind].pop()
 
 
 @pytest.fixture(scope="session")
 def queues():
-    return Queues()
+    return Fresh(queue_names, "plain")
+
+
+@pytest.fixture(scope="session")
+def topics():
+    return Fresh(topic_names, "topic")
 
 
 @pytest.fixture
 def queue(queues):
     return queues.take()
+
+
+@pytest.fixture
+def topic(topics):
+    """A topic with the subscriptions `one` and `two`, which get everything."""
+    return topics.take()
 
 
 @pytest.fixture(params=["sync", "aio"])

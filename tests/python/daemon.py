@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -31,6 +32,32 @@ KINDS = {
     ),
     "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
     "path/with/slashes": ({}, 4),
+    "session": ({"requires_session": True}, 60),
+    "session_brief_lock": ({"requires_session": True, "lock_duration": "PT5S"}, 8),
+    "session_dead_letter_on_expiry": (
+        {"requires_session": True, "dead_lettering_on_message_expiration": True},
+        8,
+    ),
+}
+
+#: As `KINDS`, for topics; no key `rules` is the rule that matches everything.
+TOPIC_KINDS = {
+    "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 24),
+    "topic_sessions": ({"subscriptions": [{"name": "plain"}, {"name": "session", "requires_session": True}]}, 8),
+    "topic_rules": (
+        {
+            "subscriptions": [
+                {"name": "all"},
+                {"name": "none", "rules": []},
+                {"name": "red", "rules": [{"name": "red", "correlation": {"label": "red"}}]},
+                {
+                    "name": "eu",
+                    "rules": [{"name": "eu", "correlation": {"properties": {"region": "eu", "amount": 5}}}],
+                },
+            ]
+        },
+        8,
+    ),
 }
 
 #: A start on an empty directory takes milliseconds; a busy machine may take its time.
@@ -53,23 +80,60 @@ def binary() -> pathlib.Path:
     raise FileNotFoundError("no daemon: run `cargo build --release` or set PEEKLOCK_BIN")
 
 
+class Topic(str):
+    """The name of a topic; `topic / "one"` is its subscription."""
+
+    def __truediv__(self, name: str) -> "Subscription":
+        return Subscription(self, name)
+
+
+class Subscription(NamedTuple):
+    """Where a receiver receives from, as a queue's name is."""
+
+    topic: str
+    name: str
+
+
 def queue_names(kind: str) -> list[str]:
     return [f"{kind}-{number}" for number in range(KINDS[kind][1])]
 
 
+def topic_names(kind: str) -> list[Topic]:
+    return [Topic(f"{kind}-{number}") for number in range(TOPIC_KINDS[kind][1])]
+
+
 def config_text() -> str:
-    """The TOML that declares every queue of every kind."""
-    tables = []
-    for kind, (options, _) in KINDS.items():
-        lines = "".join(f"{key} = {toml_value(value)}\n" for key, value in options.items())
-        tables += [f'[[queues]]\nname = "{name}"\n{lines}' for name in queue_names(kind)]
-    return "\n".join(tables)
+    """The TOML that declares every queue and every topic of every kind."""
+    queues = {name: options for kind, (options, _) in KINDS.items() for name in queue_names(kind)}
+    topics = {name: options for kind, (options, _) in TOPIC_KINDS.items() for name in topic_names(kind)}
+    return entities_text(queues, topics)
+
+
+def entities_text(queues: dict = {}, topics: dict = {}, limits: dict = {}) -> str:
+    """The TOML of a daemon of one's own: options by name of queue or topic, and `[limits]`.
+
+    A short life needs `limits={"auto_delete_on_idle_min": "PT0.1S"}`.
+    """
+    tables = [("[limits]", limits)]
+    tables += [("[[queues]]", {"name": name} | options) for name, options in queues.items()]
+    tables += [("[[topics]]", {"name": name} | options) for name, options in topics.items()]
+    return "\n".join(f"{header}\n{lines(table)}" for header, table in tables)
+
+
+def lines(table: dict) -> str:
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
 
 
 def toml_value(value) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    match value:
+        case dict():
+            return "{ " + ", ".join(f"{json.dumps(key)} = {toml_value(one)}" for key, one in value.items()) + " }"
+        case list():
+            return "[" + ", ".join(map(toml_value, value)) + "]"
+        case datetime.datetime():
+            return value.isoformat()
+        case _:
+            return json.dumps(value)
 
 
 class Daemon:

@@ -12,10 +12,17 @@ _BLOCKING = (
     azure.servicebus.ServiceBusClient,
     azure.servicebus.ServiceBusSender,
     azure.servicebus.ServiceBusReceiver,
+    azure.servicebus.ServiceBusSession,
     azure.servicebus.AutoLockRenewer,
 )
 #: Plain functions in both flavours: they do no I/O.
-_IMMEDIATE = {"get_queue_sender", "get_queue_receiver", "register"}
+_IMMEDIATE = {
+    "get_queue_sender",
+    "get_queue_receiver",
+    "get_topic_sender",
+    "get_subscription_receiver",
+    "register",
+}
 _END = object()
 
 
@@ -28,7 +35,7 @@ class OnThreads:
     def __getattr__(self, name):
         attribute = getattr(self.target, name)
         if not callable(attribute):
-            return attribute
+            return wrap(attribute)
         if name in _IMMEDIATE:
             return lambda *args, **kwargs: wrap(attribute(*map(unwrap, args), **unwrap_all(kwargs)))
 

@@ -136,7 +136,8 @@ pub enum Command {
         name: Box<str>,
         /// Its options.
         options: SubscriptionOptions,
-        /// Its first rules, with distinct names.
+        /// Its first rules, with distinct names; without any it gets no message.
+        /// [`Rule::default_rule`] is what a subscription has about which nothing is said.
         rules: Vec<Rule>,
     },
     /// Deletes a subscription with all that rests in it; answers [`crate::Reply::Done`].

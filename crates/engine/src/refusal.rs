@@ -71,7 +71,7 @@ pub enum Refusal {
     #[error("The rule '{0}' already exists.")]
     RuleExists(Box<str>),
     /// The subscription has no rule of that name.
-    #[error("The rule '{0}' could not be found.")]
+    #[error("The messaging entity '{0}' could not be found: the subscription has no rule of that name.")]
     RuleNotFound(Box<str>),
     /// Topics and subscriptions differ in what can be done with them.
     #[error("{0}")]
@@ -85,7 +85,7 @@ pub enum Refusal {
     /// The partition was restarted or the broker is stopping; retry.
     #[error("The entity is temporarily unavailable; retry the operation.")]
     Unavailable,
-    /// The entity was deleted.
-    #[error("The messaging entity could not be found; it was deleted.")]
+    /// The entity was deleted. (J finds the words before "could not be found" by a pattern.)
+    #[error("The messaging entity of this operation could not be found; it was deleted.")]
     EntityDeleted,
 }

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use peeklock_engine::runtime::{EntityRef, Response};
-use peeklock_engine::{Command, ReceiveMode, ReceiverOptions, Refusal, SubQueue};
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{
+    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, SessionWish,
+};
 
-use super::address::{self, Address, AddressError, EntityAddress};
-use super::authorization::{Right, excerpt};
+use super::authorization::Right;
 use super::entities::Entity;
 use super::errors::Fault;
 use super::receiver::Receiver;
+use super::resolve::Node;
+use super::session_filter::{self, SessionFilter};
 use super::{Broker, Link, Pending, ResponseLink};
 use crate::endpoint::{Connection, LinkId};
 use crate::wire::Str;
@@ -24,14 +27,13 @@ const TOKEN_REQUEST_BYTES_MAX: u64 = 256 * 1024;
 /// Room for the request around the messages of a schedule operation, in bytes.
 const REQUEST_ENVELOPE_BYTES: u64 = 64 * 1024;
 
-const SESSION_FILTER: &str = "com.microsoft:session-filter";
 const CBS_NODE: &str = "$cbs";
 
-/// A node found.
-enum Node {
-    Cbs,
-    Management(Arc<Entity>),
-    Entity(Arc<Entity>),
+/// The answer to a receiver's attach while the engine opens the receiver.
+pub(super) struct Opening {
+    reply: Attach,
+    /// The session it asked for.
+    filter: Option<SessionFilter>,
 }
 
 impl Broker {
@@ -63,15 +65,15 @@ impl Broker {
         let (kind, message_bytes_max) = match self.resolve(&address)? {
             Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX),
             Node::Management(entity) => {
-                let limit = entity.options.max_message_size_bytes().saturating_add(REQUEST_ENVELOPE_BYTES);
+                self.watch(link, &entity);
+                let limit = entity.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
                 (Link::ManagementRequests { session, entity }, limit)
             }
             Node::Entity(entity) => {
-                if entity.address.sub_queue != SubQueue::Main {
-                    return Err(Fault::NotAllowed("Messages can't be sent to a dead-letter queue directly."));
-                }
+                entity.check_takes()?;
                 self.authorization.permit(&entity.address, Right::Send, &entity.uri)?;
-                let limit = entity.options.max_message_size_bytes();
+                self.watch(link, &entity);
+                let limit = entity.max_message_size_bytes;
                 (Link::Sender(entity), limit)
             }
         };
@@ -96,12 +98,18 @@ impl Broker {
         match self.resolve(&address)? {
             Node::Cbs => self.attach_responses(link, session, CBS_NODE.into(), attach, connection),
             Node::Management(entity) => {
+                self.watch(link, &entity);
                 self.attach_responses(link, session, entity.node.clone(), attach, connection);
             }
             Node::Entity(entity) => {
+                entity.check_gives()?;
                 check_source(source)?;
+                let filter = SessionFilter::find(&source.filter)?;
+                if filter.is_some() && !entity.has_sessions() {
+                    return Err(Fault::Refused(Refusal::SessionNotSupported));
+                }
                 self.authorization.permit(&entity.address, Right::Listen, &entity.uri)?;
-                self.open_receiver(link, entity, attach);
+                self.open_receiver(link, entity, attach, filter);
             }
         }
         Ok(())
@@ -125,7 +133,13 @@ impl Broker {
         connection.accept_attach(link, Attach { initial_delivery_count: Some(0), ..echo(attach) }, 0);
     }
 
-    fn open_receiver(&mut self, link: LinkId, entity: Arc<Entity>, attach: Attach) {
+    fn open_receiver(
+        &mut self,
+        link: LinkId,
+        entity: Arc<Entity>,
+        attach: Attach,
+        filter: Option<SessionFilter>,
+    ) {
         let mode = match attach.snd_settle_mode {
             SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
             // A generic client's default is mixed: unsettled is the safe reading.
@@ -134,74 +148,57 @@ impl Broker {
         let receiver = self.entities.next_receiver_id();
         let partition = entity.partition.clone();
         let options = ReceiverOptions { source: entity.source(), mode };
-        let max_message_size = Some(entity.options.max_message_size_bytes());
+        let session = filter.as_ref().map(|filter| SessionWish {
+            id: filter.id.clone(),
+            wait_until: session_filter::wait_until(self.entities.now(), &attach.properties),
+        });
+        let max_message_size = Some(entity.max_message_size_bytes);
         let reply = Attach { initial_delivery_count: Some(0), max_message_size, ..echo(attach) };
         self.receivers.insert(receiver, Receiver::new(link, entity));
         self.links.insert(link, Link::Receiver(receiver));
-        let pending = Pending::Open { link, reply: Box::new(reply) };
-        self.ask(&partition, Command::OpenReceiver { receiver, options, session: None }, pending);
+        let pending = Pending::Open { link, opening: Box::new(Opening { reply, filter }) };
+        self.ask(&partition, Command::OpenReceiver { receiver, options, session }, pending);
     }
 
     pub(super) fn receiver_opened(
         &mut self,
         link: LinkId,
-        reply: Attach,
+        opening: Opening,
         response: Response,
         connection: &mut Connection,
     ) {
-        let fault = match response {
-            Response::Opened(Ok(_)) => return connection.accept_attach(link, reply, 0),
-            Response::Opened(Err(refusal)) => Fault::Refused(refusal),
-            _ => Fault::Internal,
+        // Otherwise the peer has called it off, and the engine was told to close what it opened.
+        let Some(&Link::Receiver(receiver)) = self.links.get(&link) else { return };
+        let Some(entity) = self.receivers.get(&receiver).map(|receiver| Arc::clone(&receiver.entity)) else {
+            return;
         };
-        if let Some(Link::Receiver(receiver)) = self.links.remove(&link) {
-            self.remove_receiver(receiver);
-        }
+        let Opening { mut reply, filter } = opening;
+        let fault = match (response, filter) {
+            (Response::Opened(Ok(None)), None) => return connection.accept_attach(link, reply, 0),
+            (Response::Opened(Ok(Some(session))), Some(filter)) => {
+                filter.confirm(&session, &mut reply);
+                self.hold_session(receiver, session);
+                return connection.accept_attach(link, reply, 0);
+            }
+            (Response::Opened(Err(refusal)), _) => {
+                self.remove_receiver(receiver);
+                entity.fault(refusal)
+            }
+            // Whatever it opened is not what was asked for.
+            _ => {
+                self.close_receiver(receiver);
+                Fault::Internal
+            }
+        };
+        self.links.remove(&link);
         let error = self.tracker().error(&fault);
         connection.refuse_attach(link, error);
     }
 
-    /// Finds what an address names: as written first, percent-decoded second.
-    fn resolve(&self, written: &str) -> Result<Node, Fault> {
-        let parsed = match address::parse(written) {
-            Ok(Address::Cbs) => return Ok(Node::Cbs),
-            Ok(Address::Entity(address)) => self.lookup(written, address),
-            Err(AddressError::TooLong) => return Err(self.not_found(written)),
-            Err(AddressError::Empty | AddressError::UnknownSubQueue) => None,
-        };
-        let entity = parsed.or_else(|| {
-            let decoded = address::percent_decoded(written)?;
-            match address::parse(&decoded) {
-                Ok(Address::Entity(address)) => self.lookup(written, address),
-                _ => None,
-            }
-        });
-        match entity {
-            Some(entity) if entity.address.management => Ok(Node::Management(entity)),
-            Some(entity) => Ok(Node::Entity(entity)),
-            None => Err(self.not_found(written)),
-        }
-    }
-
-    fn lookup(&self, written: &str, address: EntityAddress) -> Option<Arc<Entity>> {
-        if address.subscription.is_some() {
-            return None;
-        }
-        let EntityRef { partition, queue, options } = self.entities.entity(&address.name)?;
-        let node = format!("{}/$management", address.key()).into();
-        Some(Arc::new(Entity { address, node, uri: self.uri(written), partition, queue, options }))
-    }
-
-    fn not_found(&self, written: &str) -> Fault {
-        Fault::EntityNotFound { uri: self.uri(written) }
-    }
-
-    fn uri(&self, written: &str) -> String {
-        let written = excerpt(written);
-        if written.contains("://") {
-            written.to_owned()
-        } else {
-            format!("sb://{}/{}", self.hostname, written.trim_start_matches('/'))
+    fn hold_session(&mut self, id: ReceiverId, session: AcceptedSession) {
+        if let Some(receiver) = self.receivers.get_mut(&id) {
+            receiver.session = Some(Arc::clone(&session.id));
+            self.sessions.insert((receiver.entity.queue, session.id), id);
         }
     }
 }
@@ -210,7 +207,7 @@ impl Broker {
 /// the address and N takes over the modes it reads.
 fn echo(attach: Attach) -> Attach {
     let mut source = attach.source.unwrap_or_default();
-    // Filters in place are none of the peer's: a session filter is refused before.
+    // None of the peer's filters is in place, but for that of a session, written when one is accepted.
     source.filter.clear();
     Attach {
         source: Some(source),
@@ -235,9 +232,6 @@ fn static_address(terminus: &Terminus) -> Result<Str, Fault> {
 
 /// Refuses sources that ask for what a queue does not do.
 fn check_source(source: &Terminus) -> Result<(), Fault> {
-    if source.filter.iter().any(|(key, _)| &**key == SESSION_FILTER) {
-        return Err(Fault::Refused(Refusal::SessionNotSupported));
-    }
     // Serving a browser like a consumer would take away what it only wanted to see.
     if source.distribution_mode.as_deref() == Some("copy") {
         return Err(not_implemented(

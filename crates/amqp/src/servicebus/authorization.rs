@@ -19,6 +19,8 @@ pub(crate) enum Right {
     Send,
     /// Attach as receiver, browse, settle, renew.
     Listen,
+    /// Change and list rules.
+    Manage,
 }
 
 impl Right {
@@ -26,6 +28,7 @@ impl Right {
         match self {
             Self::Send => "Send",
             Self::Listen => "Listen",
+            Self::Manage => "Manage",
         }
     }
 }

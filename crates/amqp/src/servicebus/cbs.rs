@@ -24,7 +24,7 @@ pub(crate) fn handle(request: &Request, authorization: &mut Authorization) -> Re
         body => text(body).ok_or_else(|| missing("the token, a string as amqp-value"))?,
     };
     authorization.put(audience, token)?;
-    Ok(Answer { status: 202, body: Value::Null })
+    Ok(Answer { status: 202, condition: None, body: Value::Null })
 }
 
 fn missing(what: &str) -> Fault {

@@ -1,7 +1,7 @@
 //! From a stored message to the bytes a client reads: a fresh header and annotations, the rest as it was sent.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use peeklock_engine::{Lock, MessageState, MessageView, Property, Received, Timestamp};
+use peeklock_engine::{MessageState, MessageView, Property, Received, Timestamp};
 use smallvec::SmallVec;
 
 use super::annotation;
@@ -24,6 +24,15 @@ pub(crate) enum Way {
     Management,
 }
 
+/// What is particular about messages of an entity, as far as it shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Origin {
+    /// Messages belong to sessions: each shows its session's id as partition key (P's own test suite).
+    pub(crate) sessions: bool,
+    /// Messages are copies of a topic's: each shows the number it had there as well (semantics §3).
+    pub(crate) copies: bool,
+}
+
 /// Writes messages; keeps the memory for fresh parts between messages.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
@@ -41,7 +50,12 @@ impl Encoder {
     ///
     /// # Errors
     /// [`DecodeError`] when the stored content is not a message, which sending had checked.
-    pub(crate) fn encode(&mut self, received: &Received, way: Way) -> Result<Encoded, DecodeError> {
+    pub(crate) fn encode(
+        &mut self,
+        received: &Received,
+        way: Way,
+        origin: Origin,
+    ) -> Result<Encoded, DecodeError> {
         self.fresh.clear();
         let sections = Sections::split_trusted(&received.content)?;
         if self.fresh.capacity() < FRESH_PART_BYTES {
@@ -54,7 +68,7 @@ impl Encoder {
             section.value(annotation::LOCK_TOKEN, &Value::Uuid(lock_token::to_uuid(lock.token)));
             section.finish();
         }
-        self.annotations(&sections, view, received.lock.as_ref())?;
+        self.annotations(&sections, received, origin)?;
         let mut kept = sections.header.len() + sections.delivery_annotations.len();
         kept += sections.message_annotations.len();
         if view.expires_at != Timestamp::NEVER {
@@ -75,8 +89,8 @@ impl Encoder {
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub(crate) fn encode_whole(&mut self, received: &Received) -> Result<Bytes, DecodeError> {
-        let slices = self.encode(received, Way::Management)?;
+    pub(crate) fn encode_whole(&mut self, received: &Received, origin: Origin) -> Result<Bytes, DecodeError> {
+        let slices = self.encode(received, Way::Management, origin)?;
         let mut whole = BytesMut::with_capacity(slices.iter().map(Bytes::len).sum());
         for slice in &slices {
             whole.put_slice(slice);
@@ -96,21 +110,28 @@ impl Encoder {
     fn annotations(
         &mut self,
         sections: &Sections,
-        view: &MessageView,
-        lock: Option<&Lock>,
+        received: &Received,
+        origin: Origin,
     ) -> Result<(), DecodeError> {
+        let view = &received.view;
+        let mut needs_key = origin.sessions;
         let mut section = MapSection::message_annotations(&mut self.fresh);
         for entry in Sections::map_entries(&sections.message_annotations)? {
             let entry = entry?;
+            needs_key &= entry.key != Some(annotation::PARTITION_KEY);
             if !entry.key.is_some_and(annotation::is_service_owned) {
                 section.entry(entry);
             }
         }
-        let number = signed(view.sequence_number.0);
+        if needs_key && let Some(session_id) = sections.decode_properties()?.group_id {
+            section.string(annotation::PARTITION_KEY, &session_id);
+        }
+        let number = view.sequence_number.0;
         section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
-        section.long(annotation::SEQUENCE_NUMBER, number);
-        section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, number);
-        if let Some(lock) = lock {
+        section.long(annotation::SEQUENCE_NUMBER, signed(number));
+        let first_number = if origin.copies { view.body.0 } else { number };
+        section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, signed(first_number));
+        if let Some(lock) = &received.lock {
             section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0));
         }
         match view.state {

@@ -1,11 +1,11 @@
 //! What the dialect needs of the engine beside partitions: finding them.
 
-use std::sync::Arc;
-
 use peeklock_engine::runtime::{EntityRef, Namespace, PartitionHandle, SubscriptionRef};
-use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Timestamp};
+use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp};
 
 use super::address::EntityAddress;
+use super::delivery::Origin;
+use super::errors::Fault;
 
 /// The entities of a broker. [`Namespace`] is the real one; tests and benchmarks put others behind it.
 pub trait Entities: Send + Sync + 'static {
@@ -40,6 +40,17 @@ impl Entities for Namespace {
     }
 }
 
+/// What kind of entity a link is attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Takes and gives messages.
+    Queue,
+    /// Takes messages.
+    Topic,
+    /// Gives copies of its topic's messages.
+    Subscription,
+}
+
 /// An entity that a link is attached to.
 #[derive(Debug)]
 pub(crate) struct Entity {
@@ -53,13 +64,88 @@ pub(crate) struct Entity {
     pub(crate) partition: PartitionHandle,
     /// Names the queue or subscription in commands; of a topic, what is scheduled on it.
     pub(crate) queue: QueueId,
-    /// Options of the queue or topic at the time of attach.
-    pub(crate) options: Arc<EntityOptions>,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Whether messages belong to sessions; never changes.
+    requires_session: bool,
+    /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
+    pub(crate) max_message_size_bytes: u64,
 }
 
 impl Entity {
+    /// A queue or topic as found; `uri` is its address as written.
+    pub(crate) fn new(address: EntityAddress, uri: String, found: EntityRef) -> Self {
+        let EntityRef { partition, queue, options } = found;
+        let (kind, requires_session) = match &*options {
+            EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
+            EntityOptions::Topic(_) => (Kind::Topic, false),
+        };
+        let max_message_size_bytes = options.max_message_size_bytes();
+        let node = node(&address);
+        Self { address, node, uri, partition, queue, kind, requires_session, max_message_size_bytes }
+    }
+
+    /// A subscription as found; `uri` is its address as written.
+    pub(crate) fn subscription(address: EntityAddress, uri: String, found: SubscriptionRef) -> Self {
+        let SubscriptionRef { partition, queue, options, topic } = found;
+        let (kind, requires_session) = (Kind::Subscription, options.requires_session);
+        let max_message_size_bytes = topic.max_message_size_bytes();
+        let node = node(&address);
+        Self { address, node, uri, partition, queue, kind, requires_session, max_message_size_bytes }
+    }
+
     /// The queue inside the entity that the address names.
     pub(crate) fn source(&self) -> QueuePath {
         QueuePath { queue: self.queue, sub_queue: self.address.sub_queue }
     }
+
+    /// Whether what the address names is received from by session: dead letters never are (semantics §23, 10).
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.requires_session && self.address.sub_queue == SubQueue::Main
+    }
+
+    /// What is particular about messages that rest here.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { sessions: self.requires_session, copies: self.kind == Kind::Subscription }
+    }
+
+    /// Whether messages may be sent to what the address names.
+    ///
+    /// # Errors
+    /// [`Fault::NotAllowed`].
+    pub(crate) fn check_takes(&self) -> Result<(), Fault> {
+        if self.kind == Kind::Subscription {
+            return Err(Fault::NotAllowed("Messages can't be sent to a subscription: send to its topic."));
+        }
+        if self.address.sub_queue != SubQueue::Main {
+            return Err(Fault::NotAllowed("Messages can't be sent to a dead-letter queue directly."));
+        }
+        Ok(())
+    }
+
+    /// Whether messages may be received from what the address names.
+    ///
+    /// # Errors
+    /// [`Fault::NotAllowed`].
+    pub(crate) fn check_gives(&self) -> Result<(), Fault> {
+        match self.kind {
+            Kind::Queue | Kind::Subscription => Ok(()),
+            Kind::Topic => Err(Fault::NotAllowed(
+                "Messages can't be received from a topic: receive from one of its subscriptions.",
+            )),
+        }
+    }
+
+    /// What a refusal of the engine means for a link to this entity: one that was deleted is not found any more, and
+    /// the SDKs look for the text.
+    pub(crate) fn fault(&self, refusal: Refusal) -> Fault {
+        match refusal {
+            Refusal::EntityDeleted => Fault::EntityNotFound { uri: self.uri.clone() },
+            other => Fault::Refused(other),
+        }
+    }
+}
+
+fn node(address: &EntityAddress) -> Box<str> {
+    format!("{}/$management", address.key()).into()
 }

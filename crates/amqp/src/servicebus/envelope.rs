@@ -74,6 +74,8 @@ pub(crate) enum Dialect {
 pub(crate) struct Answer {
     /// As in HTTP.
     pub(crate) status: i32,
+    /// Said beside a status of success: `get-message-sessions` names what it did not find.
+    pub(crate) condition: Option<&'static str>,
     /// The body: a map, also when there is nothing to say (P calls `.get` on it).
     pub(crate) body: Value,
 }
@@ -82,12 +84,12 @@ impl Answer {
     /// 200 with some entries.
     pub(crate) fn ok(entries: Vec<(&str, Value)>) -> Self {
         let body = entries.into_iter().map(|(key, value)| (Value::String(key.into()), value)).collect();
-        Self { status: 200, body: Value::Map(body) }
+        Self { status: 200, condition: None, body: Value::Map(body) }
     }
 
     /// 204: nothing there.
     pub(crate) fn no_content() -> Self {
-        Self { status: 204, body: Value::Map(Vec::new()) }
+        Self { status: 204, condition: None, body: Value::Map(Vec::new()) }
     }
 }
 
@@ -105,7 +107,7 @@ pub(crate) fn encode(
         Dialect::Management => ("statusCode", "statusDescription"),
     };
     let (status, description, condition) = match result {
-        Ok(answer) => (answer.status, description_of(answer.status).to_owned(), None),
+        Ok(answer) => (answer.status, description_of(answer.status).to_owned(), answer.condition),
         Err(fault) => {
             let (condition, status) = fault.condition_and_status();
             tracing::debug!(condition, status, %fault, "request refused");

@@ -19,6 +19,7 @@ pub mod condition {
     pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
     pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
     pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
+    pub const SESSION_NOT_FOUND: &str = "com.microsoft:session-not-found";
     pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
     pub const TIMEOUT: &str = "com.microsoft:timeout";
     pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
@@ -203,7 +204,16 @@ mod tests {
             (401, &["amqp:unauthorized-access"]),
             (403, &["amqp:resource-limit-exceeded", "amqp:link:message-size-exceeded"]),
             (404, &["amqp:not-found", "com.microsoft:message-not-found"]),
-            (410, &["com.microsoft:message-lock-lost"]),
+            (408, &["com.microsoft:timeout"]),
+            (409, &["com.microsoft:entity-already-exists"]),
+            (
+                410,
+                &[
+                    "com.microsoft:message-lock-lost",
+                    "com.microsoft:session-lock-lost",
+                    "com.microsoft:session-cannot-be-locked",
+                ],
+            ),
             (500, &["amqp:internal-error"]),
             (501, &["amqp:not-implemented"]),
             (503, &["com.microsoft:server-busy"]),
@@ -220,6 +230,14 @@ mod tests {
             Fault::Refused(Refusal::Unavailable),
             Fault::Refused(Refusal::EntityDeleted),
             Fault::Refused(Refusal::SessionNotSupported),
+            Fault::Refused(Refusal::SessionRequired),
+            Fault::Refused(Refusal::SessionIdMissing),
+            Fault::Refused(Refusal::SessionLockLost),
+            Fault::Refused(Refusal::SessionCannotBeLocked("s".into())),
+            Fault::Refused(Refusal::NoSessionAvailable),
+            Fault::Refused(Refusal::NotAllowed("x")),
+            Fault::Refused(Refusal::RuleExists("r".into())),
+            Fault::Refused(Refusal::RuleNotFound("r".into())),
             Fault::Unauthorized { right: "Send", uri: "q".into() },
             Fault::MalformedToken("x"),
             Fault::MalformedMessage("x".into()),

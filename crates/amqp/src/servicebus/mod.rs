@@ -15,24 +15,28 @@ mod delivery;
 mod entities;
 mod envelope;
 mod errors;
+mod facts;
 mod lock_token;
 mod management;
 mod receiver;
 mod receiving;
 mod requests;
+mod resolve;
 pub mod sasl;
 mod sending;
+mod session_filter;
 mod settlement;
 mod submission;
 #[cfg(test)]
 mod tests;
 mod token;
+mod watching;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
-use peeklock_engine::{Command, LockToken, ReceiverId};
+use peeklock_engine::{Command, LockToken, QueueId, ReceiverId};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
 use slab::Slab;
@@ -45,13 +49,15 @@ pub use errors::{Fault, condition};
 use crate::endpoint::{Connection, Event, IncomingId, LinkId, NowMs};
 use crate::server::{Application, ApplicationFactory, Peer, Unanswered};
 use crate::wire::Str;
-use crate::wire::performative::{Attach, DeliveryState, Open};
+use crate::wire::performative::{DeliveryState, Open};
+use attach::Opening;
 use authorization::Authorization;
 use delivery::Encoder;
 use entities::Entity;
 use envelope::Dialect;
 use errors::Tracker;
 use receiver::{Receiver, Window};
+use watching::Watchers;
 
 /// Makes the logic of connections to one broker.
 #[derive(Clone)]
@@ -117,7 +123,7 @@ enum Pending {
     /// A transfer's messages; `delivery` is `None` when it came settled.
     Send { delivery: Option<IncomingId>, bytes: usize },
     /// A receiver link's attach.
-    Open { link: LinkId, reply: Box<Attach> },
+    Open { link: LinkId, opening: Box<Opening> },
     /// A disposition over consecutive deliveries.
     Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
     /// A management request.
@@ -149,6 +155,9 @@ pub struct Broker {
     links: HashMap<LinkId, Link>,
     response_links: Vec<ResponseLink>,
     receivers: HashMap<ReceiverId, Receiver>,
+    /// Which receiver holds a session of a queue or subscription.
+    sessions: HashMap<(QueueId, Arc<str>), ReceiverId>,
+    watchers: Watchers,
     /// Receivers to look after when something was transmitted.
     busy: Vec<ReceiverId>,
     closed_receivers: VecDeque<(ReceiverId, Arc<Entity>)>,
@@ -182,6 +191,8 @@ impl Broker {
             links: HashMap::new(),
             response_links: Vec::new(),
             receivers: HashMap::new(),
+            sessions: HashMap::new(),
+            watchers: Watchers::default(),
             busy: Vec::new(),
             closed_receivers: VecDeque::new(),
             unsettled: 0,
@@ -221,7 +232,7 @@ impl Broker {
         };
         match pending {
             Pending::Send { delivery, bytes } => self.sent(delivery, bytes, response, connection),
-            Pending::Open { link, reply } => self.receiver_opened(link, *reply, response, connection),
+            Pending::Open { link, opening } => self.receiver_opened(link, *opening, response, connection),
             Pending::Settle { link, first, count, reply } => {
                 self.settled(link, first, count, &reply, response, connection);
             }
@@ -245,10 +256,21 @@ impl Broker {
 
     fn detached(&mut self, link: LinkId) {
         self.submit_completions();
-        match self.links.remove(&link) {
-            Some(Link::Receiver(receiver)) => self.close_receiver(receiver),
-            Some(Link::Responses) => self.response_links.retain(|candidate| candidate.link != link),
-            Some(Link::CbsRequests { .. } | Link::ManagementRequests { .. } | Link::Sender(_)) | None => {}
+        self.unwatch(link);
+        if let Some(receiver) = self.forget_link(link) {
+            self.close_receiver(receiver);
+        }
+    }
+
+    /// Removes a link; the receiver it was for, if any, is left to be closed.
+    fn forget_link(&mut self, link: LinkId) -> Option<ReceiverId> {
+        match self.links.remove(&link)? {
+            Link::Receiver(receiver) => Some(receiver),
+            Link::Responses => {
+                self.response_links.retain(|candidate| candidate.link != link);
+                None
+            }
+            Link::CbsRequests { .. } | Link::ManagementRequests { .. } | Link::Sender(_) => None,
         }
     }
 
@@ -257,6 +279,9 @@ impl Broker {
         let receivers: Vec<ReceiverId> = self.receivers.keys().copied().collect();
         for receiver in receivers {
             self.close_receiver(receiver);
+        }
+        for link in self.watchers.links() {
+            self.unwatch(link);
         }
         self.links.clear();
         self.response_links.clear();

@@ -50,6 +50,8 @@ pub(crate) struct Receiver {
     pub(crate) link: LinkId,
     /// What it reads from.
     pub(crate) entity: Arc<Entity>,
+    /// The session it holds.
+    pub(crate) session: Option<Arc<str>>,
     /// Whether it is in the list of links to look after when something was transmitted.
     pub(crate) listed: bool,
     /// Deliveries the peer has not settled.
@@ -82,6 +84,7 @@ impl Receiver {
         Self {
             link,
             entity,
+            session: None,
             listed: false,
             unsettled: 0,
             client_limit: 0,

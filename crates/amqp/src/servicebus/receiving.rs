@@ -49,7 +49,8 @@ impl Broker {
             self.busy.push(delivery.receiver);
         }
         let link = receiver.link;
-        let payload = self.encoder.encode(received, Way::Link).unwrap_or_else(|error| {
+        let origin = receiver.entity.origin();
+        let payload = self.encoder.encode(received, Way::Link, origin).unwrap_or_else(|error| {
             // Sending had checked it; what is stored is still the best that can be given.
             tracing::error!(sequence_number = received.view.sequence_number.0, %error, "stored message unreadable");
             SmallVec::from_iter([received.content.clone()])
@@ -89,6 +90,12 @@ impl Broker {
     /// Removes a receiver and what it has outstanding.
     pub(super) fn remove_receiver(&mut self, id: ReceiverId) -> Option<Receiver> {
         let receiver = self.receivers.remove(&id)?;
+        if let Some(session) = &receiver.session {
+            let key = (receiver.entity.queue, Arc::clone(session));
+            if self.sessions.get(&key) == Some(&id) {
+                self.sessions.remove(&key);
+            }
+        }
         self.unsettled = self.unsettled.saturating_sub(receiver.unsettled);
         for _ in 0..receiver.drains_in_flight() {
             self.count_answer(0);
@@ -96,11 +103,15 @@ impl Broker {
         Some(receiver)
     }
 
-    /// The partition closed a receiver: deleted entity, restarted partition.
+    /// The partition closed a receiver: lost session, deleted entity, restarted partition.
     pub(super) fn receiver_closed(&mut self, id: ReceiverId, refusal: Refusal, connection: &mut Connection) {
-        let Some(receiver) = self.remove_receiver(id) else { return };
+        // What the peer settled before it is told comes before.
+        self.submit_completions();
+        let Some(receiver) = self.remove_receiver(id) else {
+            return self.watcher_closed(id, refusal, connection);
+        };
         self.links.remove(&receiver.link);
-        let error = self.tracker().error(&Fault::Refused(refusal));
+        let error = self.tracker().error(&receiver.entity.fault(refusal));
         connection.detach(receiver.link, Some(error));
     }
 
@@ -109,6 +120,10 @@ impl Broker {
     pub(super) fn close_receiver(&mut self, id: ReceiverId) {
         let Some(receiver) = self.remove_receiver(id) else { return };
         self.tell(&receiver.entity.partition, Command::CloseReceiver { receiver: id });
+        // With a session's receiver its lock ends, and with that every lock under it.
+        if receiver.entity.has_sessions() {
+            return;
+        }
         let tokens: SmallVec<[LockToken; 1]> = receiver.untransmitted().collect();
         if !tokens.is_empty() {
             self.release(&receiver.entity, tokens);

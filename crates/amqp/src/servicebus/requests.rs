@@ -11,7 +11,7 @@ use rand::RngExt;
 use super::entities::Entity;
 use super::envelope::{self, Answer, Dialect, Request};
 use super::errors::Fault;
-use super::management::{self, Arguments};
+use super::management::{self, Arguments, Context};
 use super::receiving::number_tag;
 use super::sending::refuse_transactions;
 use super::{Broker, Pending, ReplyTo, cbs};
@@ -76,8 +76,9 @@ impl Broker {
         let operation = management::Operation::parse(operation)?;
         self.authorization.permit(&entity.address, operation.right(), &entity.uri)?;
         let arguments = Arguments::new(request.body)?;
-        let random = &mut self.random;
-        management::prepare(operation, &arguments, entity, &mut || random.random())
+        let (random, sessions) = (&mut self.random, &self.sessions);
+        let mut context = Context { entity, sessions, next_id: &mut || random.random() };
+        management::prepare(operation, &arguments, &mut context)
     }
 
     /// A peer that asks and does not read must not make responses pile up.

@@ -7,7 +7,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, Refusal};
 use rand::RngExt;
 
-use super::entities::Entity;
+use super::entities::{Entity, Kind};
 use super::errors::Fault;
 use super::submission::{BATCH_MESSAGE_FORMAT, read_transfer};
 use super::{Broker, Link, Pending};
@@ -57,7 +57,8 @@ impl Broker {
         refuse_transactions(state)?;
         check_size(entity, message_format, payload.len())?;
         let random = &mut self.random;
-        let messages = read_transfer(message_format, payload, &mut || random.random())?;
+        let messages =
+            read_transfer(message_format, payload, entity.kind == Kind::Topic, &mut || random.random())?;
         let bytes = payload.len();
         if delivery.is_none() {
             self.count_question(bytes);
@@ -116,7 +117,7 @@ pub(super) fn refuse_transactions(state: Option<&DeliveryState>) -> Result<(), F
 
 /// A batch is bounded as a whole, as a message is: clients fill batches up to the link's limit.
 fn check_size(entity: &Entity, message_format: u32, size: usize) -> Result<(), Fault> {
-    let limit_bytes = entity.options.max_message_size_bytes();
+    let limit_bytes = entity.max_message_size_bytes;
     let size_bytes = u64::try_from(size).unwrap_or(u64::MAX);
     if size_bytes > limit_bytes && (message_format == BATCH_MESSAGE_FORMAT || message_format == 0) {
         return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes }.into());

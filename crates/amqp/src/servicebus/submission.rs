@@ -1,5 +1,7 @@
 //! From an encoded message to what the engine stores.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use peeklock_engine::{NewMessage, Timestamp};
 use smallvec::SmallVec;
@@ -7,6 +9,7 @@ use smallvec::SmallVec;
 use super::annotation;
 use super::envelope::{lookup, text};
 use super::errors::Fault;
+use super::facts;
 use crate::wire::message::{Header, MessageProperties, Sections};
 use crate::wire::{DecodeError, Value};
 
@@ -22,24 +25,26 @@ pub(crate) const ID_CHARACTERS_MAX: usize = 128;
 /// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
 ///
 /// `next_id` gives the id of a message that has none: JS refuses to renew the lock of a message without an id, and an
-/// id given on acceptance stays the same for every reader.
+/// id given on acceptance stays the same for every reader. `with_facts` when rules will look at the messages.
 ///
 /// # Errors
 /// [`Fault::MalformedMessage`], [`Fault::Argument`], [`Fault::NotImplemented`] for unknown formats.
 pub(crate) fn read_transfer(
     message_format: u32,
     payload: &Bytes,
+    with_facts: bool,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
     match message_format {
-        0 => Ok(SmallVec::from_iter([read_message(payload, next_id)?])),
-        BATCH_MESSAGE_FORMAT => read_batch(payload, next_id),
+        0 => Ok(SmallVec::from_iter([read_message(payload, with_facts, next_id)?])),
+        BATCH_MESSAGE_FORMAT => read_batch(payload, with_facts, next_id),
         other => Err(Fault::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
     }
 }
 
 fn read_batch(
     payload: &Bytes,
+    with_facts: bool,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
     let messages =
@@ -50,28 +55,42 @@ fn read_batch(
     if messages.len() > BATCH_MESSAGES_MAX {
         return Err(Fault::Argument(format!("A batch holds at most {BATCH_MESSAGES_MAX} messages.")));
     }
-    messages.iter().map(|message| read_message(message, next_id)).collect()
+    messages.iter().map(|message| read_message(message, with_facts, next_id)).collect()
 }
 
 /// Reads one encoded message.
-pub(crate) fn read_message(payload: &Bytes, next_id: &mut dyn FnMut() -> u128) -> Result<NewMessage, Fault> {
+///
+/// # Errors
+/// See [`read_transfer`].
+pub(crate) fn read_message(
+    payload: &Bytes,
+    with_facts: bool,
+    next_id: &mut dyn FnMut() -> u128,
+) -> Result<NewMessage, Fault> {
     if payload.is_empty() {
         return Err(Fault::MalformedMessage("it is empty".to_owned()));
     }
     let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
     let header = sections.decode_header().map_err(malformed)?;
-    let properties = sections.decode_properties().map_err(malformed)?;
+    let mut properties = sections.decode_properties().map_err(malformed)?;
     check_ids(&properties)?;
     let time_to_live_ms = time_to_live_ms(&header, &properties);
     let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
     let session_id = properties.group_id.clone();
     let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
     let content = if properties.message_id == Value::Null {
-        with_message_id(&payload, &sections, properties, next_id())
+        properties.message_id = Value::String(format!("{:032x}", next_id()).into());
+        with_properties(&payload, &sections, &properties)
     } else {
         payload
     };
-    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, header_bytes, facts: None })
+    let facts = if with_facts {
+        let facts = facts::read(&properties, &sections.application_properties).map_err(malformed)?;
+        Some(Arc::new(facts))
+    } else {
+        None
+    };
+    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, header_bytes, facts })
 }
 
 fn malformed(error: DecodeError) -> Fault {
@@ -127,15 +146,14 @@ fn read_annotations(sections: &Sections, properties: &MessageProperties) -> Resu
     }
 }
 
-/// The message with an id, everything else as it was.
-fn with_message_id(payload: &Bytes, sections: &Sections, properties: MessageProperties, id: u128) -> Bytes {
+/// The message with other properties, everything else as it was.
+fn with_properties(payload: &Bytes, sections: &Sections, properties: &MessageProperties) -> Bytes {
     let before =
         sections.header.len() + sections.delivery_annotations.len() + sections.message_annotations.len();
     let after = before + sections.properties.len();
     let mut content = BytesMut::with_capacity(payload.len() + 64);
     content.extend_from_slice(payload.get(..before).unwrap_or_default());
-    let message_id = Value::String(format!("{id:032x}").into());
-    MessageProperties { message_id, ..properties }.encode(&mut content);
+    properties.encode(&mut content);
     content.extend_from_slice(payload.get(after..).unwrap_or_default());
     content.freeze()
 }

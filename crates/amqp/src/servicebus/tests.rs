@@ -5,3 +5,6 @@ mod links;
 mod receiving;
 mod requests;
 mod sending;
+mod sessions;
+mod topics;
+mod watching;

@@ -31,7 +31,7 @@ const VERSION_WITH_MORE: u8 = 2;
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 struct More {
     header_bytes: u32,
-    /// Of a message scheduled on a topic.
+    /// What rules will see of a message scheduled on a topic.
     facts: Option<Arc<Facts>>,
 }
 
@@ -125,8 +125,9 @@ pub(super) fn append(value: &impl Serialize, to: Vec<u8>) -> Vec<u8> {
     append_version(VERSION, value, to)
 }
 
+/// Appends a version byte and a value.
 #[allow(clippy::expect_used)] // a growing buffer takes all, and every list knows its length
-fn append_version(version: u8, value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
+pub(super) fn append_version(version: u8, value: &impl Serialize, mut to: Vec<u8>) -> Vec<u8> {
     to.push(version);
     postcard::to_extend(value, to).expect("nothing that postcard refuses")
 }
@@ -136,10 +137,11 @@ pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String>
     read_version(VERSION, bytes)
 }
 
-fn read_version<'a, T: Deserialize<'a>>(expected: u8, bytes: &'a [u8]) -> Result<T, String> {
+/// Reads a value of this version.
+pub(super) fn read_version<'a, T: Deserialize<'a>>(known: u8, bytes: &'a [u8]) -> Result<T, String> {
     let (version, value) = bytes.split_first().ok_or("the value is empty")?;
-    if *version != expected {
-        return Err(format!("version {version} is unknown, this program reads version {expected}"));
+    if *version != known {
+        return Err(format!("version {version} is unknown, this program reads version {known}"));
     }
     let (value, rest) = postcard::take_from_bytes(value).map_err(|error| error.to_string())?;
     if !rest.is_empty() {

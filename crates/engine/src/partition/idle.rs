@@ -53,7 +53,9 @@ impl Step<'_> {
     /// What a command is about to use (§17).
     pub(super) fn use_of(&self, command: &Command) -> Use {
         match command {
-            Command::Send { .. } | Command::CancelScheduled { .. } => Use::Entity,
+            Command::Send { .. } | Command::CancelScheduled { .. } | Command::DeleteSubscription { .. } => {
+                Use::Entity
+            }
             Command::Settle { queue, .. }
             | Command::RenewLocks { queue, .. }
             | Command::DeclareSubscription { queue, .. }
@@ -72,7 +74,6 @@ impl Step<'_> {
             | Command::Watch { .. }
             | Command::CloseReceiver { .. }
             | Command::ListSessions { .. }
-            | Command::DeleteSubscription { .. }
             | Command::ListRules { .. }
             | Command::Tick => Use::Nothing,
         }

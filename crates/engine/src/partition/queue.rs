@@ -84,17 +84,17 @@ impl Queue {
         self.messages.get(SubQueue::Main).soonest_expiry()
     }
 
-    /// Every message of every sub-queue.
-    pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
-        self.messages.each().into_iter().flat_map(Messages::all)
-    }
-
     /// Whether nothing is left that this receiver could get with more credit.
     pub(super) fn is_dry(&self, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
         match &self.sessions {
             Some(sessions) if sub_queue == SubQueue::Main => sessions.is_dry(receiver),
             _ => !self.messages.get(sub_queue).has_available(),
         }
+    }
+
+    /// Every message of every sub-queue.
+    pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
+        self.messages.each().into_iter().flat_map(Messages::all)
     }
 
     /// Current counts; sizes are the partition's.

@@ -12,7 +12,6 @@ const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
 
 /// Reason of messages whose properties became too large.
 const HEADER_SIZE_EXCEEDED: &str = "HeaderSizeExceeded";
-
 /// Reason of messages without session id that reach a subscription with sessions, where no sender can be told.
 const SESSION_ID_MISSING: &str = "Session ID is null";
 

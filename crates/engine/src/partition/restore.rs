@@ -67,10 +67,10 @@ impl State {
                 return Err(bad("Head", number, reason));
             }
             shared.share(&mut record);
+            self.share_extra(&mut record);
             if let Some(queue) = self.queue(id) {
                 queue.admit_restored(&mut record).map_err(|reason| bad("Head", number, reason.to_owned()))?;
             }
-            self.share_extra(&mut record);
             let number = SequenceNumber(number);
             self.refer(record.body(number), 1, record.content_bytes());
             self.insert(id, number, record);

@@ -171,12 +171,12 @@ impl State {
             self.entity.was_in_use = self.entity.is_in_use();
         } else if let Some(queue) = self.subscriptions.get_mut(&id) {
             queue.touched = false;
+            let (was_in_use, is_in_use) = (queue.was_in_use, queue.is_in_use());
+            queue.was_in_use = is_in_use;
             if !queue.changed {
                 queue.changed = true;
                 self.changed.push(id);
             }
-            let (was_in_use, is_in_use) = (queue.was_in_use, queue.is_in_use());
-            queue.was_in_use = is_in_use;
             let deadline = queue.next_deadline();
             relist(&mut self.deadlines, queue, deadline);
             self.count_subscription_in_use(was_in_use, is_in_use);

@@ -28,10 +28,10 @@ pub(super) struct Step<'a> {
     pub(super) options: &'a EntityOptions,
     /// Messages that may still expire in this call.
     pub(super) expiries_left: usize,
-    /// Copies of scheduled messages that may still be made in this call.
-    pub(super) copies_left: usize,
     /// Messages that may still return in this call because their session's lock ended.
     pub(super) returns_left: usize,
+    /// Copies of scheduled messages that may still be made in this call.
+    pub(super) copies_left: usize,
     state: &'a mut State,
     random: &'a mut dyn Rng,
     outputs: &'a mut Outputs,
@@ -46,9 +46,9 @@ impl<'a> Step<'a> {
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
     ) -> Self {
-        let (expiries_left, returns_left) = (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX);
-        let copies_left = COPIES_PER_CALL_MAX;
-        Self { now, options, expiries_left, copies_left, returns_left, state, random, outputs }
+        let (expiries_left, returns_left, copies_left) =
+            (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX, COPIES_PER_CALL_MAX);
+        Self { now, options, expiries_left, returns_left, copies_left, state, random, outputs }
     }
 
     /// Fires what is due, carries out the command, serves receivers.

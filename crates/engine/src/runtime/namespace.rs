@@ -165,6 +165,12 @@ impl Namespace {
         Some(self.inner.entities.get(&name_key(name))?.counts())
     }
 
+    /// The options of a queue or topic as of now; unlike [`Self::entity`] this starts no actor.
+    #[must_use]
+    pub fn options(&self, name: &str) -> Option<Arc<EntityOptions>> {
+        Some(self.inner.entities.get(&name_key(name))?.options())
+    }
+
     /// Names of all queues and topics, sorted, as they were first given.
     #[must_use]
     pub fn names(&self) -> Vec<String> {

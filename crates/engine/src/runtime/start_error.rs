@@ -23,7 +23,7 @@ pub enum StartError {
         reason: String,
     },
     /// An entity can't have these options.
-    #[error("the options of {name:?} make no sense: {reason}")]
+    #[error("{name:?} can't have these options: {reason}")]
     InvalidOptions {
         /// The entity.
         name: String,

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::output;
-use crate::config;
+use crate::config::{self, FileConfig};
 use crate::exit::Exit;
 
 /// What to check.
@@ -25,13 +25,14 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
     let file = args.file.display();
     match config::load(&args.file) {
         Ok(config) => {
-            let names: Vec<&str> = config.queues.iter().map(|queue| queue.name.as_str()).collect();
             if args.json {
-                output::json(
-                    &json!({ "file": file.to_string(), "valid": true, "queues": names, "problems": [] }),
-                );
+                output::json(&valid_json(&file.to_string(), &config));
             } else {
-                output::line(format!("{file}: valid, queues declared: {}", names.len()));
+                let subscriptions: usize = config.topics.iter().map(|topic| topic.subscriptions.len()).sum();
+                let (queues, topics) = (config.queues.len(), config.topics.len());
+                output::line(format!(
+                    "{file}: valid, queues declared: {queues}, topics: {topics}, subscriptions: {subscriptions}"
+                ));
             }
             Exit::Success
         }
@@ -44,4 +45,20 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
             Exit::Usage
         }
     }
+}
+
+/// What a right file declares.
+fn valid_json(file: &str, config: &FileConfig) -> Value {
+    let queues: Vec<&str> = config.queues.iter().map(|queue| queue.name.as_str()).collect();
+    let topics = config.topics.iter().map(|topic| {
+        let names = topic.subscriptions.iter().map(|subscription| subscription.name.as_str());
+        json!({ "name": topic.name, "subscriptions": names.collect::<Vec<_>>() })
+    });
+    json!({
+        "file": file,
+        "valid": true,
+        "queues": queues,
+        "topics": topics.collect::<Vec<_>>(),
+        "problems": [],
+    })
 }

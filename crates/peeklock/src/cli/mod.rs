@@ -17,7 +17,8 @@ const EXAMPLES: &str = "\
 Examples:
   peeklock                               a broker with a queue named `queue`, data in ./data
   peeklock --queue orders                the same with a queue named `orders`
-  peeklock serve --config peeklock.toml  queues and limits from a file
+  peeklock --topic news/all              the same with a topic `news` and its subscription `all`
+  peeklock serve --config peeklock.toml  entities and limits from a file
   peeklock config check peeklock.toml    is the file right?
   peeklock store check ./data            is the data directory intact? (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)

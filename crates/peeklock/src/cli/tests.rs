@@ -11,7 +11,8 @@ fn the_definition_is_consistent() {
 
 #[test]
 fn serving_is_the_default_and_takes_the_same_flags() {
-    let flags = ["--data-dir", "d", "--amqp", "127.0.0.1:0", "--queue", "a", "--queue", "b,c"];
+    let flags =
+        ["--data-dir", "d", "--amqp", "127.0.0.1:0", "--queue", "a", "--queue", "b,c", "--topic", "t/s,u"];
     let bare = Cli::parse_from(["peeklock"].into_iter().chain(flags));
     assert!(bare.command.is_none());
     assert_eq!(bare.serve.queues, ["a", "b", "c"]);
@@ -20,6 +21,9 @@ fn serving_is_the_default_and_takes_the_same_flags() {
         panic!("not serve");
     };
     assert_eq!(args.queues, bare.serve.queues);
+    let topics: Vec<&str> = bare.serve.topics.iter().map(|asked| asked.topic.as_str()).collect();
+    assert_eq!(topics, ["t", "u"]);
+    assert_eq!(args.topics, bare.serve.topics);
     assert_eq!(args.amqp, bare.serve.amqp);
     assert_eq!(args.data_dir, bare.serve.data_dir);
 }
@@ -29,6 +33,7 @@ fn wrong_usage_exits_with_code_2_and_help_with_0() {
     for (arguments, code) in [
         (["peeklock", "--amqp", "nowhere"], 2),
         (["peeklock", "--queue", "a@b"], 2),
+        (["peeklock", "--topic", "a/b@c"], 2),
         (["peeklock", "--log-level", "loud"], 2),
         (["peeklock", "serve", "--nonsense"], 2),
         (["peeklock", "serve", "--help"], 0),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
-use super::{ListenAddress, check_name};
+use super::asked::queue_name;
+use super::{AskedTopic, ListenAddress};
 use crate::logging::{LogFilter, LogFormat};
 
 /// How to run the broker.
@@ -28,7 +29,7 @@ pub(crate) struct ServeArgs {
     pub(crate) http: Option<ListenAddress>,
 
     /// Create a queue with default options if it doesn't exist; may be repeated or comma-separated.
-    /// With neither --queue nor --config, an empty data directory gets one queue named `queue`.
+    /// With none of --queue, --topic and --config, an empty data directory gets one queue named `queue`.
     #[arg(
         long = "queue",
         value_name = "NAME",
@@ -38,6 +39,17 @@ pub(crate) struct ServeArgs {
     )]
     #[arg(value_parser = queue_name)]
     pub(crate) queues: Vec<String>,
+
+    /// Create a topic, or a topic and a subscription that gets every message, with default options if it doesn't
+    /// exist; may be repeated or comma-separated. If the topic's name has a "/" itself: NAME/Subscriptions/NAME.
+    #[arg(
+        long = "topic",
+        value_name = "NAME[/SUBSCRIPTION]",
+        env = "PEEKLOCK_TOPICS",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub(crate) topics: Vec<AskedTopic>,
 
     /// What to log to standard error: off, error, warn, info, debug, trace, or levels by module such as
     /// "info,peeklock_amqp=debug" [default: info].
@@ -58,8 +70,4 @@ pub(crate) struct ServeArgs {
     /// Once connections are accepted, write the addresses in use and a connection string to this file, as JSON.
     #[arg(long, value_name = "FILE", env = "PEEKLOCK_READY_FILE", hide_env_values = true)]
     pub(crate) ready_file: Option<PathBuf>,
-}
-
-fn queue_name(name: &str) -> Result<String, String> {
-    check_name(name).map(|()| name.to_owned())
 }

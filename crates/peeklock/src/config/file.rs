@@ -1,6 +1,5 @@
 //! The configuration file: its sections and keys.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,14 +8,18 @@ use toml::de::DeTable;
 use super::ListenAddress;
 use super::amqp::{self, AmqpConfig};
 use super::development::{self, DevelopmentConfig};
+use super::entity::Bounds;
+use super::limits::{self, LimitsConfig};
+use super::names::Names;
 use super::problem::{Collector, Problem, Problems};
 use super::queue::{self, QueueConfig};
 use super::storage::{self, StorageConfig};
 use super::table::Table;
+use super::topic::{self, TopicConfig};
 use crate::logging::{LogFilter, LogFormat};
 
 /// What a file says. `None` where flags, variables and defaults decide.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct FileConfig {
     /// `amqp.listen`
     pub(crate) amqp_listen: Option<ListenAddress>,
@@ -36,8 +39,12 @@ pub(crate) struct FileConfig {
     pub(crate) time_travel: Option<bool>,
     /// The rest of `[development]`.
     pub(crate) development: DevelopmentConfig,
+    /// `[limits]`
+    pub(crate) limits: LimitsConfig,
     /// `[[queues]]`, in file order.
     pub(crate) queues: Vec<QueueConfig>,
+    /// `[[topics]]`, in file order.
+    pub(crate) topics: Vec<TopicConfig>,
 }
 
 /// Reads a file.
@@ -80,8 +87,8 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
     (config.time_travel, config.development) = development::read(root.section("development"));
-    config.queues = read_queues(&mut root, problems, config.amqp.reassembly_bytes_max);
-    root.unsupported("topics", "");
+    config.limits = limits::read(root.section("limits"));
+    read_entities(&mut root, &mut config);
     root.finish();
     config
 }
@@ -97,26 +104,20 @@ fn read_log(mut log: Table<'_, '_>, config: &mut FileConfig) {
     log.finish();
 }
 
-fn read_queues(
-    root: &mut Table<'_, '_>,
-    problems: &Collector<'_>,
-    reassembly_bytes_max: u64,
-) -> Vec<QueueConfig> {
-    let mut lines: HashMap<String, (String, usize)> = HashMap::new();
-    let mut queues = Vec::new();
-    for (table, place) in root.array("queues") {
-        let Some(declared) = queue::read(table, &place, reassembly_bytes_max) else { continue };
-        let name = &declared.queue.name;
-        let line = problems.line(declared.name_span.start);
-        if let Some((first, line)) = lines.get(&name.to_lowercase()) {
-            let message = format!(
-                "queue \"{name}\" is already declared in line {line} as \"{first}\"; names match regardless of case"
-            );
-            problems.report(&declared.name_span, message);
-            continue;
+/// Queues and topics have names in common.
+fn read_entities(root: &mut Table<'_, '_>, config: &mut FileConfig) {
+    let bounds = Bounds { limits: config.limits, reassembly_bytes_max: config.amqp.reassembly_bytes_max };
+    let mut names = Names::default();
+    for (table, place) in root.array("queues", "queues") {
+        let Some((queue, place)) = queue::read(table, &place, bounds) else { continue };
+        if root.take_name(&mut names, "queue", &queue.name, &place) {
+            config.queues.push(queue);
         }
-        lines.insert(name.to_lowercase(), (name.clone(), line));
-        queues.push(declared.queue);
     }
-    queues
+    for (table, place) in root.array("topics", "topics") {
+        let Some((topic, place)) = topic::read(table, &place, bounds) else { continue };
+        if root.take_name(&mut names, "topic", &topic.name, &place) {
+            config.topics.push(topic);
+        }
+    }
 }

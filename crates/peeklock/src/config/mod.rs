@@ -2,17 +2,24 @@
 
 mod amqp;
 mod args;
+mod asked;
 mod development;
 mod duration;
+mod entity;
 mod file;
+mod limits;
 mod listen;
+mod names;
 mod problem;
 mod queue;
+mod rule;
 mod size;
 mod storage;
+mod subscription;
 mod table;
 #[cfg(test)]
 mod tests;
+mod topic;
 
 use std::path::PathBuf;
 
@@ -20,13 +27,16 @@ use crate::logging::{LogFilter, LogFormat};
 
 pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
+pub(crate) use asked::{AskedTopic, same_name};
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
 pub(crate) use listen::ListenAddress;
 pub(crate) use problem::Problems;
-pub(crate) use queue::{QueueConfig, check_name};
+pub(crate) use queue::QueueConfig;
 pub(crate) use storage::StorageConfig;
+pub(crate) use subscription::SubscriptionConfig;
+pub(crate) use topic::TopicConfig;
 
 /// Where AMQP clients connect, unless told otherwise.
 pub(crate) const AMQP_LISTEN_DEFAULT: &str = "127.0.0.1:5672";
@@ -38,7 +48,7 @@ pub(crate) const DATA_DIR_DEFAULT: &str = "./data";
 pub(crate) const QUEUE_DEFAULT: &str = "queue";
 
 /// Everything `serve` needs to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     /// Where AMQP clients connect.
     pub(crate) amqp_listen: ListenAddress,
@@ -62,7 +72,11 @@ pub(crate) struct Config {
     pub(crate) queues: Vec<QueueConfig>,
     /// Queues asked for by flag: created with default options if missing, left alone otherwise.
     pub(crate) queues_if_missing: Vec<String>,
-    /// Whether neither a file nor a flag says anything about queues.
+    /// Topics declared in the file: created, or their options updated, with their subscriptions.
+    pub(crate) topics: Vec<TopicConfig>,
+    /// Topics and subscriptions asked for by flag: created with default options if missing, left alone otherwise.
+    pub(crate) topics_if_missing: Vec<AskedTopic>,
+    /// Whether neither a file nor a flag says anything about entities.
     pub(crate) undeclared: bool,
 }
 
@@ -84,13 +98,17 @@ impl Config {
     /// [`ConfigError`], ready to be shown.
     pub(crate) fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
         let file = args.config.as_deref().map(load).transpose()?;
-        let undeclared = file.is_none() && args.queues.is_empty();
+        let undeclared = file.is_none() && args.queues.is_empty() && args.topics.is_empty();
         Self::merge(args, file.unwrap_or_default(), undeclared)
     }
 
     fn merge(args: ServeArgs, file: FileConfig, undeclared: bool) -> Result<Self, ConfigError> {
         let amqp_default = || AMQP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
         let http_default = || HTTP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
+        let topics_if_missing = asked::topics(args.topics, &file.topics, &file.queues, &args.queues)
+            .map_err(ConfigError::Combination)?;
+        let queues_if_missing =
+            asked::queues(args.queues, &file.queues, &file.topics).map_err(ConfigError::Combination)?;
         let config = Self {
             amqp_listen: args.amqp.or(file.amqp_listen).map_or_else(amqp_default, Ok)?,
             http_listen: args.http.or(file.http_listen).map_or_else(http_default, Ok)?,
@@ -104,8 +122,10 @@ impl Config {
                 ..file.development
             },
             ready_file: args.ready_file,
-            queues_if_missing: missing_from(&file.queues, args.queues),
             queues: file.queues,
+            queues_if_missing,
+            topics: file.topics,
+            topics_if_missing,
             undeclared,
         };
         if config.amqp_listen.collides_with(&config.http_listen) {
@@ -116,10 +136,4 @@ impl Config {
         config.development.check([("AMQP", &config.amqp_listen), ("HTTP", &config.http_listen)])?;
         Ok(config)
     }
-}
-
-/// The queues asked for by flag that the file doesn't declare.
-fn missing_from(declared: &[QueueConfig], mut names: Vec<String>) -> Vec<String> {
-    names.retain(|name| !declared.iter().any(|queue| queue.name.to_lowercase() == name.to_lowercase()));
-    names
 }

@@ -6,6 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::names::{Names, Place};
 use super::problem::Collector;
 use super::{duration, size};
 
@@ -16,7 +17,8 @@ pub(crate) struct Table<'a, 'i> {
     table: Option<&'a DeTable<'i>>,
     problems: &'a Collector<'i>,
     known: Vec<&'static str>,
-    unsupported: Vec<&'static str>,
+    /// Keys that are refused with an advice of their own.
+    refused: Vec<&'static str>,
 }
 
 impl<'a, 'i> Table<'a, 'i> {
@@ -26,7 +28,12 @@ impl<'a, 'i> Table<'a, 'i> {
         table: Option<&'a DeTable<'i>>,
         problems: &'a Collector<'i>,
     ) -> Self {
-        Self { title: title.into(), table, problems, known: Vec::new(), unsupported: Vec::new() }
+        Self { title: title.into(), table, problems, known: Vec::new(), refused: Vec::new() }
+    }
+
+    /// How messages name the table.
+    pub(crate) fn title(&self) -> &str {
+        &self.title
     }
 
     /// Renames the table in messages, once more is known about it.
@@ -117,7 +124,7 @@ impl<'a, 'i> Table<'a, 'i> {
 
     /// A key of Service Bus that Peeklock does not implement yet: only the value that asks for nothing passes.
     pub(crate) fn unsupported(&mut self, key: &'static str, neutral: &'static str) {
-        self.unsupported.push(key);
+        self.refused.push(key);
         let Some((value, span)) = self.find(key) else { return };
         if neutral.is_empty() {
             self.report(&span, key, "not supported yet; remove it");
@@ -126,7 +133,31 @@ impl<'a, 'i> Table<'a, 'i> {
         }
     }
 
-    /// A table inside this one.
+    /// A key that belongs into another table; `advice` says where.
+    pub(crate) fn misplaced(&mut self, key: &'static str, advice: &str) {
+        self.refused.push(key);
+        if let Some((_, span)) = self.find(key) {
+            self.report(&span, key, advice);
+        }
+    }
+
+    /// Takes a name for a table inside this one; `false` when it is taken, which is reported.
+    pub(super) fn take_name(&self, names: &mut Names, kind: &'static str, name: &str, place: &Place) -> bool {
+        names.take(&self.title, kind, name, place, self.problems)
+    }
+
+    /// A table inside this one that is written as a value; `None` when it is missing or no table, which is reported.
+    pub(crate) fn table(&mut self, key: &'static str, title: String, example: &str) -> Option<Table<'a, 'i>> {
+        match self.value(key)? {
+            (DeValue::Table(table), _) => Some(Table::new(title, Some(table), self.problems)),
+            (other, span) => {
+                self.report(&span, key, &mismatch("a table", other, key, example));
+                None
+            }
+        }
+    }
+
+    /// A section of the document.
     pub(crate) fn section(&mut self, key: &'static str) -> Table<'a, 'i> {
         let found = self.value(key);
         let table = found.and_then(|(value, span)| match value {
@@ -140,11 +171,15 @@ impl<'a, 'i> Table<'a, 'i> {
         Table::new(format!("[{key}] "), table, self.problems)
     }
 
-    /// An array of tables inside this one, each with its place.
-    pub(crate) fn array(&mut self, key: &'static str) -> Vec<(Table<'a, 'i>, Range<usize>)> {
+    /// An array of tables inside this one, each with its place; `header` is what stands in double brackets.
+    pub(crate) fn array(
+        &mut self,
+        key: &'static str,
+        header: &'static str,
+    ) -> Vec<(Table<'a, 'i>, Range<usize>)> {
         let Some((value, span)) = self.value(key) else { return Vec::new() };
         let advice =
-            || format!("`{key}` is a list of tables; write [[{key}]], in double brackets, before each");
+            || format!("`{key}` is a list of tables; write [[{header}]], in double brackets, before each");
         let DeValue::Array(items) = value else {
             self.problems.report(&span, advice());
             return Vec::new();
@@ -153,7 +188,7 @@ impl<'a, 'i> Table<'a, 'i> {
         for item in items {
             match item.get_ref() {
                 DeValue::Table(table) => {
-                    let title = format!("[[{key}]] ");
+                    let title = format!("[[{header}]] ");
                     tables.push((Table::new(title, Some(table), self.problems), item.span()));
                 }
                 _ => self.problems.report(&item.span(), advice()),
@@ -172,14 +207,14 @@ impl<'a, 'i> Table<'a, 'i> {
         let names = self.table.into_iter().flatten().map(|(name, _)| name);
         for name in names {
             let text = name.get_ref().as_ref();
-            if !self.known.contains(&text) && !self.unsupported.contains(&text) {
+            if !self.known.contains(&text) && !self.refused.contains(&text) {
                 self.report_unknown(name);
             }
         }
     }
 
     fn report_unknown(&self, name: &Spanned<Cow<'i, str>>) {
-        let advice = match closest(name.get_ref(), self.known.iter().chain(&self.unsupported)) {
+        let advice = match closest(name.get_ref(), self.known.iter().chain(&self.refused)) {
             Some(key) => format!("did you mean `{key}`?"),
             None => format!("known keys are {}", self.known.join(", ")),
         };
@@ -207,7 +242,7 @@ fn mismatch(expected: &str, found: &DeValue<'_>, key: &str, example: &str) -> St
 }
 
 /// A value in TOML's notation, for messages.
-fn show(value: &DeValue<'_>) -> String {
+pub(super) fn show(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("\"{text}\""),
         DeValue::Integer(number) => number.to_string(),

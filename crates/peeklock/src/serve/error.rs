@@ -37,13 +37,15 @@ pub(super) enum ServeError {
     /// Entities can't be restored or declared.
     #[error("the broker can't start: {0}")]
     Start(#[from] StartError),
-    /// A queue asks for more than the store can hold in one value.
+    /// An entity asks for more than the store can hold in one value.
     #[error(
-        "queue \"{queue}\": max_message_size_in_kilobytes = {asked_kb} is more than the store takes; write at most {limit_kb}"
+        "{kind} \"{name}\": max_message_size_in_kilobytes = {asked_kb} is more than the store takes; write at most {limit_kb}"
     )]
     MessageSize {
-        /// The queue.
-        queue: String,
+        /// Queue or topic.
+        kind: &'static str,
+        /// Its name.
+        name: String,
         /// What its options say, in KB.
         asked_kb: u64,
         /// What the store takes, in KB.

@@ -1,19 +1,20 @@
 //! `peeklock serve`: joins store, engine and front ends, and takes them apart again in order.
 //!
 //! Starting: bind both addresses (a taken port is reported before anything is touched), answer 503 on `/health`, open
-//! the store, restore and declare queues, accept AMQP connections, answer 200. Stopping: answer 503, stop accepting,
+//! the store, restore and declare entities, accept AMQP connections, answer 200. Stopping: answer 503, stop accepting,
 //! let connections finish, stop the partitions, close the store.
 
 mod bounded;
 mod descriptors;
 mod development;
+mod entities;
 mod error;
 mod health;
 mod http;
-mod queues;
 mod ready;
 mod signals;
 mod store;
+mod subscriptions;
 
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let limits = store.shard.limits();
     let clock = entity_clock(travel.as_ref());
     let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
-    queues::declare(&namespace, &config, limits).await?;
+    entities::declare(&namespace, &config, limits).await?;
     let listener = Listener::new(
         amqp,
         service_bus(&namespace, &config),
@@ -166,8 +167,8 @@ fn announce(
     namespace: &Namespace,
 ) -> Result<Option<ReadyFile>, ServeError> {
     let Addresses { amqp, http, connection_string, .. } = addresses;
-    let queues = namespace.names().len();
-    tracing::info!(%amqp, %http, queues, "ready; connect with {connection_string}");
+    let (queues, topics) = entities::count(namespace);
+    tracing::info!(%amqp, %http, queues, topics, "ready; connect with {connection_string}");
     let file = config.ready_file.as_deref();
     file.map(|file| ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error)))
         .transpose()

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::broker::{Home, errors, run, write};
 
@@ -30,10 +30,19 @@ fn health_exits_with_0_or_1() {
 fn config_check_reports_places_for_people_and_programs() {
     let home = Home::new();
     let (good, bad) = (home.path("good.toml"), home.path("bad.toml"));
-    write(&good, "[[queues]]\nname = \"orders\"\n");
+    let entities =
+        "[[queues]]\nname = \"orders\"\n[[topics]]\nname = \"news\"\nsubscriptions = [{ name = \"all\" }]\n";
+    write(&good, entities);
     write(&bad, "[[queues]]\nname = \"a@b\"\n");
     let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
-    assert_eq!(run(&["config", "check", good]).status.code(), Some(0));
+    let passed = run(&["config", "check", good]);
+    assert_eq!(passed.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&passed.stdout);
+    assert!(text.contains("valid, queues declared: 1, topics: 1, subscriptions: 1"), "{text}");
+    let passed = run(&["config", "check", "--json", good]);
+    let report: Value = serde_json::from_slice(&passed.stdout).unwrap();
+    assert_eq!(report["queues"], json!(["orders"]));
+    assert_eq!(report["topics"], json!([{ "name": "news", "subscriptions": ["all"] }]));
     let refused = run(&["config", "check", bad]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(errors(&refused).contains(&format!("{bad}:2:8: ")), "{}", errors(&refused));

@@ -5,6 +5,8 @@ mod broker;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod entities;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod travel;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use peeklock_engine::{BodyRef, DeadLetter, LockToken, Property, SequenceNumber, SubQueue, Timestamp};
+use peeklock_engine::{BodyRef, DeadLetter, Lock, LockToken, Property, SequenceNumber, SubQueue, Timestamp};
 
 use super::*;
 use crate::servicebus::envelope::lookup;
@@ -46,7 +46,7 @@ fn content(annotations: &[(Value, Value)], application_properties: &[(Value, Val
 }
 
 fn encode(received: &Received, way: Way) -> Sections {
-    let slices = Encoder::default().encode(received, way).unwrap();
+    let slices = Encoder::default().encode(received, way, Origin::default()).unwrap();
     Sections::split(&Bytes::from(slices.concat())).unwrap()
 }
 
@@ -61,7 +61,7 @@ fn plain_messages_get_a_fresh_front_and_keep_the_rest_as_a_slice() {
     let content = content(&[], &[]);
     let original = Sections::split(&content).unwrap();
     let message = received(content.clone(), MessageView { delivery_count: 2, ..view() }, Some(LOCK));
-    let slices = Encoder::default().encode(&message, Way::Link).unwrap();
+    let slices = Encoder::default().encode(&message, Way::Link, Origin::default()).unwrap();
     assert_eq!(slices.len(), 2);
     assert_eq!(slices[1].as_ptr_range().end, content.as_ptr_range().end, "the rest is not copied");
     let sections = encode(&message, Way::Link);
@@ -190,7 +190,7 @@ fn s19_dead_letter_stamps_and_modified_properties_are_merged() {
 fn management_deliveries_carry_the_token_where_go_reads_it() {
     let view = MessageView { state: MessageState::Deferred, ..view() };
     let message = received(content(&[], &[]), view, Some(LOCK));
-    let whole = Encoder::default().encode_whole(&message).unwrap();
+    let whole = Encoder::default().encode_whole(&message, Origin::default()).unwrap();
     let sections = Sections::split(&whole).unwrap();
     let delivery = Sections::decode_map(&sections.delivery_annotations).unwrap();
     assert_eq!(lookup(&delivery, "x-opt-lock-token"), Some(&Value::Uuid(0x0102_u128.to_be_bytes())));
@@ -202,11 +202,15 @@ fn management_deliveries_carry_the_token_where_go_reads_it() {
 fn one_encoder_serves_many_messages() {
     let mut encoder = Encoder::default();
     let message = received(content(&[], &[]), view(), Some(LOCK));
-    let first = encoder.encode(&message, Way::Link).unwrap().concat();
+    let first = encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat();
     for _ in 0..1000 {
-        assert_eq!(encoder.encode(&message, Way::Link).unwrap().concat(), first);
+        assert_eq!(encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat(), first);
     }
     let broken = received(Bytes::from_static(&[0x00, 0x53, 0x70, 0xc0, 200]), view(), None);
-    assert!(encoder.encode(&broken, Way::Link).is_err());
-    assert_eq!(encoder.encode(&message, Way::Link).unwrap().concat(), first, "nothing of a failure is left");
+    assert!(encoder.encode(&broken, Way::Link, Origin::default()).is_err());
+    assert_eq!(
+        encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat(),
+        first,
+        "nothing of a failure is left"
+    );
 }

@@ -31,6 +31,11 @@ impl Arguments {
         lookup(&self.entries, key).filter(|value| **value != Value::Null)
     }
 
+    /// A value that is there, null or not.
+    pub(crate) fn entry(&self, key: &str) -> Option<&Value> {
+        lookup(&self.entries, key)
+    }
+
     /// An optional string.
     pub(crate) fn text(&self, key: &str) -> Result<Option<&str>, Fault> {
         match self.get(key) {
@@ -42,6 +47,30 @@ impl Arguments {
     /// A required integer.
     pub(crate) fn integer(&self, key: &str) -> Result<i64, Fault> {
         self.get(key).and_then(integer).ok_or_else(|| wrong(key, "an integer"))
+    }
+
+    /// A required map.
+    pub(crate) fn map(&self, key: &str) -> Result<&[(Value, Value)], Fault> {
+        match self.get(key) {
+            Some(Value::Map(entries)) => Ok(entries),
+            _ => Err(wrong(key, "a map")),
+        }
+    }
+
+    /// `skip` and `top`: how many to leave out, 0 if not given, and how many to list, at least one and at most
+    /// `top_max`.
+    pub(crate) fn page(&self, top_max: u32) -> Result<(u32, u32), Fault> {
+        let skip = match self.get("skip") {
+            None => 0,
+            Some(skip) => integer(skip)
+                .and_then(|skip| u32::try_from(skip).ok())
+                .ok_or_else(|| wrong("skip", "a number of at least 0"))?,
+        };
+        let top = self.integer("top")?;
+        if top < 1 {
+            return Err(wrong("top", "a number of at least 1"));
+        }
+        Ok((skip, u32::try_from(top).unwrap_or(top_max).min(top_max)))
     }
 
     /// A required, non-empty array of sequence numbers.
@@ -97,6 +126,7 @@ pub(crate) fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-fn wrong(key: &str, expected: &str) -> Fault {
+/// What is said about a missing or ill-typed argument.
+pub(super) fn wrong(key: &str, expected: &str) -> Fault {
     Fault::Argument(format!("The request needs '{key}', {expected}."))
 }

@@ -7,5 +7,5 @@ use crate::servicebus::errors::Fault;
 
 pub(super) fn prepare(arguments: &Arguments) -> Result<Prepared, Fault> {
     let numbers = arguments.sequence_numbers("sequence-numbers")?;
-    Ok(Prepared { command: Command::CancelScheduled { numbers }, finish: |response, _| done(response) })
+    Ok(Prepared::new(Command::CancelScheduled { numbers }, done))
 }

@@ -1,30 +1,42 @@
 //! The operations of `<entity>/$management`, one file each. An operation turns a request's arguments into a command
 //! and the engine's answer into a response.
 
+mod add_rule;
 mod arguments;
 mod cancel_scheduled;
+mod enumerate_rules;
+mod get_message_sessions;
+mod get_session_state;
+mod operation;
 mod peek;
 mod receive_by_sequence_number;
+mod remove_rule;
 mod renew_lock;
+mod renew_session_lock;
+mod rule_description;
 mod schedule;
+mod set_session_state;
 mod update_disposition;
 
-use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Refusal};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::authorization::{Right, excerpt};
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, QueueId, ReceiverId, Refusal};
+
 use super::delivery::Encoder;
 use super::entities::Entity;
 use super::envelope::Answer;
 use super::errors::Fault;
 
-pub(crate) use arguments::Arguments;
+pub(crate) use arguments::{Arguments, integer};
+pub(crate) use operation::Operation;
 
 /// Sequence numbers, lock tokens or messages named in one request.
 const ITEMS_MAX: usize = 10_000;
 
-/// Turns the engine's answer into the response.
-pub(crate) type Finish = fn(Response, &mut Encoder) -> Result<Answer, Fault>;
+/// Turns the engine's answer into the response. Most remember nothing, and a box of nothing costs nothing.
+pub(crate) type Finish = Box<dyn Fn(Response, &mut Encoder) -> Result<Answer, Fault> + Send>;
 
 /// A request ready to be carried out.
 pub(crate) struct Prepared {
@@ -34,54 +46,41 @@ pub(crate) struct Prepared {
     pub(crate) finish: Finish,
 }
 
-/// Operations of queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
-    /// `com.microsoft:peek-message`
-    Peek,
-    /// `com.microsoft:renew-lock`
-    RenewLock,
-    /// `com.microsoft:receive-by-sequence-number`
-    ReceiveBySequenceNumber,
-    /// `com.microsoft:update-disposition`
-    UpdateDisposition,
-    /// `com.microsoft:schedule-message`
-    Schedule,
-    /// `com.microsoft:cancel-scheduled-message`
-    CancelScheduled,
+impl Prepared {
+    fn new(
+        command: Command,
+        finish: impl Fn(Response, &mut Encoder) -> Result<Answer, Fault> + Send + 'static,
+    ) -> Self {
+        Self { command, finish: Box::new(finish) }
+    }
 }
 
-impl Operation {
-    /// Reads an operation's name.
+/// What an operation knows beside its arguments.
+pub(crate) struct Context<'a> {
+    /// Whose management node was asked.
+    pub(crate) entity: &'a Entity,
+    /// Which receivers of the connection hold sessions.
+    pub(crate) sessions: &'a HashMap<(QueueId, Arc<str>), ReceiverId>,
+    /// Gives ids to messages that have none.
+    pub(crate) next_id: &'a mut dyn FnMut() -> u128,
+}
+
+impl Context<'_> {
+    /// The receiver of this connection that holds the session named in a request.
     ///
     /// # Errors
-    /// [`Fault::NotAllowed`] for operations on sessions and rules, which a queue without sessions does not have;
-    /// [`Fault::NotImplemented`] for any other: an unknown operation never succeeds.
-    pub(crate) fn parse(name: &str) -> Result<Self, Fault> {
-        match name.strip_prefix("com.microsoft:").unwrap_or(name) {
-            "peek-message" => Ok(Self::Peek),
-            "renew-lock" => Ok(Self::RenewLock),
-            "receive-by-sequence-number" => Ok(Self::ReceiveBySequenceNumber),
-            "update-disposition" => Ok(Self::UpdateDisposition),
-            "schedule-message" => Ok(Self::Schedule),
-            "cancel-scheduled-message" => Ok(Self::CancelScheduled),
-            "renew-session-lock" | "get-session-state" | "set-session-state" | "get-message-sessions" => {
-                Err(Fault::NotAllowed("This operation needs an entity that requires sessions."))
-            }
-            "add-rule" | "remove-rule" | "enumerate-rules" => {
-                Err(Fault::NotAllowed("Rules belong to subscriptions; this entity is a queue."))
-            }
-            _ => Err(Fault::NotImplemented(format!("The operation '{}' is not supported.", excerpt(name)))),
-        }
+    /// [`Refusal::SessionLockLost`] when there is none, [`Fault::Argument`] without a session id.
+    fn holder(&self, arguments: &Arguments) -> Result<ReceiverId, Fault> {
+        let id = arguments.text("session-id")?.ok_or_else(|| arguments::wrong("session-id", "a string"))?;
+        let holder = self.sessions.get(&(self.entity.queue, Arc::from(id)));
+        holder.copied().ok_or(Fault::Refused(Refusal::SessionLockLost))
     }
 
-    /// What a token must grant.
-    pub(crate) fn right(self) -> Right {
-        match self {
-            Self::Schedule | Self::CancelScheduled => Right::Send,
-            Self::Peek | Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition => {
-                Right::Listen
-            }
+    /// The same where a session need not be named.
+    fn holder_if_named(&self, arguments: &Arguments) -> Result<Option<ReceiverId>, Fault> {
+        match arguments.text("session-id")? {
+            Some(_) => self.holder(arguments).map(Some),
+            None => Ok(None),
         }
     }
 }
@@ -89,29 +88,37 @@ impl Operation {
 /// Turns a request into a command.
 ///
 /// # Errors
-/// Missing, ill-typed or senseless arguments.
+/// Operations that make no sense here; missing, ill-typed or senseless arguments.
 pub(crate) fn prepare(
     operation: Operation,
     arguments: &Arguments,
-    entity: &Entity,
-    next_id: &mut dyn FnMut() -> u128,
+    context: &mut Context<'_>,
 ) -> Result<Prepared, Fault> {
-    // N and J leave blank ids out; a named session on an entity without sessions is a mistake.
-    if arguments.text("session-id")?.is_some() {
+    let entity = context.entity;
+    operation.check(entity)?;
+    // N leaves blank ids out; a named session on an entity without sessions is a mistake.
+    if arguments.text("session-id")?.is_some() && !entity.has_sessions() {
         return Err(Fault::Refused(Refusal::SessionNotSupported));
     }
     match operation {
         Operation::Peek => peek::prepare(arguments, entity),
         Operation::RenewLock => renew_lock::prepare(arguments, entity),
-        Operation::ReceiveBySequenceNumber => receive_by_sequence_number::prepare(arguments, entity),
-        Operation::UpdateDisposition => update_disposition::prepare(arguments, entity),
-        Operation::Schedule => schedule::prepare(arguments, entity, next_id),
+        Operation::ReceiveBySequenceNumber => receive_by_sequence_number::prepare(arguments, context),
+        Operation::UpdateDisposition => update_disposition::prepare(arguments, context),
+        Operation::Schedule => schedule::prepare(arguments, context),
         Operation::CancelScheduled => cancel_scheduled::prepare(arguments),
+        Operation::RenewSessionLock => renew_session_lock::prepare(arguments, context),
+        Operation::GetSessionState => get_session_state::prepare(arguments, context),
+        Operation::SetSessionState => set_session_state::prepare(arguments, context),
+        Operation::GetMessageSessions => get_message_sessions::prepare(arguments, entity),
+        Operation::AddRule => add_rule::prepare(arguments, entity),
+        Operation::RemoveRule => remove_rule::prepare(arguments, entity),
+        Operation::EnumerateRules => enumerate_rules::prepare(arguments, entity),
     }
 }
 
 /// The answer of an operation that has nothing to say: an empty map, P calls `.get` on it.
-fn done(response: Response) -> Result<Answer, Fault> {
+fn done(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
     match response {
         Response::Done(Ok(())) => Ok(Answer::ok(Vec::new())),
         Response::Done(Err(refusal)) => Err(refusal.into()),

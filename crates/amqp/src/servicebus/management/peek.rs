@@ -4,7 +4,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, SequenceNumber};
 
 use super::{Arguments, Prepared};
-use crate::servicebus::delivery::Encoder;
+use crate::servicebus::delivery::{Encoder, Origin};
 use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
@@ -28,13 +28,14 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
         count_max: u32::try_from(count).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX),
         bytes_max: BYTES_MAX,
         source: entity.source(),
-        session: None,
+        session: arguments.text("session-id")?.map(Into::into),
     };
-    Ok(Prepared { command, finish })
+    let origin = entity.origin();
+    Ok(Prepared::new(command, move |response, encoder| finish(response, encoder, origin)))
 }
 
 /// 204 when there is nothing: J takes any other status for a response with `messages`.
-fn finish(response: Response, encoder: &mut Encoder) -> Result<Answer, Fault> {
+fn finish(response: Response, encoder: &mut Encoder, origin: Origin) -> Result<Answer, Fault> {
     let messages = match response {
         Response::Received(Ok(messages)) => messages,
         Response::Received(Err(refusal)) => return Err(refusal.into()),
@@ -45,7 +46,7 @@ fn finish(response: Response, encoder: &mut Encoder) -> Result<Answer, Fault> {
     }
     let mut entries = Vec::with_capacity(messages.len());
     for message in &messages {
-        let whole = encoder.encode_whole(message).map_err(|_| Fault::Internal)?;
+        let whole = encoder.encode_whole(message, origin).map_err(|_| Fault::Internal)?;
         entries.push(Value::Map(vec![(Value::String("message".into()), Value::Binary(whole))]));
     }
     Ok(Answer::ok(vec![("messages", Value::List(entries))]))

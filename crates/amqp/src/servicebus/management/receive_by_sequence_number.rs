@@ -3,16 +3,15 @@
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, ReceiveMode};
 
-use super::{Arguments, Prepared};
-use crate::servicebus::delivery::Encoder;
-use crate::servicebus::entities::Entity;
+use super::{Arguments, Context, Prepared};
+use crate::servicebus::delivery::{Encoder, Origin};
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
 use crate::servicebus::lock_token;
 use crate::wire::Value;
 
-pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
+pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let mode = match arguments.integer("receiver-settle-mode")? {
         0 => ReceiveMode::ReceiveAndDelete,
         1 => ReceiveMode::PeekLock,
@@ -21,12 +20,14 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
         }
     };
     let numbers = arguments.sequence_numbers("sequence-numbers")?;
-    let command = Command::ReceiveDeferred { numbers, source: entity.source(), mode, receiver: None };
-    Ok(Prepared { command, finish })
+    let receiver = context.holder_if_named(arguments)?;
+    let command = Command::ReceiveDeferred { numbers, source: context.entity.source(), mode, receiver };
+    let origin = context.entity.origin();
+    Ok(Prepared::new(command, move |response, encoder| finish(response, encoder, origin)))
 }
 
 /// Any number unknown fails the whole request with 404 (Python's test suite asks for one too many).
-fn finish(response: Response, encoder: &mut Encoder) -> Result<Answer, Fault> {
+fn finish(response: Response, encoder: &mut Encoder, origin: Origin) -> Result<Answer, Fault> {
     let messages = match response {
         Response::Received(Ok(messages)) => messages,
         Response::Received(Err(refusal)) => return Err(refusal.into()),
@@ -34,7 +35,7 @@ fn finish(response: Response, encoder: &mut Encoder) -> Result<Answer, Fault> {
     };
     let mut entries = Vec::with_capacity(messages.len());
     for message in &messages {
-        let whole = encoder.encode_whole(message).map_err(|_| Fault::Internal)?;
+        let whole = encoder.encode_whole(message, origin).map_err(|_| Fault::Internal)?;
         let mut entry = vec![(Value::String("message".into()), Value::Binary(whole))];
         if let Some(lock) = &message.lock {
             let token = Value::Uuid(lock_token::to_uuid(lock.token));

@@ -13,7 +13,7 @@ use crate::wire::Value;
 
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
     let tokens = arguments.lock_tokens("lock-tokens")?;
-    Ok(Prepared { command: Command::RenewLocks { queue: entity.queue, tokens }, finish })
+    Ok(Prepared::new(Command::RenewLocks { queue: entity.queue, tokens }, finish))
 }
 
 /// `expirations` is an array: G and N read a typed one, a list breaks both.

@@ -4,20 +4,16 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, NewMessage, Refusal};
 use smallvec::SmallVec;
 
-use super::{Arguments, Prepared};
+use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::Encoder;
-use crate::servicebus::entities::Entity;
+use crate::servicebus::entities::Kind;
 use crate::servicebus::envelope::{Answer, lookup};
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
 use crate::servicebus::submission::read_message;
 use crate::wire::Value;
 
-pub(super) fn prepare(
-    arguments: &Arguments,
-    entity: &Entity,
-    next_id: &mut dyn FnMut() -> u128,
-) -> Result<Prepared, Fault> {
+pub(super) fn prepare(arguments: &Arguments, context: &mut Context<'_>) -> Result<Prepared, Fault> {
     let encoded = arguments.items(
         "messages",
         "a non-empty list of maps with a binary 'message'",
@@ -29,14 +25,15 @@ pub(super) fn prepare(
             _ => None,
         },
     )?;
-    let limit_bytes = entity.options.max_message_size_bytes();
+    let limit_bytes = context.entity.max_message_size_bytes;
+    let with_facts = context.entity.kind == Kind::Topic;
     let mut messages: SmallVec<[NewMessage; 1]> = SmallVec::with_capacity(encoded.len());
     for encoded in &encoded {
         let size_bytes = u64::try_from(encoded.len()).unwrap_or(u64::MAX);
         if size_bytes > limit_bytes {
             return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes }.into());
         }
-        let message = read_message(encoded, next_id)?;
+        let message = read_message(encoded, with_facts, context.next_id)?;
         if message.scheduled_enqueue_time.is_none() {
             return Err(Fault::Argument(
                 "A scheduled message needs x-opt-scheduled-enqueue-time.".to_owned(),
@@ -44,7 +41,7 @@ pub(super) fn prepare(
         }
         messages.push(message);
     }
-    Ok(Prepared { command: Command::Send { messages }, finish })
+    Ok(Prepared::new(Command::Send { messages }, finish))
 }
 
 /// `sequence-numbers` is an array of long: G and N read a typed one.

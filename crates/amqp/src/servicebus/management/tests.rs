@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use peeklock_engine::runtime::PartitionHandle;
+use peeklock_engine::runtime::{EntityRef, PartitionHandle, SubscriptionRef};
 use peeklock_engine::{
     BodyRef, Lock, LockToken, MessageState, MessageView, QueueId, QueueOptions, ReceiveMode, Received,
-    SequenceNumber, SettleFailure, Settlement, SubQueue, Timestamp,
+    SequenceNumber, SettleFailure, Settlement, SubQueue, SubscriptionOptions, Timestamp, TopicOptions,
 };
 
 use super::*;
@@ -14,18 +14,25 @@ use crate::servicebus::errors::symbol;
 use crate::wire::Value;
 use crate::wire::message::{MessageProperties, Sections, encode_body_value, encode_message_annotations};
 
+mod rules;
+mod sessions;
+
+/// The receiver that holds the session `held` of the queue `sessions`.
+const HOLDER: ReceiverId = ReceiverId(9);
+
 fn entity(path: &str) -> Entity {
     let Ok(Address::Entity(address)) = parse(path) else { panic!("an entity") };
     let (partition, _) = PartitionHandle::new();
-    let options = QueueOptions { max_message_size_bytes: 1000, ..QueueOptions::default() };
-    Entity {
-        address,
-        node: "n".into(),
-        uri: "u".into(),
-        partition,
-        queue: QueueId(1),
-        options: Arc::new(options.into()),
+    let requires_session = address.name == "sessions";
+    let queue = QueueOptions { max_message_size_bytes: 1000, requires_session, ..QueueOptions::default() };
+    let topic = TopicOptions { max_message_size_bytes: 1000, ..TopicOptions::default() };
+    if address.subscription.is_some() {
+        let (options, topic) = (Arc::new(SubscriptionOptions::default()), Arc::new(topic.into()));
+        let found = SubscriptionRef { partition, queue: QueueId(2), options, topic };
+        return Entity::subscription(address, "u".into(), found);
     }
+    let options = if address.name == "t" { Arc::new(topic.into()) } else { Arc::new(queue.into()) };
+    Entity::new(address, "u".into(), EntityRef { partition, queue: QueueId(1), options })
 }
 
 fn string(text: &str) -> Value {
@@ -35,7 +42,10 @@ fn string(text: &str) -> Value {
 fn prepare(operation: &str, path: &str, body: &[(&str, Value)]) -> Result<Prepared, Fault> {
     let body = body.iter().map(|(key, value)| (string(key), value.clone())).collect();
     let arguments = Arguments::new(Value::Map(body))?;
-    super::prepare(Operation::parse(operation)?, &arguments, &entity(path), &mut || 1)
+    let entity = entity(path);
+    let sessions = HashMap::from([((QueueId(1), Arc::from("held")), HOLDER)]);
+    let mut context = Context { entity: &entity, sessions: &sessions, next_id: &mut || 1 };
+    super::prepare(Operation::parse(operation)?, &arguments, &mut context)
 }
 
 fn status(result: Result<Prepared, Fault>) -> i32 {
@@ -91,10 +101,6 @@ fn unknown_operations_never_succeed() {
         501
     );
     assert_eq!(Operation::parse("READ").unwrap_err().condition_and_status().1, 501);
-    for name in ["renew-session-lock", "get-message-sessions", "add-rule", "enumerate-rules"] {
-        let fault = Operation::parse(&format!("com.microsoft:{name}")).unwrap_err();
-        assert_eq!(fault.condition_and_status(), ("amqp:not-allowed", 400));
-    }
 }
 
 #[test]

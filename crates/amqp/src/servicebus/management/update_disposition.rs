@@ -5,17 +5,18 @@ use std::sync::Arc;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, DeadLetter, Property, Settlement};
 
-use super::{Arguments, Prepared};
+use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::Encoder;
-use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::{Answer, text};
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
 use crate::servicebus::settlement;
 use crate::wire::Value;
 
-pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
+pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let tokens = arguments.lock_tokens("lock-tokens")?.into();
+    // Only for the holder of its session; the token says the rest.
+    context.holder_if_named(arguments)?;
     let modify = properties(arguments)?;
     let settlement = match arguments.text("disposition-status")? {
         Some("completed") => Settlement::Complete,
@@ -35,7 +36,7 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
             )));
         }
     };
-    Ok(Prepared { command: Command::Settle { queue: entity.queue, tokens, settlement }, finish })
+    Ok(Prepared::new(Command::Settle { queue: context.entity.queue, tokens, settlement }, finish))
 }
 
 /// P sends empty strings for what was not given.

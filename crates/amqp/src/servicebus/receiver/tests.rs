@@ -1,4 +1,4 @@
-use peeklock_engine::runtime::PartitionHandle;
+use peeklock_engine::runtime::{EntityRef, PartitionHandle};
 use peeklock_engine::{QueueId, QueueOptions};
 use proptest::prelude::*;
 
@@ -9,15 +9,8 @@ fn receiver() -> Receiver {
     let Ok(Address::Entity(address)) = parse("q") else { panic!("an entity") };
     let (partition, _) = PartitionHandle::new();
     let options = Arc::new(QueueOptions::default().into());
-    let entity = Entity {
-        address,
-        node: "q/$management".into(),
-        uri: String::new(),
-        partition,
-        queue: QueueId(1),
-        options,
-    };
-    Receiver::new(LinkId(0), Arc::new(entity))
+    let found = EntityRef { partition, queue: QueueId(1), options };
+    Receiver::new(LinkId(0), Arc::new(Entity::new(address, String::new(), found)))
 }
 
 fn hand_over(receiver: &mut Receiver, messages: u64, bytes: usize) {

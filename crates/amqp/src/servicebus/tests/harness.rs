@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::{Bytes, BytesMut};
 use peeklock_engine::runtime::{EntityRef, MailboxReceiver, SubscriptionRef};
 use peeklock_engine::{
-    BodyRef, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, QueueId, QueueOptions,
-    Received, SequenceNumber, SubQueue, Timestamp,
+    AcceptedSession, BodyRef, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, QueueId,
+    QueueOptions, Received, SequenceNumber, SubQueue, Timestamp, TopicOptions,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -24,22 +24,51 @@ const TURNS_MAX: usize = 10_000;
 /// Both queues' id.
 pub(super) const QUEUE: QueueId = QueueId(1);
 
-/// A namespace with the queue `q` and `my queue`.
-struct TwoQueues {
+/// Id of the queue with sessions.
+pub(super) const SESSIONS: QueueId = QueueId(2);
+
+/// Id of the topic.
+pub(super) const TOPIC: QueueId = QueueId(3);
+
+/// Id of its subscription.
+pub(super) const SUBSCRIPTION: QueueId = QueueId(4);
+
+/// The broker's time.
+pub(super) const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+/// A namespace with the queues `q` and `my queue`, the queue `sessions`, and the topic `t` with the subscription `s`.
+struct SomeEntities {
     partition: PartitionHandle,
-    options: Arc<EntityOptions>,
     receivers: AtomicU64,
 }
 
-impl Entities for TwoQueues {
+impl SomeEntities {
+    fn topic() -> TopicOptions {
+        TopicOptions { max_message_size_bytes: 20_000, ..TopicOptions::default() }
+    }
+}
+
+impl Entities for SomeEntities {
     fn entity(&self, name: &str) -> Option<EntityRef> {
-        let found = ["q", "my queue"].iter().any(|known| known.eq_ignore_ascii_case(name));
-        let (partition, options) = (self.partition.clone(), Arc::clone(&self.options));
-        found.then_some(EntityRef { partition, queue: QUEUE, options })
+        let plain = QueueOptions { max_message_size_bytes: 10_000, ..QueueOptions::default() };
+        let sessions = QueueOptions { requires_session: true, ..plain.clone() };
+        let (queue, options): (_, EntityOptions) = match name.to_lowercase().as_str() {
+            "q" | "my queue" => (QUEUE, plain.into()),
+            "sessions" => (SESSIONS, sessions.into()),
+            "t" => (TOPIC, Self::topic().into()),
+            _ => return None,
+        };
+        Some(EntityRef { partition: self.partition.clone(), queue, options: Arc::new(options) })
     }
 
-    fn subscription(&self, _topic: &str, _name: &str) -> Option<SubscriptionRef> {
-        None
+    fn subscription(&self, topic: &str, name: &str) -> Option<SubscriptionRef> {
+        let found = topic.eq_ignore_ascii_case("t") && name.eq_ignore_ascii_case("s");
+        found.then(|| SubscriptionRef {
+            partition: self.partition.clone(),
+            queue: SUBSCRIPTION,
+            options: Arc::default(),
+            topic: Arc::new(Self::topic().into()),
+        })
     }
 
     fn next_receiver_id(&self) -> ReceiverId {
@@ -47,7 +76,7 @@ impl Entities for TwoQueues {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp(1_700_000_000_000)
+        NOW
     }
 }
 
@@ -72,9 +101,7 @@ impl Harness {
 
     pub(super) fn with(config: DialectConfig) -> Self {
         let (partition, requests) = PartitionHandle::new();
-        let options = QueueOptions { max_message_size_bytes: 10_000, ..QueueOptions::default() };
-        let options = Arc::new(options.into());
-        let entities = TwoQueues { partition, options, receivers: AtomicU64::new(1) };
+        let entities = SomeEntities { partition, receivers: AtomicU64::new(1) };
         let (mailbox, outputs) = Mailbox::new();
         let bus = ServiceBus::new(Arc::new(entities), config);
         let broker = bus.accept(&Peer { address: None, encrypted: false }, mailbox.clone());
@@ -199,11 +226,12 @@ impl Harness {
         plain_attach(&name, Role::Receiver, address, "client")
     }
 
-    /// A sender that the broker has accepted.
+    /// A sender that the broker has accepted; what the engine heard of it is forgotten.
     pub(super) fn sender(&mut self, address: &str) -> LinkId {
         let attach = self.sender_attach(address);
         let link = self.attach(attach);
         assert!(self.refusal().is_none(), "accepted");
+        assert!(self.commands().iter().all(|(_, command)| matches!(command, Command::Watch { .. })));
         link
     }
 
@@ -215,6 +243,19 @@ impl Harness {
             panic!("a receiver opens")
         };
         self.answer(tag, Response::Opened(Ok(None)));
+        assert!(self.refusal().is_none(), "accepted");
+        (link, receiver)
+    }
+
+    /// A receiver of the session that engine and broker have accepted, and its id.
+    pub(super) fn session_receiver(&mut self, session: &str) -> (LinkId, ReceiverId) {
+        let mut attach = self.receiver_attach("sessions");
+        attach.source.as_mut().unwrap().filter = vec![(SESSION_FILTER.into(), session.into())];
+        let link = self.attach(attach);
+        let (tag, Command::OpenReceiver { receiver, .. }) = self.command() else {
+            panic!("a receiver opens")
+        };
+        self.answer(tag, accepted(session));
         assert!(self.refusal().is_none(), "accepted");
         (link, receiver)
     }
@@ -267,6 +308,14 @@ impl Harness {
         let message = Received { view: view(number), content: message(&"x".repeat(50)), lock };
         self.output(Output::Delivery(Box::new(Delivery { receiver, message })));
     }
+}
+
+pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
+
+/// The engine grants a session, locked for a second.
+pub(super) fn accepted(session: &str) -> Response {
+    let locked_until = NOW.plus_ms(1000);
+    Response::Opened(Ok(Some(AcceptedSession { id: session.into(), locked_until })))
 }
 
 fn transmit(from: &mut Connection, to: &mut BytesMut) -> usize {

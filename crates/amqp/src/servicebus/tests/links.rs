@@ -121,16 +121,6 @@ fn unknown_entities_are_refused_with_the_text_the_sdks_look_for() {
 }
 
 #[test]
-fn a_session_filter_on_a_plain_queue_is_refused() {
-    let mut harness = Harness::new();
-    for value in [Value::Null, Value::String("".into()), Value::String("s".into())] {
-        let mut attach = harness.receiver_attach("q");
-        attach.source.as_mut().unwrap().filter.push(("com.microsoft:session-filter".into(), value));
-        assert_eq!(condition_of(&mut harness, attach), "amqp:not-allowed");
-    }
-}
-
-#[test]
 fn what_is_not_offered_is_refused_rather_than_misunderstood() {
     let mut harness = Harness::new();
     let mut copy = harness.receiver_attach("q");

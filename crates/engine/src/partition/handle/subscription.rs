@@ -47,7 +47,7 @@ impl Step<'_> {
         queue: QueueId,
         name: Box<str>,
         options: SubscriptionOptions,
-        mut rules: Vec<Rule>,
+        rules: Vec<Rule>,
     ) -> Result<(), Refusal> {
         let topic = self.state().topic.as_deref().ok_or(NO_SUBSCRIPTIONS)?;
         if queue == self.state().entity.id {
@@ -60,9 +60,6 @@ impl Step<'_> {
         if topic.subscriptions().len() >= SUBSCRIPTIONS_MAX {
             let text = format!("A topic has at most {SUBSCRIPTIONS_MAX} subscriptions.");
             return Err(Refusal::InvalidArgument(text));
-        }
-        if rules.is_empty() {
-            rules.push(Rule::default_rule());
         }
         let rules = sorted_rules(rules, self.now)?;
         let subscription = Subscription { queue, name, options, rules };
@@ -100,7 +97,7 @@ impl Step<'_> {
         self.reply(request, Reply::Done(deleted));
     }
 
-    /// Ends a subscription with all that rests in it, and tells whoever is attached to it.
+    /// Deletes a subscription with all that rests in it, and tells whoever is attached.
     pub(in crate::partition) fn end_subscription(&mut self, queue: QueueId) {
         self.refuse_session_waiters(queue, &Refusal::EntityDeleted);
         let bodies = self.state().bodies_only_in(queue);

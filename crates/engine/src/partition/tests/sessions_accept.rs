@@ -152,6 +152,17 @@ fn a_pending_accept_waits_as_long_as_it_said() {
 }
 
 #[test]
+fn whoever_came_first_gets_what_becomes_free_at_the_instant_at_which_another_comes() {
+    let mut rig = Rig::new(with_sessions());
+    rig.send(of("a", "x"));
+    rig.accept("a");
+    rig.ask_next(1, LOCK_MS * 2);
+    rig.now = rig.now.plus_ms(LOCK_MS);
+    let (_, effects) = rig.ask_next(2, LOCK_MS * 2);
+    assert_eq!(opened(&effects), [(1, Ok("a".to_owned()))]);
+}
+
+#[test]
 fn closing_calls_a_pending_accept_off() {
     let mut rig = Rig::new(with_sessions());
     let (first, _) = rig.ask_next(1, 1000);

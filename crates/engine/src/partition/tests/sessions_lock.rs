@@ -139,26 +139,51 @@ fn very_many_in_flight_return_in_portions_and_the_session_waits_for_the_last() {
     }
 }
 
-#[test]
-fn very_many_locks_that_end_at_once_end_in_portions() {
-    let mut rig = Rig::new(with_sessions());
-    let many = TIMERS_PER_CALL_MAX + 10;
+/// Accepts so many sessions at once, each by its number, without looking at the answers.
+fn accept_many(rig: &mut Rig, many: usize) {
     let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
     let mut outputs = super::super::Outputs::default();
     for id in 0..many {
-        let receiver = ReceiverId(id as u64 + 1000);
+        let receiver = rig.new_receiver();
         let source = super::rig::path(SubQueue::Main);
         let options = crate::ReceiverOptions { source, mode: ReceiveMode::PeekLock };
         let session = Some(crate::SessionWish { id: Some(id.to_string().into()), wait_until: Timestamp(0) });
         let command = crate::Command::OpenReceiver { receiver, options, session };
         rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
     }
+}
+
+#[test]
+fn very_many_locks_that_end_at_once_end_in_portions() {
+    let mut rig = Rig::new(with_sessions());
+    accept_many(&mut rig, TIMERS_PER_CALL_MAX + 10);
     assert_eq!(closed(&rig.advance(LOCK_MS)).len(), TIMERS_PER_CALL_MAX);
     assert!(rig.partition.next_deadline().is_some_and(|at| at <= rig.now));
-    let late = ReceiverId(1000 + many as u64 - 1);
-    let mut late_session = rig.try_open(SubQueue::Main, Some(&(many - 1).to_string()));
-    assert!(late_session.is_ok(), "whoever asks for one whose timer has not fired gets it: {late_session:?}");
-    late_session = rig.try_open(SubQueue::Main, Some(&(many - 1).to_string()));
-    assert!(late_session.is_err());
-    assert_eq!(rig.renew_session(late), Err(Refusal::SessionLockLost));
+    assert_eq!(closed(&rig.advance(0)).len(), 10);
+    assert_eq!(rig.partition.next_deadline(), None);
+}
+
+#[test]
+fn a_lock_is_over_even_if_its_timer_has_not_fired_yet() {
+    for way in ["accept", "close", "settle", "renew", "state"] {
+        let mut rig = Rig::new(with_sessions());
+        accept_many(&mut rig, TIMERS_PER_CALL_MAX * 2);
+        rig.send(of("a", "1"));
+        let (receiver, tokens) = rig.accept_and_take("a", 1);
+        rig.now = rig.now.plus_ms(LOCK_MS);
+        let lost = Refusal::SessionLockLost;
+        match way {
+            "accept" => {
+                let refusals = (rig.try_open(SubQueue::Main, Some("a")).err(), rig.renew_session(receiver));
+                assert_eq!(refusals, (None, Err(lost)));
+            }
+            "close" => assert_eq!(closed(&rig.close(receiver)).len(), TIMERS_PER_CALL_MAX),
+            "settle" => assert_eq!(rig.settle(tokens[0], Settlement::Complete), Err(lost)),
+            "renew" => assert_eq!(rig.renew_session(receiver), Err(lost)),
+            _ => assert_eq!(rig.set_state(receiver, Some("late")), Err(lost)),
+        }
+        rig.advance(0);
+        rig.advance(0);
+        assert_eq!(rig.delivery_counts(SubQueue::Main), [(1, 1)], "{way}");
+    }
 }

@@ -6,7 +6,7 @@ use super::super::policy::Policy;
 use super::super::queue::Queue;
 use super::super::state::State;
 use crate::event::Publication;
-use crate::{BodyRef, QueueId, ReceiverId, SubQueue, Subscription};
+use crate::{BodyRef, QueueId, ReceiverId, SubQueue, Subscription, Timestamp};
 
 impl State {
     /// A content is referred to by so many messages more; counted in the size when it is new.
@@ -45,7 +45,11 @@ impl State {
         topic.set(Arc::new(subscription.clone()));
         let policy = Policy::from(&subscription.options);
         match self.queue_mut(id) {
-            Some(queue) => queue.policy = Arc::new(policy),
+            Some(queue) => {
+                queue.policy = Arc::new(policy);
+                // An update and a new rule count as use (S-32): this call notes it.
+                queue.used_at = Timestamp::default();
+            }
             None => {
                 self.subscriptions.insert(id, Queue::new(id, policy));
                 self.queue_mut(id);

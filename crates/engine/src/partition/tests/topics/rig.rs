@@ -257,6 +257,7 @@ impl Rig {
         }
     }
 
+    /// Without rules it gets the default one.
     pub(super) fn try_subscribe(
         &mut self,
         name: &str,
@@ -265,6 +266,7 @@ impl Rig {
     ) -> Result<QueueId, Refusal> {
         let queue = QueueId(self.next_queue);
         self.next_queue += 1;
+        let rules = if rules.is_empty() { vec![Rule::default_rule()] } else { rules };
         self.done(Command::DeclareSubscription { queue, name: name.into(), options, rules }).map(|()| queue)
     }
 

@@ -18,8 +18,8 @@ fn key(queue: QueueId, space: Space, number: u64) -> Key {
 
 #[test]
 fn head_format_version_2_stays_readable() {
-    // main, scheduled, enqueued at 300, no time-to-live, 6 bytes, no deliveries, due at 301, session "s"; a short header,
-    // label "l" and one property "p" = 5.
+    // main, scheduled, enqueued at 300, no time-to-live, 6 bytes, no deliveries, due at 301, session "s"; a short
+    // header, label "l" and one property "p" = 5.
     let value = [
         &[2, 0, 2, 0xac, 2, 0, 6, 0, 1, 0, 0, 1, 0xad, 2, 1, 1, b's', 0][..],
         &[0, 1, 0, 0, 0, 0, 1, 1, b'l', 0, 0, 0, 1, 1, b'p', 2, 10],

@@ -1,0 +1,33 @@
+//! `com.microsoft:enumerate-rules`: list the rules of a subscription, page by page.
+
+use peeklock_engine::Command;
+use peeklock_engine::runtime::Response;
+
+use super::{Arguments, Prepared, rule_description};
+use crate::servicebus::delivery::Encoder;
+use crate::servicebus::entities::Entity;
+use crate::servicebus::envelope::Answer;
+use crate::servicebus::errors::{Fault, unexpected};
+use crate::wire::Value;
+
+/// Rules in one response: each may take some kilobytes.
+const RULES_MAX: u32 = 100;
+
+pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
+    let (skip, top) = arguments.page(RULES_MAX)?;
+    Ok(Prepared::new(Command::ListRules { queue: entity.queue, skip, top }, finish))
+}
+
+fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
+    let rules = match response {
+        Response::Rules(Ok(rules)) => rules,
+        Response::Rules(Err(refusal)) => return Err(refusal.into()),
+        other => return Err(unexpected(other)),
+    };
+    if rules.is_empty() {
+        return Ok(Answer::no_content());
+    }
+    let entry = |description| Value::Map(vec![("rule-description".into(), description)]);
+    let rules = rules.iter().map(|rule| entry(rule_description::write(rule))).collect();
+    Ok(Answer::ok(vec![("rules", Value::List(rules))]))
+}

@@ -1,0 +1,27 @@
+//! `com.microsoft:get-session-state`: read the state of a session.
+
+use peeklock_engine::Command;
+use peeklock_engine::runtime::Response;
+
+use super::{Arguments, Context, Prepared};
+use crate::servicebus::delivery::Encoder;
+use crate::servicebus::envelope::Answer;
+use crate::servicebus::errors::{Fault, unexpected};
+use crate::wire::Value;
+
+pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
+    let receiver = context.holder(arguments)?;
+    Ok(Prepared::new(Command::GetSessionState { receiver }, finish))
+}
+
+/// The entry is there without a state, too: null.
+fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
+    match response {
+        Response::SessionState(Ok(state)) => {
+            let state = state.map_or(Value::Null, Value::Binary);
+            Ok(Answer::ok(vec![("session-state", state)]))
+        }
+        Response::SessionState(Err(refusal)) => Err(refusal.into()),
+        other => Err(unexpected(other)),
+    }
+}

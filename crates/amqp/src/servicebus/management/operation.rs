@@ -1,0 +1,109 @@
+//! Operations by name: where each makes sense, and what it needs.
+
+use peeklock_engine::SubQueue;
+
+use crate::servicebus::authorization::{Right, excerpt};
+use crate::servicebus::entities::{Entity, Kind};
+use crate::servicebus::errors::Fault;
+
+/// Operations of management nodes; each is `com.microsoft:` and the name given here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// `peek-message`
+    Peek,
+    /// `renew-lock`
+    RenewLock,
+    /// `receive-by-sequence-number`
+    ReceiveBySequenceNumber,
+    /// `update-disposition`
+    UpdateDisposition,
+    /// `schedule-message`
+    Schedule,
+    /// `cancel-scheduled-message`
+    CancelScheduled,
+    /// `renew-session-lock`
+    RenewSessionLock,
+    /// `get-session-state`
+    GetSessionState,
+    /// `set-session-state`
+    SetSessionState,
+    /// `get-message-sessions`
+    GetMessageSessions,
+    /// `add-rule`
+    AddRule,
+    /// `remove-rule`
+    RemoveRule,
+    /// `enumerate-rules`
+    EnumerateRules,
+}
+
+impl Operation {
+    /// Reads an operation's name.
+    ///
+    /// # Errors
+    /// [`Fault::NotImplemented`]: an unknown operation never succeeds.
+    pub(crate) fn parse(name: &str) -> Result<Self, Fault> {
+        match name.strip_prefix("com.microsoft:").unwrap_or(name) {
+            "peek-message" => Ok(Self::Peek),
+            "renew-lock" => Ok(Self::RenewLock),
+            "receive-by-sequence-number" => Ok(Self::ReceiveBySequenceNumber),
+            "update-disposition" => Ok(Self::UpdateDisposition),
+            "schedule-message" => Ok(Self::Schedule),
+            "cancel-scheduled-message" => Ok(Self::CancelScheduled),
+            "renew-session-lock" => Ok(Self::RenewSessionLock),
+            "get-session-state" => Ok(Self::GetSessionState),
+            "set-session-state" => Ok(Self::SetSessionState),
+            "get-message-sessions" => Ok(Self::GetMessageSessions),
+            "add-rule" => Ok(Self::AddRule),
+            "remove-rule" => Ok(Self::RemoveRule),
+            "enumerate-rules" => Ok(Self::EnumerateRules),
+            _ => Err(Fault::NotImplemented(format!("The operation '{}' is not supported.", excerpt(name)))),
+        }
+    }
+
+    /// What a token must grant.
+    pub(crate) fn right(self) -> Right {
+        match self {
+            Self::Schedule | Self::CancelScheduled => Right::Send,
+            Self::Peek
+            | Self::RenewLock
+            | Self::ReceiveBySequenceNumber
+            | Self::UpdateDisposition
+            | Self::RenewSessionLock
+            | Self::GetSessionState
+            | Self::SetSessionState
+            | Self::GetMessageSessions => Right::Listen,
+            Self::AddRule | Self::RemoveRule | Self::EnumerateRules => Right::Manage,
+        }
+    }
+
+    /// Whether the operation makes sense on an entity.
+    ///
+    /// # Errors
+    /// [`Fault::NotAllowed`].
+    pub(crate) fn check(self, entity: &Entity) -> Result<(), Fault> {
+        match self {
+            Self::Schedule | Self::CancelScheduled => entity.check_takes(),
+            Self::RenewLock if entity.has_sessions() => Err(Fault::NotAllowed(
+                "Messages of a session have no locks of their own: renew the lock of the session.",
+            )),
+            Self::Peek | Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition => {
+                entity.check_gives()
+            }
+            Self::RenewSessionLock
+            | Self::GetSessionState
+            | Self::SetSessionState
+            | Self::GetMessageSessions
+                if !entity.has_sessions() =>
+            {
+                Err(Fault::NotAllowed("This operation needs an entity that requires sessions."))
+            }
+            Self::AddRule | Self::RemoveRule | Self::EnumerateRules
+                if entity.kind != Kind::Subscription || entity.address.sub_queue != SubQueue::Main =>
+            {
+                Err(Fault::NotAllowed("Rules belong to subscriptions; this entity is none."))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! `com.microsoft:set-session-state`: store or clear the state of a session.
+
+use bytes::Bytes;
+use peeklock_engine::Command;
+
+use super::{Arguments, Context, Prepared, arguments, done};
+use crate::servicebus::errors::Fault;
+use crate::wire::Value;
+
+pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
+    let receiver = context.holder(arguments)?;
+    let state = match arguments.entry("session-state") {
+        Some(Value::Null) => None,
+        Some(Value::Binary(state)) => Some(state.clone()),
+        Some(Value::String(state)) => Some(Bytes::copy_from_slice(state.as_bytes())),
+        _ => return Err(arguments::wrong("session-state", "a binary or null")),
+    };
+    Ok(Prepared::new(Command::SetSessionState { receiver, state }, done))
+}

@@ -1,0 +1,183 @@
+//! Operations on rules of subscriptions.
+
+use peeklock_engine::{CorrelationFilter, FactValue, Filter, Rule};
+
+use super::*;
+use crate::servicebus::errors::condition;
+
+const NODE: &str = "t/Subscriptions/s";
+
+fn map(entries: &[(&str, Value)]) -> Value {
+    Value::Map(entries.iter().map(|(key, value)| (string(key), value.clone())).collect())
+}
+
+fn add(name: &str, description: &[(&str, Value)]) -> Result<Rule, Fault> {
+    let body = [("rule-name", string(name)), ("rule-description", map(description))];
+    match prepare("com.microsoft:add-rule", NODE, &body)?.command {
+        Command::AddRule { queue: QueueId(2), rule } => Ok(rule),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sql(expression: &str) -> (&'static str, Value) {
+    ("sql-filter", map(&[("expression", string(expression))]))
+}
+
+fn code(result: Result<Rule, Fault>) -> (&'static str, i32) {
+    result.unwrap_err().condition_and_status()
+}
+
+fn rule(name: &str, filter: Filter) -> Arc<Rule> {
+    Arc::new(Rule { name: name.into(), filter, created_at: Timestamp(5) })
+}
+
+fn listed(rules: Vec<Arc<Rule>>) -> Answer {
+    let body = [("top", Value::Int(i32::MAX)), ("skip", Value::Int(0))];
+    let prepared = prepare("com.microsoft:enumerate-rules", NODE, &body).unwrap();
+    assert_eq!(prepared.command, Command::ListRules { queue: QueueId(2), skip: 0, top: 100 });
+    finish(&prepared, Response::Rules(Ok(rules))).unwrap()
+}
+
+#[test]
+fn true_and_false_travel_as_sql_and_other_sql_follows_later() {
+    assert_eq!(add("r", &[sql("1=1")]).unwrap().filter, Filter::True);
+    let repeated = [sql(" 1 = 0\n"), ("rule-name", string("r")), ("sql-rule-action", Value::Null)];
+    assert_eq!(add("r", &repeated).unwrap().filter, Filter::False);
+    let action = ("sql-rule-action", map(&[("expression", string("SET a = 1"))]));
+    for description in [&[sql("color = 'red'")][..], &[sql("1=1"), action]] {
+        assert_eq!(code(add("r", description)), (condition::NOT_IMPLEMENTED, 501));
+    }
+}
+
+#[test]
+fn correlation_filters_keep_their_fields_and_the_types_of_properties() {
+    let filter = map(&[
+        ("correlation-id", string("c")),
+        ("message-id", string("m")),
+        ("to", string("to")),
+        ("reply-to", string("reply")),
+        ("label", string("label")),
+        ("session-id", string("s")),
+        ("reply-to-session-id", string("back")),
+        ("content-type", string("type")),
+        ("properties", map(&[("n", Value::Int(1)), ("t", Value::Timestamp(2)), ("x", Value::Char('c'))])),
+    ]);
+    let Filter::Correlation(read) = add("r", &[("correlation-filter", filter)]).unwrap().filter else {
+        panic!("a correlation filter")
+    };
+    let other = FactValue::Other(Value::Char('c').to_bytes().as_ref().into());
+    let user =
+        vec![("n".into(), FactValue::Integer(1)), ("t".into(), FactValue::Timestamp(2)), ("x".into(), other)];
+    let expected = CorrelationFilter {
+        correlation_id: Some("c".into()),
+        message_id: Some("m".into()),
+        to: Some("to".into()),
+        reply_to: Some("reply".into()),
+        label: Some("label".into()),
+        session_id: Some("s".into()),
+        reply_to_session_id: Some("back".into()),
+        content_type: Some("type".into()),
+        user,
+    };
+    assert_eq!(*read, expected);
+    let answer = listed(vec![rule("r", Filter::Correlation(read))]);
+    let Value::List(rules) = entry(&answer, "rules") else { panic!("a list") };
+    let Some(Value::Described(description)) = rules[0].get("rule-description") else { panic!("described") };
+    let Value::List(fields) = &description.value else { panic!("a list") };
+    let Value::Described(filter) = &fields[0] else { panic!("described") };
+    let text = ["c", "m", "to", "reply", "label", "s", "back", "type"].map(string);
+    let properties = map(&[("n", Value::Long(1)), ("t", Value::Timestamp(2)), ("x", Value::Char('c'))]);
+    assert_eq!(filter.descriptor, Value::ULong(0x13_7000_0009));
+    assert_eq!(filter.value, Value::List(text.into_iter().chain([properties]).collect()));
+}
+
+#[test]
+fn rules_are_listed_byte_for_byte_as_the_sdks_read_them() {
+    let label = CorrelationFilter { label: Some("l".into()), ..CorrelationFilter::default() };
+    let answer =
+        listed(vec![rule("$Default", Filter::True), rule("r", Filter::Correlation(Box::new(label)))]);
+    let Value::List(rules) = entry(&answer, "rules") else { panic!("a list") };
+    let encoded = |index: usize| rules[index].get("rule-description").unwrap().to_bytes();
+    let ulong = |code: u64| [&[0x00, 0x80][..], &code.to_be_bytes()].concat();
+    let created_at = [&[0x83][..], &5_i64.to_be_bytes()].concat();
+    let default = [
+        ulong(0x137_0000_0004),
+        vec![0xc0, 42, 4],
+        ulong(0x13_7000_0007),
+        vec![0x45],
+        ulong(0x137_0000_0005),
+        vec![0x45],
+        b"\xa1\x08$Default".to_vec(),
+        created_at.clone(),
+    ];
+    assert_eq!(encoded(0)[..], default.concat());
+    let correlation = [
+        ulong(0x137_0000_0004),
+        vec![0xc0, 50, 4],
+        ulong(0x13_7000_0009),
+        // Nine fields, the last a map without entries.
+        vec![0xc0, 14, 9, 0x40, 0x40, 0x40, 0x40, 0xa1, 1, b'l', 0x40, 0x40, 0x40, 0xc1, 1, 0],
+        ulong(0x137_0000_0005),
+        vec![0x45],
+        b"\xa1\x01r".to_vec(),
+        created_at,
+    ];
+    assert_eq!(encoded(1)[..], correlation.concat());
+}
+
+#[test]
+fn past_the_end_is_204() {
+    assert_eq!(listed(Vec::new()), Answer::no_content());
+}
+
+#[test]
+fn senseless_rules_are_argument_errors() {
+    let null_fields = map(&[("label", Value::Null), ("properties", Value::Null)]);
+    let twice = map(&[("a", Value::Int(1)), ("A", Value::Int(2))]);
+    let descriptions: [&[(&str, Value)]; 8] = [
+        &[],
+        &[("sql-filter", Value::Null)],
+        &[("sql-filter", string("1=1"))],
+        &[("sql-filter", map(&[("expression", Value::Int(1))]))],
+        &[("correlation-filter", null_fields)],
+        &[("correlation-filter", map(&[("label", Value::Int(1))]))],
+        &[("correlation-filter", map(&[("properties", twice)]))],
+        &[sql("1=1"), ("correlation-filter", map(&[("label", string("l"))]))],
+    ];
+    for description in descriptions {
+        assert_eq!(code(add("r", description)), (condition::ARGUMENT_ERROR, 400), "{description:?}");
+    }
+    for name in ["", &"n".repeat(51), "a/b", "a\\b", "a@b", "a?b", "a#b"] {
+        assert_eq!(code(add(name, &[sql("1=1")])), (condition::ARGUMENT_ERROR, 400), "{name}");
+    }
+    assert!(add(&"ä".repeat(50), &[sql("1=1")]).is_ok());
+    assert_eq!(status(prepare("com.microsoft:remove-rule", NODE, &[])), 400);
+}
+
+#[test]
+fn rules_there_already_and_rules_not_there() {
+    let body = [("rule-name", string("r")), ("rule-description", map(&[sql("1=1")]))];
+    let prepared = prepare("com.microsoft:add-rule", NODE, &body).unwrap();
+    assert_eq!(finish(&prepared, Response::Done(Ok(()))).unwrap(), Answer::ok(Vec::new()));
+    let fault = finish(&prepared, Response::Done(Err(Refusal::RuleExists("r".into())))).unwrap_err();
+    assert_eq!(fault.condition_and_status(), (condition::ENTITY_ALREADY_EXISTS, 409));
+    let prepared = prepare("com.microsoft:remove-rule", NODE, &body).unwrap();
+    assert_eq!(prepared.command, Command::RemoveRule { queue: QueueId(2), name: "r".into() });
+    let fault = finish(&prepared, Response::Done(Err(Refusal::RuleNotFound("r".into())))).unwrap_err();
+    assert_eq!(fault.condition_and_status(), (condition::NOT_FOUND, 404));
+    assert!(fault.to_string().starts_with("The messaging entity 'r' could not be found"), "what J looks for");
+}
+
+#[test]
+fn messages_scheduled_on_a_topic_tell_what_rules_ask_for() {
+    let entry = |message: Bytes| Value::List(vec![map(&[("message", Value::Binary(message))])]);
+    let schedule = |path: &str| {
+        let body = [("messages", entry(encoded(Some(99))))];
+        match prepare("com.microsoft:schedule-message", path, &body).unwrap().command {
+            Command::Send { messages } => messages[0].facts.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(schedule("t").unwrap().message_id.as_deref(), Some("m"));
+    assert_eq!(schedule("q"), None, "nobody asks");
+}

@@ -1,0 +1,72 @@
+//! From an address to the node it names.
+
+use std::sync::Arc;
+
+use peeklock_engine::SubQueue;
+
+use super::Broker;
+use super::address::{self, Address, AddressError, EntityAddress};
+use super::authorization::excerpt;
+use super::entities::{Entity, Kind};
+use super::errors::Fault;
+
+/// A node found.
+pub(super) enum Node {
+    Cbs,
+    Management(Arc<Entity>),
+    Entity(Arc<Entity>),
+}
+
+impl Broker {
+    /// Finds what an address names: as written first, percent-decoded second.
+    pub(super) fn resolve(&self, written: &str) -> Result<Node, Fault> {
+        let parsed = match address::parse(written) {
+            Ok(Address::Cbs) => return Ok(Node::Cbs),
+            Ok(Address::Entity(address)) => self.lookup(written, address),
+            Err(AddressError::TooLong) => return Err(self.not_found(written)),
+            Err(AddressError::Empty | AddressError::UnknownSubQueue) => None,
+        };
+        let entity = parsed.or_else(|| {
+            let decoded = address::percent_decoded(written)?;
+            match address::parse(&decoded) {
+                Ok(Address::Entity(address)) => self.lookup(written, address),
+                _ => None,
+            }
+        });
+        match entity {
+            Some(entity) if entity.address.management => Ok(Node::Management(entity)),
+            Some(entity) => Ok(Node::Entity(entity)),
+            None => Err(self.not_found(written)),
+        }
+    }
+
+    fn lookup(&self, written: &str, address: EntityAddress) -> Option<Arc<Entity>> {
+        let uri = self.uri(written);
+        let entity = match &address.subscription {
+            Some(name) => {
+                let found = self.entities.subscription(&address.name, name)?;
+                Entity::subscription(address, uri, found)
+            }
+            None => {
+                let found = self.entities.entity(&address.name)?;
+                Entity::new(address, uri, found)
+            }
+        };
+        // A topic has no queues inside.
+        let exists = entity.kind != Kind::Topic || entity.address.sub_queue == SubQueue::Main;
+        exists.then(|| Arc::new(entity))
+    }
+
+    fn not_found(&self, written: &str) -> Fault {
+        Fault::EntityNotFound { uri: self.uri(written) }
+    }
+
+    fn uri(&self, written: &str) -> String {
+        let written = excerpt(written);
+        if written.contains("://") {
+            written.to_owned()
+        } else {
+            format!("sb://{}/{}", self.hostname, written.trim_start_matches('/'))
+        }
+    }
+}

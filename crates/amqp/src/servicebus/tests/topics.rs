@@ -1,0 +1,202 @@
+use bytes::{Bytes, BytesMut};
+use peeklock_engine::{FactValue, QueuePath, Refusal, SubQueue};
+use smallvec::SmallVec;
+
+use super::harness::{Harness, SUBSCRIPTION, TOPIC, message, request, view};
+use crate::endpoint::Event;
+use crate::servicebus::envelope::lookup;
+use crate::servicebus::submission::BATCH_MESSAGE_FORMAT;
+use crate::servicebus::*;
+use crate::wire::Value;
+use crate::wire::message::{MessageProperties, Sections, encode_application_properties, encode_body_value};
+use crate::wire::performative::Attach;
+
+fn refusal(harness: &mut Harness, attach: Attach) -> (String, String) {
+    harness.attach(attach);
+    assert_eq!(harness.commands(), [], "the engine is not bothered");
+    let error = harness.refusal().expect("refused");
+    (error.condition.into(), error.description.unwrap().into())
+}
+
+fn with_property(subject: &str) -> Bytes {
+    let mut output = BytesMut::new();
+    let properties = MessageProperties { subject: Some(subject.into()), ..MessageProperties::default() };
+    properties.encode(&mut output);
+    encode_application_properties(&[("color".into(), "red".into())], &mut output);
+    encode_body_value(&Value::Null, &mut output);
+    output.freeze()
+}
+
+fn sent(harness: &mut Harness) -> SmallVec<[peeklock_engine::NewMessage; 1]> {
+    match harness.command().1 {
+        Command::Send { messages } => messages,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn messages_for_a_topic_carry_what_rules_ask_for() {
+    let mut harness = Harness::new();
+    let topic = harness.sender("T");
+    harness.send(topic, false, 0, with_property("one"));
+    let messages = sent(&mut harness);
+    let facts = messages[0].facts.as_deref().expect("facts");
+    assert_eq!(facts.label.as_deref(), Some("one"));
+    assert_eq!(facts.user, [("color".into(), FactValue::Text("red".into()))]);
+    let given = Sections::split(&messages[0].content).unwrap().decode_properties().unwrap().message_id;
+    assert_eq!(facts.message_id.as_deref(), given.as_str(), "the id it was given");
+
+    let mut batch = BytesMut::new();
+    for subject in ["one", "two"] {
+        batch.extend_from_slice(&[0x00, 0x53, 0x75]);
+        Value::Binary(with_property(subject)).encode(&mut batch);
+    }
+    harness.send(topic, false, BATCH_MESSAGE_FORMAT, batch.freeze());
+    let labels: Vec<_> = sent(&mut harness)
+        .iter()
+        .map(|message| message.facts.as_deref().unwrap().label.as_deref().unwrap().to_owned())
+        .collect();
+    assert_eq!(labels, ["one", "two"]);
+
+    let queue = harness.sender("q");
+    harness.send(queue, false, 0, with_property("one"));
+    assert_eq!(sent(&mut harness)[0].facts, None, "nobody asks");
+}
+
+#[test]
+fn a_subscription_is_received_from_by_its_path_in_any_case() {
+    for (address, sub_queue) in [
+        ("t/Subscriptions/s", SubQueue::Main),
+        ("amqps://localhost/T/subscriptions/S", SubQueue::Main),
+        ("/%74/Subscriptions/%73", SubQueue::Main),
+        ("t/Subscriptions/s/$deadletterqueue", SubQueue::DeadLetter),
+        ("t/Subscriptions/s/$Transfer/$DeadLetterQueue", SubQueue::TransferDeadLetter),
+    ] {
+        let mut harness = Harness::new();
+        let attach = harness.receiver_attach(address);
+        harness.attach(attach.clone());
+        let (tag, command) = harness.command();
+        let Command::OpenReceiver { options, session: None, .. } = command else { panic!("{command:?}") };
+        assert_eq!(options.source, QueuePath { queue: SUBSCRIPTION, sub_queue });
+        harness.answer(tag, Response::Opened(Ok(None)));
+        let reply = harness.events().into_iter().find_map(|event| match event {
+            Event::Attach { attach, .. } => Some(attach),
+            _ => None,
+        });
+        let reply = reply.expect("accepted");
+        assert_eq!(reply.source, attach.source, "byte for byte");
+        assert_eq!(reply.max_message_size, Some(20_000), "the topic's limit");
+    }
+}
+
+#[test]
+fn topics_take_and_subscriptions_give() {
+    let mut harness = Harness::new();
+    let receiver = harness.receiver_attach("t");
+    let (condition, text) = refusal(&mut harness, receiver);
+    assert_eq!(condition, "amqp:not-allowed");
+    assert!(text.starts_with("Messages can't be received from a topic"), "{text}");
+    for address in ["t/Subscriptions/s", "t/Subscriptions/s/$DeadLetterQueue"] {
+        let sender = harness.sender_attach(address);
+        let (condition, text) = refusal(&mut harness, sender);
+        assert_eq!(condition, "amqp:not-allowed");
+        assert!(text.starts_with("Messages can't be sent to a subscription"), "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_not_found_in_the_words_the_sdks_look_for() {
+    let mut harness = Harness::new();
+    for address in ["t/Subscriptions/x", "x/Subscriptions/s", "q/Subscriptions/s", "t/$DeadLetterQueue"] {
+        let attach = harness.receiver_attach(address);
+        let (condition, text) = refusal(&mut harness, attach);
+        assert_eq!(condition, "amqp:not-found");
+        assert!(
+            text.starts_with(&format!("The messaging entity 'sb://localhost/{address}' could not")),
+            "{text}"
+        );
+    }
+    let attach = harness.sender_attach("t/Subscriptions/x/$management");
+    assert_eq!(refusal(&mut harness, attach).0, "amqp:not-found");
+}
+
+#[test]
+fn copies_show_their_own_number_and_the_topics() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("t/Subscriptions/s");
+    harness.client.set_credit(link, 10, false);
+    let body = peeklock_engine::BodyRef(40);
+    let view = peeklock_engine::MessageView { queue: SUBSCRIPTION, body, ..view(3) };
+    let message = peeklock_engine::Received { view, content: message("x"), lock: None };
+    harness.output(Output::Delivery(Box::new(peeklock_engine::Delivery { receiver, message })));
+    let (_, _, payload) = harness.messages().remove(0);
+    let sections = Sections::split(&payload).unwrap();
+    let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(lookup(&annotations, "x-opt-sequence-number"), Some(&Value::Long(3)));
+    assert_eq!(lookup(&annotations, "x-opt-enqueue-sequence-number"), Some(&Value::Long(40)));
+}
+
+#[test]
+fn a_large_message_is_measured_by_the_topic() {
+    let mut harness = Harness::new();
+    let topic = harness.sender("t");
+    harness.send(topic, false, 0, message(&"x".repeat(15_000)));
+    assert_eq!(harness.commands().len(), 1);
+    harness.send(topic, false, 0, message(&"x".repeat(20_000)));
+    assert!(matches!(harness.outcome(), Some(DeliveryState::Rejected(Some(_)))));
+}
+
+#[test]
+fn rules_are_asked_of_the_subscription() {
+    let mut harness = Harness::new();
+    let node = harness.requester("t/Subscriptions/s/$management");
+    let body = Value::Map(vec![("top".into(), Value::Int(5)), ("skip".into(), Value::Int(2))]);
+    let operation = [("operation", "com.microsoft:enumerate-rules".into())];
+    harness.send(node, true, 0, request(Value::ULong(1), &operation, &body));
+    let (tag, command) = harness.command();
+    assert_eq!(command, Command::ListRules { queue: SUBSCRIPTION, skip: 2, top: 5 });
+    harness.answer(tag, Response::Rules(Err(Refusal::EntityDeleted)));
+    let (_, _, payload) = harness.messages().remove(0);
+    let sections = Sections::split(&payload).unwrap();
+    let properties = Sections::decode_map(&sections.application_properties).unwrap();
+    assert_eq!(lookup(&properties, "statusCode"), Some(&Value::Int(404)));
+    let text = lookup(&properties, "statusDescription").unwrap().as_str().unwrap();
+    assert!(text.starts_with("The messaging entity of this operation could not be found"), "{text}");
+}
+
+#[test]
+fn rules_need_a_token_for_the_subscription_or_above() {
+    let config = DialectConfig { require_token: true, seed: Some(1), ..DialectConfig::default() };
+    let mut harness = Harness::with(config);
+    let node = harness.requester("t/Subscriptions/s/$management");
+    let operation = [("operation", "com.microsoft:enumerate-rules".into())];
+    let body = Value::Map(vec![("top".into(), Value::Int(5))]);
+    let ask = request(Value::ULong(1), &operation, &body);
+    harness.send(node, true, 0, ask.clone());
+    let (_, _, payload) = harness.messages().remove(0);
+    let sections = Sections::split(&payload).unwrap();
+    let properties = Sections::decode_map(&sections.application_properties).unwrap();
+    let text = lookup(&properties, "statusDescription").unwrap().as_str().unwrap();
+    assert!(text.contains("'Manage' claim(s)"), "{text}");
+    let cbs = harness.requester("$cbs");
+    let put = [("operation", "put-token".into()), ("name", "sb://localhost/t".into())];
+    let token = "SharedAccessSignature sr=x&sig=y&se=1&skn=k".into();
+    harness.send(cbs, false, 0, request(Value::ULong(1), &put, &token));
+    harness.messages();
+    harness.send(node, true, 0, ask);
+    assert!(matches!(harness.command().1, Command::ListRules { .. }));
+}
+
+#[test]
+fn scheduling_on_a_topic_is_for_the_topic() {
+    let mut harness = Harness::new();
+    let node = harness.requester("t/$management");
+    let numbers = Value::Array(vec![Value::Long(3)]);
+    let body = Value::Map(vec![("sequence-numbers".into(), numbers)]);
+    let operation = [("operation", "com.microsoft:cancel-scheduled-message".into())];
+    harness.send(node, true, 0, request(Value::ULong(1), &operation, &body));
+    assert!(matches!(harness.command().1, Command::CancelScheduled { .. }));
+    let attach = harness.sender_attach("t");
+    harness.attach(attach);
+    assert!(matches!(harness.command().1, Command::Watch { queue: TOPIC, .. }));
+}

@@ -1,0 +1,63 @@
+//! Links that receive nothing: they are told when their entity goes, as receivers are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use peeklock_engine::{Command, ReceiverId, Refusal};
+
+use super::Broker;
+use super::entities::Entity;
+use crate::endpoint::{Connection, LinkId};
+
+/// The links of one connection that watch their entity.
+#[derive(Default)]
+pub(super) struct Watchers {
+    by_id: HashMap<ReceiverId, (LinkId, Arc<Entity>)>,
+    by_link: HashMap<LinkId, ReceiverId>,
+}
+
+impl Watchers {
+    fn add(&mut self, watcher: ReceiverId, link: LinkId, entity: Arc<Entity>) {
+        self.by_link.insert(link, watcher);
+        self.by_id.insert(watcher, (link, entity));
+    }
+
+    fn remove(&mut self, watcher: ReceiverId) -> Option<(LinkId, Arc<Entity>)> {
+        let (link, entity) = self.by_id.remove(&watcher)?;
+        self.by_link.remove(&link);
+        Some((link, entity))
+    }
+
+    pub(super) fn links(&self) -> Vec<LinkId> {
+        self.by_link.keys().copied().collect()
+    }
+}
+
+impl Broker {
+    pub(super) fn watch(&mut self, link: LinkId, entity: &Arc<Entity>) {
+        let watcher = self.entities.next_receiver_id();
+        self.watchers.add(watcher, link, Arc::clone(entity));
+        self.tell(&entity.partition, Command::Watch { watcher, queue: entity.queue });
+    }
+
+    /// The link is gone.
+    pub(super) fn unwatch(&mut self, link: LinkId) {
+        let Some(watcher) = self.watchers.by_link.get(&link).copied() else { return };
+        if let Some((_, entity)) = self.watchers.remove(watcher) {
+            self.tell(&entity.partition, Command::CloseReceiver { receiver: watcher });
+        }
+    }
+
+    /// The partition has nothing more to say to a watcher: its entity was deleted, or the partition is gone.
+    pub(super) fn watcher_closed(
+        &mut self,
+        watcher: ReceiverId,
+        refusal: Refusal,
+        connection: &mut Connection,
+    ) {
+        let Some((link, entity)) = self.watchers.remove(watcher) else { return };
+        self.forget_link(link);
+        let error = self.tracker().error(&entity.fault(refusal));
+        connection.detach(link, Some(error));
+    }
+}

@@ -1,0 +1,238 @@
+//! What queues, topics and subscriptions have in common: names, readers of the properties they share, and the ranges
+//! of these.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::duration::{self, Duration};
+use super::limits::LimitsConfig;
+use super::names::Place;
+use super::size;
+use super::table::Table;
+
+const MILLISECONDS_PER_SECOND: u64 = 1_000;
+const LOCK_DURATION_MS: RangeInclusive<u64> = 5 * MILLISECONDS_PER_SECOND..=300 * MILLISECONDS_PER_SECOND;
+const TIME_TO_LIVE_MS_MIN: u64 = MILLISECONDS_PER_SECOND;
+const MAX_DELIVERY_COUNT: RangeInclusive<u64> = 1..=i32::MAX as u64;
+const KILOBYTE: u64 = 1 << 10;
+const MEGABYTE: u64 = 1 << 20;
+/// Service Bus allows 1024 to 102400.
+const MAX_MESSAGE_SIZE_KB: RangeInclusive<u64> = 1..=102_400;
+/// Service Bus allows 1024 to 81920; here up to 10 TiB, and little for those who test full queues.
+const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 * MEGABYTE;
+const NAME_CHARS_MAX: usize = 260;
+const SUB_NAME_CHARS_MAX: usize = 50;
+/// What follows the name of a subscription in addresses.
+const SUFFIXES: [&str; 3] = ["$deadletterqueue", "$management", "$transfer"];
+
+/// What the rest of the file says that entities must keep to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// `[limits]`
+    pub(super) limits: LimitsConfig,
+    /// What a connection may hold of partly received messages.
+    pub(super) reassembly_bytes_max: u64,
+}
+
+/// The name of a table's entity and where it stands; `None` when it is missing or unusable, which is reported.
+pub(super) fn read_name(
+    table: &mut Table<'_, '_>,
+    place: &Range<usize>,
+    example: &str,
+    check: fn(&str) -> Result<(), String>,
+) -> Option<(String, Place)> {
+    let Some((_, span)) = table.value("name") else {
+        table.report(place, "name", &format!("missing; write name = {example} or the like"));
+        return None;
+    };
+    let name = table.text("name", example, |name| check(name).map(|()| name.to_owned()))?;
+    Some((name, span))
+}
+
+/// `lock_duration`
+pub(super) fn lock_duration_ms(table: &mut Table<'_, '_>, default_ms: u64) -> u64 {
+    table.duration_ms("lock_duration", default_ms, &LOCK_DURATION_MS)
+}
+
+/// `max_delivery_count`
+pub(super) fn max_delivery_count(table: &mut Table<'_, '_>, default: u32) -> u32 {
+    let count = table.integer("max_delivery_count", u64::from(default), &MAX_DELIVERY_COUNT);
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// `default_message_time_to_live`; `None` for no limit, which is the default.
+pub(super) fn default_message_time_to_live_ms(table: &mut Table<'_, '_>) -> Option<u64> {
+    table
+        .text("default_message_time_to_live", "\"P14D\"", |text| match duration::parse(text)? {
+            Duration::Milliseconds(length_ms) if length_ms < TIME_TO_LIVE_MS_MIN => {
+                Err(too_short(text, TIME_TO_LIVE_MS_MIN))
+            }
+            length => Ok(finite_ms(length)),
+        })
+        .flatten()
+}
+
+/// `auto_delete_on_idle`; `None` for never, which is the default (S-29).
+pub(super) fn auto_delete_on_idle_ms(table: &mut Table<'_, '_>, limits: LimitsConfig) -> Option<u64> {
+    let min_ms = limits.auto_delete_on_idle_min_ms;
+    table
+        .text("auto_delete_on_idle", "\"PT1H\"", |text| match duration::parse(text)? {
+            Duration::Milliseconds(length_ms) if length_ms < min_ms => Err(format!(
+                "{}; for tests, auto_delete_on_idle_min in [limits] lowers that",
+                too_short(text, min_ms)
+            )),
+            length => Ok(finite_ms(length)),
+        })
+        .flatten()
+}
+
+fn finite_ms(length: Duration) -> Option<u64> {
+    match length {
+        Duration::Unlimited => None,
+        Duration::Milliseconds(length_ms) => Some(length_ms),
+    }
+}
+
+fn too_short(text: &str, min_ms: u64) -> String {
+    let least = duration::iso(min_ms);
+    format!("\"{text}\" is too short; write at least \"{least}\", or \"unlimited\"")
+}
+
+/// `max_message_size_in_kilobytes` and `max_size_in_megabytes`, in bytes: a message must fit into the entity, and
+/// through a connection. `kind` names the entity in messages.
+pub(super) fn sizes_bytes(
+    table: &mut Table<'_, '_>,
+    kind: &str,
+    (message_default, total_default): (u64, u64),
+    bounds: Bounds,
+) -> (u64, u64) {
+    let key = "max_message_size_in_kilobytes";
+    let total_mb = table.integer("max_size_in_megabytes", total_default / MEGABYTE, &MAX_SIZE_MB);
+    let message_kb = table.integer(key, message_default / KILOBYTE, &MAX_MESSAGE_SIZE_KB);
+    let (message_bytes, total_bytes) = (message_kb * KILOBYTE, total_mb * MEGABYTE);
+    let Some((_, span)) = table.value(key) else { return (message_bytes, total_bytes) };
+    if message_bytes > total_bytes {
+        let message = format!(
+            "a message of {message_kb} KB never fits into a {kind} of {total_mb} MB; raise max_size_in_megabytes"
+        );
+        table.report(&span, key, &message);
+    } else if message_bytes > bounds.reassembly_bytes_max {
+        let reassembly = size::display(bounds.reassembly_bytes_max);
+        let message = format!(
+            "a message of {message_kb} KB never comes through a connection with reassembly_size_max = \"{reassembly}\"; raise that in [amqp]"
+        );
+        table.report(&span, key, &message);
+    }
+    (message_bytes, total_bytes)
+}
+
+/// Checks the name of a queue or topic: at most 260 characters; `/` separates path segments; not `@ ? # * \`, nor a
+/// segment that starts with `$`, which the broker keeps for itself.
+///
+/// # Errors
+/// A message that ends a sentence about the name.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    let fail = |what: &str| Err(format!("\"{name}\" {what}"));
+    check_text(name, NAME_CHARS_MAX, "@?#*\\")?;
+    if name.split('/').any(str::is_empty) {
+        return fail("has an empty part: no \"/\" at its ends and no \"//\" inside");
+    }
+    if name.split('/').any(|part| part.starts_with('$')) {
+        return fail("has a part that starts with \"$\", which is kept for the broker");
+    }
+    if name.split('/').any(|part| part.eq_ignore_ascii_case("subscriptions")) {
+        return fail("has the part \"subscriptions\", which stands before the names of subscriptions");
+    }
+    Ok(())
+}
+
+/// Checks the name of a subscription: at most 50 characters; not `/ \ @ ? #`, nor what follows it in addresses.
+///
+/// # Errors
+/// A message that ends a sentence about the name.
+pub(super) fn check_subscription_name(name: &str) -> Result<(), String> {
+    check_rule_name(name)?;
+    if SUFFIXES.iter().any(|suffix| suffix.eq_ignore_ascii_case(name)) {
+        return Err(format!("\"{name}\" is kept for the broker"));
+    }
+    Ok(())
+}
+
+/// Checks the name of a rule: at most 50 characters; not `/ \ @ ? #`.
+///
+/// # Errors
+/// A message that ends a sentence about the name.
+pub(super) fn check_rule_name(name: &str) -> Result<(), String> {
+    check_text(name, SUB_NAME_CHARS_MAX, "/\\@?#")
+}
+
+fn check_text(name: &str, chars_max: usize, forbidden: &str) -> Result<(), String> {
+    let fail = |what: &str| Err(format!("\"{name}\" {what}"));
+    if name.is_empty() {
+        return fail("is empty");
+    }
+    if name.chars().count() > chars_max {
+        return fail(&format!("is longer than {chars_max} characters"));
+    }
+    if let Some(bad) = name.chars().find(|char| forbidden.contains(*char) || char.is_control()) {
+        return fail(&format!("has the character {bad:?}, which is not allowed here"));
+    }
+    if name.trim() != name {
+        return fail("starts or ends with a space");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_service_bus() {
+        for good in ["queue", "Orders", "a/b/c", "with space", "ünï", "a.b-c_d", &"x".repeat(260)] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+        for (bad, message) in [
+            ("", "empty"),
+            ("/a", "empty part"),
+            ("a/", "empty part"),
+            ("a//b", "empty part"),
+            ("a@b", "'@'"),
+            ("a\\b", "'\\\\'"),
+            ("what?", "'?'"),
+            ("tab\there", "'\\t'"),
+            (" a", "space"),
+            ("$cbs", "\"$\""),
+            ("a/$DeadLetterQueue", "\"$\""),
+            ("a/Subscriptions/b", "names of subscriptions"),
+            (&"x".repeat(261), "longer than 260"),
+        ] {
+            let error = check_name(bad).expect_err(bad);
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_of_subscriptions_and_rules_are_shorter_and_have_no_slash() {
+        for good in ["all", "$Default", "ünï", "a.b-c_d", "a*b", "Subscriptions", &"x".repeat(50)] {
+            assert_eq!((check_subscription_name(good), check_rule_name(good)), (Ok(()), Ok(())), "{good}");
+        }
+        for (bad, message) in [
+            ("", "empty"),
+            ("a/b", "'/'"),
+            ("a\\b", "'\\\\'"),
+            ("a@b", "'@'"),
+            ("a?", "'?'"),
+            ("#1", "'#'"),
+            ("a\u{7f}", "'\\u{7f}'"),
+            ("a ", "space"),
+            (&"x".repeat(51), "longer than 50"),
+        ] {
+            let error = check_subscription_name(bad).expect_err(bad);
+            assert!(error.contains(message), "{error}");
+            assert_eq!(check_rule_name(bad), Err(error));
+        }
+        for kept in ["$DeadLetterQueue", "$management", "$Transfer"] {
+            assert_eq!(check_subscription_name(kept), Err(format!("\"{kept}\" is kept for the broker")));
+        }
+    }
+}

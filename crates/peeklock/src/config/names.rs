@@ -1,0 +1,45 @@
+//! Names that must differ, regardless of case.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::problem::Collector;
+
+/// Where something stands in the file, in bytes.
+pub(super) type Place = Range<usize>;
+
+/// The names declared so far in one name space.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashMap<String, Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    kind: &'static str,
+    name: String,
+    line: usize,
+}
+
+impl Names {
+    /// Takes a name; `false` when it is taken, which is reported. `title` starts the message, `kind` says what the
+    /// name is for.
+    pub(super) fn take(
+        &mut self,
+        title: &str,
+        kind: &'static str,
+        name: &str,
+        place: &Place,
+        problems: &Collector<'_>,
+    ) -> bool {
+        if let Some(Seen { kind: first_kind, name: first, line }) = self.0.get(&name.to_lowercase()) {
+            let of_other_kind = if *first_kind == kind { String::new() } else { format!("{first_kind} ") };
+            let message = format!(
+                "{title}{kind} \"{name}\" is already declared in line {line} as {of_other_kind}\"{first}\"; names match regardless of case"
+            );
+            problems.report(place, message);
+            return false;
+        }
+        let seen = Seen { kind, name: name.to_owned(), line: problems.line(place.start) };
+        self.0.insert(name.to_lowercase(), seen);
+        true
+    }
+}

@@ -1,0 +1,217 @@
+//! Queues, topics, subscriptions and rules: good ones, bad ones, and those asked for by flag.
+
+use peeklock_engine::{
+    CorrelationFilter, FactValue, Filter, QueueOptions, Rule, SubscriptionOptions, TopicOptions,
+};
+
+use super::*;
+
+#[test]
+fn queues_are_read_with_every_property() {
+    let config = merged(
+        ServeArgs::default(),
+        r#"
+        [[queues]]
+        name = "Orders/eu"
+        lock_duration = "30s"
+        max_delivery_count = 5
+        default_message_time_to_live = "14 days"
+        dead_lettering_on_message_expiration = true
+        requires_session = true
+        auto_delete_on_idle = "PT5M"
+        max_message_size_in_kilobytes = 2048
+        max_size_in_megabytes = 0x10
+        enable_batched_operations = true
+        [[queues]]
+        name = "plain"
+        default_message_time_to_live = "P10675199DT2H48M5.4775807S"
+        auto_delete_on_idle = "P10675199DT2H48M5.4775807S"
+        requires_session = false
+        "#,
+    );
+    let options = QueueOptions {
+        lock_duration_ms: 30_000,
+        max_delivery_count: 5,
+        default_message_time_to_live_ms: Some(1_209_600_000),
+        dead_lettering_on_message_expiration: true,
+        requires_session: true,
+        auto_delete_on_idle_ms: Some(300_000),
+        max_message_size_bytes: 2 << 20,
+        max_size_bytes: 16 << 20,
+    };
+    let plain = QueueOptions::default();
+    let queue = |name: &str, options: QueueOptions| QueueConfig { name: name.into(), options };
+    assert_eq!(config.queues, [queue("Orders/eu", options), queue("plain", plain)]);
+}
+
+#[test]
+fn topics_and_subscriptions_are_read_with_every_property() {
+    let config = merged(
+        ServeArgs::default(),
+        r#"
+        [limits]
+        auto_delete_on_idle_min = "200ms"
+        [[topics]]
+        name = "News/eu"
+        default_message_time_to_live = "1h"
+        max_size_in_megabytes = 16
+        max_message_size_in_kilobytes = 2048
+        auto_delete_on_idle = "200ms"
+        support_ordering = true
+        [[topics.subscriptions]]
+        name = "all"
+        lock_duration = "30s"
+        max_delivery_count = 5
+        default_message_time_to_live = "30m"
+        dead_lettering_on_message_expiration = true
+        dead_lettering_on_filter_evaluation_exceptions = false
+        requires_session = true
+        auto_delete_on_idle = "2 seconds"
+        [[topics.subscriptions]]
+        name = "none"
+        rules = []
+        [[topics]]
+        name = "plain"
+        auto_delete_on_idle = "unlimited"
+        "#,
+    );
+    let options = TopicOptions {
+        default_message_time_to_live_ms: Some(3_600_000),
+        auto_delete_on_idle_ms: Some(200),
+        max_message_size_bytes: 2 << 20,
+        max_size_bytes: 16 << 20,
+    };
+    let all = SubscriptionOptions {
+        lock_duration_ms: 30_000,
+        max_delivery_count: 5,
+        default_message_time_to_live_ms: Some(1_800_000),
+        dead_lettering_on_message_expiration: true,
+        dead_lettering_on_filter_evaluation_exceptions: false,
+        requires_session: true,
+        auto_delete_on_idle_ms: Some(2_000),
+    };
+    let all = SubscriptionConfig { options: all, ..SubscriptionConfig::plain("all".into()) };
+    assert_eq!(all.rules, [Rule::default_rule()], "a subscription without the key gets every message");
+    let none = SubscriptionConfig { rules: Vec::new(), ..SubscriptionConfig::plain("none".into()) };
+    let news = TopicConfig { name: "News/eu".into(), options, subscriptions: vec![all, none] };
+    let plain =
+        TopicConfig { name: "plain".into(), options: TopicOptions::default(), subscriptions: Vec::new() };
+    assert_eq!(config.topics, [news, plain]);
+}
+
+/// The filters of the rules in one subscription, by name.
+fn filters(rules: &str) -> Vec<(String, Filter)> {
+    let text = format!("[[topics]]\nname = \"t\"\n[[topics.subscriptions]]\nname = \"s\"\n{rules}");
+    let config = merged(ServeArgs::default(), &text);
+    let rules = config.topics[0].subscriptions[0].rules.clone();
+    rules.into_iter().map(|rule| (rule.name.into(), rule.filter)).collect()
+}
+
+#[test]
+fn a_rule_has_one_of_three_kinds_of_filter() {
+    let found = filters(
+        r#"rules = [
+            { name = "$Default", filter = "true" },
+            { name = "off", filter = "false" },
+            { name = "sql", sql = " 1 = 1 " },
+            { name = "sql off", sql = "1=0" },
+            { name = "red", correlation = { label = "red" } },
+        ]"#,
+    );
+    let red = CorrelationFilter { label: Some("red".into()), ..CorrelationFilter::default() };
+    let expected = [
+        ("$Default", Filter::True),
+        ("off", Filter::False),
+        ("sql", Filter::True),
+        ("sql off", Filter::False),
+        ("red", Filter::Correlation(Box::new(red))),
+    ];
+    assert_eq!(found, expected.map(|(name, filter)| (name.to_owned(), filter)));
+}
+
+#[test]
+fn a_correlation_filter_may_name_every_field_and_typed_properties() {
+    let found = filters(
+        r#"
+        [[topics.subscriptions.rules]]
+        name = "everything"
+        [topics.subscriptions.rules.correlation]
+        correlation_id = "c"
+        message_id = "m"
+        to = "t"
+        reply_to = "r"
+        subject = "s"
+        session_id = ""
+        reply_to_session_id = "rs"
+        content_type = "text/plain"
+        [topics.subscriptions.rules.correlation.properties]
+        text = "eu"
+        less = -7
+        more = 0xFFFF_FFFF_FFFF_FFFF
+        real = 1.5
+        flag = true
+        then = 2026-01-31T13:00:00.5+01:00
+        "#,
+    );
+    let user = [
+        ("flag", FactValue::Boolean(true)),
+        ("less", FactValue::Integer(-7)),
+        ("more", FactValue::Unsigned(u64::MAX)),
+        ("real", FactValue::Double(1.5)),
+        ("text", FactValue::Text("eu".into())),
+        ("then", FactValue::Timestamp(1_769_860_800_500)),
+    ];
+    let text = |text: &str| Some(text.into());
+    let filter = CorrelationFilter {
+        correlation_id: text("c"),
+        message_id: text("m"),
+        to: text("t"),
+        reply_to: text("r"),
+        label: text("s"),
+        session_id: text(""),
+        reply_to_session_id: text("rs"),
+        content_type: text("text/plain"),
+        user: user.map(|(name, value)| (name.into(), value)).into(),
+    };
+    assert_eq!(found, [("everything".to_owned(), Filter::Correlation(Box::new(filter)))]);
+}
+
+fn asking(queues: &[&str], topics: &[&str]) -> ServeArgs {
+    ServeArgs {
+        queues: queues.iter().map(|name| (*name).to_owned()).collect(),
+        topics: topics.iter().map(|name| name.parse().unwrap()).collect(),
+        ..ServeArgs::default()
+    }
+}
+
+#[test]
+fn an_entity_of_the_file_is_not_asked_for_again_by_flag() {
+    let file =
+        "[[queues]]\nname = \"orders\"\n[[topics]]\nname = \"news\"\nsubscriptions = [{ name = \"all\" }]";
+    let args = asking(&["ORDERS", "other"], &["NEWS/All", "news", "news/eu", "News/EU", "sport"]);
+    let config = merged(args, file);
+    assert_eq!(config.queues_if_missing, ["other"]);
+    let missing: Vec<AskedTopic> = ["news/eu", "sport"].map(|text| text.parse().unwrap()).into();
+    assert_eq!(config.topics_if_missing, missing);
+    assert_eq!((config.queues.len(), config.topics.len()), (1, 1));
+}
+
+#[test]
+fn a_name_asked_for_as_queue_and_as_topic_is_refused() {
+    let refused = |args: ServeArgs, text: &str| {
+        let file = parse("test.toml", text).unwrap();
+        Config::merge(args, file, false).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused(asking(&["News"], &[]), "[[topics]]\nname = \"news\""),
+        "--queue News: the file declares a topic of this name; choose another"
+    );
+    assert_eq!(
+        refused(asking(&[], &["News/all"]), "[[queues]]\nname = \"news\""),
+        "--topic News: the file declares a queue of this name; choose another"
+    );
+    assert_eq!(
+        refused(asking(&["news"], &["News"]), ""),
+        "--topic News: --queue asks for a queue of this name; choose another"
+    );
+}

@@ -1,0 +1,264 @@
+//! Mistakes in queues, topics, subscriptions and rules.
+
+use std::fmt::Write as _;
+
+use super::*;
+
+/// Each within a queue's table, from line 3 on, with the one message it must give.
+const BAD_QUEUE: &[(&str, &str)] = &[
+    (
+        "lockDuration = \"PT1M\"",
+        "3:1: queue \"q\": unknown key `lockDuration`; did you mean `lock_duration`?",
+    ),
+    (
+        "lock-duration = \"PT1M\"",
+        "3:1: queue \"q\": unknown key `lock-duration`; did you mean `lock_duration`?",
+    ),
+    (
+        "lock_duraton = \"PT1M\"",
+        "3:1: queue \"q\": unknown key `lock_duraton`; did you mean `lock_duration`?",
+    ),
+    ("xyz = 1", "3:1: queue \"q\": unknown key `xyz`; known keys are name, max_size_in_megabytes"),
+    (
+        "lock_duration = 60",
+        "3:17: queue \"q\": lock_duration: expected a text in quotes, found 60; write lock_dura",
+    ),
+    (
+        "lock_duration = \"PT4S\"",
+        "3:17: queue \"q\": lock_duration: \"PT4S\" is outside the range from PT5S to PT5M",
+    ),
+    ("lock_duration = \"6 minutes\"", "lock_duration: \"6 minutes\" is outside the range from PT5S to PT5M"),
+    (
+        "lock_duration = \"P1M\"",
+        "lock_duration: \"P1M\" has years or months, whose length varies; write days",
+    ),
+    (
+        "max_delivery_count = 0",
+        "3:22: queue \"q\": max_delivery_count: 0 is outside the range from 1 to 2147483647",
+    ),
+    ("max_delivery_count = -1", "max_delivery_count: -1 is outside the range from 1 to 2147483647"),
+    (
+        "max_delivery_count = 1.5",
+        "max_delivery_count: expected a whole number, found 1.5; write max_delivery_count",
+    ),
+    ("default_message_time_to_live = \"999ms\"", "_live: \"999ms\" is too short; write at least"),
+    (
+        "dead_lettering_on_message_expiration = \"yes\"",
+        "expected true or false, found \"yes\"; write dead_lette",
+    ),
+    ("max_message_size_in_kilobytes = 102401", "is outside the range from 1 to 102400"),
+    ("max_size_in_megabytes = 0", "is outside the range from 1 to 10485760"),
+    (
+        "max_size_in_megabytes = 1\nmax_message_size_in_kilobytes = 2048",
+        "4:33: queue \"q\": max_message_size_in_kilobytes: a message of 2048 KB never fits into a queue of 1 MB; raise",
+    ),
+    (
+        "requires_session = \"yes\"",
+        "3:20: queue \"q\": requires_session: expected true or false, found \"yes\"; write requires",
+    ),
+    (
+        "auto_delete_on_idle = \"1 minute\"",
+        "3:23: queue \"q\": auto_delete_on_idle: \"1 minute\" is too short; write at least \"PT5M\", or \"unlimited\"; \
+         for tests, auto_delete_on_idle_min in [limits] lowers that",
+    ),
+    (
+        "auto_delete_on_idle = 300",
+        "auto_delete_on_idle: expected a text in quotes, found 300; write auto_delete",
+    ),
+    ("auto_delete_on_idle = \"never\"", "auto_delete_on_idle: \"never\" is not a duration; write ISO 8601"),
+    ("requires_duplicate_detection = true", "requires_duplicate_detection: not supported yet; remove it or"),
+    ("forward_to = \"other\"", "forward_to: not supported yet; remove it or write forward_to = \"\""),
+    ("requiresSession = true", "unknown key `requiresSession`; did you mean `requires_session`?"),
+];
+
+/// As [`BAD_QUEUE`], each within a topic's table.
+const BAD_TOPIC: &[(&str, &str)] = &[
+    ("name_ = 1", "3:1: topic \"t\": unknown key `name_`; did you mean `name`?"),
+    ("max_size_in_megabytes = 0", "3:25: topic \"t\": max_size_in_megabytes: 0 is outside the range from 1"),
+    (
+        "max_size_in_megabytes = 1\nmax_message_size_in_kilobytes = 2048",
+        "4:33: topic \"t\": max_message_size_in_kilobytes: a message of 2048 KB never fits into a topic of 1 MB; raise",
+    ),
+    (
+        "max_message_size_in_kilobytes = 102400",
+        "a message of 102400 KB never comes through a connection with reassembly_size_max = \"32 MiB\"; raise",
+    ),
+    (
+        "default_message_time_to_live = \"999ms\"",
+        "topic \"t\": default_message_time_to_live: \"999ms\" is too short",
+    ),
+    (
+        "auto_delete_on_idle = \"299s\"",
+        "topic \"t\": auto_delete_on_idle: \"299s\" is too short; write at least",
+    ),
+    (
+        "requires_duplicate_detection = true",
+        "topic \"t\": requires_duplicate_detection: not supported yet; remove it",
+    ),
+    (
+        "enable_partitioning = true",
+        "enable_partitioning: not supported yet; remove it or write enable_partitioning = f",
+    ),
+    (
+        "support_ordering = false",
+        "support_ordering: not supported yet; remove it or write support_ordering = true",
+    ),
+    (
+        "requires_session = true",
+        "topic \"t\": requires_session: subscriptions have it, not topics; write it in [[top",
+    ),
+    (
+        "lock_duration = \"30s\"",
+        "topic \"t\": lock_duration: subscriptions have it, not topics; write it in [[topics.",
+    ),
+    (
+        "subscriptions = [\"s\"]",
+        "3:18: `subscriptions` is a list of tables; write [[topics.subscriptions]], in double brackets",
+    ),
+    (
+        "[topics.subscriptions]\nname = \"s\"",
+        "3:1: `subscriptions` is a list of tables; write [[topics.subscriptions]]",
+    ),
+    (
+        "[[topics.subscriptions]]",
+        "3:1: [[topics.subscriptions]] name: missing; write name = \"all\" or the like",
+    ),
+    (
+        "subscriptions = [{ name = \"s\" }, { name = \"S\" }]",
+        "3:43: topic \"t\": subscription \"S\" is already declared in line 3 as \"s\"; names match regardless of case",
+    ),
+];
+
+/// As [`BAD_QUEUE`], each within a subscription's table, from line 5 on.
+const BAD_SUBSCRIPTION: &[(&str, &str)] = &[
+    (
+        "maxDeliveryCount = 1",
+        "5:1: topic \"t\", subscription \"s\": unknown key `maxDeliveryCount`; did you mean `max_delivery_count`?",
+    ),
+    (
+        "lock_duration = \"PT4S\"",
+        "subscription \"s\": lock_duration: \"PT4S\" is outside the range from PT5S to PT5M",
+    ),
+    ("max_delivery_count = 0", "subscription \"s\": max_delivery_count: 0 is outside the range from 1"),
+    ("auto_delete_on_idle = \"PT0S\"", "auto_delete_on_idle: \"PT0S\" is too short; write at least"),
+    (
+        "dead_lettering_on_filter_evaluation_exceptions = 0",
+        "expected true or false, found 0; write dead_lettering_on_filter_evaluation_exceptions = true",
+    ),
+    (
+        "forward_to = \"other\"",
+        "subscription \"s\": forward_to: not supported yet; remove it or write forward_to = \"\"",
+    ),
+    ("status = \"Disabled\"", "status: not supported yet; remove it or write status = \"Active\""),
+    (
+        "max_size_in_megabytes = 1",
+        "max_size_in_megabytes: topics have it, not subscriptions; write it in [[topics]]",
+    ),
+    (
+        "default_rule_description = {}",
+        "default_rule_description: write [[topics.subscriptions.rules]] instead",
+    ),
+    (
+        "rules = \"all\"",
+        "5:9: `rules` is a list of tables; write [[topics.subscriptions.rules]], in double brackets",
+    ),
+    (
+        "[[topics.subscriptions.rules]]\nfilter = \"true\"",
+        "5:1: topic \"t\", subscription \"s\": rule: name: missing;",
+    ),
+    (
+        "rules = [{ name = \"a\", filter = \"true\" }, { name = \"A\", filter = \"true\" }]",
+        "subscription \"s\": rule \"A\" is already declared in line 5 as \"a\"; names match regardless of case",
+    ),
+    (
+        "rules = [{ name = \"a/b\", filter = \"true\" }]",
+        "5:19: topic \"t\", subscription \"s\": rule: name: \"a/b\" has the",
+    ),
+];
+
+/// As [`BAD_QUEUE`], each within a rule's table, from line 7 on.
+const BAD_RULE: &[(&str, &str)] = &[
+    (
+        "",
+        "5:1: topic \"t\", subscription \"s\", rule \"r\": filter: missing; write filter = \"true\", sql = \"1=1\" or",
+    ),
+    (
+        "filter = \"yes\"",
+        "7:10: topic \"t\", subscription \"s\", rule \"r\": filter: \"yes\" is no filter; write \"true\" or \"false\"",
+    ),
+    ("filter = true", "filter: expected a text in quotes, found true; write filter = \"true\""),
+    (
+        "sql = \"amount > 5\"",
+        "7:7: topic \"t\", subscription \"s\", rule \"r\": sql: SQL filters are not supported yet; write a",
+    ),
+    (
+        "sql = \"1=1\"\nfilter = \"true\"",
+        "8:10: topic \"t\", subscription \"s\", rule \"r\": filter: a rule has exactly one of filter, sql and corr",
+    ),
+    (
+        "filter = \"true\"\ncorrelation = { to = \"x\" }",
+        "8:15: topic \"t\", subscription \"s\", rule \"r\": correlation: a rule has exactly one of filter, sql and",
+    ),
+    ("filter = \"true\"\naction = \"SET x = 1\"", "rule \"r\": action: not supported yet; remove it"),
+    ("correlation = \"red\"", "correlation: expected a table, found \"red\"; write correlation = { label"),
+    ("correlation = {}", "rule \"r\": correlation: sets nothing to compare; write correlation = { label"),
+    ("correlation = { properties = {} }", "rule \"r\": correlation: sets nothing to compare; write"),
+    (
+        "correlation = { label = \"a\", subject = \"a\" }",
+        "7:40: topic \"t\", subscription \"s\", rule \"r\": correlation: subject: another word for label; remove one",
+    ),
+    (
+        "correlation = { Label = \"a\" }",
+        "7:17: topic \"t\", subscription \"s\", rule \"r\": correlation: unknown key `Label`; did you mean `label`?",
+    ),
+    (
+        "correlation = { to = 5 }",
+        "rule \"r\": correlation: to: expected a text in quotes, found 5; write to = \"order\"",
+    ),
+    (
+        "correlation = { properties = [] }",
+        "correlation: properties: expected a table, found a list; write properties = {",
+    ),
+    (
+        "correlation = { properties = { a = 1, A = 2 } }",
+        "correlation: properties: \"A\" and \"a\" are the same property; remove one",
+    ),
+    ("correlation = { properties = { \"\" = 1 } }", "correlation: properties: a property has an empty name"),
+    (
+        "correlation = { properties = { a = [1] } }",
+        "7:36: topic \"t\", subscription \"s\", rule \"r\": correlation: properties.a: expected a text, number, boolean or",
+    ),
+    ("correlation = { properties = { a = nan } }", "properties.a: nan equals no value; write a number"),
+    ("correlation = { properties = { a = -9223372036854775809 } }", "does not fit into 64 bits"),
+    (
+        "correlation = { properties = { a = 2026-01-31 } }",
+        "properties.a: 2026-01-31 is no instant; write date, time and offset, such as 2026-01-31T12:00:00Z",
+    ),
+];
+
+#[test]
+fn every_mistake_in_an_entity_is_refused_with_its_place_and_advice() {
+    let queue = "[[queues]]\nname = \"q\"\n";
+    let topic = "[[topics]]\nname = \"t\"\n";
+    let subscription = &format!("{topic}[[topics.subscriptions]]\nname = \"s\"\n");
+    let rule = &format!("{subscription}[[topics.subscriptions.rules]]\nname = \"r\"\n");
+    let tables = [(queue, BAD_QUEUE), (topic, BAD_TOPIC), (subscription, BAD_SUBSCRIPTION), (rule, BAD_RULE)];
+    let mut wrong = String::new();
+    for (start, bad) in tables {
+        for (lines, expected) in bad {
+            let message = only_message(&format!("{start}{lines}"));
+            if !message.contains(expected) {
+                writeln!(wrong, "{lines}\n expected: {expected}\n found:    {message}").unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn mistakes_on_every_level_are_reported_at_once() {
+    let text = "[[topics]]\nname = \"t?\"\n[[topics.subscriptions]]\nname = \"s/\"\nlock_duration = 1\n\
+                [[topics.subscriptions.rules]]\nname = \"r\"\nfilter = \"x\"\n[[queues]]\n";
+    let problems = parse("t", text).unwrap_err();
+    assert_eq!(problems.list.iter().map(|problem| problem.line).collect::<Vec<_>>(), [2, 4, 5, 8, 9]);
+}

@@ -1,0 +1,102 @@
+//! config/peeklock.toml and the README against the truth. The former's examples are commented out by a `#` without a
+//! space after it.
+
+use std::fmt::Write as _;
+
+use peeklock_engine::QueueOptions;
+
+use super::*;
+
+const REFERENCE: &str = include_str!("../../../../../config/peeklock.toml");
+const README: &str = include_str!("../../../../../README.md");
+
+/// The reference file with its examples in force.
+fn with_examples() -> String {
+    let line = |line: &'static str| match line.strip_prefix('#') {
+        Some(example) if example.starts_with(|char: char| char.is_ascii_lowercase() || char == '[') => {
+            example
+        }
+        _ => line,
+    };
+    REFERENCE.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_reference_file_holds_the_defaults_and_the_queue_of_a_broker_told_nothing() {
+    let reference = merged(ServeArgs::default(), REFERENCE);
+    let queue = QueueConfig { name: QUEUE_DEFAULT.into(), options: QueueOptions::default() };
+    assert_eq!(reference.queues, [queue]);
+    assert_eq!(Config { queues: Vec::new(), ..reference }, merged(ServeArgs::default(), ""));
+}
+
+#[test]
+fn the_examples_of_the_reference_file_are_right() {
+    let config = merged(ServeArgs::default(), &with_examples());
+    let names: Vec<&str> = config.topics[0].subscriptions.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!((config.topics[0].name.as_str(), names), ("news", vec!["all", "orders"]));
+    assert_eq!(config.topics[0].options, peeklock_engine::TopicOptions::default());
+    assert_eq!(config.topics[0].subscriptions[0], SubscriptionConfig::plain("all".into()));
+}
+
+#[test]
+fn the_examples_of_the_readme_are_right() {
+    let blocks: Vec<&str> = README.split("```toml\n").skip(1).collect();
+    assert!(!blocks.is_empty(), "README.md has no TOML");
+    for block in blocks {
+        let (text, _) = block.split_once("```").unwrap();
+        assert_ne!(merged(ServeArgs::default(), text), merged(ServeArgs::default(), ""), "{text}");
+    }
+}
+
+/// The keys that a section knows, from the message that an unknown one gives.
+fn known_keys(before: &str) -> Vec<String> {
+    let message = only_message(&format!("{before}\nzzzzzzzzzzzz = 1"));
+    let (_, keys) = message.split_once("known keys are ").unwrap();
+    keys.split(", ").map(str::to_owned).collect()
+}
+
+/// Every section, with what must stand before a key of it.
+fn sections() -> Vec<(String, String)> {
+    let mut sections: Vec<_> = ["amqp", "http", "storage", "log", "development", "limits"]
+        .map(|name| format!("[{name}]"))
+        .map(|header| (header.clone(), header))
+        .into();
+    let mut before = String::new();
+    for (header, first) in [
+        ("[[queues]]", "name = \"q\""),
+        ("[[topics]]", "name = \"t\""),
+        ("[[topics.subscriptions]]", "name = \"s\""),
+        ("[[topics.subscriptions.rules]]", "name = \"r\"\ncorrelation.to = \"x\""),
+    ] {
+        write!(before, "{header}\n{first}\n").unwrap();
+        sections.push((header.to_owned(), before.clone()));
+    }
+    let header = "[topics.subscriptions.rules.correlation]";
+    let before = before.replace("correlation.to = \"x\"", &format!("{header}\nto = \"x\""));
+    sections.push((header.to_owned(), before));
+    sections
+}
+
+#[test]
+fn the_reference_file_documents_every_key() {
+    let mut missing = String::new();
+    let reference = with_examples();
+    for (header, before) in sections() {
+        let parts: Vec<&str> = reference.split(&format!("\n{header}\n")).skip(1).collect();
+        assert!(!parts.is_empty(), "no {header}");
+        let bodies: Vec<&str> = parts.iter().map(|part| part.split("\n[").next().unwrap()).collect();
+        let lines: Vec<&str> = bodies.iter().flat_map(|body| body.lines()).collect();
+        for key in known_keys(&before) {
+            // These have headers of their own.
+            if ["subscriptions", "rules", "correlation"].contains(&key.as_str()) {
+                continue;
+            }
+            let place = lines.iter().position(|line| line.starts_with(&format!("{key} = ")));
+            let documented = place.is_some_and(|line| line > 0 && lines[line - 1].starts_with("# "));
+            if !documented {
+                writeln!(missing, "{header} {key}").unwrap();
+            }
+        }
+    }
+    assert_eq!(missing, "", "keys without a documented line in config/peeklock.toml");
+}

@@ -1,0 +1,104 @@
+//! Declared queues and topics meet stored ones.
+
+use peeklock_engine::runtime::Namespace;
+use peeklock_engine::{EntityOptions, QueueOptions, TopicOptions};
+use peeklock_storage::Limits;
+
+use super::error::ServeError;
+use super::subscriptions;
+use crate::config::{Config, QUEUE_DEFAULT, same_name};
+
+const KILOBYTE: u64 = 1024;
+
+/// An entity by name, with its options.
+type Entity = (String, EntityOptions);
+
+/// Creates and updates what the configuration asks for. Stored entities that it doesn't mention are kept.
+///
+/// # Errors
+/// An entity that the store can't serve, a change that an existing one can't take, or the store's own.
+pub(super) async fn declare(
+    namespace: &Namespace,
+    config: &Config,
+    limits: Limits,
+) -> Result<(), ServeError> {
+    let stored = stored(namespace);
+    let declared = declared(config);
+    for entity in &declared {
+        check_message_size(entity, limits)?;
+    }
+    let missing = missing(&stored, config);
+    namespace.declare_all(declared.into_iter().chain(missing)).await?;
+    subscriptions::declare(namespace, config).await?;
+    if !config.undeclared {
+        warn_of_undeclared(&stored, config);
+    }
+    Ok(())
+}
+
+/// How many queues and topics there are.
+pub(super) fn count(namespace: &Namespace) -> (usize, usize) {
+    let stored = stored(namespace);
+    let queues = stored.iter().filter(|(_, options)| kind(options) == "queue").count();
+    (queues, stored.len() - queues)
+}
+
+fn stored(namespace: &Namespace) -> Vec<Entity> {
+    let names = namespace.names().into_iter();
+    names.filter_map(|name| namespace.options(&name).map(|options| (name, (*options).clone()))).collect()
+}
+
+fn declared(config: &Config) -> Vec<Entity> {
+    let queues = config.queues.iter().map(|queue| (queue.name.clone(), queue.options.clone().into()));
+    let topics = config.topics.iter().map(|topic| (topic.name.clone(), topic.options.clone().into()));
+    queues.chain(topics).collect()
+}
+
+/// What to create with default options: the entities asked for by flag that don't exist, or the one queue of a broker
+/// that was told nothing and holds nothing. A name that exists as something else is among them, to be refused.
+fn missing(stored: &[Entity], config: &Config) -> Vec<Entity> {
+    if config.undeclared && stored.is_empty() {
+        return vec![(QUEUE_DEFAULT.to_owned(), QueueOptions::default().into())];
+    }
+    let queues = config.queues_if_missing.iter().map(|name| (name, QueueOptions::default().into()));
+    let declared = |name: &String| config.topics.iter().any(|topic| same_name(&topic.name, name));
+    let topics = config.topics_if_missing.iter().filter(|asked| !declared(&asked.topic));
+    let topics = topics.map(|asked| (&asked.topic, TopicOptions::default().into()));
+    let exists = |(name, options): &(&String, EntityOptions)| {
+        stored.iter().any(|(stored, has)| same_name(stored, name) && kind(has) == kind(options))
+    };
+    let missing = queues.chain(topics).filter(|wanted| !exists(wanted));
+    missing.map(|(name, options)| (name.clone(), options)).collect()
+}
+
+fn warn_of_undeclared(stored: &[Entity], config: &Config) {
+    let queues = config.queues.iter().map(|queue| &queue.name).chain(&config.queues_if_missing);
+    let topics = config.topics.iter().map(|topic| &topic.name);
+    let asked = config.topics_if_missing.iter().map(|asked| &asked.topic);
+    let declared: Vec<&String> = queues.chain(topics).chain(asked).collect();
+    for (name, options) in stored {
+        if !declared.iter().any(|declared| same_name(declared, name)) {
+            tracing::warn!(
+                "{} \"{name}\" is stored but not declared; it is kept and served with its stored options",
+                kind(options)
+            );
+        }
+    }
+}
+
+fn check_message_size((name, options): &Entity, limits: Limits) -> Result<(), ServeError> {
+    let asked = options.max_message_size_bytes();
+    let limit = limits.value_bytes_max.min(limits.batch_bytes_max) as u64;
+    if asked <= limit {
+        return Ok(());
+    }
+    let (kind, name) = (kind(options), name.clone());
+    Err(ServeError::MessageSize { kind, name, asked_kb: asked / KILOBYTE, limit_kb: limit / KILOBYTE })
+}
+
+const fn kind(options: &EntityOptions) -> &'static str {
+    match options {
+        EntityOptions::Queue(_) => "queue",
+        EntityOptions::Topic(_) => "topic",
+    }
+}

@@ -1,0 +1,124 @@
+//! Declared subscriptions meet stored ones.
+
+use std::sync::Arc;
+
+use peeklock_engine::runtime::{Mailbox, Namespace, Output, Request, Response, SubscriptionRef};
+use peeklock_engine::{Command, Filter, Rule, SubscriptionOptions};
+
+use super::error::ServeError;
+use crate::config::{Config, SubscriptionConfig, same_name};
+
+/// Rules asked for at a time.
+const RULES_PER_PAGE: u32 = 100;
+
+/// A subscription as the namespace wants it.
+type Subscription = (String, SubscriptionOptions, Vec<Rule>);
+
+/// Creates and updates what the configuration asks for, topic by topic; the topics exist by now. An existing
+/// subscription keeps its rules: clients may have changed them.
+///
+/// # Errors
+/// A change that an existing subscription can't take, or the store's own.
+pub(super) async fn declare(namespace: &Namespace, config: &Config) -> Result<(), ServeError> {
+    for topic in &config.topics {
+        for subscription in &topic.subscriptions {
+            warn_of_other_rules(namespace, &topic.name, subscription).await;
+        }
+        let mut subscriptions: Vec<Subscription> = topic.subscriptions.iter().map(declared).collect();
+        subscriptions.extend(missing(namespace, &topic.name, config));
+        namespace.declare_subscriptions(&topic.name, subscriptions).await?;
+    }
+    let in_file = |name: &str| config.topics.iter().any(|topic| same_name(&topic.name, name));
+    for asked in config.topics_if_missing.iter().filter(|asked| !in_file(&asked.topic)) {
+        namespace.declare_subscriptions(&asked.topic, missing(namespace, &asked.topic, config)).await?;
+    }
+    Ok(())
+}
+
+fn declared(SubscriptionConfig { name, options, rules }: &SubscriptionConfig) -> Subscription {
+    (name.clone(), options.clone(), rules.clone())
+}
+
+/// The subscriptions of a topic that are asked for by flag and don't exist.
+fn missing(namespace: &Namespace, topic: &str, config: &Config) -> Vec<Subscription> {
+    let asked = config.topics_if_missing.iter().filter(|asked| same_name(&asked.topic, topic));
+    let names = asked.filter_map(|asked| asked.subscription.as_ref());
+    let missing = names.filter(|name| namespace.subscription(topic, name).is_none());
+    missing.map(|name| declared(&SubscriptionConfig::plain(name.clone()))).collect()
+}
+
+async fn warn_of_other_rules(namespace: &Namespace, topic: &str, declared: &SubscriptionConfig) {
+    let name = &declared.name;
+    let Some(subscription) = namespace.subscription(topic, name) else { return };
+    let stored = stored_rules(&subscription).await;
+    if stored.is_some_and(|stored| !same_rules(&stored, &declared.rules)) {
+        tracing::warn!(
+            "subscription \"{name}\" of topic \"{topic}\" has other rules than the file declares; it keeps those it has"
+        );
+    }
+}
+
+/// `None` when its topic does not answer, which others report.
+async fn stored_rules(subscription: &SubscriptionRef) -> Option<Vec<Arc<Rule>>> {
+    let mut rules = Vec::new();
+    loop {
+        let (mailbox, mut answers) = Mailbox::new();
+        let skip = u32::try_from(rules.len()).ok()?;
+        let command = Command::ListRules { queue: subscription.queue, skip, top: RULES_PER_PAGE };
+        subscription.partition.submit(Request { mailbox, tag: Some(0), command });
+        let Some(Output::Response { response: Response::Rules(Ok(page)), .. }) = answers.recv().await else {
+            return None;
+        };
+        if page.is_empty() {
+            return Some(rules);
+        }
+        rules.extend(page);
+    }
+}
+
+/// Whether two subscriptions get the same messages by rules of the same names, whatever the order of these.
+fn same_rules(stored: &[Arc<Rule>], declared: &[Rule]) -> bool {
+    stored.len() == declared.len()
+        && declared.iter().all(|rule| {
+            let stored = stored.iter().find(|stored| same_name(&stored.name, &rule.name));
+            stored.is_some_and(|stored| normal(&stored.filter) == normal(&rule.filter))
+        })
+}
+
+/// A filter with its properties in an order of their own: a client may have given another.
+fn normal(filter: &Filter) -> Filter {
+    let mut filter = filter.clone();
+    if let Filter::Correlation(correlation) = &mut filter {
+        correlation.user.sort_by_cached_key(|(name, _)| name.to_ascii_lowercase());
+    }
+    filter
+}
+
+#[cfg(test)]
+mod tests {
+    use peeklock_engine::{CorrelationFilter, FactValue, Timestamp};
+
+    use super::*;
+
+    fn rule(name: &str, properties: &[(&str, i64)]) -> Rule {
+        let user = properties.iter().map(|(name, value)| ((*name).into(), FactValue::Integer(*value)));
+        let filter = CorrelationFilter { user: user.collect(), ..CorrelationFilter::default() };
+        Rule {
+            name: name.into(),
+            filter: Filter::Correlation(Box::new(filter)),
+            created_at: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn rules_are_compared_by_name_and_filter_in_any_order() {
+        let stored = [rule("a", &[("x", 1), ("y", 2)]), rule("b", &[("x", 3)])].map(Arc::new);
+        let same = |declared: &[Rule]| same_rules(&stored, declared);
+        assert!(same(&[rule("B", &[("x", 3)]), rule("A", &[("y", 2), ("x", 1)])]));
+        assert!(!same(&[rule("a", &[("x", 1), ("y", 2)])]), "one is missing");
+        assert!(!same(&[rule("a", &[("x", 1), ("y", 2)]), rule("c", &[("x", 3)])]), "another name");
+        assert!(!same(&[rule("a", &[("x", 1), ("y", 2)]), rule("b", &[("x", 4)])]), "another value");
+        assert!(!same(&[]));
+        assert!(same_rules(&[], &[]));
+    }
+}
