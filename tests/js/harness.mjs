@@ -31,7 +31,7 @@ const KINDS = {
 
 /** As `KINDS`, for topics; no key `rules` is the rule that matches everything. */
 const TOPIC_KINDS = {
-  topic: [{ subscriptions: [{ name: "one" }, { name: "two" }] }, 12],
+  topic: [{ subscriptions: [{ name: "one" }, { name: "two" }] }, 30],
   topic_sessions: [{ subscriptions: [{ name: "plain" }, { name: "session", requires_session: true }] }, 4],
   topic_rules: [
     {

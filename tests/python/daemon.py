@@ -32,7 +32,7 @@ KINDS = {
     ),
     "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
     "path/with/slashes": ({}, 4),
-    "session": ({"requires_session": True}, 60),
+    "session": ({"requires_session": True}, 100),
     "session_brief_lock": ({"requires_session": True, "lock_duration": "PT5S"}, 8),
     "session_dead_letter_on_expiry": (
         {"requires_session": True, "dead_lettering_on_message_expiration": True},
@@ -42,7 +42,7 @@ KINDS = {
 
 #: As `KINDS`, for topics; no key `rules` is the rule that matches everything.
 TOPIC_KINDS = {
-    "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 24),
+    "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 60),
     "topic_sessions": ({"subscriptions": [{"name": "plain"}, {"name": "session", "requires_session": True}]}, 8),
     "topic_rules": (
         {
