@@ -337,19 +337,20 @@ async def test_the_last_use_survives_a_crash(flavour, start_daemon):
     daemon = start_daemon(CONFIG, time_travel=True)
     async with Bus(flavour, daemon.connection_string) as bus:
         daemon.advance(minutes=3)
-        await bus.send("q", message("kept"))
-        await bus.send(BRIEF, message("kept"))
         await bus.peek(LASTING / "s")
+        # A send is stored before it is answered, and with it what was before; the note of a peek by itself is not.
+        for target in ("q", BRIEF, LASTING):
+            await bus.send(target, message("kept"))
     daemon.kill()
     daemon.config.write_text("")
     daemon.start()
     daemon.advance(minutes=6)
     async with Bus(flavour, daemon.connection_string) as bus:
-        assert bodies(await bus.peek("q")) == [b"kept"]
-        assert bodies(await bus.peek(BRIEF / "s")) == [b"kept"]
-        assert await bus.peek(LASTING / "s") == []
+        sources = ("q", BRIEF / "s", LASTING / "s")
+        for source in sources:
+            assert bodies(await bus.peek(source)) == [b"kept"]
         daemon.advance(minutes=6)
-        for source in ("q", BRIEF / "s", LASTING / "s"):
+        for source in sources:
             assert await is_gone(bus, source)
 
 
