@@ -18,4 +18,6 @@ mod restart;
 mod simulation;
 mod slow_reads;
 mod timers;
+mod topics;
+mod topics_failures;
 mod travel;
