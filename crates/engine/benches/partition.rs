@@ -6,6 +6,9 @@
 #![allow(clippy::disallowed_methods)] // a benchmark reads the clock
 #![allow(clippy::expect_used)] // and may fail loudly
 
+#[path = "partition/sessions.rs"]
+mod sessions;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -299,4 +302,5 @@ fn main() {
     restore();
     time_to_live();
     lock_ends();
+    sessions::main();
 }

@@ -18,4 +18,5 @@ mod restart;
 mod simulation;
 mod slow_reads;
 mod timers;
+mod topics;
 mod travel;

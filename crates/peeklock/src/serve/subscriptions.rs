@@ -6,7 +6,7 @@ use peeklock_engine::runtime::{Mailbox, Namespace, Output, Request, Response, Su
 use peeklock_engine::{Command, Filter, Rule, SubscriptionOptions};
 
 use super::error::ServeError;
-use crate::config::{Config, SubscriptionConfig, same_name};
+use crate::config::{Config, SubscriptionConfig, TopicConfig, same_name};
 
 /// Rules asked for at a time.
 const RULES_PER_PAGE: u32 = 100;
@@ -15,7 +15,7 @@ const RULES_PER_PAGE: u32 = 100;
 type Subscription = (String, SubscriptionOptions, Vec<Rule>);
 
 /// Creates and updates what the configuration asks for, topic by topic; the topics exist by now. An existing
-/// subscription keeps its rules: clients may have changed them.
+/// subscription keeps its rules: clients may have changed them. Stored ones that it doesn't mention are kept.
 ///
 /// # Errors
 /// A change that an existing subscription can't take, or the store's own.
@@ -24,6 +24,7 @@ pub(super) async fn declare(namespace: &Namespace, config: &Config) -> Result<()
         for subscription in &topic.subscriptions {
             warn_of_other_rules(namespace, &topic.name, subscription).await;
         }
+        warn_of_undeclared(namespace, topic, config);
         let mut subscriptions: Vec<Subscription> = topic.subscriptions.iter().map(declared).collect();
         subscriptions.extend(missing(namespace, &topic.name, config));
         namespace.declare_subscriptions(&topic.name, subscriptions).await?;
@@ -45,6 +46,22 @@ fn missing(namespace: &Namespace, topic: &str, config: &Config) -> Vec<Subscript
     let names = asked.filter_map(|asked| asked.subscription.as_ref());
     let missing = names.filter(|name| namespace.subscription(topic, name).is_none());
     missing.map(|name| declared(&SubscriptionConfig::plain(name.clone()))).collect()
+}
+
+/// Of the subscriptions of topics that are not declared themselves nothing is said.
+fn warn_of_undeclared(namespace: &Namespace, topic: &TopicConfig, config: &Config) {
+    let in_file = topic.subscriptions.iter().map(|subscription| &subscription.name);
+    let asked = config.topics_if_missing.iter().filter(|asked| same_name(&asked.topic, &topic.name));
+    let declared: Vec<&String> =
+        in_file.chain(asked.filter_map(|asked| asked.subscription.as_ref())).collect();
+    for name in namespace.subscription_names(&topic.name).unwrap_or_default() {
+        if !declared.iter().any(|declared| same_name(declared, &name)) {
+            tracing::warn!(
+                "subscription \"{name}\" of topic \"{}\" is stored but not declared; it is kept and served with its stored options",
+                topic.name
+            );
+        }
+    }
 }
 
 async fn warn_of_other_rules(namespace: &Namespace, topic: &str, declared: &SubscriptionConfig) {

@@ -55,3 +55,51 @@ fn a_change_that_an_existing_entity_cannot_take_exits_with_2() {
         assert!(log.contains("of this name exists"), "{log}");
     }
 }
+
+#[test]
+fn subscriptions_are_declared_and_keep_the_rules_that_they_have() {
+    let home = Home::new();
+    let declare = |rules: &str| {
+        let text = format!("[[topics]]\nname = \"news\"\n[[topics.subscriptions]]\nname = \"eu\"\n{rules}\n");
+        write(&home.path("p.toml"), &text);
+        start_and_stop(&home, &["--config", "p.toml"])
+    };
+    let eu = "rules = [{ name = \"eu\", correlation = { to = \"x\", properties = { region = \"eu\", n = 1.5 } } }]";
+    for _ in 0..2 {
+        let log = declare(eu);
+        assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
+    }
+    for other in ["", "rules = []", "rules = [{ name = \"eu\", filter = \"true\" }]"] {
+        let log = declare(other);
+        assert!(log.contains("subscription \"eu\" of topic \"news\" has other rules than the file"), "{log}");
+    }
+    let log = declare(&format!("lock_duration = \"PT5S\"\n{eu}"));
+    assert!(!log.contains("WARN"), "the options have changed, the rules are still the first: {log}");
+    let log = start_and_stop(&home, &["--topic", "news/eu", "--topic", "NEWS/all"]);
+    assert!(!log.contains("WARN"), "{log}");
+    let log = declare(eu);
+    assert!(log.contains("subscription \"all\" of topic \"news\" is stored but not declared"), "{log}");
+    assert!(!log.contains("other rules"), "{log}");
+}
+
+#[test]
+fn a_subscription_without_rules_stays_without() {
+    let home = Home::new();
+    let text = "[[topics]]\nname = \"news\"\nsubscriptions = [{ name = \"none\", rules = [] }]\n";
+    write(&home.path("p.toml"), text);
+    for _ in 0..2 {
+        let log = start_and_stop(&home, &["--config", "p.toml"]);
+        assert!(!log.contains("WARN"), "{log}");
+    }
+}
+
+#[test]
+fn a_subscription_can_not_change_whether_it_has_sessions() {
+    let home = Home::new();
+    start_and_stop(&home, &["--topic", "news/all"]);
+    let text = "[[topics]]\nname = \"news\"\nsubscriptions = [{ name = \"all\", requires_session = true }]\n";
+    write(&home.path("p.toml"), text);
+    let (code, log) = home.refused(&["--config", "p.toml"]);
+    assert_eq!(code, Some(2), "{log}");
+    assert!(log.contains("requires_session of an existing subscription can't be changed"), "{log}");
+}

@@ -11,7 +11,7 @@ use super::encoding::read_state;
 use super::session::{Holder, StoredState};
 use super::{STATE_FIRST, Sessions, Waiter};
 use crate::event::Event;
-use crate::{QueueId, ReceiverId, Timestamp};
+use crate::{QueueId, ReceiverId, SubQueue, Timestamp};
 
 impl State {
     /// Lets an event about sessions have happened; others change nothing.
@@ -90,7 +90,7 @@ impl Queue {
     /// A record about to be restored to the main queue.
     pub(in crate::partition) fn admit_restored(&self, record: &mut Record) -> Result<(), &'static str> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
-        if record.session_id().is_none() && record.sub_queue() == crate::SubQueue::Main {
+        if record.session_id().is_none() && record.sub_queue() == SubQueue::Main {
             return Err("a message without a session where sessions are required");
         }
         sessions.share(record);

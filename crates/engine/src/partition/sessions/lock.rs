@@ -22,7 +22,6 @@ impl Step<'_> {
             match self.sessions(queue).and_then(|sessions| sessions.waiters.first_end()) {
                 Some(waiter) if waiter.until <= self.now => {
                     self.stop_waiting(queue, waiter.receiver, Refusal::NoSessionAvailable);
-                    self.emit(Event::ReceiverClosed { receiver: waiter.receiver });
                 }
                 _ => break,
             }
@@ -36,7 +35,7 @@ impl Step<'_> {
         self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::SessionLockLost });
     }
 
-    /// A receiver is about to be closed: it gives back its session, or waits for none any more.
+    /// A receiver is about to be closed: it gives back its session. One that waits for one is closed by that.
     pub(in crate::partition) fn leave_session(&mut self, receiver: ReceiverId) {
         let Some(queue) = self.state().home(receiver).map(|queue| queue.id) else { return };
         let Some(sessions) = self.sessions(queue) else { return };
@@ -47,16 +46,18 @@ impl Step<'_> {
         }
     }
 
-    /// Refuses all that wait for a session of a queue about to be deleted; their receivers stay to be closed.
+    /// Refuses all that wait for a session of a queue about to be deleted.
     pub(in crate::partition) fn refuse_session_waiters(&mut self, queue: QueueId, refusal: &Refusal) {
         while let Some(waiter) = self.sessions(queue).and_then(|sessions| sessions.waiters.first()) {
             self.stop_waiting(queue, waiter.receiver, refusal.clone());
         }
     }
 
+    /// The answer is all that whoever waited gets: its receiver was never open to it.
     fn stop_waiting(&mut self, queue: QueueId, receiver: ReceiverId, refusal: Refusal) {
         let waiter = self.sessions(queue).and_then(|sessions| sessions.waiters.get(receiver));
         self.emit(Event::SessionNotAwaited { queue, receiver });
+        self.emit(Event::ReceiverClosed { receiver });
         self.reply(waiter.and_then(|waiter| waiter.request), Reply::Opened(Err(refusal)));
     }
 

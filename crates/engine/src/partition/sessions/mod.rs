@@ -40,8 +40,8 @@ pub(super) struct Sessions {
     lock_ends: BTreeSet<(Timestamp, ReceiverId)>,
     /// Earliest expiries of those whose holder listens.
     expiries: BTreeSet<(Timestamp, ReceiverId)>,
-    /// Holders who may get a message, and there is one.
-    served: BTreeSet<ReceiverId>,
+    /// Holders who may get a message, and there is one, by the earliest expiry of their sessions.
+    served: BTreeSet<(Timestamp, ReceiverId)>,
     /// Those whose lock ended, and not everything is back yet.
     returning: BTreeSet<Arc<str>>,
     /// Those with a state, by its last change.
@@ -92,15 +92,12 @@ impl Sessions {
         self.get(self.returning.first()?)?.next_return()
     }
 
-    /// The next holder who may get a message, in order of ids.
-    pub(super) fn next_served(&self, after: Option<ReceiverId>) -> Option<ReceiverId> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.served.range((from, Bound::Unbounded)).next().copied()
-    }
-
-    /// Whether a holder may get a message, and there is one.
-    pub(super) fn is_served(&self, receiver: ReceiverId) -> bool {
-        self.served.contains(&receiver)
+    /// A holder who may get a message, and which. Overdue sessions wait for their turn to expire: what is past its time
+    /// is never delivered (S-4).
+    pub(super) fn next_served(&self, now: Timestamp) -> Option<(ReceiverId, SequenceNumber)> {
+        let overdue = Bound::Excluded((now, ReceiverId(u64::MAX)));
+        let (_, receiver) = *self.served.range((overdue, Bound::Unbounded)).next()?;
+        Some((receiver, self.held_by(receiver)?.0.first_available()?))
     }
 
     /// Whether a receiver of the main queue could get nothing even with credit.

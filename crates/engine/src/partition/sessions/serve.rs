@@ -6,7 +6,7 @@ use super::super::record::Record;
 use super::super::step::Step;
 use super::{Session, Sessions};
 use crate::event::Event;
-use crate::{AcceptedSession, QueueId, ReceiverId, Reply};
+use crate::{AcceptedSession, QueueId, ReceiverId, Reply, SequenceNumber, SubQueue};
 
 impl Step<'_> {
     /// The sessions of a queue, if it has any.
@@ -74,7 +74,7 @@ impl Step<'_> {
     fn expire_one_of(&mut self, queue: QueueId, id: &str) -> bool {
         let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
         let Some(number) = session.and_then(|session| session.next_to_expire(self.now)) else { return false };
-        let record = self.state().record(queue, crate::SubQueue::Main, number).cloned();
+        let record = self.state().record(queue, SubQueue::Main, number).cloned();
         let Some(record) = record.filter(|_| self.expiries_left > 0) else { return false };
         self.expiries_left -= 1;
         self.expire(queue, number, record, None);
@@ -86,26 +86,13 @@ impl Step<'_> {
         session.is_some_and(|session| session.is_overdue(self.now))
     }
 
-    /// Delivers to each holder what its session has, as far as its credit reaches. Serving one makes nothing available
-    /// to another.
+    /// Delivers to each holder what its session has, as far as its credit reaches.
     fn dispatch_sessions(&mut self, queue: QueueId) {
-        let mut last = None;
-        while let Some(receiver) = self.sessions(queue).and_then(|sessions| sessions.next_served(last)) {
-            self.serve_holder(queue, receiver);
-            last = Some(receiver);
-        }
-    }
-
-    /// An overdue session waits for its turn to expire: what is past its time is never delivered (S-4).
-    fn serve_holder(&mut self, queue: QueueId, receiver: ReceiverId) {
         while let Some(from) = self.state().queue(queue)
-            && let Some(sessions) = from.sessions.as_deref()
-            && sessions.is_served(receiver)
-            && let Some((session, _)) = sessions.held_by(receiver)
-            && !session.is_overdue(self.now)
-            && let Some(number) = session.first_available()
+            && let Some((receiver, number)) =
+                from.sessions.as_ref().and_then(|sessions| sessions.next_served(self.now))
             && let Some(mode) = from.receivers.get(receiver).map(|receiver| receiver.options.mode)
-            && let Some(record) = from.messages.get(crate::SubQueue::Main).get(number)
+            && let Some(record) = from.messages.get(SubQueue::Main).get(number)
         {
             let record = record.clone();
             self.deliver(receiver, mode, queue, number, &record);
@@ -128,9 +115,9 @@ impl Step<'_> {
     pub(in crate::partition) fn session_of(
         &self,
         queue: QueueId,
-        number: crate::SequenceNumber,
+        number: SequenceNumber,
     ) -> Option<&Session> {
         let queue = self.state().queue(queue)?;
-        queue.sessions.as_ref()?.of(queue.messages.get(crate::SubQueue::Main).get(number)?)
+        queue.sessions.as_ref()?.of(queue.messages.get(SubQueue::Main).get(number)?)
     }
 }

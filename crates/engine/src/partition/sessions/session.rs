@@ -63,8 +63,8 @@ pub(super) struct Summary {
     pub(super) lock_end: Option<(Timestamp, ReceiverId)>,
     /// Its earliest expiry, if the holder listens.
     pub(super) expiry: Option<(Timestamp, ReceiverId)>,
-    /// The holder, if it may get a message and there is one.
-    pub(super) served: Option<ReceiverId>,
+    /// The holder, if it may get a message and there is one, under the earliest expiry.
+    pub(super) served: Option<(Timestamp, ReceiverId)>,
     pub(super) is_returning: bool,
     pub(super) updated_at: Option<Timestamp>,
 }
@@ -203,7 +203,7 @@ impl Session {
             head: head.filter(|_| self.is_free()),
             lock_end: holder.map(|holder| (holder.until, holder.receiver)),
             expiry: listener.and_then(|holder| Some((expiry?, holder.receiver))),
-            served: served.map(|holder| holder.receiver),
+            served: served.map(|holder| (expiry.unwrap_or(Timestamp::NEVER), holder.receiver)),
             is_returning: self.returning.is_some(),
             updated_at: self.state().map(|state| state.updated_at),
         }

@@ -19,6 +19,11 @@ pub(in crate::partition) fn states(queue: &Queue) -> StoredStates {
     stored.collect()
 }
 
+/// Sum of the lengths of all states of a queue's sessions.
+pub(in crate::partition) fn state_bytes(queue: &Queue) -> u64 {
+    states(queue).iter().map(|(_, _, bytes, _)| bytes.len() as u64).sum()
+}
+
 /// Panics unless the indexes of a queue's sessions equal a recount.
 pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     let Some(sessions) = &queue.sessions else { return };
@@ -51,9 +56,11 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
         Some((session.expiries.first()?.0, holder.receiver.0))
     };
     assert_eq!(pairs(&sessions.expiries), each(&listened));
-    let served = by_id.values().filter(|session| !session.available.is_empty());
-    let served = served.filter_map(|session| session.holder.filter(|holder| holder.can_be_served));
-    assert_eq!(sessions.served, served.map(|holder| holder.receiver).collect());
+    let served = |session: &Session| {
+        let holder = session.holder.filter(|holder| holder.can_be_served && !session.available.is_empty())?;
+        Some((session.expiries.first().map_or(Timestamp::NEVER, |(at, _)| *at), holder.receiver.0))
+    };
+    assert_eq!(pairs(&sessions.served), each(&served));
     let returning = by_id.values().filter(|session| session.returning.is_some());
     assert_eq!(sessions.returning, returning.map(|session| Arc::clone(&session.id)).collect());
     let updated = by_id.values().filter_map(|session| Some((session.state()?.updated_at, session)));
@@ -61,7 +68,7 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     let held = by_id.values().filter_map(|session| Some((session.holder?.receiver, Arc::clone(&session.id))));
     assert_eq!(sessions.held, held.collect());
     let states = states(queue);
-    assert_eq!(sessions.state_bytes, states.iter().map(|(_, _, bytes, _)| bytes.len() as u64).sum::<u64>());
+    assert_eq!(sessions.state_bytes, state_bytes(queue));
     let numbers: BTreeSet<u64> = states.iter().map(|(_, number, ..)| *number).collect();
     assert_eq!(numbers.len(), states.len(), "each state has a number of its own");
     assert!(numbers.iter().all(|number| (STATE_FIRST..STATE_FIRST + sessions.next_state).contains(number)));

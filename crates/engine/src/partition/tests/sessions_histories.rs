@@ -336,7 +336,7 @@ impl History {
             sessions.waiters.is_empty() || sessions.first_ready().is_none(),
             "nobody waits for what is there"
         );
-        assert_eq!(sessions.next_served(None), None, "who can be served was served");
+        assert_eq!(sessions.next_served(self.rig.now), None, "who can be served was served");
         assert!(sessions.first_overdue(self.rig.now).is_none(), "S-23");
         assert!(sessions.next_return().is_none());
         for (receiver, (id, until)) in &self.held {

@@ -153,7 +153,7 @@ impl Actor {
         for effect in effects {
             match effect {
                 Effect::Deliver { lock: None, view, .. } if !self.cache.contains(view.body) => {
-                    wanted.add(view)
+                    wanted.add(view);
                 }
                 // All or none, so that a refused answer has taken nothing.
                 Effect::Reply { request, reply: Reply::Received(Ok(views)) }

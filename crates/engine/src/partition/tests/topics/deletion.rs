@@ -3,9 +3,10 @@ use std::collections::BTreeSet;
 use peeklock_storage::{PartitionId, Space};
 
 use super::super::rig::{dead_letter, defer, message};
-use super::rig::{Rig, TOPIC};
+use super::rig::{Rig, TOPIC, options, rule, with_sessions};
 use crate::{
-    Command, CreditLimit, Effect, QueueId, ReceiveMode, ReceiverId, Refusal, Reply, Settlement, SubQueue,
+    Command, CreditLimit, Effect, Filter, NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId,
+    ReceiverOptions, Refusal, Reply, RequestId, SessionWish, Settlement, SubQueue, SubscriptionOptions,
 };
 
 #[test]
@@ -109,4 +110,50 @@ fn what_came_and_went_within_a_turn_is_not_written() {
         (stays.0, Space::Head, 1),
     ];
     assert_eq!(puts, expected);
+}
+
+#[test]
+fn sessions_go_with_their_subscription_and_whoever_waits_for_one_is_told() {
+    let mut rig = Rig::plain();
+    let queue = rig.try_subscribe("sessions", with_sessions(), Vec::new()).unwrap();
+    rig.send(NewMessage { session_id: Some("s".into()), ..message("x") });
+    let holder = rig.open(queue, SubQueue::Main, ReceiveMode::PeekLock);
+    assert_eq!(rig.credit(holder, 1, false).len(), 1);
+    let state = Some(bytes::Bytes::from_static(b"state"));
+    rig.done(Command::SetSessionState { receiver: holder, state }).unwrap();
+    assert_eq!(rig.partition.counts().size_bytes, 6);
+    let (waiter, request) = (ReceiverId(77), RequestId(5));
+    let options = ReceiverOptions { source: QueuePath::main(queue), mode: ReceiveMode::PeekLock };
+    let session = Some(SessionWish { id: None, wait_until: rig.now.plus_ms(1_000) });
+    rig.handle(Some(request), Command::OpenReceiver { receiver: waiter, options, session });
+    let (_, effects) = rig.ask_all(Command::DeleteSubscription { queue });
+    let reply = Reply::Opened(Err(Refusal::EntityDeleted));
+    assert!(effects.contains(&Effect::Reply { request, reply }), "{effects:?}");
+    let refusal = Refusal::EntityDeleted;
+    assert!(effects.contains(&Effect::ReceiverClosed { receiver: holder, refusal }));
+    assert_eq!(rig.partition.counts().size_bytes, 0);
+    assert_eq!(rig.partition.next_deadline(), None, "no lock and no wait is left behind");
+    assert_eq!(rig.partition.state.locks.len(), 0);
+}
+
+#[test]
+fn s32_an_idle_subscription_goes_and_its_topic_stays() {
+    let mut rig = Rig::plain();
+    let idle = SubscriptionOptions { auto_delete_on_idle_ms: Some(300_000), ..options() };
+    let queue = rig.try_subscribe("idle", idle, Vec::new()).unwrap();
+    let other = rig.subscribe("other");
+    rig.advance(200_000);
+    rig.done(Command::AddRule { queue, rule: rule("more", Filter::False) }).unwrap();
+    rig.advance(200_000);
+    rig.peek(queue, SubQueue::Main);
+    rig.send(message("no use of the subscription"));
+    rig.restart();
+    let watcher = ReceiverId(1);
+    rig.handle(None, Command::Watch { watcher, queue });
+    rig.advance(239_999);
+    assert_eq!(rig.partition.subscription_count(), 2);
+    let told = rig.advance(60_001);
+    assert_eq!(told, [Effect::ReceiverClosed { receiver: watcher, refusal: Refusal::EntityDeleted }]);
+    assert!(rig.partition.subscription(queue).is_none());
+    assert_eq!(rig.waiting(other), [1]);
 }

@@ -6,5 +6,6 @@ mod publishing;
 mod rig;
 mod rules;
 mod scheduling;
+mod sessions;
 mod storing;
 mod subscriptions;

@@ -213,6 +213,22 @@ fn messages_without_session_go_to_the_dead_letters_of_subscriptions_with_session
     assert_eq!(rig.counts(sessions), (1, 1));
 }
 
+/// The largest header that may be sent leaves no room for what receivers change (§9), in every copy, whether it was
+/// scheduled or not, and after a restart.
+#[test]
+fn copies_remember_a_large_header() {
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe("a");
+    let large = NewMessage { header_bytes: 60_000, ..message("x") };
+    rig.send(NewMessage { scheduled_enqueue_time: Some(rig.now.plus_ms(5)), ..large.clone() });
+    rig.send(large);
+    rig.advance(5);
+    rig.restart();
+    let records = rig.partition.state.queue(queue).unwrap().all_messages();
+    let headers: Vec<u32> = records.map(|(_, record)| record.extra().unwrap().header_bytes).collect();
+    assert_eq!(headers, [60_000, 60_000]);
+}
+
 #[test]
 fn a_batch_sees_one_set_of_rules_and_the_next_one_another() {
     let mut rig = Rig::plain();

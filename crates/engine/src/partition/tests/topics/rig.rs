@@ -13,7 +13,7 @@ use smallvec::smallvec;
 
 use super::super::rig::deliveries;
 use crate::partition::queue::Queue;
-use crate::partition::{Counts, Outputs, Partition, Record, RestoreError, persist};
+use crate::partition::{Counts, Outputs, Partition, Record, RestoreError, persist, sessions};
 use crate::{
     BodyRef, Command, CreditLimit, Effect, Event, Facts, Filter, Lock, LockToken, MessageState, MessageView,
     NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId,
@@ -69,6 +69,7 @@ struct Durable {
     subscription: Option<Arc<Subscription>>,
     next_number: SequenceNumber,
     messages: Vec<(SequenceNumber, Record)>,
+    session_states: Vec<(String, u64, Bytes, Timestamp)>,
 }
 
 impl Durable {
@@ -77,6 +78,7 @@ impl Durable {
             subscription: partition.subscription(queue.id).cloned(),
             next_number: queue.next_number,
             messages: queue.all_messages().map(|(number, record)| (number, record.clone())).collect(),
+            session_states: sessions::tests::states(queue),
         }
     }
 
@@ -103,6 +105,7 @@ fn check_invariants(partition: &Partition, store: &Store) {
     assert!(restored.state.entity.next_number <= state.entity.next_number, "only unmatched messages lack");
     let mut referred: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
     for queue in std::iter::once(&state.entity).chain(state.subscriptions.values()) {
+        sessions::tests::check(state, queue);
         let durable = Durable::of(partition, queue);
         assert_eq!(durable.recount(), queue.counts());
         let mut read_back = Durable::of(&restored, restored.state.queue(queue.id).unwrap());
@@ -121,10 +124,9 @@ fn check_invariants(partition: &Partition, store: &Store) {
     let expected: Vec<(u64, usize)> =
         referred.iter().map(|(body, (_, bytes))| (*body, *bytes as usize)).collect();
     assert_eq!(bodies, expected, "every content is referred to, and every reference leads to one");
-    let content_bytes: usize = bodies.iter().map(|(_, bytes)| bytes).sum();
-    let sessions = state.subscriptions.values().filter_map(|queue| queue.sessions.as_ref());
-    let state_bytes: u64 = sessions.map(|sessions| sessions.state_bytes()).sum();
-    assert_eq!(partition.counts().size_bytes, content_bytes as u64 + state_bytes);
+    let size_bytes: usize = bodies.iter().map(|(_, bytes)| bytes).sum();
+    let state_bytes: u64 = state.subscriptions.values().map(sessions::tests::state_bytes).sum();
+    assert_eq!(partition.counts().size_bytes, size_bytes as u64 + state_bytes);
     for topic in [&state.topic, &restored.state.topic] {
         let counts = &topic.as_ref().unwrap().bodies;
         assert_eq!(counts.len(), referred.len());

@@ -1,0 +1,415 @@
+//! Topics and subscriptions through the namespace.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_engine::runtime::{ManualClock, Output, Response, StartError};
+use peeklock_engine::{
+    Command, CorrelationFilter, Facts, Filter, NewMessage, QueueId, ReceiveMode, Refusal, Rule, Settlement,
+    SubQueue, SubscriptionOptions, Timestamp, TopicOptions,
+};
+use peeklock_storage::{Error, Limits, MemoryStore, PartitionId, Shard, ShardId, Space, Store};
+
+use crate::broker::{Broker, Client, QUEUE, START, quiet, token};
+use crate::slow_reads::SlowReads;
+
+const TOPIC: &str = "News";
+
+fn plain(name: &str) -> (String, SubscriptionOptions, Vec<Rule>) {
+    (name.to_owned(), SubscriptionOptions::default(), Vec::new())
+}
+
+fn rule(name: &str, filter: Filter) -> Rule {
+    Rule { name: name.into(), filter, created_at: Timestamp::default() }
+}
+
+fn labelled(content: &str, label: &str) -> Command {
+    let facts = Facts { label: Some(label.into()), ..Facts::default() };
+    let content = Bytes::copy_from_slice(content.as_bytes());
+    let message = NewMessage { content, facts: Some(Arc::new(facts)), ..NewMessage::default() };
+    Command::Send { messages: [message].into_iter().collect() }
+}
+
+/// A client of a topic, or of one of its subscriptions.
+fn client(broker: &Broker, subscription: Option<&str>) -> Client {
+    let mut client = broker.client();
+    (client.handle, client.queue) = match subscription {
+        None => {
+            let topic = broker.namespace.entity(TOPIC).unwrap();
+            (topic.partition, topic.queue)
+        }
+        Some(name) => {
+            let subscription = broker.namespace.subscription(TOPIC, name).unwrap();
+            (subscription.partition, subscription.queue)
+        }
+    };
+    client
+}
+
+async fn with_subscriptions(broker: &Broker, names: &[&str]) {
+    broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
+    let subscriptions = names.iter().map(|name| plain(name)).collect();
+    broker.namespace.declare_subscriptions(TOPIC, subscriptions).await.unwrap();
+}
+
+async fn broker(names: &[&str]) -> Broker {
+    let broker = Broker::start(1 << 20).await;
+    with_subscriptions(&broker, names).await;
+    broker
+}
+
+async fn restarted(broker: Broker, seed: u64) -> Broker {
+    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    Broker::over(broker.store, shard, broker.clock, 0, seed).await
+}
+
+fn active(broker: &Broker, name: &str) -> u64 {
+    broker.namespace.subscription_counts(TOPIC, name).unwrap().active
+}
+
+fn partitions(broker: &Broker, space: Space) -> Vec<u64> {
+    let mut partitions: Vec<u64> = broker
+        .store
+        .snapshot()
+        .keys()
+        .filter(|key| key.space == space && key.partition.0 > 0)
+        .map(|key| key.partition.0)
+        .collect();
+    partitions.dedup();
+    partitions
+}
+
+#[tokio::test]
+async fn what_is_sent_to_a_topic_waits_in_its_subscriptions_also_after_a_restart() {
+    let broker = broker(&["a", "b"]).await;
+    let mut sender = client(&broker, None);
+    sender.sent("one").await;
+    sender.sent("two").await;
+    assert_eq!((active(&broker, "A"), active(&broker, "b")), (2, 2));
+    assert_eq!(broker.namespace.counts(TOPIC).unwrap().size_bytes, 6);
+    let mut a = client(&broker, Some("a"));
+    a.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let delivery = a.delivery().await;
+    assert_eq!((delivery.message.content.as_ref(), delivery.message.view.queue), (&b"one"[..], a.queue));
+    a.completed(token(&delivery)).await;
+    assert_eq!((active(&broker, "a"), active(&broker, "b")), (1, 2));
+
+    let broker = restarted(broker, 2).await;
+    assert_eq!(broker.namespace.subscription_names("news"), Some(vec!["a".to_owned(), "b".to_owned()]));
+    assert_eq!((active(&broker, "a"), active(&broker, "b")), (1, 2));
+    assert_eq!(client(&broker, Some("a")).browsed(SubQueue::Main).await, ["two"]);
+    assert_eq!(client(&broker, Some("b")).browsed(SubQueue::Main).await, ["one", "two"]);
+    client(&broker, None).sent("three").await;
+    assert_eq!(client(&broker, Some("B")).browsed(SubQueue::Main).await, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn declaring_creates_changes_and_repeats() {
+    let broker = broker(&["a"]).await;
+    let first = broker.namespace.subscription(TOPIC, "a").unwrap();
+    broker.store.fail_next(Error::Full { reason: "nothing may be written".to_owned() });
+    broker.namespace.declare_subscriptions(TOPIC, vec![plain("A")]).await.unwrap();
+    let b = broker.namespace.declare_subscriptions(TOPIC, vec![plain("b")]).await;
+    assert!(matches!(b, Err(StartError::Storage(Error::Full { .. }))), "the failure was left over: {b:?}");
+
+    let options = SubscriptionOptions { max_delivery_count: 3, ..SubscriptionOptions::default() };
+    let only = vec![rule("only", Filter::False)];
+    broker
+        .namespace
+        .declare_subscriptions(
+            TOPIC,
+            vec![
+                ("A".to_owned(), options.clone(), only.clone()),
+                plain("b"),
+                ("B".to_owned(), options.clone(), only),
+            ],
+        )
+        .await
+        .unwrap();
+    let changed = broker.namespace.subscription(TOPIC, "a").unwrap();
+    assert_eq!((changed.queue, &*changed.options), (first.queue, &options));
+    assert_eq!(*changed.topic, TopicOptions::default().into());
+    assert_eq!(broker.namespace.subscription_names(TOPIC).unwrap(), ["B", "a"], "the later one counts");
+    client(&broker, None).sent("x").await;
+    assert_eq!((active(&broker, "a"), active(&broker, "b")), (1, 0), "rules are those of the creation");
+    let broker = restarted(broker, 2).await;
+    assert_eq!(*broker.namespace.subscription(TOPIC, "a").unwrap().options, options);
+}
+
+#[tokio::test]
+async fn what_can_not_be_declared_is_refused_with_the_cause() {
+    let broker = broker(&["a"]).await;
+    let namespace = &broker.namespace;
+    let refused = async |topic: &str, wanted| {
+        namespace.declare_subscriptions(topic, vec![plain("good"), wanted]).await.unwrap_err().to_string()
+    };
+    let sessions = SubscriptionOptions { requires_session: true, ..SubscriptionOptions::default() };
+    let zero = SubscriptionOptions { lock_duration_ms: 0, ..SubscriptionOptions::default() };
+    let bad_rule = vec![rule("a/b", Filter::True)];
+    let empty = vec![rule("r", Filter::Correlation(Box::default()))];
+    assert!(refused("nowhere", plain("x")).await.contains("no topic \"nowhere\""));
+    assert!(refused(QUEUE, plain("x")).await.contains("no topic \"orders\""));
+    assert!(refused(TOPIC, plain("x/y")).await.contains("'/'"));
+    assert!(refused(TOPIC, plain("$x")).await.contains("reserved"));
+    assert!(refused(TOPIC, ("x".to_owned(), zero, Vec::new())).await.contains("lock_duration is 0"));
+    let wanted = ("x".to_owned(), SubscriptionOptions::default(), bad_rule);
+    assert!(refused(TOPIC, wanted).await.contains("\"a/b\""));
+    assert_eq!(namespace.subscription_names(TOPIC).unwrap(), ["a"]);
+    let wanted = ("x".to_owned(), SubscriptionOptions::default(), empty);
+    assert!(refused(TOPIC, wanted).await.contains("correlation filter"));
+    assert!(refused(TOPIC, ("A".to_owned(), sessions, Vec::new())).await.contains("requires_session"));
+    assert_eq!(namespace.subscription_names(TOPIC).unwrap(), ["a", "good"], "the others are declared");
+    assert!(namespace.subscription(QUEUE, "a").is_none());
+    assert!(namespace.subscription_counts(TOPIC, "nowhere").is_none());
+    assert!(namespace.subscription_names(QUEUE).is_none());
+}
+
+#[tokio::test]
+async fn a_deleted_subscription_leaves_nothing_and_its_number_is_never_given_out_again() {
+    let broker = broker(&["a", "b"]).await;
+    client(&broker, None).sent("x").await;
+    let mut a = client(&broker, Some("a"));
+    let receiver = a.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    a.delivery().await;
+    let gone = a.queue;
+    assert!(broker.namespace.delete_subscription("NEWS", "A").await.unwrap());
+    let closed = a.next().await;
+    assert!(
+        matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::EntityDeleted } if id == receiver)
+    );
+    assert!(!broker.namespace.delete_subscription(TOPIC, "a").await.unwrap());
+    assert!(broker.namespace.subscription(TOPIC, "a").is_none());
+    assert!(broker.store.snapshot().keys().all(|key| key.partition != PartitionId(gone.0)));
+    let no_topic = broker.namespace.delete_subscription(QUEUE, "a").await;
+    assert!(matches!(no_topic, Err(StartError::NoSuchTopic { .. })), "{no_topic:?}");
+
+    let broker = restarted(broker, 2).await;
+    assert_eq!(broker.namespace.subscription_names(TOPIC).unwrap(), ["b"]);
+    with_subscriptions(&broker, &["a"]).await;
+    broker.namespace.declare("after", TopicOptions::default()).await.unwrap();
+    let again = broker.namespace.subscription(TOPIC, "a").unwrap().queue;
+    assert!(again.0 > gone.0, "{again:?} {gone:?}");
+    assert!(broker.namespace.entity("after").unwrap().queue.0 > again.0);
+    assert!(client(&broker, Some("a")).browsed(SubQueue::Main).await.is_empty());
+    assert_eq!(client(&broker, Some("b")).browsed(SubQueue::Main).await, ["x"]);
+}
+
+#[tokio::test]
+async fn rules_are_changed_by_commands_and_read_back() {
+    let broker = broker(&["a"]).await;
+    let mut a = client(&broker, Some("a"));
+    let (queue, name) = (a.queue, "$Default".into());
+    a.submit(Command::RemoveRule { queue, name });
+    let filter = CorrelationFilter { label: Some("x".into()), ..CorrelationFilter::default() };
+    let added = rule("x", Filter::Correlation(Box::new(filter)));
+    a.submit(Command::AddRule { queue, rule: added.clone() });
+    for _ in 0..2 {
+        assert_eq!(a.response().await.1, Response::Done(Ok(())));
+    }
+    let broker = restarted(broker, 2).await;
+    let mut a = client(&broker, Some("a"));
+    a.submit(Command::ListRules { queue, skip: 0, top: 10 });
+    let Response::Rules(Ok(rules)) = a.response().await.1 else { panic!("no rules") };
+    assert_eq!(rules.len(), 1);
+    assert_eq!(*rules[0], Rule { created_at: START, ..added });
+    let mut sender = client(&broker, None);
+    for label in ["x", "y"] {
+        sender.submit(labelled(label, label));
+        sender.response().await;
+    }
+    assert_eq!(a.browsed(SubQueue::Main).await, ["x"]);
+}
+
+#[tokio::test]
+async fn a_scheduled_message_is_published_after_a_restart() {
+    let broker = broker(&["a"]).await;
+    let mut sender = client(&broker, None);
+    let later = NewMessage {
+        content: Bytes::from_static(b"later"),
+        scheduled_enqueue_time: Some(START.plus_ms(1_000)),
+        ..NewMessage::default()
+    };
+    sender.submit(Command::Send { messages: [later].into_iter().collect() });
+    sender.response().await;
+    let broker = restarted(broker, 2).await;
+    assert_eq!(broker.namespace.counts(TOPIC).unwrap().scheduled, 1);
+    let mut a = client(&broker, Some("a"));
+    a.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 1);
+    a.nothing().await;
+    broker.clock.advance(1_000);
+    assert_eq!(a.delivery().await.message.content, "later");
+    quiet().await;
+    assert_eq!((active(&broker, "a"), broker.namespace.counts(TOPIC).unwrap().scheduled), (0, 0));
+    assert!(partitions(&broker, Space::Body).is_empty());
+}
+
+#[tokio::test]
+async fn a_thousand_subscriptions_are_declared_at_once_and_found_again() {
+    const COUNT: usize = 1_000;
+    let broker = Broker::start(1 << 20).await;
+    let names: Vec<String> = (0..COUNT).map(|number| format!("subscription-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    with_subscriptions(&broker, &names).await;
+    let mut sender = client(&broker, None);
+    for content in ["one", "two", "three"] {
+        sender.sent(content).await;
+    }
+    assert!(names.iter().all(|name| active(&broker, name) == 3));
+    assert_eq!(partitions(&broker, Space::Head).len(), COUNT);
+    assert_eq!(broker.namespace.counts(TOPIC).unwrap().size_bytes, 11, "each content is stored once");
+    broker.store.set_page_entries_max(2);
+    let broker = restarted(broker, 2).await;
+    assert_eq!(broker.namespace.subscription_names(TOPIC).unwrap().len(), COUNT);
+    assert!(names.iter().all(|name| active(&broker, name) == 3));
+    let contents = client(&broker, Some("Subscription-999")).browsed(SubQueue::Main).await;
+    assert_eq!(contents, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn counts_follow_what_happens_in_one_subscription() {
+    let broker = broker(&["a", "b"]).await;
+    client(&broker, None).sent("x").await;
+    let mut a = client(&broker, Some("a"));
+    a.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let delivery = a.delivery().await;
+    let why = Arc::new(peeklock_engine::DeadLetter::default());
+    a.settle(token(&delivery), Settlement::DeadLetter { why, modify: Vec::new() });
+    a.response().await;
+    let counts = broker.namespace.subscription_counts(TOPIC, "a").unwrap();
+    assert_eq!((counts.active, counts.dead_letter, counts.size_bytes), (0, 1, 0));
+    assert_eq!(active(&broker, "b"), 1);
+    assert_eq!(broker.namespace.counts(TOPIC).unwrap().active, 0, "nothing rests on the topic itself");
+}
+
+fn full() -> Error {
+    Error::Full { reason: "a test wants it so".to_owned() }
+}
+
+#[tokio::test]
+async fn after_a_refused_batch_the_topic_and_every_subscription_are_read_back() {
+    let broker = broker(&["a", "b", "gone"]).await;
+    let mut sender = client(&broker, None);
+    sender.sent("one").await;
+    broker.store.hold();
+    broker.store.fail_next(full());
+    let lost = sender.send("lost");
+    let queue = broker.namespace.subscription(TOPIC, "gone").unwrap().queue;
+    let deleted = sender.submit(Command::DeleteSubscription { queue });
+    let options = SubscriptionOptions::default();
+    let created = sender.submit(Command::DeclareSubscription {
+        queue: QueueId(77),
+        name: "new".into(),
+        options,
+        rules: Vec::new(),
+    });
+    sender.nothing().await;
+    assert!(broker.namespace.subscription(TOPIC, "gone").is_none(), "ahead of what is durable");
+    broker.store.release_all();
+    let refusals = [sender.response().await, sender.response().await, sender.response().await];
+    assert_eq!(refusals[0], (lost, Response::Sent(Err(Refusal::StorageFull))));
+    assert_eq!(refusals[1], (deleted, Response::Done(Err(Refusal::StorageFull))));
+    assert_eq!(refusals[2], (created, Response::Done(Err(Refusal::StorageFull))));
+    sender.nothing().await;
+    assert_eq!(broker.namespace.subscription_names(TOPIC).unwrap(), ["a", "b", "gone"]);
+    for name in ["a", "b", "gone"] {
+        let mut reader = client(&broker, Some(name));
+        assert_eq!(reader.browsed(SubQueue::Main).await, ["one"], "{name}");
+        reader.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+        let delivery = reader.delivery().await;
+        reader.completed(token(&delivery)).await;
+        let close = Command::CloseReceiver { receiver: delivery.receiver };
+        reader.submit(close);
+    }
+    assert!(partitions(&broker, Space::Body).is_empty(), "the store accepts batches of each again");
+    assert_eq!(sender.sent("again").await.0, 2);
+    assert_eq!((active(&broker, "a"), active(&broker, "gone")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_refused_batch_of_one_subscription_holds_up_those_of_the_others() {
+    let broker = broker(&["a", "b"]).await;
+    client(&broker, None).sent("shared").await;
+    let mut readers = [client(&broker, Some("a")), client(&broker, Some("b"))];
+    let mut tokens = Vec::new();
+    for (number, reader) in (1..).zip(&mut readers) {
+        reader.open(number, ReceiveMode::PeekLock, SubQueue::Main, 1);
+        tokens.push(token(&reader.delivery().await));
+    }
+    broker.store.hold();
+    broker.store.fail_next(full());
+    for (reader, token) in readers.iter_mut().zip(tokens) {
+        reader.settle(token, Settlement::Complete);
+        quiet().await;
+    }
+    assert_eq!(
+        broker.store.held(),
+        2,
+        "the second one deletes the content that the first one's message needs"
+    );
+    broker.store.release_all();
+    quiet().await;
+    for name in ["a", "b"] {
+        assert_eq!(client(&broker, Some(name)).browsed(SubQueue::Main).await, ["shared"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_content_on_its_way_from_the_disk_outlives_its_last_other_copy() {
+    let store = MemoryStore::new();
+    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
+    let clock = ManualClock::new(START);
+    let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
+    with_subscriptions(&broker, &["fast", "slow", "gone"]).await;
+    client(&broker, None).sent("x").await;
+    let mut fast = client(&broker, Some("fast"));
+    fast.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    slow.release().await;
+    let delivery = fast.delivery().await;
+    let mut late = client(&broker, Some("slow"));
+    late.open(2, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 1);
+    late.nothing().await;
+    assert_eq!(slow.held(), 1);
+    fast.completed(token(&delivery)).await;
+    broker.namespace.delete_subscription(TOPIC, "gone").await.unwrap();
+    assert_eq!(partitions(&broker, Space::Body).len(), 1, "it is still being read");
+    slow.release().await;
+    assert_eq!(late.delivery().await.message.content, "x");
+    assert!(partitions(&broker, Space::Body).is_empty());
+    assert!(partitions(&broker, Space::Head).is_empty());
+}
+
+#[tokio::test]
+async fn what_would_make_too_many_copies_at_once_is_refused() {
+    let broker = broker(&["a", "b", "c", "d"]).await;
+    broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 4_000 });
+    let broker = restarted(broker, 2).await;
+    let mut sender = client(&broker, None);
+    let message = NewMessage { content: Bytes::from_static(b"x"), ..NewMessage::default() };
+    let batch = |count| Command::Send { messages: std::iter::repeat_n(message.clone(), count).collect() };
+    sender.submit(batch(4));
+    let (_, response) = sender.response().await;
+    assert!(matches!(response, Response::Sent(Err(Refusal::MessageTooLarge { limit_bytes: 4_000, .. }))));
+    sender.submit(batch(3));
+    assert!(matches!(sender.response().await.1, Response::Sent(Ok(numbers)) if numbers.len() == 3));
+    assert_eq!(active(&broker, "d"), 3);
+}
+
+/// A subscription deleted when idle is gone from the directory and the store.
+#[tokio::test]
+async fn an_idle_subscription_deletes_itself() {
+    let broker = broker(&["stays"]).await;
+    let options =
+        SubscriptionOptions { auto_delete_on_idle_ms: Some(300_000), ..SubscriptionOptions::default() };
+    let wanted = vec![("idle".to_owned(), options, Vec::new())];
+    broker.namespace.declare_subscriptions(TOPIC, wanted).await.unwrap();
+    let idle = client(&broker, Some("idle"));
+    client(&broker, None).sent("x").await;
+    broker.clock.advance(299_999);
+    quiet().await;
+    assert_eq!(active(&broker, "idle"), 1, "a send does not keep it (S-32)");
+    broker.clock.advance(1);
+    quiet().await;
+    assert_eq!(broker.namespace.subscription_names(TOPIC).unwrap(), ["stays"]);
+    assert!(broker.store.snapshot().keys().all(|key| key.partition != PartitionId(idle.queue.0)));
+    assert_eq!(client(&broker, Some("stays")).browsed(SubQueue::Main).await, ["x"]);
+}
