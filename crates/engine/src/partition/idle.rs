@@ -24,8 +24,12 @@ impl Queue {
         if self.used_at == Timestamp::default() {
             return Some(self.used_at);
         }
-        let wait_ms = if self.is_in_use() { step_ms(idle_ms) } else { idle_ms };
-        Some(self.used_at.plus_ms(wait_ms))
+        // What is in use is stored again a step after the stored use, not the last: no more than a step is ever lost.
+        Some(if self.is_in_use() {
+            self.used_at_stored.plus_ms(step_ms(idle_ms))
+        } else {
+            self.used_at.plus_ms(idle_ms)
+        })
     }
 
     /// Whether idleness matters to it.

@@ -3,9 +3,10 @@
 mod deletion;
 mod histories;
 mod publishing;
-mod rig;
+pub(super) mod rig;
 mod rules;
 mod scheduling;
 mod sessions;
+pub(super) mod store;
 mod storing;
 mod subscriptions;
