@@ -1,7 +1,7 @@
 //! Events → store operations: the latest fact about each message, nothing about those that came and went.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Range, RangeInclusive};
 
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
@@ -20,6 +20,10 @@ pub(super) const META_USED: u64 = 17;
 
 /// Number of a `Meta` value that never exists; see [`chain`].
 const META_CHAIN: u64 = 1 << 63;
+
+/// Neighbouring contents of a deleted subscription that are worth one deletion of a range instead of one each: a million
+/// messages must not become a million records in the log.
+const RUN_LENGTH_MIN: usize = 16;
 
 /// Translates a turn's events into store operations. Meta numbers below 16 are the namespace's; the partition uses
 /// those from 16 on. Contents rest in the partition `entity`, everything else of a subscription in its own. Facts
@@ -57,12 +61,16 @@ struct Facts<'a> {
     entity: QueueId,
     /// The entity's next number, if it gave one out. Those of subscriptions follow from their new messages.
     next_number: Option<u64>,
-    /// Subscriptions set or removed.
+    /// Subscriptions set or removed, by what became of them in the end.
     subscriptions: BTreeMap<QueueId, Option<&'a Subscription>>,
+    /// Subscriptions removed, also those that came back under their number.
+    subscriptions_gone: BTreeSet<QueueId>,
     heads: Vec<Fact<'a, Record>>,
     /// States of sessions, each by the event that set it.
     states: Vec<Fact<'a, Event>>,
     bodies: Vec<Fact<'a, Bytes>>,
+    /// Long runs of contents that nothing refers to any more.
+    body_runs: Vec<RangeInclusive<u64>>,
     /// Last uses worth storing.
     uses: Vec<(QueueId, Timestamp)>,
 }
@@ -73,9 +81,11 @@ impl<'a> Facts<'a> {
             entity,
             next_number: None,
             subscriptions: BTreeMap::new(),
+            subscriptions_gone: BTreeSet::new(),
             heads: Vec::new(),
             states: Vec::new(),
             bodies: Vec::new(),
+            body_runs: Vec::new(),
             uses: Vec::new(),
         }
     }
@@ -166,7 +176,19 @@ impl<'a> Facts<'a> {
         self.states.retain(|fact| fact.queue != queue);
         self.uses.retain(|(used, _)| *used != queue);
         self.subscriptions.insert(queue, None);
-        self.without_content(bodies);
+        self.subscriptions_gone.insert(queue);
+        let follow = |one: &BodyRef, other: &BodyRef| one.0.checked_add(1) == Some(other.0);
+        let (runs, rest): (Vec<_>, Vec<_>) =
+            bodies.chunk_by(follow).partition(|run| run.len() >= RUN_LENGTH_MIN);
+        let ends = |run: &[BodyRef]| Some(run.first()?.0..=run.last()?.0);
+        let runs: Vec<RangeInclusive<u64>> = runs.into_iter().filter_map(ends).collect();
+        let is_in_run = |number: u64| {
+            let position = runs.partition_point(|run| *run.end() < number);
+            runs.get(position).is_some_and(|run| run.contains(&number))
+        };
+        self.bodies.retain(|fact| !is_in_run(fact.number));
+        self.body_runs.extend(runs);
+        rest.into_iter().for_each(|few| self.without_content(few));
     }
 
     fn gone(&mut self, queue: QueueId, number: SequenceNumber) {
@@ -204,6 +226,12 @@ impl<'a> Facts<'a> {
     fn write(mut self, batch: &mut Batch) {
         let mut buffer = Vec::new();
         let mut puts: Vec<(Key, Range<usize>)> = Vec::with_capacity(self.heads.len() + 1);
+        // Before anything is put: a subscription that came back under its number keeps nothing of what it was.
+        for id in &self.subscriptions_gone {
+            for space in Space::ALL {
+                batch.delete_range(space, PartitionId(id.0), 0..=u64::MAX);
+            }
+        }
         for (id, subscription) in &self.subscriptions {
             let key = Key::new(Space::Meta, PartitionId(self.entity.0), subscription_number(*id));
             if let Some(subscription) = subscription {
@@ -212,9 +240,6 @@ impl<'a> Facts<'a> {
                 puts.push((key, start..buffer.len()));
             } else {
                 batch.delete(key);
-                for space in Space::ALL {
-                    batch.delete_range(space, PartitionId(id.0), 0..=u64::MAX);
-                }
             }
         }
         for (queue, used_at) in &self.uses {
@@ -255,6 +280,9 @@ impl<'a> Facts<'a> {
                 None => batch.delete(key),
             }
         });
+        for run in self.body_runs {
+            batch.delete_range(Space::Body, PartitionId(self.entity.0), run);
+        }
     }
 }
 

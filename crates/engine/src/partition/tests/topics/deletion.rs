@@ -118,6 +118,67 @@ fn what_came_and_went_within_a_turn_is_not_written() {
 }
 
 #[test]
+fn long_runs_of_contents_go_as_ranges() {
+    use crate::partition::{Outputs, persist};
+    let mut rig = Rig::plain();
+    let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));
+    for _ in 0..100 {
+        rig.send(message("x"));
+    }
+    for _ in 0..50 {
+        rig.complete_one(other);
+    }
+    rig.send(message("y"));
+    let mut outputs = Outputs::default();
+    let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
+    let delete = Command::DeleteSubscription { queue: gone };
+    rig.partition.handle(rig.now, &mut random, None, delete, &mut outputs);
+    let mut batch = peeklock_storage::Batch::new();
+    persist(PartitionId(TOPIC.0), &outputs.events, &mut batch);
+    let bodies: Vec<_> = batch
+        .operations()
+        .iter()
+        .filter(|operation| match operation {
+            peeklock_storage::Operation::Put { key, .. } | peeklock_storage::Operation::Delete { key } => {
+                key.space == Space::Body
+            }
+            peeklock_storage::Operation::DeleteRange { space, partition, .. } => {
+                *space == Space::Body && partition.0 == TOPIC.0
+            }
+        })
+        .collect();
+    let run = peeklock_storage::Operation::DeleteRange {
+        space: Space::Body,
+        partition: PartitionId(TOPIC.0),
+        numbers: 1..=50,
+    };
+    assert_eq!(bodies, [&run]);
+    rig.store.write(batch);
+    super::rig::check_invariants(&rig.partition, &rig.store);
+}
+
+/// A configuration that changes a subscription's options may come just when its time is over: the number is known to
+/// whoever declares it, and what rested under it must not come back.
+#[test]
+fn a_subscription_declared_as_it_ends_keeps_nothing_of_what_it_was() {
+    let mut rig = Rig::plain();
+    let lasting = SubscriptionOptions { auto_delete_on_idle_ms: Some(1_000), ..super::rig::options() };
+    let queue = rig.try_subscribe("a", lasting.clone(), Vec::new()).unwrap();
+    for _ in 0..3 {
+        rig.send(message("old"));
+    }
+    rig.now = rig.now.plus_ms(1_000);
+    let options = SubscriptionOptions { max_delivery_count: 3, ..lasting };
+    let rules = vec![crate::Rule::default_rule()];
+    rig.done(Command::DeclareSubscription { queue, name: "a".into(), options, rules }).unwrap();
+    rig.restart();
+    assert_eq!((rig.waiting(queue).len(), rig.bodies()), (0, 0));
+    rig.send(message("new"));
+    rig.restart();
+    assert_eq!(rig.take_one(queue).unwrap().0.sequence_number.0, 1);
+}
+
+#[test]
 fn sessions_go_with_their_subscription_and_whoever_waits_for_one_is_told() {
     let mut rig = Rig::plain();
     let queue = rig.try_subscribe("sessions", with_sessions(), Vec::new()).unwrap();
