@@ -165,7 +165,10 @@ impl Catalogue {
         self.next_partition = changes.next_partition.unwrap_or(self.next_partition);
         for (key, Change { name, id, options, existing }) in changes.entities {
             match existing {
-                Some(entity) => entity.set_options(options),
+                Some(entity) => {
+                    entity.set_options(options);
+                    entity.start_if_timed(&self.spawner);
+                }
                 None => {
                     let partition = Partition::new(QueueId(id.0), options.clone());
                     let entity = Arc::new(Entity::new(name, id, options, partition));

@@ -115,3 +115,25 @@ async fn an_update_starts_the_time_anew() {
     assert_eq!(answered, tag);
     assert!(matches!(response, Response::Sent(Ok(_))), "{response:?}");
 }
+
+/// Nobody talks to the queue any more: that is when it matters.
+#[tokio::test]
+async fn a_queue_that_is_told_to_go_when_idle_goes_though_nobody_uses_it() {
+    let broker = Broker::start(0).await;
+    broker.namespace.declare("running", QueueOptions::default()).await.unwrap();
+    broker.namespace.declare("dormant", QueueOptions::default()).await.unwrap();
+    drop(broker.namespace.entity("running").unwrap());
+    quiet().await;
+    for name in ["running", "dormant"] {
+        broker.namespace.declare(name, options()).await.unwrap();
+    }
+    quiet().await;
+    broker.clock.advance(IDLE_MS - 1);
+    quiet().await;
+    let exist = |name| broker.namespace.options(name).is_some();
+    assert!(exist("running") && exist("dormant"));
+    broker.clock.advance(1);
+    quiet().await;
+    assert!(!exist("running"), "its actor ran already");
+    assert!(!exist("dormant"), "its actor starts for it");
+}

@@ -222,7 +222,7 @@ impl Actor {
             Err(error) => return Poll::Ready(Wake::Failed(error)),
             Ok(progress) => work |= progress,
         }
-        self.poll_control(context);
+        work |= self.poll_control(context);
         work |= self.catch_ups.take_unseen();
         work |= self.poll_requests(context);
         work |= !self.stopping && self.commits.has_room_for_timers() && self.alarm.poll(context);
@@ -244,12 +244,16 @@ impl Actor {
         }
     }
 
-    fn poll_control(&mut self, context: &mut Context<'_>) {
+    /// Takes in wishes of the namespace; true when a turn has to look at what they changed.
+    fn poll_control(&mut self, context: &mut Context<'_>) -> bool {
+        let mut work = false;
         while !self.stopping {
             match self.control.poll_recv(context) {
                 Poll::Ready(Some(Control::SetOptions(options))) => {
                     self.seat.partition.set_options(options.clone());
                     self.seat.options = options;
+                    // Something may be due from now on, and nobody else arms the alarm for it.
+                    work = true;
                 }
                 Poll::Ready(Some(Control::CatchUp(wish))) => {
                     let was_due = self.is_due(wish.until);
@@ -260,9 +264,10 @@ impl Actor {
                     self.stopping = true;
                     self.inbox.0.close();
                 }
-                Poll::Pending => return,
+                Poll::Pending => break,
             }
         }
+        work
     }
 
     /// Takes requests, unless too much is under way to the disk: then commits wake the actor.
