@@ -13,7 +13,8 @@ const KILOBYTE: u64 = 1024;
 /// An entity by name, with its options.
 type Entity = (String, EntityOptions);
 
-/// Creates and updates what the configuration asks for. Stored entities that it doesn't mention are kept.
+/// Creates and updates what the configuration asks for. Stored entities that it doesn't mention are kept. What was idle for
+/// too long while the broker was down goes first: otherwise what is declared as it was would be about to go.
 ///
 /// # Errors
 /// An entity that the store can't serve, a change that an existing one can't take, or the store's own.
@@ -22,6 +23,7 @@ pub(super) async fn declare(
     config: &Config,
     limits: Limits,
 ) -> Result<(), ServeError> {
+    namespace.catch_up().await;
     let stored = stored(namespace);
     let declared = declared(config);
     for entity in &declared {
@@ -100,5 +102,53 @@ const fn kind(options: &EntityOptions) -> &'static str {
     match options {
         EntityOptions::Queue(_) => "queue",
         EntityOptions::Topic(_) => "topic",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use peeklock_engine::Timestamp;
+    use peeklock_engine::runtime::{ManualClock, NamespaceOptions};
+    use peeklock_storage::{MemoryStore, ShardId, Store};
+
+    use super::*;
+    use crate::config::ServeArgs;
+
+    const STARTS: usize = 100;
+
+    const TEMPORARY: &str = r#"
+        [[queues]]
+        name = "replies"
+        auto_delete_on_idle = "PT5M"
+        [[topics]]
+        name = "news"
+        auto_delete_on_idle = "PT1H"
+        [[topics.subscriptions]]
+        name = "reader"
+        auto_delete_on_idle = "PT5M"
+    "#;
+
+    /// Actors and catalogue run beside each other: once is not enough.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn what_is_declared_is_there_however_long_the_broker_was_down() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), TEMPORARY).unwrap();
+        let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
+        let config = Config::resolve(args).unwrap();
+        let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
+        for _ in 0..STARTS {
+            let shard = store.acquire(ShardId(0)).unwrap();
+            let limits = shard.limits();
+            let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1) };
+            let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
+            declare(&namespace, &config, limits).await.unwrap();
+            namespace.catch_up().await;
+            assert!(namespace.options("replies").is_some());
+            assert!(namespace.subscription("news", "reader").is_some());
+            namespace.shutdown().await;
+            clock.advance(600_000);
+        }
     }
 }
