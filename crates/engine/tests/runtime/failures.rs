@@ -1,10 +1,13 @@
 //! When the store says no.
 
-use peeklock_engine::runtime::{Output, Response};
-use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SubQueue};
+use peeklock_engine::runtime::{EntityRef, Output, Response, SubscriptionRef};
+use peeklock_engine::{
+    Command, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Rule,
+    SessionWish, SubQueue, SubscriptionOptions, TopicOptions,
+};
 use peeklock_storage::{Error, Limits, Pressure};
 
-use crate::broker::{Broker, QUEUE, refused, send, token};
+use crate::broker::{Broker, QUEUE, START, refused, send, token};
 
 fn full() -> Error {
     Error::Full { reason: "a test wants it so".to_owned() }
@@ -23,6 +26,37 @@ async fn a_store_under_pressure_refuses_messages_beforehand_and_still_lets_them_
     client.completed(token(&delivery)).await;
     broker.store.set_pressure(Pressure::Normal);
     assert_eq!(client.sent("three").await.0, 2, "the refused message took no number");
+}
+
+#[tokio::test]
+async fn a_store_under_pressure_takes_no_states_of_sessions_and_no_rules_either() {
+    let broker = Broker::start(1 << 20).await;
+    let options = QueueOptions { requires_session: true, ..QueueOptions::default() };
+    broker.namespace.declare("sessions", options).await.unwrap();
+    broker.namespace.declare("topic", TopicOptions::default()).await.unwrap();
+    let subscription = ("s".to_owned(), SubscriptionOptions::default(), Vec::new());
+    broker.namespace.declare_subscriptions("topic", vec![subscription]).await.unwrap();
+    let mut client = broker.client();
+    let EntityRef { partition, queue, .. } = broker.namespace.entity("sessions").unwrap();
+    client.handle = partition;
+    let receiver = ReceiverId(1);
+    let options = ReceiverOptions { source: QueuePath::main(queue), mode: ReceiveMode::PeekLock };
+    let session = Some(SessionWish { id: Some("a".into()), wait_until: START });
+    client.submit(Command::OpenReceiver { receiver, options, session });
+    assert!(matches!(client.response().await.1, Response::Opened(Ok(Some(_)))));
+    let set =
+        |state: Option<&'static str>| Command::SetSessionState { receiver, state: state.map(Into::into) };
+    client.submit(set(Some("one")));
+    assert_eq!(client.response().await.1, Response::Done(Ok(())));
+    broker.store.set_pressure(Pressure::Full);
+    client.submit(set(Some("two")));
+    assert_eq!(client.response().await.1, Response::Done(Err(Refusal::StorageFull)));
+    client.submit(set(None));
+    assert_eq!(client.response().await.1, Response::Done(Ok(())), "that makes room");
+    let SubscriptionRef { partition, queue, .. } = broker.namespace.subscription("topic", "s").unwrap();
+    client.handle = partition;
+    client.submit(Command::AddRule { queue, rule: Rule::default_rule() });
+    assert_eq!(client.response().await.1, Response::Done(Err(Refusal::StorageFull)));
 }
 
 #[tokio::test]

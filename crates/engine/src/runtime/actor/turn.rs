@@ -91,10 +91,10 @@ impl Actor {
     /// Whether the store can take what the command would write.
     fn check(&self, moment: &Moment, command: &Command, weight: usize) -> Result<(), Refusal> {
         let limit = self.limits.batch_bytes_max;
+        if moment.storage_full && grows(command) {
+            return Err(Refusal::StorageFull);
+        }
         if let Command::Send { messages } = command {
-            if moment.storage_full {
-                return Err(Refusal::StorageFull);
-            }
             let too_large =
                 |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
             let largest = messages.iter().map(|message| message.content.len()).max().unwrap_or(0);
@@ -227,6 +227,15 @@ impl Actor {
         self.lane.removed(&numbers, after);
         self.browses.removed(after);
     }
+}
+
+/// Whether a command adds to what is stored: what is left on a full disk is for those that take away. The store itself
+/// knows only contents by sight.
+const fn grows(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Send { .. } | Command::SetSessionState { state: Some(_), .. } | Command::AddRule { .. }
+    )
 }
 
 /// An upper estimate of what a command writes to an entity with so many subscriptions, in bytes.
