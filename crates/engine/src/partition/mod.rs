@@ -46,7 +46,7 @@ use self::policy::Policy;
 pub use self::record::Record;
 use self::state::State;
 use self::step::Step;
-use crate::{Command, Effect, EntityOptions, Event, QueueId, RequestId, Subscription, Timestamp};
+use crate::{Command, Effect, EntityOptions, Event, QueueId, ReceiverId, RequestId, Subscription, Timestamp};
 
 /// What handling produced; reused from turn to turn.
 #[derive(Debug, Default)]
@@ -179,6 +179,12 @@ impl Partition {
     /// Subscriptions that changed or went since this was last asked, each once: what a directory has to look at.
     pub fn take_changed(&mut self) -> Vec<QueueId> {
         self.state.take_changed()
+    }
+
+    /// Links that want to know when what they are attached to is deleted, and what that is.
+    #[must_use]
+    pub fn watchers(&self) -> Vec<(ReceiverId, QueueId)> {
+        self.state.watchers.iter().map(|(watcher, queue)| (*watcher, *queue)).collect()
     }
 
     /// How many subscriptions there are.

@@ -89,6 +89,30 @@ async fn a_batch_without_room_is_refused_with_all_that_came_after_and_the_state_
 }
 
 #[tokio::test]
+async fn links_that_only_watch_survive_a_refused_batch() {
+    let broker = Broker::start(1 << 20).await;
+    let options = QueueOptions { auto_delete_on_idle_ms: Some(300_000), ..QueueOptions::default() };
+    broker.namespace.declare("temporary", options).await.unwrap();
+    let mut client = broker.client();
+    let EntityRef { partition, queue, .. } = broker.namespace.entity("temporary").unwrap();
+    client.handle = partition;
+    let watcher = ReceiverId(1);
+    client.submit(Command::Watch { watcher, queue });
+    client.sent("one").await;
+    broker.store.fail_next(full());
+    let lost = client.send("lost");
+    assert_eq!(client.response().await, (lost, refused(Refusal::StorageFull)));
+    client.nothing().await;
+    client.sent("again").await;
+    broker.clock.advance(300_000);
+    let told = client.next().await;
+    assert!(
+        matches!(told, Output::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted } if receiver == watcher),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_lost_store_answers_everybody_and_raises_the_fatal_signal() {
     let broker = Broker::start(1 << 20).await;
     let mut client = broker.client();

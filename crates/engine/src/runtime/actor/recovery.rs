@@ -6,15 +6,15 @@ use super::commits::{Commits, is_dead};
 use super::held::HeldBodies;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
-use crate::Refusal;
 use crate::runtime::Output;
 use crate::runtime::answer;
 use crate::runtime::restore::restore;
+use crate::{Command, Refusal};
 
 impl Actor {
     /// After a batch that found no room: nothing of it was applied, nor of those that build on it (the store sees to
     /// that), so the state in memory is ahead of the store. Everything that waits is refused, receivers are closed,
-    /// and the state is read back.
+    /// and the state is read back. Links that only watch have lost nothing and stay: senders go on.
     ///
     /// # Errors
     /// The store is dead, or what it holds can't be read: the process must stop.
@@ -27,7 +27,11 @@ impl Actor {
         }
         tracing::warn!(partition, %error, "a batch was refused; the partition is read back from the store");
         let settled = self.commits.settle().await;
+        let watching = self.seat.partition.watchers();
+        let mailboxes: Vec<_> =
+            watching.iter().filter_map(|(watcher, _)| self.receivers.remove_entry(watcher)).collect();
         self.refuse_everything(&Refusal::StorageFull);
+        self.receivers.extend(mailboxes);
         settled?;
         self.shared.shard.resume(self.seat.id);
         self.resume_subscriptions();
@@ -41,6 +45,8 @@ impl Actor {
         self.resume_subscriptions();
         self.seat.counts.set(self.seat.partition.counts());
         self.seat.subscriptions.reset(&mut self.seat.partition);
+        let watch = |(watcher, queue)| Command::Watch { watcher, queue };
+        self.internal.extend(watching.into_iter().map(watch));
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         Ok(())
     }
