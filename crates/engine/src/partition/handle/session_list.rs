@@ -24,13 +24,14 @@ impl Step<'_> {
     }
 }
 
+/// A page walks over what comes before it, but copies only what it shows.
 fn list(sessions: &Sessions, updated_after: Option<Timestamp>, skip: usize, top: usize) -> Vec<Arc<str>> {
     match updated_after {
-        None => sessions.listed().skip(skip).take(top).cloned().collect(),
-        Some(instant) => {
-            let mut updated: Vec<_> = sessions.updated_after(instant).cloned().collect();
-            updated.sort_unstable();
-            updated.into_iter().skip(skip).take(top).collect()
-        }
+        None => page(sessions.listed(), skip, top),
+        Some(instant) => page(sessions.updated_after(instant), skip, top),
     }
+}
+
+fn page<'a>(ids: impl Iterator<Item = &'a Arc<str>>, skip: usize, top: usize) -> Vec<Arc<str>> {
+    ids.skip(skip).take(top).cloned().collect()
 }

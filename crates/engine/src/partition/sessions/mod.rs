@@ -44,8 +44,6 @@ pub(super) struct Sessions {
     served: BTreeSet<(Timestamp, ReceiverId)>,
     /// Those whose lock ended, and not everything is back yet.
     returning: BTreeSet<Arc<str>>,
-    /// Those with a state, by its last change.
-    updates: BTreeSet<(Timestamp, Arc<str>)>,
     /// Receivers that want one.
     pub(super) waiters: Waiters,
     /// Sum of the lengths of all states.
@@ -124,9 +122,11 @@ impl Sessions {
         self.by_id.values().filter(|session| session.is_listed()).map(|session| &session.id)
     }
 
-    /// Ids of those whose state changed after an instant, by that change.
+    /// Ids of those whose state changed after an instant, in order.
     pub(super) fn updated_after(&self, instant: Timestamp) -> impl Iterator<Item = &Arc<str>> {
-        self.updates.range((instant.plus_ms(1), Arc::from(""))..).map(|(_, id)| id)
+        let is_newer =
+            move |session: &&Session| session.state().is_some_and(|state| state.updated_at > instant);
+        self.by_id.values().filter(is_newer).map(|session| &session.id)
     }
 
     /// Sum of the lengths of all states: they count toward the size of the entity.
@@ -233,10 +233,6 @@ impl Sessions {
         let is_returning = |is: bool| is.then(|| Arc::clone(id));
         if before.is_returning != after.is_returning {
             replace(&mut self.returning, is_returning(before.is_returning), is_returning(after.is_returning));
-        }
-        if before.updated_at != after.updated_at {
-            let listed = |at: Option<Timestamp>| at.map(|at| (at, Arc::clone(id)));
-            replace(&mut self.updates, listed(before.updated_at), listed(after.updated_at));
         }
     }
 }

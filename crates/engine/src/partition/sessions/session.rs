@@ -66,7 +66,6 @@ pub(super) struct Summary {
     /// The holder, if it may get a message and there is one, under the earliest expiry.
     pub(super) served: Option<(Timestamp, ReceiverId)>,
     pub(super) is_returning: bool,
-    pub(super) updated_at: Option<Timestamp>,
 }
 
 impl Session {
@@ -205,7 +204,6 @@ impl Session {
             expiry: listener.and_then(|holder| Some((expiry?, holder.receiver))),
             served: served.map(|holder| (expiry.unwrap_or(Timestamp::NEVER), holder.receiver)),
             is_returning: self.returning.is_some(),
-            updated_at: self.state().map(|state| state.updated_at),
         }
     }
 }

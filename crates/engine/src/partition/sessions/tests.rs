@@ -63,8 +63,6 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     assert_eq!(pairs(&sessions.served), each(&served));
     let returning = by_id.values().filter(|session| session.returning.is_some());
     assert_eq!(sessions.returning, returning.map(|session| Arc::clone(&session.id)).collect());
-    let updated = by_id.values().filter_map(|session| Some((session.state()?.updated_at, session)));
-    assert_eq!(sessions.updates, updated.map(|(at, session)| (at, Arc::clone(&session.id))).collect());
     let held = by_id.values().filter_map(|session| Some((session.holder?.receiver, Arc::clone(&session.id))));
     assert_eq!(sessions.held, held.collect());
     let states = states(queue);
