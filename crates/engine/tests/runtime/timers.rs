@@ -1,7 +1,9 @@
 //! The manual clock fires the partition's timers.
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, ReceiveMode, Refusal, Settlement, SubQueue};
+use peeklock_engine::{
+    Command, CreditLimit, NewMessage, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue,
+};
 
 use crate::broker::{Broker, QUEUE, START, send, token};
 
@@ -43,4 +45,36 @@ async fn scheduled_messages_wake_a_queue_that_nobody_looks_at_after_a_restart() 
     crate::broker::quiet().await;
     let counts = broker.namespace.counts(QUEUE).unwrap();
     assert_eq!((counts.scheduled, counts.active), (0, 1));
+}
+
+/// Each request lets a thousand messages expire before it is carried out: hundreds of them in one turn must not become one
+/// endless turn with one enormous batch.
+#[tokio::test]
+async fn requests_that_let_much_expire_are_spread_over_turns() {
+    const MESSAGES: usize = 20_000;
+    const REQUESTS: usize = 40;
+    let broker = Broker::start(0).await;
+    let mut client = broker.client();
+    let message = NewMessage { time_to_live_ms: Some(1_000), ..NewMessage::default() };
+    client.submit(Command::Send { messages: std::iter::repeat_n(message, MESSAGES).collect() });
+    assert!(matches!(client.response().await.1, Response::Sent(Ok(_))));
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0);
+    let limit = CreditLimit { messages: 1, bytes: 0 };
+    client.submit(Command::Credit { receiver, limit, drain: false });
+    client.nothing().await;
+    broker.store.hold();
+    broker.clock.advance(1_000);
+    let numbers = vec![SequenceNumber(u64::MAX)];
+    for _ in 0..REQUESTS {
+        client.submit(Command::CancelScheduled { numbers: numbers.clone() });
+    }
+    client.nothing().await;
+    let batches = broker.store.held();
+    assert!(batches > 1, "{batches}");
+    broker.store.release_all();
+    for _ in 0..REQUESTS {
+        client.response().await;
+    }
+    client.nothing().await;
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 0);
 }

@@ -105,7 +105,7 @@ pub(super) struct Actor {
     pressure: watch::Receiver<Pressure>,
     inbox: Inbox,
     control: mpsc::UnboundedReceiver<Control>,
-    /// Requests of this turn; reused.
+    /// Requests of this turn, and those that the last one left; reused.
     requests: Vec<Request>,
     /// Commands that the actor gives itself: locks to give back, receivers to close.
     internal: VecDeque<Command>,
@@ -272,7 +272,13 @@ impl Actor {
 
     /// Takes requests, unless too much is under way to the disk: then commits wake the actor.
     fn poll_requests(&mut self, context: &mut Context<'_>) -> bool {
-        if self.inbox_ended || !self.commits.has_room() {
+        if !self.commits.has_room() {
+            return false;
+        }
+        if !self.requests.is_empty() {
+            return true;
+        }
+        if self.inbox_ended {
             return false;
         }
         match self.inbox.0.poll_recv_many(context, &mut self.requests, TURN_REQUESTS_MAX) {

@@ -6,7 +6,7 @@ use super::Actor;
 use super::held::{HeldRemoval, Removals, Wanted};
 use super::limits::{
     BATCH_BYTES_MAX, COPY_BYTES_ESTIMATE, DEAD_COPY_BYTES_ESTIMATE, RECORD_BYTES_ESTIMATE,
-    RULES_BYTES_ESTIMATE, TURN_REQUESTS_MAX,
+    RULES_BYTES_ESTIMATE, TURN_EVENTS_MAX, TURN_REQUESTS_MAX,
 };
 use crate::partition::persist;
 use crate::runtime::Request;
@@ -26,15 +26,12 @@ impl Actor {
     pub(super) fn turn(&mut self) -> bool {
         let storage_full = *self.pressure.borrow() == Pressure::Full;
         let moment = Moment { now: self.shared.clock.now(), storage_full };
-        while let Some(command) = self.internal.pop_front() {
+        while self.outputs.events.len() < TURN_EVENTS_MAX
+            && let Some(command) = self.internal.pop_front()
+        {
             self.handle(&moment, None, command);
         }
-        let mut requests = std::mem::take(&mut self.requests);
-        self.handled_since_yield += requests.len();
-        for request in requests.drain(..) {
-            self.admit(&moment, request);
-        }
-        self.requests = requests;
+        let postponed = self.admit_all(&moment);
         // Otherwise the next commit wakes the actor.
         let mut behind = self.is_due(moment.now) && self.commits.has_room_for_timers();
         if behind {
@@ -53,7 +50,23 @@ impl Actor {
         if crowded {
             self.handled_since_yield = 0;
         }
-        crowded || behind
+        crowded || behind || postponed
+    }
+
+    /// Carries out what was asked, up to the limit of one turn; true when something is left.
+    fn admit_all(&mut self, moment: &Moment) -> bool {
+        let mut requests = std::mem::take(&mut self.requests);
+        let mut waiting = requests.drain(..);
+        while self.outputs.events.len() < TURN_EVENTS_MAX
+            && let Some(request) = waiting.next()
+        {
+            self.handled_since_yield += 1;
+            self.admit(moment, request);
+        }
+        let left: Vec<Request> = waiting.collect();
+        let postponed = !left.is_empty();
+        self.requests = if postponed { left } else { requests };
+        postponed
     }
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
