@@ -11,6 +11,10 @@ use crate::{
     SequenceNumber, SubQueue,
 };
 
+/// Contents given out at once, in bytes; a single message has no limit but its own. The answer is all or nothing, so it has
+/// to fit into memory.
+pub(in crate::partition) const RECEIVE_BYTES_MAX: u64 = 64 << 20;
+
 impl Step<'_> {
     pub(in crate::partition) fn receive_deferred(
         &mut self,
@@ -47,7 +51,14 @@ impl Step<'_> {
             }
             _ => Err(Refusal::MessageNotFound(number.0)),
         };
-        numbers.iter().map(deferred).collect()
+        let records: Vec<Record> = numbers.iter().map(deferred).collect::<Result<_, _>>()?;
+        let bytes: u64 = records.iter().map(|record| u64::from(record.content_bytes())).sum();
+        if records.len() > 1 && bytes > RECEIVE_BYTES_MAX {
+            return Err(Refusal::InvalidArgument(format!(
+                "The messages take {bytes} bytes; at most {RECEIVE_BYTES_MAX} are given out at once: ask for fewer."
+            )));
+        }
+        Ok(records)
     }
 
     /// The session whose messages may be taken; `None` for any, where there are none.

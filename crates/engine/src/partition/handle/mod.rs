@@ -16,6 +16,8 @@ mod settle;
 mod subscription;
 
 #[cfg(test)]
+pub(super) use self::deferred::RECEIVE_BYTES_MAX;
+#[cfg(test)]
 pub(super) use self::rule::{CORRELATION_FILTERS_MAX, RULES_BYTES_MAX};
 #[cfg(test)]
 pub(super) use self::subscription::SUBSCRIPTIONS_MAX;

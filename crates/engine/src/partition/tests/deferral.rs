@@ -143,3 +143,18 @@ fn it_can_be_dead_lettered_by_its_holder() {
     rig.settle(token, dead_letter("bad")).unwrap();
     assert!(rig.take_one_from(SubQueue::DeadLetter).is_some());
 }
+
+#[test]
+fn an_answer_has_to_fit_into_memory() {
+    use crate::partition::handle::RECEIVE_BYTES_MAX;
+    let half = usize::try_from(RECEIVE_BYTES_MAX / 2).unwrap();
+    let options = QueueOptions { max_message_size_bytes: u64::MAX, max_size_bytes: u64::MAX, ..options() };
+    let large = NewMessage { content: vec![0; half].into(), ..NewMessage::default() };
+    let mut rig = with_deferred(options, 2, &large);
+    rig.send(NewMessage { content: "x".into(), ..NewMessage::default() });
+    let (_, token) = rig.take_one().unwrap();
+    rig.settle(token, defer()).unwrap();
+    let refused = rig.receive_deferred(&[1, 2, 3], ReceiveMode::PeekLock);
+    assert!(matches!(refused, Err(Refusal::InvalidArgument(_))));
+    assert_eq!(rig.receive_deferred(&[1, 2], ReceiveMode::PeekLock).unwrap().len(), 2);
+}
