@@ -33,7 +33,9 @@ pub fn check_rule_name(name: &str) -> Result<(), String> {
     }
     let chars = name.chars().count();
     if chars > SHORT_NAME_CHARS_MAX {
-        return Err(format!("it has {chars} characters, at most {SHORT_NAME_CHARS_MAX} are allowed"));
+        return Err(format!(
+            "it has {chars} characters, where {SHORT_NAME_CHARS_MAX} characters are allowed"
+        ));
     }
     match name.chars().find(|c| FORBIDDEN.contains(c) || c.is_control()) {
         Some(bad) => Err(format!("it contains {bad:?}, which is not allowed in a name")),

@@ -129,21 +129,6 @@ impl Value {
         }
     }
 
-    /// A non-negative integer of any width.
-    #[must_use]
-    pub fn as_u64(&self) -> Option<u64> {
-        match *self {
-            Self::ULong(number) => Some(number),
-            _ => self.as_i64().and_then(|number| u64::try_from(number).ok()),
-        }
-    }
-
-    /// A boolean.
-    #[must_use]
-    pub fn as_bool(&self) -> Option<bool> {
-        if let Self::Bool(truth) = *self { Some(truth) } else { None }
-    }
-
     /// The elements of a list or array.
     #[must_use]
     pub fn as_elements(&self) -> Option<&[Self]> {

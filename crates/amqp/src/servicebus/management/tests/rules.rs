@@ -181,3 +181,17 @@ fn messages_scheduled_on_a_topic_tell_what_rules_ask_for() {
     assert_eq!(schedule("t").unwrap().message_id.as_deref(), Some("m"));
     assert_eq!(schedule("q"), None, "nobody asks");
 }
+
+#[test]
+fn names_follow_the_rules_that_hold_for_declared_ones() {
+    let named = |name: &str| add(name, &[sql("1=1")]);
+    assert!(named(&"n".repeat(50)).is_ok());
+    let longest = "n".repeat(51);
+    for (name, cause) in
+        [("", "empty"), (longest.as_str(), "50 characters"), ("a/b", "'/'"), ("a\nb", "'\\n'")]
+    {
+        let fault = named(name).unwrap_err();
+        assert_eq!(fault.condition_and_status().0, "com.microsoft:argument-error");
+        assert!(fault.to_string().contains(cause), "{fault}");
+    }
+}
