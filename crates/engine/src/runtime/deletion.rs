@@ -7,6 +7,9 @@ use super::catalogue::Catalogue;
 use super::record::{CATALOGUE, entity_key};
 use crate::QueueId;
 
+/// Until a deletion for which there was no room is tried again, in milliseconds.
+const RETRY_MS: u64 = 10_000;
+
 /// An entity whose partition takes no commands any more.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -30,15 +33,23 @@ impl Catalogue {
             }
         }
         let shared = &self.spawner.shared;
-        if let Err(error) = shared.shard.submit(batch).await {
-            tracing::error!(entity = entity.name, %error, "an idle entity could not be deleted");
-            if is_dead(&error) {
+        match shared.shard.submit(batch).await {
+            Ok(()) => {
+                tracing::info!(
+                    entity = entity.name,
+                    "deleted, because nobody used it for as long as it says"
+                );
+            }
+            Err(error) if is_dead(&error) => {
+                tracing::error!(entity = entity.name, %error, "an idle entity could not be deleted");
                 shared.fatal.raise(error);
             }
-            shared.shard.resume(CATALOGUE);
-            partitions.for_each(|partition| shared.shard.resume(partition));
-        } else {
-            tracing::info!(entity = entity.name, "deleted, because nobody used it for as long as it says");
+            Err(error) => {
+                tracing::warn!(entity = entity.name, %error, "an idle entity can't be deleted yet");
+                shared.shard.resume(CATALOGUE);
+                partitions.for_each(|partition| shared.shard.resume(partition));
+                return self.delete_later(ended);
+            }
         }
         self.entities.remove(&entity);
         entity.set_deleted();
@@ -46,5 +57,14 @@ impl Catalogue {
             // An actor that panicked has raised the fatal signal already.
             let _ = task.await;
         }
+    }
+    /// What is still stored keeps its name, or a restart would find two entities of one name.
+    fn delete_later(&self, ended: Ended) {
+        let shared = self.spawner.shared.clone();
+        self.spawner.runtime.spawn(async move {
+            shared.clock.sleep_until(shared.clock.now().plus_ms(RETRY_MS)).await;
+            // Without a catalogue the namespace is gone as well.
+            let _ = shared.ended.send(ended);
+        });
     }
 }

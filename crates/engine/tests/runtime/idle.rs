@@ -137,3 +137,21 @@ async fn a_queue_that_is_told_to_go_when_idle_goes_though_nobody_uses_it() {
     assert!(!exist("running"), "its actor ran already");
     assert!(!exist("dormant"), "its actor starts for it");
 }
+
+/// Forgotten but still stored, it would come back, and find its name taken.
+#[tokio::test]
+async fn a_deletion_without_room_is_tried_again_and_keeps_the_name() {
+    let (broker, mut client) = with_temporary().await;
+    client.sent("left").await;
+    broker.store.fail_next(peeklock_storage::Error::Full { reason: "a test wants it so".to_owned() });
+    broker.clock.advance(IDLE_MS);
+    quiet().await;
+    let stored = || broker.store.snapshot().keys().any(|key| key.partition.0 == client.queue.0);
+    assert!(stored() && broker.namespace.options(NAME).is_some());
+    let tag = client.submit(send("late"));
+    assert_eq!(client.response().await, (tag, refused(Refusal::EntityDeleted)));
+    broker.clock.advance(10_000);
+    quiet().await;
+    let stored = broker.store.snapshot().keys().any(|key| key.partition.0 == client.queue.0);
+    assert!(!stored && broker.namespace.options(NAME).is_none());
+}
