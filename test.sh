@@ -5,7 +5,7 @@
 #   ./test.sh lint            formatting, clippy, documentation
 #   ./test.sh rust            unit, property, simulation, licence and house tests
 #   ./test.sh build           the daemon, as released
-#   ./test.sh python js       the SDK suites against that daemon (or against PEEKLOCK_BIN)
+#   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
 #   ./test.sh sdk             the same: build, python, js
 #
 # Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later. Writes only into target/ and

@@ -26,6 +26,7 @@ const KINDS = {
   default_ttl: [{ default_message_time_to_live: "PT1H" }, 4],
   long_lock_dead_letter_on_expiry: [{ lock_duration: "PT5M", dead_lettering_on_message_expiration: true }, 2],
   session: [{ requires_session: true }, 30],
+  session_dead_letter_on_expiry: [{ requires_session: true, dead_lettering_on_message_expiration: true }, 4],
   session_brief_lock: [{ requires_session: true, lock_duration: "PT5S" }, 4],
 };
 
@@ -33,6 +34,17 @@ const KINDS = {
 const TOPIC_KINDS = {
   topic: [{ subscriptions: [{ name: "one" }, { name: "two" }] }, 30],
   topic_sessions: [{ subscriptions: [{ name: "plain" }, { name: "session", requires_session: true }] }, 4],
+  topic_ttl: [
+    {
+      default_message_time_to_live: "PT1H",
+      subscriptions: [
+        { name: "none" },
+        { name: "shorter", default_message_time_to_live: "PT30M" },
+        { name: "longer", default_message_time_to_live: "PT2H", dead_lettering_on_message_expiration: true },
+      ],
+    },
+    8,
+  ],
   topic_rules: [
     {
       subscriptions: [

@@ -44,6 +44,21 @@ KINDS = {
 TOPIC_KINDS = {
     "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 60),
     "topic_sessions": ({"subscriptions": [{"name": "plain"}, {"name": "session", "requires_session": True}]}, 8),
+    "topic_ttl": (
+        {
+            "default_message_time_to_live": "PT1H",
+            "subscriptions": [
+                {"name": "none"},
+                {"name": "shorter", "default_message_time_to_live": "PT30M"},
+                {
+                    "name": "longer",
+                    "default_message_time_to_live": "PT2H",
+                    "dead_lettering_on_message_expiration": True,
+                },
+            ],
+        },
+        16,
+    ),
     "topic_rules": (
         {
             "subscriptions": [

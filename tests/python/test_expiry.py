@@ -1,11 +1,13 @@
 """Time to live: on the message, by default, as a cap; dropped or dead-lettered (S-1 to S-22)."""
 
+import asyncio
 import datetime
 
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from bus import DEAD_LETTER, body, nothing, one
+from bus import DEAD_LETTER, Bus, bodies, body, nothing, one, until
+from daemon import entities_text
 
 HOUR = datetime.timedelta(hours=1)
 #: Shorter than the lock of a minute.
@@ -180,9 +182,101 @@ async def test_a_tiny_time_to_live_is_accepted(bus, queue):
     assert body(await one(receiver)) == b"stays"
 
 
-async def test_without_a_time_to_live_a_message_does_not_end(bus, queue):
+async def test_without_a_time_to_live_a_message_does_not_end(bus, queue, traveller):
     """S-14, S-15."""
-    await bus.send(queue, ServiceBusMessage(b""))
+    await bus.send(queue, ServiceBusMessage(b"old"))
     (seen,) = await bus.peek(queue)
     assert seen.time_to_live is None
     assert seen.expires_at_utc is None
+    traveller.advance(days=3650)
+    assert bodies(await bus.drain(queue, 1)) == [b"old"]
+
+
+async def test_the_end_of_a_life_is_told_by_the_brokers_clock(bus, queue, traveller):
+    """S-1, S-2: a duration when sent, an instant once enqueued; the SDK's own clock is a day behind."""
+    before = traveller.now()
+    await bus.send(queue, ServiceBusMessage(b"", time_to_live=HOUR))
+    (seen,) = await bus.peek(queue)
+    assert seen.time_to_live == HOUR
+    assert before <= seen.enqueued_time_utc <= traveller.now()
+    assert seen.expires_at_utc == seen.enqueued_time_utc + HOUR
+
+
+async def test_the_least_of_message_topic_and_subscription_counts(bus, topics):
+    """S-10, S-12, S-13, S-16."""
+    topic = topics.take("topic_ttl")
+    asked = [None, 25 * HOUR, 1.5 * HOUR, 0.75 * HOUR, HOUR / 6]
+    await bus.send(topic, *(ServiceBusMessage(b"", time_to_live=ttl) for ttl in asked))
+    expected = {"none": [60, 60, 60, 45, 10], "shorter": [30, 30, 30, 30, 10], "longer": [60, 60, 60, 45, 10]}
+    for name, minutes in expected.items():
+        seen = await bus.peek(topic / name)
+        lives = [datetime.timedelta(minutes=each) for each in minutes]
+        assert [m.time_to_live for m in seen] == lives
+        assert [m.expires_at_utc - m.enqueued_time_utc for m in seen] == lives
+
+
+async def test_copies_expire_each_in_its_subscription(bus, topics, traveller):
+    """S-3, S-16 to S-19."""
+    topic = topics.take("topic_ttl")
+    await bus.send(topic, ServiceBusMessage(b""))
+
+    async def left(*names, **options):
+        return [len(await bus.peek(topic / name, **options)) for name in names]
+
+    traveller.advance(minutes=45)
+    assert await bus.drain_nothing(topic / "shorter")
+    assert await left("none", "shorter", "longer") == [1, 0, 1]
+    traveller.advance(hours=1)
+    assert await left("none", "longer") == [1, 1], "nobody listens"
+    for name in ("none", "longer"):
+        assert await bus.drain_nothing(topic / name)
+    assert await left("none", "longer") == [0, 0]
+    assert await left("none", "shorter", "longer", sub_queue=DEAD_LETTER) == [0, 0, 1]
+    (dead,) = await bus.peek(topic / "longer", sub_queue=DEAD_LETTER)
+    assert dead.dead_letter_reason == "TTLExpiredException"
+
+
+async def test_on_a_topic_a_scheduled_messages_life_begins_when_it_is_published(bus, topics, traveller):
+    """S-9, S-16."""
+    topic = topics.take("topic_ttl")
+    due = traveller.now() + 10 * HOUR
+    await bus.send(topic, ServiceBusMessage(b"", scheduled_enqueue_time_utc=due))
+    traveller.advance_to(due)
+    (message,) = await bus.drain(topic / "shorter", 1)
+    assert message.enqueued_time_utc >= due
+    assert message.expires_at_utc == message.enqueued_time_utc + HOUR / 2
+
+
+async def test_a_changed_default_counts_for_later_messages(flavour, start_daemon):
+    """S-11: by the file, until there is an administration interface."""
+    daemon = start_daemon(entities_text({"q": {"default_message_time_to_live": "PT1H"}}))
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send("q", ServiceBusMessage(b""))
+    daemon.kill()
+    daemon.config.write_text(entities_text({"q": {"default_message_time_to_live": "PT2H"}}))
+    daemon.start()
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send("q", ServiceBusMessage(b""))
+        assert [m.time_to_live for m in await bus.peek("q")] == [HOUR, 2 * HOUR]
+
+
+async def test_sigkill_during_expiry_leaves_each_message_in_one_place(flavour, start_daemon):
+    """S-22: in the queue or in its dead-letter queue, never in both or none."""
+    config = entities_text({"q": {"dead_lettering_on_message_expiration": True}})
+    daemon = start_daemon(config, time_travel=True)
+    sent = [b"%d" % n for n in range(3000)]
+    async with Bus(flavour, daemon.connection_string) as bus:
+        for start in range(0, 3000, 1000):
+            await bus.send("q", [ServiceBusMessage(text, time_to_live=HOUR) for text in sent[start : start + 1000]])
+        daemon.advance(hours=2)
+        receiver = await bus.open_receiver("q")
+        dead = await bus.open_receiver("q", sub_queue=DEAD_LETTER)
+        waiting = asyncio.ensure_future(receiver.receive_messages(1, max_wait_time=5))
+        await until(lambda: dead.peek_messages(1, sequence_number=1), "the first dead letter")
+        daemon.kill()
+        await asyncio.wait([waiting])
+        assert waiting.exception() or waiting.result() == []
+    daemon.start()
+    async with Bus(flavour, daemon.connection_string) as bus:
+        found = await bus.peek("q") + await bus.peek("q", sub_queue=DEAD_LETTER)
+        assert sorted(bodies(found)) == sorted(sent)

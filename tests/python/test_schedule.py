@@ -6,7 +6,8 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessageNotFoundError
 
-from bus import bodies, body, nothing, one
+from bus import Bus, bodies, body, nothing, one
+from daemon import entities_text
 
 UTC = datetime.timezone.utc
 
@@ -173,3 +174,28 @@ async def test_a_scheduled_message_carries_the_number_of_a_deferred_one(bus, que
     reminded = await one(receiver)
     (found,) = await receiver.receive_deferred_messages(reminded.application_properties[b"number"])
     assert body(found) == b"work"
+
+
+async def test_a_reminder_and_the_deferred_message_that_it_is_for_survive_sigkill(flavour, start_daemon):
+    """S-40 to S-43, S-9."""
+    daemon = start_daemon(entities_text({"q": {}}), time_travel=True)
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send("q", ServiceBusMessage(b"work"))
+        receiver = await bus.open_receiver("q")
+        work = await one(receiver)
+        await receiver.defer_message(work)
+        minute = datetime.timedelta(minutes=1)
+        reminder = ServiceBusMessage(f"{work.sequence_number}", time_to_live=minute)
+        async with bus.sender("q") as sender:
+            await sender.schedule_messages(reminder, hours_ahead(daemon, 1))
+        daemon.kill()
+    daemon.start()
+    daemon.advance(hours=1)
+    async with Bus(flavour, daemon.connection_string) as bus:
+        receiver = await bus.open_receiver("q")
+        reminded = await one(receiver)
+        (found,) = await receiver.receive_deferred_messages(int(body(reminded)))
+        assert (body(found), found.state.name) == (b"work", "DEFERRED")
+        for message in (found, reminded):
+            await receiver.complete_message(message)
+        assert await bus.peek("q") == []

@@ -32,6 +32,11 @@ impl Queue {
         })
     }
 
+    /// Whether idleness matters to it.
+    pub(super) fn ends_when_idle(&self) -> bool {
+        self.policy.auto_delete_on_idle_ms.is_some()
+    }
+
     /// Whether it counts as used without anybody doing anything: someone listens to it (S-30, S-32) or to a subscription
     /// of it (S-31), or messages are scheduled (S-30, S-31).
     pub(super) fn is_in_use(&self) -> bool {
@@ -111,7 +116,11 @@ impl Step<'_> {
 
     /// Notes that a queue is in use, or was until now, or ends it when it was idle for long enough.
     pub(super) fn tend_idleness(&mut self, id: QueueId) {
-        let Some(queue) = self.state().queue(id) else { return };
+        let state = self.state();
+        let Some(queue) = state.queue(id) else { return };
+        if !queue.ends_when_idle() && !state.entity.ends_when_idle() {
+            return;
+        }
         let due = queue.idle_deadline().is_some_and(|at| at <= self.now);
         let in_use = queue.is_in_use();
         let is_new = queue.used_at == Timestamp::default();

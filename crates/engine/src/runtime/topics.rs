@@ -42,8 +42,8 @@ impl Namespace {
     }
 
     /// Creates subscriptions of a topic, or updates the options of existing ones, durably. The rules given are those of
-    /// new subscriptions (without any they get no message); existing ones keep theirs. Declaring what is already so writes
-    /// nothing. Of two declarations of the same name the later counts.
+    /// new subscriptions (without any they get no message); existing ones keep theirs. Declaring what is already so
+    /// writes nothing. Of two declarations of the same name the later counts.
     ///
     /// # Errors
     /// The store's, or an invalid name or option: nothing changed then. What the topic itself refuses

@@ -19,4 +19,5 @@ mod simulation;
 mod slow_reads;
 mod timers;
 mod topics;
+mod topics_failures;
 mod travel;

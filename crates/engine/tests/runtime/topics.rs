@@ -3,20 +3,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_engine::runtime::{ManualClock, Output, Response, StartError};
+use peeklock_engine::runtime::{Output, Response, StartError};
 use peeklock_engine::{
-    Command, CorrelationFilter, Facts, Filter, NewMessage, QueueId, ReceiveMode, Refusal, Rule, Settlement,
-    SubQueue, SubscriptionOptions, Timestamp, TopicOptions,
+    Command, CorrelationFilter, Facts, Filter, NewMessage, ReceiveMode, Refusal, Rule, Settlement, SubQueue,
+    SubscriptionOptions, Timestamp, TopicOptions,
 };
-use peeklock_storage::{Error, Limits, MemoryStore, PartitionId, Shard, ShardId, Space, Store};
+use peeklock_storage::{Error, PartitionId, ShardId, Space, Store};
 
 use crate::broker::{Broker, Client, QUEUE, START, quiet, token};
-use crate::slow_reads::SlowReads;
 
-const TOPIC: &str = "News";
+pub(crate) const TOPIC: &str = "News";
 
-fn plain(name: &str) -> (String, SubscriptionOptions, Vec<Rule>) {
-    (name.to_owned(), SubscriptionOptions::default(), Vec::new())
+pub(crate) fn plain(name: &str) -> (String, SubscriptionOptions, Vec<Rule>) {
+    (name.to_owned(), SubscriptionOptions::default(), vec![Rule::default_rule()])
 }
 
 fn rule(name: &str, filter: Filter) -> Rule {
@@ -31,7 +30,7 @@ fn labelled(content: &str, label: &str) -> Command {
 }
 
 /// A client of a topic, or of one of its subscriptions.
-fn client(broker: &Broker, subscription: Option<&str>) -> Client {
+pub(crate) fn client(broker: &Broker, subscription: Option<&str>) -> Client {
     let mut client = broker.client();
     (client.handle, client.queue) = match subscription {
         None => {
@@ -46,28 +45,28 @@ fn client(broker: &Broker, subscription: Option<&str>) -> Client {
     client
 }
 
-async fn with_subscriptions(broker: &Broker, names: &[&str]) {
+pub(crate) async fn with_subscriptions(broker: &Broker, names: &[&str]) {
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
     let subscriptions = names.iter().map(|name| plain(name)).collect();
     broker.namespace.declare_subscriptions(TOPIC, subscriptions).await.unwrap();
 }
 
-async fn broker(names: &[&str]) -> Broker {
+pub(crate) async fn broker(names: &[&str]) -> Broker {
     let broker = Broker::start(1 << 20).await;
     with_subscriptions(&broker, names).await;
     broker
 }
 
-async fn restarted(broker: Broker, seed: u64) -> Broker {
+pub(crate) async fn restarted(broker: Broker, seed: u64) -> Broker {
     let shard = broker.store.acquire(ShardId(0)).unwrap();
     Broker::over(broker.store, shard, broker.clock, 0, seed).await
 }
 
-fn active(broker: &Broker, name: &str) -> u64 {
+pub(crate) fn active(broker: &Broker, name: &str) -> u64 {
     broker.namespace.subscription_counts(TOPIC, name).unwrap().active
 }
 
-fn partitions(broker: &Broker, space: Space) -> Vec<u64> {
+pub(crate) fn partitions(broker: &Broker, space: Space) -> Vec<u64> {
     let mut partitions: Vec<u64> = broker
         .store
         .snapshot()
@@ -281,126 +280,13 @@ async fn counts_follow_what_happens_in_one_subscription() {
     assert_eq!(broker.namespace.counts(TOPIC).unwrap().active, 0, "nothing rests on the topic itself");
 }
 
-fn full() -> Error {
-    Error::Full { reason: "a test wants it so".to_owned() }
-}
-
-#[tokio::test]
-async fn after_a_refused_batch_the_topic_and_every_subscription_are_read_back() {
-    let broker = broker(&["a", "b", "gone"]).await;
-    let mut sender = client(&broker, None);
-    sender.sent("one").await;
-    broker.store.hold();
-    broker.store.fail_next(full());
-    let lost = sender.send("lost");
-    let queue = broker.namespace.subscription(TOPIC, "gone").unwrap().queue;
-    let deleted = sender.submit(Command::DeleteSubscription { queue });
-    let options = SubscriptionOptions::default();
-    let created = sender.submit(Command::DeclareSubscription {
-        queue: QueueId(77),
-        name: "new".into(),
-        options,
-        rules: Vec::new(),
-    });
-    sender.nothing().await;
-    assert!(broker.namespace.subscription(TOPIC, "gone").is_none(), "ahead of what is durable");
-    broker.store.release_all();
-    let refusals = [sender.response().await, sender.response().await, sender.response().await];
-    assert_eq!(refusals[0], (lost, Response::Sent(Err(Refusal::StorageFull))));
-    assert_eq!(refusals[1], (deleted, Response::Done(Err(Refusal::StorageFull))));
-    assert_eq!(refusals[2], (created, Response::Done(Err(Refusal::StorageFull))));
-    sender.nothing().await;
-    assert_eq!(broker.namespace.subscription_names(TOPIC).unwrap(), ["a", "b", "gone"]);
-    for name in ["a", "b", "gone"] {
-        let mut reader = client(&broker, Some(name));
-        assert_eq!(reader.browsed(SubQueue::Main).await, ["one"], "{name}");
-        reader.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
-        let delivery = reader.delivery().await;
-        reader.completed(token(&delivery)).await;
-        let close = Command::CloseReceiver { receiver: delivery.receiver };
-        reader.submit(close);
-    }
-    assert!(partitions(&broker, Space::Body).is_empty(), "the store accepts batches of each again");
-    assert_eq!(sender.sent("again").await.0, 2);
-    assert_eq!((active(&broker, "a"), active(&broker, "gone")), (1, 1));
-}
-
-#[tokio::test]
-async fn a_refused_batch_of_one_subscription_holds_up_those_of_the_others() {
-    let broker = broker(&["a", "b"]).await;
-    client(&broker, None).sent("shared").await;
-    let mut readers = [client(&broker, Some("a")), client(&broker, Some("b"))];
-    let mut tokens = Vec::new();
-    for (number, reader) in (1..).zip(&mut readers) {
-        reader.open(number, ReceiveMode::PeekLock, SubQueue::Main, 1);
-        tokens.push(token(&reader.delivery().await));
-    }
-    broker.store.hold();
-    broker.store.fail_next(full());
-    for (reader, token) in readers.iter_mut().zip(tokens) {
-        reader.settle(token, Settlement::Complete);
-        quiet().await;
-    }
-    assert_eq!(
-        broker.store.held(),
-        2,
-        "the second one deletes the content that the first one's message needs"
-    );
-    broker.store.release_all();
-    quiet().await;
-    for name in ["a", "b"] {
-        assert_eq!(client(&broker, Some(name)).browsed(SubQueue::Main).await, ["shared"], "{name}");
-    }
-}
-
-#[tokio::test]
-async fn a_content_on_its_way_from_the_disk_outlives_its_last_other_copy() {
-    let store = MemoryStore::new();
-    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
-    let clock = ManualClock::new(START);
-    let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
-    with_subscriptions(&broker, &["fast", "slow", "gone"]).await;
-    client(&broker, None).sent("x").await;
-    let mut fast = client(&broker, Some("fast"));
-    fast.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
-    slow.release().await;
-    let delivery = fast.delivery().await;
-    let mut late = client(&broker, Some("slow"));
-    late.open(2, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 1);
-    late.nothing().await;
-    assert_eq!(slow.held(), 1);
-    fast.completed(token(&delivery)).await;
-    broker.namespace.delete_subscription(TOPIC, "gone").await.unwrap();
-    assert_eq!(partitions(&broker, Space::Body).len(), 1, "it is still being read");
-    slow.release().await;
-    assert_eq!(late.delivery().await.message.content, "x");
-    assert!(partitions(&broker, Space::Body).is_empty());
-    assert!(partitions(&broker, Space::Head).is_empty());
-}
-
-#[tokio::test]
-async fn what_would_make_too_many_copies_at_once_is_refused() {
-    let broker = broker(&["a", "b", "c", "d"]).await;
-    broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 4_000 });
-    let broker = restarted(broker, 2).await;
-    let mut sender = client(&broker, None);
-    let message = NewMessage { content: Bytes::from_static(b"x"), ..NewMessage::default() };
-    let batch = |count| Command::Send { messages: std::iter::repeat_n(message.clone(), count).collect() };
-    sender.submit(batch(4));
-    let (_, response) = sender.response().await;
-    assert!(matches!(response, Response::Sent(Err(Refusal::MessageTooLarge { limit_bytes: 4_000, .. }))));
-    sender.submit(batch(3));
-    assert!(matches!(sender.response().await.1, Response::Sent(Ok(numbers)) if numbers.len() == 3));
-    assert_eq!(active(&broker, "d"), 3);
-}
-
 /// A subscription deleted when idle is gone from the directory and the store.
 #[tokio::test]
 async fn an_idle_subscription_deletes_itself() {
     let broker = broker(&["stays"]).await;
     let options =
         SubscriptionOptions { auto_delete_on_idle_ms: Some(300_000), ..SubscriptionOptions::default() };
-    let wanted = vec![("idle".to_owned(), options, Vec::new())];
+    let wanted = vec![("idle".to_owned(), options, vec![Rule::default_rule()])];
     broker.namespace.declare_subscriptions(TOPIC, wanted).await.unwrap();
     let idle = client(&broker, Some("idle"));
     client(&broker, None).sent("x").await;

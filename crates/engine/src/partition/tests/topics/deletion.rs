@@ -104,7 +104,12 @@ fn what_came_and_went_within_a_turn_is_not_written() {
     let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
     let mut act = |command| rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
     let options = super::rig::options();
-    act(Command::DeclareSubscription { queue, name: "short".into(), options, rules: Vec::new() });
+    act(Command::DeclareSubscription {
+        queue,
+        name: "short".into(),
+        options,
+        rules: vec![crate::Rule::default_rule()],
+    });
     act(Command::Send { messages: smallvec::smallvec![message("x")] });
     act(Command::DeleteSubscription { queue });
     let mut batch = peeklock_storage::Batch::new();
