@@ -182,7 +182,7 @@ fn common(kind: Kind) -> Weighted {
 
 /// What is about sessions.
 fn about_sessions() -> Weighted {
-    let list = (0..40usize, sometimes(5, 0..15u64), 0..2u32, 0..4u32);
+    let list = (0..40usize, sometimes(7, 0..4u64), 0..2u32, 0..4u32);
     vec![
         (
             8,
