@@ -1,6 +1,6 @@
 //! The connection: what holds everything, open and close (part 2.4).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use slab::Slab;
@@ -70,6 +70,8 @@ pub struct Connection {
     /// Session keys by the peer's channel and by ours.
     pub(super) channels_in: BTreeMap<u16, usize>,
     pub(super) channels_out: BTreeMap<u16, usize>,
+    /// The peer's channels whose session it has ended: what it still says there is too late and harmless.
+    pub(super) channels_ended: BTreeSet<u16>,
     pub(super) links: Links,
     pub(super) events: VecDeque<Event>,
     pub(super) outbox: Outbox,
@@ -118,6 +120,7 @@ impl Connection {
             sessions: Slab::new(),
             sessions_ending: 0,
             channels_in: BTreeMap::new(),
+            channels_ended: BTreeSet::new(),
             channels_out: BTreeMap::new(),
             links: Links::default(),
             events: VecDeque::new(),

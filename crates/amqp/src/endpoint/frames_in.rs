@@ -139,6 +139,10 @@ impl Connection {
         payload: Bytes,
     ) -> Result<(), Fault> {
         let Some(&key) = self.channels_in.get(&channel) else {
+            // P sends `end` and then detaches the links that went with the session.
+            if self.channels_ended.contains(&channel) && !matches!(frame, Performative::Attach(_)) {
+                return Ok(());
+            }
             let reason = format!("no session has begun on channel {channel}");
             return Err(Fault::connection(condition::NOT_ALLOWED, reason));
         };

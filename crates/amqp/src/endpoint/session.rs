@@ -162,6 +162,9 @@ pub(super) fn serial_distance(from: u32, to: u32) -> u32 {
     if distance > u32::MAX / 2 { 0 } else { distance }
 }
 
+/// Channels remembered for what a peer says too late.
+const CHANNELS_ENDED_MAX: usize = 1024;
+
 impl Connection {
     pub(super) fn on_begin(&mut self, channel: u16, begin: &Begin) -> Result<(), Fault> {
         if channel > self.config.channel_max {
@@ -182,6 +185,7 @@ impl Connection {
             }
         };
         self.channels_in.insert(channel, key);
+        self.channels_ended.remove(&channel);
         let Some(session) = self.sessions.get_mut(key) else { return Ok(()) };
         session.begun(channel, begin);
         if begin.remote_channel.is_none() {
@@ -249,6 +253,10 @@ impl Connection {
         self.channels_out.remove(&session.channel_out);
         if let Some(channel) = session.channel_in {
             self.channels_in.remove(&channel);
+            self.channels_ended.insert(channel);
+            if self.channels_ended.len() > CHANNELS_ENDED_MAX {
+                self.channels_ended.pop_first();
+            }
         }
         if session.phase == SessionPhase::Ending {
             self.sessions_ending -= 1;

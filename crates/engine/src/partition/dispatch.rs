@@ -66,8 +66,8 @@ impl Step<'_> {
         let token = self.new_token();
         let session_end = self.session_lock_end(queue, sub_queue, number);
         let in_session = session_end.is_some();
-        let lock_duration_ms = self.policy(queue).lock_duration_ms;
-        let until = session_end.unwrap_or_else(|| self.now.plus_ms(lock_duration_ms));
+        let lock_duration_ms = || self.state().queue(queue).map_or(0, |queue| queue.policy.lock_duration_ms);
+        let until = session_end.unwrap_or_else(|| self.now.plus_ms(lock_duration_ms()));
         self.emit(Event::Locked { queue, number, sub_queue, token, until, receiver, in_session });
         Lock { token, locked_until: until }
     }

@@ -24,8 +24,17 @@ impl Queue {
         if self.used_at == Timestamp::default() {
             return Some(self.used_at);
         }
-        let wait_ms = if self.is_in_use() { step_ms(idle_ms) } else { idle_ms };
-        Some(self.used_at.plus_ms(wait_ms))
+        // What is in use is stored again a step after the stored use, not the last: no more than a step is ever lost.
+        Some(if self.is_in_use() {
+            self.used_at_stored.plus_ms(step_ms(idle_ms))
+        } else {
+            self.used_at.plus_ms(idle_ms)
+        })
+    }
+
+    /// Whether idleness matters to it.
+    pub(super) fn ends_when_idle(&self) -> bool {
+        self.policy.auto_delete_on_idle_ms.is_some()
     }
 
     /// Whether it counts as used without anybody doing anything: someone listens to it (S-30, S-32) or to a subscription
@@ -107,7 +116,11 @@ impl Step<'_> {
 
     /// Notes that a queue is in use, or was until now, or ends it when it was idle for long enough.
     pub(super) fn tend_idleness(&mut self, id: QueueId) {
-        let Some(queue) = self.state().queue(id) else { return };
+        let state = self.state();
+        let Some(queue) = state.queue(id) else { return };
+        if !queue.ends_when_idle() && !state.entity.ends_when_idle() {
+            return;
+        }
         let due = queue.idle_deadline().is_some_and(|at| at <= self.now);
         let in_use = queue.is_in_use();
         let is_new = queue.used_at == Timestamp::default();

@@ -41,6 +41,14 @@ pub(super) struct Receivers {
 }
 
 impl Receivers {
+    /// Whether none has credit or drains: then nothing follows from what happens to messages.
+    pub(super) fn are_quiet(&self) -> bool {
+        self.draining.is_empty()
+            && [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
+                .into_iter()
+                .all(|sub_queue| !self.is_active(sub_queue))
+    }
+
     /// Whether a sub-queue has an active listener: a receiver with credit left (S-3; bytes play no part).
     pub(super) fn is_active(&self, sub_queue: SubQueue) -> bool {
         *self.active.get(sub_queue) > 0

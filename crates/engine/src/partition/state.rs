@@ -168,7 +168,7 @@ impl State {
         }
         if id == self.entity.id {
             self.entity.touched = false;
-            self.entity.was_in_use = self.entity.is_in_use();
+            self.entity.was_in_use = self.entity.ends_when_idle() && self.entity.is_in_use();
         } else if let Some(queue) = self.subscriptions.get_mut(&id) {
             queue.touched = false;
             let (was_in_use, is_in_use) = (queue.was_in_use, queue.is_in_use());
@@ -232,6 +232,9 @@ impl State {
     /// Queues in which something is due: they are looked after like those that changed.
     pub(super) fn touch_due(&mut self, now: Timestamp) -> Vec<QueueId> {
         let mut due = Vec::new();
+        if self.next_queue_deadline().is_none_or(|at| at > now) {
+            return due;
+        }
         if self.entity.next_deadline().is_some_and(|at| at <= now) {
             due.push(self.entity.id);
         }

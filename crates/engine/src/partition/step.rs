@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Outputs;
 use super::policy::Policy;
+use super::queue::Queue;
 use super::state::State;
 use crate::{
     Command, Effect, EntityOptions, Event, LockToken, QueueId, QueuePath, Refusal, Reply, RequestId,
@@ -112,6 +113,10 @@ impl<'a> Step<'a> {
 
     /// Lets happen in a queue what follows from its state: expiry, deliveries, ends of drains.
     fn look_after(&mut self, queue: QueueId) {
+        let is_plain = |queue: &Queue| queue.sessions.is_none() && queue.receivers.are_quiet();
+        if self.state.queue(queue).is_some_and(is_plain) {
+            return self.tend_idleness(queue);
+        }
         if self.sessions(queue).is_some() {
             self.look_after_sessions(queue);
         } else {

@@ -1,10 +1,10 @@
 //! Protocol headers, SASL, open, close, time.
 
 use super::super::{Config, Event};
-use super::pair::{Chunks, Pair, config, plain_client, sender};
+use super::pair::{Chunks, Pair, config, plain_client, receiver, sender};
 use super::peer::{AMQP, Peer, SASL, Said, begin, frame, sasl_init};
 use crate::endpoint::condition::{self, error};
-use crate::wire::performative::{Open, Performative, SaslFrame};
+use crate::wire::performative::{Detach, Open, Performative, SaslFrame};
 
 fn with_sasl() -> Config {
     Config { sasl_optional: false, ..config() }
@@ -207,6 +207,22 @@ fn a_peer_that_does_not_open_is_cut_off() {
         peer.server.endpoint.handle_timeout(30_000);
         assert_eq!(peer.server.closed_because(), Some(condition::CONNECTION_FORCED));
     }
+}
+
+#[test]
+fn what_a_peer_says_on_a_channel_after_ending_its_session_is_too_late_but_does_no_harm() {
+    let (mut peer, _) = Peer::attached(config(), receiver("q"), 0);
+    peer.hear();
+    peer.say(Performative::End(None));
+    peer.say(Performative::Detach(Detach { handle: 0, closed: true, error: None }));
+    peer.say(Performative::End(None));
+    assert!(matches!(peer.hear_frames()[..], [Performative::End(None)]), "one answer, no complaint");
+    peer.say(Performative::Begin(begin()));
+    assert!(matches!(peer.hear_frames()[..], [Performative::Begin(_)]), "the channel is free again");
+    peer.say(Performative::End(None));
+    peer.hear();
+    peer.say(Performative::Attach(Box::new(receiver("q"))));
+    assert_eq!(&*peer.hear_close().condition, condition::NOT_ALLOWED, "nothing new can begin there");
 }
 
 #[test]

@@ -193,6 +193,18 @@ fn a_restart_under_a_listener_loses_at_most_a_minute_of_its_use() {
 }
 
 #[test]
+fn a_restart_under_a_listener_loses_no_second_minute_if_it_came_before_its_use_was_stored() {
+    let mut rig = temporary();
+    assert!(!idles(&mut rig, 59_999));
+    let receiver = rig.open(SubQueue::Main, ReceiveMode::PeekLock);
+    rig.credit(receiver, 1, false);
+    assert!(!idles(&mut rig, 59_998));
+    let killed_at = rig.now;
+    rig.restart();
+    assert!(rig.partition.next_deadline().unwrap() >= killed_at.plus_ms(IDLE_MS - 60_000));
+}
+
+#[test]
 fn use_is_stored_coarsely() {
     let mut rig = temporary();
     let mut stored = 0;

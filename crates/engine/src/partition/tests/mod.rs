@@ -4,7 +4,6 @@ mod dead_letter;
 mod deferral;
 mod delivery;
 mod expiry;
-mod histories;
 mod idle;
 mod locks;
 mod messages;

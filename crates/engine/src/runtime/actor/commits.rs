@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use peeklock_storage::{Commit, Error};
 
-use super::limits::{COMMIT_BYTES_IN_FLIGHT_MAX, COMMITS_IN_FLIGHT_MAX};
+use super::limits::{COMMIT_BYTES_IN_FLIGHT_MAX, COMMITS_IN_FLIGHT_MAX, TIMER_COMMITS_IN_FLIGHT_MAX};
 use crate::BodyRef;
 
 /// Position of a batch in the partition's commit order; 0 is durable from the start.
@@ -74,6 +74,11 @@ impl Commits {
     /// Whether another batch may be submitted.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < COMMITS_IN_FLIGHT_MAX && self.bytes < COMMIT_BYTES_IN_FLIGHT_MAX
+    }
+
+    /// Whether what nobody waits for may be submitted: it must not fill the log ahead of what others wait for.
+    pub(super) fn has_room_for_timers(&self) -> bool {
+        self.waiting.len() < TIMER_COMMITS_IN_FLIGHT_MAX
     }
 
     /// Ready when something became durable or failed.

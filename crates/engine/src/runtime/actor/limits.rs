@@ -9,6 +9,10 @@ pub(super) const IDLE_CAPACITY_MAX: usize = 16;
 /// Batches submitted and not yet durable; beyond it the actor takes no new requests.
 pub(super) const COMMITS_IN_FLIGHT_MAX: usize = 64;
 
+/// Batches submitted and not yet durable beyond which timers wait: a million messages that expire at once must not make
+/// other queues wait for the log. Requests fire what is due all the same.
+pub(super) const TIMER_COMMITS_IN_FLIGHT_MAX: usize = 2;
+
 /// Bytes submitted and not yet durable; beyond it the actor takes no new requests.
 pub(super) const COMMIT_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
 

@@ -225,7 +225,7 @@ impl Actor {
         self.poll_control(context);
         work |= self.catch_ups.take_unseen();
         work |= self.poll_requests(context);
-        work |= !self.stopping && self.alarm.poll(context);
+        work |= !self.stopping && self.commits.has_room_for_timers() && self.alarm.poll(context);
         if work || self.is_done() {
             return Poll::Ready(Wake::Work);
         }

@@ -2,90 +2,113 @@
 
 use std::sync::Arc;
 
-use super::{Message, Model, Rule};
+use super::message::Message;
+use super::queue::Queue;
+use super::{Rule, Turn};
 use crate::{DeadLetter, LockToken, MessageState, Properties, Refusal, Settlement, SubQueue, Timestamp};
 
-impl Model {
+const HEADER_BYTES_MAX: usize = 65_536;
+/// A shorter header counts as none.
+const HEADER_BYTES_COUNTED_MIN: u32 = 4096;
+
+impl Queue {
     fn locked_by(&self, token: LockToken) -> Option<u64> {
-        let locked = |message: &Message, _| message.lock.is_some_and(|lock| lock.token == token);
-        self.numbers_where(locked).pop()
+        self.numbers_where(|message| message.lock.is_some_and(|lock| lock.token == token)).pop()
     }
 
-    pub(super) fn settle(&mut self, token: LockToken, settlement: &Settlement) -> Result<(), Refusal> {
-        let number = self.locked_by(token).ok_or(Refusal::MessageLockLost)?;
+    /// What is said to whoever comes with a lock that is not there.
+    fn lock_lost(&self, turn: &Turn) -> Refusal {
+        if self.options.requires_session && turn.keeps(Rule::ALockInASessionIsLostWithIt) {
+            Refusal::SessionLockLost
+        } else {
+            Refusal::MessageLockLost
+        }
+    }
+
+    /// Locks of their own, not those of sessions, end by time.
+    pub(super) fn end_locks(&mut self, turn: &Turn) {
+        let grace = u64::from(turn.breaks(Rule::ALockEndsAtItsInstant));
+        let lost = self.numbers_where(|message| {
+            let ends = message.lock.is_some_and(|lock| lock.locked_until.0 + grace <= turn.now);
+            ends && !self.is_in_session(message)
+        });
+        for number in lost {
+            self.fail(turn, number, turn.keeps(Rule::LockEndCounts));
+        }
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        turn: &Turn,
+        token: LockToken,
+        settlement: &Settlement,
+    ) -> Result<(), Refusal> {
+        let number = self.locked_by(token).ok_or_else(|| self.lock_lost(turn))?;
         let message = self.messages.get_mut(&number).unwrap();
+        let is_dead = message.view.sub_queue != SubQueue::Main;
+        let (modify, why): (&[_], _) = match settlement {
+            Settlement::Complete | Settlement::Release => (&[], None),
+            Settlement::Abandon { modify } | Settlement::Defer { modify } => (modify, None),
+            Settlement::DeadLetter { why, modify } => (modify, Some(why)),
+        };
+        if why.is_some() && is_dead && turn.keeps(Rule::DeadLettersCanNotBeDeadLettered) {
+            return Err(Refusal::AlreadyDeadLettered);
+        }
+        let merged = merge(turn, message, modify);
+        if (why.is_some() || !modify.is_empty())
+            && header_bytes(message, &merged, why.map(|why| &**why)) > HEADER_BYTES_MAX
+            && turn.keeps(Rule::ALargeHeaderDeadLetters)
+        {
+            if is_dead && turn.keeps(Rule::DeadLettersKeepTheirLockWhenTooLarge) {
+                return Err(Refusal::InvalidArgument(String::new()));
+            }
+            let text = "The size quota for this stream has been exceeded.";
+            self.bury(number, reason("HeaderSizeExceeded", text));
+            return Ok(());
+        }
+        if !modify.is_empty() {
+            message.view.modified = Some(Arc::new(merged));
+        }
         match settlement {
             Settlement::Complete => {
                 self.messages.remove(&number);
             }
-            Settlement::Abandon { modify } => {
-                self.modify(number, modify);
-                self.fail(number, self.keeps(Rule::AbandonCounts));
-            }
+            Settlement::Abandon { .. } => self.fail(turn, number, turn.keeps(Rule::AbandonCounts)),
             Settlement::Release => {
-                let counts = self.broken == Some(Rule::ReleaseDoesNotCount);
-                if message.view.state == MessageState::Deferred
-                    && self.broken == Some(Rule::ReleasedDeferredStayDeferred)
-                {
+                if turn.breaks(Rule::ReleasedDeferredStayDeferred) {
                     message.view.state = MessageState::Active;
                 }
-                self.unlock(number, counts, false);
+                self.unlock(turn, number, turn.breaks(Rule::ReleaseDoesNotCount), false);
             }
-            Settlement::Defer { modify } => {
+            Settlement::Defer { .. } => {
                 message.lock = None;
                 message.view.state = MessageState::Deferred;
-                message.view.delivery_count += u32::from(self.broken != Some(Rule::DeferCounts));
-                self.modify(number, modify);
+                message.view.delivery_count += u32::from(turn.keeps(Rule::DeferCounts));
             }
-            Settlement::DeadLetter { why, modify } => {
-                if message.view.sub_queue != SubQueue::Main
-                    && self.broken != Some(Rule::DeadLettersCanNotBeDeadLettered)
-                {
-                    return Err(Refusal::AlreadyDeadLettered);
-                }
-                self.modify(number, modify);
-                self.bury(number, Arc::clone(why));
-            }
+            Settlement::DeadLetter { why, .. } => self.bury(number, Arc::clone(why)),
         }
         Ok(())
     }
 
-    fn modify(&mut self, number: u64, modify: &Properties) {
-        let merges = self.keeps(Rule::ModifiedPropertiesAreMerged);
-        let view = &mut self.messages.get_mut(&number).unwrap().view;
-        if modify.is_empty() {
-            return;
-        }
-        let mut modified = view.modified.as_deref().cloned().filter(|_| merges).unwrap_or_default();
-        for property in modify {
-            match modified.iter_mut().find(|known| known.name == property.name) {
-                Some(known) => known.value = property.value.clone(),
-                None => modified.push(property.clone()),
-            }
-        }
-        view.modified = Some(Arc::new(modified));
-    }
-
-    pub(super) fn fail(&mut self, number: u64, counts: bool) {
-        self.unlock(number, counts, true);
+    pub(super) fn fail(&mut self, turn: &Turn, number: u64, counts: bool) {
+        self.unlock(turn, number, counts, true);
     }
 
     /// Ends a lock: is it overdue, did it fail too often, or does it go back?
-    fn unlock(&mut self, number: u64, counts: bool, failed: bool) {
+    pub(super) fn unlock(&mut self, turn: &Turn, number: u64, counts: bool, failed: bool) {
         let maximum = self.options.max_delivery_count;
         let description = format!("Message could not be consumed after {maximum} delivery attempts.");
         let message = self.messages.get_mut(&number).unwrap();
         message.lock = None;
         message.view.delivery_count += u32::from(counts);
         let message = message.clone();
-        let overdue = message.expires_at() <= self.now
-            && self.keeps(Rule::EndOfLockExpires)
-            && self.can_expire(&message);
+        let overdue =
+            message.is_over(turn.now) && turn.keeps(Rule::EndOfLockExpires) && can_expire(turn, &message);
         let limited =
-            message.view.sub_queue == SubQueue::Main || !self.keeps(Rule::NoMaximumInTheDeadLetterQueue);
-        let slack = u32::from(!self.keeps(Rule::TheNthFailureDeadLetters));
+            message.view.sub_queue == SubQueue::Main || turn.breaks(Rule::NoMaximumInTheDeadLetterQueue);
+        let slack = u32::from(turn.breaks(Rule::TheNthFailureDeadLetters));
         let exhausted = failed && limited && message.view.delivery_count >= maximum + slack;
-        let maximum_first = !self.keeps(Rule::ExpiryComesBeforeTheMaximum);
+        let maximum_first = turn.breaks(Rule::ExpiryComesBeforeTheMaximum);
         if overdue && !(maximum_first && exhausted) {
             self.expire(number);
         } else if exhausted {
@@ -93,24 +116,16 @@ impl Model {
         }
     }
 
-    fn can_expire(&self, message: &Message) -> bool {
-        message.is_active_in(SubQueue::Main)
-            || (message.view.state == MessageState::Deferred
-                && message.view.sub_queue == SubQueue::Main
-                && !self.keeps(Rule::DeferredNeverExpire))
-            || (message.is_active_in(SubQueue::DeadLetter) && !self.keeps(Rule::DeadLettersNeverExpire))
-    }
-
-    pub(super) fn expire_overdue(&mut self) {
-        let overdue = self.numbers_where(|message, now| {
-            message.lock.is_none() && self.can_expire(message) && message.expires_at() <= now
+    pub(super) fn expire_overdue(&mut self, turn: &Turn) {
+        let overdue = self.numbers_where(|message| {
+            message.lock.is_none() && can_expire(turn, message) && message.is_over(turn.now)
         });
         for number in overdue {
             self.expire(number);
         }
     }
 
-    fn expire(&mut self, number: u64) {
+    pub(super) fn expire(&mut self, number: u64) {
         if self.options.dead_lettering_on_message_expiration {
             self.bury(number, reason("TTLExpiredException", "The message expired and was dead lettered."));
         } else {
@@ -119,23 +134,22 @@ impl Model {
     }
 
     fn bury(&mut self, number: u64, why: Arc<DeadLetter>) {
-        let message = self.messages.get_mut(&number).unwrap();
-        message.lock = None;
-        message.view.sub_queue = SubQueue::DeadLetter;
-        message.view.state = MessageState::Active;
-        message.view.dead_letter = Some(why);
+        bury(self.messages.get_mut(&number).unwrap(), why);
     }
 
-    pub(super) fn renew(&mut self, tokens: &[LockToken]) -> Result<Vec<Timestamp>, Refusal> {
-        if tokens.is_empty() {
-            return Err(Refusal::InvalidArgument(String::new()));
+    pub(super) fn renew(&mut self, turn: &Turn, tokens: &[LockToken]) -> Result<Vec<Timestamp>, Refusal> {
+        let mut numbers = Vec::new();
+        for token in tokens {
+            let number = self.locked_by(*token).ok_or_else(|| self.lock_lost(turn))?;
+            if self.is_in_session(&self.messages[&number]) && turn.keeps(Rule::OnlySessionsRenewTheirLocks) {
+                return Err(Refusal::InvalidArgument(String::new()));
+            }
+            numbers.push(number);
         }
-        let numbers: Option<Vec<u64>> = tokens.iter().map(|token| self.locked_by(*token)).collect();
-        let numbers = numbers.ok_or(Refusal::MessageLockLost)?;
-        let from_now = self.keeps(Rule::RenewalCountsFromNow);
+        let from_now = turn.keeps(Rule::RenewalCountsFromNow);
         let renew = |number: &u64| {
             let lock = self.messages.get_mut(number).unwrap().lock.as_mut().unwrap();
-            let start = if from_now { Timestamp(self.now) } else { lock.locked_until };
+            let start = if from_now { Timestamp(turn.now) } else { lock.locked_until };
             lock.locked_until = start.plus_ms(self.options.lock_duration_ms);
             lock.locked_until
         };
@@ -143,6 +157,42 @@ impl Model {
     }
 }
 
-fn reason(reason: &str, description: &str) -> Arc<DeadLetter> {
+fn can_expire(turn: &Turn, message: &Message) -> bool {
+    message.is_active_in(SubQueue::Main)
+        || (message.view.state == MessageState::Deferred
+            && message.view.sub_queue == SubQueue::Main
+            && turn.breaks(Rule::DeferredNeverExpire))
+        || (message.is_active_in(SubQueue::DeadLetter) && turn.breaks(Rule::DeadLettersNeverExpire))
+}
+
+pub(super) fn bury(message: &mut Message, why: Arc<DeadLetter>) {
+    message.lock = None;
+    message.view.sub_queue = SubQueue::DeadLetter;
+    message.view.state = MessageState::Active;
+    message.view.dead_letter = Some(why);
+}
+
+/// A message's changed properties after a further change.
+fn merge(turn: &Turn, message: &Message, modify: &[crate::Property]) -> Properties {
+    let before = message.view.modified.as_deref().filter(|_| turn.keeps(Rule::ModifiedPropertiesAreMerged));
+    let mut merged = before.cloned().unwrap_or_default();
+    for property in modify {
+        match merged.iter_mut().find(|known| known.name == property.name) {
+            Some(known) => known.value = property.value.clone(),
+            None => merged.push(property.clone()),
+        }
+    }
+    merged
+}
+
+fn header_bytes(message: &Message, modified: &Properties, why: Option<&DeadLetter>) -> usize {
+    let sent =
+        if message.header_bytes < HEADER_BYTES_COUNTED_MIN { 0 } else { message.header_bytes as usize };
+    let changed: usize = modified.iter().map(|property| property.name.len() + property.value.len()).sum();
+    let texts = why.into_iter().flat_map(|why| [&why.reason, &why.description]);
+    sent + changed + texts.flatten().map(|text| text.len()).sum::<usize>()
+}
+
+pub(super) fn reason(reason: &str, description: &str) -> Arc<DeadLetter> {
     Arc::new(DeadLetter { reason: Some(reason.into()), description: Some(description.into()) })
 }

@@ -1,369 +1,231 @@
-//! A second opinion on what a queue does: the rules written down as plainly as possible, without regard to speed,
-//! storage or the partition's own code. Each rule can be broken on purpose, to see that the comparison notices.
+//! A second opinion on what a queue or topic does: the rules written down as plainly as possible, without regard to
+//! speed, storage or the partition's own code. Each rule can be broken on purpose, to see that the comparison notices.
+//!
+//! - [`Model`] takes commands; `queue` is a queue or subscription, `ending` how locks and stays end there, `session`
+//!   its sessions; `topic` and `idle` are about several of them.
+//! - [`Rule`] lists what can be broken.
+//! - [`histories`] are random, made of moves (`draft`); [`comparison`] lets partition and model carry out one, each move
+//!   being made a command (`moves`); `stored` is what the partition stores meanwhile.
 
+mod commands;
+pub(super) mod comparison;
+mod draft;
 mod ending;
+pub(super) mod histories;
+mod idle;
+mod message;
+mod moves;
+mod queue;
 mod rule;
+mod session;
+mod stored;
+mod topic;
+mod turn;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use smallvec::SmallVec;
+use bytes::Bytes;
 
+use self::queue::Queue;
+use self::turn::Turn;
+use crate::partition::Counts;
 use crate::{
-    BodyRef, Command, CreditLimit, Effect, Lock, LockToken, MessageState, MessageView, NewMessage,
-    QueueOptions, ReceiveMode, ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SettleFailure,
-    SubQueue, Timestamp,
+    Command, Effect, EntityOptions, LockToken, MessageState, MessageView, QueueId, QueueOptions, ReceiverId,
+    Refusal, RequestId, SequenceNumber, SubQueue, Subscription, Timestamp,
 };
 
 use super::rig::QUEUE;
-pub(super) use rule::Rule;
+pub(super) use rule::{Area, Rule};
 
-#[derive(Debug, Clone)]
-struct Message {
-    view: MessageView,
-    bytes: u64,
-    scheduled_for: Option<u64>,
-    lock: Option<Lock>,
-}
+/// The number of the queue or topic.
+const ENTITY: u64 = QUEUE.0;
 
-impl Message {
-    fn expires_at(&self) -> u64 {
-        self.view.time_to_live_ms.map_or(u64::MAX, |ms| self.view.enqueued_at.0 + ms)
-    }
-
-    fn is_active_in(&self, sub_queue: SubQueue) -> bool {
-        self.view.state == MessageState::Active && self.view.sub_queue == sub_queue
-    }
-}
-
-#[derive(Debug)]
-struct Receiver {
-    options: ReceiverOptions,
-    got: CreditLimit,
-    limit: CreditLimit,
-    draining: bool,
-    /// Since when it waits to be served.
-    since: u64,
-}
-
-impl Receiver {
-    fn has_credit(&self) -> bool {
-        self.got.messages < self.limit.messages
-    }
-
-    fn is_ready(&self) -> bool {
-        self.has_credit() && self.got.bytes < self.limit.bytes
-    }
-}
+/// A message as its readers see it, and its session.
+pub(super) type Seen = (MessageView, Option<Arc<str>>);
+/// The state of a session: of which queue and session, what, since when.
+pub(super) type SeenState = (QueueId, String, Bytes, Timestamp);
 
 #[derive(Debug)]
 pub(super) struct Model {
-    pub(super) options: QueueOptions,
-    broken: Option<Rule>,
-    now: u64,
-    next_number: u64,
-    messages: BTreeMap<u64, Message>,
-    receivers: BTreeMap<u64, Receiver>,
-    moment: u64,
-    /// Names of locks about to be taken, learnt from the partition.
-    tokens: Vec<LockToken>,
+    pub(super) options: EntityOptions,
+    /// Deleted because nobody used it.
+    pub(super) ended: bool,
+    /// The queue or topic, and the topic's subscriptions.
+    queues: BTreeMap<u64, Queue>,
+    subscriptions: BTreeMap<u64, Subscription>,
+    /// Links that want to be told when what they are attached to goes.
+    watchers: BTreeMap<u64, u64>,
+    /// A topic's next number after a restart.
+    topic_number_stored: u64,
+    turn: Turn,
+}
+
+fn queue_options(options: &EntityOptions) -> QueueOptions {
+    match options {
+        EntityOptions::Queue(queue) => queue.clone(),
+        EntityOptions::Topic(topic) => topic::as_queue_of_scheduled(topic),
+    }
 }
 
 impl Model {
-    pub(super) fn new(options: QueueOptions, broken: Option<Rule>) -> Self {
+    pub(super) fn new(options: EntityOptions, broken: Option<Rule>) -> Self {
+        let entity = Queue::new(QUEUE, queue_options(&options));
         Self {
+            queues: BTreeMap::from([(ENTITY, entity)]),
             options,
-            broken,
-            now: 0,
-            next_number: 1,
-            messages: BTreeMap::new(),
-            receivers: BTreeMap::new(),
-            moment: 0,
-            tokens: Vec::new(),
+            ended: false,
+            subscriptions: BTreeMap::new(),
+            watchers: BTreeMap::new(),
+            topic_number_stored: 1,
+            turn: Turn::new(broken),
         }
+    }
+
+    pub(super) fn set_options(&mut self, options: EntityOptions) {
+        let entity = self.queues.get_mut(&ENTITY).unwrap();
+        entity.options = queue_options(&options);
+        if self.turn.keeps(Rule::AnUpdateIsUse) {
+            entity.used_at = 0;
+        }
+        self.options = options;
     }
 
     /// What readers would see of all messages.
-    pub(super) fn views(&self) -> Vec<MessageView> {
-        self.messages.values().map(|message| message.view.clone()).collect()
+    pub(super) fn messages(&self) -> Vec<Seen> {
+        let all = self.queues.values().flat_map(|queue| queue.messages.values());
+        all.map(|message| (message.view.clone(), message.session_id.clone())).collect()
+    }
+
+    /// How many messages are where.
+    pub(super) fn counts(&self) -> Vec<(QueueId, Counts)> {
+        let of = |queue: &Queue| {
+            let count = |test: &dyn Fn(&MessageView) -> bool| {
+                queue.messages.values().filter(|message| test(&message.view)).count() as u64
+            };
+            let is_scheduled = |view: &MessageView| view.state == MessageState::Scheduled;
+            Counts {
+                active: count(&|view| view.sub_queue == SubQueue::Main && !is_scheduled(view)),
+                dead_letter: count(&|view| view.sub_queue == SubQueue::DeadLetter),
+                scheduled: count(&is_scheduled),
+                transfer_dead_letter: count(&|view| view.sub_queue == SubQueue::TransferDeadLetter),
+                size_bytes: if queue.id == QUEUE { self.size_bytes() } else { 0 },
+            }
+        };
+        self.queues.values().map(|queue| (queue.id, of(queue))).collect()
+    }
+
+    pub(super) fn session_states(&self) -> Vec<SeenState> {
+        let all =
+            self.queues.values().flat_map(|queue| queue.sessions.iter().map(move |one| (queue.id, one)));
+        let with_state = all.filter_map(|(queue, (id, session))| {
+            let (bytes, at) = session.state.clone()?;
+            Some((queue, id.to_string(), bytes, Timestamp(at)))
+        });
+        with_state.collect()
+    }
+
+    /// The last uses that outlive a restart.
+    pub(super) fn stored_uses(&self) -> Vec<(QueueId, Timestamp)> {
+        self.queues.values().map(|queue| (queue.id, Timestamp(queue.used_at_stored))).collect()
+    }
+
+    /// Sum of all that is stored.
+    pub(super) fn size_bytes(&self) -> u64 {
+        let messages: Vec<_> = self.queues.values().flat_map(|queue| queue.messages.values()).collect();
+        let states: u64 = self.queues.values().map(Queue::state_bytes).sum();
+        let counts = self.turn.keeps(Rule::SessionStatesTakeRoom);
+        topic::content_bytes(&self.turn, &messages) + if counts { states } else { 0 }
     }
 
     pub(super) fn restart(&mut self) {
-        self.receivers.clear();
-        for message in self.messages.values_mut() {
-            message.lock = None;
+        self.watchers.clear();
+        for queue in self.queues.values_mut() {
+            queue.restart(&self.turn);
         }
+        if self.is_topic() {
+            self.queues.get_mut(&ENTITY).unwrap().next_number = self.topic_number_stored;
+        }
+    }
+
+    const fn is_topic(&self) -> bool {
+        matches!(self.options, EntityOptions::Topic(_))
     }
 
     /// What must come of a command. `tokens` are the names that the partition gave to new locks.
-    pub(super) fn handle(&mut self, now: u64, command: Command, tokens: Vec<LockToken>) -> Vec<Effect> {
-        self.now = now;
-        self.tokens = tokens;
-        self.tokens.reverse();
-        self.let_time_pass();
-        let mut effects = Vec::new();
+    pub(super) fn handle(
+        &mut self,
+        now: u64,
+        request: RequestId,
+        command: Command,
+        tokens: BTreeMap<(u64, SequenceNumber), LockToken>,
+    ) -> Vec<Effect> {
+        (self.turn.now, self.turn.request, self.turn.tokens) = (now, request, tokens);
+        if !self.ended {
+            self.let_time_pass();
+        }
+        if self.ended && self.turn.keeps(Rule::WhatEndedRefusesEverything) {
+            if let Some(reply) = command.refused(Refusal::EntityDeleted) {
+                self.turn.reply(reply);
+            }
+            return std::mem::take(&mut self.turn.effects);
+        }
+        let used = self.use_of(&command);
         if let Some(reply) = self.carry_out(command) {
-            effects.push(Effect::Reply { request: RequestId(1), reply });
+            self.turn.reply(reply);
         }
-        if self
-            .receivers
-            .values()
-            .any(|one| one.options.source.sub_queue == SubQueue::Main && one.has_credit())
-            || !self.keeps(Rule::ExpiryNeedsAnActiveListener)
-        {
-            self.expire_overdue();
+        if let Some(used) = used {
+            self.use_queue(used);
         }
-        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
-            self.serve(sub_queue, &mut effects);
+        for queue in self.queues.values_mut() {
+            queue.look_after(&mut self.turn);
         }
-        self.finish_drains(&mut effects);
-        effects
-    }
-
-    fn keeps(&self, rule: Rule) -> bool {
-        self.broken != Some(rule)
+        self.use_what_is_new();
+        self.use_what_is_in_use();
+        std::mem::take(&mut self.turn.effects)
     }
 
     fn let_time_pass(&mut self) {
-        let grace = u64::from(!self.keeps(Rule::ALockEndsAtItsInstant));
-        let lost: Vec<u64> = self.numbers_where(|message, now| {
-            message.lock.is_some_and(|lock| lock.locked_until.0 + grace <= now)
-        });
-        for number in lost {
-            self.fail(number, self.keeps(Rule::LockEndCounts));
+        self.use_what_is_new();
+        if self.turn.keeps(Rule::LeavingIsUse) {
+            self.use_what_is_in_use();
         }
-        let mut due = self.numbers_where(|message, now| message.scheduled_for.is_some_and(|at| at <= now));
-        due.sort_by_key(|number| (self.messages[number].scheduled_for, *number));
-        for number in due {
-            let mut message = self.messages.remove(&number).unwrap();
-            message.scheduled_for = None;
-            if self.keeps(Rule::ActivationGivesANewNumber) {
-                message.view.sequence_number = SequenceNumber(self.next_number);
-                self.next_number += 1;
-            }
-            if self.keeps(Rule::LifeStartsAtActivation) {
-                message.view.enqueued_at = Timestamp(self.now);
-            }
-            message.view.state = MessageState::Active;
-            message.view.time_to_live_ms = self.effective(message.view.time_to_live_ms);
-            message.view.expires_at = Timestamp(message.expires_at());
-            self.messages.insert(message.view.sequence_number.0, message);
+        for queue in self.queues.values_mut() {
+            queue.end_locks(&self.turn);
+            queue.end_sessions(&mut self.turn);
         }
+        if self.is_topic() {
+            self.publish_due();
+        } else {
+            let queue = self.queues.get_mut(&ENTITY).unwrap();
+            for number in queue.due(self.turn.now) {
+                queue.activate(&self.turn, number);
+            }
+        }
+        if self.turn.breaks(Rule::LeavingIsUse) {
+            self.use_what_is_in_use();
+        }
+        self.end_what_is_idle();
     }
 
-    fn numbers_where(&self, test: impl Fn(&Message, u64) -> bool) -> Vec<u64> {
-        let matching = self.messages.iter().filter(|(_, message)| test(message, self.now));
-        matching.map(|(number, _)| *number).collect()
+    /// Where a receiver is.
+    fn home(&self, receiver: ReceiverId) -> Option<QueueId> {
+        let home = self.queues.values().find(|queue| queue.receivers.contains_key(&receiver.0));
+        home.map(|queue| queue.id)
     }
 
-    fn effective(&self, asked: Option<u64>) -> Option<u64> {
-        match (asked, self.options.default_message_time_to_live_ms) {
-            (Some(asked), Some(_)) if !self.keeps(Rule::TheDefaultCaps) => Some(asked),
-            (Some(asked), Some(default)) => Some(asked.min(default)),
-            (asked, default) => asked.or(default),
+    /// The queue or subscription to read from, and what is at hand there.
+    fn readable(&mut self, id: QueueId) -> Result<(&mut Queue, &mut Turn), Refusal> {
+        if self.is_topic() && id.0 == ENTITY {
+            return Err(Refusal::NotAllowed(""));
         }
+        let queue = self.queues.get_mut(&id.0).ok_or(Refusal::EntityDeleted)?;
+        Ok((queue, &mut self.turn))
     }
 
-    fn carry_out(&mut self, command: Command) -> Option<Reply> {
-        Some(match command {
-            Command::Send { messages } => Reply::Sent(self.send(messages)),
-            Command::CancelScheduled { numbers } => Reply::Done(self.cancel(&numbers)),
-            Command::OpenReceiver { receiver, options, .. } => {
-                Reply::Opened(self.open(receiver.0, options).map(|()| None))
-            }
-            Command::Credit { receiver, limit, drain } => {
-                self.moment += 1;
-                if let Some(receiver) = self.receivers.get_mut(&receiver.0) {
-                    if !receiver.is_ready() {
-                        receiver.since = self.moment;
-                    }
-                    (receiver.limit, receiver.draining) = (limit, drain);
-                }
-                return None;
-            }
-            Command::CloseReceiver { receiver } => {
-                self.receivers.remove(&receiver.0);
-                return None;
-            }
-            Command::Settle { tokens, settlement, .. } => {
-                let mut failures = Vec::new();
-                for (index, token) in tokens.into_iter().enumerate() {
-                    if let Err(refusal) = self.settle(token, &settlement) {
-                        failures.push(SettleFailure { index, refusal });
-                    }
-                }
-                Reply::Settled(failures)
-            }
-            Command::RenewLocks { tokens, .. } => Reply::Renewed(self.renew(&tokens)),
-            Command::ReceiveDeferred { numbers, source, mode, .. } => {
-                Reply::Received(self.receive_deferred(&numbers, source.sub_queue, mode))
-            }
-            Command::Peek { from, count_max, bytes_max, source, .. } => {
-                let mut bytes = 0;
-                let wanted = self.messages.values().filter(|message| {
-                    message.view.sub_queue == source.sub_queue && message.view.sequence_number >= from
-                });
-                let shown = wanted.enumerate().take_while(|(index, message)| {
-                    bytes += message.bytes;
-                    *index < count_max as usize && (*index == 0 || bytes <= bytes_max as u64)
-                });
-                Reply::Received(Ok(shown.map(|(_, message)| (message.view.clone(), None)).collect()))
-            }
-            Command::Tick => return None,
-            other => panic!("{other:?} is no command of the model"),
-        })
+    /// The queue in which a receiver is.
+    fn at(&mut self, receiver: ReceiverId) -> Result<(&mut Queue, &mut Turn), Refusal> {
+        let home = self.home(receiver).ok_or(Refusal::SessionLockLost)?;
+        self.readable(home)
     }
-
-    fn send(
-        &mut self,
-        messages: SmallVec<[NewMessage; 1]>,
-    ) -> Result<SmallVec<[SequenceNumber; 1]>, Refusal> {
-        if messages.is_empty() {
-            return Err(Refusal::InvalidArgument(String::new()));
-        }
-        let limit_bytes = self.options.max_message_size_bytes;
-        if let Some(large) = messages.iter().find(|one| one.content.len() as u64 > limit_bytes) {
-            return Err(Refusal::MessageTooLarge { size_bytes: large.content.len() as u64, limit_bytes });
-        }
-        let stored: u64 = self.messages.values().map(|message| message.bytes).sum();
-        let sent: usize = messages.iter().map(|one| one.content.len()).sum();
-        if stored + sent as u64 > self.options.max_size_bytes {
-            return Err(Refusal::EntityFull { limit_bytes: self.options.max_size_bytes });
-        }
-        Ok(messages.into_iter().map(|one| self.store(&one)).collect())
-    }
-
-    fn store(&mut self, new: &NewMessage) -> SequenceNumber {
-        let scheduled_for = new.scheduled_enqueue_time.map(|at| at.0).filter(|at| *at > self.now);
-        let time_to_live_ms = self.effective(new.time_to_live_ms);
-        let starts = scheduled_for.unwrap_or(self.now);
-        let number = self.next_number;
-        self.next_number += 1;
-        let view = MessageView {
-            queue: QUEUE,
-            sequence_number: SequenceNumber(number),
-            enqueued_at: Timestamp(self.now),
-            expires_at: time_to_live_ms.map_or(Timestamp::NEVER, |ms| Timestamp(starts + ms)),
-            time_to_live_ms,
-            delivery_count: 0,
-            state: if scheduled_for.is_some() { MessageState::Scheduled } else { MessageState::Active },
-            sub_queue: SubQueue::Main,
-            dead_letter: None,
-            modified: None,
-            body: BodyRef(number),
-        };
-        let bytes = new.content.len() as u64;
-        self.messages.insert(number, Message { view, bytes, scheduled_for, lock: None });
-        SequenceNumber(number)
-    }
-
-    fn cancel(&mut self, numbers: &[SequenceNumber]) -> Result<(), Refusal> {
-        check(numbers)?;
-        for number in numbers {
-            if self.messages.get(&number.0).is_none_or(|message| message.scheduled_for.is_none()) {
-                return Err(Refusal::MessageNotFound(number.0));
-            }
-            if !self.keeps(Rule::CancellingIsAllOrNothing) {
-                self.messages.remove(&number.0);
-            }
-        }
-        for number in numbers {
-            self.messages.remove(&number.0);
-        }
-        Ok(())
-    }
-
-    fn open(&mut self, receiver: u64, options: ReceiverOptions) -> Result<(), Refusal> {
-        if self.receivers.contains_key(&receiver) {
-            return Err(Refusal::InvalidArgument(String::new()));
-        }
-        let (got, limit) = (CreditLimit::default(), CreditLimit::default());
-        self.receivers.insert(receiver, Receiver { options, got, limit, draining: false, since: 0 });
-        Ok(())
-    }
-
-    fn receive_deferred(
-        &mut self,
-        numbers: &[SequenceNumber],
-        sub_queue: SubQueue,
-        mode: ReceiveMode,
-    ) -> Result<Vec<(MessageView, Option<Lock>)>, Refusal> {
-        check(numbers)?;
-        let mut received = Vec::new();
-        let is_there = |message: &Message| {
-            message.view.state == MessageState::Deferred
-                && message.view.sub_queue == sub_queue
-                && message.lock.is_none()
-        };
-        let missing = numbers.iter().find(|number| !self.messages.get(&number.0).is_some_and(is_there));
-        for number in numbers {
-            if missing.is_some() && self.keeps(Rule::ReceivingDeferredIsAllOrNothing) {
-                break;
-            }
-            if Some(number) != missing && self.messages.get(&number.0).is_some_and(is_there) {
-                received.push(self.hand_out(number.0, mode));
-            }
-        }
-        missing.map_or(Ok(received), |number| Err(Refusal::MessageNotFound(number.0)))
-    }
-
-    fn hand_out(&mut self, number: u64, mode: ReceiveMode) -> (MessageView, Option<Lock>) {
-        let view = self.messages[&number].view.clone();
-        if mode == ReceiveMode::ReceiveAndDelete {
-            self.messages.remove(&number);
-            return (view, None);
-        }
-        let token = self.tokens.pop().unwrap_or(LockToken(0));
-        let locked_until = Timestamp(self.now + self.options.lock_duration_ms);
-        let lock = Some(Lock { token, locked_until });
-        self.messages.get_mut(&number).unwrap().lock = lock;
-        (view, lock)
-    }
-
-    /// As long as there is a message and a receiver for it: the first message to the one who waits longest.
-    fn serve(&mut self, sub_queue: SubQueue, effects: &mut Vec<Effect>) {
-        loop {
-            let turns = self.keeps(Rule::ReceiversTakeTurns);
-            let ready = self.receivers.iter().filter(|(_, receiver)| {
-                let crossing = self.keeps(Rule::TheCrossingMessageIsDelivered)
-                    || receiver.got.bytes + 2 <= receiver.limit.bytes;
-                receiver.options.source.sub_queue == sub_queue && receiver.is_ready() && crossing
-            });
-            let next = ready.min_by_key(|(id, one)| (if turns { one.since } else { 0 }, **id));
-            let Some((receiver, mode)) = next.map(|(id, one)| (*id, one.options.mode)) else { return };
-            let available =
-                self.numbers_where(|message, _| message.is_active_in(sub_queue) && message.lock.is_none());
-            let Some(number) = available.first().copied() else { return };
-            let bytes = self.messages[&number].bytes;
-            let (view, lock) = self.hand_out(number, mode);
-            self.moment += 1;
-            let served = self.receivers.get_mut(&receiver).unwrap();
-            served.got.messages += 1;
-            served.got.bytes += bytes;
-            served.since = self.moment;
-            effects.push(Effect::Deliver { receiver: crate::ReceiverId(receiver), view, lock });
-        }
-    }
-
-    fn finish_drains(&mut self, effects: &mut Vec<Effect>) {
-        for (id, receiver) in &mut self.receivers {
-            let sub_queue = receiver.options.source.sub_queue;
-            let mut all = self.messages.values();
-            let dry = !all.any(|message| message.is_active_in(sub_queue) && message.lock.is_none());
-            if receiver.draining && (dry || !receiver.has_credit()) {
-                receiver.draining = false;
-                if self.broken != Some(Rule::ADrainVoidsCredit) {
-                    receiver.limit.messages = receiver.got.messages;
-                }
-                effects.push(Effect::Drained { receiver: crate::ReceiverId(*id) });
-            }
-        }
-    }
-}
-
-fn check(numbers: &[SequenceNumber]) -> Result<(), Refusal> {
-    let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();
-    if numbers.is_empty() || distinct.len() < numbers.len() {
-        return Err(Refusal::InvalidArgument(String::new()));
-    }
-    Ok(())
 }

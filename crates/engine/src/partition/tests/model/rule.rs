@@ -1,59 +1,206 @@
 //! What can be broken on purpose.
 
-/// A rule that a broken model does not keep.
+/// What a history is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::partition::tests) enum Rule {
-    AbandonCounts,
-    DeferCounts,
-    LockEndCounts,
-    ReleaseDoesNotCount,
-    TheNthFailureDeadLetters,
-    NoMaximumInTheDeadLetterQueue,
-    ExpiryNeedsAnActiveListener,
-    EndOfLockExpires,
-    ExpiryComesBeforeTheMaximum,
-    DeferredNeverExpire,
-    DeadLettersNeverExpire,
-    TheDefaultCaps,
-    LifeStartsAtActivation,
-    ActivationGivesANewNumber,
-    ReceiversTakeTurns,
-    TheCrossingMessageIsDelivered,
-    ADrainVoidsCredit,
-    CancellingIsAllOrNothing,
-    ReceivingDeferredIsAllOrNothing,
-    RenewalCountsFromNow,
-    ALockEndsAtItsInstant,
-    ModifiedPropertiesAreMerged,
-    DeadLettersCanNotBeDeadLettered,
-    ReleasedDeferredStayDeferred,
+pub(in crate::partition::tests) enum Area {
+    /// A queue without sessions.
+    Queue,
+    /// A queue with sessions.
+    Sessions,
+    /// A topic with subscriptions, some with sessions.
+    Topics,
+    /// Any of them, deleted when idle.
+    Idleness,
 }
 
-impl Rule {
-    pub(in crate::partition::tests) const ALL: [Self; 24] = [
-        Self::AbandonCounts,
-        Self::DeferCounts,
-        Self::LockEndCounts,
-        Self::ReleaseDoesNotCount,
-        Self::TheNthFailureDeadLetters,
-        Self::NoMaximumInTheDeadLetterQueue,
-        Self::ExpiryNeedsAnActiveListener,
-        Self::EndOfLockExpires,
-        Self::ExpiryComesBeforeTheMaximum,
-        Self::DeferredNeverExpire,
-        Self::DeadLettersNeverExpire,
-        Self::TheDefaultCaps,
-        Self::LifeStartsAtActivation,
-        Self::ActivationGivesANewNumber,
-        Self::ReceiversTakeTurns,
-        Self::TheCrossingMessageIsDelivered,
-        Self::ADrainVoidsCredit,
-        Self::CancellingIsAllOrNothing,
-        Self::ReceivingDeferredIsAllOrNothing,
-        Self::RenewalCountsFromNow,
-        Self::ALockEndsAtItsInstant,
-        Self::ModifiedPropertiesAreMerged,
-        Self::DeadLettersCanNotBeDeadLettered,
-        Self::ReleasedDeferredStayDeferred,
-    ];
+/// Writes the list of rules once: the type, all its values, and the area in which breaking one shows.
+macro_rules! rules {
+    ($($area:ident { $($(#[$doc:meta])* $rule:ident,)* })*) => {
+        /// A rule that a broken model does not keep.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(in crate::partition::tests) enum Rule { $($($(#[$doc])* $rule,)*)* }
+
+        impl Rule {
+            pub(in crate::partition::tests) const ALL: &[Self] = &[$($(Self::$rule,)*)*];
+
+            pub(in crate::partition::tests) const fn area(self) -> Area {
+                match self { $($(Self::$rule => Area::$area,)*)* }
+            }
+        }
+    };
+}
+
+rules! {
+    Queue {
+        /// An abandoned delivery has failed (§5.3).
+        AbandonCounts,
+        /// A deferred delivery has failed (§5.3).
+        DeferCounts,
+        /// A delivery whose lock ran out has failed (§5.3).
+        LockEndCounts,
+        /// A released one has not.
+        ReleaseDoesNotCount,
+        /// The Nth failure dead-letters, not the one after.
+        TheNthFailureDeadLetters,
+        /// Dead letters may fail without end (§9).
+        NoMaximumInTheDeadLetterQueue,
+        /// Nothing expires while nobody listens (S-3).
+        ExpiryNeedsAnActiveListener,
+        /// What is overdue goes when its lock ends (S-6).
+        EndOfLockExpires,
+        /// Overdue and failed too often is overdue (§4.1).
+        ExpiryComesBeforeTheMaximum,
+        /// Deferred messages stay (S-36).
+        DeferredNeverExpire,
+        /// Dead letters stay (§9).
+        DeadLettersNeverExpire,
+        /// The queue's time-to-live caps the message's (S-13).
+        TheDefaultCaps,
+        /// A scheduled message's life starts when it becomes available (S-9).
+        LifeStartsAtActivation,
+        /// It gets a new number then (§7).
+        ActivationGivesANewNumber,
+        /// Who was served comes last.
+        ReceiversTakeTurns,
+        /// The message that crosses the byte limit is still delivered.
+        TheCrossingMessageIsDelivered,
+        /// After a drain nothing comes without new credit.
+        ADrainVoidsCredit,
+        /// One bad number, and nothing is cancelled.
+        CancellingIsAllOrNothing,
+        /// One bad number, and nothing is received (§8).
+        ReceivingDeferredIsAllOrNothing,
+        /// A renewed lock ends so long from now.
+        RenewalCountsFromNow,
+        /// A lock is lost at the instant at which it ends.
+        ALockEndsAtItsInstant,
+        /// Changed properties add to those changed before (§5.5).
+        ModifiedPropertiesAreMerged,
+        /// Dead letters can't be dead-lettered (§9).
+        DeadLettersCanNotBeDeadLettered,
+        /// A released deferred message is deferred still.
+        ReleasedDeferredStayDeferred,
+        /// A header that becomes too large moves the message to the dead-letter queue (§9).
+        ALargeHeaderDeadLetters,
+        /// There it stays locked instead, and the change is refused.
+        DeadLettersKeepTheirLockWhenTooLarge,
+        /// A header that is too large already is refused to its sender (§3).
+        ALargeHeaderIsRefused,
+    }
+    Sessions {
+        /// A held session is refused to others (§4.3).
+        ASessionHasOneHolder,
+        /// A null session id is refused to the sender (§9).
+        MessagesNeedASession,
+        /// The empty string is a session id (§3).
+        TheEmptyIdIsASession,
+        /// The next session is the one with the oldest message (§10.3).
+        TheOldestSessionComesNext,
+        /// Whoever waits for a session goes before newcomers.
+        WaitersComeFirst,
+        /// Whoever waited longest gets the next session.
+        WaitersAreServedInOrder,
+        /// A wait for a session ends when it should.
+        AWaitEndsAtItsInstant,
+        /// Messages come in order of their numbers (§10.4).
+        ASessionIsDeliveredInOrder,
+        /// A message's lock ends with its session's (§10.5).
+        AMessageIsLockedWithItsSession,
+        /// A message's lock can't be renewed (§10.5).
+        OnlySessionsRenewTheirLocks,
+        /// A renewed session ends so long from now.
+        SessionRenewalCountsFromNow,
+        /// Deliveries under a session's lock that ran out have failed (§5.3).
+        ALostSessionCounts,
+        /// Deliveries under one given back have not (§5.3).
+        AClosedSessionDoesNotCount,
+        /// Settling too late is told by the session's loss (§10.5).
+        ALockInASessionIsLostWithIt,
+        /// One message past its time expires its session (S-23).
+        OneExpiresAll,
+        /// But only while its holder listens (S-24).
+        SessionsExpireForAListener,
+        /// Deferred messages are the holder's (§8).
+        DeferredBelongToTheirSession,
+        /// Peeking can be limited to one session (§14.3).
+        PeekingShowsOneSession,
+        /// The dead-letter queue has no sessions (§9).
+        DeadLettersHaveNoSessions,
+        /// A state that is set to null is gone (§10.7).
+        AStateCanBeCleared,
+        /// States are durable (§10.7).
+        SessionStatesSurviveARestart,
+        /// States count toward the size of the entity (§10.7).
+        SessionStatesTakeRoom,
+        /// Deferred messages alone don't list a session (§10.8).
+        OnlyActiveMessagesListASession,
+        /// Sessions are listed whose state changed after an instant, not at it.
+        UpdatedMeansAfter,
+    }
+    Topics {
+        /// One of several rules is enough (§12).
+        OneMatchingRuleSuffices,
+        /// Several that match make one copy (§12.2).
+        SeveralMatchingRulesMakeOneCopy,
+        /// Without any rule nothing comes (§12.1).
+        WithoutRulesNothingComes,
+        /// Every field of a correlation filter must match (§12.4).
+        EveryFieldMustMatch,
+        /// Strings compare with regard to case (§12.4).
+        LabelsMatchExactly,
+        /// What happens to a copy happens to no other (§12.3).
+        CopiesArePrivate,
+        /// Each subscription has numbers of its own (§12.3).
+        EachSubscriptionCountsForItself,
+        /// A number is used up even when no subscription wants the message.
+        WhatNobodyWantsTakesANumber,
+        /// The least of message's, topic's and subscription's time-to-live counts (S-16).
+        TheLeastLifeCounts,
+        /// Scheduled messages go to those who want them then, not before (§7).
+        FiltersAreAskedWhenTheTimeComes,
+        /// What rules will ask about outlives a restart.
+        ScheduledMessagesKeepTheirFacts,
+        /// A copy without session id is dead-lettered where one is required (§9).
+        WithoutSessionIdItIsDeadLettered,
+        /// Copies share their content.
+        ContentsAreStoredOnce,
+        /// Names of rules are the same in any case.
+        NamesOfRulesIgnoreCase,
+        /// `$Default` leads the list of rules (§12.10).
+        TheDefaultRuleComesFirst,
+    }
+    Idleness {
+        /// Idle for exactly as long as allowed is too long (S-26).
+        IdlenessEndsItAtItsInstant,
+        /// What ended refuses every command (S-25).
+        WhatEndedRefusesEverything,
+        /// Whoever is attached without receiving is told, too.
+        WatchersAreTold,
+        /// Looking at messages keeps alive (S-30, S-32).
+        PeekingIsUse,
+        /// So does settling them.
+        SettlingIsUse,
+        /// So does an update (S-30, S-31, S-32).
+        AnUpdateIsUse,
+        /// So does changing rules (S-32).
+        ChangingRulesIsUse,
+        /// So does asking for messages, as long as it lasts (§6.3, §17).
+        AListenerIsUse,
+        /// When that ends, the time starts anew.
+        LeavingIsUse,
+        /// So do messages scheduled (S-30, S-31).
+        ScheduledMessagesAreUse,
+        /// What uses a subscription uses its topic (S-31).
+        SubscriptionsKeepTheirTopic,
+        /// Attaching alone does not keep alive.
+        AttachingIsNoUse,
+        /// Nor does listing sessions or rules.
+        ListingIsNoUse,
+        /// Nor do sends keep a subscription alive (S-32).
+        SendsDoNotKeepASubscription,
+        /// Nor does a restart; it goes back to the last use that is stored.
+        ARestartIsNoUse,
+        /// Which is not every one of them.
+        UseIsStoredCoarsely,
+    }
 }

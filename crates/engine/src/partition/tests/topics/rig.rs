@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_storage::{Batch, Entry, Key, Operation, PartitionId, Space};
+use peeklock_storage::{Batch, PartitionId, Space};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use smallvec::smallvec;
 
 use super::super::rig::deliveries;
+use super::store::Store;
 use crate::partition::queue::Queue;
-use crate::partition::{Counts, Outputs, Partition, Record, RestoreError, persist, sessions};
+use crate::partition::{Counts, Outputs, Partition, Record, persist, sessions};
 use crate::{
     BodyRef, Command, CreditLimit, Effect, Event, Facts, Filter, Lock, LockToken, MessageState, MessageView,
     NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId,
@@ -23,45 +24,6 @@ use crate::{
 
 pub(super) const TOPIC: QueueId = QueueId(7);
 pub(super) const LOCK_MS: u64 = 60_000;
-
-/// What a store holds.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Store(pub(super) BTreeMap<Key, Bytes>);
-
-impl Store {
-    fn write(&mut self, batch: Batch) {
-        for operation in batch.into_operations() {
-            match operation {
-                Operation::Put { key, value } => drop(self.0.insert(key, value)),
-                Operation::Delete { key } => drop(self.0.remove(&key)),
-                Operation::DeleteRange { space, partition, numbers } => {
-                    self.0.retain(|key, _| {
-                        (key.space, key.partition) != (space, partition) || !numbers.contains(&key.number)
-                    });
-                }
-            }
-        }
-    }
-
-    pub(super) fn entries(&self, queue: QueueId, space: Space) -> Vec<Entry> {
-        let key = |number| Key::new(space, PartitionId(queue.0), number);
-        let range = self.0.range(key(0)..=key(u64::MAX));
-        range.map(|(key, value)| Entry { number: key.number, value: value.clone() }).collect()
-    }
-
-    pub(super) fn restore(&self, options: TopicOptions) -> Result<Partition, RestoreError> {
-        let both = |id| (self.entries(id, Space::Meta), self.entries(id, Space::Head));
-        let (meta, head) = both(TOPIC);
-        let mut partition = Partition::restore(TOPIC, options, meta, head)?;
-        let ids: Vec<QueueId> = partition.subscriptions().map(|subscription| subscription.queue).collect();
-        for id in ids {
-            let (meta, head) = both(id);
-            partition.restore_subscription(id, meta, head)?;
-        }
-        partition.restored();
-        Ok(partition)
-    }
-}
 
 /// The durable part of a queue's state.
 #[derive(Debug, PartialEq)]
@@ -97,7 +59,7 @@ impl Durable {
 }
 
 /// Panics unless the store holds exactly what the partition knows, contents included.
-fn check_invariants(partition: &Partition, store: &Store) {
+pub(in crate::partition::tests) fn check_invariants(partition: &Partition, store: &Store) {
     let state = &partition.state;
     let restored = store.restore(topic_options(partition)).unwrap();
     assert_eq!(restored.counts(), partition.counts());

@@ -1,0 +1,320 @@
+//! A partition and a [`Model`] that carry out the same history, and what a user would remember of it.
+
+use std::collections::BTreeMap;
+
+use peeklock_storage::Batch;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::super::rig::{ID, QUEUE};
+use super::draft::{Move, Options};
+use super::histories::History;
+use super::stored::Store;
+use super::{Model, Rule, Seen, SeenState};
+use crate::partition::queue::Queue;
+use crate::partition::{Counts, Outputs, Partition, persist, sessions};
+use crate::{
+    Command, CreditLimit, Effect, EntityOptions, LockToken, MessageView, QueueId, Refusal, Reply, RequestId,
+    SequenceNumber, Timestamp,
+};
+
+/// How many commands see that an entity ended, before somebody creates it anew.
+const REFUSED_AFTER_THE_END: usize = 3;
+
+/// Both, and what a user would remember.
+pub(in crate::partition::tests) struct Comparison {
+    pub(super) partition: Partition,
+    pub(super) model: Model,
+    broken: Option<Rule>,
+    random: StdRng,
+    store: Store,
+    outputs: Outputs,
+    pub(super) now: u64,
+    last_request: u64,
+    pub(super) last_receiver: u64,
+    pub(super) last_queue: u64,
+    /// Locks taken, and where.
+    pub(super) tokens: Vec<(QueueId, LockToken)>,
+    /// What each receiver got so far, since limits count from the opening.
+    pub(super) got: BTreeMap<u64, CreditLimit>,
+    refused: usize,
+}
+
+impl Comparison {
+    pub(in crate::partition::tests) fn new(options: &EntityOptions, seed: u64, broken: Option<Rule>) -> Self {
+        Self {
+            partition: Partition::new(QUEUE, options.clone()),
+            model: Model::new(options.clone(), broken),
+            broken,
+            random: StdRng::seed_from_u64(seed),
+            store: Store::new(options),
+            outputs: Outputs::default(),
+            now: 1000,
+            last_request: 0,
+            last_receiver: 0,
+            last_queue: QUEUE.0,
+            tokens: Vec::new(),
+            got: BTreeMap::new(),
+            refused: 0,
+        }
+    }
+
+    /// Carries out a history; an error tells where the two disagree.
+    pub(in crate::partition::tests) fn run(
+        (options, moves, seed): &History,
+        broken: Option<Rule>,
+    ) -> Result<(), String> {
+        let mut comparison = Self::new(options, *seed, broken);
+        for one in moves {
+            comparison.carry_out(one)?;
+        }
+        comparison.end_turn()
+    }
+
+    fn carry_out(&mut self, one: &Move) -> Result<(), String> {
+        if self.model.ended {
+            self.refused += 1;
+            if self.refused > REFUSED_AFTER_THE_END {
+                self.begin_anew();
+            }
+        }
+        match one {
+            Move::Wait(ms) => {
+                let deadline = self.partition.next_deadline();
+                self.now += ms;
+                let events = self.outputs.events.len();
+                self.compare(Command::Tick)?;
+                let nothing = self.outputs.effects.is_empty() && self.outputs.events.len() == events;
+                if deadline.is_none_or(|at| at.0 > self.now) && !nothing {
+                    return Err(format!("something happened before {deadline:?}"));
+                }
+                Ok(())
+            }
+            Move::Pass(ms) => {
+                self.now += ms;
+                Ok(())
+            }
+            Move::SetOptions(options) => {
+                let options = self.changed(options);
+                self.partition.set_options(options.clone());
+                self.model.set_options(options);
+                self.compare(Command::Tick)
+            }
+            Move::EndTurn => self.end_turn(),
+            Move::Restart => {
+                self.end_turn()?;
+                if self.model.ended {
+                    self.begin_anew();
+                    return Ok(());
+                }
+                self.partition = self.store.restore(&self.model.options);
+                self.model.restart();
+                self.got.clear();
+                self.compare_what_is_there(&Command::Tick)
+            }
+            other => {
+                let command = self.command(other);
+                self.compare(command)
+            }
+        }
+    }
+
+    /// What ended was deleted, and somebody creates its like.
+    fn begin_anew(&mut self) {
+        let options = self.model.options.clone();
+        self.partition = Partition::new(QUEUE, options.clone());
+        self.store = Store::new(&options);
+        self.model = Model::new(options, self.broken);
+        self.outputs.events.clear();
+        self.got.clear();
+        self.refused = 0;
+    }
+
+    /// Other options; what can never change stays.
+    fn changed(&self, to: &Options) -> EntityOptions {
+        match &self.model.options {
+            EntityOptions::Queue(queue) => to.queue(queue.requires_session).into(),
+            EntityOptions::Topic(_) => to.topic().into(),
+        }
+    }
+
+    /// Lets both handle a command.
+    fn compare(&mut self, command: Command) -> Result<(), String> {
+        self.outputs.effects.clear();
+        let now = Timestamp(self.now);
+        self.last_request += 1;
+        let request = RequestId(self.last_request);
+        self.partition.handle(now, &mut self.random, Some(request), command.clone(), &mut self.outputs);
+        let effects = comparable(&self.outputs.effects);
+        self.remember(&effects);
+        let tokens = tokens_of(&effects);
+        let mut expected = self.model.handle(self.now, request, command.clone(), tokens);
+        let mut got = effects;
+        if !matches!(&self.model.options, EntityOptions::Queue(queue) if !queue.requires_session) {
+            told_of_the_end(&mut got);
+            told_of_the_end(&mut expected);
+            // Nothing is promised about the order in which different receivers hear of it.
+            got.sort_by_key(audience);
+            expected.sort_by_key(audience);
+        }
+        equal("effects", &command, &got, &expected)?;
+        if self.partition.next_deadline().is_some_and(|at| at <= now) {
+            return Err(format!("something is left over after {command:?}"));
+        }
+        self.compare_what_is_there(&command)
+    }
+
+    fn compare_what_is_there(&self, command: &Command) -> Result<(), String> {
+        if self.model.ended {
+            return Ok(());
+        }
+        equal("messages", command, &self.messages(), &self.model.messages())?;
+        equal("counts", command, &self.counts(), &self.model.counts())?;
+        equal("states", command, &self.session_states(), &self.model.session_states())
+    }
+
+    /// What receivers keep in mind.
+    fn remember(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::Deliver { receiver, view, .. } = effect {
+                let bytes = self.bytes_of(view);
+                let got = self.got.entry(receiver.0).or_default();
+                got.messages += 1;
+                got.bytes += bytes;
+            }
+        }
+        self.tokens.extend(tokens_of(effects).into_iter().map(|((queue, _), token)| (QueueId(queue), token)));
+    }
+
+    /// Length of a delivered message's content: it is in this turn's events or in the store.
+    fn bytes_of(&self, view: &MessageView) -> u64 {
+        let mut stored = self.outputs.events.iter().filter_map(crate::Event::stored_body);
+        let recent = stored.find(|(body, _)| *body == view.body).map(|(_, content)| content.len());
+        recent.or_else(|| self.store.content_bytes(view.body.0)).unwrap_or(0) as u64
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        let state = &self.partition.state;
+        std::iter::once(&state.entity).chain(state.subscriptions.values())
+    }
+
+    fn messages(&self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for queue in self.queues() {
+            let all = queue.all_messages();
+            seen.extend(all.map(|(number, one)| (one.view(queue.id, number), one.session_id().cloned())));
+        }
+        seen.sort_by_key(|(view, _)| (view.queue, view.sequence_number));
+        seen
+    }
+
+    fn counts(&self) -> Vec<(QueueId, Counts)> {
+        let subscriptions = self.partition.subscription_ids().into_iter();
+        let subscriptions = subscriptions.map(|id| (id, self.partition.subscription_counts(id).unwrap()));
+        std::iter::once((QUEUE, self.partition.counts())).chain(subscriptions).collect()
+    }
+
+    fn session_states(&self) -> Vec<SeenState> {
+        let of = |queue: &Queue| {
+            let (id, states) = (queue.id, sessions::tests::states(queue));
+            states.into_iter().map(move |(session, _, bytes, at)| (id, session, bytes, at))
+        };
+        self.queues().flat_map(of).collect()
+    }
+
+    /// Stores what happened, and checks that it restores to what there is.
+    fn end_turn(&mut self) -> Result<(), String> {
+        let mut batch = Batch::new();
+        persist(ID, &self.outputs.events, &mut batch);
+        self.outputs.events.clear();
+        self.store.write(batch);
+        if self.model.ended {
+            return Ok(());
+        }
+        self.store.check(&self.partition);
+        let used = self.queues().map(|queue| (queue.id, queue.used_at_stored)).collect();
+        equal("stored uses", &Command::Tick, &used, &self.model.stored_uses())
+    }
+}
+
+/// Who hears of an effect. Everybody hears of theirs in order.
+const fn audience(effect: &Effect) -> (u8, u64) {
+    match effect {
+        Effect::Reply { request, .. } => (0, request.0),
+        Effect::Deliver { receiver, .. }
+        | Effect::Drained { receiver }
+        | Effect::ReceiverClosed { receiver, .. } => (1, receiver.0),
+        Effect::Idle => (2, 0),
+    }
+}
+
+/// When all ends, nobody cares what else ended at the same instant.
+fn told_of_the_end(effects: &mut [Effect]) {
+    if !effects.contains(&Effect::Idle) {
+        return;
+    }
+    for effect in effects {
+        if let Effect::ReceiverClosed { refusal, .. } = effect {
+            *refusal = Refusal::EntityDeleted;
+        }
+    }
+}
+
+/// The texts of some refusals are for people; the model does not know them.
+fn comparable(effects: &[Effect]) -> Vec<Effect> {
+    fn mask(refusal: &mut Refusal) {
+        match refusal {
+            Refusal::InvalidArgument(text) => text.clear(),
+            Refusal::NotAllowed(text) => *text = "",
+            _ => {}
+        }
+    }
+    let mut effects = effects.to_vec();
+    for effect in &mut effects {
+        let Effect::Reply { reply, .. } = effect else { continue };
+        match reply {
+            Reply::Sent(Err(refusal))
+            | Reply::Done(Err(refusal))
+            | Reply::Renewed(Err(refusal))
+            | Reply::Received(Err(refusal))
+            | Reply::Opened(Err(refusal))
+            | Reply::Sessions(Err(refusal))
+            | Reply::Rules(Err(refusal)) => mask(refusal),
+            Reply::Settled(failures) => failures.iter_mut().for_each(|failure| mask(&mut failure.refusal)),
+            _ => {}
+        }
+    }
+    effects
+}
+
+/// Locks that effects tell of, by queue and message.
+fn tokens_of(effects: &[Effect]) -> BTreeMap<(u64, SequenceNumber), LockToken> {
+    let mut tokens = BTreeMap::new();
+    let mut note = |view: &MessageView, lock: &Option<crate::Lock>| {
+        if let Some(lock) = lock {
+            tokens.insert((view.queue.0, view.sequence_number), lock.token);
+        }
+    };
+    for effect in effects {
+        match effect {
+            Effect::Deliver { view, lock, .. } => note(view, lock),
+            Effect::Reply { reply: Reply::Received(Ok(received)), .. } => {
+                received.iter().for_each(|(view, lock)| note(view, lock));
+            }
+            _ => {}
+        }
+    }
+    tokens
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    command: &Command,
+    got: &T,
+    expected: &T,
+) -> Result<(), String> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(format!("{what} after {command:?}\n     got {got:#?}\nexpected {expected:#?}"))
+}

@@ -1,0 +1,157 @@
+//! The moves of a history, before anybody knows what there will be.
+
+use crate::{QueueOptions, ReceiveMode, SubQueue, SubscriptionOptions, TopicOptions};
+
+/// One move of a history. Numbers called `pick` choose among what is there, counted from the latest; those called
+/// `queue` choose a queue or subscription.
+#[derive(Debug, Clone)]
+pub(in crate::partition::tests) enum Move {
+    Send(Vec<Draft>),
+    Cancel(Vec<usize>),
+    /// The wish for a session is used where one is required, or where none is, `wrongly`.
+    Open {
+        queue: usize,
+        sub_queue: SubQueue,
+        mode: ReceiveMode,
+        wish: Wish,
+        wrongly: bool,
+    },
+    Watch(usize),
+    Credit {
+        pick: usize,
+        messages: u64,
+        bytes: u64,
+        drain: bool,
+    },
+    Close(usize),
+    Settle(Vec<usize>, Verb, Option<(u8, u8)>),
+    Renew(Vec<usize>),
+    ReceiveDeferred {
+        picks: Vec<usize>,
+        queue: usize,
+        sub_queue: SubQueue,
+        mode: ReceiveMode,
+        receiver: Option<usize>,
+    },
+    Peek {
+        from: u64,
+        count_max: u32,
+        bytes_max: usize,
+        queue: usize,
+        sub_queue: SubQueue,
+        session: Option<usize>,
+    },
+    RenewSession(usize),
+    GetState(usize),
+    SetState(usize, Option<usize>),
+    ListSessions {
+        queue: usize,
+        updated_before: Option<u64>,
+        skip: u32,
+        top: u32,
+    },
+    /// A subscription by name; 1 to 3 make it wrong.
+    Declare {
+        name: usize,
+        options: Options,
+        rules: Vec<(usize, FilterDraft)>,
+        wrong: u8,
+    },
+    Delete(usize),
+    AddRule(usize, usize, FilterDraft),
+    RemoveRule(usize, usize),
+    ListRules {
+        queue: usize,
+        skip: u32,
+        top: u32,
+    },
+    Wait(u64),
+    /// Time passes, and nobody has looked at the clock yet when the next command comes.
+    Pass(u64),
+    SetOptions(Options),
+    EndTurn,
+    Restart,
+}
+
+#[derive(Debug, Clone)]
+pub(in crate::partition::tests) struct Draft {
+    pub(super) bytes: usize,
+    pub(super) header_bytes: u32,
+    pub(super) time_to_live_ms: Option<u64>,
+    pub(super) delay_ms: Option<u64>,
+    pub(super) session: Option<usize>,
+    pub(super) label: Option<usize>,
+    /// A user property: whether its name is in upper case, its value.
+    pub(super) user: Option<(bool, i64)>,
+}
+
+/// By number of a name, or the next available.
+#[derive(Debug, Clone)]
+pub(in crate::partition::tests) struct Wish {
+    pub(super) id: Option<usize>,
+    pub(super) wait_ms: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(in crate::partition::tests) enum FilterDraft {
+    True,
+    False,
+    Correlation(Option<usize>, Option<i64>),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(in crate::partition::tests) enum Verb {
+    Complete,
+    Abandon,
+    Defer,
+    DeadLetter,
+    Release,
+}
+
+/// What any kind of entity may be told.
+#[derive(Debug, Clone)]
+pub(in crate::partition::tests) struct Options {
+    pub(super) lock_duration_ms: u64,
+    pub(super) max_delivery_count: u32,
+    pub(super) time_to_live_ms: Option<u64>,
+    pub(super) dead_lettering: bool,
+    pub(super) idle_ms: Option<u64>,
+    pub(super) message_bytes_max: u64,
+    pub(super) bytes_max: u64,
+}
+
+impl Options {
+    pub(super) const fn queue(&self, requires_session: bool) -> QueueOptions {
+        QueueOptions {
+            lock_duration_ms: self.lock_duration_ms,
+            max_delivery_count: self.max_delivery_count,
+            default_message_time_to_live_ms: self.time_to_live_ms,
+            dead_lettering_on_message_expiration: self.dead_lettering,
+            requires_session,
+            auto_delete_on_idle_ms: self.idle_ms,
+            max_message_size_bytes: self.message_bytes_max,
+            max_size_bytes: self.bytes_max,
+        }
+    }
+
+    pub(super) const fn topic(&self) -> TopicOptions {
+        TopicOptions {
+            default_message_time_to_live_ms: self.time_to_live_ms,
+            auto_delete_on_idle_ms: self.idle_ms,
+            max_message_size_bytes: self.message_bytes_max,
+            max_size_bytes: self.bytes_max,
+        }
+    }
+
+    pub(super) const fn subscription(&self, requires_session: bool) -> SubscriptionOptions {
+        SubscriptionOptions {
+            lock_duration_ms: self.lock_duration_ms,
+            max_delivery_count: self.max_delivery_count,
+            default_message_time_to_live_ms: self.time_to_live_ms,
+            dead_lettering_on_message_expiration: self.dead_lettering,
+            dead_lettering_on_filter_evaluation_exceptions: true,
+            requires_session,
+            auto_delete_on_idle_ms: self.idle_ms,
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Random histories of a queue or topic: small times and sizes, so that their ends meet often.
+
+use proptest::prelude::*;
+use proptest::strategy::Union;
+
+use super::Area;
+use super::draft::{Draft, FilterDraft, Move, Options, Verb, Wish};
+use crate::{EntityOptions, ReceiveMode, SubQueue};
+
+/// The kind of entity that a history is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Queue,
+    Sessions,
+    Topic,
+}
+
+fn sub_queue() -> impl Strategy<Value = SubQueue> {
+    prop_oneof![
+        6 => Just(SubQueue::Main),
+        3 => Just(SubQueue::DeadLetter),
+        1 => Just(SubQueue::TransferDeadLetter),
+    ]
+}
+
+fn mode() -> impl Strategy<Value = ReceiveMode> {
+    prop_oneof![4 => Just(ReceiveMode::PeekLock), 1 => Just(ReceiveMode::ReceiveAndDelete)]
+}
+
+fn sometimes<T: std::fmt::Debug + Clone>(
+    weight: u32,
+    some: impl Strategy<Value = T>,
+) -> impl Strategy<Value = Option<T>> {
+    prop_oneof![10 - weight => Just(None), weight => some.prop_map(Some)]
+}
+
+fn options(idles: bool) -> impl Strategy<Value = Options> {
+    let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
+    let life = sometimes(3, 0..25u64);
+    (5..20u64, 1..4u32, life, any::<bool>(), idle_ms, 4..8u64, 20..80u64).prop_map(
+        |(lock_duration_ms, max_delivery_count, time_to_live_ms, dead_lettering, idle_ms, message, total)| {
+            Options {
+                lock_duration_ms,
+                max_delivery_count,
+                time_to_live_ms,
+                dead_lettering,
+                idle_ms,
+                message_bytes_max: message,
+                bytes_max: total,
+            }
+        },
+    )
+}
+
+fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
+    let has_session = match kind {
+        Kind::Queue => 0.1,
+        Kind::Sessions => 0.98,
+        Kind::Topic => 0.8,
+    };
+    let header_bytes = prop_oneof![16 => Just(0), 3 => 65_528..65_538u32, 1 => 4090..4100u32];
+    let user = sometimes(5, (any::<bool>(), 0..2i64));
+    (
+        (0..6usize, header_bytes, sometimes(5, 0..30u64), sometimes(2, 0..20u64)),
+        (prop::option::weighted(has_session, 0..4usize), sometimes(8, 0..3usize), user),
+    )
+        .prop_map(|((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user))| Draft {
+            bytes,
+            header_bytes,
+            time_to_live_ms,
+            delay_ms,
+            session,
+            label,
+            user,
+        })
+}
+
+fn picks() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![6 => (0..6usize).prop_map(|pick| vec![pick]), 3 => prop::collection::vec(0..6usize, 0..4)]
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let id = prop_oneof![10 => Just(None), 12 => (0..4usize).prop_map(Some), 1 => Just(Some(4))];
+    (id, 0..20u64).prop_map(|(id, wait_ms)| Wish { id, wait_ms })
+}
+
+fn filter() -> impl Strategy<Value = FilterDraft> {
+    let correlation = (sometimes(7, 0..3usize), sometimes(4, 0..2i64));
+    prop_oneof![
+        2 => Just(FilterDraft::True),
+        1 => Just(FilterDraft::False),
+        6 => correlation.prop_map(|(label, size)| FilterDraft::Correlation(label, size)),
+    ]
+}
+
+fn declare(idles: bool) -> impl Strategy<Value = Move> {
+    let rules = prop::collection::vec((0..5usize, filter()), 0..3);
+    let wrong = prop_oneof![20 => Just(0), 1 => 1..4u8];
+    (0..3usize, options(idles), rules, wrong).prop_map(|(name, options, rules, wrong)| Move::Declare {
+        name,
+        options,
+        rules,
+        wrong,
+    })
+}
+
+type Weighted = Vec<(u32, BoxedStrategy<Move>)>;
+
+/// What every queue or subscription can be asked.
+fn common(kind: Kind) -> Weighted {
+    let verb = prop_oneof![
+        2 => Just(Verb::Complete),
+        3 => Just(Verb::Abandon),
+        5 => Just(Verb::Defer),
+        2 => Just(Verb::DeadLetter),
+        2 => Just(Verb::Release),
+    ];
+    let modify = sometimes(4, (0..3u8, 0..3u8));
+    let bytes = prop_oneof![3 => Just(u64::MAX), 1 => 0..12u64];
+    let credit = (0..4usize, 0..5u64, bytes, prop::bool::weighted(0.2));
+    let queue = || 0..40usize;
+    let open = (queue(), sub_queue(), mode(), wish(), prop::bool::weighted(0.04));
+    let deferred = (picks(), queue(), sub_queue(), mode(), sometimes(8, 0..4usize));
+    let peek = (0..40u64, 0..12u32, 0..20usize, queue(), sub_queue(), sometimes(4, 0..4usize));
+    vec![
+        (20, prop::collection::vec(draft(kind), 0..4).prop_map(Move::Send).boxed()),
+        (3, picks().prop_map(Move::Cancel).boxed()),
+        (
+            8,
+            open.prop_map(|(queue, sub_queue, mode, wish, wrongly)| Move::Open {
+                queue,
+                sub_queue,
+                mode,
+                wish,
+                wrongly,
+            })
+            .boxed(),
+        ),
+        (
+            20,
+            credit
+                .prop_map(|(pick, messages, bytes, drain)| Move::Credit { pick, messages, bytes, drain })
+                .boxed(),
+        ),
+        (2, (0..4usize).prop_map(Move::Close).boxed()),
+        (
+            25,
+            (picks(), verb, modify)
+                .prop_map(|(picks, verb, modify)| Move::Settle(picks, verb, modify))
+                .boxed(),
+        ),
+        (4, picks().prop_map(Move::Renew).boxed()),
+        (
+            9,
+            deferred
+                .prop_map(|(picks, queue, sub_queue, mode, receiver)| Move::ReceiveDeferred {
+                    picks,
+                    queue,
+                    sub_queue,
+                    mode,
+                    receiver,
+                })
+                .boxed(),
+        ),
+        (
+            3,
+            peek.prop_map(|(from, count_max, bytes_max, queue, sub_queue, session)| Move::Peek {
+                from,
+                count_max,
+                bytes_max,
+                queue,
+                sub_queue,
+                session,
+            })
+            .boxed(),
+        ),
+        (2, Just(Move::Restart).boxed()),
+        (6, Just(Move::EndTurn).boxed()),
+    ]
+}
+
+/// What is about sessions.
+fn about_sessions() -> Weighted {
+    let list = (0..40usize, sometimes(5, 0..15u64), 0..2u32, 0..4u32);
+    vec![
+        (
+            8,
+            (0..40usize, mode(), wish())
+                .prop_map(|(queue, mode, wish)| Move::Open {
+                    queue,
+                    sub_queue: SubQueue::Main,
+                    mode,
+                    wish,
+                    wrongly: false,
+                })
+                .boxed(),
+        ),
+        (5, (0..4usize).prop_map(Move::RenewSession).boxed()),
+        (2, (0..4usize).prop_map(Move::GetState).boxed()),
+        (
+            7,
+            (0..4usize, sometimes(7, 0..10usize))
+                .prop_map(|(pick, state)| Move::SetState(pick, state))
+                .boxed(),
+        ),
+        (
+            5,
+            list.prop_map(|(queue, updated_before, skip, top)| Move::ListSessions {
+                queue,
+                updated_before,
+                skip,
+                top,
+            })
+            .boxed(),
+        ),
+        (3, (0..4usize).prop_map(Move::Close).boxed()),
+    ]
+}
+
+/// What is about subscriptions and their rules.
+fn about_topics(idles: bool) -> Weighted {
+    let (queue, name) = (|| 0..40usize, || 0..5usize);
+    vec![
+        (6, declare(idles).boxed()),
+        (1, queue().prop_map(Move::Delete).boxed()),
+        (
+            5,
+            (queue(), name(), filter())
+                .prop_map(|(queue, name, filter)| Move::AddRule(queue, name, filter))
+                .boxed(),
+        ),
+        (3, (queue(), name()).prop_map(|(queue, name)| Move::RemoveRule(queue, name)).boxed()),
+        (
+            2,
+            (queue(), 0..2u32, 0..4u32)
+                .prop_map(|(queue, skip, top)| Move::ListRules { queue, skip, top })
+                .boxed(),
+        ),
+    ]
+}
+
+fn one_move(kind: Kind, idles: bool) -> impl Strategy<Value = Move> {
+    let mut moves = common(kind);
+    moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
+    moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
+    moves.push((8, (0..12u64).prop_map(Move::Pass).boxed()));
+    if kind != Kind::Queue {
+        moves.extend(about_sessions());
+    }
+    if kind == Kind::Topic {
+        moves.extend(about_topics(idles));
+    }
+    if idles {
+        moves.push((20, (0..30u64).prop_map(Move::Wait).boxed()));
+        moves.push((10, (0..30u64).prop_map(Move::Pass).boxed()));
+        moves.push((5, (0..40usize).prop_map(Move::Watch).boxed()));
+        moves.push((4, Just(Move::Restart).boxed()));
+    }
+    Union::new_weighted(moves)
+}
+
+pub(in crate::partition::tests) type History = (EntityOptions, Vec<Move>, u64);
+
+fn histories_of(kind: Kind, idles: bool) -> BoxedStrategy<History> {
+    let entity = options(idles).prop_map(move |options| match kind {
+        Kind::Queue => options.queue(false).into(),
+        Kind::Sessions => options.queue(true).into(),
+        Kind::Topic => options.topic().into(),
+    });
+    let subscriptions = if kind == Kind::Topic { 1..4 } else { 0..1 };
+    let first = prop::collection::vec(declare(idles), subscriptions);
+    let moves = (first, prop::collection::vec(one_move(kind, idles), 0..120));
+    let moves = moves.prop_map(|(first, then)| [first, then].concat());
+    (entity, moves, any::<u64>()).boxed()
+}
+
+pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<History> {
+    match area {
+        Area::Queue => histories_of(Kind::Queue, false),
+        Area::Sessions => histories_of(Kind::Sessions, false),
+        Area::Topics => histories_of(Kind::Topic, false),
+        Area::Idleness => prop_oneof![
+            1 => histories_of(Kind::Queue, true),
+            1 => histories_of(Kind::Sessions, true),
+            2 => histories_of(Kind::Topic, true),
+        ]
+        .boxed(),
+    }
+}

@@ -1,0 +1,70 @@
+//! One message of the model.
+
+use std::sync::Arc;
+
+use crate::{
+    BodyRef, Facts, Lock, MessageState, MessageView, NewMessage, QueueId, SequenceNumber, SubQueue, Timestamp,
+};
+
+#[derive(Debug, Clone)]
+pub(super) struct Message {
+    pub(super) view: MessageView,
+    pub(super) bytes: u64,
+    pub(super) header_bytes: u32,
+    pub(super) session_id: Option<Arc<str>>,
+    pub(super) facts: Option<Arc<Facts>>,
+    pub(super) scheduled_for: Option<u64>,
+    pub(super) lock: Option<Lock>,
+}
+
+impl Message {
+    /// An active message that rests nowhere yet.
+    pub(super) fn new(new: &NewMessage, body: SequenceNumber) -> Self {
+        let view = MessageView {
+            queue: QueueId::default(),
+            sequence_number: body,
+            enqueued_at: Timestamp::default(),
+            expires_at: Timestamp::NEVER,
+            time_to_live_ms: new.time_to_live_ms,
+            delivery_count: 0,
+            state: MessageState::Active,
+            sub_queue: SubQueue::Main,
+            dead_letter: None,
+            modified: None,
+            body: BodyRef(body.0),
+        };
+        Self {
+            view,
+            bytes: new.content.len() as u64,
+            header_bytes: new.header_bytes,
+            session_id: new.session_id.clone().map(Arc::from),
+            facts: new.facts.clone(),
+            scheduled_for: None,
+            lock: None,
+        }
+    }
+
+    /// Its life begins at `now`, or when its time comes.
+    pub(super) fn live(&mut self, now: u64, time_to_live_ms: Option<u64>) {
+        let begins = Timestamp(self.scheduled_for.unwrap_or(now));
+        self.view.enqueued_at = Timestamp(now);
+        self.view.time_to_live_ms = time_to_live_ms;
+        self.view.expires_at = time_to_live_ms.map_or(Timestamp::NEVER, |ms| begins.plus_ms(ms));
+    }
+
+    pub(super) fn is_over(&self, now: u64) -> bool {
+        self.view.expires_at.0 <= now
+    }
+
+    pub(super) fn is_active_in(&self, sub_queue: SubQueue) -> bool {
+        self.view.state == MessageState::Active && self.view.sub_queue == sub_queue
+    }
+
+    pub(super) fn is_available_in(&self, sub_queue: SubQueue) -> bool {
+        self.is_active_in(sub_queue) && self.lock.is_none()
+    }
+
+    pub(super) fn is_of(&self, session: &str) -> bool {
+        self.session_id.as_deref() == Some(session)
+    }
+}

@@ -1,0 +1,225 @@
+//! What the moves of a history come to, given what there is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::rig::QUEUE;
+use super::comparison::Comparison;
+use super::draft::{Draft, FilterDraft, Move, Verb, Wish};
+use crate::{
+    Command, CorrelationFilter, CreditLimit, DeadLetter, FactValue, Facts, Filter, LockToken, NewMessage,
+    Property, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber, SessionWish,
+    Settlement, SubQueue, Timestamp,
+};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const RULE_NAMES: [&str; 5] = ["$Default", "$default", "x", "X", "#"];
+const LABELS: [&str; 3] = ["red", "RED", "blue"];
+const SESSIONS: [&str; 4] = ["", "a", "b", "c"];
+/// Nobody's id.
+const UNKNOWN: QueueId = QueueId(5);
+/// What can be wrong with a declaration.
+const NEW_NUMBER: u8 = 1;
+const OTHER_KIND: u8 = 2;
+const OTHER_NAME: u8 = 3;
+
+impl Comparison {
+    pub(super) fn command(&mut self, one: &Move) -> Command {
+        match one {
+            Move::Send(drafts) => {
+                Command::Send { messages: drafts.iter().map(|draft| self.message(draft)).collect() }
+            }
+            Move::Cancel(picks) => {
+                let next = self.partition.state.entity.next_number.0;
+                let number = |pick: &usize| SequenceNumber(next.saturating_sub(*pick as u64));
+                Command::CancelScheduled { numbers: picks.iter().map(number).collect() }
+            }
+            Move::Open { queue, sub_queue, mode, wish, wrongly } => {
+                let source = QueuePath { queue: self.queue(*queue), sub_queue: *sub_queue };
+                let needs_session = *sub_queue == SubQueue::Main && self.requires_session(source.queue);
+                let session = (needs_session != *wrongly).then(|| self.wish(wish));
+                let options = ReceiverOptions { source, mode: *mode };
+                Command::OpenReceiver { receiver: self.new_receiver(), options, session }
+            }
+            Move::Watch(queue) => Command::Watch { watcher: self.new_receiver(), queue: self.queue(*queue) },
+            Move::Credit { pick, messages, bytes, drain } => {
+                let receiver = self.receiver(*pick);
+                let got = self.got.get(&receiver.0).copied().unwrap_or_default();
+                let limit = CreditLimit {
+                    messages: got.messages + messages,
+                    bytes: got.bytes.saturating_add(*bytes),
+                };
+                Command::Credit { receiver, limit, drain: *drain }
+            }
+            Move::Close(pick) => Command::CloseReceiver { receiver: self.receiver(*pick) },
+            Move::Settle(picks, verb, modify) => {
+                let (queue, tokens) = self.picked_tokens(picks);
+                Command::Settle { queue, tokens: tokens.into(), settlement: settlement(*verb, *modify) }
+            }
+            Move::Renew(picks) => {
+                let (queue, tokens) = self.picked_tokens(picks);
+                Command::RenewLocks { queue, tokens }
+            }
+            Move::ReceiveDeferred { picks, queue, sub_queue, mode, receiver } => {
+                self.receive_deferred(picks, (*queue, *sub_queue), *mode, *receiver)
+            }
+            Move::Peek { from, count_max, bytes_max, queue, sub_queue, session } => Command::Peek {
+                from: SequenceNumber(*from),
+                count_max: *count_max,
+                bytes_max: *bytes_max,
+                source: QueuePath { queue: self.queue(*queue), sub_queue: *sub_queue },
+                session: session.map(|session| SESSIONS[session].into()),
+            },
+            other => self.rarer_command(other),
+        }
+    }
+
+    fn rarer_command(&mut self, one: &Move) -> Command {
+        match one {
+            Move::RenewSession(pick) => Command::RenewSessionLock { receiver: self.receiver(*pick) },
+            Move::GetState(pick) => Command::GetSessionState { receiver: self.receiver(*pick) },
+            Move::SetState(pick, state) => {
+                let state = state.map(|length| Bytes::from(vec![7; length]));
+                Command::SetSessionState { receiver: self.receiver(*pick), state }
+            }
+            Move::ListSessions { queue, updated_before, skip, top } => {
+                let updated_after = updated_before.map(|ms| Timestamp(self.now - ms));
+                Command::ListSessions { queue: self.queue(*queue), updated_after, skip: *skip, top: *top }
+            }
+            Move::Declare { name, options, rules, wrong } => {
+                let known = self.partition.subscriptions().find(|known| &*known.name == NAMES[*name]);
+                let queue = known.map(|known| known.queue).filter(|_| *wrong != NEW_NUMBER);
+                let queue = queue.unwrap_or_else(|| {
+                    self.last_queue += 1;
+                    QueueId(self.last_queue)
+                });
+                let requires_session = (NAMES[*name] == "b") != (*wrong == OTHER_KIND);
+                let name = if *wrong == OTHER_NAME { NAMES[(name + 1) % NAMES.len()] } else { NAMES[*name] };
+                let rules = rules.iter().map(|(name, filter)| rule(*name, filter)).collect();
+                let options = options.subscription(requires_session);
+                Command::DeclareSubscription { queue, name: name.into(), options, rules }
+            }
+            Move::Delete(queue) => Command::DeleteSubscription { queue: self.queue(*queue) },
+            Move::AddRule(queue, name, filter) => {
+                Command::AddRule { queue: self.queue(*queue), rule: rule(*name, filter) }
+            }
+            Move::RemoveRule(queue, name) => {
+                Command::RemoveRule { queue: self.queue(*queue), name: RULE_NAMES[*name].into() }
+            }
+            Move::ListRules { queue, skip, top } => {
+                Command::ListRules { queue: self.queue(*queue), skip: *skip, top: *top }
+            }
+            _ => Command::Tick,
+        }
+    }
+
+    fn message(&self, draft: &Draft) -> NewMessage {
+        let user = draft.user.map(|(upper, value)| {
+            let name = if upper { "SIZE" } else { "size" };
+            (name.into(), FactValue::Integer(value))
+        });
+        let facts = Facts {
+            label: draft.label.map(|label| LABELS[label].into()),
+            user: user.into_iter().collect(),
+            ..Facts::default()
+        };
+        NewMessage {
+            content: Bytes::from(vec![7; draft.bytes]),
+            time_to_live_ms: draft.time_to_live_ms,
+            scheduled_enqueue_time: draft.delay_ms.map(|ms| Timestamp(self.now + ms)),
+            session_id: draft.session.map(|session| SESSIONS[session].into()),
+            header_bytes: draft.header_bytes,
+            facts: Some(Arc::new(facts)),
+        }
+    }
+
+    fn wish(&self, wish: &Wish) -> SessionWish {
+        let id = wish.id.map(|id| SESSIONS.get(id).map_or_else(|| "x".repeat(129), |id| (*id).to_owned()));
+        SessionWish { id: id.map(Into::into), wait_until: Timestamp(self.now + wish.wait_ms) }
+    }
+
+    const fn new_receiver(&mut self) -> ReceiverId {
+        self.last_receiver += 1;
+        ReceiverId(self.last_receiver)
+    }
+
+    /// One that is open, counted from the latest, or else one that is not.
+    fn receiver(&self, pick: usize) -> ReceiverId {
+        let open = self.partition.state.homes.keys().rev().nth(pick).copied();
+        open.unwrap_or(ReceiverId(self.last_receiver.saturating_sub(pick as u64)))
+    }
+
+    /// A queue or subscription; seldom the topic itself, or none at all.
+    fn queue(&self, pick: usize) -> QueueId {
+        let subscriptions = self.partition.subscription_ids();
+        match pick {
+            0 => UNKNOWN,
+            1 => QUEUE,
+            _ => subscriptions.get(pick % subscriptions.len().max(1)).copied().unwrap_or(QUEUE),
+        }
+    }
+
+    pub(super) fn requires_session(&self, queue: QueueId) -> bool {
+        self.partition.state.queue(queue).is_some_and(|queue| queue.policy.requires_session)
+    }
+
+    fn receive_deferred(
+        &self,
+        picks: &[usize],
+        (queue, sub_queue): (usize, SubQueue),
+        mode: ReceiveMode,
+        receiver: Option<usize>,
+    ) -> Command {
+        let receiver = receiver.map(|pick| self.receiver(pick));
+        let home = receiver.and_then(|receiver| self.partition.state.homes.get(&receiver)).copied();
+        let queue = home.unwrap_or_else(|| self.queue(queue));
+        let messages = self.model.messages();
+        let deferred = messages
+            .iter()
+            .map(|(view, _)| view)
+            .filter(|view| view.queue == queue && view.state == crate::MessageState::Deferred);
+        let mut choice: Vec<_> = deferred.map(|view| view.sequence_number).collect();
+        // And one that is not deferred.
+        choice.push(self.partition.state.entity.next_number);
+        let numbers = picks.iter().map(|pick| choice[pick % choice.len()]).collect();
+        Command::ReceiveDeferred { numbers, source: QueuePath { queue, sub_queue }, mode, receiver }
+    }
+
+    /// Locks, and where the first of them was taken.
+    fn picked_tokens(&self, picks: &[usize]) -> (QueueId, Vec<LockToken>) {
+        let pick = |pick: &usize| self.tokens.iter().rev().nth(*pick).copied();
+        let picked: Vec<_> = picks.iter().map(|one| pick(one).unwrap_or((QUEUE, LockToken(5)))).collect();
+        let queue = picked.first().map_or(QUEUE, |(queue, _)| *queue);
+        (queue, picked.into_iter().map(|(_, token)| token).collect())
+    }
+}
+
+fn rule(name: usize, filter: &FilterDraft) -> crate::Rule {
+    let filter = match filter {
+        FilterDraft::True => Filter::True,
+        FilterDraft::False => Filter::False,
+        FilterDraft::Correlation(label, size) => Filter::Correlation(Box::new(CorrelationFilter {
+            label: label.map(|label| LABELS[label].into()),
+            user: size.iter().map(|size| ("Size".into(), FactValue::Integer(*size))).collect(),
+            ..CorrelationFilter::default()
+        })),
+    };
+    crate::Rule { name: RULE_NAMES[name].into(), filter, created_at: Timestamp::default() }
+}
+
+fn settlement(verb: Verb, modify: Option<(u8, u8)>) -> Settlement {
+    let property =
+        |(name, value): (u8, u8)| Property { name: format!("p{name}").into(), value: vec![value].into() };
+    let modify: Vec<_> = modify.map(property).into_iter().collect();
+    match verb {
+        Verb::Complete => Settlement::Complete,
+        Verb::Abandon => Settlement::Abandon { modify },
+        Verb::Defer => Settlement::Defer { modify },
+        Verb::DeadLetter => {
+            let why = DeadLetter { reason: Some("why".into()), description: None };
+            Settlement::DeadLetter { why: why.into(), modify }
+        }
+        Verb::Release => Settlement::Release,
+    }
+}

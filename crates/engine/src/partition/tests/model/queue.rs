@@ -1,0 +1,319 @@
+//! One queue or subscription of the model: what rests there and who gets it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::message::Message;
+use super::session::{Session, Waiter};
+use super::{Rule, Turn};
+use crate::{
+    CreditLimit, Effect, Lock, LockToken, MessageState, MessageView, QueueId, QueueOptions, ReceiveMode,
+    ReceiverId, ReceiverOptions, Refusal, SequenceNumber, SubQueue, Timestamp,
+};
+
+pub(super) type Taken = (MessageView, Option<Lock>);
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) options: ReceiverOptions,
+    got: CreditLimit,
+    limit: CreditLimit,
+    draining: bool,
+    /// Since when it waits to be served.
+    since: u64,
+}
+
+impl Receiver {
+    pub(super) fn has_credit(&self) -> bool {
+        self.got.messages < self.limit.messages
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.has_credit() && self.got.bytes < self.limit.bytes
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) id: QueueId,
+    pub(super) options: QueueOptions,
+    pub(super) next_number: u64,
+    pub(super) messages: BTreeMap<u64, Message>,
+    pub(super) receivers: BTreeMap<u64, Receiver>,
+    pub(super) sessions: BTreeMap<Arc<str>, Session>,
+    /// Receivers that want any session, in the order in which they came.
+    pub(super) waiters: Vec<Waiter>,
+    /// When a subscription was created.
+    pub(super) created_at: u64,
+    /// When it was used last, and the last use that outlives a restart; zero if there was none.
+    pub(super) used_at: u64,
+    pub(super) used_at_stored: u64,
+}
+
+impl Queue {
+    pub(super) fn new(id: QueueId, options: QueueOptions) -> Self {
+        Self {
+            id,
+            options,
+            next_number: 1,
+            messages: BTreeMap::new(),
+            receivers: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            waiters: Vec::new(),
+            created_at: 0,
+            used_at: 0,
+            used_at_stored: 0,
+        }
+    }
+
+    pub(super) fn numbers_where(&self, test: impl Fn(&Message) -> bool) -> Vec<u64> {
+        self.messages.iter().filter(|(_, message)| test(message)).map(|(number, _)| *number).collect()
+    }
+
+    pub(super) fn effective(&self, turn: &Turn, asked: Option<u64>) -> Option<u64> {
+        match (asked, self.options.default_message_time_to_live_ms) {
+            (Some(asked), Some(_)) if turn.breaks(Rule::TheDefaultCaps) => Some(asked),
+            (Some(asked), Some(default)) => Some(asked.min(default)),
+            (asked, default) => asked.or(default),
+        }
+    }
+
+    /// A message comes to rest here under the next number.
+    pub(super) fn add(&mut self, mut message: Message) -> SequenceNumber {
+        let number = SequenceNumber(self.next_number);
+        self.next_number += 1;
+        message.view.queue = self.id;
+        message.view.sequence_number = number;
+        self.messages.insert(number.0, message);
+        number
+    }
+
+    /// Scheduled messages whose time has come, in order of it.
+    pub(super) fn due(&self, now: u64) -> Vec<u64> {
+        let mut due = self.numbers_where(|message| message.scheduled_for.is_some_and(|at| at <= now));
+        due.sort_by_key(|number| (self.messages[number].scheduled_for, *number));
+        due
+    }
+
+    /// A scheduled message becomes available.
+    pub(super) fn activate(&mut self, turn: &Turn, number: u64) {
+        let mut message = self.messages.remove(&number).unwrap();
+        let enqueued_at = message.view.enqueued_at.0;
+        message.scheduled_for = None;
+        message.view.state = MessageState::Active;
+        let starts = if turn.keeps(Rule::LifeStartsAtActivation) { turn.now } else { enqueued_at };
+        message.live(starts, self.effective(turn, message.view.time_to_live_ms));
+        if turn.keeps(Rule::ActivationGivesANewNumber) {
+            self.add(message);
+        } else {
+            self.messages.insert(number, message);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, turn: &Turn, numbers: &[SequenceNumber]) -> Result<(), Refusal> {
+        check(numbers)?;
+        for number in numbers {
+            if self.messages.get(&number.0).is_none_or(|message| message.scheduled_for.is_none()) {
+                return Err(Refusal::MessageNotFound(number.0));
+            }
+            if turn.breaks(Rule::CancellingIsAllOrNothing) {
+                self.messages.remove(&number.0);
+            }
+        }
+        for number in numbers {
+            self.messages.remove(&number.0);
+        }
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
+        let (got, limit) = (CreditLimit::default(), CreditLimit::default());
+        self.receivers.insert(receiver.0, Receiver { options, got, limit, draining: false, since: 0 });
+    }
+
+    pub(super) fn set_credit(&mut self, turn: &mut Turn, id: ReceiverId, limit: CreditLimit, drain: bool) {
+        let moment = turn.next_moment();
+        if let Some(receiver) = self.receivers.get_mut(&id.0) {
+            if !receiver.is_ready() {
+                receiver.since = moment;
+            }
+            (receiver.limit, receiver.draining) = (limit, drain);
+        }
+    }
+
+    pub(super) fn receive_deferred(
+        &mut self,
+        turn: &Turn,
+        numbers: &[SequenceNumber],
+        options: ReceiverOptions,
+        receiver: Option<ReceiverId>,
+    ) -> Result<Vec<Taken>, Refusal> {
+        let (sub_queue, mode) = (options.source.sub_queue, options.mode);
+        let session = if self.options.requires_session && sub_queue == SubQueue::Main {
+            Some(receiver.and_then(|one| self.held_by(one)).ok_or(Refusal::SessionLockLost)?)
+        } else {
+            None
+        };
+        let session = session.filter(|_| turn.keeps(Rule::DeferredBelongToTheirSession));
+        let is_there = |message: &Message| {
+            message.view.state == MessageState::Deferred
+                && message.view.sub_queue == sub_queue
+                && message.lock.is_none()
+                && session.as_ref().is_none_or(|session| message.is_of(session))
+        };
+        let mut received = Vec::new();
+        let missing = numbers.iter().find(|number| !self.messages.get(&number.0).is_some_and(is_there));
+        for number in numbers {
+            if missing.is_some() && turn.keeps(Rule::ReceivingDeferredIsAllOrNothing) {
+                break;
+            }
+            if Some(number) != missing && self.messages.get(&number.0).is_some_and(is_there) {
+                received.push(self.hand_out(turn, number.0, mode));
+            }
+        }
+        missing.map_or(Ok(received), |number| Err(Refusal::MessageNotFound(number.0)))
+    }
+
+    pub(super) fn peek(
+        &self,
+        turn: &Turn,
+        from: SequenceNumber,
+        (count_max, bytes_max): (u32, usize),
+        sub_queue: SubQueue,
+        session: Option<&str>,
+    ) -> Vec<Taken> {
+        let session = session.filter(|_| turn.keeps(Rule::PeekingShowsOneSession));
+        let wanted = self.messages.values().filter(|message| {
+            message.view.sub_queue == sub_queue
+                && message.view.sequence_number >= from
+                && session.is_none_or(|session| message.is_of(session))
+        });
+        let mut bytes = 0;
+        let shown = wanted.enumerate().take_while(|(index, message)| {
+            bytes += message.bytes;
+            *index < count_max as usize && (*index == 0 || bytes <= bytes_max as u64)
+        });
+        shown.map(|(_, message)| (message.view.clone(), None)).collect()
+    }
+
+    pub(super) fn hand_out(&mut self, turn: &Turn, number: u64, mode: ReceiveMode) -> Taken {
+        let view = self.messages[&number].view.clone();
+        if mode == ReceiveMode::ReceiveAndDelete {
+            self.messages.remove(&number);
+            return (view, None);
+        }
+        let token = turn.tokens.get(&(self.id.0, view.sequence_number)).copied().unwrap_or(LockToken(0));
+        let session_end = self
+            .session_end(&self.messages[&number])
+            .filter(|_| turn.keeps(Rule::AMessageIsLockedWithItsSession));
+        let locked_until = Timestamp(session_end.unwrap_or(turn.now + self.options.lock_duration_ms));
+        let lock = Some(Lock { token, locked_until });
+        self.messages.get_mut(&number).unwrap().lock = lock;
+        (view, lock)
+    }
+
+    /// Whether anybody asks for messages of a sub-queue.
+    pub(super) fn is_listened_to(&self, sub_queue: SubQueue) -> bool {
+        let here = |receiver: &&Receiver| receiver.options.source.sub_queue == sub_queue;
+        self.receivers.values().filter(here).any(Receiver::has_credit)
+    }
+
+    /// What follows from the state: expiry, deliveries, ends of drains.
+    pub(super) fn look_after(&mut self, turn: &mut Turn) {
+        if self.options.requires_session {
+            self.look_after_sessions(turn);
+        } else {
+            if self.is_listened_to(SubQueue::Main) || turn.breaks(Rule::ExpiryNeedsAnActiveListener) {
+                self.expire_overdue(turn);
+            }
+            self.serve(turn, SubQueue::Main);
+        }
+        for sub_queue in [SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
+            self.serve(turn, sub_queue);
+        }
+        self.finish_drains(turn);
+    }
+
+    /// As long as there is a message and a receiver for it: the first message to the one who waits longest.
+    fn serve(&mut self, turn: &mut Turn, sub_queue: SubQueue) {
+        loop {
+            let turns = turn.keeps(Rule::ReceiversTakeTurns);
+            let ready = self.receivers.iter().filter(|(_, receiver)| {
+                let crossing = turn.keeps(Rule::TheCrossingMessageIsDelivered)
+                    || receiver.got.bytes + 2 <= receiver.limit.bytes;
+                receiver.options.source.sub_queue == sub_queue && receiver.is_ready() && crossing
+            });
+            let next = ready.min_by_key(|(id, one)| (if turns { one.since } else { 0 }, **id));
+            let Some(receiver) = next.map(|(id, _)| ReceiverId(*id)) else { return };
+            let available = self.numbers_where(|message| message.is_available_in(sub_queue));
+            let Some(number) = available.first().copied() else { return };
+            self.deliver(turn, receiver, number);
+        }
+    }
+
+    pub(super) fn deliver(&mut self, turn: &mut Turn, receiver: ReceiverId, number: u64) {
+        let bytes = self.messages[&number].bytes;
+        let (view, lock) = self.hand_out(turn, number, self.receivers[&receiver.0].options.mode);
+        let served = self.receivers.get_mut(&receiver.0).unwrap();
+        served.got.messages += 1;
+        served.got.bytes += bytes;
+        served.since = turn.next_moment();
+        turn.effects.push(Effect::Deliver { receiver, view, lock });
+    }
+
+    fn finish_drains(&mut self, turn: &mut Turn) {
+        let mut receivers = std::mem::take(&mut self.receivers);
+        for (id, receiver) in &mut receivers {
+            let dry = self.is_dry(ReceiverId(*id), receiver.options.source.sub_queue);
+            if receiver.draining && (dry || !receiver.has_credit()) {
+                receiver.draining = false;
+                if turn.keeps(Rule::ADrainVoidsCredit) {
+                    receiver.limit.messages = receiver.got.messages;
+                }
+                turn.effects.push(Effect::Drained { receiver: ReceiverId(*id) });
+            }
+        }
+        self.receivers = receivers;
+    }
+
+    /// Whether nothing is left that a receiver could get.
+    fn is_dry(&self, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
+        if self.waiters.iter().any(|waiter| waiter.receiver == receiver) {
+            return false;
+        }
+        let session = self.held_by(receiver);
+        let mut available = self.messages.values().filter(|message| message.is_available_in(sub_queue));
+        !available.any(|message| session.as_ref().is_none_or(|session| message.is_of(session)))
+    }
+
+    /// What only the living know goes.
+    pub(super) fn restart(&mut self, turn: &Turn) {
+        self.receivers.clear();
+        self.waiters.clear();
+        for session in self.sessions.values_mut() {
+            session.holder = None;
+            if turn.breaks(Rule::SessionStatesSurviveARestart) {
+                session.state = None;
+            }
+        }
+        for message in self.messages.values_mut() {
+            message.lock = None;
+            if turn.breaks(Rule::ScheduledMessagesKeepTheirFacts) {
+                message.facts = None;
+            }
+        }
+        self.used_at = self.used_at_stored;
+        if turn.breaks(Rule::ARestartIsNoUse) {
+            self.used_at = 0;
+        }
+    }
+}
+
+/// Refuses an empty list, or one that names a message twice.
+pub(super) fn check(numbers: &[SequenceNumber]) -> Result<(), Refusal> {
+    let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();
+    if numbers.is_empty() || distinct.len() < numbers.len() {
+        return Err(Refusal::InvalidArgument(String::new()));
+    }
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! Sessions of the model: who holds which, what is stored for them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::message::Message;
+use super::queue::Queue;
+use super::{Rule, Turn};
+use crate::{
+    AcceptedSession, Effect, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish, SubQueue,
+    Timestamp,
+};
+
+const ID_CHARACTERS_MAX: usize = 128;
+
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// Who has it, and until when.
+    pub(super) holder: Option<(ReceiverId, u64)>,
+    /// What was stored for it, and when.
+    pub(super) state: Option<(Bytes, u64)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) receiver: ReceiverId,
+    pub(super) request: RequestId,
+    until: u64,
+}
+
+impl Queue {
+    /// Whether a message is locked together with its session.
+    pub(super) fn is_in_session(&self, message: &Message) -> bool {
+        self.options.requires_session && message.view.sub_queue == SubQueue::Main
+    }
+
+    /// When the lock of a message's session ends.
+    pub(super) fn session_end(&self, message: &Message) -> Option<u64> {
+        let id = message.session_id.as_ref().filter(|_| self.is_in_session(message))?;
+        self.sessions.get(id)?.holder.map(|(_, until)| until)
+    }
+
+    /// The session that a receiver holds.
+    pub(super) fn held_by(&self, receiver: ReceiverId) -> Option<Arc<str>> {
+        let holds = |session: &Session| session.holder.is_some_and(|(holder, _)| holder == receiver);
+        self.sessions.iter().find(|(_, session)| holds(session)).map(|(id, _)| Arc::clone(id))
+    }
+
+    fn is_held(&self, id: &str) -> bool {
+        self.sessions.get(id).is_some_and(|session| session.holder.is_some())
+    }
+
+    /// Sessions of receivers, and waits for one, end by time.
+    pub(super) fn end_sessions(&mut self, turn: &mut Turn) {
+        let holders = self.sessions.values().filter_map(|session| session.holder);
+        let late: Vec<_> =
+            holders.filter(|(_, until)| *until <= turn.now).map(|(receiver, _)| receiver).collect();
+        for receiver in late {
+            self.give_back(turn, receiver, true);
+            self.receivers.remove(&receiver.0);
+            let refusal = Refusal::SessionLockLost;
+            turn.effects.push(Effect::ReceiverClosed { receiver, refusal });
+        }
+        let grace = u64::from(turn.breaks(Rule::AWaitEndsAtItsInstant));
+        let late = self.waiters.iter().filter(|waiter| waiter.until + grace <= turn.now);
+        for receiver in late.map(|waiter| waiter.receiver).collect::<Vec<_>>() {
+            self.stop_waiting(turn, receiver, Refusal::NoSessionAvailable);
+        }
+    }
+
+    /// A receiver's session is anybody's again; what it had in flight returns.
+    fn give_back(&mut self, turn: &Turn, receiver: ReceiverId, lost: bool) {
+        let Some(id) = self.held_by(receiver) else { return };
+        self.sessions.get_mut(&id).unwrap().holder = None;
+        let in_flight = self.numbers_where(|message| {
+            self.is_in_session(message) && message.is_of(&id) && message.lock.is_some()
+        });
+        for number in in_flight {
+            if lost {
+                self.fail(turn, number, turn.keeps(Rule::ALostSessionCounts));
+            } else {
+                self.unlock(turn, number, turn.breaks(Rule::AClosedSessionDoesNotCount), false);
+            }
+        }
+    }
+
+    fn stop_waiting(&mut self, turn: &mut Turn, receiver: ReceiverId, refusal: Refusal) {
+        let position = self.waiters.iter().position(|waiter| waiter.receiver == receiver);
+        let waiter = self.waiters.remove(position.unwrap());
+        self.receivers.remove(&receiver.0);
+        turn.reply_to(waiter.request, Reply::Opened(Err(refusal)));
+    }
+
+    /// Refuses all that wait, because the queue goes.
+    pub(super) fn refuse_waiters(&mut self, turn: &mut Turn) {
+        while let Some(waiter) = self.waiters.first() {
+            self.stop_waiting(turn, waiter.receiver, Refusal::EntityDeleted);
+        }
+    }
+
+    pub(super) fn close(&mut self, turn: &mut Turn, receiver: ReceiverId) {
+        if self.waiters.iter().any(|waiter| waiter.receiver == receiver) {
+            self.stop_waiting(turn, receiver, Refusal::ReceiverNotFound);
+        }
+        self.give_back(turn, receiver, false);
+        self.receivers.remove(&receiver.0);
+    }
+
+    /// Whether a receiver asks for a session where it must, and only there.
+    pub(super) fn check_wish(
+        &self,
+        turn: &Turn,
+        sub_queue: SubQueue,
+        wish: Option<&SessionWish>,
+    ) -> Result<(), Refusal> {
+        let is_main = sub_queue == SubQueue::Main || turn.breaks(Rule::DeadLettersHaveNoSessions);
+        match (self.options.requires_session && is_main, wish) {
+            (true, None) => Err(Refusal::SessionRequired),
+            (false, Some(_)) => Err(Refusal::SessionNotSupported),
+            (true, Some(SessionWish { id: Some(id), .. })) if id.chars().count() > ID_CHARACTERS_MAX => {
+                Err(Refusal::InvalidArgument(String::new()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a receiver with the session it wants; no answer if it has to wait.
+    pub(super) fn accept(
+        &mut self,
+        turn: &mut Turn,
+        receiver: ReceiverId,
+        options: ReceiverOptions,
+        wish: &SessionWish,
+    ) -> Option<Result<AcceptedSession, Refusal>> {
+        if let Some(id) = &wish.id {
+            if self.is_held(id) && turn.keeps(Rule::ASessionHasOneHolder) {
+                return Some(Err(Refusal::SessionCannotBeLocked(id.clone())));
+            }
+            self.open(receiver, options);
+            return Some(Ok(self.grant(turn, receiver, Arc::from(&**id))));
+        }
+        let is_first = self.waiters.is_empty() || turn.breaks(Rule::WaitersComeFirst);
+        let next = if is_first { self.next_session(turn) } else { None };
+        if let Some(id) = next {
+            self.open(receiver, options);
+            return Some(Ok(self.grant(turn, receiver, id)));
+        }
+        let until = wish.wait_until.0;
+        if until <= turn.now {
+            return Some(Err(Refusal::NoSessionAvailable));
+        }
+        self.open(receiver, options);
+        self.waiters.push(Waiter { receiver, request: turn.request, until });
+        None
+    }
+
+    fn grant(&mut self, turn: &Turn, receiver: ReceiverId, id: Arc<str>) -> AcceptedSession {
+        let until = turn.now + self.options.lock_duration_ms;
+        self.sessions.entry(Arc::clone(&id)).or_default().holder = Some((receiver, until));
+        AcceptedSession { id, locked_until: Timestamp(until) }
+    }
+
+    /// Of the sessions that nobody has, the one with the first available message. One that is overdue expires, because
+    /// there is somebody who would get it.
+    fn next_session(&mut self, turn: &Turn) -> Option<Arc<str>> {
+        loop {
+            let available = self.messages.values().filter(|one| one.is_available_in(SubQueue::Main));
+            let ids = available.filter_map(|message| message.session_id.as_ref());
+            let mut ids: Vec<_> = ids.filter(|id| !self.is_held(id)).cloned().collect();
+            if turn.breaks(Rule::TheOldestSessionComesNext) {
+                ids.sort();
+            }
+            let id = ids.first()?;
+            if !self.is_overdue(turn, id) {
+                return Some(Arc::clone(id));
+            }
+            self.expire_session(turn, id);
+        }
+    }
+
+    fn available_in(&self, id: &str) -> Vec<u64> {
+        self.numbers_where(|message| message.is_available_in(SubQueue::Main) && message.is_of(id))
+    }
+
+    fn is_overdue(&self, turn: &Turn, id: &str) -> bool {
+        self.available_in(id).iter().any(|number| self.messages[number].is_over(turn.now))
+    }
+
+    /// One message past its time expires all that are available (S-23).
+    fn expire_session(&mut self, turn: &Turn, id: &str) {
+        for number in self.available_in(id) {
+            if turn.keeps(Rule::OneExpiresAll) || self.messages[&number].is_over(turn.now) {
+                self.expire(number);
+            }
+        }
+    }
+
+    pub(super) fn look_after_sessions(&mut self, turn: &mut Turn) {
+        let mut held: Vec<_> =
+            self.sessions.iter().filter_map(|(id, one)| Some((one.holder?.0, Arc::clone(id)))).collect();
+        held.sort();
+        for (receiver, id) in &held {
+            let listens = self.receivers.get(&receiver.0).is_some_and(|receiver| receiver.has_credit());
+            let expires = listens || turn.breaks(Rule::SessionsExpireForAListener);
+            if expires && self.is_overdue(turn, id) {
+                self.expire_session(turn, id);
+            }
+        }
+        while !self.waiters.is_empty() {
+            let Some(id) = self.next_session(turn) else { break };
+            let last = turn.breaks(Rule::WaitersAreServedInOrder);
+            let waiter = self.waiters.remove(if last { self.waiters.len() - 1 } else { 0 });
+            held.push((waiter.receiver, Arc::clone(&id)));
+            let accepted = self.grant(turn, waiter.receiver, id);
+            turn.reply_to(waiter.request, Reply::Opened(Ok(Some(accepted))));
+        }
+        for (receiver, id) in held {
+            self.serve_session(turn, receiver, &id);
+        }
+    }
+
+    /// A session's messages to its holder, in order.
+    fn serve_session(&mut self, turn: &mut Turn, receiver: ReceiverId, id: &str) {
+        while self.receivers.get(&receiver.0).is_some_and(|receiver| receiver.is_ready()) {
+            let available = self.available_in(id);
+            let in_order = turn.keeps(Rule::ASessionIsDeliveredInOrder);
+            let Some(number) = (if in_order { available.first() } else { available.last() }) else { return };
+            self.deliver(turn, receiver, *number);
+        }
+    }
+
+    pub(super) fn renew_session(&mut self, turn: &Turn, receiver: ReceiverId) -> Result<Timestamp, Refusal> {
+        let id = self.held_by(receiver).ok_or(Refusal::SessionLockLost)?;
+        let (_, until) = self.sessions.get_mut(&id).unwrap().holder.as_mut().unwrap();
+        let from_now = turn.keeps(Rule::SessionRenewalCountsFromNow);
+        *until = if from_now { turn.now } else { *until } + self.options.lock_duration_ms;
+        Ok(Timestamp(*until))
+    }
+
+    pub(super) fn state_of(&self, receiver: ReceiverId) -> Result<Option<Bytes>, Refusal> {
+        let id = self.held_by(receiver).ok_or(Refusal::SessionLockLost)?;
+        Ok(self.sessions[&id].state.as_ref().map(|(bytes, _)| bytes.clone()))
+    }
+
+    pub(super) fn set_state(&mut self, turn: &Turn, id: &str, state: Option<Bytes>) {
+        let session = self.sessions.get_mut(id).unwrap();
+        if state.is_some() || turn.keeps(Rule::AStateCanBeCleared) {
+            session.state = state.map(|bytes| (bytes, turn.now));
+        }
+    }
+
+    /// Sum of the lengths of all states.
+    pub(super) fn state_bytes(&self) -> u64 {
+        let states = self.sessions.values().filter_map(|session| session.state.as_ref());
+        states.map(|(bytes, _)| bytes.len() as u64).sum()
+    }
+
+    /// Sessions with active messages or a state, or those whose state changed after an instant.
+    pub(super) fn list_sessions(&self, turn: &Turn, updated_after: Option<Timestamp>) -> Vec<Arc<str>> {
+        let deferred = turn.breaks(Rule::OnlyActiveMessagesListASession);
+        let stays = self.messages.values().filter(|message| {
+            message.is_active_in(SubQueue::Main)
+                || (deferred && message.view.sub_queue == SubQueue::Main && message.scheduled_for.is_none())
+        });
+        let with_messages = stays.filter_map(|message| message.session_id.clone());
+        let after = |instant: Timestamp, at: u64| {
+            if turn.keeps(Rule::UpdatedMeansAfter) { at > instant.0 } else { at >= instant.0 }
+        };
+        let with_state = self.sessions.iter().filter(|(_, session)| {
+            session.state.as_ref().is_some_and(|(_, at)| updated_after.is_none_or(|it| after(it, *at)))
+        });
+        let mut listed: BTreeSet<_> = with_state.map(|(id, _)| Arc::clone(id)).collect();
+        if updated_after.is_none() {
+            listed.extend(with_messages);
+        }
+        listed.into_iter().collect()
+    }
+}

@@ -1,0 +1,245 @@
+//! Topics of the model: subscriptions, their rules, who gets a message.
+
+use std::sync::Arc;
+
+use super::ending::{bury, reason};
+use super::message::Message;
+use super::queue::Queue;
+use super::{ENTITY, Model, Rule};
+use crate::{
+    BodyRef, CorrelationFilter, FactValue, Facts, Filter, QueueId, QueueOptions, Refusal, SequenceNumber,
+    Subscription, SubscriptionOptions, TopicOptions,
+};
+
+const WRONG: Refusal = Refusal::InvalidArgument(String::new());
+
+/// A subscription treats its messages like a queue; what concerns sizes is its topic's.
+pub(super) fn as_queue(options: &SubscriptionOptions) -> QueueOptions {
+    QueueOptions {
+        lock_duration_ms: options.lock_duration_ms,
+        max_delivery_count: options.max_delivery_count,
+        default_message_time_to_live_ms: options.default_message_time_to_live_ms,
+        dead_lettering_on_message_expiration: options.dead_lettering_on_message_expiration,
+        requires_session: options.requires_session,
+        auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
+        ..QueueOptions::default()
+    }
+}
+
+/// What rests on a topic itself is only scheduled.
+pub(super) fn as_queue_of_scheduled(options: &TopicOptions) -> QueueOptions {
+    QueueOptions {
+        default_message_time_to_live_ms: options.default_message_time_to_live_ms,
+        auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
+        max_message_size_bytes: options.max_message_size_bytes,
+        max_size_bytes: options.max_size_bytes,
+        ..QueueOptions::default()
+    }
+}
+
+impl Model {
+    /// Gives a message to every subscription that wants it; `since` is when it was submitted.
+    pub(super) fn publish(&mut self, mut message: Message, since: u64) -> SequenceNumber {
+        let topic = self.queues.get_mut(&ENTITY).unwrap();
+        let number = SequenceNumber(topic.next_number);
+        let life = topic.effective(&self.turn, message.view.time_to_live_ms);
+        let was_scheduled = message.scheduled_for.take().is_some();
+        message.view.state = crate::MessageState::Active;
+        let mut copies = 0;
+        for (id, subscription) in &self.subscriptions {
+            let queue = self.queues.get_mut(id).unwrap();
+            if was_scheduled
+                && self.turn.breaks(Rule::FiltersAreAskedWhenTheTimeComes)
+                && queue.created_at > since
+            {
+                continue;
+            }
+            for _ in 0..shares(&self.turn, subscription, message.facts.as_deref()) {
+                let mut copy = message.clone();
+                let least = self.turn.keeps(Rule::TheLeastLifeCounts);
+                let life = if least { queue.effective(&self.turn, life) } else { life };
+                copy.live(self.turn.now, life);
+                if queue.options.requires_session && copy.session_id.is_none() {
+                    if self.turn.breaks(Rule::WithoutSessionIdItIsDeadLettered) {
+                        continue;
+                    }
+                    let text =
+                        "Session enabled entity doesn't allow a message whose session identifier is null.";
+                    bury(&mut copy, reason("Session ID is null", text));
+                }
+                if self.turn.breaks(Rule::EachSubscriptionCountsForItself) {
+                    queue.next_number = queue.next_number.max(number.0);
+                }
+                queue.add(copy);
+                if self.turn.breaks(Rule::SendsDoNotKeepASubscription) {
+                    queue.use_it(&self.turn);
+                }
+                copies += 1;
+            }
+        }
+        let topic = self.queues.get_mut(&ENTITY).unwrap();
+        if copies > 0 || self.turn.keeps(Rule::WhatNobodyWantsTakesANumber) {
+            topic.next_number += 1;
+        }
+        // Of a message that nobody wants nothing is stored, not even that it had a number.
+        if copies > 0 || was_scheduled {
+            self.topic_number_stored = topic.next_number;
+        }
+        number
+    }
+
+    /// The time of messages scheduled on a topic has come.
+    pub(super) fn publish_due(&mut self) {
+        for number in self.queues[&ENTITY].due(self.turn.now) {
+            let message = self.queues.get_mut(&ENTITY).unwrap().messages.remove(&number).unwrap();
+            let since = message.view.enqueued_at.0;
+            self.publish(message, since);
+        }
+    }
+
+    fn subscription(&mut self, id: QueueId) -> Result<&mut Subscription, Refusal> {
+        if !self.is_topic() {
+            return Err(Refusal::NotAllowed(""));
+        }
+        self.subscriptions.get_mut(&id.0).ok_or(Refusal::EntityDeleted)
+    }
+
+    pub(super) fn declare(
+        &mut self,
+        queue: QueueId,
+        name: &str,
+        options: SubscriptionOptions,
+        rules: Vec<crate::Rule>,
+    ) -> Result<(), Refusal> {
+        match self.subscription(queue) {
+            Ok(known) => {
+                let session_changes = known.options.requires_session != options.requires_session;
+                if !same_name(&known.name, name) || session_changes {
+                    return Err(WRONG);
+                }
+                self.queues.get_mut(&queue.0).unwrap().options = as_queue(&options);
+                self.subscription(queue)?.options = options;
+                Ok(())
+            }
+            Err(Refusal::EntityDeleted) => {
+                let same_names = self.subscriptions.values().any(|known| same_name(&known.name, name));
+                let twice = rules
+                    .iter()
+                    .any(|rule| rules.iter().filter(|other| same_name(&other.name, &rule.name)).count() > 1);
+                if queue.0 == ENTITY || same_names || twice || rules.iter().any(|rule| is_empty(&rule.filter))
+                {
+                    return Err(WRONG);
+                }
+                let mut new = Queue::new(queue, as_queue(&options));
+                new.created_at = self.turn.now;
+                self.queues.insert(queue.0, new);
+                let subscription = Subscription { queue, name: name.into(), options, rules: Vec::new() };
+                self.subscriptions.insert(queue.0, subscription);
+                rules.into_iter().try_for_each(|rule| self.add_rule(queue, rule))
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    pub(super) fn delete(&mut self, queue: QueueId) -> Result<(), Refusal> {
+        self.subscription(queue)?;
+        self.end(queue);
+        Ok(())
+    }
+
+    pub(super) fn add_rule(&mut self, queue: QueueId, mut rule: crate::Rule) -> Result<(), Refusal> {
+        let ignores_case = self.turn.keeps(Rule::NamesOfRulesIgnoreCase);
+        rule.created_at = crate::Timestamp(self.turn.now);
+        let subscription = self.subscription(queue)?;
+        let is_known = |known: &Arc<crate::Rule>| {
+            if ignores_case { same_name(&known.name, &rule.name) } else { known.name == rule.name }
+        };
+        if subscription.rules.iter().any(is_known) {
+            return Err(Refusal::RuleExists(rule.name));
+        }
+        if is_empty(&rule.filter) {
+            return Err(WRONG);
+        }
+        subscription.rules.push(Arc::new(rule));
+        Ok(())
+    }
+
+    pub(super) fn remove_rule(&mut self, queue: QueueId, name: Box<str>) -> Result<(), Refusal> {
+        let rules = &mut self.subscription(queue)?.rules;
+        let position = rules.iter().position(|rule| same_name(&rule.name, &name));
+        rules.remove(position.ok_or(Refusal::RuleNotFound(name))?);
+        Ok(())
+    }
+
+    /// The default rule first, then the others by name.
+    pub(super) fn list_rules(&mut self, queue: QueueId) -> Result<Vec<Arc<crate::Rule>>, Refusal> {
+        let default_first = self.turn.keeps(Rule::TheDefaultRuleComesFirst);
+        let mut rules = self.subscription(queue)?.rules.clone();
+        rules.sort_by_key(|rule| {
+            let name = rule.name.to_lowercase();
+            (default_first && name != "$default", name)
+        });
+        Ok(rules)
+    }
+}
+
+/// How many copies a subscription gets of a message.
+fn shares(turn: &super::Turn, subscription: &Subscription, facts: Option<&Facts>) -> usize {
+    let matching = subscription.rules.iter().filter(|rule| matches(turn, &rule.filter, facts)).count();
+    let all = turn.breaks(Rule::OneMatchingRuleSuffices) && matching < subscription.rules.len();
+    if turn.breaks(Rule::WithoutRulesNothingComes) && subscription.rules.is_empty() {
+        1
+    } else if turn.breaks(Rule::SeveralMatchingRulesMakeOneCopy) {
+        matching
+    } else {
+        usize::from(matching > 0 && !all)
+    }
+}
+
+/// Rules of the test set a label, a user property, or both.
+fn matches(turn: &super::Turn, filter: &Filter, facts: Option<&Facts>) -> bool {
+    let (filter, facts) = match (filter, facts) {
+        (Filter::True, _) => return true,
+        (Filter::False, _) | (_, None) => return false,
+        (Filter::Correlation(filter), Some(facts)) => (filter, facts),
+    };
+    let CorrelationFilter { label, user, .. } = &**filter;
+    let label_fits = match (label, &facts.label) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(wanted), Some(has)) if turn.keeps(Rule::LabelsMatchExactly) => wanted == has,
+        (Some(wanted), Some(has)) => wanted.eq_ignore_ascii_case(has),
+    };
+    let one_fits = |(name, value): &(Box<str>, FactValue)| {
+        let here = facts.user.iter().filter(|(known, _)| same_name(known, name)).map(|(_, value)| value);
+        here.take(1).any(|known| known == value)
+    };
+    let user_fits = user.iter().all(one_fits);
+    if turn.breaks(Rule::EveryFieldMustMatch) {
+        return (label.is_some() && label_fits) || (!user.is_empty() && user_fits);
+    }
+    label_fits && user_fits
+}
+
+fn is_empty(filter: &Filter) -> bool {
+    matches!(filter, Filter::Correlation(filter) if filter.label.is_none() && filter.user.is_empty())
+}
+
+fn same_name(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
+}
+
+/// All contents of a topic, each once, however many copies there are.
+pub(super) fn content_bytes(turn: &super::Turn, messages: &[&Message]) -> u64 {
+    let mut seen: Vec<(QueueId, BodyRef)> = Vec::new();
+    let mut bytes = 0;
+    for message in messages {
+        let apart = turn.breaks(Rule::ContentsAreStoredOnce);
+        let body = (if apart { message.view.queue } else { QueueId(ENTITY) }, message.view.body);
+        if !seen.contains(&body) {
+            seen.push(body);
+            bytes += message.bytes;
+        }
+    }
+    bytes
+}
