@@ -63,9 +63,9 @@ fn leads_to_a_test(reference: &str, read: &dyn Fn(&str) -> Option<String>) -> bo
 /// Whether a declaration begins so, whatever goes before it: a comment or a mention does not.
 fn begins(line: &str, start: &str) -> bool {
     let line = line.trim_start();
-    ["", "async ", "pub ", "pub async "].iter().any(|before| {
-        line.strip_prefix(before).is_some_and(|declaration| declaration.starts_with(start))
-    })
+    ["", "async ", "pub ", "pub async "]
+        .iter()
+        .any(|before| line.strip_prefix(before).is_some_and(|declaration| declaration.starts_with(start)))
 }
 
 /// The rows whose first cell is `S-number`: their other cells.
@@ -138,7 +138,8 @@ fn every_test_of_the_map_exists() {
 mod check {
     use super::{NO_TEST, REQUIREMENTS, faults, leads_to_a_test, references};
 
-    const GOOD: &str = "`partition/a.rs::s1_it_ends` | `python/test_a.py::it_ends` | `js/a.test.mjs::it ends`";
+    const GOOD: &str =
+        "`partition/a.rs::s1_it_ends` | `python/test_a.py::it_ends` | `js/a.test.mjs::it ends`";
 
     fn read(path: &str) -> Option<String> {
         let text = match path {
@@ -172,7 +173,9 @@ mod check {
     #[test]
     fn a_good_table_passes() {
         assert_eq!(faults(&table(0, ""), &read), [""; 0]);
-        let reason = format!("A rule. | `partition/a.rs::s1_it_ends` | {NO_TEST}no client sees that. | `js/a.test.mjs::it ends`");
+        let reason = format!(
+            "A rule. | `partition/a.rs::s1_it_ends` | {NO_TEST}no client sees that. | `js/a.test.mjs::it ends`"
+        );
         assert_eq!(faults(&table(7, &reason), &read), [""; 0]);
     }
 
@@ -215,7 +218,8 @@ mod check {
 
     #[test]
     fn a_test_in_the_wrong_column_is_found() {
-        let row = "A rule. | `python/test_a.py::it_ends` | `python/test_a.py::it_ends` | `js/a.test.mjs::it ends`";
+        let row =
+            "A rule. | `python/test_a.py::it_ends` | `python/test_a.py::it_ends` | `js/a.test.mjs::it ends`";
         let fault = "S-9, Without a client: python/test_a.py::it_ends is in the wrong column";
         assert_eq!(only_fault(&table(9, row)), fault);
     }

@@ -211,9 +211,7 @@ fn s29_without_the_option_neither_ends() {
 
 #[test]
 fn the_last_use_survives_a_restart() {
-    for (begin, name) in
-        [(temporary_topic as fn() -> _, "topic"), (temporary_subscription, "subscription")]
-    {
+    for (begin, name) in [(temporary_topic as fn() -> _, "topic"), (temporary_subscription, "subscription")] {
         let (mut rig, queue) = begin();
         assert!(!idles(&mut rig, IDLE_MS / 2));
         rig.peek(queue, SubQueue::Main);
