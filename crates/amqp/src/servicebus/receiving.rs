@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement};
+use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement, SubQueue};
 use smallvec::SmallVec;
 
 use super::delivery::Way;
@@ -218,10 +218,14 @@ impl Broker {
         response: Response,
         connection: &mut Connection,
     ) {
+        let mut sub_queue = SubQueue::Main;
         if let Some(Link::Receiver(id)) = self.links.get(&link) {
             let id = *id;
             self.forget_unsettled(id, count);
+            sub_queue =
+                self.receivers.get(&id).map_or(sub_queue, |receiver| receiver.entity.address.sub_queue);
         }
+        let fault = |refusal: &Refusal| settlement::fault(refusal.clone(), sub_queue);
         let failures = match response {
             Response::Settled(failures) => failures,
             _ => return,
@@ -231,9 +235,7 @@ impl Broker {
         }
         let tracker = self.tracker();
         let state = |index: usize| match failures.iter().find(|failure| failure.index == index) {
-            Some(failure) => {
-                DeliveryState::Rejected(Some(tracker.error(&Fault::Refused(failure.refusal.clone()))))
-            }
+            Some(failure) => DeliveryState::Rejected(Some(tracker.error(&fault(&failure.refusal)))),
             None => reply.clone(),
         };
         answer(link, first, count, state, connection);

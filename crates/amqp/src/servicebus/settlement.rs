@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use peeklock_engine::{DeadLetter, Property, Settlement};
+use peeklock_engine::{DeadLetter, Property, Refusal, Settlement, SubQueue};
 
 use super::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 use super::envelope::text;
@@ -79,6 +79,15 @@ fn dead_letter(error: Error) -> Result<Settlement, Fault> {
     let description = description.or_else(|| error.description.map(Into::into));
     let why = Arc::new(DeadLetter { reason, description });
     Ok(Settlement::DeadLetter { why, modify: modified(properties)? })
+}
+
+/// Why a settlement failed. Dead letters have no sessions: what is lost there is a message's lock, though the engine, asked
+/// by token, can't tell.
+pub(crate) fn fault(refusal: Refusal, sub_queue: SubQueue) -> Fault {
+    match refusal {
+        Refusal::SessionLockLost if sub_queue != SubQueue::Main => Refusal::MessageLockLost.into(),
+        refusal => refusal.into(),
+    }
 }
 
 /// Property changes as the engine keeps them: names, and values encoded.

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, DeadLetter, Property, Settlement};
+use peeklock_engine::{Command, DeadLetter, Property, Settlement, SubQueue};
 
 use super::{Arguments, Context, Prepared};
-use crate::servicebus::delivery::Encoder;
 use crate::servicebus::envelope::{Answer, text};
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
@@ -36,7 +35,9 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
             )));
         }
     };
-    Ok(Prepared::new(Command::Settle { queue: context.entity.queue, tokens, settlement }, finish))
+    let command = Command::Settle { queue: context.entity.queue, tokens, settlement };
+    let sub_queue = context.entity.address.sub_queue;
+    Ok(Prepared::new(command, move |response, _| finish(response, sub_queue)))
 }
 
 /// P sends empty strings for what was not given.
@@ -56,11 +57,11 @@ fn properties(arguments: &Arguments) -> Result<Vec<Property>, Fault> {
 }
 
 /// One status for all tokens: the first that failed decides.
-fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
+fn finish(response: Response, sub_queue: SubQueue) -> Result<Answer, Fault> {
     match response {
         Response::Settled(failures) => match failures.into_iter().next() {
             None => Ok(Answer::ok(Vec::new())),
-            Some(failure) => Err(failure.refusal.into()),
+            Some(failure) => Err(settlement::fault(failure.refusal, sub_queue)),
         },
         other => Err(unexpected(other)),
     }

@@ -90,3 +90,17 @@ fn property_changes_are_bounded() {
     let refused = read(Some(modified_state(false, vec![("key".into(), large)])), false);
     assert!(matches!(refused, Err(Fault::Argument(_))));
 }
+
+#[test]
+fn what_is_lost_among_dead_letters_is_a_message_s_lock() {
+    use peeklock_engine::{Refusal, SubQueue};
+    for (sub_queue, expected) in [
+        (SubQueue::Main, Refusal::SessionLockLost),
+        (SubQueue::DeadLetter, Refusal::MessageLockLost),
+        (SubQueue::TransferDeadLetter, Refusal::MessageLockLost),
+    ] {
+        assert_eq!(fault(Refusal::SessionLockLost, sub_queue), Fault::Refused(expected));
+    }
+    let other = fault(Refusal::AlreadyDeadLettered, SubQueue::DeadLetter);
+    assert_eq!(other, Fault::Refused(Refusal::AlreadyDeadLettered));
+}

@@ -2,6 +2,7 @@
 
 mod deletion;
 mod histories;
+mod idle;
 mod publishing;
 pub(super) mod rig;
 mod rules;
