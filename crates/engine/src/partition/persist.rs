@@ -1,6 +1,6 @@
 //! Events → store operations: the latest fact about each message, nothing about those that came and went.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -59,6 +59,8 @@ struct Facts<'a> {
     next_number: Option<u64>,
     /// Subscriptions set or removed.
     subscriptions: BTreeMap<QueueId, Option<&'a Subscription>>,
+    /// Those removed: a new one may have got the number of one that ended when it was declared.
+    removed: BTreeSet<QueueId>,
     heads: Vec<Fact<'a, Record>>,
     /// States of sessions, each by the event that set it.
     states: Vec<Fact<'a, Event>>,
@@ -73,6 +75,7 @@ impl<'a> Facts<'a> {
             entity,
             next_number: None,
             subscriptions: BTreeMap::new(),
+            removed: BTreeSet::new(),
             heads: Vec::new(),
             states: Vec::new(),
             bodies: Vec::new(),
@@ -166,6 +169,7 @@ impl<'a> Facts<'a> {
         self.states.retain(|fact| fact.queue != queue);
         self.uses.retain(|(used, _)| *used != queue);
         self.subscriptions.insert(queue, None);
+        self.removed.insert(queue);
         self.without_content(bodies);
     }
 
@@ -212,9 +216,11 @@ impl<'a> Facts<'a> {
                 puts.push((key, start..buffer.len()));
             } else {
                 batch.delete(key);
-                for space in Space::ALL {
-                    batch.delete_range(space, PartitionId(id.0), 0..=u64::MAX);
-                }
+            }
+        }
+        for id in &self.removed {
+            for space in Space::ALL {
+                batch.delete_range(space, PartitionId(id.0), 0..=u64::MAX);
             }
         }
         for (queue, used_at) in &self.uses {

@@ -48,7 +48,7 @@ fn what_is_temporary_does_what_the_model_does() {
 
 /// The comparison would be worth nothing if it could not fail.
 fn every_broken_rule_is_noticed(area: Area) {
-    const HISTORIES_MAX: usize = 1000;
+    const HISTORIES_MAX: usize = 2000;
     let histories = histories(area);
     for rule in Rule::ALL.iter().filter(|rule| rule.area() == area) {
         let random = TestRng::from_seed(RngAlgorithm::ChaCha, &[1; 32]);

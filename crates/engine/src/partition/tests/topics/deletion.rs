@@ -38,6 +38,21 @@ fn a_subscription_goes_with_all_that_rests_in_it() {
 }
 
 #[test]
+fn a_subscription_declared_at_the_instant_of_its_end_is_a_new_one() {
+    let mut rig = Rig::plain();
+    let idle = SubscriptionOptions { auto_delete_on_idle_ms: Some(1000), ..options() };
+    let queue = rig.try_subscribe("a", idle, vec![rule("all", Filter::True)]).unwrap();
+    rig.send(message("x"));
+    rig.now = rig.now.plus_ms(1000);
+    let (name, rules) = ("a".into(), vec![rule("all", Filter::True)]);
+    rig.done(Command::DeclareSubscription { queue, name, options: options(), rules }).unwrap();
+    rig.restart();
+    assert_eq!(rig.peek(queue, SubQueue::Main), []);
+    rig.send(message("y"));
+    assert_eq!(rig.complete_one(queue).sequence_number.0, 1);
+}
+
+#[test]
 fn whoever_is_attached_is_told() {
     let mut rig = Rig::plain();
     let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));

@@ -11,3 +11,4 @@ mod sessions;
 pub(super) mod store;
 mod storing;
 mod subscriptions;
+mod table;
