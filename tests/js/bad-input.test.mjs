@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import Long from "long";
-import { DEAD_LETTER, Daemon, bodies, drain, nothing, numbers, one, peek, send, take, withClient } from "./harness.mjs";
+import { DEAD_LETTER, Daemon, bodies, drain, nothing, numbers, one, peek, send, take, until, withClient } from "./harness.mjs";
 
 const HOUR_MS = 3_600_000;
 const TOO_LONG = "x".repeat(129);
@@ -36,10 +36,14 @@ describe("bad input", { concurrency: 8 }, () => {
     const text = /not possible for an entity that requires sessions/;
     await refused(receive(client, queue), "GeneralError", text);
     await refused(receive(client, topic, "session"), "GeneralError", text);
-    const reported = new Promise((_, reject) => {
-      client.createReceiver(queue).subscribe({ processMessage: async () => {}, processError: async ({ error }) => reject(error) });
+    const reported = [];
+    const subscription = client.createReceiver(queue).subscribe({
+      processMessage: async () => {},
+      processError: async ({ error }) => reported.push(error),
     });
-    await refused(reported, "GeneralError", text);
+    const error = await until(() => reported[0], "the report");
+    await subscription.close();
+    await refused(Promise.reject(error), "GeneralError", text);
     // The dead-letter queue has no sessions.
     assert(await nothing(client.createReceiver(queue, DEAD_LETTER)));
   }, "session"));

@@ -12,6 +12,9 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const noRenewal = { maxAutoLockRenewalDurationInMs: 0 };
 
+/** The end of its life as the broker told it, in ms; `expiresAtUtc` is what the SDK makes of other properties. */
+const toldEnd = (message) => message._rawAmqpMessage.properties.absoluteExpiryTime;
+
 /** Moves the clock to the end of life of the first message, as the broker announces it. */
 async function expire(client, daemon, source) {
   const [message] = await peek(client, source);
@@ -36,10 +39,12 @@ describe("expiry", () => {
     // S-1, S-2: a duration when sent, an instant once enqueued.
     const before = await daemon.now();
     await send(client, queue, { body: "m", timeToLive: HOUR_MS });
-    const [{ timeToLive, enqueuedTimeUtc, expiresAtUtc }] = await peek(client, queue);
+    const [seen] = await peek(client, queue);
+    const { timeToLive, enqueuedTimeUtc, expiresAtUtc } = seen;
     assert.equal(timeToLive, HOUR_MS);
     assert(enqueuedTimeUtc >= before && enqueuedTimeUtc <= (await daemon.now()));
     assert.equal(expiresAtUtc - enqueuedTimeUtc, HOUR_MS);
+    assert.equal(toldEnd(seen) - enqueuedTimeUtc, HOUR_MS);
   }));
 
   for (const operation of ["completeMessage", "deferMessage", "deadLetterMessage", "renewMessageLock"]) {
@@ -88,15 +93,24 @@ describe("expiry", () => {
     await expire(client, daemon, queue);
     assert(await nothing(receiver));
     assert.deepEqual(await states(client, queue, DEAD_LETTER), []);
-    const [found] = await receiver.receiveDeferredMessages(sequenceNumber);
+    const find = async () => (await receiver.receiveDeferredMessages(sequenceNumber))[0];
+    const found = await find();
     assert.equal(found.body, "aside");
-    await receiver.completeMessage(found);
+    // Nor when its lock ends, one way or the other.
+    await receiver.abandonMessage(found);
+    await find();
+    await daemon.advance("PT2M");
+    assert(await nothing(receiver));
+    await receiver.completeMessage(await find());
+    for (const options of [{}, DEAD_LETTER]) assert.deepEqual(await states(client, queue, options), []);
   }, "dead_letter_on_expiry"));
 
   it("a scheduled message's life begins when it is due", withQueue(async (client, queue) => {
     // S-9: a life of half a minute does not run while the message waits for an hour.
     const due = new Date(+(await daemon.now()) + HOUR_MS);
     await client.createSender(queue).scheduleMessages({ body: "m", timeToLive: MINUTE_MS / 2 }, due);
+    const [waiting] = await peek(client, queue);
+    assert.equal(toldEnd(waiting) - due, MINUTE_MS / 2);
     const receiver = client.createReceiver(queue, noRenewal);
     await daemon.advance("PT59M");
     assert(await nothing(receiver));
@@ -132,7 +146,7 @@ describe("expiry", () => {
     for (const [name, expected] of Object.entries(minutes)) {
       const seen = await peek(client, [topic, name]);
       assert.deepEqual(seen.map((m) => m.timeToLive / MINUTE_MS), expected, name);
-      assert.deepEqual(seen.map((m) => (m.expiresAtUtc - m.enqueuedTimeUtc) / MINUTE_MS), expected, name);
+      assert.deepEqual(seen.map((m) => (toldEnd(m) - m.enqueuedTimeUtc) / MINUTE_MS), expected, name);
     }
   }));
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -112,6 +113,12 @@ async def until(condition, what: str = "the condition"):
         assert time.monotonic() < deadline, f"{what} never came true"
         await asyncio.sleep(0.05)
     return value
+
+
+def told_end(message) -> datetime.datetime:
+    """The end of its life as the broker told it; `expires_at_utc` is what the SDK makes of other properties."""
+    end_ms = message.raw_amqp_message.properties.absolute_expiry_time
+    return datetime.datetime.fromtimestamp(0, datetime.timezone.utc) + datetime.timedelta(milliseconds=end_ms)
 
 
 def body(message) -> bytes:

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 #: Queues of a kind share their options; tests take a fresh one of the kind they need.
 KINDS = {
-    "plain": ({}, 180),
+    "plain": ({}, 260),
     "brief_lock": ({"lock_duration": "PT5S"}, 8),
     "long_lock_dead_letter_on_expiry": (
         {"lock_duration": "PT5M", "dead_lettering_on_message_expiration": True},
@@ -32,7 +32,7 @@ KINDS = {
     ),
     "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
     "path/with/slashes": ({}, 4),
-    "session": ({"requires_session": True}, 100),
+    "session": ({"requires_session": True}, 180),
     "session_brief_lock": ({"requires_session": True, "lock_duration": "PT5S"}, 8),
     "session_dead_letter_on_expiry": (
         {"requires_session": True, "dead_lettering_on_message_expiration": True},
@@ -42,8 +42,8 @@ KINDS = {
 
 #: As `KINDS`, for topics; no key `rules` is the rule that matches everything.
 TOPIC_KINDS = {
-    "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 60),
-    "topic_sessions": ({"subscriptions": [{"name": "plain"}, {"name": "session", "requires_session": True}]}, 8),
+    "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 80),
+    "topic_sessions": ({"subscriptions": [{"name": "plain"}, {"name": "session", "requires_session": True}]}, 24),
     "topic_ttl": (
         {
             "default_message_time_to_live": "PT1H",

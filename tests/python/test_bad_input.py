@@ -22,7 +22,7 @@ TOO_LONG = "x" * 129
 HOUR = datetime.timedelta(hours=1)
 
 
-async def refused(awaitable, kind: type = ServiceBusError, text: str = ""):
+async def refused(awaitable, kind: type = ServiceBusError, text: str | None = None):
     """The exact type: a subclass would be another answer."""
     with pytest.raises(kind, match=text) as error:
         await awaitable

@@ -6,7 +6,7 @@ import datetime
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from bus import DEAD_LETTER, Bus, bodies, body, nothing, one, until
+from bus import DEAD_LETTER, Bus, bodies, body, nothing, one, told_end, until
 from daemon import entities_text
 
 HOUR = datetime.timedelta(hours=1)
@@ -134,7 +134,14 @@ async def test_a_deferred_message_never_expires(bus, queues, traveller):
     assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
     (found,) = await receiver.receive_deferred_messages(message.sequence_number)
     assert body(found) == b"set aside"
+    # Nor when its lock ends, one way or the other.
+    await receiver.abandon_message(found)
+    await receiver.receive_deferred_messages(message.sequence_number)
+    traveller.advance(minutes=2)
+    assert await nothing(receiver)
+    (found,) = await receiver.receive_deferred_messages(message.sequence_number)
     await receiver.complete_message(found)
+    assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
 
 
 async def test_the_default_applies_when_a_message_sets_none(bus, queues, traveller):
@@ -199,7 +206,7 @@ async def test_the_end_of_a_life_is_told_by_the_brokers_clock(bus, queue, travel
     (seen,) = await bus.peek(queue)
     assert seen.time_to_live == HOUR
     assert before <= seen.enqueued_time_utc <= traveller.now()
-    assert seen.expires_at_utc == seen.enqueued_time_utc + HOUR
+    assert seen.expires_at_utc == told_end(seen) == seen.enqueued_time_utc + HOUR
 
 
 async def test_the_least_of_message_topic_and_subscription_counts(bus, topics):
@@ -212,7 +219,7 @@ async def test_the_least_of_message_topic_and_subscription_counts(bus, topics):
         seen = await bus.peek(topic / name)
         lives = [datetime.timedelta(minutes=each) for each in minutes]
         assert [m.time_to_live for m in seen] == lives
-        assert [m.expires_at_utc - m.enqueued_time_utc for m in seen] == lives
+        assert [told_end(m) - m.enqueued_time_utc for m in seen] == lives
 
 
 async def test_copies_expire_each_in_its_subscription(bus, topics, traveller):

@@ -6,7 +6,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessageNotFoundError
 
-from bus import Bus, bodies, body, nothing, one
+from bus import Bus, bodies, body, nothing, one, told_end
 from daemon import entities_text
 
 UTC = datetime.timezone.utc
@@ -143,6 +143,8 @@ async def test_time_to_live_counts_from_activation(bus, queue, traveller):
     ttl = datetime.timedelta(minutes=5)
     async with bus.sender(queue) as sender:
         await sender.schedule_messages(ServiceBusMessage(b"", time_to_live=ttl), when)
+    (waiting,) = await bus.peek(queue)
+    assert told_end(waiting) == when + ttl
     traveller.advance_to(when)
     (message,) = await bus.drain(queue, 1)
     assert message.expires_at_utc >= when + ttl

@@ -61,10 +61,10 @@ struct Facts<'a> {
     entity: QueueId,
     /// The entity's next number, if it gave one out. Those of subscriptions follow from their new messages.
     next_number: Option<u64>,
-    /// Subscriptions set or removed, by what became of them in the end.
+    /// Subscriptions set or removed.
     subscriptions: BTreeMap<QueueId, Option<&'a Subscription>>,
-    /// Subscriptions removed, also those that came back under their number.
-    subscriptions_gone: BTreeSet<QueueId>,
+    /// Those removed: a new one may have got the number of one that ended when it was declared.
+    removed: BTreeSet<QueueId>,
     heads: Vec<Fact<'a, Record>>,
     /// States of sessions, each by the event that set it.
     states: Vec<Fact<'a, Event>>,
@@ -81,7 +81,7 @@ impl<'a> Facts<'a> {
             entity,
             next_number: None,
             subscriptions: BTreeMap::new(),
-            subscriptions_gone: BTreeSet::new(),
+            removed: BTreeSet::new(),
             heads: Vec::new(),
             states: Vec::new(),
             bodies: Vec::new(),
@@ -176,7 +176,7 @@ impl<'a> Facts<'a> {
         self.states.retain(|fact| fact.queue != queue);
         self.uses.retain(|(used, _)| *used != queue);
         self.subscriptions.insert(queue, None);
-        self.subscriptions_gone.insert(queue);
+        self.removed.insert(queue);
         let follow = |one: &BodyRef, other: &BodyRef| one.0.checked_add(1) == Some(other.0);
         let (runs, rest): (Vec<_>, Vec<_>) =
             bodies.chunk_by(follow).partition(|run| run.len() >= RUN_LENGTH_MIN);
@@ -226,12 +226,6 @@ impl<'a> Facts<'a> {
     fn write(mut self, batch: &mut Batch) {
         let mut buffer = Vec::new();
         let mut puts: Vec<(Key, Range<usize>)> = Vec::with_capacity(self.heads.len() + 1);
-        // Before anything is put: a subscription that came back under its number keeps nothing of what it was.
-        for id in &self.subscriptions_gone {
-            for space in Space::ALL {
-                batch.delete_range(space, PartitionId(id.0), 0..=u64::MAX);
-            }
-        }
         for (id, subscription) in &self.subscriptions {
             let key = Key::new(Space::Meta, PartitionId(self.entity.0), subscription_number(*id));
             if let Some(subscription) = subscription {
@@ -240,6 +234,11 @@ impl<'a> Facts<'a> {
                 puts.push((key, start..buffer.len()));
             } else {
                 batch.delete(key);
+            }
+        }
+        for id in &self.removed {
+            for space in Space::ALL {
+                batch.delete_range(space, PartitionId(id.0), 0..=u64::MAX);
             }
         }
         for (queue, used_at) in &self.uses {

@@ -57,10 +57,28 @@ pub(super) fn max_delivery_count(table: &mut Table<'_, '_>, default: u32) -> u32
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// `default_message_time_to_live`; `None` for no limit, which is the default.
-pub(super) fn default_message_time_to_live_ms(table: &mut Table<'_, '_>) -> Option<u64> {
+/// `default_message_time_to_live`; `None` for no limit, which is the default unless the limits say otherwise (S-15).
+pub(super) fn default_message_time_to_live_ms(
+    table: &mut Table<'_, '_>,
+    limits: LimitsConfig,
+) -> Option<u64> {
+    let key = "default_message_time_to_live";
+    let span = table.value(key).map(|(_, span)| span);
+    let (asked_ms, max_ms) = (time_to_live_ms(table, key), limits.message_time_to_live_max_ms);
+    if let (Some(max_ms), Some(span)) = (max_ms, span)
+        && asked_ms.is_none_or(|asked_ms| asked_ms > max_ms)
+    {
+        let most = duration::iso(max_ms);
+        let message = format!("longer than message_time_to_live_max in [limits]; write at most \"{most}\"");
+        table.report(&span, key, &message);
+    }
+    asked_ms.or(max_ms)
+}
+
+/// A time-to-live; `None` for no limit.
+pub(super) fn time_to_live_ms(table: &mut Table<'_, '_>, key: &'static str) -> Option<u64> {
     table
-        .text("default_message_time_to_live", "\"P14D\"", |text| match duration::parse(text)? {
+        .text(key, "\"P14D\"", |text| match duration::parse(text)? {
             Duration::Milliseconds(length_ms) if length_ms < TIME_TO_LIVE_MS_MIN => {
                 Err(too_short(text, TIME_TO_LIVE_MS_MIN))
             }

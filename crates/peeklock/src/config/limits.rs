@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::entity;
 use super::table::Table;
 
 /// Service Bus's own minimum of `auto_delete_on_idle` (S-27).
@@ -14,11 +15,13 @@ const AUTO_DELETE_ON_IDLE_MIN_RANGE_MS: RangeInclusive<u64> = 100..=AUTO_DELETE_
 pub(crate) struct LimitsConfig {
     /// Least `auto_delete_on_idle` of any entity; lower than Service Bus's only for tests.
     pub(crate) auto_delete_on_idle_min_ms: u64,
+    /// Default and maximum of every `default_message_time_to_live`; `None` for no limit (S-15).
+    pub(crate) message_time_to_live_max_ms: Option<u64>,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { auto_delete_on_idle_min_ms: AUTO_DELETE_ON_IDLE_MIN_MS }
+        Self { auto_delete_on_idle_min_ms: AUTO_DELETE_ON_IDLE_MIN_MS, message_time_to_live_max_ms: None }
     }
 }
 
@@ -31,6 +34,7 @@ pub(super) fn read(mut table: Table<'_, '_>) -> LimitsConfig {
             default.auto_delete_on_idle_min_ms,
             &AUTO_DELETE_ON_IDLE_MIN_RANGE_MS,
         ),
+        message_time_to_live_max_ms: entity::time_to_live_ms(&mut table, "message_time_to_live_max"),
     };
     table.finish();
     config

@@ -31,6 +31,7 @@ pub(crate) use asked::{AskedTopic, same_name};
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
+pub(crate) use limits::LimitsConfig;
 pub(crate) use listen::ListenAddress;
 pub(crate) use problem::Problems;
 pub(crate) use queue::QueueConfig;
@@ -66,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) log_format: LogFormat,
     /// Help for tests.
     pub(crate) development: DevelopmentConfig,
+    /// What no entity may go beyond.
+    pub(crate) limits: LimitsConfig,
     /// Where the addresses in use are written once connections are accepted.
     pub(crate) ready_file: Option<PathBuf>,
     /// Queues declared in the file: created, or their options updated.
@@ -121,6 +124,7 @@ impl Config {
                 time_travel: args.time_travel.or(file.time_travel).unwrap_or(file.development.time_travel),
                 ..file.development
             },
+            limits: file.limits,
             ready_file: args.ready_file,
             queues: file.queues,
             queues_if_missing,

@@ -53,7 +53,7 @@ fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> QueueOptions {
     QueueOptions {
         lock_duration_ms: entity::lock_duration_ms(table, default.lock_duration_ms),
         max_delivery_count: entity::max_delivery_count(table, default.max_delivery_count),
-        default_message_time_to_live_ms: entity::default_message_time_to_live_ms(table),
+        default_message_time_to_live_ms: entity::default_message_time_to_live_ms(table, bounds.limits),
         dead_lettering_on_message_expiration: table
             .boolean("dead_lettering_on_message_expiration", default.dead_lettering_on_message_expiration),
         requires_session: table.boolean("requires_session", default.requires_session),

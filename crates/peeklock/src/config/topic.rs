@@ -69,7 +69,7 @@ fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> TopicOptions {
     let sizes = (default.max_message_size_bytes, default.max_size_bytes);
     let (max_message_size_bytes, max_size_bytes) = entity::sizes_bytes(table, "topic", sizes, bounds);
     TopicOptions {
-        default_message_time_to_live_ms: entity::default_message_time_to_live_ms(table),
+        default_message_time_to_live_ms: entity::default_message_time_to_live_ms(table, bounds.limits),
         auto_delete_on_idle_ms: entity::auto_delete_on_idle_ms(table, bounds.limits),
         max_message_size_bytes,
         max_size_bytes,

@@ -60,17 +60,29 @@ fn declared(config: &Config) -> Vec<Entity> {
 /// that was told nothing and holds nothing. A name that exists as something else is among them, to be refused.
 fn missing(stored: &[Entity], config: &Config) -> Vec<Entity> {
     if config.undeclared && stored.is_empty() {
-        return vec![(QUEUE_DEFAULT.to_owned(), QueueOptions::default().into())];
+        return vec![(QUEUE_DEFAULT.to_owned(), queue_options(config).into())];
     }
-    let queues = config.queues_if_missing.iter().map(|name| (name, QueueOptions::default().into()));
+    let queues = config.queues_if_missing.iter().map(|name| (name, queue_options(config).into()));
     let declared = |name: &String| config.topics.iter().any(|topic| same_name(&topic.name, name));
     let topics = config.topics_if_missing.iter().filter(|asked| !declared(&asked.topic));
-    let topics = topics.map(|asked| (&asked.topic, TopicOptions::default().into()));
+    let topics = topics.map(|asked| (&asked.topic, topic_options(config).into()));
     let exists = |(name, options): &(&String, EntityOptions)| {
         stored.iter().any(|(stored, has)| same_name(stored, name) && kind(has) == kind(options))
     };
     let missing = queues.chain(topics).filter(|wanted| !exists(wanted));
     missing.map(|(name, options)| (name.clone(), options)).collect()
+}
+
+/// Options of a queue about which nothing is said.
+fn queue_options(config: &Config) -> QueueOptions {
+    let default_message_time_to_live_ms = config.limits.message_time_to_live_max_ms;
+    QueueOptions { default_message_time_to_live_ms, ..QueueOptions::default() }
+}
+
+/// Options of a topic about which nothing is said; what caps its messages caps those of its subscriptions (S-16).
+fn topic_options(config: &Config) -> TopicOptions {
+    let default_message_time_to_live_ms = config.limits.message_time_to_live_max_ms;
+    TopicOptions { default_message_time_to_live_ms, ..TopicOptions::default() }
 }
 
 fn warn_of_undeclared(stored: &[Entity], config: &Config) {

@@ -2,13 +2,13 @@
 
 use super::rig::{LOCK_MS, QUEUE, Rig, abandon, dead_letter, defer, message, options, path};
 use crate::{
-    Command, LockToken, MessageState, NewMessage, QueueOptions, ReceiveMode, Refusal, Reply, SequenceNumber,
-    Settlement, SubQueue,
+    Command, LockToken, MessageState, MessageView, NewMessage, QueueOptions, ReceiveMode, Refusal, Reply,
+    SequenceNumber, Settlement, SubQueue,
 };
 
 /// Where message 1 is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+pub(super) enum At {
     Gone,
     Active,
     Locked,
@@ -21,7 +21,7 @@ enum At {
     DeadDeferredLocked,
 }
 
-const STATES: [At; 10] = [
+pub(super) const STATES: [At; 10] = [
     At::Gone,
     At::Active,
     At::Locked,
@@ -35,7 +35,7 @@ const STATES: [At; 10] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Happening {
+pub(super) enum Happening {
     Receive,
     ReceiveAndDelete,
     ReceiveFromDeadLetters,
@@ -53,7 +53,7 @@ enum Happening {
     Restart,
 }
 
-const HAPPENINGS: [Happening; 15] = [
+pub(super) const HAPPENINGS: [Happening; 15] = [
     Happening::Receive,
     Happening::ReceiveAndDelete,
     Happening::ReceiveFromDeadLetters,
@@ -72,11 +72,11 @@ const HAPPENINGS: [Happening; 15] = [
 ];
 
 /// Time-to-live of message 1: longer than a lock, so that the two can be told apart.
-const TIME_TO_LIVE_MS: u64 = LOCK_MS * 3;
+pub(super) const TIME_TO_LIVE_MS: u64 = LOCK_MS * 3;
 const SCHEDULED_AFTER_MS: u64 = LOCK_MS * 10;
 
 /// The state after a happening and by how much the delivery count grew; `None` if nothing changes.
-fn expected(at: At, happening: Happening) -> Option<(At, u32)> {
+pub(super) fn expected(at: At, happening: Happening) -> Option<(At, u32)> {
     use At::{
         Active, Dead, DeadDeferred, DeadDeferredLocked, DeadLocked, Deferred, DeferredLocked, Gone, Locked,
     };
@@ -201,24 +201,28 @@ fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> bool {
     }
 }
 
+/// Where a message is.
+pub(super) fn place(view: &MessageView, locked: bool) -> At {
+    match (view.sub_queue, view.state, locked) {
+        (SubQueue::Main, MessageState::Active, false) => At::Active,
+        (SubQueue::Main, MessageState::Active, true) => At::Locked,
+        (SubQueue::Main, MessageState::Deferred, false) => At::Deferred,
+        (SubQueue::Main, MessageState::Deferred, true) => At::DeferredLocked,
+        (SubQueue::Main, MessageState::Scheduled, _) => At::Scheduled,
+        (_, MessageState::Active, false) => At::Dead,
+        (_, MessageState::Active, true) => At::DeadLocked,
+        (_, MessageState::Deferred, false) => At::DeadDeferred,
+        (_, MessageState::Deferred, true) => At::DeadDeferredLocked,
+        (_, MessageState::Scheduled, _) => panic!("scheduled in a dead-letter queue"),
+    }
+}
+
 /// Where message 1 is and how often its delivery failed.
 fn observe(rig: &mut Rig) -> (At, u32) {
     for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
         if let Some(view) = rig.peek(sub_queue).pop() {
             let locked = rig.partition.state.entity.messages.get(sub_queue).is_locked(view.sequence_number);
-            let at = match (sub_queue, view.state, locked) {
-                (SubQueue::Main, MessageState::Active, false) => At::Active,
-                (SubQueue::Main, MessageState::Active, true) => At::Locked,
-                (SubQueue::Main, MessageState::Deferred, false) => At::Deferred,
-                (SubQueue::Main, MessageState::Deferred, true) => At::DeferredLocked,
-                (SubQueue::Main, MessageState::Scheduled, _) => At::Scheduled,
-                (_, MessageState::Active, false) => At::Dead,
-                (_, MessageState::Active, true) => At::DeadLocked,
-                (_, MessageState::Deferred, false) => At::DeadDeferred,
-                (_, MessageState::Deferred, true) => At::DeadDeferredLocked,
-                (_, MessageState::Scheduled, _) => panic!("scheduled in a dead-letter queue"),
-            };
-            return (at, view.delivery_count);
+            return (place(&view, locked), view.delivery_count);
         }
     }
     (At::Gone, 0)

@@ -215,3 +215,34 @@ fn a_name_asked_for_as_queue_and_as_topic_is_refused() {
         "--topic News: --queue asks for a queue of this name; choose another"
     );
 }
+
+#[test]
+fn s15_the_limit_is_the_default_of_whoever_says_nothing() {
+    let config = merged(
+        ServeArgs::default(),
+        r#"
+        [limits]
+        message_time_to_live_max = "P14D"
+        [[queues]]
+        name = "silent"
+        [[queues]]
+        name = "shorter"
+        default_message_time_to_live = "P1D"
+        [[topics]]
+        name = "news"
+        [[topics.subscriptions]]
+        name = "all"
+        "#,
+    );
+    let day_ms = 24 * 3_600_000;
+    let queues = config.queues.iter().map(|queue| queue.options.default_message_time_to_live_ms);
+    assert_eq!(queues.collect::<Vec<_>>(), [Some(14 * day_ms), Some(day_ms)]);
+    let topic = &config.topics[0];
+    assert_eq!(topic.options.default_message_time_to_live_ms, Some(14 * day_ms));
+    assert_eq!(topic.subscriptions[0].options.default_message_time_to_live_ms, Some(14 * day_ms));
+    assert_eq!(
+        config.limits.message_time_to_live_max_ms,
+        Some(14 * day_ms),
+        "for entities asked for by flag"
+    );
+}

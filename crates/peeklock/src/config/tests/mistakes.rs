@@ -53,6 +53,14 @@ const BAD_QUEUE: &[(&str, &str)] = &[
         "4:33: queue \"q\": max_message_size_in_kilobytes: a message of 2048 KB never fits into a queue of 1 MB; raise",
     ),
     (
+        "default_message_time_to_live = \"P15D\"\n[limits]\nmessage_time_to_live_max = \"P14D\"",
+        "3:32: queue \"q\": default_message_time_to_live: longer than message_time_to_live_max in [limits]; write at most",
+    ),
+    (
+        "default_message_time_to_live = \"unlimited\"\n[limits]\nmessage_time_to_live_max = \"P14D\"",
+        "3:32: queue \"q\": default_message_time_to_live: longer than message_time_to_live_max",
+    ),
+    (
         "requires_session = \"yes\"",
         "3:20: queue \"q\": requires_session: expected true or false, found \"yes\"; write requires",
     ),

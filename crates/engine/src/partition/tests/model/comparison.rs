@@ -222,7 +222,7 @@ impl Comparison {
         self.queues().flat_map(of).collect()
     }
 
-    /// Stores what happened, and checks that it restores to what there is.
+    /// Stores what happened, and checks that it restores to what there is; the model tells which uses are stored.
     fn end_turn(&mut self) -> Result<(), String> {
         let mut batch = Batch::new();
         persist(ID, &self.outputs.events, &mut batch);
@@ -231,7 +231,10 @@ impl Comparison {
         if self.model.ended {
             return Ok(());
         }
-        self.store.check(&self.partition);
+        if self.broken.is_none() {
+            // This takes long, and says nothing about the model.
+            self.store.check(&self.partition);
+        }
         let used = self.queues().map(|queue| (queue.id, queue.used_at_stored)).collect();
         equal("stored uses", &Command::Tick, &used, &self.model.stored_uses())
     }

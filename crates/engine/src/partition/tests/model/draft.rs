@@ -2,19 +2,24 @@
 
 use crate::{QueueOptions, ReceiveMode, SubQueue, SubscriptionOptions, TopicOptions};
 
+/// Length of a property that leaves 4 KiB of a header, where counting begins.
+pub(in crate::partition::tests) const LARGE: usize = 61_440;
+
 /// One move of a history. Numbers called `pick` choose among what is there, counted from the latest; those called
 /// `queue` choose a queue or subscription.
 #[derive(Debug, Clone)]
 pub(in crate::partition::tests) enum Move {
     Send(Vec<Draft>),
     Cancel(Vec<usize>),
-    /// The wish for a session is used where one is required, or where none is, `wrongly`.
+    /// The wish for a session is used where one is required, or where none is, `wrongly`; before, time passes
+    /// unnoticed.
     Open {
         queue: usize,
         sub_queue: SubQueue,
         mode: ReceiveMode,
         wish: Wish,
         wrongly: bool,
+        after_ms: u64,
     },
     Watch(usize),
     Credit {
@@ -24,7 +29,8 @@ pub(in crate::partition::tests) enum Move {
         drain: bool,
     },
     Close(usize),
-    Settle(Vec<usize>, Verb, Option<(u8, u8)>),
+    /// With a property to change: number of its name, length of its value.
+    Settle(Vec<usize>, Verb, Option<(u8, usize)>),
     Renew(Vec<usize>),
     ReceiveDeferred {
         picks: Vec<usize>,

@@ -56,7 +56,7 @@ impl Queue {
         }
         let merged = merge(turn, message, modify);
         if (why.is_some() || !modify.is_empty())
-            && header_bytes(message, &merged, why.map(|why| &**why)) > HEADER_BYTES_MAX
+            && header_bytes(turn, message, &merged, why.map(|why| &**why)) > HEADER_BYTES_MAX
             && turn.keeps(Rule::ALargeHeaderDeadLetters)
         {
             if is_dead && turn.keeps(Rule::DeadLettersKeepTheirLockWhenTooLarge) {
@@ -185,9 +185,10 @@ fn merge(turn: &Turn, message: &Message, modify: &[crate::Property]) -> Properti
     merged
 }
 
-fn header_bytes(message: &Message, modified: &Properties, why: Option<&DeadLetter>) -> usize {
-    let sent =
-        if message.header_bytes < HEADER_BYTES_COUNTED_MIN { 0 } else { message.header_bytes as usize };
+fn header_bytes(turn: &Turn, message: &Message, modified: &Properties, why: Option<&DeadLetter>) -> usize {
+    let counts =
+        message.header_bytes >= HEADER_BYTES_COUNTED_MIN || turn.breaks(Rule::AShortHeaderCountsAsNone);
+    let sent = if counts { message.header_bytes as usize } else { 0 };
     let changed: usize = modified.iter().map(|property| property.name.len() + property.value.len()).sum();
     let texts = why.into_iter().flat_map(|why| [&why.reason, &why.description]);
     sent + changed + texts.flatten().map(|text| text.len()).sum::<usize>()

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::Area;
-use super::draft::{Draft, FilterDraft, Move, Options, Verb, Wish};
+use super::draft::{Draft, FilterDraft, LARGE, Move, Options, Verb, Wish};
 use crate::{EntityOptions, ReceiveMode, SubQueue};
 
 /// The kind of entity that a history is about.
@@ -58,7 +58,7 @@ fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
         Kind::Sessions => 0.98,
         Kind::Topic => 0.8,
     };
-    let header_bytes = prop_oneof![16 => Just(0), 3 => 65_528..65_538u32, 1 => 4090..4100u32];
+    let header_bytes = prop_oneof![12 => Just(0), 6 => 65_528..65_538u32, 2 => 4094..4098u32];
     let user = sometimes(5, (any::<bool>(), 0..2i64));
     (
         (0..6usize, header_bytes, sometimes(5, 0..30u64), sometimes(2, 0..20u64)),
@@ -87,7 +87,7 @@ fn wish() -> impl Strategy<Value = Wish> {
 fn filter() -> impl Strategy<Value = FilterDraft> {
     let correlation = (sometimes(7, 0..3usize), sometimes(4, 0..2i64));
     prop_oneof![
-        2 => Just(FilterDraft::True),
+        5 => Just(FilterDraft::True),
         1 => Just(FilterDraft::False),
         6 => correlation.prop_map(|(label, size)| FilterDraft::Correlation(label, size)),
     ]
@@ -113,9 +113,9 @@ fn common(kind: Kind) -> Weighted {
         3 => Just(Verb::Abandon),
         5 => Just(Verb::Defer),
         2 => Just(Verb::DeadLetter),
-        2 => Just(Verb::Release),
+        3 => Just(Verb::Release),
     ];
-    let modify = sometimes(4, (0..3u8, 0..3u8));
+    let modify = sometimes(6, (0..3u8, prop_oneof![6 => Just(1), 1 => Just(2), 2 => Just(LARGE)]));
     let bytes = prop_oneof![3 => Just(u64::MAX), 1 => 0..12u64];
     let credit = (0..4usize, 0..5u64, bytes, prop::bool::weighted(0.2));
     let queue = || 0..40usize;
@@ -133,6 +133,7 @@ fn common(kind: Kind) -> Weighted {
                 mode,
                 wish,
                 wrongly,
+                after_ms: 0,
             })
             .boxed(),
         ),
@@ -151,7 +152,7 @@ fn common(kind: Kind) -> Weighted {
         ),
         (4, picks().prop_map(Move::Renew).boxed()),
         (
-            9,
+            12,
             deferred
                 .prop_map(|(picks, queue, sub_queue, mode, receiver)| Move::ReceiveDeferred {
                     picks,
@@ -181,17 +182,18 @@ fn common(kind: Kind) -> Weighted {
 
 /// What is about sessions.
 fn about_sessions() -> Weighted {
-    let list = (0..40usize, sometimes(5, 0..15u64), 0..2u32, 0..4u32);
+    let list = (0..40usize, sometimes(7, 0..4u64), 0..2u32, 0..4u32);
     vec![
         (
             8,
-            (0..40usize, mode(), wish())
-                .prop_map(|(queue, mode, wish)| Move::Open {
+            (0..40usize, mode(), wish(), sometimes(5, 1..10u64))
+                .prop_map(|(queue, mode, wish, after_ms)| Move::Open {
                     queue,
                     sub_queue: SubQueue::Main,
                     mode,
                     wish,
                     wrongly: false,
+                    after_ms: after_ms.unwrap_or(0),
                 })
                 .boxed(),
         ),

@@ -35,7 +35,8 @@ impl Comparison {
                 let number = |pick: &usize| SequenceNumber(next.saturating_sub(*pick as u64));
                 Command::CancelScheduled { numbers: picks.iter().map(number).collect() }
             }
-            Move::Open { queue, sub_queue, mode, wish, wrongly } => {
+            Move::Open { queue, sub_queue, mode, wish, wrongly, after_ms } => {
+                self.now += after_ms;
                 let source = QueuePath { queue: self.queue(*queue), sub_queue: *sub_queue };
                 let needs_session = *sub_queue == SubQueue::Main && self.requires_session(source.queue);
                 let session = (needs_session != *wrongly).then(|| self.wish(wish));
@@ -208,9 +209,11 @@ fn rule(name: usize, filter: &FilterDraft) -> crate::Rule {
     crate::Rule { name: RULE_NAMES[name].into(), filter, created_at: Timestamp::default() }
 }
 
-fn settlement(verb: Verb, modify: Option<(u8, u8)>) -> Settlement {
-    let property =
-        |(name, value): (u8, u8)| Property { name: format!("p{name}").into(), value: vec![value].into() };
+fn settlement(verb: Verb, modify: Option<(u8, usize)>) -> Settlement {
+    let property = |(name, bytes): (u8, usize)| Property {
+        name: format!("p{name}").into(),
+        value: vec![name; bytes].into(),
+    };
     let modify: Vec<_> = modify.map(property).into_iter().collect();
     match verb {
         Verb::Complete => Settlement::Complete,

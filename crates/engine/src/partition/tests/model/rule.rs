@@ -84,6 +84,8 @@ rules! {
         ALargeHeaderDeadLetters,
         /// There it stays locked instead, and the change is refused.
         DeadLettersKeepTheirLockWhenTooLarge,
+        /// One shorter than 4 KiB does not count when properties are changed.
+        AShortHeaderCountsAsNone,
         /// A header that is too large already is refused to its sender (§3).
         ALargeHeaderIsRefused,
     }

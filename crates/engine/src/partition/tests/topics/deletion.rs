@@ -38,6 +38,21 @@ fn a_subscription_goes_with_all_that_rests_in_it() {
 }
 
 #[test]
+fn a_subscription_declared_at_the_instant_of_its_end_is_a_new_one() {
+    let mut rig = Rig::plain();
+    let idle = SubscriptionOptions { auto_delete_on_idle_ms: Some(1000), ..options() };
+    let queue = rig.try_subscribe("a", idle, vec![rule("all", Filter::True)]).unwrap();
+    rig.send(message("x"));
+    rig.now = rig.now.plus_ms(1000);
+    let (name, rules) = ("a".into(), vec![rule("all", Filter::True)]);
+    rig.done(Command::DeclareSubscription { queue, name, options: options(), rules }).unwrap();
+    rig.restart();
+    assert_eq!(rig.peek(queue, SubQueue::Main), []);
+    rig.send(message("y"));
+    assert_eq!(rig.complete_one(queue).sequence_number.0, 1);
+}
+
+#[test]
 fn whoever_is_attached_is_told() {
     let mut rig = Rig::plain();
     let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));
@@ -155,27 +170,6 @@ fn long_runs_of_contents_go_as_ranges() {
     assert_eq!(bodies, [&run]);
     rig.store.write(batch);
     super::rig::check_invariants(&rig.partition, &rig.store);
-}
-
-/// A configuration that changes a subscription's options may come just when its time is over: the number is known to
-/// whoever declares it, and what rested under it must not come back.
-#[test]
-fn a_subscription_declared_as_it_ends_keeps_nothing_of_what_it_was() {
-    let mut rig = Rig::plain();
-    let lasting = SubscriptionOptions { auto_delete_on_idle_ms: Some(1_000), ..super::rig::options() };
-    let queue = rig.try_subscribe("a", lasting.clone(), Vec::new()).unwrap();
-    for _ in 0..3 {
-        rig.send(message("old"));
-    }
-    rig.now = rig.now.plus_ms(1_000);
-    let options = SubscriptionOptions { max_delivery_count: 3, ..lasting };
-    let rules = vec![crate::Rule::default_rule()];
-    rig.done(Command::DeclareSubscription { queue, name: "a".into(), options, rules }).unwrap();
-    rig.restart();
-    assert_eq!((rig.waiting(queue).len(), rig.bodies()), (0, 0));
-    rig.send(message("new"));
-    rig.restart();
-    assert_eq!(rig.take_one(queue).unwrap().0.sequence_number.0, 1);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod deletion;
 mod histories;
+mod idle;
 mod publishing;
 pub(super) mod rig;
 mod rules;
@@ -10,3 +11,4 @@ mod sessions;
 pub(super) mod store;
 mod storing;
 mod subscriptions;
+mod table;
