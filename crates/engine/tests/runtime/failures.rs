@@ -55,6 +55,25 @@ async fn a_batch_without_room_is_refused_with_all_that_came_after_and_the_state_
 }
 
 #[tokio::test]
+async fn what_became_durable_just_before_a_refused_batch_is_accepted() {
+    let broker = Broker::start(1 << 20).await;
+    let mut client = broker.client();
+    broker.store.hold();
+    let durable = client.send("durable");
+    client.nothing().await;
+    let lost = client.send("lost");
+    client.nothing().await;
+    broker.store.release_one();
+    broker.store.fail_next(full());
+    broker.store.release_one();
+    let answer = client.response().await;
+    assert!(matches!(&answer, (tag, Response::Sent(Ok(_))) if *tag == durable), "{answer:?}");
+    assert_eq!(client.response().await, (lost, refused(Refusal::StorageFull)));
+    broker.store.release_all();
+    assert_eq!(client.browsed(SubQueue::Main).await, ["durable"]);
+}
+
+#[tokio::test]
 async fn a_lost_store_answers_everybody_and_raises_the_fatal_signal() {
     let broker = Broker::start(1 << 20).await;
     let mut client = broker.client();

@@ -20,6 +20,8 @@ impl Actor {
     /// The store is dead, or what it holds can't be read: the process must stop.
     pub(super) async fn recover(&mut self, error: Error) -> Result<(), Error> {
         let partition = self.seat.id.0;
+        // What became durable before must not be refused: whoever is refused may try again.
+        self.release();
         if is_dead(&error) {
             tracing::error!(partition, %error, "the store is lost; the partition stops");
             self.refuse_everything(&Refusal::Unavailable);
