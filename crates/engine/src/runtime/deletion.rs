@@ -16,19 +16,31 @@ pub(super) struct Ended {
     pub(super) subscriptions: Vec<QueueId>,
 }
 
-impl Catalogue {
-    /// Deletes an entity with all that rests in it: one batch, so that a restart finds all of it or nothing.
-    pub(super) async fn delete(&self, ended: Ended) {
-        let Some(entity) = self.entities.by_id(ended.id) else { return };
-        let mut batch = Batch::new();
-        batch.delete(entity_key(ended.id));
-        let subscriptions = ended.subscriptions.iter().map(|queue| PartitionId(queue.0));
-        let partitions = std::iter::once(ended.id).chain(subscriptions);
-        for partition in partitions.clone() {
+impl Ended {
+    /// Where it rests.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        let subscriptions = self.subscriptions.iter().map(|queue| PartitionId(queue.0));
+        std::iter::once(self.id).chain(subscriptions)
+    }
+
+    /// Adds the deletion of all that is stored of it to a batch.
+    pub(super) fn erase(&self, batch: &mut Batch) {
+        batch.delete(entity_key(self.id));
+        for partition in self.partitions() {
             for space in Space::ALL {
                 batch.delete_range(space, partition, 0..=u64::MAX);
             }
         }
+    }
+}
+
+impl Catalogue {
+    /// Deletes an entity with all that rests in it: one batch, so that a restart finds all of it or nothing. When the
+    /// store refuses, it is gone all the same, until a restart or the next batch of the catalogue.
+    pub(super) async fn delete(&mut self, ended: Ended) {
+        let Some(entity) = self.entities.by_id(ended.id) else { return };
+        let mut batch = Batch::new();
+        ended.erase(&mut batch);
         let shared = &self.spawner.shared;
         if let Err(error) = shared.shard.submit(batch).await {
             tracing::error!(entity = entity.name, %error, "an idle entity could not be deleted");
@@ -36,7 +48,8 @@ impl Catalogue {
                 shared.fatal.raise(error);
             }
             shared.shard.resume(CATALOGUE);
-            partitions.for_each(|partition| shared.shard.resume(partition));
+            ended.partitions().for_each(|partition| shared.shard.resume(partition));
+            self.undeleted.push(ended);
         } else {
             tracing::info!(entity = entity.name, "deleted, because nobody used it for as long as it says");
         }
