@@ -79,6 +79,26 @@ async fn one_whose_deletion_was_refused_goes_before_another_gets_its_name() {
 }
 
 #[tokio::test]
+async fn one_about_to_be_deleted_accepts_nothing_although_its_last_batch_was_refused() {
+    let (broker, mut client) = with_temporary().await;
+    broker.clock.advance(IDLE_MS / 2);
+    broker.store.hold();
+    let lost = client.send("lost");
+    client.nothing().await;
+    broker.clock.advance(IDLE_MS);
+    client.nothing().await;
+    broker.store.fail_next(full());
+    broker.store.release_one();
+    assert_eq!(client.response().await, (lost, refused(Refusal::StorageFull)));
+    let late = client.send("late");
+    assert_eq!(client.response().await, (late, refused(Refusal::EntityDeleted)));
+    broker.store.release_all();
+    quiet().await;
+    assert!(broker.namespace.entity(NAME).is_none());
+    assert!(broker.store.snapshot().keys().all(|key| key.partition.0 != client.queue.0));
+}
+
+#[tokio::test]
 async fn attached_links_are_told() {
     let (broker, mut client) = with_temporary().await;
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 0);

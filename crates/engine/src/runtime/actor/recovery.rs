@@ -33,6 +33,10 @@ impl Actor {
         settled?;
         self.shared.shard.resume(self.seat.id);
         self.resume_subscriptions();
+        if self.seat.partition.has_ended() {
+            // It is about to be deleted, so nothing may be accepted any more: read back, it would know nothing of that.
+            return Ok(());
+        }
         let options = self.seat.options.clone();
         let restored = restore(&*self.shared.shard, self.seat.id, options).await;
         self.seat.partition = restored.map_err(|error| {
