@@ -143,7 +143,7 @@ impl World {
         match step {
             Step::Send { to, flavours, delay_ms } => self.send(*to, flavours, *delay_ms),
             Step::Receive { from, sub_queue, mode, credit } => {
-                self.receive(*from, *sub_queue, *mode, *credit)
+                self.receive(*from, *sub_queue, *mode, *credit);
             }
             Step::CloseReceivers => self.close_receivers(),
             Step::Settle { which, how } => self.settle(*which, *how),
