@@ -80,6 +80,12 @@ impl Audit {
         self.highest = self.owners.keys().copied().max().unwrap_or(0);
     }
 
+    /// Messages of which nothing is known but that they were sent.
+    pub fn in_doubt(&self) -> HashSet<Name> {
+        let asked = self.known.iter().filter(|(_, known)| **known == Known::Asked);
+        asked.map(|(name, _)| name.clone()).collect()
+    }
+
     /// How many messages the broker must still have.
     pub fn stored(&self) -> usize {
         self.known.values().filter(|known| **known == Known::Stored).count()

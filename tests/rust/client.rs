@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::codec::{self, Value, code};
 
-pub use performative::{attach, begin, disposition, flow, open, terminus, transfer};
+pub use performative::{attach, begin, disposition, flow, open, session_source, terminus, transfer};
 pub use received::{Delivery, Frame, body, sequence_number};
 
 /// How long an answer may take on a busy machine.
@@ -177,14 +177,23 @@ impl Client {
         address: &str,
         credit: u32,
     ) -> io::Result<Result<(), Value>> {
+        self.attach_source(handle, terminus(code::SOURCE, address), credit)
+    }
+
+    /// The same for the session of this name.
+    pub fn attach_session(
+        &mut self,
+        handle: u32,
+        address: &str,
+        session: &str,
+        credit: u32,
+    ) -> io::Result<Result<(), Value>> {
+        self.attach_source(handle, session_source(address, session), credit)
+    }
+
+    fn attach_source(&mut self, handle: u32, source: Value, credit: u32) -> io::Result<Result<(), Value>> {
         let name = format!("receiver-{handle}");
-        self.say(&attach(
-            handle,
-            &name,
-            true,
-            terminus(code::SOURCE, address),
-            terminus(code::TARGET, &name),
-        ))?;
+        self.say(&attach(handle, &name, true, source, terminus(code::TARGET, &name)))?;
         let answer = self.attached(handle)?;
         if answer.is_ok() {
             self.grant(handle, credit)?;

@@ -17,3 +17,4 @@ pub mod client;
 pub mod codec;
 pub mod daemon;
 pub mod seed;
+pub mod session_audit;

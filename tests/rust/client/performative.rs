@@ -28,6 +28,15 @@ pub fn terminus(code: u64, address: &str) -> Value {
     Value::composite(code, vec![Value::string(address)])
 }
 
+/// A source that asks for a session by name.
+pub fn session_source(address: &str, session: &str) -> Value {
+    let filter = vec![(Value::symbol("com.microsoft:session-filter"), Value::string(session))];
+    let mut fields = vec![Value::string(address)];
+    fields.resize(7, Value::Null);
+    fields.push(Value::Map(filter));
+    Value::composite(code::SOURCE, fields)
+}
+
 /// An attach performative: unsettled, and with rcv-settle-mode second for a receiver.
 pub fn attach(handle: u32, name: &str, is_receiver: bool, source: Value, target: Value) -> Value {
     let source = if source == Value::Null { terminus(code::SOURCE, name) } else { source };

@@ -166,6 +166,12 @@ impl Partition {
         self.state.restore_subscription(id, meta, head)
     }
 
+    /// Whether the entity was idle for as long as it may be: it takes no commands any more.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        self.state.ended
+    }
+
     /// Says that every subscription has been read back.
     pub fn restored(&mut self) {
         self.state.restored();

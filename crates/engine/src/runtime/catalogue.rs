@@ -32,6 +32,9 @@ pub(super) struct Catalogue {
     pub(super) entities: Arc<Entities>,
     pub(super) spawner: Spawner,
     pub(super) next_partition: PartitionId,
+    /// Ended entities whose deletion the store refused: the next batch tries again, so that no two of the same name are
+    /// ever stored.
+    pub(super) undeleted: Vec<Ended>,
 }
 
 /// What a batch of declarations will have done once it is durable.
@@ -155,13 +158,17 @@ impl Catalogue {
         if changes.batch.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.spawner.shared.shard.submit(changes.batch).await {
+        self.undeleted.iter().for_each(|ended| ended.erase(&mut changes.batch));
+        let shard = &self.spawner.shared.shard;
+        if let Err(error) = shard.submit(changes.batch).await {
             if is_dead(&error) {
                 self.spawner.shared.fatal.raise(error.clone());
             }
-            self.spawner.shared.shard.resume(CATALOGUE);
+            shard.resume(CATALOGUE);
+            self.undeleted.iter().flat_map(Ended::partitions).for_each(|partition| shard.resume(partition));
             return Err(error);
         }
+        self.undeleted.clear();
         self.next_partition = changes.next_partition.unwrap_or(self.next_partition);
         for (key, Change { name, id, options, existing }) in changes.entities {
             match existing {

@@ -7,9 +7,6 @@ use super::catalogue::Catalogue;
 use super::record::{CATALOGUE, entity_key};
 use crate::QueueId;
 
-/// Until a deletion for which there was no room is tried again, in milliseconds.
-const RETRY_MS: u64 = 10_000;
-
 /// An entity whose partition takes no commands any more.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -19,19 +16,31 @@ pub(super) struct Ended {
     pub(super) subscriptions: Vec<QueueId>,
 }
 
-impl Catalogue {
-    /// Deletes an entity with all that rests in it: one batch, so that a restart finds all of it or nothing.
-    pub(super) async fn delete(&self, ended: Ended) {
-        let Some(entity) = self.entities.by_id(ended.id) else { return };
-        let mut batch = Batch::new();
-        batch.delete(entity_key(ended.id));
-        let subscriptions = ended.subscriptions.iter().map(|queue| PartitionId(queue.0));
-        let partitions = std::iter::once(ended.id).chain(subscriptions);
-        for partition in partitions.clone() {
+impl Ended {
+    /// Where it rests.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        let subscriptions = self.subscriptions.iter().map(|queue| PartitionId(queue.0));
+        std::iter::once(self.id).chain(subscriptions)
+    }
+
+    /// Adds the deletion of all that is stored of it to a batch.
+    pub(super) fn erase(&self, batch: &mut Batch) {
+        batch.delete(entity_key(self.id));
+        for partition in self.partitions() {
             for space in Space::ALL {
                 batch.delete_range(space, partition, 0..=u64::MAX);
             }
         }
+    }
+}
+
+impl Catalogue {
+    /// Deletes an entity with all that rests in it: one batch, so that a restart finds all of it or nothing. When the
+    /// store refuses, it is gone all the same, until a restart or the next batch of the catalogue.
+    pub(super) async fn delete(&mut self, ended: Ended) {
+        let Some(entity) = self.entities.by_id(ended.id) else { return };
+        let mut batch = Batch::new();
+        ended.erase(&mut batch);
         let shared = &self.spawner.shared;
         match shared.shard.submit(batch).await {
             Ok(()) => {
@@ -45,10 +54,10 @@ impl Catalogue {
                 shared.fatal.raise(error);
             }
             Err(error) => {
-                tracing::warn!(entity = entity.name, %error, "an idle entity can't be deleted yet");
+                tracing::warn!(entity = entity.name, %error, "what is stored of an idle entity stays for now");
                 shared.shard.resume(CATALOGUE);
-                partitions.for_each(|partition| shared.shard.resume(partition));
-                return self.delete_later(ended);
+                ended.partitions().for_each(|partition| shared.shard.resume(partition));
+                self.undeleted.push(ended);
             }
         }
         self.entities.remove(&entity);
@@ -57,14 +66,5 @@ impl Catalogue {
             // An actor that panicked has raised the fatal signal already.
             let _ = task.await;
         }
-    }
-    /// What is still stored keeps its name, or a restart would find two entities of one name.
-    fn delete_later(&self, ended: Ended) {
-        let shared = self.spawner.shared.clone();
-        self.spawner.runtime.spawn(async move {
-            shared.clock.sleep_until(shared.clock.now().plus_ms(RETRY_MS)).await;
-            // Without a catalogue the namespace is gone as well.
-            let _ = shared.ended.send(ended);
-        });
     }
 }

@@ -105,8 +105,12 @@ impl Namespace {
             entity.start_if_timed(&spawner);
         }
         let (declarations, receiver) = mpsc::channel(DECLARATIONS_WAITING_MAX);
-        let catalogue =
-            Catalogue { entities: Arc::clone(&entities), spawner: spawner.clone(), next_partition };
+        let catalogue = Catalogue {
+            entities: Arc::clone(&entities),
+            spawner: spawner.clone(),
+            next_partition,
+            undeleted: Vec::new(),
+        };
         spawner.runtime.spawn(catalogue.run(receiver, ended_receiver));
         let inner = Inner { entities, spawner, declarations, next_receiver: AtomicU64::new(1) };
         Ok(Self { inner: Arc::new(inner) })

@@ -1,4 +1,5 @@
-//! What must be true of a queue whatever happened: knows what was asked, answered and delivered, nothing of how.
+//! What must be true of a queue or subscription whatever happened: knows what was asked, answered and delivered,
+//! nothing of how.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,92 +9,167 @@ use peeklock_engine::{Delivery, ReceiveMode, SequenceNumber};
 #[derive(Debug, Default)]
 struct Fate {
     accepted: bool,
-    /// Completions whose outcome is not known.
-    completions_in_doubt: u32,
+    /// Completions, and the like, whose outcome is not known.
+    departures_in_doubt: u32,
+    /// Deferrals and the like whose outcome is not known.
+    moves_in_doubt: u32,
+    /// Deferred or dead-lettered: no receiver gets it by itself.
+    aside: bool,
     gone: bool,
 }
 
-/// Watches one queue.
+/// Watches one queue or subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
     fates: BTreeMap<String, Fate>,
     numbers: BTreeMap<SequenceNumber, String>,
+    /// Order in which a topic accepted messages, for those whose order is certain.
+    ranks: BTreeMap<String, u64>,
     /// How many messages may have been taken for receive-and-delete receivers that did not live to see them.
     may_be_taken: u64,
-    /// The last first delivery since `order_unknown` was called.
+    /// So many of the messages sent anywhere come in no certain order.
+    unordered: u64,
+    /// The last first delivery of the others.
     last_first: Option<SequenceNumber>,
     seen: BTreeSet<String>,
 }
 
 impl Auditor {
+    /// It may be there from now on.
     pub(crate) fn sending(&mut self, content: &str) {
-        self.fates.insert(content.to_owned(), Fate::default());
+        self.fates.entry(content.to_owned()).or_default();
     }
 
-    pub(crate) fn accepted(&mut self, content: &str, number: SequenceNumber) {
+    /// It must be there, under this number if that is known.
+    pub(crate) fn accepted(&mut self, content: &str, number: Option<SequenceNumber>) {
         self.fate(content).accepted = true;
-        self.numbered(content, number);
+        if let Some(number) = number {
+            self.numbered(content, number);
+        }
     }
 
-    pub(crate) fn completing(&mut self, content: &str) {
-        self.fate(content).completions_in_doubt += 1;
+    /// The topic accepted it after all those ranked lower.
+    pub(crate) fn ranked(&mut self, content: &str, rank: u64) {
+        self.ranks.insert(content.to_owned(), rank);
     }
 
-    pub(crate) fn completed(&mut self, content: &str) {
+    /// It must never be there.
+    pub(crate) fn refused(&mut self, content: &str) {
+        self.fates.remove(content);
+        let number = self.numbers.iter().find(|(_, numbered)| *numbered == content);
+        assert_eq!(number, None, "{content} was refused although it was stored");
+    }
+
+    /// A completion, or the like, is under way.
+    pub(crate) fn leaving(&mut self, content: &str) {
+        self.fate(content).departures_in_doubt += 1;
+    }
+
+    pub(crate) fn left_for_good(&mut self, content: &str) {
         self.fate(content).gone = true;
     }
 
-    pub(crate) fn completion_refused(&mut self, content: &str) {
-        self.fate(content).completions_in_doubt -= 1;
+    pub(crate) fn did_not_leave(&mut self, content: &str) {
+        self.fate(content).departures_in_doubt -= 1;
+    }
+
+    /// A deferral, or the like, is under way.
+    pub(crate) fn moving(&mut self, content: &str) {
+        self.fate(content).moves_in_doubt += 1;
+    }
+
+    pub(crate) fn moved(&mut self, content: &str) {
+        self.fate(content).aside = true;
+    }
+
+    pub(crate) fn did_not_move(&mut self, content: &str) {
+        self.fate(content).moves_in_doubt -= 1;
     }
 
     pub(crate) fn may_take(&mut self, count: u64) {
         self.may_be_taken += count;
     }
 
-    /// From here on deliveries may be out of order: something went back.
-    pub(crate) fn order_unknown(&mut self) {
-        self.last_first = None;
-        self.seen = self.fates.keys().cloned().collect();
+    /// Whether it surely waits for a receiver, or is with one.
+    pub(crate) fn is_active(&self, content: &str) -> bool {
+        self.fates.get(content).is_some_and(|fate| {
+            let certain = fate.departures_in_doubt == 0 && fate.moves_in_doubt == 0;
+            fate.accepted && certain && !fate.aside && !fate.gone
+        })
     }
 
-    pub(crate) fn delivered(&mut self, delivery: &Delivery, mode: ReceiveMode) {
+    /// Deliveries of what was sent so far may be out of order: something went back, or will.
+    pub(crate) fn order_unknown(&mut self, sent: u64) {
+        self.last_first = None;
+        self.unordered = sent;
+    }
+
+    /// A receiver got it; `ordered` if first deliveries come in order there. Returns its content as text.
+    pub(crate) fn delivered(&mut self, delivery: &Delivery, mode: ReceiveMode, ordered: bool) -> String {
         let message = &delivery.message;
         let content = String::from_utf8(message.content.to_vec()).expect("what was sent is text");
         let number = message.view.sequence_number;
         assert!(!self.fate(&content).gone, "{content} came back after it was gone");
         self.numbered(&content, number);
-        if self.seen.insert(content.clone()) {
+        if ordered && position(&content) > self.unordered && self.seen.insert(content.clone()) {
             assert!(self.last_first < Some(number), "{content} ({number:?}) after {:?}", self.last_first);
             self.last_first = Some(number);
         }
         if mode == ReceiveMode::ReceiveAndDelete {
             self.fate(&content).gone = true;
         }
+        content
     }
 
     /// All that is left when everything is over.
-    pub(crate) fn left(&self, contents: &[String]) {
-        let present: BTreeSet<&String> = contents.iter().collect();
-        assert_eq!(present.len(), contents.len(), "something is there twice: {contents:?}");
-        let mut missing = 0;
+    pub(crate) fn left(&mut self, left: &[(String, SequenceNumber)]) {
+        left.iter().for_each(|(content, number)| self.numbered(content, *number));
+        let present: BTreeSet<&String> = left.iter().map(|(content, _)| content).collect();
+        assert_eq!(present.len(), left.len(), "something is there twice: {left:?}");
+        let mut missing = Vec::new();
         for (content, fate) in &self.fates {
             let here = present.contains(content);
             assert!(!(fate.gone && here), "{content} came back");
-            if fate.accepted && !fate.gone && fate.completions_in_doubt == 0 && !here {
-                missing += 1;
+            if fate.accepted && !fate.gone && fate.departures_in_doubt == 0 && !here {
+                missing.push(content);
             }
         }
-        assert!(missing <= self.may_be_taken, "{missing} accepted messages are lost: {self:#?}");
+        assert!(
+            missing.len() as u64 <= self.may_be_taken,
+            "accepted messages are lost: {missing:?} of {self:#?}"
+        );
         assert!(present.iter().all(|content| self.fates.contains_key(*content)), "{present:?}");
     }
 
     fn numbered(&mut self, content: &str, number: SequenceNumber) {
         let known = self.numbers.entry(number).or_insert_with(|| content.to_owned());
         assert_eq!(known, content, "{number:?} was given out twice");
+        let rank = |(_, content): (_, &String)| self.ranks.get(content).copied();
+        let before = self.numbers.range(..number).rev().find_map(rank);
+        let after = self.numbers.range(number..).skip(1).find_map(rank);
+        if let Some(rank) = self.ranks.get(content) {
+            assert!(
+                before.is_none_or(|before| before < *rank),
+                "{content} came to the topic before its predecessor"
+            );
+            assert!(
+                after.is_none_or(|after| *rank < after),
+                "{content} came to the topic after its successor"
+            );
+        }
     }
 
     fn fate(&mut self, content: &str) -> &mut Fate {
-        self.fates.get_mut(content).unwrap_or_else(|| panic!("nobody sent {content:?}"))
+        self.fates.get_mut(content).unwrap_or_else(|| panic!("nobody sent {content:?} here"))
     }
+}
+
+/// A content that tells how many were sent anywhere before, and more.
+pub(crate) fn content(position: u64, suffix: &str) -> String {
+    format!("content-{position}{suffix}")
+}
+
+fn position(content: &str) -> u64 {
+    let digits = content.split(|letter: char| !letter.is_ascii_digit()).find(|part| !part.is_empty());
+    digits.and_then(|digits| digits.parse().ok()).expect("a content made by `content`")
 }

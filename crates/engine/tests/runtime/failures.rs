@@ -113,6 +113,25 @@ async fn links_that_only_watch_survive_a_refused_batch() {
 }
 
 #[tokio::test]
+async fn what_became_durable_just_before_a_refused_batch_is_accepted() {
+    let broker = Broker::start(1 << 20).await;
+    let mut client = broker.client();
+    broker.store.hold();
+    let durable = client.send("durable");
+    client.nothing().await;
+    let lost = client.send("lost");
+    client.nothing().await;
+    broker.store.release_one();
+    broker.store.fail_next(full());
+    broker.store.release_one();
+    let answer = client.response().await;
+    assert!(matches!(&answer, (tag, Response::Sent(Ok(_))) if *tag == durable), "{answer:?}");
+    assert_eq!(client.response().await, (lost, refused(Refusal::StorageFull)));
+    broker.store.release_all();
+    assert_eq!(client.browsed(SubQueue::Main).await, ["durable"]);
+}
+
+#[tokio::test]
 async fn a_lost_store_answers_everybody_and_raises_the_fatal_signal() {
     let broker = Broker::start(1 << 20).await;
     let mut client = broker.client();

@@ -2,7 +2,7 @@
 
 use peeklock_engine::runtime::{EntityRef, Output, Response};
 use peeklock_engine::{Command, QueueOptions, ReceiveMode, ReceiverId, Refusal, SubQueue};
-use peeklock_storage::{ShardId, Space, Store};
+use peeklock_storage::{Error, ShardId, Space, Store};
 
 use crate::broker::{Broker, quiet, refused, send};
 
@@ -21,6 +21,10 @@ async fn with_temporary() -> (Broker, crate::broker::Client) {
     let EntityRef { partition, queue, .. } = broker.namespace.entity(NAME).unwrap();
     (client.handle, client.queue) = (partition, queue);
     (broker, client)
+}
+
+fn full() -> Error {
+    Error::Full { reason: "a test wants it so".to_owned() }
 }
 
 async fn entries(broker: &Broker, queue: peeklock_engine::QueueId) -> usize {
@@ -51,6 +55,47 @@ async fn s25_an_idle_queue_goes_with_all_that_rests_in_it_and_its_name_is_free()
     assert_ne!(again.queue, client.queue, "another queue of the same name");
     assert_eq!(broker.namespace.counts(NAME).unwrap().active, 0);
     assert_eq!(entries(&broker, client.queue).await, 0);
+}
+
+#[tokio::test]
+async fn one_whose_deletion_was_refused_goes_before_another_gets_its_name() {
+    let (broker, mut client) = with_temporary().await;
+    client.sent("left").await;
+    broker.store.fail_next(full());
+    broker.clock.advance(IDLE_MS);
+    quiet().await;
+    assert!(broker.namespace.entity(NAME).is_none());
+    let left = |broker: &Broker| {
+        let store = broker.store.snapshot();
+        store.keys().filter(|key| key.partition.0 == client.queue.0).count()
+    };
+    assert!(left(&broker) > 0, "the deletion was refused");
+    broker.namespace.declare(NAME, options()).await.unwrap();
+    let again = broker.namespace.entity(NAME).unwrap().queue;
+    assert_eq!(left(&broker), 0);
+    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let broker = Broker::over(broker.store, shard, broker.clock, 0, 2).await;
+    assert_eq!(broker.namespace.entity(NAME).unwrap().queue, again);
+}
+
+#[tokio::test]
+async fn one_about_to_be_deleted_accepts_nothing_although_its_last_batch_was_refused() {
+    let (broker, mut client) = with_temporary().await;
+    broker.clock.advance(IDLE_MS / 2);
+    broker.store.hold();
+    let lost = client.send("lost");
+    client.nothing().await;
+    broker.clock.advance(IDLE_MS);
+    client.nothing().await;
+    broker.store.fail_next(full());
+    broker.store.release_one();
+    assert_eq!(client.response().await, (lost, refused(Refusal::StorageFull)));
+    let late = client.send("late");
+    assert_eq!(client.response().await, (late, refused(Refusal::EntityDeleted)));
+    broker.store.release_all();
+    quiet().await;
+    assert!(broker.namespace.entity(NAME).is_none());
+    assert!(broker.store.snapshot().keys().all(|key| key.partition.0 != client.queue.0));
 }
 
 #[tokio::test]
@@ -136,22 +181,4 @@ async fn a_queue_that_is_told_to_go_when_idle_goes_though_nobody_uses_it() {
     quiet().await;
     assert!(!exist("running"), "its actor ran already");
     assert!(!exist("dormant"), "its actor starts for it");
-}
-
-/// Forgotten but still stored, it would come back, and find its name taken.
-#[tokio::test]
-async fn a_deletion_without_room_is_tried_again_and_keeps_the_name() {
-    let (broker, mut client) = with_temporary().await;
-    client.sent("left").await;
-    broker.store.fail_next(peeklock_storage::Error::Full { reason: "a test wants it so".to_owned() });
-    broker.clock.advance(IDLE_MS);
-    quiet().await;
-    let stored = || broker.store.snapshot().keys().any(|key| key.partition.0 == client.queue.0);
-    assert!(stored() && broker.namespace.options(NAME).is_some());
-    let tag = client.submit(send("late"));
-    assert_eq!(client.response().await, (tag, refused(Refusal::EntityDeleted)));
-    broker.clock.advance(10_000);
-    quiet().await;
-    let stored = broker.store.snapshot().keys().any(|key| key.partition.0 == client.queue.0);
-    assert!(!stored && broker.namespace.options(NAME).is_none());
 }

@@ -111,6 +111,25 @@ async fn a_content_on_its_way_from_the_disk_outlives_its_last_other_copy() {
 }
 
 #[tokio::test]
+async fn a_subscription_deleted_while_a_content_is_read_leaves_nothing_even_after_a_crash() {
+    let store = MemoryStore::new();
+    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
+    let clock = ManualClock::new(START);
+    let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
+    with_subscriptions(&broker, &["gone"]).await;
+    client(&broker, None).sent("x").await;
+    let mut late = client(&broker, Some("gone"));
+    late.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 1);
+    late.nothing().await;
+    assert_eq!(slow.held(), 1);
+    assert!(broker.namespace.delete_subscription(TOPIC, "gone").await.unwrap());
+    assert!(partitions(&broker, Space::Body).is_empty());
+    broker.store.crash();
+    let broker = restarted(broker, 2).await;
+    assert!(partitions(&broker, Space::Head).is_empty());
+}
+
+#[tokio::test]
 async fn what_would_make_too_many_copies_at_once_is_refused() {
     let broker = broker(&["a", "b", "c", "d"]).await;
     broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 4_000 });

@@ -1,7 +1,8 @@
 //! Removals that wait for a content: a message received and deleted goes from the disk once its content has been read.
 //!
 //! On a topic other copies of the message may go meanwhile. Then the content outlives the last of them: it goes with
-//! the last removal that waits.
+//! the last removal that waits. What waits in a subscription that is deleted waits no longer: a crash would leave a
+//! content to which nothing stored refers.
 
 use std::collections::HashMap;
 
@@ -34,8 +35,8 @@ pub(super) struct HeldBodies(HashMap<BodyRef, Held>);
 
 #[derive(Debug, Default)]
 struct Held {
-    /// How many removals wait.
-    removals: usize,
+    /// Where removals wait, once for each.
+    waiting: Vec<QueueId>,
     /// No other message refers to the content any more.
     is_last: bool,
     /// A message could not be read and stays on the disk, and so does its content.
@@ -57,7 +58,7 @@ impl HeldBodies {
         let mut removals = Removals::new();
         let mut positions = Vec::new();
         let mut kept = Vec::with_capacity(events.len());
-        for (position, event) in events.drain(..).enumerate() {
+        for (position, mut event) in events.drain(..).enumerate() {
             let key = match &event {
                 Event::Removed { queue, number, .. } => Some((*queue, *number)),
                 _ => None,
@@ -65,7 +66,8 @@ impl HeldBodies {
             match key.and_then(|key| Some((key, *wanted.0.get(&key)?))) {
                 Some((key, body)) => {
                     positions.push(position);
-                    self.0.entry(body).or_default().removals += 1;
+                    self.0.entry(body).or_default().waiting.push(key.0);
+                    self.keep_content(&mut event);
                     removals.insert(key, HeldRemoval { event, body });
                 }
                 None => kept.push(event),
@@ -87,26 +89,44 @@ impl HeldBodies {
                     *body = None;
                 }
             }
-            Event::SubscriptionRemoved { bodies, .. } => {
+            Event::SubscriptionRemoved { queue, bodies } => {
                 for body in &**bodies {
                     if let Some(held) = self.0.get_mut(body) {
                         held.is_last = true;
                     }
                 }
-                *bodies = bodies.iter().copied().filter(|body| !self.0.contains_key(body)).collect();
+                let vain = self.end_waits(*queue);
+                let free =
+                    bodies.iter().copied().filter(|body| !self.0.contains_key(body) && !vain.contains(body));
+                *bodies = free.chain(vain.iter().copied()).collect();
             }
             _ => {}
         }
     }
 
+    /// Forgets what waits in a subscription that goes; the contents that nobody else waits for or refers to.
+    fn end_waits(&mut self, queue: QueueId) -> Vec<BodyRef> {
+        let mut free = Vec::new();
+        self.0.retain(|body, held| {
+            let waited = held.waiting.len();
+            held.waiting.retain(|waiting| *waiting != queue);
+            let ends = held.waiting.is_empty() && waited > 0;
+            if ends && held.is_last && !held.stays {
+                free.push(*body);
+            }
+            !ends
+        });
+        free.sort_unstable_by_key(|body| body.0);
+        free
+    }
+
     /// The event of a removal that waits no longer. The last one of a content takes it along.
     pub(super) fn release(&mut self, removal: HeldRemoval) -> Event {
         let HeldRemoval { mut event, body } = removal;
-        self.keep_content(&mut event);
-        if let Some(held) = self.let_go(body)
+        if let Event::Removed { queue, body: removed, .. } = &mut event
+            && let Some(held) = self.let_go(*queue, body)
             && held.is_last
             && !held.stays
-            && let Event::Removed { body: removed, .. } = &mut event
         {
             *removed = Some(body);
         }
@@ -115,17 +135,19 @@ impl HeldBodies {
 
     /// A removal will not be stored: its content can't be read.
     pub(super) fn abandon(&mut self, removal: &HeldRemoval) {
-        if let Some(held) = self.0.get_mut(&removal.body) {
+        let Event::Removed { queue, .. } = &removal.event else { return };
+        if let Some(held) = self.0.get_mut(&removal.body).filter(|held| held.waiting.contains(queue)) {
             held.stays = true;
         }
-        self.let_go(removal.body);
+        self.let_go(*queue, removal.body);
     }
 
-    /// One removal less waits for a content; what is known of it when it was the last.
-    fn let_go(&mut self, body: BodyRef) -> Option<Held> {
+    /// A removal in a queue waits no longer for a content; what is known of that when it was the last.
+    fn let_go(&mut self, queue: QueueId, body: BodyRef) -> Option<Held> {
         let held = self.0.get_mut(&body)?;
-        held.removals -= 1;
-        if held.removals == 0 { self.0.remove(&body) } else { None }
+        let position = held.waiting.iter().position(|waiting| *waiting == queue)?;
+        held.waiting.swap_remove(position);
+        if held.waiting.is_empty() { self.0.remove(&body) } else { None }
     }
 }
 
@@ -212,6 +234,26 @@ mod tests {
         held.hold(&Wanted::default(), &mut events, &mut [1]);
         assert_eq!(events, [gone(&[BodyRef(4)])]);
         assert_eq!(held.release(removal), removed(1, Some(BODY)));
+    }
+
+    #[test]
+    fn a_deleted_subscription_takes_along_what_only_it_waited_for() {
+        let gone =
+            |bodies: &[BodyRef]| Event::SubscriptionRemoved { queue: QueueId(1), bodies: bodies.into() };
+        let mut held = HeldBodies::default();
+        let removal = hold(&mut held, 1, Some(BODY));
+        let mut events = vec![gone(&[BodyRef(4)])];
+        held.hold(&Wanted::default(), &mut events, &mut [1]);
+        assert_eq!(events, [gone(&[BodyRef(4), BODY])]);
+        assert_eq!(held.release(removal), removed(1, None));
+
+        let (removal, other) = (hold(&mut held, 1, None), hold(&mut held, 2, Some(BODY)));
+        let mut events = vec![gone(&[])];
+        held.hold(&Wanted::default(), &mut events, &mut [1]);
+        assert_eq!(events, [gone(&[])], "another subscription waits for it");
+        held.abandon(&removal);
+        assert_eq!(held.release(other), removed(2, Some(BODY)));
+        assert!(held.0.is_empty());
     }
 
     #[test]

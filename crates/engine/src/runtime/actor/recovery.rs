@@ -20,6 +20,8 @@ impl Actor {
     /// The store is dead, or what it holds can't be read: the process must stop.
     pub(super) async fn recover(&mut self, error: Error) -> Result<(), Error> {
         let partition = self.seat.id.0;
+        // What became durable before must not be refused: whoever is refused may try again.
+        self.release();
         if is_dead(&error) {
             tracing::error!(partition, %error, "the store is lost; the partition stops");
             self.refuse_everything(&Refusal::Unavailable);
@@ -35,6 +37,10 @@ impl Actor {
         settled?;
         self.shared.shard.resume(self.seat.id);
         self.resume_subscriptions();
+        if self.seat.partition.has_ended() {
+            // It is about to be deleted, so nothing may be accepted any more: read back, it would know nothing of that.
+            return Ok(());
+        }
         let options = self.seat.options.clone();
         let restored = restore(&*self.shared.shard, self.seat.id, options).await;
         self.seat.partition = restored.map_err(|error| {

@@ -153,6 +153,11 @@ impl Actor {
     /// or stays locked for a while if it is there already. Its receiver is closed, because the partition has
     /// counted a delivery against its credit that its owner never saw; a new one starts with fresh counts.
     fn set_aside(&mut self, delivery: &Delivery, reason: &str) {
+        if !self.receivers.contains_key(&delivery.receiver) {
+            // It may have gone with its subscription; if not, whoever gets it next finds out.
+            self.give_back(&delivery.message);
+            return;
+        }
         let Received { view, lock, .. } = &delivery.message;
         self.report_unreadable(view.body, reason);
         if let (Some(lock), SubQueue::Main) = (lock, view.sub_queue) {

@@ -1,0 +1,120 @@
+//! What is left when all is over: in the broker, and in the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use peeklock_engine::runtime::{Output, Response};
+use peeklock_engine::{BodyRef, Command, QueueId, QueuePath, ReceiverId, SubQueue};
+use peeklock_storage::Space;
+
+use super::steps::Place;
+use super::topic::SUBSCRIPTIONS;
+use super::world::{Address, Asked, QUEUES, World};
+use crate::broker::peek;
+
+impl World {
+    /// Lets everything finish, restarts in good order and looks at what is left.
+    pub(super) async fn end(mut self) {
+        self.broker.store.release_all();
+        self.slow.release().await;
+        self.observe().await;
+        // Whoever waits for a session would wait for ever.
+        let sessions = self.find(Place::Sessions).expect("the queue stays");
+        let there = self.receivers.iter().filter(|(_, reader)| reader.address.queue == sessions.queue);
+        let waiting = there.map(|(receiver, _)| *receiver).filter(|receiver| !self.sessions.holds(*receiver));
+        for receiver in waiting.collect::<Vec<ReceiverId>>() {
+            self.submit(&sessions, Command::CloseReceiver { receiver }, None);
+        }
+        self.slow.release().await;
+        self.observe().await;
+        assert!(self.asked.is_empty(), "{} questions got no answer", self.asked.len());
+        // All that could be delivered has been: what is missing now is lost.
+        self.receivers.values_mut().for_each(|reader| reader.credit = 0);
+        self.ending = true;
+        self.broker.namespace.shutdown().await;
+        self.listen();
+        // Nothing is under way that could be lost; nothing is refused from here on.
+        self.broker.store.crash();
+        self.reboot().await;
+        self.observe().await;
+        self.compare_states().await;
+        self.compare_messages().await;
+    }
+
+    /// Every session has the state that it should have.
+    async fn compare_states(&mut self) {
+        let address = self.find(Place::Sessions).expect("the queue stays");
+        for session in self.sessions.with_states() {
+            let receiver = self.accept(Some(session.clone()), 0, 0);
+            let asked = Asked::State(super::sessions::StateAsked::Get { session });
+            self.submit(&address, Command::GetSessionState { receiver }, Some(asked));
+        }
+        self.observe().await;
+        assert!(self.asked.is_empty(), "{} questions got no answer", self.asked.len());
+    }
+
+    async fn compare_messages(&mut self) {
+        let subscriptions = (0..SUBSCRIPTIONS.len()).map(Place::Subscription);
+        let places = (0..QUEUES.len()).map(Place::Queue).chain(subscriptions);
+        let places = places.chain([Place::Sessions, Place::Temporary]);
+        let topic = self.find(Place::Topic).expect("the topic stays").queue;
+        let mut heads = BTreeMap::from([(topic, self.topic.scheduled(self.now()))]);
+        let mut bodies = BTreeMap::from([(topic, BTreeSet::new())]);
+        for place in places {
+            let Some(address) = self.find(place) else { continue };
+            let (queue, found) = (address.queue, self.browse(&address).await);
+            let states = if place == Place::Sessions { self.sessions.states_set() } else { 0 };
+            heads.insert(queue, found.len() + states);
+            let is_subscription = matches!(place, Place::Subscription(_));
+            let referred = bodies.entry(if is_subscription { topic } else { queue }).or_default();
+            referred.extend(found.iter().map(|(_, body)| body.0));
+            let left: Vec<_> = found.into_iter().map(|(message, _)| message).collect();
+            self.auditor(queue).left(&left);
+        }
+        for queue in self.topic.queues() {
+            assert!(heads.contains_key(&queue), "{queue:?} is lost");
+        }
+        let bodies = bodies.into_iter().map(|(queue, bodies)| (queue, bodies.len()));
+        let mut bodies: BTreeMap<QueueId, usize> = bodies.collect();
+        *bodies.entry(topic).or_default() += heads[&topic];
+        self.compare_stored(&heads, &bodies);
+    }
+
+    /// Nothing is stored but what the messages left need.
+    fn compare_stored(&self, heads: &BTreeMap<QueueId, usize>, bodies: &BTreeMap<QueueId, usize>) {
+        let mut stored: BTreeMap<(Space, QueueId), usize> = BTreeMap::new();
+        for key in self.broker.store.snapshot().keys().filter(|key| key.partition.0 > 0) {
+            let queue = QueueId(key.partition.0);
+            assert!(heads.contains_key(&queue), "{key:?} is left of what was deleted");
+            *stored.entry((key.space, queue)).or_default() += 1;
+        }
+        for (space, expected) in [(Space::Head, heads), (Space::Body, bodies)] {
+            for (queue, count) in expected {
+                let stored = stored.get(&(space, *queue)).copied().unwrap_or(0);
+                assert_eq!(stored, *count, "{space:?} of {queue:?}");
+            }
+        }
+    }
+
+    /// All messages of a queue or subscription with their contents.
+    async fn browse(
+        &mut self,
+        address: &Address,
+    ) -> Vec<((String, peeklock_engine::SequenceNumber), BodyRef)> {
+        let mut found = Vec::new();
+        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            let source = QueuePath { queue: address.queue, sub_queue };
+            self.submit(address, peek(source), Some(Asked::Other));
+            self.slow.release().await;
+            let Ok(Output::Response { response: Response::Received(Ok(messages)), .. }) =
+                self.outputs.try_recv()
+            else {
+                panic!("can't browse")
+            };
+            found.extend(messages.into_iter().map(|message| {
+                let content = String::from_utf8(message.content.to_vec()).unwrap();
+                ((content, message.view.sequence_number), message.view.body)
+            }));
+        }
+        found
+    }
+}

@@ -1,0 +1,215 @@
+//! Sending, receiving and settling, alike everywhere.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_engine::{
+    Command, CreditLimit, Delivery, Facts, NewMessage, QueueId, QueuePath, ReceiveMode, Received,
+    ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
+};
+use smallvec::SmallVec;
+
+use super::steps::{How, Place};
+use super::topic::LABELS;
+use super::world::{Asked, Held, Reader, Taken, World};
+
+/// Whether the refusal says that nothing was done.
+fn is_certain(refusal: &Refusal) -> bool {
+    *refusal != Refusal::Unavailable
+}
+
+impl World {
+    pub(super) fn send(&mut self, to: Place, flavours: &[usize], delay_ms: Option<u64>) {
+        let Some(address) = self.find(to) else { return };
+        let due = delay_ms.map(|delay_ms| self.now().plus_ms(delay_ms));
+        let mut messages = SmallVec::new();
+        let mut contents = Vec::new();
+        for flavour in flavours {
+            let session = (to == Place::Sessions).then(|| format!("{flavour}"));
+            let content = self.new_content(&session.as_ref().map_or(String::new(), |id| format!("@{id}")));
+            let label = LABELS[*flavour].map(Box::from).filter(|_| to == Place::Topic);
+            messages.push(NewMessage {
+                content: Bytes::copy_from_slice(content.as_bytes()),
+                scheduled_enqueue_time: due,
+                session_id: session.map(String::into_boxed_str),
+                facts: label.map(|label| Arc::new(Facts { label: Some(label), ..Facts::default() })),
+                ..NewMessage::default()
+            });
+            if to == Place::Topic {
+                self.topic.sending(&content, *flavour, due);
+            } else {
+                self.auditor(address.queue).sending(&content);
+            }
+            contents.push(content);
+        }
+        let asked = match to {
+            Place::Topic => Asked::Publish { contents },
+            _ => Asked::Send { queue: address.queue, contents, at: self.now(), scheduled: due.is_some() },
+        };
+        self.submit(&address, Command::Send { messages }, Some(asked));
+    }
+
+    pub(super) fn sent(
+        &mut self,
+        queue: QueueId,
+        contents: &[String],
+        (at, scheduled): (Timestamp, bool),
+        result: Result<SmallVec<[SequenceNumber; 1]>, Refusal>,
+    ) {
+        match result {
+            Ok(numbers) => {
+                assert_eq!(numbers.len(), contents.len());
+                self.temporary.used(queue, at);
+                for (content, number) in contents.iter().zip(numbers) {
+                    self.auditor(queue).accepted(content, Some(number));
+                    // It gets another number when its time comes.
+                    if !scheduled {
+                        self.sessions.accepted(number, content);
+                    }
+                }
+            }
+            Err(Refusal::StorageFull) => {
+                contents.iter().for_each(|content| self.auditor(queue).refused(content));
+            }
+            Err(Refusal::EntityDeleted) if self.temporary.knows(queue) => {}
+            Err(refusal) => panic!("a message was refused: {refusal}"),
+        }
+    }
+
+    pub(super) fn receive(&mut self, from: Place, sub_queue: SubQueue, mode: ReceiveMode, credit: u64) {
+        let Some(address) = self.find(from) else { return };
+        // In some places nothing is ever received destructively: there every loss shows.
+        let strict = matches!(from, Place::Queue(0) | Place::Subscription(0));
+        let mode = if strict { ReceiveMode::PeekLock } else { mode };
+        let receiver = self.broker.namespace.next_receiver_id();
+        let options = ReceiverOptions { source: QueuePath { queue: address.queue, sub_queue }, mode };
+        self.receivers.insert(receiver, Reader { address: address.clone(), sub_queue, mode, credit });
+        let open = Command::OpenReceiver { receiver, options, session: None };
+        self.submit(&address, open, Some(Asked::Other));
+        let limit = CreditLimit { messages: credit, bytes: u64::MAX };
+        self.submit(&address, Command::Credit { receiver, limit, drain: false }, None);
+    }
+
+    pub(super) fn close_receivers(&mut self) {
+        for (receiver, reader) in std::mem::take(&mut self.receivers) {
+            self.submit(&reader.address, Command::CloseReceiver { receiver }, None);
+            self.sessions.closed(receiver);
+            self.closed(&reader);
+        }
+    }
+
+    /// What a receiver could still have been given may have been taken for it already.
+    pub(super) fn closed(&mut self, reader: &Reader) {
+        let sent = self.sent;
+        let auditor = self.auditor(reader.address.queue);
+        auditor.order_unknown(sent);
+        if reader.mode == ReceiveMode::ReceiveAndDelete {
+            auditor.may_take(reader.credit);
+        }
+    }
+
+    pub(super) fn delivered(&mut self, delivery: &Delivery) {
+        let Some(reader) = self.receivers.get_mut(&delivery.receiver) else { return };
+        reader.credit = reader.credit.checked_sub(1).expect("no more deliveries than credit");
+        let (address, sub_queue, mode) = (reader.address.clone(), reader.sub_queue, reader.mode);
+        let Received { view, lock, .. } = &delivery.message;
+        assert_eq!((view.queue, view.sub_queue), (address.queue, sub_queue));
+        let session = self.sessions.holds(delivery.receiver).then_some(delivery.receiver);
+        let ordered = sub_queue == SubQueue::Main && session.is_none();
+        let auditor = self.auditors.get_mut(&address.queue).expect("somebody sent something");
+        let content = auditor.delivered(delivery, mode, ordered);
+        if let Some(receiver) = session {
+            self.sessions.delivered(receiver, view.sequence_number, &content, auditor);
+        }
+        if let Some(lock) = lock {
+            let (token, number) = (lock.token, view.sequence_number);
+            self.locks.push(Held { address, sub_queue, content, number, token, session });
+        }
+    }
+
+    pub(super) fn settle(&mut self, which: usize, how: How) {
+        if self.locks.is_empty() {
+            return;
+        }
+        let held = self.locks.swap_remove(which % self.locks.len());
+        let auditor = self.auditor(held.address.queue);
+        let modify = Vec::new();
+        let settlement = match how {
+            How::Complete => Settlement::Complete,
+            How::Abandon => Settlement::Abandon { modify },
+            How::Defer => Settlement::Defer { modify },
+            How::DeadLetter => Settlement::DeadLetter { why: Arc::default(), modify },
+            How::Release => Settlement::Release,
+        };
+        match how {
+            How::Complete => auditor.leaving(&held.content),
+            How::Defer | How::DeadLetter => auditor.moving(&held.content),
+            How::Abandon | How::Release => {}
+        }
+        let address = held.address.clone();
+        let tokens = [held.token].into_iter().collect();
+        let must_fail = held.session.is_some_and(|receiver| !self.sessions.holds(receiver));
+        let asked = Asked::Settle { held, how, must_fail };
+        self.submit(&address, Command::Settle { queue: address.queue, tokens, settlement }, Some(asked));
+    }
+
+    pub(super) fn settled(&mut self, held: Held, how: How, refusal: Option<&Refusal>) {
+        let Held { address, sub_queue, content, number, session, .. } = held;
+        let auditor = self.auditor(address.queue);
+        match (how, refusal) {
+            (_, Some(refusal)) if !is_certain(refusal) => {}
+            (How::Complete, None) => auditor.left_for_good(&content),
+            (How::Complete, Some(_)) => auditor.did_not_leave(&content),
+            (How::Defer | How::DeadLetter, Some(_)) => auditor.did_not_move(&content),
+            (How::DeadLetter, None) => auditor.moved(&content),
+            (How::Defer, None) => {
+                auditor.moved(&content);
+                self.deferred.push(Taken { address, sub_queue, content, number, session });
+            }
+            (How::Abandon | How::Release, _) => {}
+        }
+    }
+
+    /// Takes a deferred message by its number.
+    pub(super) fn take_deferred(&mut self, which: usize, mode: ReceiveMode) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        let taken = self.deferred.swap_remove(which % self.deferred.len());
+        let address = taken.address.clone();
+        let strict = [Place::Queue(0), Place::Subscription(0)]
+            .into_iter()
+            .any(|place| self.find(place).is_some_and(|strict| strict.queue == address.queue));
+        let mode = if strict { ReceiveMode::PeekLock } else { mode };
+        if mode == ReceiveMode::ReceiveAndDelete {
+            self.auditor(address.queue).leaving(&taken.content);
+        }
+        let source = QueuePath { queue: address.queue, sub_queue: taken.sub_queue };
+        let (numbers, receiver) = (vec![taken.number], taken.session);
+        let command = Command::ReceiveDeferred { numbers, source, mode, receiver };
+        self.submit(&address, command, Some(Asked::Take { taken, mode }));
+    }
+
+    pub(super) fn taken(&mut self, taken: Taken, mode: ReceiveMode, result: Result<Vec<Received>, Refusal>) {
+        let Taken { address, sub_queue, content, number, session } = taken;
+        let auditor = self.auditor(address.queue);
+        let takes = mode == ReceiveMode::ReceiveAndDelete;
+        match result {
+            Ok(messages) => {
+                assert_eq!(messages.len(), 1);
+                assert_eq!(messages[0].content, content, "another content");
+                if takes {
+                    auditor.left_for_good(&content);
+                }
+                if let Some(lock) = messages[0].lock {
+                    self.locks.push(Held { address, sub_queue, content, number, token: lock.token, session });
+                }
+            }
+            Err(Refusal::MessageNotFound(_)) => panic!("{content} was deferred and is not found"),
+            // It may have been removed for an answer that then could not be given.
+            Err(Refusal::StorageFull | Refusal::Unavailable) => {}
+            Err(_) if takes => auditor.did_not_leave(&content),
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Random histories with crashes, full disks and slow reads, watched by auditors. A failure prints its seed and
+//! shrinks; `PROPTEST_CASES` sets how many are tried.
+//!
+//! - `steps` is what may happen, `world` lets it happen, `messages` is what is common to all places.
+//! - `topic`, `sessions` and `temporary` do what is special to each, and know what must be true there.
+//! - `end` looks at what is left, in the broker and in the store.
+
+mod end;
+mod messages;
+mod sessions;
+mod steps;
+mod temporary;
+mod topic;
+mod world;
+
+use proptest::prelude::*;
+
+use self::steps::{Area, Step, steps};
+use self::world::World;
+
+fn play(history: &[Step]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::start().await;
+        for step in history {
+            world.step(step).await;
+        }
+        world.end().await;
+    });
+}
+
+/// Everywhere: nothing accepted is lost, nothing completed comes back, nothing refused is there, no sequence number is
+/// given out twice, first deliveries keep their order, and what is stored at the end is what is left.
+mod whatever_happens {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn queues_keep_what_they_accepted(history in steps(&[Area::Queues])) {
+            play(&history);
+        }
+
+        /// Each subscription gets what its rules said when the message was published, in the order of the topic.
+        #[test]
+        fn subscriptions_get_what_they_had_coming(history in steps(&[Area::Topic])) {
+            play(&history);
+        }
+
+        /// One holder each, who gets all in order and finds the state that was set last.
+        #[test]
+        fn sessions_stay_whole(history in steps(&[Area::Sessions])) {
+            play(&history);
+        }
+
+        /// It goes only when idle for long enough, as a whole, and nothing of it shows up in the next of its name.
+        #[test]
+        fn a_temporary_queue_goes_as_a_whole(history in steps(&[Area::Temporary])) {
+            play(&history);
+        }
+
+        #[test]
+        fn one_does_not_disturb_the_other(
+            history in steps(&[Area::Queues, Area::Topic, Area::Sessions, Area::Temporary])
+        ) {
+            play(&history);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What may happen, and how often.
+
+use peeklock_engine::{ReceiveMode, SubQueue};
+use proptest::prelude::*;
+use proptest::strategy::Union;
+
+use super::topic::{RULES, SUBSCRIPTIONS};
+use super::world::QUEUES;
+
+/// Sessions by index, and the labels of messages to a topic.
+pub(super) const FLAVOURS: usize = 3;
+
+/// Where messages go, or come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Queue(usize),
+    Topic,
+    Subscription(usize),
+    Sessions,
+    Temporary,
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Send {
+        to: Place,
+        flavours: Vec<usize>,
+        delay_ms: Option<u64>,
+    },
+    Receive {
+        from: Place,
+        sub_queue: SubQueue,
+        mode: ReceiveMode,
+        credit: u64,
+    },
+    CloseReceivers,
+    Settle {
+        which: usize,
+        how: How,
+    },
+    TakeDeferred {
+        which: usize,
+        mode: ReceiveMode,
+    },
+    Advance {
+        duration_ms: u64,
+    },
+    /// So many batches become durable; one of them may be refused.
+    Commit {
+        batches: usize,
+        refused: Option<usize>,
+    },
+    Read,
+    FullOnce,
+    Crash,
+    Topic(TopicStep),
+    Session(SessionStep),
+    DeclareTemporary,
+}
+
+/// How a lock ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    Complete,
+    Abandon,
+    Defer,
+    DeadLetter,
+    Release,
+}
+
+/// A wish about one of the subscriptions by name.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum TopicStep {
+    Declare { name: usize },
+    Delete { name: usize },
+    AddRule { name: usize, rule: usize },
+    RemoveRule { name: usize, rule: usize },
+    ListRules { name: usize },
+}
+
+/// What those do who want a session, or hold one.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SessionStep {
+    Accept { id: Option<usize>, wait_ms: u64, credit: u64 },
+    Close { which: usize },
+    Renew { which: usize },
+    SetState { which: usize, clear: bool },
+    GetState { which: usize },
+}
+
+/// One part of the namespace that a history is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Area {
+    Queues,
+    Topic,
+    Sessions,
+    Temporary,
+}
+
+type Weighted = Vec<(u32, BoxedStrategy<Step>)>;
+
+/// Histories in which those parts have equal shares.
+pub(super) fn steps(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let areas = areas.iter().map(|area| (1, Union::new_weighted(area.steps()).boxed())).collect();
+    let step = prop_oneof![3 => Union::new_weighted(areas), 4 => anywhere()];
+    prop::collection::vec(step, 1..80)
+}
+
+fn anywhere() -> impl Strategy<Value = Step> {
+    let how = prop_oneof![
+        4 => Just(How::Complete),
+        2 => Just(How::Abandon),
+        1 => Just(How::Defer),
+        1 => Just(How::DeadLetter),
+        1 => Just(How::Release),
+    ];
+    prop_oneof![
+        1 => Just(Step::CloseReceivers),
+        8 => (index(), how).prop_map(|(which, how)| Step::Settle { which, how }),
+        1 => (index(), mode()).prop_map(|(which, mode)| Step::TakeDeferred { which, mode }),
+        2 => (1..90_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }),
+        8 => (1..5_usize, prop::option::weighted(0.1, 1..4_usize))
+            .prop_map(|(batches, refused)| Step::Commit { batches, refused }),
+        5 => Just(Step::Read),
+        1 => Just(Step::FullOnce),
+        1 => Just(Step::Crash),
+    ]
+}
+
+impl Area {
+    fn steps(self) -> Weighted {
+        let queue = || (0..QUEUES.len()).prop_map(Place::Queue);
+        match self {
+            Self::Queues => vec![(8, send(queue())), (5, receive(queue()))],
+            Self::Topic => {
+                let subscription = (0..SUBSCRIPTIONS.len()).prop_map(Place::Subscription);
+                vec![(6, send(Just(Place::Topic))), (8, receive(subscription)), (5, topic_step())]
+            }
+            Self::Sessions => {
+                let dead_letters = (1..8_u64).prop_map(|credit| Step::Receive {
+                    from: Place::Sessions,
+                    sub_queue: SubQueue::DeadLetter,
+                    mode: ReceiveMode::PeekLock,
+                    credit,
+                });
+                vec![(6, send(Just(Place::Sessions))), (1, dead_letters.boxed()), (9, session_step())]
+            }
+            Self::Temporary => vec![
+                (6, send(Just(Place::Temporary))),
+                (4, receive(Just(Place::Temporary))),
+                (3, Just(Step::DeclareTemporary).boxed()),
+                (2, (30_000..90_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }).boxed()),
+            ],
+        }
+    }
+}
+
+fn index() -> impl Strategy<Value = usize> {
+    any::<prop::sample::Index>().prop_map(|index| index.index(1 << 16))
+}
+
+fn mode() -> impl Strategy<Value = ReceiveMode> {
+    prop_oneof![3 => Just(ReceiveMode::PeekLock), 1 => Just(ReceiveMode::ReceiveAndDelete)]
+}
+
+fn send(to: impl Strategy<Value = Place> + 'static) -> BoxedStrategy<Step> {
+    let flavours = prop::collection::vec(0..FLAVOURS, 1..6);
+    let delay_ms = prop::option::weighted(0.2, 1..100_000_u64);
+    (to, flavours, delay_ms)
+        .prop_map(|(to, flavours, delay_ms)| Step::Send { to, flavours, delay_ms })
+        .boxed()
+}
+
+fn receive(from: impl Strategy<Value = Place> + 'static) -> BoxedStrategy<Step> {
+    let sub_queue = prop_oneof![5 => Just(SubQueue::Main), 1 => Just(SubQueue::DeadLetter)];
+    (from, sub_queue, mode(), 1..8_u64)
+        .prop_map(|(from, sub_queue, mode, credit)| Step::Receive { from, sub_queue, mode, credit })
+        .boxed()
+}
+
+fn topic_step() -> BoxedStrategy<Step> {
+    let name = || 0..SUBSCRIPTIONS.len();
+    let rule = || 0..RULES.len();
+    prop_oneof![
+        3 => name().prop_map(|name| TopicStep::Declare { name }),
+        2 => name().prop_map(|name| TopicStep::Delete { name }),
+        3 => (name(), rule()).prop_map(|(name, rule)| TopicStep::AddRule { name, rule }),
+        3 => (name(), rule()).prop_map(|(name, rule)| TopicStep::RemoveRule { name, rule }),
+        1 => name().prop_map(|name| TopicStep::ListRules { name }),
+    ]
+    .prop_map(Step::Topic)
+    .boxed()
+}
+
+fn session_step() -> BoxedStrategy<Step> {
+    let id = prop::option::weighted(0.6, 0..FLAVOURS);
+    let wait_ms = prop_oneof![Just(0), 1..50_000_u64];
+    prop_oneof![
+        5 => (id, wait_ms, 1..8_u64).prop_map(|(id, wait_ms, credit)| SessionStep::Accept { id, wait_ms, credit }),
+        2 => index().prop_map(|which| SessionStep::Close { which }),
+        1 => index().prop_map(|which| SessionStep::Renew { which }),
+        3 => (index(), prop::bool::weighted(0.2)).prop_map(|(which, clear)| SessionStep::SetState { which, clear }),
+        1 => index().prop_map(|which| SessionStep::GetState { which }),
+    ]
+    .prop_map(Step::Session)
+    .boxed()
+}

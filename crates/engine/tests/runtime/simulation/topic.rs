@@ -1,0 +1,312 @@
+//! A topic whose subscriptions come, go and change their rules: which message each of them has coming.
+//!
+//! Changes and messages reach the topic in the order in which they are submitted and are answered in that order, so what
+//! was answered says what a message met that is answered next. A scheduled message is published some time after it is
+//! due: what all states since then agree on is sure.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use peeklock_engine::{
+    Command, CorrelationFilter, DEFAULT_RULE, Filter, QueueId, Refusal, Rule, SequenceNumber,
+    SubscriptionOptions, Timestamp,
+};
+use smallvec::SmallVec;
+
+use super::steps::{Place, TopicStep};
+use super::world::{Asked, World};
+
+pub(super) const TOPIC: &str = "news";
+pub(super) const SUBSCRIPTIONS: [&str; 3] = ["all", "some", "others"];
+/// Of messages, by flavour.
+pub(super) const LABELS: [Option<&str>; 3] = [Some("x"), Some("y"), None];
+/// Names of rules. That of a label lets its messages pass.
+pub(super) const RULES: [&str; 4] = [DEFAULT_RULE, "x", "y", "nothing"];
+
+/// Ids that the namespace never comes to.
+const FIRST_ID: u64 = 1 << 32;
+
+type Rules = BTreeSet<usize>;
+
+/// A subscription as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Subscription {
+    name: usize,
+    rules: Rules,
+}
+
+type Subscriptions = BTreeMap<QueueId, Subscription>;
+
+#[derive(Debug, Clone)]
+enum Change {
+    Declare { queue: QueueId, name: usize },
+    Delete { queue: QueueId },
+    AddRule { queue: QueueId, rule: usize },
+    RemoveRule { queue: QueueId, rule: usize },
+}
+
+/// A message under way, or scheduled.
+#[derive(Debug)]
+struct Message {
+    content: String,
+    flavour: usize,
+    due: Option<Timestamp>,
+    accepted: bool,
+    /// Subscriptions that had it coming at every moment since it was due.
+    surely: Option<BTreeSet<QueueId>>,
+}
+
+/// What is known of the topic.
+#[derive(Debug)]
+pub(super) struct Topic {
+    /// As answered.
+    subscriptions: Subscriptions,
+    /// Not answered yet, by tag.
+    under_way: VecDeque<(u64, Change)>,
+    messages: Vec<Message>,
+    next_queue: u64,
+    next_rank: u64,
+}
+
+impl Default for Topic {
+    fn default() -> Self {
+        let (subscriptions, under_way, messages) = Default::default();
+        Self { subscriptions, under_way, messages, next_queue: FIRST_ID, next_rank: 0 }
+    }
+}
+
+/// Carries out a change; false if there is a reason to refuse it.
+fn apply(subscriptions: &mut Subscriptions, change: &Change) -> bool {
+    match change {
+        Change::Declare { queue, name } => {
+            let rules = Rules::from([usize::from(*name == 1)]);
+            let taken = subscriptions.iter().any(|(other, known)| other != queue && known.name == *name);
+            if !taken {
+                subscriptions.entry(*queue).or_insert(Subscription { name: *name, rules });
+            }
+            !taken
+        }
+        Change::AddRule { queue, rule } => {
+            subscriptions.get_mut(queue).is_some_and(|found| found.rules.insert(*rule))
+        }
+        Change::RemoveRule { queue, rule } => {
+            subscriptions.get_mut(queue).is_some_and(|found| found.rules.remove(rule))
+        }
+        Change::Delete { queue } => subscriptions.remove(queue).is_some(),
+    }
+}
+
+/// Who gets a message of this flavour.
+fn wanting(subscriptions: &Subscriptions, flavour: usize) -> BTreeSet<QueueId> {
+    let passes = |rule: &usize| *rule == 0 || LABELS[flavour] == Some(RULES[*rule]);
+    let wanting = subscriptions.iter().filter(|(_, subscription)| subscription.rules.iter().any(passes));
+    wanting.map(|(queue, _)| *queue).collect()
+}
+
+fn rule(index: usize) -> Rule {
+    let filter = match index {
+        0 => Filter::True,
+        3 => Filter::False,
+        label => {
+            let label = Some(RULES[label].into());
+            Filter::Correlation(Box::new(CorrelationFilter { label, ..CorrelationFilter::default() }))
+        }
+    };
+    Rule { name: RULES[index].into(), filter, created_at: Timestamp::default() }
+}
+
+impl Topic {
+    pub(super) fn sending(&mut self, content: &str, flavour: usize, due: Option<Timestamp>) {
+        let content = content.to_owned();
+        self.messages.push(Message { content, flavour, due, accepted: false, surely: None });
+    }
+
+    /// What the topic may be like now: as answered, and with every number of changes that are under way.
+    fn states(&self) -> Vec<Subscriptions> {
+        let mut states = vec![self.subscriptions.clone()];
+        for (_, change) in &self.under_way {
+            let mut next = states[states.len() - 1].clone();
+            apply(&mut next, change);
+            states.push(next);
+        }
+        states
+    }
+
+    /// The topic once all changes under way are done.
+    fn ahead(&self) -> Subscriptions {
+        self.states().pop().unwrap_or_default()
+    }
+
+    pub(super) fn changed(&mut self, tag: u64, result: Result<(), Refusal>) {
+        let (expected, change) = self.under_way.pop_front().expect("a change under way");
+        assert_eq!(tag, expected, "answers come in order");
+        match result {
+            Ok(()) => assert!(apply(&mut self.subscriptions, &change), "{change:?} on {self:#?}"),
+            Err(Refusal::StorageFull) => {}
+            Err(refusal) => {
+                let possible = apply(&mut self.subscriptions.clone(), &change);
+                assert!(!possible, "{change:?} was refused: {refusal}");
+            }
+        }
+    }
+
+    pub(super) fn listed(&self, queue: QueueId, result: Result<Vec<Arc<Rule>>, Refusal>) {
+        let known = self.subscriptions.get(&queue);
+        match result {
+            Ok(rules) => {
+                let names: BTreeSet<&str> = rules.iter().map(|rule| &*rule.name).collect();
+                let expected = known.map(|known| known.rules.iter().map(|rule| RULES[*rule]).collect());
+                assert_eq!(Some(names), expected, "rules of {queue:?}");
+            }
+            Err(Refusal::StorageFull) => {}
+            Err(refusal) => assert!(known.is_none(), "{queue:?} is there: {refusal}"),
+        }
+    }
+
+    /// Whether a deletion of it is under way or done.
+    pub(super) fn may_be_deleted(&self, queue: QueueId) -> bool {
+        queue.0 >= FIRST_ID && !self.ahead().contains_key(&queue)
+    }
+
+    /// Those that must be there.
+    pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> {
+        self.subscriptions.keys().copied()
+    }
+
+    /// How many messages rest on the topic itself, once nothing is under way.
+    pub(super) fn scheduled(&self, now: Timestamp) -> usize {
+        self.messages.iter().filter(|message| message.due.is_some_and(|due| due > now)).count()
+    }
+
+    /// What was not answered has not happened.
+    pub(super) fn restarted(&mut self) {
+        self.under_way.clear();
+        self.messages.retain(|message| message.accepted);
+    }
+}
+
+impl World {
+    pub(super) fn topic_step(&mut self, step: TopicStep) {
+        let ahead = self.topic.ahead();
+        let queue = |name| ahead.iter().find(|(_, found)| found.name == name).map(|(queue, _)| *queue);
+        let change = match step {
+            TopicStep::Declare { name } => return self.declare_subscription(name),
+            TopicStep::Delete { name } => queue(name).map(|queue| Change::Delete { queue }),
+            TopicStep::AddRule { name, rule } => queue(name).map(|queue| Change::AddRule { queue, rule }),
+            TopicStep::RemoveRule { name, rule } => {
+                queue(name).map(|queue| Change::RemoveRule { queue, rule })
+            }
+            TopicStep::ListRules { name } => {
+                if let (Some(queue), Some(topic)) = (queue(name), self.find(Place::Topic)) {
+                    let list = Command::ListRules { queue, skip: 0, top: 10 };
+                    self.submit(&topic, list, Some(Asked::Rules { queue }));
+                }
+                return;
+            }
+        };
+        if let Some(change) = change {
+            self.change(change);
+        }
+    }
+
+    /// Declares a subscription, also one that is there.
+    pub(super) fn declare_subscription(&mut self, name: usize) {
+        let known = self.topic.ahead().iter().find(|(_, found)| found.name == name).map(|(queue, _)| *queue);
+        let queue = known.unwrap_or_else(|| {
+            self.topic.next_queue += 1;
+            QueueId(self.topic.next_queue)
+        });
+        self.change(Change::Declare { queue, name });
+    }
+
+    fn change(&mut self, change: Change) {
+        let topic = self.find(Place::Topic).expect("the topic stays");
+        let command = match &change {
+            Change::Declare { queue, name } => Command::DeclareSubscription {
+                queue: *queue,
+                name: SUBSCRIPTIONS[*name].into(),
+                options: SubscriptionOptions { max_delivery_count: 3, ..SubscriptionOptions::default() },
+                rules: vec![rule(usize::from(*name == 1))],
+            },
+            Change::Delete { queue } => Command::DeleteSubscription { queue: *queue },
+            Change::AddRule { queue, rule: index } => Command::AddRule { queue: *queue, rule: rule(*index) },
+            Change::RemoveRule { queue, rule } => {
+                Command::RemoveRule { queue: *queue, name: RULES[*rule].into() }
+            }
+        };
+        self.submit(&topic, command, Some(Asked::Change));
+        self.topic.under_way.push_back((self.last_tag(), change));
+    }
+
+    /// An answer to messages sent: those not scheduled have met the rules as answered so far.
+    pub(super) fn published(
+        &mut self,
+        contents: &[String],
+        result: Result<SmallVec<[SequenceNumber; 1]>, Refusal>,
+    ) {
+        for content in contents {
+            let position = self.topic.messages.iter().position(|message| message.content == *content);
+            let position = position.expect("a message under way");
+            match &result {
+                Err(Refusal::StorageFull) => {
+                    self.topic.messages.remove(position);
+                    self.auditors.values_mut().for_each(|auditor| auditor.refused(content));
+                }
+                Err(refusal) => panic!("a message was refused: {refusal}"),
+                Ok(_) if self.topic.messages[position].due.is_some() => {
+                    self.topic.messages[position].accepted = true;
+                }
+                Ok(_) => {
+                    let message = self.topic.messages.remove(position);
+                    self.topic.next_rank += 1;
+                    for queue in wanting(&self.topic.subscriptions, message.flavour) {
+                        let rank = self.topic.next_rank;
+                        let auditor = self.auditor(queue);
+                        auditor.sending(content);
+                        auditor.accepted(content, None);
+                        auditor.ranked(content, rank);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk.
+    pub(super) fn observe_topic(&mut self) {
+        let (now, settled) = (self.now(), self.broker.store.held() == 0);
+        let states = self.topic.states();
+        let mut messages = std::mem::take(&mut self.topic.messages);
+        messages.retain_mut(|message| {
+            if message.due.is_none_or(|due| due > now) {
+                return true;
+            }
+            for state in &states {
+                let wanting = wanting(state, message.flavour);
+                wanting.iter().for_each(|queue| self.auditor(*queue).sending(&message.content));
+                match &mut message.surely {
+                    Some(surely) => surely.retain(|queue| wanting.contains(queue)),
+                    None => message.surely = Some(wanting),
+                }
+            }
+            let published = settled && message.accepted;
+            for queue in message.surely.iter().flatten().filter(|_| published) {
+                self.auditor(*queue).accepted(&message.content, None);
+            }
+            !published
+        });
+        self.topic.messages = messages;
+    }
+
+    /// After a restart the topic is as answered.
+    pub(super) fn compare_subscriptions(&mut self) {
+        let mut names: Vec<&str> =
+            self.topic.subscriptions.values().map(|known| SUBSCRIPTIONS[known.name]).collect();
+        names.sort_unstable();
+        assert_eq!(self.broker.namespace.subscription_names(TOPIC).expect("the topic stays"), names);
+        let topic = self.find(Place::Topic).expect("the topic stays");
+        let queues: Vec<QueueId> = self.topic.queues().collect();
+        for queue in queues {
+            self.submit(&topic, Command::ListRules { queue, skip: 0, top: 10 }, Some(Asked::Rules { queue }));
+        }
+    }
+}

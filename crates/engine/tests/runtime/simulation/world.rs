@@ -1,0 +1,312 @@
+//! A namespace, one client with one mailbox, and all that is known about both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use peeklock_engine::runtime::{
+    Clock, Mailbox, MailboxReceiver, ManualClock, Output, PartitionHandle, Request, Response,
+};
+use peeklock_engine::{
+    Command, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, Refusal, SequenceNumber, SubQueue,
+    Timestamp, TopicOptions,
+};
+use peeklock_storage::{Error, MemoryStore, Shard, ShardId, Store};
+
+use super::sessions::{Sessions, StateAsked};
+use super::steps::{How, Place, Step};
+use super::temporary::{TEMPORARY, Temporary};
+use super::topic::{SUBSCRIPTIONS, TOPIC, Topic};
+use crate::auditor::{Auditor, content};
+use crate::broker::{Broker, QUEUE, START, quiet};
+use crate::slow_reads::SlowReads;
+
+pub(super) const QUEUES: [&str; 2] = [QUEUE, "invoices"];
+pub(super) const SESSIONS: &str = "baskets";
+
+/// Small enough that many contents have to be read back.
+const BODY_CACHE_BYTES: usize = 600;
+
+/// What an answer will be about.
+pub(super) enum Asked {
+    Send { queue: QueueId, contents: Vec<String>, at: Timestamp, scheduled: bool },
+    Publish { contents: Vec<String> },
+    Settle { held: Held, how: How, must_fail: bool },
+    Take { taken: Taken, mode: ReceiveMode },
+    Change,
+    Rules { queue: QueueId },
+    Accept { receiver: ReceiverId },
+    State(StateAsked),
+    Renew { receiver: ReceiverId },
+    Other,
+}
+
+/// Where commands about a queue or subscription go.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) partition: PartitionHandle,
+    pub(super) queue: QueueId,
+}
+
+/// A lock.
+pub(super) struct Held {
+    pub(super) address: Address,
+    pub(super) sub_queue: SubQueue,
+    pub(super) content: String,
+    pub(super) number: SequenceNumber,
+    pub(super) token: LockToken,
+    /// Under whose session it was taken.
+    pub(super) session: Option<ReceiverId>,
+}
+
+/// A deferred message.
+pub(super) struct Taken {
+    pub(super) address: Address,
+    pub(super) sub_queue: SubQueue,
+    pub(super) content: String,
+    pub(super) number: SequenceNumber,
+    pub(super) session: Option<ReceiverId>,
+}
+
+pub(super) struct Reader {
+    pub(super) address: Address,
+    pub(super) sub_queue: SubQueue,
+    pub(super) mode: ReceiveMode,
+    pub(super) credit: u64,
+}
+
+pub(super) struct World {
+    pub(super) broker: Broker,
+    pub(super) slow: Arc<SlowReads>,
+    starts: u64,
+    mailbox: Mailbox,
+    pub(super) outputs: MailboxReceiver,
+    pub(super) asked: BTreeMap<u64, Asked>,
+    next_tag: u64,
+    pub(super) receivers: BTreeMap<ReceiverId, Reader>,
+    /// Whether the disk was full since the last start: only then may the broker close receivers and refuse.
+    pub(super) was_full: bool,
+    pub(super) ending: bool,
+    pub(super) locks: Vec<Held>,
+    pub(super) deferred: Vec<Taken>,
+    pub(super) auditors: BTreeMap<QueueId, Auditor>,
+    pub(super) topic: Topic,
+    pub(super) sessions: Sessions,
+    pub(super) temporary: Temporary,
+    /// Messages sent so far.
+    pub(super) sent: u64,
+}
+
+async fn boot(store: MemoryStore, clock: ManualClock, seed: u64) -> (Broker, Arc<SlowReads>) {
+    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
+    let shard = Arc::clone(&slow) as Arc<dyn Shard>;
+    let broker = Broker::over(store, shard, clock, BODY_CACHE_BYTES, seed).await;
+    broker.namespace.declare(QUEUES[1], QueueOptions::default()).await.unwrap();
+    broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
+    // Messages of a session stay where they are however often it is lost.
+    let options =
+        QueueOptions { requires_session: true, max_delivery_count: 1_000, ..QueueOptions::default() };
+    broker.namespace.declare(SESSIONS, options).await.unwrap();
+    (broker, slow)
+}
+
+impl World {
+    pub(super) async fn start() -> Self {
+        let (broker, slow) = boot(MemoryStore::new(), ManualClock::new(START), 0).await;
+        let (mailbox, outputs) = Mailbox::new();
+        let mut world = Self {
+            broker,
+            slow,
+            starts: 0,
+            mailbox,
+            outputs,
+            asked: BTreeMap::new(),
+            next_tag: 0,
+            receivers: BTreeMap::new(),
+            was_full: false,
+            ending: false,
+            locks: Vec::new(),
+            deferred: Vec::new(),
+            auditors: BTreeMap::new(),
+            topic: Topic::default(),
+            sessions: Sessions::default(),
+            temporary: Temporary::default(),
+            sent: 0,
+        };
+        world.declare_temporary();
+        (0..SUBSCRIPTIONS.len()).for_each(|name| world.declare_subscription(name));
+        world.observe().await;
+        world.broker.store.hold();
+        world
+    }
+
+    pub(super) async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Send { to, flavours, delay_ms } => self.send(*to, flavours, *delay_ms),
+            Step::Receive { from, sub_queue, mode, credit } => {
+                self.receive(*from, *sub_queue, *mode, *credit);
+            }
+            Step::CloseReceivers => self.close_receivers(),
+            Step::Settle { which, how } => self.settle(*which, *how),
+            Step::TakeDeferred { which, mode } => self.take_deferred(*which, *mode),
+            Step::Advance { duration_ms } => self.broker.clock.advance(*duration_ms),
+            Step::Commit { batches, refused } => self.commit(*batches, *refused),
+            Step::Read => self.slow.release().await,
+            Step::FullOnce => self.fill_up(),
+            Step::Crash => self.crash().await,
+            Step::Topic(step) => self.topic_step(*step),
+            Step::Session(step) => self.session_step(*step),
+            Step::DeclareTemporary => self.declare_temporary(),
+        }
+        self.observe().await;
+    }
+
+    fn commit(&mut self, batches: usize, refused: Option<usize>) {
+        for position in 0..batches {
+            if refused == Some(position) && self.broker.store.held() > 0 {
+                self.fill_up();
+            }
+            self.broker.store.release_one();
+        }
+    }
+
+    /// The next batch finds no room.
+    fn fill_up(&mut self) {
+        self.was_full = true;
+        self.broker.store.fail_next(Error::Full { reason: "simulated".to_owned() });
+    }
+
+    /// Lets the broker do all it can, and takes note.
+    pub(super) async fn observe(&mut self) {
+        quiet().await;
+        self.listen();
+        self.observe_topic();
+        self.observe_temporary().await;
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.broker.clock.now()
+    }
+
+    /// The queue or subscription in a place, if there is one.
+    pub(super) fn find(&self, place: Place) -> Option<Address> {
+        let namespace = &self.broker.namespace;
+        let name = match place {
+            Place::Queue(index) => QUEUES[index],
+            Place::Topic => TOPIC,
+            Place::Sessions => SESSIONS,
+            Place::Temporary => TEMPORARY,
+            Place::Subscription(index) => {
+                let found = namespace.subscription(TOPIC, SUBSCRIPTIONS[index])?;
+                return Some(Address { partition: found.partition, queue: found.queue });
+            }
+        };
+        namespace.entity(name).map(|found| Address { partition: found.partition, queue: found.queue })
+    }
+
+    pub(super) fn auditor(&mut self, queue: QueueId) -> &mut Auditor {
+        self.auditors.entry(queue).or_default()
+    }
+
+    pub(super) fn submit(&mut self, address: &Address, command: Command, asked: Option<Asked>) {
+        let tag = asked.map(|asked| {
+            self.next_tag += 1;
+            self.asked.insert(self.next_tag, asked);
+            self.next_tag
+        });
+        address.partition.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+    }
+
+    pub(super) fn new_content(&mut self, suffix: &str) -> String {
+        self.sent += 1;
+        content(self.sent, suffix)
+    }
+
+    /// Loses what is not durable; answers that were on their way may or may not have arrived, here they have.
+    async fn crash(&mut self) {
+        quiet().await;
+        self.listen();
+        self.broker.store.crash();
+        self.reboot().await;
+        self.broker.store.hold();
+    }
+
+    pub(super) async fn reboot(&mut self) {
+        quiet().await;
+        (self.mailbox, self.outputs) = Mailbox::new();
+        self.asked.clear();
+        for reader in std::mem::take(&mut self.receivers).values() {
+            self.closed(reader);
+        }
+        self.was_full = false;
+        self.locks.clear();
+        self.auditors.values_mut().for_each(|auditor| auditor.order_unknown(self.sent));
+        self.topic.restarted();
+        self.sessions.restarted();
+        self.temporary.restarted();
+        self.starts += 1;
+        let (store, clock) = (self.broker.store.clone(), self.broker.clock.clone());
+        (self.broker, self.slow) = boot(store, clock, self.starts).await;
+        self.compare_subscriptions();
+    }
+
+    pub(super) fn listen(&mut self) {
+        while let Ok(output) = self.outputs.try_recv() {
+            match output {
+                Output::Response { tag, response } => {
+                    let asked = self.asked.remove(&tag).expect("one answer for each question");
+                    self.answered(tag, asked, response);
+                }
+                Output::Delivery(delivery) => self.delivered(&delivery),
+                Output::Drained { .. } => panic!("nobody asked to drain"),
+                Output::ReceiverClosed { receiver, refusal } => self.told_closed(receiver, &refusal),
+            }
+        }
+    }
+
+    fn told_closed(&mut self, receiver: ReceiverId, refusal: &Refusal) {
+        let Some(reader) = self.receivers.remove(&receiver) else { return };
+        let queue = reader.address.queue;
+        let expected = match refusal {
+            Refusal::SessionLockLost => self.sessions.may_be_lost(receiver, self.broker.clock.now()),
+            Refusal::EntityDeleted => self.topic.may_be_deleted(queue) || self.temporary.knows(queue),
+            _ => self.was_full || self.ending,
+        };
+        assert!(expected, "{receiver:?} was closed for no reason: {refusal}");
+        self.sessions.closed(receiver);
+        self.closed(&reader);
+    }
+
+    fn answered(&mut self, tag: u64, asked: Asked, response: Response) {
+        match (asked, response) {
+            (Asked::Send { queue, contents, at, scheduled }, Response::Sent(result)) => {
+                self.sent(queue, &contents, (at, scheduled), result);
+            }
+            (Asked::Publish { contents }, Response::Sent(result)) => self.published(&contents, result),
+            (Asked::Settle { held, how, must_fail }, Response::Settled(failures)) => {
+                let refusal = failures.into_iter().next().map(|failure| failure.refusal);
+                assert!(!must_fail || refusal.is_some(), "{} was settled after its lock ended", held.content);
+                self.settled(held, how, refusal.as_ref());
+            }
+            (Asked::Take { taken, mode }, Response::Received(result)) => self.taken(taken, mode, result),
+            (Asked::Change, Response::Done(result)) => self.topic.changed(tag, result),
+            (Asked::Rules { queue }, Response::Rules(result)) => self.topic.listed(queue, result),
+            (Asked::Accept { receiver }, Response::Opened(result)) => self.accepted(receiver, result),
+            (Asked::State(StateAsked::Set { session, value }), Response::Done(result)) => {
+                self.sessions.state_set(&session, value, result);
+            }
+            (Asked::State(StateAsked::Get { session }), Response::SessionState(result)) => {
+                self.sessions.state_read(&session, result);
+            }
+            (Asked::Renew { receiver }, Response::SessionRenewed(result)) => {
+                self.sessions.renewed(receiver, result);
+            }
+            (Asked::Other, _) => {}
+            (_, response) => panic!("unexpected answer {response:?}"),
+        }
+    }
+
+    /// The tag of the question asked last.
+    pub(super) fn last_tag(&self) -> u64 {
+        self.next_tag
+    }
+}

@@ -1,0 +1,94 @@
+//! What must be true of a session whatever happens to the broker between two answers.
+
+use std::collections::VecDeque;
+
+use crate::audit::Name;
+
+/// A journal of one session: what its holder is given, and its state.
+#[derive(Debug, Default)]
+pub struct SessionAudit {
+    /// What was there after the last restart and has not been delivered since.
+    left: VecDeque<Name>,
+    /// The last number delivered since then.
+    last: i64,
+    state: Option<Vec<u8>>,
+    /// A state that was sent; no answer came.
+    asked: Option<Vec<u8>>,
+}
+
+impl SessionAudit {
+    /// The broker restarted with these messages of the session, in this order.
+    pub fn restarted(&mut self, shown: impl IntoIterator<Item = Name>) {
+        self.left = shown.into_iter().collect();
+        self.last = 0;
+    }
+
+    /// The one holder since the restart got a message and gave none back.
+    pub fn delivered(&mut self, name: &str, number: i64) {
+        if let Some(next) = self.left.pop_front() {
+            assert_eq!(next, name, "the session starts with what was left");
+        }
+        assert!(number > self.last, "{name} with the number {number} came after {}", self.last);
+        self.last = number;
+    }
+
+    /// A state is about to be sent.
+    pub fn setting(&mut self, state: &[u8]) {
+        self.asked = Some(state.to_vec());
+    }
+
+    /// The broker confirmed it.
+    pub fn set(&mut self) {
+        self.state = self.asked.take();
+    }
+
+    /// The broker shows this state.
+    pub fn shown(&mut self, state: Option<&[u8]>) {
+        let asked = self.asked.take();
+        let expected = state == self.state.as_deref() || (asked.is_some() && state == asked.as_deref());
+        assert!(expected, "the state {:?} has become {state:?}", self.state);
+        self.state = state.map(<[u8]>::to_vec);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_without_an_answer_may_be_there_or_not() {
+        for shown in [b"old", b"new"] {
+            let mut audit = SessionAudit::default();
+            audit.setting(b"old");
+            audit.set();
+            audit.setting(b"new");
+            audit.shown(Some(shown));
+            audit.shown(Some(shown));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "has become None")]
+    fn a_lost_state_is_found_out() {
+        let mut audit = SessionAudit::default();
+        audit.setting(b"state");
+        audit.set();
+        audit.shown(None);
+    }
+
+    #[test]
+    #[should_panic(expected = "the session starts with what was left")]
+    fn a_message_left_out_is_found_out() {
+        let mut audit = SessionAudit::default();
+        audit.restarted(["a".to_owned(), "b".to_owned()]);
+        audit.delivered("b", 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "b with the number 2 came after 3")]
+    fn a_message_out_of_order_is_found_out() {
+        let mut audit = SessionAudit::default();
+        audit.delivered("a", 3);
+        audit.delivered("b", 2);
+    }
+}
