@@ -84,6 +84,9 @@ impl State {
         if let Some(queue) = self.home_mut(receiver) {
             queue.receivers.set_limit(receiver, limit, drain);
             queue.credit_changed(receiver);
+            if queue.sessions.as_ref().is_some_and(|sessions| sessions.waiters.get(receiver).is_some()) {
+                queue.receivers.park(receiver);
+            }
         }
     }
 

@@ -38,6 +38,9 @@ pub(super) struct Receivers {
     /// How many have credit.
     active: PerSubQueue<usize>,
     draining: BTreeSet<ReceiverId>,
+    /// Drains of receivers with credit that wait for a session. There may be thousands, and none can end before its receiver
+    /// has one.
+    parked: BTreeSet<ReceiverId>,
 }
 
 impl Receivers {
@@ -91,6 +94,21 @@ impl Receivers {
         }
     }
 
+    /// A receiver waits for a session: a drain of what it asks for is not looked at until [`Self::unpark`].
+    pub(super) fn park(&mut self, receiver: ReceiverId) {
+        self.parked.remove(&receiver);
+        if self.open.get(&receiver).is_some_and(Receiver::has_credit) && self.draining.remove(&receiver) {
+            self.parked.insert(receiver);
+        }
+    }
+
+    /// A receiver waits no longer.
+    pub(super) fn unpark(&mut self, receiver: ReceiverId) {
+        if self.parked.remove(&receiver) {
+            self.draining.insert(receiver);
+        }
+    }
+
     /// Counts a delivery; the receiver's next turn comes after everybody else's.
     pub(super) fn served(&mut self, receiver: ReceiverId, content_bytes: u64) {
         if let Some(open) = self.open.get(&receiver) {
@@ -115,6 +133,7 @@ impl Receivers {
     pub(super) fn close(&mut self, receiver: ReceiverId) {
         self.change(receiver, |receiver| receiver.limit = CreditLimit::default());
         self.draining.remove(&receiver);
+        self.parked.remove(&receiver);
         self.open.remove(&receiver);
     }
 

@@ -1,5 +1,7 @@
 //! Declared queues and topics meet stored ones.
 
+use std::time::Duration;
+
 use peeklock_engine::runtime::Namespace;
 use peeklock_engine::{EntityOptions, QueueOptions, TopicOptions};
 use peeklock_storage::Limits;
@@ -9,6 +11,9 @@ use super::subscriptions;
 use crate::config::{Config, QUEUE_DEFAULT, same_name};
 
 const KILOBYTE: u64 = 1024;
+
+/// How long a start waits for what fell due while the broker was down, in milliseconds.
+const CATCH_UP_MS_MAX: u64 = 10_000;
 
 /// An entity by name, with its options.
 type Entity = (String, EntityOptions);
@@ -23,7 +28,8 @@ pub(super) async fn declare(
     config: &Config,
     limits: Limits,
 ) -> Result<(), ServeError> {
-    namespace.catch_up().await;
+    // What is not done by then goes on beside: a full disk, where nothing gets done, must not keep a broker from starting.
+    let _ = tokio::time::timeout(Duration::from_millis(CATCH_UP_MS_MAX), namespace.catch_up()).await;
     let stored = stored(namespace);
     let declared = declared(config);
     for entity in &declared {

@@ -28,6 +28,7 @@ impl State {
                 self.in_sessions(*queue, |sessions| sessions.lock(session, *receiver, *until));
                 if let Some(queue) = self.queue_mut(*queue) {
                     queue.credit_changed(*receiver);
+                    queue.receivers.unpark(*receiver);
                 }
             }
             Event::SessionRenewed { queue, session, until } => {

@@ -2,7 +2,7 @@
 
 use super::rig::{LOCK_MS, Rig, message, options};
 use super::rig_sessions::{of, of_with_ttl, opened, with_sessions};
-use crate::{Command, Event, NewMessage, Refusal, SessionWish, SubQueue, Timestamp};
+use crate::{Command, Effect, Event, NewMessage, ReceiverId, Refusal, SessionWish, SubQueue, Timestamp};
 
 #[test]
 fn a_message_without_session_is_refused_with_its_whole_batch() {
@@ -180,6 +180,35 @@ fn credit_given_while_waiting_counts_from_the_grant() {
     assert_eq!(rig.credit(receiver, 1, true), [], "a drain waits for the session");
     let effects = rig.handle(None, Command::Send { messages: vec![of("a", "x"), of("a", "y")].into() });
     assert_eq!(super::rig_sessions::numbers_for(receiver, effects), [1]);
+}
+
+#[test]
+fn drains_of_those_who_wait_are_not_looked_at_until_they_have_a_session() {
+    let mut rig = Rig::new(with_sessions());
+    let [drains, calls_off] = [(1, true), (2, false)].map(|(request, keeps)| {
+        let (receiver, answer) = rig.ask_next(request, 1_000);
+        assert_eq!(answer, []);
+        assert_eq!(rig.credit(receiver, 5, true), []);
+        if !keeps {
+            assert_eq!(rig.credit(receiver, 5, false), []);
+        }
+        receiver
+    });
+    let receivers = &rig.partition.state.entity.receivers;
+    assert_eq!(receivers.next_drained(|_, _| panic!("it waits")), None);
+    let drained = |effects: &[Effect]| -> Vec<ReceiverId> {
+        let of = |effect: &Effect| match effect {
+            Effect::Drained { receiver } => Some(*receiver),
+            _ => None,
+        };
+        effects.iter().filter_map(of).collect()
+    };
+    let send = |session| Command::Send { messages: vec![of(session, "x")].into() };
+    assert_eq!(drained(&rig.handle(None, send("a"))), [drains]);
+    assert_eq!(drained(&rig.handle(None, send("b"))), []);
+    rig.close(calls_off);
+    let receivers = &rig.partition.state.entity.receivers;
+    assert_eq!(receivers.next_drained(|_, _| true), None);
 }
 
 #[test]
