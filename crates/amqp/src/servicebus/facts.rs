@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use peeklock_engine::{FactValue, Facts};
+use uuid::Uuid;
 
 use crate::wire::message::{MessageProperties, Sections};
 use crate::wire::{DecodeError, Value};
@@ -34,20 +35,13 @@ fn id_text(id: &Value) -> Option<Box<str>> {
     Some(match id {
         Value::String(text) | Value::Symbol(text) => text.clone(),
         Value::ULong(number) => number.to_string().into(),
-        Value::Uuid(uuid) => uuid_text(*uuid).into(),
+        Value::Uuid(bytes) => Uuid::from_bytes(*bytes).to_string().into(),
         Value::Binary(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => text.into(),
             Err(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
         },
         _ => return None,
     })
-}
-
-/// Five groups of hexadecimal digits.
-fn uuid_text(uuid: [u8; 16]) -> String {
-    let digits = format!("{:032x}", u128::from_be_bytes(uuid));
-    let group = |from, to| digits.get(from..to).unwrap_or_default();
-    [group(0, 8), group(8, 12), group(12, 16), group(16, 20), group(20, 32)].join("-")
 }
 
 /// A value as rules compare it.

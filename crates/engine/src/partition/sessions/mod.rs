@@ -1,5 +1,5 @@
-//! The sessions of a queue or subscription, indexed so that nothing ever walks them: a message, a lock or a receiver
-//! concerns one session, found by id, and the one that is due or next is first in an ordered set.
+//! The sessions of a queue or subscription, indexed so that nothing but listing walks them: a message, a lock or a
+//! receiver concerns one session, found by id, and the one that is due or next is first in an ordered set.
 //!
 //! - `session` is one of them, `waiters` are receivers that want the next available one.
 //! - `apply` keeps all true, `serve` lets happen what follows: expiry, grants, deliveries; `lock` ends locks.
