@@ -100,6 +100,12 @@ impl SimulatedDisk {
         self.disk().faults.push((fault, name.to_owned()));
     }
 
+    /// Lets every operation wait until what this returns is dropped, so that work can pile up behind a slow disk.
+    #[must_use]
+    pub fn freeze(&self) -> impl Drop + '_ {
+        self.disk()
+    }
+
     /// Faults not met yet.
     #[must_use]
     pub fn faults_left(&self) -> usize {
