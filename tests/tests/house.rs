@@ -9,11 +9,16 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Which room may depend on which, tests aside.
-const ARROWS: [(&str, &[&str]); 5] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("peeklock-storage", &[]),
     ("peeklock-engine", &["peeklock-storage"]),
-    ("peeklock-amqp", &["peeklock-engine"]),
-    ("peeklock", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),
+    ("peeklock-access", &["peeklock-engine"]),
+    ("peeklock-amqp", &["peeklock-access", "peeklock-engine"]),
+    ("peeklock-admin", &["peeklock-access", "peeklock-engine"]),
+    (
+        "peeklock",
+        &["peeklock-access", "peeklock-admin", "peeklock-amqp", "peeklock-engine", "peeklock-storage"],
+    ),
     ("peeklock-tests", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),
 ];
 

@@ -79,7 +79,7 @@ impl Pair {
         let (mailbox, outputs) = Mailbox::new();
         let entities = OneQueue(partition, Arc::new(QueueOptions::default().into()));
         let bus = ServiceBus::new(Arc::new(entities), DialectConfig::default());
-        let broker = bus.accept(&Peer { address: None, encrypted: false }, mailbox.clone());
+        let broker = bus.accept(&Peer::default(), mailbox.clone());
         let config = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };
         let bare = Config { sasl_mechanisms: Vec::new(), ..config.clone() };
         Self {

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::partition::Record;
 use crate::{
-    BodyRef, CreditLimit, LockToken, QueueId, ReceiverId, ReceiverOptions, RequestId, Rule, SequenceNumber,
-    SubQueue, SubscriptionOptions, Timestamp,
+    BodyRef, CreditLimit, EntityTimes, LockToken, QueueId, ReceiverId, ReceiverOptions, RequestId, Rule,
+    SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
@@ -244,6 +244,8 @@ pub struct Subscription {
     pub queue: QueueId,
     /// Its name.
     pub name: Box<str>,
+    /// When it was declared.
+    pub times: EntityTimes,
     /// Its options.
     pub options: SubscriptionOptions,
     /// Its rules, `$Default` first, then by name.

@@ -28,6 +28,9 @@ pub use message::{
     Received,
 };
 pub use names::{check_rule_name, check_subscription_name};
-pub use options::{EntityOptions, QueueOptions, SubscriptionOptions, TopicOptions};
+pub use options::{
+    AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,
+    Rights, Secret, SubscriptionOptions, TopicOptions,
+};
 pub use refusal::Refusal;
 pub use rule::{CorrelationFilter, DEFAULT_RULE, Filter, Rule};

@@ -1,18 +1,49 @@
 //! What a connection's driver calls: the face between sockets and the Service Bus dialect.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Output};
 
 use crate::endpoint::{Connection, Event, NowMs};
 
 /// Who is at the other end of a socket.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Peer {
     /// Where the peer connects from; `None` where there is no such thing (tests in memory).
     pub address: Option<SocketAddr>,
     /// Whether the bytes came through TLS.
     pub encrypted: bool,
+    /// The subject of the client certificate that TLS verified, if there was one.
+    pub certificate: Option<Arc<str>>,
+    /// To be told once the peer has shown who it is.
+    pub admission: Admission,
+}
+
+/// How whoever accepted a connection learns that its peer is no stranger any more: strangers are few and on borrowed time.
+#[derive(Clone, Default)]
+pub struct Admission(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Admission {
+    /// Calls `admit`, perhaps more than once.
+    #[must_use]
+    pub fn new(admit: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(admit)))
+    }
+
+    /// The peer has shown who it is.
+    pub fn admit(&self) {
+        if let Some(admit) = &self.0 {
+            admit();
+        }
+    }
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Admission")
+    }
 }
 
 /// Makes one [`Application`] per accepted connection.

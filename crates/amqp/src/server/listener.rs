@@ -139,7 +139,7 @@ impl<F: ApplicationFactory> Listener<F> {
                 std::future::pending::<()>().await;
             }
         });
-        let peer = Peer { address: Some(address), encrypted: false };
+        let peer = Peer { address: Some(address), ..Peer::default() };
         let (mailbox, outputs) = Mailbox::new();
         let application = self.factory.accept(&peer, mailbox);
         let connection = Connection::server(self.options.endpoint.clone(), self.clock.now().0);

@@ -13,6 +13,6 @@ mod tests;
 mod timer;
 mod transport;
 
-pub use application::{Application, ApplicationFactory, Peer, Unanswered};
+pub use application::{Admission, Application, ApplicationFactory, Peer, Unanswered};
 pub use listener::{Listener, ListenerOptions};
 pub use transport::{Ended, StopSignal, Transport};

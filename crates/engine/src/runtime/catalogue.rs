@@ -14,7 +14,7 @@ use super::names::{check_entity_name, name_key};
 use super::namespace::Entities;
 use super::record::{CATALOGUE, COUNTER, EntityRecord, encode_counter, entity_key};
 use crate::partition::Partition;
-use crate::{EntityOptions, QueueId};
+use crate::{EntityOptions, EntityTimes, QueueId};
 
 /// Declarations taken into one batch.
 const DECLARATIONS_MAX: usize = 256;
@@ -50,6 +50,7 @@ struct Change {
     name: String,
     id: PartitionId,
     options: EntityOptions,
+    times: EntityTimes,
     existing: Option<Arc<Entity>>,
 }
 
@@ -123,6 +124,7 @@ impl Catalogue {
         changes: &mut Changes,
     ) -> Result<(), StartError> {
         let key = name_key(name);
+        let now = self.spawner.shared.clock.now();
         let change = match (changes.entities.remove(&key), self.entities.get(&key)) {
             (Some(earlier), _) => Change { options: options.clone(), ..earlier },
             (None, Some(existing)) if *existing.options() == *options => return Ok(()),
@@ -133,15 +135,18 @@ impl Catalogue {
                 name: existing.name.clone(),
                 id: existing.id,
                 options: options.clone(),
+                times: EntityTimes { updated_at: now, ..existing.times() },
                 existing: Some(existing),
             },
             (None, None) => {
                 let id = changes.next_partition.unwrap_or(self.next_partition);
                 changes.next_partition = Some(PartitionId(id.0 + 1));
-                Change { name: name.to_owned(), id, options: options.clone(), existing: None }
+                let times = EntityTimes { created_at: now, updated_at: now };
+                Change { name: name.to_owned(), id, options: options.clone(), times, existing: None }
             }
         };
-        let record = EntityRecord { name: change.name.clone(), options: change.options.clone() };
+        let Change { name: stored, options: wanted, times, .. } = &change;
+        let record = EntityRecord { name: stored.clone(), times: *times, options: wanted.clone() };
         let record =
             record.encode().map_err(|reason| StartError::InvalidOptions { name: name.to_owned(), reason })?;
         changes.batch.put(entity_key(change.id), record);
@@ -170,15 +175,15 @@ impl Catalogue {
         }
         self.undeleted.clear();
         self.next_partition = changes.next_partition.unwrap_or(self.next_partition);
-        for (key, Change { name, id, options, existing }) in changes.entities {
+        for (key, Change { name, id, options, times, existing }) in changes.entities {
             match existing {
                 Some(entity) => {
-                    entity.set_options(options);
+                    entity.set_options(options, times);
                     entity.start_if_timed(&self.spawner);
                 }
                 None => {
                     let partition = Partition::new(QueueId(id.0), options.clone());
-                    let entity = Arc::new(Entity::new(name, id, options, partition));
+                    let entity = Arc::new(Entity::new(name, id, options, times, partition));
                     entity.start_if_timed(&self.spawner);
                     self.entities.insert(key, entity);
                 }

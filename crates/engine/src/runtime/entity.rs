@@ -7,12 +7,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::PartitionHandle;
 use super::actor::{Actor, CatchUp, Control, Inputs, Seat, Shared, SharedCounts};
 use super::random::RandomSource;
 use super::subscriptions::Subscriptions;
+use super::{EntityDescription, PartitionHandle};
 use crate::partition::{Counts, Partition};
-use crate::{EntityOptions, QueueId, SubscriptionOptions, Timestamp};
+use crate::{EntityOptions, EntityTimes, QueueId, SubscriptionOptions, Timestamp};
 
 /// What it takes to start an actor.
 #[derive(Clone)]
@@ -51,11 +51,18 @@ pub struct SubscriptionRef {
 pub(super) struct Entity {
     pub(super) name: String,
     pub(super) id: PartitionId,
-    options: RwLock<Arc<EntityOptions>>,
+    declared: RwLock<Declared>,
     counts: Arc<SharedCounts>,
     /// Of a topic; empty otherwise.
     pub(super) subscriptions: Arc<Subscriptions>,
     actor: Mutex<ActorState>,
+}
+
+/// What its owner said of it, and when.
+#[derive(Clone)]
+struct Declared {
+    options: Arc<EntityOptions>,
+    times: EntityTimes,
 }
 
 enum ActorState {
@@ -69,6 +76,7 @@ impl Entity {
         name: String,
         id: PartitionId,
         options: EntityOptions,
+        times: EntityTimes,
         mut partition: Partition,
     ) -> Self {
         let counts = Arc::new(SharedCounts::default());
@@ -76,7 +84,7 @@ impl Entity {
         Self {
             name,
             id,
-            options: RwLock::new(Arc::new(options)),
+            declared: RwLock::new(Declared { options: Arc::new(options), times }),
             counts,
             subscriptions: Arc::new(Subscriptions::of(&mut partition)),
             actor: Mutex::new(ActorState::Dormant(Box::new(partition))),
@@ -84,7 +92,30 @@ impl Entity {
     }
 
     pub(super) fn options(&self) -> Arc<EntityOptions> {
-        Arc::clone(&self.options.read().unwrap_or_else(PoisonError::into_inner))
+        self.declared().options
+    }
+
+    pub(super) fn times(&self) -> EntityTimes {
+        self.declared().times
+    }
+
+    fn declared(&self) -> Declared {
+        self.declared.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What administrators see.
+    pub(super) fn describe(&self) -> EntityDescription {
+        let Declared { options, times } = self.declared();
+        EntityDescription {
+            name: self.name.clone(),
+            queue: QueueId(self.id.0),
+            options,
+            times,
+            accessed_at: None,
+            counts: self.counts(),
+            subscriptions: self.subscriptions.names().len(),
+            correlation_filters: 0,
+        }
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -138,7 +169,7 @@ impl Entity {
     }
 
     /// Takes over options that are already stored.
-    pub(super) fn set_options(&self, options: EntityOptions) {
+    pub(super) fn set_options(&self, options: EntityOptions, times: EntityTimes) {
         match &mut *self.actor() {
             ActorState::Dormant(partition) => partition.set_options(options.clone()),
             ActorState::Running { control, .. } => {
@@ -147,7 +178,8 @@ impl Entity {
             }
             ActorState::Stopped => {}
         }
-        *self.options.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
+        let declared = Declared { options: Arc::new(options), times };
+        *self.declared.write().unwrap_or_else(PoisonError::into_inner) = declared;
     }
 
     /// Whoever still has a handle learns that the entity is no more.

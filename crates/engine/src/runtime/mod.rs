@@ -3,6 +3,7 @@
 //! - [`Namespace`] finds and creates entities; `catalogue` alone changes them (`deletion` when they
 //!   end), `record` is their form on disk, `restore`
 //!   reads partitions back, `entity` is one of them in use.
+//! - `administration` is what administrators ask: create, change, delete, describe.
 //! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
@@ -10,10 +11,12 @@
 //!   recent contents.
 
 mod actor;
+mod administration;
 mod answer;
 mod body_cache;
 mod catalogue;
 mod catch_up;
+mod change_error;
 mod clock;
 mod deletion;
 mod entity;
@@ -29,6 +32,8 @@ mod subscriptions;
 mod topics;
 mod travel_clock;
 
+pub use administration::{EntityDescription, EntityKind, SubscriptionDescription};
+pub use change_error::ChangeError;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity::{EntityRef, SubscriptionRef};
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};

@@ -243,7 +243,8 @@ async fn load(shard: &dyn Shard, entities: &Entities) -> Result<PartitionId, Sta
         let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
         for ((id, record), pages) in some.iter().zip(asked) {
             let partition = restore_from(shard, *id, record.options.clone(), pages).await?;
-            let entity = Entity::new(record.name.clone(), *id, record.options.clone(), partition);
+            let entity =
+                Entity::new(record.name.clone(), *id, record.options.clone(), record.times, partition);
             entities.insert(name_key(&record.name), Arc::new(entity));
         }
     }

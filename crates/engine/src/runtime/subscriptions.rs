@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use super::SubscriptionDescription;
 use super::actor::SharedCounts;
 use crate::names::name_key;
 use crate::partition::{Counts, Partition};
@@ -33,6 +34,12 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn counts(&self) -> Counts {
         self.counts.get()
+    }
+
+    /// What administrators see.
+    pub(super) fn describe(&self) -> SubscriptionDescription {
+        let subscription = Arc::clone(&self.subscription);
+        SubscriptionDescription { subscription, accessed_at: None, counts: self.counts() }
     }
 }
 

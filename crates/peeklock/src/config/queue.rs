@@ -60,5 +60,6 @@ fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> QueueOptions {
         auto_delete_on_idle_ms: entity::auto_delete_on_idle_ms(table, bounds.limits),
         max_message_size_bytes,
         max_size_bytes,
+        ..default
     }
 }

@@ -78,6 +78,7 @@ fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> SubscriptionOption
         ),
         requires_session: table.boolean("requires_session", default.requires_session),
         auto_delete_on_idle_ms: entity::auto_delete_on_idle_ms(table, bounds.limits),
+        ..default
     }
 }
 

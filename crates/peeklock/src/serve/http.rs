@@ -1,12 +1,17 @@
-//! HTTP: `GET /health` and, in development, `/development/clock`.
+//! HTTP: `GET /health`, in development `/development/clock`, and everything else for the administration, once there is
+//! one.
+
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tower::ServiceExt;
 
 use super::bounded::BoundedListener;
 use super::development::TimeTravel;
@@ -17,10 +22,19 @@ const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
 const UNHEALTHY: &str =
     r#"{"status":"unhealthy","message":"Service not available. Please try after some time."}"#;
 
+/// What answers when entities are there to be administered; set once.
+pub(super) type Administration = Arc<OnceLock<Router>>;
+
 /// Serves until the task is dropped. The clock can be moved only if there is a `travel`.
-pub(super) async fn serve(listener: TcpListener, health: Health, travel: Option<TimeTravel>) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    health: Health,
+    travel: Option<TimeTravel>,
+    administration: Administration,
+) {
     let router = Router::new().route("/health", get(report)).with_state(health);
     let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
+    let router = router.fallback(move |request| administer(Arc::clone(&administration), request));
     if let Err(error) = axum::serve(BoundedListener::new(listener), router).await {
         tracing::error!("HTTP stopped: {error}");
     }
@@ -33,4 +47,12 @@ async fn report(State(health): State<Health>) -> impl IntoResponse {
         (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY)
     };
     (status, [(CONTENT_TYPE, "application/json")], body)
+}
+
+/// Hands a request on to the administration; before there is one, the broker is starting.
+async fn administer(administration: Administration, request: Request) -> Result<Response, Infallible> {
+    match administration.get() {
+        Some(router) => router.clone().oneshot(request).await,
+        None => Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()),
+    }
 }

@@ -18,6 +18,8 @@ mod subscriptions;
 
 use std::sync::Arc;
 
+use peeklock_access::Access;
+use peeklock_admin::Admin;
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
@@ -33,6 +35,7 @@ use descriptors::connections_that_fit;
 use development::TimeTravel;
 use error::ServeError;
 use health::Health;
+use http::Administration;
 use ready::{Addresses, ReadyFile};
 use signals::Signals;
 use store::OpenStore;
@@ -67,7 +70,8 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let addresses = Addresses::of(&amqp, &http).map_err(ServeError::System)?;
     let health = Health::default();
     let travel = config.development.time_travel.then(TimeTravel::default);
-    tokio::spawn(http::serve(http, health.clone(), travel.clone()));
+    let administration = Administration::default();
+    tokio::spawn(http::serve(http, health.clone(), travel.clone(), Arc::clone(&administration)));
 
     let store = OpenStore::open(&config).await?;
     let limits = store.shard.limits();
@@ -82,6 +86,9 @@ async fn serve(config: Config) -> Result<(), ServeError> {
         listener_options(&config, connections_max),
     );
 
+    let admin = Admin { namespace: namespace.clone(), access: Access::open() };
+    // Nobody else sets it.
+    let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
     let (stop, stopped) = oneshot::channel::<()>();

@@ -7,7 +7,7 @@ use super::super::topic::correlation_filters;
 use super::rule::{check_rules, sorted_rules};
 use crate::event::{Event, Subscription};
 use crate::names::name_key;
-use crate::{Effect, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
+use crate::{Effect, EntityTimes, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
 
 /// Subscriptions of a topic (semantics §12.9).
 pub(in crate::partition) const SUBSCRIPTIONS_MAX: usize = 2_000;
@@ -62,7 +62,8 @@ impl Step<'_> {
             return Err(Refusal::InvalidArgument(text));
         }
         let rules = sorted_rules(rules, self.now)?;
-        let subscription = Subscription { queue, name, options, rules };
+        let times = EntityTimes { created_at: self.now, updated_at: self.now };
+        let subscription = Subscription { queue, name, times, options, rules };
         check_rules(&subscription, topic.correlation_filters() + correlation_filters(&subscription.rules))?;
         self.emit(Event::SubscriptionSet(Box::new(subscription)));
         Ok(())
@@ -84,7 +85,8 @@ impl Step<'_> {
             return Err(Refusal::InvalidArgument(text.to_owned()));
         }
         if known.options != options {
-            self.emit(Event::SubscriptionSet(Box::new(Subscription { options, ..known.clone() })));
+            let times = EntityTimes { updated_at: self.now, ..known.times };
+            self.emit(Event::SubscriptionSet(Box::new(Subscription { times, options, ..known.clone() })));
         }
         Ok(())
     }

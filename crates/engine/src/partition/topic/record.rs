@@ -1,14 +1,13 @@
 //! How a subscription looks in the store: one version byte, then postcard.
 //!
-//! The stored options are apart from the ones in use, so that adding an option can't silently change what old bytes
-//! mean. Rules are stored as they are: their types say so.
+//! Options and rules are stored as they are; a new option is a new version beside the old one.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::encoding::{append, read};
-use crate::{QueueId, Rule, Subscription, SubscriptionOptions};
+use super::super::encoding::{append_version, read, read_version};
+use crate::{EntityTimes, QueueId, Rule, Subscription, SubscriptionOptions};
 
 /// The bit that sets the `Meta` numbers of subscriptions apart; the rest is the subscription's id.
 const SUBSCRIPTION: u64 = 1 << 63;
@@ -23,15 +22,28 @@ pub(in crate::partition) fn subscription_of(number: u64) -> Option<QueueId> {
     (number > SUBSCRIPTION).then_some(QueueId(number ^ SUBSCRIPTION))
 }
 
+/// First byte.
+const VERSION: u8 = 2;
+
+/// What is stored beside the id, which is in the key.
 #[derive(Serialize, Deserialize)]
 struct StoredSubscription {
     name: Box<str>,
-    options: StoredOptions,
+    times: EntityTimes,
+    options: SubscriptionOptions,
     rules: Vec<Arc<Rule>>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct StoredOptions {
+/// Before there was administration; read, no longer written.
+#[derive(Deserialize)]
+struct StoredVersion1 {
+    name: Box<str>,
+    options: OptionsVersion1,
+    rules: Vec<Arc<Rule>>,
+}
+
+#[derive(Deserialize)]
+struct OptionsVersion1 {
     lock_duration_ms: u64,
     max_delivery_count: u32,
     default_message_time_to_live_ms: Option<u64>,
@@ -41,42 +53,20 @@ struct StoredOptions {
     auto_delete_on_idle_ms: Option<u64>,
 }
 
-impl From<&SubscriptionOptions> for StoredOptions {
-    fn from(options: &SubscriptionOptions) -> Self {
-        // Taken apart in full, so that a new option can't be forgotten here.
-        let SubscriptionOptions {
-            lock_duration_ms,
-            max_delivery_count,
-            default_message_time_to_live_ms,
-            dead_lettering_on_message_expiration,
-            dead_lettering_on_filter_evaluation_exceptions,
-            requires_session,
-            auto_delete_on_idle_ms,
-        } = *options;
-        Self {
-            lock_duration_ms,
-            max_delivery_count,
-            default_message_time_to_live_ms,
-            dead_lettering_on_message_expiration,
-            dead_lettering_on_filter_evaluation_exceptions,
-            requires_session,
-            auto_delete_on_idle_ms,
-        }
-    }
-}
-
-impl From<StoredOptions> for SubscriptionOptions {
-    fn from(stored: StoredOptions) -> Self {
-        Self {
-            lock_duration_ms: stored.lock_duration_ms,
-            max_delivery_count: stored.max_delivery_count,
-            default_message_time_to_live_ms: stored.default_message_time_to_live_ms,
-            dead_lettering_on_message_expiration: stored.dead_lettering_on_message_expiration,
-            dead_lettering_on_filter_evaluation_exceptions: stored
+impl From<StoredVersion1> for StoredSubscription {
+    fn from(StoredVersion1 { name, options, rules }: StoredVersion1) -> Self {
+        let options = SubscriptionOptions {
+            lock_duration_ms: options.lock_duration_ms,
+            max_delivery_count: options.max_delivery_count,
+            default_message_time_to_live_ms: options.default_message_time_to_live_ms,
+            dead_lettering_on_message_expiration: options.dead_lettering_on_message_expiration,
+            dead_lettering_on_filter_evaluation_exceptions: options
                 .dead_lettering_on_filter_evaluation_exceptions,
-            requires_session: stored.requires_session,
-            auto_delete_on_idle_ms: stored.auto_delete_on_idle_ms,
-        }
+            requires_session: options.requires_session,
+            auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
+            ..SubscriptionOptions::default()
+        };
+        Self { name, times: EntityTimes::default(), options, rules }
     }
 }
 
@@ -84,16 +74,20 @@ impl From<StoredOptions> for SubscriptionOptions {
 pub(in crate::partition) fn append_subscription(subscription: &Subscription, to: Vec<u8>) -> Vec<u8> {
     let stored = StoredSubscription {
         name: subscription.name.clone(),
-        options: StoredOptions::from(&subscription.options),
+        times: subscription.times,
+        options: subscription.options.clone(),
         rules: subscription.rules.clone(),
     };
-    append(&stored, to)
+    append_version(VERSION, &stored, to)
 }
 
 /// Reads the stored form of a subscription.
 pub(super) fn read_subscription(queue: QueueId, bytes: &[u8]) -> Result<Subscription, String> {
-    let StoredSubscription { name, options, rules } = read(bytes)?;
-    Ok(Subscription { queue, name, options: options.into(), rules })
+    let StoredSubscription { name, times, options, rules } = match bytes.first() {
+        Some(&VERSION) => read_version(VERSION, bytes)?,
+        _ => read::<StoredVersion1>(bytes)?.into(),
+    };
+    Ok(Subscription { queue, name, times, options, rules })
 }
 
 #[cfg(test)]
@@ -119,17 +113,27 @@ mod tests {
             ..SubscriptionOptions::default()
         };
         let rules = vec![Arc::new(Rule::default_rule()), Arc::new(rule)];
-        Subscription { queue: QueueId(9), name: "Eu".into(), options, rules }
+        let times = EntityTimes { created_at: Timestamp(1), updated_at: Timestamp(2) };
+        Subscription { queue: QueueId(9), name: "Eu".into(), times, options, rules }
     }
 
     /// The format on disk must not change by accident.
     #[test]
     fn the_stored_form_is_pinned() {
         let bytes = append_subscription(&subscription(), Vec::new());
-        let expected = b"\x01\x02Eu\xe0\xd4\x03\x0a\x01\x05\x00\x01\x01\x01\x07\x02\x08$Default\x00\x00\
+        let expected = b"\x02\x02Eu\x01\x02\xe0\xd4\x03\x0a\x01\x05\x00\x01\x01\x01\x07\
+            \0\0\0\0\x01\0\0\x01\0\0\x02\x08$Default\x00\x00\
             \x01r\x02\0\0\0\0\x01\x01x\0\0\0\x01\x01a\x02\x01\x03";
         assert_eq!(bytes, expected);
         assert_eq!(read_subscription(QueueId(9), &bytes), Ok(subscription()));
+    }
+
+    #[test]
+    fn subscriptions_stored_before_there_was_administration_stay_readable() {
+        let stored = b"\x01\x02Eu\xe0\xd4\x03\x0a\x01\x05\x00\x01\x01\x01\x07\x02\x08$Default\x00\x00\
+            \x01r\x02\0\0\0\0\x01\x01x\0\0\0\x01\x01a\x02\x01\x03";
+        let expected = Subscription { times: EntityTimes::default(), ..subscription() };
+        assert_eq!(read_subscription(QueueId(9), stored), Ok(expected));
     }
 
     #[test]

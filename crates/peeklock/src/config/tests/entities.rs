@@ -38,6 +38,7 @@ fn queues_are_read_with_every_property() {
         auto_delete_on_idle_ms: Some(300_000),
         max_message_size_bytes: 2 << 20,
         max_size_bytes: 16 << 20,
+        ..QueueOptions::default()
     };
     let plain = QueueOptions::default();
     let queue = |name: &str, options: QueueOptions| QueueConfig { name: name.into(), options };
@@ -80,6 +81,7 @@ fn topics_and_subscriptions_are_read_with_every_property() {
         auto_delete_on_idle_ms: Some(200),
         max_message_size_bytes: 2 << 20,
         max_size_bytes: 16 << 20,
+        ..TopicOptions::default()
     };
     let all = SubscriptionOptions {
         lock_duration_ms: 30_000,
@@ -89,6 +91,7 @@ fn topics_and_subscriptions_are_read_with_every_property() {
         dead_lettering_on_filter_evaluation_exceptions: false,
         requires_session: true,
         auto_delete_on_idle_ms: Some(2_000),
+        ..SubscriptionOptions::default()
     };
     let all = SubscriptionConfig { options: all, ..SubscriptionConfig::plain("all".into()) };
     assert_eq!(all.rules, [Rule::default_rule()], "a subscription without the key gets every message");

@@ -127,7 +127,7 @@ pub(in crate::partition::tests) struct Options {
 }
 
 impl Options {
-    pub(super) const fn queue(&self, requires_session: bool) -> QueueOptions {
+    pub(super) fn queue(&self, requires_session: bool) -> QueueOptions {
         QueueOptions {
             lock_duration_ms: self.lock_duration_ms,
             max_delivery_count: self.max_delivery_count,
@@ -137,19 +137,21 @@ impl Options {
             auto_delete_on_idle_ms: self.idle_ms,
             max_message_size_bytes: self.message_bytes_max,
             max_size_bytes: self.bytes_max,
+            ..QueueOptions::default()
         }
     }
 
-    pub(super) const fn topic(&self) -> TopicOptions {
+    pub(super) fn topic(&self) -> TopicOptions {
         TopicOptions {
             default_message_time_to_live_ms: self.time_to_live_ms,
             auto_delete_on_idle_ms: self.idle_ms,
             max_message_size_bytes: self.message_bytes_max,
             max_size_bytes: self.bytes_max,
+            ..TopicOptions::default()
         }
     }
 
-    pub(super) const fn subscription(&self, requires_session: bool) -> SubscriptionOptions {
+    pub(super) fn subscription(&self, requires_session: bool) -> SubscriptionOptions {
         SubscriptionOptions {
             lock_duration_ms: self.lock_duration_ms,
             max_delivery_count: self.max_delivery_count,
@@ -158,6 +160,7 @@ impl Options {
             dead_lettering_on_filter_evaluation_exceptions: true,
             requires_session,
             auto_delete_on_idle_ms: self.idle_ms,
+            ..SubscriptionOptions::default()
         }
     }
 }

@@ -133,7 +133,13 @@ impl Model {
                 let mut new = Queue::new(queue, as_queue(&options));
                 new.created_at = self.turn.now;
                 self.queues.insert(queue.0, new);
-                let subscription = Subscription { queue, name: name.into(), options, rules: Vec::new() };
+                let subscription = Subscription {
+                    queue,
+                    name: name.into(),
+                    times: crate::EntityTimes::default(),
+                    options,
+                    rules: Vec::new(),
+                };
                 self.subscriptions.insert(queue.0, subscription);
                 rules.into_iter().try_for_each(|rule| self.add_rule(queue, rule))
             }

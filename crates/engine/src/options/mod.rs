@@ -1,6 +1,21 @@
 //! Entity options.
+//!
+//! They are stored as they are (`runtime::record`, `partition::topic::record`): a new option is a new version of those
+//! records beside the old one, which tests that pin the bytes don't let anybody forget.
+
+mod authorization;
+mod forwarding;
+mod kept;
+mod status;
+mod times;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::authorization::{AuthorizationRule, Right, Rights, Secret};
+pub use self::forwarding::Forwarding;
+pub use self::kept::Kept;
+pub use self::status::EntityStatus;
+pub use self::times::EntityTimes;
 
 /// Service Bus's default of each.
 const LOCK_DURATION_MS: u64 = 60_000;
@@ -9,6 +24,8 @@ const MAX_DELIVERY_COUNT: u32 = 10;
 const MAX_MESSAGE_SIZE_BYTES: u64 = 1024 * 1024;
 /// Premium's maximum.
 const MAX_SIZE_BYTES: u64 = 80 * 1024 * 1024 * 1024;
+/// The service's default; kept also where duplicates are not looked for.
+const DUPLICATE_DETECTION_HISTORY_TIME_WINDOW_MS: u64 = 10 * 60_000;
 
 /// Options of a queue; names and defaults are Service Bus's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +46,18 @@ pub struct QueueOptions {
     pub max_message_size_bytes: u64,
     /// Largest sum of stored content, in bytes; sends beyond it are refused.
     pub max_size_bytes: u64,
+    /// Whether a message whose id was accepted before is accepted and dropped (semantics §11); never changes.
+    pub requires_duplicate_detection: bool,
+    /// For how long an id is remembered, in milliseconds; 20 s to 7 days, default 10 min.
+    pub duplicate_detection_history_time_window_ms: u64,
+    /// Whether it takes and gives messages.
+    pub status: EntityStatus,
+    /// Where its messages go on to.
+    pub forwarding: Forwarding,
+    /// Who may do what with it, beside those who may with the whole namespace.
+    pub authorization_rules: Vec<AuthorizationRule>,
+    /// What is kept for its clients.
+    pub kept: Kept,
 }
 
 impl Default for QueueOptions {
@@ -42,6 +71,12 @@ impl Default for QueueOptions {
             auto_delete_on_idle_ms: None,
             max_message_size_bytes: MAX_MESSAGE_SIZE_BYTES,
             max_size_bytes: MAX_SIZE_BYTES,
+            requires_duplicate_detection: false,
+            duplicate_detection_history_time_window_ms: DUPLICATE_DETECTION_HISTORY_TIME_WINDOW_MS,
+            status: EntityStatus::Active,
+            forwarding: Forwarding::default(),
+            authorization_rules: Vec::new(),
+            kept: Kept::default(),
         }
     }
 }
@@ -57,6 +92,16 @@ pub struct TopicOptions {
     pub max_message_size_bytes: u64,
     /// Largest sum of stored content, in bytes, however many subscriptions refer to it; sends beyond it are refused.
     pub max_size_bytes: u64,
+    /// Whether a message whose id was accepted before is accepted and dropped; never changes.
+    pub requires_duplicate_detection: bool,
+    /// For how long an id is remembered, in milliseconds.
+    pub duplicate_detection_history_time_window_ms: u64,
+    /// Whether it takes messages and its subscriptions give them.
+    pub status: EntityStatus,
+    /// Who may do what with it and its subscriptions, beside those who may with the whole namespace.
+    pub authorization_rules: Vec<AuthorizationRule>,
+    /// What is kept for its clients.
+    pub kept: Kept,
 }
 
 impl Default for TopicOptions {
@@ -66,6 +111,11 @@ impl Default for TopicOptions {
             auto_delete_on_idle_ms: None,
             max_message_size_bytes: MAX_MESSAGE_SIZE_BYTES,
             max_size_bytes: MAX_SIZE_BYTES,
+            requires_duplicate_detection: false,
+            duplicate_detection_history_time_window_ms: DUPLICATE_DETECTION_HISTORY_TIME_WINDOW_MS,
+            status: EntityStatus::Active,
+            authorization_rules: Vec::new(),
+            kept: Kept::default(),
         }
     }
 }
@@ -87,6 +137,12 @@ pub struct SubscriptionOptions {
     pub requires_session: bool,
     /// After how many idle milliseconds the subscription is deleted; `None` for never.
     pub auto_delete_on_idle_ms: Option<u64>,
+    /// Whether it takes and gives messages.
+    pub status: EntityStatus,
+    /// Where its messages go on to.
+    pub forwarding: Forwarding,
+    /// What is kept for its clients.
+    pub kept: Kept,
 }
 
 impl Default for SubscriptionOptions {
@@ -99,12 +155,17 @@ impl Default for SubscriptionOptions {
             dead_lettering_on_filter_evaluation_exceptions: true,
             requires_session: false,
             auto_delete_on_idle_ms: None,
+            status: EntityStatus::Active,
+            forwarding: Forwarding::default(),
+            kept: Kept::default(),
         }
     }
 }
 
 /// Options of an entity: what a partition is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// New kinds go to the end: the position is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntityOptions {
     /// A queue.
     Queue(QueueOptions),
@@ -149,6 +210,24 @@ impl EntityOptions {
         match self {
             Self::Queue(queue) => queue.default_message_time_to_live_ms,
             Self::Topic(topic) => topic.default_message_time_to_live_ms,
+        }
+    }
+
+    /// Whether it takes and gives messages.
+    #[must_use]
+    pub const fn status(&self) -> EntityStatus {
+        match self {
+            Self::Queue(queue) => queue.status,
+            Self::Topic(topic) => topic.status,
+        }
+    }
+
+    /// Who may do what with it.
+    #[must_use]
+    pub fn authorization_rules(&self) -> &[AuthorizationRule] {
+        match self {
+            Self::Queue(queue) => &queue.authorization_rules,
+            Self::Topic(topic) => &topic.authorization_rules,
         }
     }
 }

@@ -1,0 +1,43 @@
+//! Why something that was presented allows nothing.
+
+/// Why not. The texts are for whoever presented it and tell nothing about keys; each has its sub-code of the management
+/// API (azure-sdk-for-net's constants).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// Nothing was presented.
+    #[error("MissingToken: The request has no token; send one in the Authorization header.")]
+    Missing,
+    /// It can't be read.
+    #[error("MalformedToken: The token can't be read: {0}.")]
+    Malformed(&'static str),
+    /// The signature does not match any key of the rule, or there is no such rule: which of both is not told.
+    #[error("InvalidSignature: The token has an invalid signature.")]
+    Signature,
+    /// It is for something else.
+    #[error("InvalidAudience: The authorization header contains a token for another resource.")]
+    Audience,
+    /// Its time is over.
+    #[error("ExpiredToken: The token is expired.")]
+    Expired,
+    /// It is genuine but does not allow this.
+    #[error("Unauthorized access: '{right}' claim(s) are required to perform this operation.")]
+    Right {
+        /// What it takes.
+        right: &'static str,
+    },
+}
+
+impl Denied {
+    /// The sub-code of the management API.
+    #[must_use]
+    pub const fn sub_code(&self) -> u16 {
+        match self {
+            Self::Right { .. } => 40100,
+            Self::Missing => 40102,
+            Self::Signature => 40103,
+            Self::Audience => 40104,
+            Self::Malformed(_) => 40105,
+            Self::Expired => 40106,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Shared access rules: who may do what. The engine keeps them; front ends obey them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+
+/// What a rule allows (wire reference §2.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// Receive, browse, settle.
+    Listen,
+    /// Send, schedule, cancel.
+    Send,
+    /// Administer; implies the others.
+    Manage,
+}
+
+/// A set of [`Right`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Rights {
+    /// See [`Right::Listen`].
+    pub listen: bool,
+    /// See [`Right::Send`].
+    pub send: bool,
+    /// See [`Right::Manage`].
+    pub manage: bool,
+}
+
+impl Rights {
+    /// Every right.
+    pub const ALL: Self = Self { listen: true, send: true, manage: true };
+
+    /// Whether `right` is among them, by itself or with [`Right::Manage`].
+    #[must_use]
+    pub const fn allow(self, right: Right) -> bool {
+        match right {
+            Right::Listen => self.listen || self.manage,
+            Right::Send => self.send || self.manage,
+            Right::Manage => self.manage,
+        }
+    }
+}
+
+/// A key. Its text is the secret itself (not base64 of it) and never appears in logs.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    /// The text of a key.
+    #[must_use]
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for signing and for those who may administer.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret(…)")
+    }
+}
+
+/// A shared access rule of the namespace or of an entity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuthorizationRule {
+    /// Its name, by which tokens refer to it; unique where it stands.
+    pub name: Box<str>,
+    /// What whoever knows a key may do.
+    pub rights: Rights,
+    /// One key.
+    pub primary_key: Secret,
+    /// Another, so that keys can be changed one after the other.
+    pub secondary_key: Secret,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    pub modified_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manage_implies_the_others() {
+        let manage = Rights { manage: true, ..Rights::default() };
+        for right in [Right::Listen, Right::Send, Right::Manage] {
+            assert!(manage.allow(right) && Rights::ALL.allow(right) && !Rights::default().allow(right));
+        }
+        let listen = Rights { listen: true, ..Rights::default() };
+        assert!(listen.allow(Right::Listen) && !listen.allow(Right::Send) && !listen.allow(Right::Manage));
+    }
+
+    #[test]
+    fn keys_do_not_show_in_logs() {
+        assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(…)");
+    }
+}

@@ -1,0 +1,31 @@
+//! Whether an entity takes and gives messages.
+
+use serde::{Deserialize, Serialize};
+
+/// The status of an entity (semantics §4.4), as its owner set it. New values go to the end: the position is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum EntityStatus {
+    /// Takes and gives messages.
+    #[default]
+    Active,
+    /// Neither takes nor gives; keeps what it has.
+    Disabled,
+    /// Gives what it has, takes no more.
+    SendDisabled,
+    /// Takes messages, gives none.
+    ReceiveDisabled,
+}
+
+impl EntityStatus {
+    /// Whether messages may be sent to it.
+    #[must_use]
+    pub const fn takes(self) -> bool {
+        matches!(self, Self::Active | Self::ReceiveDisabled)
+    }
+
+    /// Whether its messages may be received, browsed and settled.
+    #[must_use]
+    pub const fn gives(self) -> bool {
+        matches!(self, Self::Active | Self::SendDisabled)
+    }
+}
