@@ -194,7 +194,7 @@ fn serve(
     stop: StopSignal,
 ) -> JoinHandle<Ended> {
     let (mailbox, outputs) = Mailbox::new();
-    let broker = brokers.accept(&Peer { address: None, encrypted: false }, mailbox);
+    let broker = brokers.accept(&Peer::default(), mailbox);
     let connection = Connection::server(Config::default(), 0);
     let clock = Arc::clone(clock);
     tokio::spawn(Transport::new(socket, BytesMut::new(), connection, (broker, outputs), clock, stop).run())

@@ -104,7 +104,7 @@ impl Harness {
         let entities = SomeEntities { partition, receivers: AtomicU64::new(1) };
         let (mailbox, outputs) = Mailbox::new();
         let bus = ServiceBus::new(Arc::new(entities), config);
-        let broker = bus.accept(&Peer { address: None, encrypted: false }, mailbox.clone());
+        let broker = bus.accept(&Peer::default(), mailbox.clone());
         let plain = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };
         let bare = Config { sasl_mechanisms: Vec::new(), ..plain.clone() };
         let mut harness = Self {
