@@ -4,21 +4,25 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::duration::{self, Duration};
+use super::file::FileConfig;
 use super::limits::LimitsConfig;
 use super::names::Place;
 use super::size;
 use super::table::Table;
 
 const MILLISECONDS_PER_SECOND: u64 = 1_000;
-const LOCK_DURATION_MS: RangeInclusive<u64> = 5 * MILLISECONDS_PER_SECOND..=300 * MILLISECONDS_PER_SECOND;
-const TIME_TO_LIVE_MS_MIN: u64 = MILLISECONDS_PER_SECOND;
-const MAX_DELIVERY_COUNT: RangeInclusive<u64> = 1..=i32::MAX as u64;
+/// Of a message lock and of a session's.
+pub(super) const LOCK_DURATION_MS: RangeInclusive<u64> = 5 * MILLISECONDS_PER_SECOND..=300 * MILLISECONDS_PER_SECOND;
+/// Of any default time to live.
+pub(super) const TIME_TO_LIVE_MS_MIN: u64 = MILLISECONDS_PER_SECOND;
+/// Failed deliveries before a message is dead-lettered.
+pub(super) const MAX_DELIVERY_COUNT: RangeInclusive<u64> = 1..=i32::MAX as u64;
 const KILOBYTE: u64 = 1 << 10;
 const MEGABYTE: u64 = 1 << 20;
 /// Service Bus allows 1024 to 102400.
-const MAX_MESSAGE_SIZE_KB: RangeInclusive<u64> = 1..=102_400;
+pub(super) const MAX_MESSAGE_SIZE_KB: RangeInclusive<u64> = 1..=102_400;
 /// Service Bus allows 1024 to 81920; here up to 10 TiB, and little for those who test full queues.
-const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 * MEGABYTE;
+pub(super) const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 * MEGABYTE;
 const NAME_CHARS_MAX: usize = 260;
 const SUB_NAME_CHARS_MAX: usize = 50;
 
@@ -29,6 +33,19 @@ pub(super) struct Bounds {
     pub(super) limits: LimitsConfig,
     /// What a connection may hold of partly received messages.
     pub(super) reassembly_bytes_max: u64,
+}
+
+impl Bounds {
+    /// Those that a file sets.
+    pub(super) fn of(file: &FileConfig) -> Self {
+        Self { limits: file.limits, reassembly_bytes_max: file.amqp.reassembly_bytes_max }
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self::of(&FileConfig::default())
+    }
 }
 
 /// The name of a table's entity and where it stands; `None` when it is missing or unusable, which is reported.

@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once.
+//! SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once. SIGHUP asks to read the
+//! configuration again.
 
 use std::io;
 
@@ -8,10 +9,14 @@ use tokio::sync::watch;
 use crate::exit::Exit;
 
 /// Resolves [`Self::stop`] at the first signal.
-pub(super) struct Signals(watch::Receiver<bool>);
+pub(super) struct Signals {
+    stopped: watch::Receiver<bool>,
+    /// Each asks to read the configuration again; those that arrive while that is under way are one.
+    pub(super) hangup: Signal,
+}
 
 impl Signals {
-    /// Takes over both signals for the rest of the process.
+    /// Takes over the signals for the rest of the process.
     ///
     /// # Errors
     /// The system's.
@@ -20,13 +25,13 @@ impl Signals {
         let interrupt = signal(SignalKind::interrupt())?;
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(watch(terminate, interrupt, stop));
-        Ok(Self(stopped))
+        Ok(Self { stopped, hangup: signal(SignalKind::hangup())? })
     }
 
     /// Resolves when a graceful stop was asked for, also when that was earlier.
     pub(super) async fn stop(&mut self) {
         // The watching task lives as long as the runtime; an error would mean that it is being dropped.
-        let _ = self.0.wait_for(|stop| *stop).await;
+        let _ = self.stopped.wait_for(|stop| *stop).await;
     }
 }
 
