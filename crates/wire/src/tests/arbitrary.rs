@@ -5,9 +5,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use crate::wire::message::{Header, MessageProperties};
-use crate::wire::performative::*;
-use crate::wire::{Fields, Str, Value};
+use crate::message::{Header, MessageProperties};
+use crate::performative::*;
+use crate::{Fields, Str, Value};
 
 pub(super) fn text() -> impl Strategy<Value = Str> {
     // Long ones, past the one-byte size, are rare but there.

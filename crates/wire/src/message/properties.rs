@@ -3,9 +3,9 @@
 use bytes::BytesMut;
 
 use super::{Bytes, DecodeError, Header, MessageProperties, Reader, Sections};
-use crate::wire::code::descriptor;
-use crate::wire::read::ListReader;
-use crate::wire::{Value, write};
+use crate::code::descriptor;
+use crate::read::ListReader;
+use crate::{Value, write};
 
 impl Sections {
     /// Decodes the header; defaults when absent.

@@ -4,8 +4,8 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use super::arbitrary;
-use crate::wire::Value;
-use crate::wire::message::*;
+use crate::Value;
+use crate::message::*;
 
 const HEADER: &[u8] = &[0x00, 0x53, 0x70, 0x45];
 const DELIVERY_ANNOTATIONS: &[u8] = &[0x00, 0x53, 0x71, 0xc1, 1, 0];
@@ -17,7 +17,7 @@ const SEQUENCE: &[u8] = &[0x00, 0x53, 0x76, 0x45];
 const VALUE: &[u8] = &[0x00, 0x53, 0x77, 0x40];
 const FOOTER: &[u8] = &[0x00, 0x53, 0x78, 0xc1, 1, 0];
 
-fn split(sections: &[&[u8]]) -> Result<Sections, crate::wire::DecodeError> {
+fn split(sections: &[&[u8]]) -> Result<Sections, crate::DecodeError> {
     Sections::split(&sections.concat().into())
 }
 

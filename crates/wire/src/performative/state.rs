@@ -4,13 +4,13 @@ use bytes::BytesMut;
 
 use super::decode::unknown;
 use super::{DeliveryState, Error};
-use crate::wire::DecodeError;
-use crate::wire::code::descriptor;
-use crate::wire::read::{Reader, Result};
-use crate::wire::write;
+use crate::DecodeError;
+use crate::code::descriptor;
+use crate::read::{Reader, Result};
+use crate::write;
 
 impl DeliveryState {
-    pub(in crate::wire) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         match reader.descriptor()? {
             Some(descriptor::TRANSACTIONAL_STATE) => {
                 let mut list = reader.list()?;
@@ -53,7 +53,7 @@ impl DeliveryState {
         })
     }
 
-    pub(in crate::wire) fn encode(&self, output: &mut BytesMut) {
+    pub(crate) fn encode(&self, output: &mut BytesMut) {
         match self {
             Self::Accepted => write::empty_composite(descriptor::ACCEPTED, output),
             Self::Released => write::empty_composite(descriptor::RELEASED, output),

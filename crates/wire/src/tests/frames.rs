@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::wire::frame::*;
-use crate::wire::performative::*;
+use crate::frame::*;
+use crate::performative::*;
 
 fn header(size: u32, data_offset: u8, frame_type: u8) -> [u8; 8] {
     let [a, b, c, d] = size.to_be_bytes();

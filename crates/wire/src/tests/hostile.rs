@@ -5,9 +5,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::golden;
-use crate::wire::frame::decode_body;
-use crate::wire::message::Sections;
-use crate::wire::{Value, exercise};
+use crate::frame::decode_body;
+use crate::message::Sections;
+use crate::{Value, exercise};
 
 /// Runs `test` on a stack that unbounded recursion would overflow at once.
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
@@ -50,7 +50,7 @@ enum Nested {
     Described,
 }
 
-fn decode(bytes: Vec<u8>) -> Result<Value, crate::wire::DecodeError> {
+fn decode(bytes: Vec<u8>) -> Result<Value, crate::DecodeError> {
     Value::decode(&mut Bytes::from(bytes))
 }
 

@@ -6,12 +6,12 @@ use super::{
     Attach, Begin, Detach, Disposition, Error, Flow, Open, Performative, ReceiverSettleMode, Role, SaslFrame,
     SenderSettleMode, Transfer,
 };
-use crate::wire::code::descriptor;
-use crate::wire::write;
+use crate::code::descriptor;
+use crate::write;
 
 impl Performative {
     /// Appends the performative without frame header.
-    pub(in crate::wire) fn encode(&self, output: &mut BytesMut) {
+    pub(crate) fn encode(&self, output: &mut BytesMut) {
         match self {
             Self::Transfer(transfer) => transfer.encode(output),
             Self::Disposition(disposition) => disposition.encode(output),
@@ -28,7 +28,7 @@ impl Performative {
 
 impl SaslFrame {
     /// Appends the frame body.
-    pub(in crate::wire) fn encode(&self, output: &mut BytesMut) {
+    pub(crate) fn encode(&self, output: &mut BytesMut) {
         match self {
             Self::Mechanisms(mechanisms) => {
                 write::composite(descriptor::SASL_MECHANISMS, 1, output, |output| {
@@ -64,7 +64,7 @@ impl SaslFrame {
 
 impl Error {
     /// All three fields: Python indexes them blindly.
-    pub(in crate::wire) fn encode(&self, output: &mut BytesMut) {
+    pub(crate) fn encode(&self, output: &mut BytesMut) {
         write::composite(descriptor::ERROR, 3, output, |output| {
             write::symbol(&self.condition, output);
             write::optional(self.description.as_deref(), write::string, output);

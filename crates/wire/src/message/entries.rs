@@ -3,9 +3,9 @@
 use bytes::BytesMut;
 
 use super::{Bytes, DecodeError, Reader, Sections, Value};
-use crate::wire::code::{descriptor, format};
-use crate::wire::read::unexpected;
-use crate::wire::write;
+use crate::code::{descriptor, format};
+use crate::read::unexpected;
+use crate::write;
 
 impl Sections {
     /// The entries of message annotations or application properties in order, values still encoded.

@@ -1,6 +1,6 @@
 //! Our codec beside `fe2o3-amqp-types` on `serde_amqp`, on what a broker reads and writes per message.
 //!
-//! `cargo bench -p peeklock-amqp --bench codec`. Theirs reads slices and writes into a reused buffer, its fastest
+//! `cargo bench -p peeklock-wire --bench codec`. Theirs reads slices and writes into a reused buffer, its fastest
 //! way, and has no frame header to deal with. Ours yields the payload as a slice and writes the frame header too.
 
 #![allow(missing_docs, clippy::unwrap_used)] // a benchmark stops at the first surprise
@@ -12,10 +12,10 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use fe2o3_amqp_types::messaging::message::__private::Deserializable;
 use fe2o3_amqp_types::messaging::{Body, Message};
 use fe2o3_amqp_types::performatives as theirs;
-use peeklock_amqp::wire::Value;
-use peeklock_amqp::wire::frame::{decode_body, encode_frame};
-use peeklock_amqp::wire::message::*;
-use peeklock_amqp::wire::performative::*;
+use peeklock_wire::Value;
+use peeklock_wire::frame::{decode_body, encode_frame};
+use peeklock_wire::message::*;
+use peeklock_wire::performative::*;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// A frame body without payload.

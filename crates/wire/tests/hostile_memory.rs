@@ -6,9 +6,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use bytes::Bytes;
-use peeklock_amqp::wire::Value;
-use peeklock_amqp::wire::frame::decode_body;
-use peeklock_amqp::wire::message::Sections;
+use peeklock_wire::Value;
+use peeklock_wire::frame::decode_body;
+use peeklock_wire::message::Sections;
 
 struct Counting;
 

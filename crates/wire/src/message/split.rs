@@ -3,8 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{DecodeError, Reader, Sections};
-use crate::wire::code::{descriptor, format};
-use crate::wire::read::{Budget, Result};
+use crate::code::{descriptor, format};
+use crate::read::{Budget, Result};
 
 /// Bytes of `0x00 0x53 code`.
 const DESCRIPTOR_BYTES: usize = 3;
@@ -118,7 +118,7 @@ fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> R
 fn section_code(reader: &mut Reader<'_>) -> Result<u8> {
     match reader.descriptor()? {
         Some(code @ descriptor::HEADER..=descriptor::FOOTER) => Ok(code),
-        code => Err(crate::wire::performative::unknown("message section", code)),
+        code => Err(crate::performative::unknown("message section", code)),
     }
 }
 

@@ -4,9 +4,9 @@ use bytes::BytesMut;
 
 use super::decode::unknown;
 use super::{Target, Terminus};
-use crate::wire::code::descriptor;
-use crate::wire::read::{ListReader, Reader, Result};
-use crate::wire::{Value, write};
+use crate::code::descriptor;
+use crate::read::{ListReader, Reader, Result};
+use crate::{Value, write};
 
 impl Terminus {
     pub(super) fn decode_source(reader: &mut Reader<'_>) -> Result<Self> {

@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 
 use super::super::arbitrary;
 use super::{Tame, their_value};
-use crate::wire::frame::*;
-use crate::wire::performative::*;
-use crate::wire::{Fields, Str, Value};
+use crate::frame::*;
+use crate::performative::*;
+use crate::{Fields, Str, Value};
 
 impl Tame for Performative {
     fn tame(&mut self) {

@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 
 use super::{Bytes, DecodeError, Reader, Sections, Value};
-use crate::wire::code::descriptor;
-use crate::wire::write;
+use crate::code::descriptor;
+use crate::write;
 
 impl Sections {
     /// The contents of each `data` section of a batch message (format 0x80013700): encoded messages, slices of it.

@@ -4,10 +4,10 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use super::arbitrary;
-use crate::wire::DecodeError;
-use crate::wire::code::{descriptor, format};
-use crate::wire::frame::*;
-use crate::wire::performative::*;
+use crate::DecodeError;
+use crate::code::{descriptor, format};
+use crate::frame::*;
+use crate::performative::*;
 
 fn body(performative: &Performative) -> Bytes {
     let mut output = BytesMut::new();

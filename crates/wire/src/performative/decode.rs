@@ -6,9 +6,9 @@ use super::{
     Attach, Begin, Detach, Disposition, Error, Flow, Open, Performative, ReceiverSettleMode, Role, SaslFrame,
     SenderSettleMode, Transfer,
 };
-use crate::wire::DecodeError;
-use crate::wire::code::descriptor;
-use crate::wire::read::{ListReader, Reader, Result};
+use crate::DecodeError;
+use crate::code::descriptor;
+use crate::read::{ListReader, Reader, Result};
 
 /// Part 2.7.5: a delivery-tag has at most 32 octets.
 const DELIVERY_TAG_BYTES_MAX: usize = 32;
@@ -16,7 +16,7 @@ const DELIVERY_TAG_BYTES_MAX: usize = 32;
 impl Performative {
     /// Reads one performative; what follows it stays unread.
     #[inline]
-    pub(in crate::wire) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let code = reader.descriptor()?;
         let mut list = reader.list()?;
         Ok(match code {
@@ -36,7 +36,7 @@ impl Performative {
 
 impl SaslFrame {
     /// Reads one SASL frame body.
-    pub(in crate::wire) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let code = reader.descriptor()?;
         let mut list = reader.list()?;
         Ok(match code {
@@ -60,7 +60,7 @@ impl SaslFrame {
 }
 
 impl Error {
-    pub(in crate::wire) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         reader.expect_descriptor(descriptor::ERROR)?;
         let mut list = reader.list()?;
         Ok(Self {
@@ -72,7 +72,7 @@ impl Error {
 }
 
 #[cold]
-pub(in crate::wire) fn unknown(what: &str, code: Option<u8>) -> DecodeError {
+pub(crate) fn unknown(what: &str, code: Option<u8>) -> DecodeError {
     match code {
         Some(code) => DecodeError::new(format!("descriptor {code:#04x} is not a {what}")),
         None => DecodeError::new(format!("an unknown descriptor where a {what} belongs")),

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use super::arbitrary;
-use crate::wire::{DecodeError, Value};
+use crate::{DecodeError, Value};
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Value, DecodeError> {
     let mut input = Bytes::copy_from_slice(bytes);
@@ -106,10 +106,10 @@ fn wide_forms_of_small_numbers_are_read() {
 
 #[test]
 fn codes_that_do_not_exist_are_refused() {
-    let known = (0..=255).filter(|&code: &u8| crate::wire::code::format::is_known(code)).count();
+    let known = (0..=255).filter(|&code: &u8| crate::code::format::is_known(code)).count();
     assert_eq!(known, 40);
     for code in 0..=255_u8 {
-        if !crate::wire::code::format::is_known(code) {
+        if !crate::code::format::is_known(code) {
             let mut input = Bytes::from([vec![code], vec![0; 64]].concat());
             Value::decode(&mut input).unwrap_err();
         }

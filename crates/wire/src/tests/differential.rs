@@ -13,7 +13,7 @@ use serde_amqp::descriptor::Descriptor as TheirDescriptor;
 use serde_amqp::primitives::Array as TheirArray;
 
 use super::arbitrary;
-use crate::wire::{Fields, Value};
+use crate::{Fields, Value};
 
 fn their_value(value: &Value) -> TheirValue {
     match value {

@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 
 use super::{Bytes, DecodeError, Reader, Sections, Value};
-use crate::wire::code::descriptor;
-use crate::wire::write;
+use crate::code::descriptor;
+use crate::write;
 
 impl Sections {
     /// Decodes message annotations or application properties as an ordered map.

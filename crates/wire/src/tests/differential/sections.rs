@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::super::arbitrary;
 use super::{Tame, their_value, they_write_correctly_inside};
-use crate::wire::Value;
-use crate::wire::message::*;
+use crate::Value;
+use crate::message::*;
 
 /// Part 3.2.4: a message-id is one of four types. (Theirs accepts no other.)
 fn message_id(value: Value) -> Value {

@@ -2,10 +2,10 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::wire::frame::*;
-use crate::wire::message::*;
-use crate::wire::performative::*;
-use crate::wire::{Fields, Value};
+use crate::frame::*;
+use crate::message::*;
+use crate::performative::*;
+use crate::{Fields, Value};
 
 const PYTHON: &str = include_str!("golden/python.txt");
 const JAVASCRIPT: &str = include_str!("golden/javascript.txt");
