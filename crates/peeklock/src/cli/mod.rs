@@ -3,7 +3,7 @@
 mod config_check;
 mod config_convert;
 mod health;
-mod output;
+pub(crate) mod output;
 mod store_check;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,11 @@
-//! Writes the entities of a configuration in TOML, leaving out what is the default.
+//! Writes the entities of a configuration in TOML, leaving out what is the default, and shared access rules: their keys
+//! belong into no output.
 
 use std::fmt::{Display, Write};
 
 use peeklock_engine::{
-    CorrelationFilter, EntityStatus, FactValue, Filter, Forwarding, QueueOptions, Rule, SubscriptionOptions, TopicOptions,
+    CorrelationFilter, EntityStatus, FactValue, Filter, Forwarding, Kept, QueueOptions, Rule,
+    SubscriptionOptions, TopicOptions,
 };
 
 use super::duration;
@@ -72,15 +74,26 @@ fn write_queue(text: &mut Text, QueueConfig { name, options }: &QueueConfig) {
     text.header("queues");
     text.set("name", quoted(name));
     text.property("lock_duration", &options.lock_duration_ms, &default.lock_duration_ms, iso);
-    text.property("max_delivery_count", &options.max_delivery_count, &default.max_delivery_count, u32::to_string);
+    text.property(
+        "max_delivery_count",
+        &options.max_delivery_count,
+        &default.max_delivery_count,
+        u32::to_string,
+    );
     text.optional_ms("default_message_time_to_live", options.default_message_time_to_live_ms);
     text.flag("dead_lettering_on_message_expiration", options.dead_lettering_on_message_expiration, false);
     text.flag("requires_session", options.requires_session, false);
     text.optional_ms("auto_delete_on_idle", options.auto_delete_on_idle_ms);
     let sizes = (options.max_message_size_bytes, options.max_size_bytes);
     write_sizes(text, sizes, (default.max_message_size_bytes, default.max_size_bytes));
-    write_detection(text, options.requires_duplicate_detection, options.duplicate_detection_history_time_window_ms);
+    write_detection(
+        text,
+        options.requires_duplicate_detection,
+        options.duplicate_detection_history_time_window_ms,
+        default.duplicate_detection_history_time_window_ms,
+    );
     write_rest(text, options.status, Some(&options.forwarding));
+    write_kept(text, &options.kept);
 }
 
 fn write_topic(text: &mut Text, TopicConfig { name, options, subscriptions }: &TopicConfig) {
@@ -91,8 +104,14 @@ fn write_topic(text: &mut Text, TopicConfig { name, options, subscriptions }: &T
     text.optional_ms("auto_delete_on_idle", options.auto_delete_on_idle_ms);
     let sizes = (options.max_message_size_bytes, options.max_size_bytes);
     write_sizes(text, sizes, (default.max_message_size_bytes, default.max_size_bytes));
-    write_detection(text, options.requires_duplicate_detection, options.duplicate_detection_history_time_window_ms);
+    write_detection(
+        text,
+        options.requires_duplicate_detection,
+        options.duplicate_detection_history_time_window_ms,
+        default.duplicate_detection_history_time_window_ms,
+    );
     write_rest(text, options.status, None);
+    write_kept(text, &options.kept);
     for subscription in subscriptions {
         write_subscription(text, subscription);
     }
@@ -103,7 +122,12 @@ fn write_subscription(text: &mut Text, SubscriptionConfig { name, options, rules
     text.header("topics.subscriptions");
     text.set("name", quoted(name));
     text.property("lock_duration", &options.lock_duration_ms, &default.lock_duration_ms, iso);
-    text.property("max_delivery_count", &options.max_delivery_count, &default.max_delivery_count, u32::to_string);
+    text.property(
+        "max_delivery_count",
+        &options.max_delivery_count,
+        &default.max_delivery_count,
+        u32::to_string,
+    );
     text.optional_ms("default_message_time_to_live", options.default_message_time_to_live_ms);
     text.flag("dead_lettering_on_message_expiration", options.dead_lettering_on_message_expiration, false);
     text.flag(
@@ -114,6 +138,7 @@ fn write_subscription(text: &mut Text, SubscriptionConfig { name, options, rules
     text.flag("requires_session", options.requires_session, false);
     text.optional_ms("auto_delete_on_idle", options.auto_delete_on_idle_ms);
     write_rest(text, options.status, Some(&options.forwarding));
+    write_kept(text, &options.kept);
     if rules.is_empty() {
         text.set("rules", "[]");
     } else if *rules != [Rule::default_rule()] {
@@ -130,12 +155,19 @@ fn write_sizes(text: &mut Text, (message, total): (u64, u64), (message_default, 
     text.property("max_size_in_megabytes", &total, &total_default, |bytes| (bytes / MEGABYTE).to_string());
 }
 
-/// The length of the history says nothing where there is none.
-fn write_detection(text: &mut Text, is_required: bool, window_ms: u64) {
-    if is_required {
-        text.set("requires_duplicate_detection", true);
-        text.set("duplicate_detection_history_time_window", quoted(&duration::iso(window_ms)));
-    }
+fn write_detection(text: &mut Text, is_required: bool, window_ms: u64, default_ms: u64) {
+    text.flag("requires_duplicate_detection", is_required, false);
+    text.property("duplicate_detection_history_time_window", &window_ms, &default_ms, iso);
+}
+
+fn write_kept(text: &mut Text, kept: &Kept) {
+    text.target("user_metadata", kept.user_metadata.as_deref());
+    text.flag("enable_batched_operations", kept.enable_batched_operations, true);
+    text.flag("enable_partitioning", kept.enable_partitioning, false);
+    text.flag("enable_express", kept.enable_express, false);
+    text.flag("support_ordering", kept.support_ordering, true);
+    text.flag("filtering_messages_before_publishing", kept.filtering_messages_before_publishing, false);
+    text.flag("enable_subscription_partitioning", kept.enable_subscription_partitioning, false);
 }
 
 fn write_rest(text: &mut Text, status: EntityStatus, forwarding: Option<&Forwarding>) {

@@ -3,12 +3,14 @@
 mod amqp;
 mod args;
 mod asked;
+mod authorization_rule;
 mod convert;
 mod development;
 mod duration;
 mod emulator;
 mod entity;
 mod file;
+mod forwarding;
 mod limits;
 mod listen;
 mod names;

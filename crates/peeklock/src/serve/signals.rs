@@ -9,29 +9,26 @@ use tokio::sync::watch;
 use crate::exit::Exit;
 
 /// Resolves [`Self::stop`] at the first signal.
-pub(super) struct Signals {
-    stopped: watch::Receiver<bool>,
-    /// Each asks to read the configuration again; those that arrive while that is under way are one.
-    pub(super) hangup: Signal,
-}
+pub(super) struct Signals(watch::Receiver<bool>);
 
 impl Signals {
-    /// Takes over the signals for the rest of the process.
+    /// Takes over the signals for the rest of the process; SIGHUP is the second of the two. Those that arrive before
+    /// they are looked at are one.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn install() -> io::Result<Self> {
+    pub(super) fn install() -> io::Result<(Self, Signal)> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(watch(terminate, interrupt, stop));
-        Ok(Self { stopped, hangup: signal(SignalKind::hangup())? })
+        Ok((Self(stopped), signal(SignalKind::hangup())?))
     }
 
     /// Resolves when a graceful stop was asked for, also when that was earlier.
     pub(super) async fn stop(&mut self) {
         // The watching task lives as long as the runtime; an error would mean that it is being dropped.
-        let _ = self.stopped.wait_for(|stop| *stop).await;
+        let _ = self.0.wait_for(|stop| *stop).await;
     }
 }
 

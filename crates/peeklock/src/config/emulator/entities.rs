@@ -1,17 +1,16 @@
 //! Queues, topics and subscriptions, with the emulator's defaults for what they don't say.
 
-use std::ops::RangeInclusive;
-
-use peeklock_engine::{EntityStatus, Forwarding, QueueOptions, SubscriptionOptions, TopicOptions};
+use peeklock_engine::{EntityStatus, Forwarding, Kept, QueueOptions, SubscriptionOptions, TopicOptions};
 
 use super::object::{Object, place};
 use super::rules;
 use crate::config::duration::{self, Duration};
 use crate::config::entity::{
-    Bounds, LOCK_DURATION_MS, MAX_DELIVERY_COUNT, MAX_MESSAGE_SIZE_KB, MAX_SIZE_MB, TIME_TO_LIVE_MS_MIN, check_name,
-    check_subscription_name,
+    Bounds, DUPLICATE_DETECTION_WINDOW_MS, LOCK_DURATION_MS, MAX_DELIVERY_COUNT, MAX_MESSAGE_SIZE_KB,
+    MAX_SIZE_MB, TIME_TO_LIVE_MS_MIN, check_name, check_subscription_name, parse_status, parse_user_metadata,
 };
 use crate::config::file::FileConfig;
+use crate::config::forwarding::parse_target;
 use crate::config::names::{Names, Place};
 use crate::config::queue::QueueConfig;
 use crate::config::subscription::SubscriptionConfig;
@@ -23,17 +22,8 @@ const SECOND_MS: u64 = 1_000;
 const TIME_TO_LIVE_MS_DEFAULT: u64 = 3_600 * SECOND_MS;
 const MAX_DELIVERY_COUNT_DEFAULT: u64 = 3;
 const HISTORY_WINDOW_MS_DEFAULT: u64 = 20 * SECOND_MS;
-/// The emulator's least to Service Bus's most.
-const HISTORY_WINDOW_MS: RangeInclusive<u64> = 5 * SECOND_MS..=7 * 86_400 * SECOND_MS;
-
-/// Properties of Service Bus that .NET Aspire writes and that change nothing here.
-const WITHOUT_EFFECT: [&str; 5] = [
-    "EnableBatchedOperations",
-    "EnableExpress",
-    "EnablePartitioning",
-    "SupportOrdering",
-    "UserMetadata",
-];
+/// The emulator's least.
+const HISTORY_WINDOW_MS_MIN: u64 = 5 * SECOND_MS;
 
 /// Reads the namespace with all that is in it.
 pub(super) fn read_namespace(mut namespace: Object<'_, '_>, bounds: Bounds, config: &mut FileConfig) {
@@ -69,6 +59,7 @@ fn read_queue(mut queue: Object<'_, '_>, bounds: Bounds) -> Option<(QueueConfig,
     let (max_message_size_bytes, max_size_bytes) = sizes_bytes(&mut properties, sizes, bounds);
     let (requires_duplicate_detection, duplicate_detection_history_time_window_ms) =
         duplicate_detection(&mut properties);
+    let own_name = name.as_ref().map(|(name, _)| name.as_str());
     let options = QueueOptions {
         lock_duration_ms: lock_duration_ms(&mut properties, default.lock_duration_ms),
         max_delivery_count: max_delivery_count(&mut properties),
@@ -81,10 +72,11 @@ fn read_queue(mut queue: Object<'_, '_>, bounds: Bounds) -> Option<(QueueConfig,
         requires_duplicate_detection,
         duplicate_detection_history_time_window_ms,
         status: status(&mut properties),
-        forwarding: forwarding(&mut properties),
+        forwarding: forwarding(&mut properties, own_name),
+        kept: kept(&mut properties, requires_duplicate_detection),
         ..default
     };
-    finish(properties);
+    properties.finish();
     let (name, place) = name?;
     Some((QueueConfig { name, options }, place))
 }
@@ -105,9 +97,13 @@ fn read_topic(mut topic: Object<'_, '_>, bounds: Bounds) -> Option<(TopicConfig,
         requires_duplicate_detection,
         duplicate_detection_history_time_window_ms,
         status: status(&mut properties),
+        kept: Kept {
+            support_ordering: properties.boolean("SupportOrdering", true),
+            ..kept(&mut properties, requires_duplicate_detection)
+        },
         ..default
     };
-    finish(properties);
+    properties.finish();
     let mut names = Names::default();
     let mut subscriptions = Vec::new();
     for subscription in topic.list("Subscriptions").into_iter().flatten() {
@@ -143,13 +139,13 @@ fn read_subscription(
         requires_session: properties.boolean("RequiresSession", false),
         auto_delete_on_idle_ms: auto_delete_on_idle_ms(&mut properties, bounds),
         status: status(&mut properties),
-        forwarding: forwarding(&mut properties),
-        ..default
+        forwarding: forwarding(&mut properties, None),
+        kept: kept_of_all(&mut properties),
     };
     for key in ["ClientAffineProperties", "DuplicateDetectionHistoryTimeWindow", "IsClientAffine"] {
         properties.ignored(key, "has no effect");
     }
-    finish(properties);
+    properties.finish();
     let rules = rules::read(&mut subscription);
     subscription.finish();
     let (name, place) = name?;
@@ -172,13 +168,6 @@ fn named(
 fn properties<'a, 'i>(object: &mut Object<'a, 'i>) -> Object<'a, 'i> {
     let title = object.title().to_owned();
     object.object("Properties", title.clone()).unwrap_or_else(|| object.missing(title))
-}
-
-fn finish(mut properties: Object<'_, '_>) {
-    for key in WITHOUT_EFFECT {
-        properties.ignored(key, "has no effect");
-    }
-    properties.finish();
 }
 
 fn lock_duration_ms(properties: &mut Object<'_, '_>, default_ms: u64) -> u64 {
@@ -223,38 +212,50 @@ fn auto_delete_on_idle_ms(properties: &mut Object<'_, '_>, bounds: Bounds) -> Op
     properties.text("AutoDeleteOnIdle", "PT1H", parse).flatten()
 }
 
+/// Service Bus remembers ids for 20 seconds at least, the emulator for 5: less is understood as the least.
 fn duplicate_detection(properties: &mut Object<'_, '_>) -> (bool, u64) {
-    let window_ms = properties.duration_ms(
-        "DuplicateDetectionHistoryTimeWindow",
-        HISTORY_WINDOW_MS_DEFAULT,
-        &HISTORY_WINDOW_MS,
-    );
-    (properties.boolean("RequiresDuplicateDetection", false), window_ms)
+    let (least_ms, most_ms) = DUPLICATE_DETECTION_WINDOW_MS.into_inner();
+    let range_ms = HISTORY_WINDOW_MS_MIN..=most_ms;
+    let key = "DuplicateDetectionHistoryTimeWindow";
+    let window_ms = properties.duration_ms(key, HISTORY_WINDOW_MS_DEFAULT, &range_ms);
+    (properties.boolean("RequiresDuplicateDetection", false), window_ms.max(least_ms))
 }
 
 /// Not a property of the emulator's, but .NET Aspire writes it.
 fn status(properties: &mut Object<'_, '_>) -> EntityStatus {
-    let status = properties.text("Status", "Active", |text| match text {
-        "Active" => Ok(EntityStatus::Active),
-        "Disabled" => Ok(EntityStatus::Disabled),
-        "SendDisabled" => Ok(EntityStatus::SendDisabled),
-        "ReceiveDisabled" => Ok(EntityStatus::ReceiveDisabled),
-        _ => Err(format!("\"{text}\" is no status; write Active, Disabled, SendDisabled or ReceiveDisabled")),
-    });
-    status.unwrap_or_default()
+    properties.text("Status", "Active", parse_status).unwrap_or_default()
 }
 
 /// An empty text is the same as nothing.
-fn forwarding(properties: &mut Object<'_, '_>) -> Forwarding {
-    let target = |text: &str| match text {
-        "" => Ok(None),
-        name => check_name(name).map(|()| Some(name.into())),
-    };
+fn forwarding(properties: &mut Object<'_, '_>, own_name: Option<&str>) -> Forwarding {
+    let mut target = |key| properties.text(key, "archive", |text| parse_target(text, own_name)).flatten();
     Forwarding {
-        forward_to: properties.text("ForwardTo", "orders", target).flatten(),
-        forward_dead_lettered_messages_to: properties
-            .text("ForwardDeadLetteredMessagesTo", "orders", target)
-            .flatten(),
+        forward_to: target("ForwardTo"),
+        forward_dead_lettered_messages_to: target("ForwardDeadLetteredMessagesTo"),
+    }
+}
+
+/// Not properties of the emulator's, but .NET Aspire writes some of them.
+fn kept(properties: &mut Object<'_, '_>, requires_duplicate_detection: bool) -> Kept {
+    let kept = Kept {
+        enable_partitioning: properties.boolean("EnablePartitioning", false),
+        enable_express: properties.boolean("EnableExpress", false),
+        ..kept_of_all(properties)
+    };
+    if let (true, true, Some(value)) =
+        (kept.enable_express, requires_duplicate_detection, properties.value("EnableExpress"))
+    {
+        let message = "can't be combined with RequiresDuplicateDetection; remove one of them";
+        properties.report(&place(value), "EnableExpress", message);
+    }
+    kept
+}
+
+fn kept_of_all(properties: &mut Object<'_, '_>) -> Kept {
+    Kept {
+        user_metadata: properties.text("UserMetadata", "owned by sales", parse_user_metadata).flatten(),
+        enable_batched_operations: properties.boolean("EnableBatchedOperations", true),
+        ..Kept::default()
     }
 }
 

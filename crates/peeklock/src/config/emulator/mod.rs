@@ -69,13 +69,19 @@ pub(super) fn parse(file: &str, text: &str, bounds: Bounds) -> Result<FileConfig
         }
     }
     let Reports { problems, notes } = reports;
-    config.notes = notes.into_list().iter().map(|Problem { line, column, message }| format!("{file}:{line}:{column}: {message}")).collect();
+    config.notes = notes
+        .into_list()
+        .iter()
+        .map(|Problem { line, column, message }| format!("{file}:{line}:{column}: {message}"))
+        .collect();
     problems.into_result(file, config)
 }
 
 fn read(document: Option<&ast::Value<'_>>, reports: &Reports<'_>, bounds: Bounds, config: &mut FileConfig) {
     let Some(ast::Value::Object(document)) = document else {
-        reports.problems.report(&(0..0), "expected an object with UserConfig; is this the emulator's Config.json?");
+        reports
+            .problems
+            .report(&(0..0), "expected an object with UserConfig; is this the emulator's Config.json?");
         return;
     };
     let mut root = Object::new(String::new(), Some(document), reports);
@@ -93,7 +99,11 @@ fn read_user(mut user: Object<'_, '_>, bounds: Bounds, config: &mut FileConfig) 
     let namespaces = user.list("Namespaces");
     match namespaces {
         None if user.value("Namespaces").is_none() => {
-            user.report(&user.place(), "Namespaces", "missing; write \"Namespaces\": [ { \"Name\": \"sbemulatorns\" } ]");
+            user.report(
+                &user.place(),
+                "Namespaces",
+                "missing; write \"Namespaces\": [ { \"Name\": \"sbemulatorns\" } ]",
+            );
         }
         None => {}
         Some(namespaces) => {

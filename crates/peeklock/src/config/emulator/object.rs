@@ -60,7 +60,8 @@ impl<'a, 'i> Object<'a, 'i> {
         if is_new {
             self.known.push(key);
         }
-        let mut found = self.object?.properties.iter().filter(|one| one.name.as_str().eq_ignore_ascii_case(key));
+        let mut found =
+            self.object?.properties.iter().filter(|one| one.name.as_str().eq_ignore_ascii_case(key));
         let first = found.next()?;
         if let (true, Some(second)) = (is_new, found.next()) {
             self.report(&place(&second.name), key, "is there twice; remove one");
@@ -148,7 +149,8 @@ impl<'a, 'i> Object<'a, 'i> {
                     objects.push(Object::new(title, Some(object), self.reports));
                 }
                 other => {
-                    let message = format!("holds objects, found {}; write [ {{ \"Name\": ... }} ]", show(other));
+                    let message =
+                        format!("holds objects, found {}; write [ {{ \"Name\": ... }} ]", show(other));
                     self.report(&place(other), key, &message);
                 }
             }

@@ -50,7 +50,11 @@ fn read_rule(mut rule: Object<'_, '_>, owner: &str) -> Option<(Rule, Place)> {
     let title = rule.title().to_owned();
     let Some(mut properties) = rule.object("Properties", title) else {
         if rule.value("Properties").is_none() {
-            rule.report(&rule.place(), "Properties", "missing; write \"Properties\": { \"FilterType\": ... }");
+            rule.report(
+                &rule.place(),
+                "Properties",
+                "missing; write \"Properties\": { \"FilterType\": ... }",
+            );
         }
         return None;
     };
@@ -64,11 +68,12 @@ fn read_rule(mut rule: Object<'_, '_>, owner: &str) -> Option<(Rule, Place)> {
 
 /// What a rule tests, by `FilterType`; without it, by what is there.
 fn read_filter(properties: &mut Object<'_, '_>) -> Option<Filter> {
-    let kind = properties.text("FilterType", "Correlation", |kind| match kind.to_ascii_lowercase().as_str() {
-        "correlation" | "correlationfilter" => Ok(true),
-        "sql" | "sqlfilter" => Ok(false),
-        _ => Err(format!("\"{kind}\" is no filter; write \"Correlation\" or \"Sql\"")),
-    });
+    let kind =
+        properties.text("FilterType", "Correlation", |kind| match kind.to_ascii_lowercase().as_str() {
+            "correlation" | "correlationfilter" => Ok(true),
+            "sql" | "sqlfilter" => Ok(false),
+            _ => Err(format!("\"{kind}\" is no filter; write \"Correlation\" or \"Sql\"")),
+        });
     let has_wrong_kind = kind.is_none() && properties.value("FilterType").is_some();
     let (correlation, sql) = (read_correlation(properties), read_sql_filter(properties));
     let (has_correlation, has_sql) =
@@ -166,7 +171,8 @@ fn read_user(correlation: &mut Object<'_, '_>) -> Vec<(Box<str>, FactValue)> {
         match read_value(&field.value) {
             _ if name.is_empty() => correlation.report(&at, "Properties", "a property has an empty name"),
             Ok(_) if user.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) => {
-                let message = format!("\"{name}\" is there twice, names match regardless of case; remove one");
+                let message =
+                    format!("\"{name}\" is there twice, names match regardless of case; remove one");
                 correlation.report(&at, "Properties", &message);
             }
             Ok(value) => user.push((name.into(), value)),
@@ -184,7 +190,8 @@ fn read_value(value: &ast::Value<'_>) -> Result<FactValue, String> {
             let number = number.value;
             let integer = number.parse().map(FactValue::Integer);
             let integer = integer.or_else(|_| number.parse().map(FactValue::Unsigned)).ok();
-            let double = || number.parse::<f64>().ok().filter(|value| value.is_finite()).map(FactValue::Double);
+            let double =
+                || number.parse::<f64>().ok().filter(|value| value.is_finite()).map(FactValue::Double);
             integer.or_else(double).ok_or_else(|| format!("{number} does not fit into 64 bits"))
         }
         other => Err(mismatch("a text, number or boolean", other, "region", "\"eu\"")),
