@@ -54,7 +54,7 @@ struct Cli {
 enum Command {
     /// Run the broker (the default).
     #[command(after_long_help = EXAMPLES)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Work with configuration files.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -84,7 +84,7 @@ pub(crate) fn run() -> Exit {
     let cli = Cli::parse();
     match cli.command {
         None => serve_command(cli.serve),
-        Some(Command::Serve(args)) => serve_command(args),
+        Some(Command::Serve(args)) => serve_command(*args),
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),

@@ -51,7 +51,7 @@ impl<'a, 'i> Object<'a, 'i> {
 
     /// Where the object stands; the file's start if it is missing.
     pub(super) fn place(&self) -> Place {
-        self.object.map_or(0..0, |object| place(object))
+        self.object.map_or(0..0, place)
     }
 
     /// The value of a property, which becomes known. A second one of the same name is reported.
