@@ -4,7 +4,6 @@ use http::header::{
     CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use tungstenite::handshake::derive_accept_key;
 
@@ -36,10 +35,9 @@ pub fn is_asked_for(path: &str) -> bool {
 ///
 /// # Errors
 /// [`Refused`].
-pub fn shake_hands(request: &Parts) -> Result<Response<()>, Refused> {
-    let headers = &request.headers;
+pub fn shake_hands(method: &Method, headers: &HeaderMap) -> Result<Response<()>, Refused> {
     let refuse = |status, reason| Err(Refused { status, reason });
-    if request.method != Method::GET {
+    if method != Method::GET {
         return refuse(StatusCode::METHOD_NOT_ALLOWED, "a WebSocket begins with GET");
     }
     if !has_word(headers, &UPGRADE, "websocket") || !has_word(headers, &CONNECTION, "upgrade") {
@@ -81,4 +79,22 @@ fn words<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
 
 fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     words(headers, name).any(|found| found.eq_ignore_ascii_case(word))
+}
+
+/// For the fuzzer: any headers, one to a line, are answered or refused.
+#[doc(hidden)]
+pub fn exercise_handshake(bytes: &[u8]) {
+    let mut headers = HeaderMap::new();
+    for line in bytes.split(|byte| *byte == b'\n').take(64) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let name = parts.next().and_then(|name| HeaderName::from_bytes(name).ok());
+        let value = parts.next().and_then(|value| HeaderValue::from_bytes(value).ok());
+        if let (Some(name), Some(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    if let Ok(response) = shake_hands(&Method::GET, &headers) {
+        assert!(response.headers().contains_key(SEC_WEBSOCKET_ACCEPT));
+    }
+    let _ = is_asked_for(&String::from_utf8_lossy(bytes));
 }

@@ -10,6 +10,6 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use handshake::{PATH, Refused, is_asked_for, shake_hands};
+pub use handshake::{PATH, Refused, exercise_handshake, is_asked_for, shake_hands};
 pub use input::exercise;
 pub use stream::WebSocket;

@@ -22,13 +22,18 @@ impl ListenAddress {
         self.port
     }
 
+    /// The same with another port.
+    pub(crate) fn with_port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
     /// Whether only this machine can connect, as far as the text tells: a name other than `localhost` may mean anything.
     pub(crate) fn is_loopback(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         address.map_or_else(|_| self.host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
     }
 
-    /// Whether two listeners with these addresses are bound to collide.
+    /// Whether two listeners with these addresses are one.
     pub(crate) fn collides_with(&self, other: &Self) -> bool {
         self.port != 0 && self == other
     }

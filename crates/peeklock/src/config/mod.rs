@@ -3,13 +3,18 @@
 mod amqp;
 mod args;
 mod asked;
+mod authorization_rule;
+mod convert;
 mod development;
 mod duration;
+mod emulator;
 mod entity;
 mod file;
+mod forwarding;
 mod limits;
 mod listen;
 mod names;
+mod network;
 mod problem;
 mod queue;
 mod rule;
@@ -19,24 +24,29 @@ mod subscription;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod topic;
 
 use std::path::PathBuf;
 
 use crate::logging::{LogFilter, LogFormat};
+use entity::Bounds;
 
 pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
 pub(crate) use asked::{AskedTopic, same_name};
+pub(crate) use convert::to_toml;
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use listen::ListenAddress;
+pub(crate) use network::NetworkConfig;
 pub(crate) use problem::Problems;
 pub(crate) use queue::QueueConfig;
 pub(crate) use storage::StorageConfig;
 pub(crate) use subscription::SubscriptionConfig;
+pub(crate) use tls::TlsConfig;
 pub(crate) use topic::TopicConfig;
 
 /// Where AMQP clients connect, unless told otherwise.
@@ -57,6 +67,10 @@ pub(crate) struct Config {
     pub(crate) amqp: AmqpConfig,
     /// Where HTTP is served.
     pub(crate) http_listen: ListenAddress,
+    /// What all addresses have in common.
+    pub(crate) network: NetworkConfig,
+    /// How TLS is served.
+    pub(crate) tls: TlsConfig,
     /// Where messages are kept.
     pub(crate) data_dir: PathBuf,
     /// How messages are kept.
@@ -81,6 +95,12 @@ pub(crate) struct Config {
     pub(crate) topics_if_missing: Vec<AskedTopic>,
     /// Whether neither a file nor a flag says anything about entities.
     pub(crate) undeclared: bool,
+    /// What the emulator's file calls the namespace.
+    pub(crate) namespace: Option<String>,
+    /// Whether this broker stands where the Service Bus emulator stood.
+    pub(crate) stands_in: bool,
+    /// What a file says in vain, each with its place.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Why the configuration can't be used.
@@ -101,8 +121,24 @@ impl Config {
     /// [`ConfigError`], ready to be shown.
     pub(crate) fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
         let file = args.config.as_deref().map(load).transpose()?;
-        let undeclared = file.is_none() && args.queues.is_empty() && args.topics.is_empty();
-        Self::merge(args, file.unwrap_or_default(), undeclared)
+        let asks = !args.queues.is_empty() || !args.topics.is_empty();
+        let is_told = file.is_some() || asks;
+        let stands_in = args.emulator.stands_in();
+        let file = file.unwrap_or_default();
+        let bounds = Bounds::of(&file);
+        let emulators = match args.emulator.file() {
+            Some(path) => Some(emulator::load(path, bounds)?),
+            None if stands_in && !is_told => {
+                Some(emulator::parse(emulator::SAMPLE_NAME, emulator::SAMPLE, bounds)?)
+            }
+            None => None,
+        };
+        let undeclared = !is_told && emulators.is_none();
+        let file = match emulators {
+            Some(emulators) => file.with_emulators(emulators).map_err(ConfigError::Combination)?,
+            None => file,
+        };
+        Self::merge(args, file, undeclared)
     }
 
     fn merge(args: ServeArgs, file: FileConfig, undeclared: bool) -> Result<Self, ConfigError> {
@@ -112,9 +148,19 @@ impl Config {
             .map_err(ConfigError::Combination)?;
         let queues_if_missing =
             asked::queues(args.queues, &file.queues, &file.topics).map_err(ConfigError::Combination)?;
+        let mut http_listen = args.http.or(file.http_listen).map_or_else(http_default, Ok)?;
+        if let Some(port) = args.emulator.emulator_http_port {
+            http_listen = http_listen.with_port(port);
+        }
+        let stands_in = file.is_emulators || args.emulator.stands_in();
         let config = Self {
             amqp_listen: args.amqp.or(file.amqp_listen).map_or_else(amqp_default, Ok)?,
-            http_listen: args.http.or(file.http_listen).map_or_else(http_default, Ok)?,
+            http_listen,
+            network: NetworkConfig {
+                also_listen: args.also_listen.or(file.also_listen).unwrap_or_default(),
+                ..file.network
+            },
+            tls: file.tls,
             data_dir: args.data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR_DEFAULT.into()),
             amqp: file.amqp,
             storage: file.storage,
@@ -131,13 +177,25 @@ impl Config {
             topics: file.topics,
             topics_if_missing,
             undeclared,
+            namespace: file.namespace,
+            stands_in,
+            notes: file.notes,
         };
-        if config.amqp_listen.collides_with(&config.http_listen) {
-            let message =
-                format!("AMQP and HTTP can't both listen on {}; change one port", config.amqp_listen);
-            return Err(ConfigError::Combination(message));
-        }
-        config.development.check([("AMQP", &config.amqp_listen), ("HTTP", &config.http_listen)])?;
+        config.tls.check()?;
+        config.development.check(&config.addresses())?;
         Ok(config)
+    }
+
+    /// Every address to listen on, each once, with what it is called.
+    pub(crate) fn addresses(&self) -> Vec<(&'static str, &ListenAddress)> {
+        let more = self.network.also_listen.iter().map(|address| ("also_listen", address));
+        let all = [("AMQP", &self.amqp_listen), ("HTTP", &self.http_listen)].into_iter().chain(more);
+        let mut once: Vec<(&'static str, &ListenAddress)> = Vec::new();
+        for (what, address) in all {
+            if !once.iter().any(|(_, known)| known.collides_with(address)) {
+                once.push((what, address));
+            }
+        }
+        once
     }
 }

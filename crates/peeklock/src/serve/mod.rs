@@ -1,54 +1,60 @@
 //! `peeklock serve`: joins store, engine and front ends, and takes them apart again in order.
 //!
-//! Starting: bind both addresses (a taken port is reported before anything is touched), answer 503 on `/health`, open
-//! the store, restore and declare entities, accept AMQP connections, answer 200. Stopping: answer 503, stop accepting,
-//! let connections finish, stop the partitions, close the store.
+//! Starting: bind all addresses (a taken port is reported before anything is touched), answer 503 on `/health`, open
+//! the store, read or make certificates, restore and declare entities, serve AMQP, answer 200. Stopping: answer 503, serve
+//! no new AMQP connections, let connections finish, stop the partitions, close the store.
 
-mod bounded;
 mod descriptors;
 mod development;
+mod emulator;
 mod entities;
 mod error;
+mod front_ends;
 mod health;
 mod http;
+mod network;
+mod patient;
 mod ready;
+mod reload;
+mod routes;
 mod signals;
 mod store;
 mod subscriptions;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use peeklock_access::Access;
 use peeklock_admin::Admin;
-use peeklock_amqp::server::{Listener, ListenerOptions};
+use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
 use peeklock_storage::Error as StorageError;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::{AmqpConfig, Config, ListenAddress};
+use crate::config::{AmqpConfig, Config, ServeArgs};
 use crate::exit::Exit;
-use crate::logging;
-use descriptors::connections_that_fit;
+use crate::logging::{self, LogControl};
+use descriptors::Room;
 use development::TimeTravel;
 use error::ServeError;
-use health::Health;
-use http::Administration;
+use health::{Health, State};
+use network::{Listening, Network};
 use ready::{Addresses, ReadyFile};
+use reload::Reload;
+use routes::Administration;
 use signals::Signals;
 use store::OpenStore;
 
-/// Serves until a signal or a fatal failure.
-pub(crate) fn run(config: Config) -> Exit {
-    logging::start(&config.log_filter, config.log_format);
+/// Serves until a signal or a fatal failure. `args` is what the configuration was resolved from, and is again on SIGHUP.
+pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
+    let log = logging::start(&config.log_filter, config.log_format);
     let outcome = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("peeklock")
         .build()
         .map_err(ServeError::System)
-        .and_then(|runtime| runtime.block_on(serve(config)));
+        .and_then(|runtime| runtime.block_on(serve(config, args, log)));
     match outcome {
         Ok(()) => {
             tracing::info!("stopped");
@@ -61,49 +67,52 @@ pub(crate) fn run(config: Config) -> Exit {
     }
 }
 
-async fn serve(config: Config) -> Result<(), ServeError> {
-    let mut signals = Signals::install().map_err(ServeError::System)?;
+async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), ServeError> {
+    emulator::explain(&config);
+    let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
-    let connections_max = connections_that_fit(config.amqp.connections_max);
-    let http = bind("HTTP", &config.http_listen).await?;
-    let amqp = bind("AMQP", &config.amqp_listen).await?;
-    let addresses = Addresses::of(&amqp, &http).map_err(ServeError::System)?;
+    let room = Room::within_limits(config.amqp.connections_max, config.network.strangers_max);
+    let listening = Listening::bind(&config).await?;
     let health = Health::default();
     let travel = config.development.time_travel.then(TimeTravel::default);
     let administration = Administration::default();
-    tokio::spawn(http::serve(http, health.clone(), travel.clone(), Arc::clone(&administration)));
+    let router = routes::router(health.clone(), travel.clone(), Arc::clone(&administration));
+    let mut network = Network::start(listening, router, &config, room);
 
     let store = OpenStore::open(&config).await?;
     let limits = store.shard.limits();
     let clock = entity_clock(travel.as_ref());
     let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
-    let listener = Listener::new(
-        amqp,
+    let tls = network.secure(&config)?;
+    let connections = Connections::new(
         service_bus(&namespace, &config),
         // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
         Arc::new(SystemClock::default()),
-        listener_options(&config, connections_max),
+        listener_options(&config, room.connections_max),
     );
 
     let admin = Admin { namespace: namespace.clone(), access: Access::open() };
     // Nobody else sets it.
     let _ = administration.set(admin.router());
-    let ready_file = announce(&config, &addresses, &namespace)?;
+    network.serve_amqp(connections);
+    let ready_file = announce(&config, network.addresses(), &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
-    let (stop, stopped) = oneshot::channel::<()>();
-    let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
+    emulator::greet(&config);
+    let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
+    let reload = Reload { args, config, namespace: namespace.clone(), limits, log, tls };
+    let reloading = tokio::spawn(reload.run(hangup));
     tokio::select! {
         () = signals.stop() => {}
-        error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
-        ended = &mut serving => return Err(ServeError::listener_ended(ended)),
+        error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
+        ended = network.ended() => return Err(ServeError::listener_ended(ended)),
     }
     drop(ready_file);
     set_ready(&health, travel.as_ref(), None);
-    drop(stop);
+    end(reloading).await;
     tokio::select! {
-        () = drain(serving, &namespace) => {}
-        error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
+        () = drain(network, grace, &namespace) => {}
+        error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
     }
     drop(namespace);
     store.close().await
@@ -124,22 +133,30 @@ fn set_ready(health: &Health, travel: Option<&TimeTravel>, namespace: Option<&Na
     if let Some(travel) = travel {
         travel.set_namespace(namespace.cloned());
     }
-    health.set_ready(namespace.is_some());
+    health.set(if namespace.is_some() { State::Ready } else { State::Draining });
 }
 
-/// Lets connections finish, then partitions.
-async fn drain(serving: JoinHandle<()>, namespace: &Namespace) {
-    // If the listener's task panicked, that has been logged; the partitions stop all the same.
-    let _ = serving.await;
+/// Lets connections finish, then partitions; then nothing is listened to any more.
+async fn drain(network: Network, grace: Duration, namespace: &Namespace) {
+    network.drain(grace).await;
     namespace.shutdown().await;
+    network.close().await;
+}
+
+/// Ends a task; whatever it held is free then.
+async fn end(task: JoinHandle<()>) {
+    task.abort();
+    let _ = task.await;
 }
 
 /// Resolves when nothing more can be promised.
-async fn fatal(store: &OpenStore, namespace: &Namespace) -> StorageError {
-    tokio::select! {
+async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> StorageError {
+    let error = tokio::select! {
         error = store.fatal() => error,
         error = namespace.fatal() => error,
-    }
+    };
+    health.set(State::Lost);
+    error
 }
 
 fn namespace_options(config: &Config) -> NamespaceOptions {
@@ -173,18 +190,11 @@ fn announce(
     addresses: &Addresses,
     namespace: &Namespace,
 ) -> Result<Option<ReadyFile>, ServeError> {
-    let Addresses { amqp, http, connection_string, .. } = addresses;
+    let Addresses { amqp, http, connection_string, authority, .. } = addresses;
     let (queues, topics) = entities::count(namespace);
-    tracing::info!(%amqp, %http, queues, topics, "ready; connect with {connection_string}");
+    let authority = authority.as_ref().map(|file| tracing::field::display(file.display()));
+    tracing::info!(%amqp, %http, queues, topics, tls_ca = authority, "ready; connect with {connection_string}");
     let file = config.ready_file.as_deref();
     file.map(|file| ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error)))
         .transpose()
-}
-
-async fn bind(what: &'static str, address: &ListenAddress) -> Result<TcpListener, ServeError> {
-    TcpListener::bind((address.host(), address.port())).await.map_err(|error| ServeError::Bind {
-        what,
-        address: address.clone(),
-        error,
-    })
 }

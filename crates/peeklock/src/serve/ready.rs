@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tokio::net::TcpListener;
 
 /// The addresses in use, with the ports that the system gave for port 0.
 #[derive(Debug, Clone, Serialize)]
@@ -17,22 +16,33 @@ pub(super) struct Addresses {
     pub(super) amqp: SocketAddr,
     /// Where HTTP is served.
     pub(super) http: SocketAddr,
-    /// For the SDKs.
+    /// Every address, these two included; each answers every protocol.
+    addresses: Vec<SocketAddr>,
+    /// For the SDKs, without TLS.
     pub(super) connection_string: String,
+    /// For the SDKs, with TLS.
+    connection_string_tls: String,
+    /// The CA that clients have to trust, if the broker made it.
+    #[serde(rename = "ca_file")]
+    pub(super) authority: Option<PathBuf>,
 }
 
 impl Addresses {
-    /// Of two listeners.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(super) fn of(amqp: &TcpListener, http: &TcpListener) -> io::Result<Self> {
-        let (amqp, http) = (amqp.local_addr()?, http.local_addr()?);
-        Ok(Self { pid: std::process::id(), amqp, http, connection_string: connection_string(amqp) })
+    /// Of the listeners, without a CA.
+    pub(super) fn new(amqp: SocketAddr, http: SocketAddr, addresses: Vec<SocketAddr>) -> Self {
+        let connection_string_tls = connection_string(amqp);
+        let connection_string = format!("{connection_string_tls}UseDevelopmentEmulator=true;");
+        let pid = std::process::id();
+        Self { pid, amqp, http, addresses, connection_string, connection_string_tls, authority: None }
+    }
+
+    /// From now on clients have to trust this one.
+    pub(super) fn set_authority(&mut self, authority: Option<PathBuf>) {
+        self.authority = authority;
     }
 }
 
-/// What an SDK on this machine needs. The key is the emulator's well-known placeholder.
+/// What an SDK on this machine needs; over TLS, unless it is told that this is the emulator. The key is the emulator's well-known placeholder.
 fn connection_string(amqp: SocketAddr) -> String {
     let host = match amqp {
         _ if amqp.ip().is_loopback() || amqp.ip().is_unspecified() => "localhost".to_owned(),
@@ -41,8 +51,7 @@ fn connection_string(amqp: SocketAddr) -> String {
     };
     let port = amqp.port();
     format!(
-        "Endpoint=sb://{host}:{port};SharedAccessKeyName=RootManageSharedAccessKey;\
-         SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+        "Endpoint=sb://{host}:{port};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;"
     )
 }
 
@@ -90,7 +99,7 @@ mod tests {
         let host = |address: &str| {
             let text = connection_string(address.parse().unwrap());
             let rest = text.strip_prefix("Endpoint=sb://").unwrap();
-            assert!(rest.ends_with(";UseDevelopmentEmulator=true;"));
+            assert!(rest.ends_with(";SharedAccessKey=SAS_KEY_VALUE;"));
             rest.split(';').next().unwrap().to_owned()
         };
         assert_eq!(host("127.0.0.1:5672"), "localhost:5672");

@@ -5,8 +5,14 @@ mod broker;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod emulator;
+#[cfg(test)]
 mod entities;
 #[cfg(test)]
 mod life;
+#[cfg(test)]
+mod network;
+#[cfg(test)]
+mod reload;
 #[cfg(test)]
 mod travel;
