@@ -86,7 +86,7 @@ async fn serve(config: Config) -> Result<(), ServeError> {
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin { namespace: namespace.clone(), access: Access::open() };
+    let admin = Admin::new(namespace.clone(), Access::open());
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
