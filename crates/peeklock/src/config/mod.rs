@@ -3,10 +3,12 @@
 mod amqp;
 mod args;
 mod asked;
+mod authorization_rule;
 mod development;
 mod duration;
 mod entity;
 mod file;
+mod forwarding;
 mod limits;
 mod listen;
 mod names;

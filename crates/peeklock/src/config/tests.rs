@@ -1,5 +1,6 @@
 //! Good files, bad files, precedence, and the reference file against the truth.
 
+mod authorization_rules;
 mod entities;
 mod mistakes;
 mod reference;
