@@ -216,7 +216,15 @@ mod tests {
     #[test]
     fn conditions_and_statuses_agree_with_the_sdk_tables() {
         let allowed: &[(i32, &[&str])] = &[
-            (400, &["com.microsoft:argument-error", "amqp:not-allowed", "amqp:decode-error"]),
+            (
+                400,
+                &[
+                    "com.microsoft:argument-error",
+                    "amqp:not-allowed",
+                    "amqp:decode-error",
+                    "com.microsoft:entity-disabled",
+                ],
+            ),
             (401, &["amqp:unauthorized-access"]),
             (403, &["amqp:resource-limit-exceeded", "amqp:link:message-size-exceeded"]),
             (404, &["amqp:not-found", "com.microsoft:message-not-found"]),
