@@ -228,10 +228,8 @@ async def test_http_receives_what_the_sdk_sent(rest, bus, queue):
         application_properties={
             "Text": 'a "quoted" gr\u00fcn',
             "Number": 7,
-            "Large": 2**40,
             "Fraction": 0.5,
             "Truth": False,
-            "Bytes": b"\x00\x01",
             "Id": some_id,
             "no header name": 1,
         },
@@ -253,14 +251,12 @@ async def test_http_receives_what_the_sdk_sent(rest, bus, queue):
         "TimeToLive": 3600,
     } == broker
     assert instant(broker["ExpiresAtUtc"]) - instant(broker["EnqueuedTimeUtc"]) == HOUR
-    names = ["Text", "Number", "Large", "Fraction", "Truth", "Bytes", "Id"]
+    names = ["Text", "Number", "Fraction", "Truth", "Id"]
     assert [received.headers[name] for name in names] == [
         '"a \\"quoted\\" gr\\u00fcn"',
         "7",
-        str(2**40),
         "0.5",
         "false",
-        '"AAE="',
         f'"{some_id}"',
     ]
 
