@@ -107,7 +107,7 @@ impl<H: Serve> Ports<H> {
                 Box::pin(self.handler.serve(incoming)).await;
             }
             FirstBytes::Tls => {
-                Box::pin(self.look_inside(Rewind::new(first_bytes, socket), peer, stranger)).await
+                Box::pin(self.look_inside(Rewind::new(first_bytes, socket), peer, stranger)).await;
             }
             FirstBytes::Undecided => {}
         }

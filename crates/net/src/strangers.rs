@@ -144,7 +144,7 @@ impl Stranger {
             self.told = None;
         }
         if !self.is_driven_out {
-            pending().await
+            pending::<()>().await;
         }
     }
 
@@ -154,7 +154,7 @@ impl Stranger {
         async move {
             let told = async { told.ok_or(())?.await.map_err(drop) };
             if !is_driven_out && told.await.is_err() {
-                pending().await
+                pending::<()>().await;
             }
         }
     }

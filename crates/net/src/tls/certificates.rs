@@ -116,7 +116,7 @@ impl Certificates {
         }
         match self.reload() {
             Ok(()) if changed => {
-                tracing::info!("took the changed TLS certificates; they count for new connections")
+                tracing::info!("took the changed TLS certificates; they count for new connections");
             }
             Ok(()) => {}
             Err(error) => tracing::error!("{error}; the TLS certificates in force stay"),
