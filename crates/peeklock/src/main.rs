@@ -8,11 +8,6 @@ mod serve;
 
 use std::process::ExitCode;
 
-/// musl's own allocator has one lock for all threads.
-#[cfg(target_env = "musl")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     cli::run().into()
 }
