@@ -1,11 +1,19 @@
 //! HTTP: the management API of Service Bus (`atom`) and its messaging API (`rest`).
 
 mod atom;
+mod limits;
 mod rest;
 
+use std::sync::Arc;
+
 use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
 use peeklock_access::Access;
-use peeklock_engine::runtime::Namespace;
+use peeklock_engine::Timestamp;
+use peeklock_engine::runtime::{Clock, Namespace, SystemClock};
+
+pub use limits::Limits;
 
 /// What both need.
 #[derive(Clone)]
@@ -14,13 +22,27 @@ pub struct Admin {
     pub namespace: Namespace,
     /// Who may do what.
     pub access: Access,
+    limits: Limits,
+    /// The machine's: tokens are dated by their makers' clocks, however far entities have travelled.
+    clock: Arc<dyn Clock>,
+    started_at: Timestamp,
 }
 
 impl Admin {
+    /// Of these entities; `limits` bounds what administrators may ask for.
+    #[must_use]
+    pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
+        let clock = SystemClock::default();
+        let started_at = clock.now();
+        Self { namespace, access, limits, clock: Arc::new(clock), started_at }
+    }
+
     /// Everything under `/`.
     pub fn router(self) -> Router {
-        let Self { namespace, access } = &self;
-        let _ = (namespace, access);
-        Router::new().merge(rest::router()).merge(atom::router()).with_state(self)
+        Router::new().fallback(answer).with_state(self)
     }
+}
+
+async fn answer(State(admin): State<Admin>, request: Request) -> Response {
+    atom::answer(admin, request).await
 }
