@@ -1,10 +1,11 @@
 //! HTTP: the management API of Service Bus (`atom`) and its messaging API (`rest`).
 
 mod atom;
+mod authorize;
+mod error;
 mod limits;
+mod path;
 mod rest;
-
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -23,8 +24,6 @@ pub struct Admin {
     /// Who may do what.
     pub access: Access,
     limits: Limits,
-    /// The machine's: tokens are dated by their makers' clocks, however far entities have travelled.
-    clock: Arc<dyn Clock>,
     started_at: Timestamp,
 }
 
@@ -32,9 +31,7 @@ impl Admin {
     /// Of these entities; `limits` bounds what administrators may ask for.
     #[must_use]
     pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
-        let clock = SystemClock::default();
-        let started_at = clock.now();
-        Self { namespace, access, limits, clock: Arc::new(clock), started_at }
+        Self { namespace, access, limits, started_at: SystemClock::new().now() }
     }
 
     /// Everything under `/`.
@@ -43,6 +40,11 @@ impl Admin {
     }
 }
 
+/// Names hold slashes, so no pattern of a router can tell the two interfaces apart: a path that ends in what is done with
+/// messages is for `rest`, all others are entities.
 async fn answer(State(admin): State<Admin>, request: Request) -> Response {
-    atom::answer(admin, request).await
+    match rest::Operation::read(request.method(), request.uri().path()) {
+        Some(operation) => rest::answer(admin, operation, request).await,
+        None => atom::answer(admin, request).await,
+    }
 }

@@ -7,7 +7,7 @@ use axum::http::Method;
 
 use super::Answer;
 use super::call::Call;
-use super::error::Failure;
+use crate::error::Error;
 
 /// Where a request comes from, if the server says so.
 pub(super) fn peer(request: &Request) -> Option<SocketAddr> {
@@ -19,7 +19,7 @@ pub(super) fn note(
     call: &Call,
     principal: Option<&str>,
     peer: Option<SocketAddr>,
-    outcome: &Result<Answer, Failure>,
+    outcome: &Result<Answer, Error>,
 ) {
     let operation = match (&call.method, call.is_update()) {
         (&Method::PUT, Ok(true)) => "update",
@@ -29,7 +29,7 @@ pub(super) fn note(
     };
     let (status, detail) = match outcome {
         Ok((status, _)) => (status.as_u16(), ""),
-        Err(failure) => (failure.status.as_u16(), failure.detail.as_str()),
+        Err(error) => (error.status.as_u16(), &*error.text),
     };
     let who = principal.unwrap_or("unknown");
     let from = peer.map(tracing::field::display);

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, IF_MATCH};
+use axum::http::header::{HOST, HeaderMap, IF_MATCH};
 use axum::http::{HeaderName, Method};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use peeklock_access::{Denied, Grant, Resource};
-use peeklock_engine::{Right, Timestamp};
+use peeklock_engine::Right;
+use peeklock_engine::runtime::{Clock, SystemClock};
 use percent_encoding::percent_decode_str;
 
-use super::error::Failure;
 use super::path::Target;
 use super::xml::{self, Element};
 use crate::Admin;
+use crate::error::Error;
 
 /// Largest body of a request, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -31,8 +32,6 @@ pub(crate) const FORWARD_TOKEN: HeaderName = HeaderName::from_static("servicebus
 /// A token for the target of `ForwardDeadLetteredMessagesTo`.
 pub(crate) const DEAD_LETTER_FORWARD_TOKEN: HeaderName =
     HeaderName::from_static("servicebusdlqsupplementaryauthorization");
-/// What .NET calls the header of the token.
-const SERVICE_BUS_AUTHORIZATION: HeaderName = HeaderName::from_static("servicebusauthorization");
 
 /// A request, its body aside.
 #[derive(Debug)]
@@ -58,8 +57,8 @@ impl Call {
     ///
     /// # Errors
     /// A path or parameter that makes no sense.
-    pub(crate) fn new(request: &Request) -> Result<Self, Failure> {
-        let target = Target::parse(request.uri().path()).map_err(Failure::bad)?;
+    pub(crate) fn new(request: &Request) -> Result<Self, Error> {
+        let target = Target::parse(request.uri().path()).map_err(Error::bad_request)?;
         let mut call = Self {
             target,
             method: request.method().clone(),
@@ -77,9 +76,9 @@ impl Call {
         Ok(call)
     }
 
-    fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+    fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let number = || {
-            value.parse().map_err(|_| Failure::bad(format!("The parameter {name} must be a whole number.")))
+            value.parse().map_err(|_| Error::bad_request(format!("The parameter {name} must be a whole number.")))
         };
         match name.to_ascii_lowercase().as_str() {
             "$skip" => self.skip = number()?,
@@ -95,30 +94,12 @@ impl Call {
     ///
     /// # Errors
     /// A condition that can't be told.
-    pub(crate) fn is_update(&self) -> Result<bool, Failure> {
+    pub(crate) fn is_update(&self) -> Result<bool, Error> {
         match self.headers.get(IF_MATCH) {
             None => Ok(false),
             Some(any) if any.as_bytes() == b"*" => Ok(true),
-            Some(_) => Err(Failure::precondition()),
+            Some(_) => Err(Error::precondition()),
         }
-    }
-
-    /// What whoever calls may do, if that is to manage `target`.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(crate) fn authorize(&self, admin: &Admin, now: Timestamp) -> Result<Grant, Denied> {
-        let resource = self.target.resource();
-        let token = self.headers.get(AUTHORIZATION).or_else(|| self.headers.get(SERVICE_BUS_AUTHORIZATION));
-        let grant = match token {
-            Some(token) => admin.access.token(text(token.as_bytes())?, &resource, now)?,
-            None if admin.access.is_required() => return Err(Denied::Missing),
-            None => admin.access.token("", &resource, now)?,
-        };
-        if grant.permits(&resource, Right::Manage, now) {
-            return Ok(grant);
-        }
-        Err(Denied::Right { right: "Manage" })
     }
 
     /// Whether messages may be forwarded to `target`: by the caller's own rights, or by those of the token in `header`.
@@ -130,23 +111,21 @@ impl Call {
         admin: &Admin,
         grant: &Grant,
         (target, header): (&str, &HeaderName),
-        now: Timestamp,
     ) -> Result<(), Denied> {
+        // The clock that tokens live by.
+        let now = SystemClock::new().now();
         let resource = Resource::entity(target);
         if grant.permits(&resource, Right::Send, now) {
             return Ok(());
         }
         let token = self.headers.get(header).ok_or(Denied::Missing)?;
-        let supplementary = admin.access.token(text(token.as_bytes())?, &resource, now)?;
+        let token = token.to_str().map_err(|_| Denied::Malformed("it holds characters that no token has"))?;
+        let supplementary = admin.access.token(token.trim(), &resource, now)?;
         if supplementary.permits(&resource, Right::Send, now) {
             return Ok(());
         }
         Err(Denied::Right { right: "Send" })
     }
-}
-
-fn text(token: &[u8]) -> Result<&str, Denied> {
-    std::str::from_utf8(token).map_err(|_| Denied::Malformed("it is not UTF-8"))
 }
 
 /// As the client knows us: it compares URLs with what it wrote.
@@ -156,36 +135,36 @@ fn host(request: &Request) -> String {
     header.or(authority).unwrap_or("localhost").to_owned()
 }
 
-fn api_version(value: &str) -> Result<String, Failure> {
+fn api_version(value: &str) -> Result<String, Error> {
     let is_date = value.len() >= API_VERSION_MIN.len()
         && value.chars().all(|character| character.is_ascii_digit() || character == '-');
     if is_date && value >= API_VERSION_MIN {
         return Ok(value.to_owned());
     }
-    Err(Failure::bad(format!("The api-version must be {API_VERSION_MIN} or later, such as 2021-05.")))
+    Err(Error::bad_request(format!("The api-version must be {API_VERSION_MIN} or later, such as 2021-05.")))
 }
 
 /// Reads the description in a request's body: the element in `entry/content`.
 ///
 /// # Errors
 /// A body that is too large, too slow or no such document.
-pub(crate) async fn description(body: Body) -> Result<Element, Failure> {
+pub(crate) async fn description(body: Body) -> Result<Element, Error> {
     let whole = Limited::new(body, BODY_BYTES_MAX).collect();
-    let whole = tokio::time::timeout(BODY_TIME_OUT, whole).await.map_err(|_| Failure::time_out())?;
+    let whole = tokio::time::timeout(BODY_TIME_OUT, whole).await.map_err(|_| Error::time_out())?;
     let body = match whole {
         Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => return Err(Failure::too_large(BODY_BYTES_MAX)),
-        Err(_) => return Err(Failure::bad("The body of the request ended early.")),
+        Err(error) if error.is::<LengthLimitError>() => return Err(Error::too_large(BODY_BYTES_MAX)),
+        Err(_) => return Err(Error::bad_request("The body of the request ended early.")),
     };
     let mut entry =
-        xml::parse(&body).map_err(|reason| Failure::bad(format!("The body is not usable XML: {reason}.")))?;
+        xml::parse(&body).map_err(|reason| Error::bad_request(format!("The body is not usable XML: {reason}.")))?;
     let mut content = entry.children.iter_mut().find(|child| child.name == "content");
     let description = content.as_mut().filter(|content| content.children.len() == 1);
     let description = description.and_then(|content| content.children.pop());
     if entry.name != "entry" {
-        return Err(Failure::bad("The body must be an Atom entry."));
+        return Err(Error::bad_request("The body must be an Atom entry."));
     }
     description.ok_or_else(|| {
-        Failure::bad("The entry must have a content with one description, such as QueueDescription.")
+        Error::bad_request("The entry must have a content with one description, such as QueueDescription.")
     })
 }

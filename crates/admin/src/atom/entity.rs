@@ -3,20 +3,20 @@
 use peeklock_engine::runtime::{EntityDescription, EntityKind};
 use peeklock_engine::{EntityOptions, Forwarding};
 
-use super::error::Failure;
 use super::feed::{self, Entry};
 use super::path::{Target, check_entity_name};
 use super::properties::{Facts, Reading};
 use super::xml::{Document, Element, INSTANCE, SERVICE_BUS};
 use super::{Session, queue, topic};
 use crate::Limits;
+use crate::error::Error;
 
 /// Tells about a queue or topic.
 ///
 /// # Errors
 /// There is none of that name.
-pub(super) fn get(session: &Session<'_>, name: &str) -> Result<Document, Failure> {
-    let found = session.admin.namespace.describe(name).ok_or_else(|| Failure::not_found(name))?;
+pub(super) fn get(session: &Session<'_>, name: &str) -> Result<Document, Error> {
+    let found = session.admin.namespace.describe(name).ok_or_else(|| Error::entity_not_found(name))?;
     Ok(single(session, &found))
 }
 
@@ -28,9 +28,9 @@ pub(super) async fn create(
     session: &Session<'_>,
     name: &str,
     description: &Element,
-) -> Result<Document, Failure> {
+) -> Result<Document, Error> {
     check_entity_name(name).map_err(|reason| {
-        Failure::bad(format!("'{name}' can't be the name of an entity: {reason}."))
+        Error::bad_request(format!("'{name}' can't be the name of an entity: {reason}."))
     })?;
     let options = read(session, description, None)?;
     check_forwarding(session, forwarding(&options), None)?;
@@ -46,8 +46,8 @@ pub(super) async fn update(
     session: &Session<'_>,
     name: &str,
     description: &Element,
-) -> Result<Document, Failure> {
-    let current = session.admin.namespace.options(name).ok_or_else(|| Failure::not_found(name))?;
+) -> Result<Document, Error> {
+    let current = session.admin.namespace.options(name).ok_or_else(|| Error::entity_not_found(name))?;
     let options = read(session, description, Some(&current))?;
     check_forwarding(session, forwarding(&options), forwarding(&current))?;
     let updated = session.admin.namespace.update(name, options).await?;
@@ -68,7 +68,7 @@ fn read(
     session: &Session<'_>,
     description: &Element,
     current: Option<&EntityOptions>,
-) -> Result<EntityOptions, Failure> {
+) -> Result<EntityOptions, Error> {
     let (limits, now) = (&session.admin.limits, session.entity_now());
     match (description.name.as_str(), current) {
         (queue::NAME, None) => Ok(queue::read(description, &Reading { limits, now, current: None })?.into()),
@@ -79,9 +79,9 @@ fn read(
         (topic::NAME, Some(EntityOptions::Topic(current))) => {
             Ok(topic::read(description, &Reading { limits, now, current: Some(current) })?.into())
         }
-        (queue::NAME, Some(_)) => Err(Failure::bad("The entity is a topic and can't become a queue.")),
-        (topic::NAME, Some(_)) => Err(Failure::bad("The entity is a queue and can't become a topic.")),
-        (other, _) => Err(Failure::bad(format!(
+        (queue::NAME, Some(_)) => Err(Error::bad_request("The entity is a topic and can't become a queue.")),
+        (topic::NAME, Some(_)) => Err(Error::bad_request("The entity is a queue and can't become a topic.")),
+        (other, _) => Err(Error::bad_request(format!(
             "A queue is described by a QueueDescription, a topic by a TopicDescription, not by '{other}'."
         ))),
     }
@@ -103,7 +103,7 @@ pub(super) fn check_forwarding(
     session: &Session<'_>,
     asked: Option<&Forwarding>,
     current: Option<&Forwarding>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let Some(asked) = asked else { return Ok(()) };
     let targets: [(&str, fn(&Forwarding) -> Option<&str>, _); 2] = [
         ("ForwardTo", |to| to.forward_to.as_deref(), super::call::FORWARD_TOKEN),
@@ -118,9 +118,9 @@ pub(super) fn check_forwarding(
         if current.and_then(of) == Some(target) {
             continue;
         }
-        session.call.authorize_forwarding(session.admin, session.grant, (target, &header), session.now)?;
+        session.call.authorize_forwarding(session.admin, session.grant, (target, &header))?;
         if session.admin.namespace.options(target).is_none() {
-            return Err(Failure::bad(format!(
+            return Err(Error::bad_request(format!(
                 "The property '{property}' must name a queue or topic that exists; '{target}' does not."
             )));
         }
@@ -136,18 +136,18 @@ pub(super) fn check_sizes(
     sizes: (u64, u64),
     current: Option<(u64, u64)>,
     limits: &Limits,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let (message_bytes, total_bytes) = sizes;
     if current == Some(sizes) {
         return Ok(());
     }
     if message_bytes > total_bytes {
-        return Err(Failure::bad(
+        return Err(Error::bad_request(
             "The property 'MaxMessageSizeInKilobytes' must not exceed 'MaxSizeInMegabytes'.",
         ));
     }
     if message_bytes > limits.message_size_max_bytes {
-        return Err(Failure::bad(format!(
+        return Err(Error::bad_request(format!(
             "The property 'MaxMessageSizeInKilobytes' must be at most {} with this broker's configuration.",
             limits.message_size_max_bytes >> 10
         )));
@@ -162,9 +162,9 @@ pub(super) fn check_sizes(
 pub(super) fn check_express(
     enable_express: bool,
     requires_duplicate_detection: bool,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     if enable_express && requires_duplicate_detection {
-        return Err(Failure::bad(
+        return Err(Error::bad_request(
             "The property 'EnableExpress' (DelayedPersistence) and the property 'RequiresDuplicateDetection' can't both be true.",
         ));
     }

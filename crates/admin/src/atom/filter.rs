@@ -2,9 +2,9 @@
 
 use peeklock_engine::{CorrelationFilter, FactValue, Filter};
 
-use super::error::Failure;
 use super::value;
 use super::xml::{Document, Element};
+use crate::error::Error;
 
 /// Properties in one filter.
 const PROPERTIES_MAX: usize = 1000;
@@ -27,14 +27,14 @@ type Field = fn(&mut CorrelationFilter) -> &mut Option<Box<str>>;
 ///
 /// # Errors
 /// What is no filter, and SQL other than `1=1` and `1=0`.
-pub(super) fn read(rule: &Element) -> Result<Filter, Failure> {
+pub(super) fn read(rule: &Element) -> Result<Filter, Error> {
     let Some(filter) = rule.child("Filter").filter(|filter| !filter.nil) else { return Ok(Filter::True) };
     match filter.kind.as_deref() {
         Some("TrueFilter") => Ok(Filter::True),
         Some("FalseFilter") => Ok(Filter::False),
         Some("SqlFilter") => read_sql(filter.text_of("SqlExpression").unwrap_or_default()),
         Some("CorrelationFilter") => read_correlation(filter),
-        _ => Err(Failure::bad(
+        _ => Err(Error::bad_request(
             "The 'Filter' of a rule must be of the xsi:type TrueFilter, FalseFilter, SqlFilter or CorrelationFilter.",
         )),
     }
@@ -44,21 +44,21 @@ pub(super) fn read(rule: &Element) -> Result<Filter, Failure> {
 ///
 /// # Errors
 /// An action in SQL.
-pub(super) fn check_action(rule: &Element) -> Result<(), Failure> {
+pub(super) fn check_action(rule: &Element) -> Result<(), Error> {
     let Some(action) = rule.child("Action").filter(|action| !action.nil) else { return Ok(()) };
     let sql = action.text_of("SqlExpression").map(str::trim).unwrap_or_default();
     match action.kind.as_deref() {
         None | Some("EmptyRuleAction") => Ok(()),
         Some("SqlRuleAction") if sql.is_empty() => Ok(()),
         Some("SqlRuleAction") => Err(sql_not_supported("action", sql)),
-        Some(_) => Err(Failure::bad(
+        Some(_) => Err(Error::bad_request(
             "The 'Action' of a rule must be of the xsi:type EmptyRuleAction or SqlRuleAction.",
         )),
     }
 }
 
 /// True and false travel as SQL, as over AMQP.
-fn read_sql(sql: &str) -> Result<Filter, Failure> {
+fn read_sql(sql: &str) -> Result<Filter, Error> {
     let bare: String = sql.chars().filter(|character| !character.is_whitespace()).collect();
     match bare.as_str() {
         "1=1" => Ok(Filter::True),
@@ -67,14 +67,14 @@ fn read_sql(sql: &str) -> Result<Filter, Failure> {
     }
 }
 
-fn sql_not_supported(what: &str, sql: &str) -> Failure {
+fn sql_not_supported(what: &str, sql: &str) -> Error {
     let excerpt: String = sql.chars().take(100).collect();
-    Failure::bad(format!(
+    Error::bad_request(format!(
         "SQL {what}s are not supported yet: '{excerpt}'. This version knows the filters 1=1 and 1=0 and correlation filters."
     ))
 }
 
-fn read_correlation(element: &Element) -> Result<Filter, Failure> {
+fn read_correlation(element: &Element) -> Result<Filter, Error> {
     let mut filter = CorrelationFilter::default();
     for (name, field) in FIELDS {
         *field(&mut filter) = element.text_of(name).map(Into::into);
@@ -82,26 +82,26 @@ fn read_correlation(element: &Element) -> Result<Filter, Failure> {
     let entries = element.child("Properties").map(|properties| properties.children.as_slice());
     filter.user = read_properties(entries.unwrap_or_default())?;
     if filter.is_empty() {
-        return Err(Failure::bad("A correlation filter must set at least one field."));
+        return Err(Error::bad_request("A correlation filter must set at least one field."));
     }
     Ok(Filter::Correlation(Box::new(filter)))
 }
 
-fn read_properties(entries: &[Element]) -> Result<Vec<(Box<str>, FactValue)>, Failure> {
+fn read_properties(entries: &[Element]) -> Result<Vec<(Box<str>, FactValue)>, Error> {
     if entries.len() > PROPERTIES_MAX {
-        return Err(Failure::bad(format!("A correlation filter names at most {PROPERTIES_MAX} properties.")));
+        return Err(Error::bad_request(format!("A correlation filter names at most {PROPERTIES_MAX} properties.")));
     }
     let mut names = std::collections::HashSet::new();
     let mut properties = Vec::with_capacity(entries.len());
     for entry in entries {
         let (Some(name), Some(element)) = (entry.text_of("Key"), entry.child("Value")) else {
-            return Err(Failure::bad("Each of the 'Properties' of a filter needs a Key and a Value."));
+            return Err(Error::bad_request("Each of the 'Properties' of a filter needs a Key and a Value."));
         };
         if !names.insert(name.to_ascii_lowercase()) {
-            return Err(Failure::bad("A filter names a property once; case does not matter."));
+            return Err(Error::bad_request("A filter names a property once; case does not matter."));
         }
         let value = value::read(element)
-            .map_err(|reason| Failure::bad(format!("The property '{name}' of the filter {reason}")))?;
+            .map_err(|reason| Error::bad_request(format!("The property '{name}' of the filter {reason}")))?;
         properties.push((name.into(), value));
     }
     Ok(properties)

@@ -29,18 +29,18 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderName, Method, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use peeklock_access::Grant;
-use peeklock_engine::Timestamp;
+use peeklock_engine::{Right, Timestamp};
 use peeklock_engine::runtime::ChangeError;
 
 use self::call::Call;
-use self::error::Failure;
 use self::feed::Page;
 use self::path::Target;
 use self::properties::Audience;
 use self::xml::Document;
 use crate::Admin;
+use crate::error::Error;
 
 /// What clients number their requests with.
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
@@ -51,8 +51,6 @@ struct Session<'a> {
     call: &'a Call,
     /// What whoever calls may do.
     grant: &'a Grant,
-    /// Now, by the clock that tokens live by.
-    now: Timestamp,
 }
 
 impl Session<'_> {
@@ -79,10 +77,9 @@ impl Session<'_> {
 /// Answers a request.
 pub(crate) async fn answer(admin: Admin, request: Request) -> Response {
     let id = request.headers().get(CLIENT_REQUEST_ID).cloned();
-    let path = request.uri().path().to_owned();
     let mut response = match Call::new(&request) {
         Ok(call) => respond(&admin, &call, request).await,
-        Err(failure) => failure.into_response("", &path, &now_text(&admin)),
+        Err(error) => error.into_response(),
     };
     if let Some(id) = id {
         response.headers_mut().insert(CLIENT_REQUEST_ID, id);
@@ -92,24 +89,23 @@ pub(crate) async fn answer(admin: Admin, request: Request) -> Response {
 
 async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
     let peer = audit::peer(&request);
-    let now = admin.clock.now();
-    let grant = call.authorize(admin, now);
+    let grant = admin.authorize(&call.headers, &call.target.resource(), Right::Manage);
     let principal = grant.as_ref().ok().map(|grant| grant.principal.clone());
     let outcome = match &grant {
-        Ok(grant) => perform(&Session { admin, call, grant, now }, request.into_body()).await,
-        Err(denied) => Err(denied.clone().into()),
+        Ok(grant) => perform(&Session { admin, call, grant }, request.into_body()).await,
+        Err(error) => Err(error.clone()),
     };
     audit::note(call, principal.as_deref(), peer, &outcome);
     match outcome {
         Ok((status, document)) => success(status, document),
-        Err(failure) => refusal(call, failure, &now_text(admin)),
+        Err(error) => refusal(call, error),
     }
 }
 
 /// Status, and the body if there is one with what it is.
 type Answer = (StatusCode, Option<Document>);
 
-async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Failure> {
+async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
     match session.call.method {
         Method::GET => get(session).map(|document| (StatusCode::OK, Some(document))),
         Method::PUT if session.call.is_update()? => {
@@ -122,7 +118,7 @@ async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Failure> {
     }
 }
 
-fn get(session: &Session<'_>) -> Result<Document, Failure> {
+fn get(session: &Session<'_>) -> Result<Document, Error> {
     match &session.call.target {
         Target::NamespaceInfo => Ok(namespace_info::get(session)),
         Target::Entities(kind) => Ok(entity::list(session, *kind)),
@@ -134,7 +130,7 @@ fn get(session: &Session<'_>) -> Result<Document, Failure> {
     }
 }
 
-async fn create(session: &Session<'_>, body: Body) -> Result<Document, Failure> {
+async fn create(session: &Session<'_>, body: Body) -> Result<Document, Error> {
     check_is_one(session.call)?;
     let description = call::description(body).await?;
     match &session.call.target {
@@ -149,7 +145,7 @@ async fn create(session: &Session<'_>, body: Body) -> Result<Document, Failure> 
     }
 }
 
-async fn update(session: &Session<'_>, body: Body) -> Result<Document, Failure> {
+async fn update(session: &Session<'_>, body: Body) -> Result<Document, Error> {
     check_is_one(session.call)?;
     let description = call::description(body).await?;
     match &session.call.target {
@@ -164,14 +160,14 @@ async fn update(session: &Session<'_>, body: Body) -> Result<Document, Failure> 
     }
 }
 
-async fn delete(session: &Session<'_>) -> Result<(), Failure> {
+async fn delete(session: &Session<'_>) -> Result<(), Error> {
     let namespace = &session.admin.namespace;
     match &session.call.target {
         Target::Entity(name) => namespace.delete(name).await?,
         Target::Subscription(topic, name) => {
             let deleted = namespace.delete_subscription(topic, name).await;
             if !deleted.map_err(ChangeError::from)? {
-                return Err(Failure::not_found(&session.call.target.display()));
+                return Err(Error::entity_not_found(&session.call.target.display()));
             }
         }
         Target::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name).await?,
@@ -181,15 +177,15 @@ async fn delete(session: &Session<'_>) -> Result<(), Failure> {
 }
 
 /// Before a body is read: what it describes must be something that can be put.
-fn check_is_one(call: &Call) -> Result<(), Failure> {
+fn check_is_one(call: &Call) -> Result<(), Error> {
     match call.target {
         Target::Entity(_) | Target::Subscription(..) | Target::Rule(..) => Ok(()),
         _ => Err(not_allowed(call)),
     }
 }
 
-fn not_allowed(call: &Call) -> Failure {
-    Failure::method(call.method.as_str(), &call.target.display())
+fn not_allowed(call: &Call) -> Error {
+    Error::method(call.method.as_str(), &call.target.display())
 }
 
 fn success(status: StatusCode, document: Option<Document>) -> Response {
@@ -203,16 +199,12 @@ fn success(status: StatusCode, document: Option<Document>) -> Response {
     response
 }
 
-fn refusal(call: &Call, failure: Failure, now: &str) -> Response {
-    let is_method = failure.status == StatusCode::METHOD_NOT_ALLOWED;
-    let mut response = failure.into_response(&call.host, &call.target.display(), now);
+fn refusal(call: &Call, error: Error) -> Response {
+    let is_method = error.status == StatusCode::METHOD_NOT_ALLOWED;
+    let mut response = error.into_response();
     if is_method {
         let allowed = if check_is_one(call).is_ok() { "GET, PUT, DELETE" } else { "GET" };
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     }
     response
-}
-
-fn now_text(admin: &Admin) -> String {
-    instant::text(admin.clock.now())
 }

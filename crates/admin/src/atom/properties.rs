@@ -8,11 +8,11 @@ use peeklock_engine::{AuthorizationRule, EntityStatus, EntityTimes, Timestamp};
 
 use super::authorization_rules;
 use super::duration;
-use super::error::Failure;
 use super::instant;
 use super::path::{forward_target, forward_url};
 use super::xml::{COUNTS, Document, Element};
 use crate::Limits;
+use crate::error::Error;
 
 /// Where in the options a value is.
 type At<O, T> = fn(&mut O) -> &mut T;
@@ -119,13 +119,13 @@ impl<O: Clone + Default> Reading<'_, O> {
     ///
     /// # Errors
     /// A value that is none, or out of its range: which, and what it must be.
-    pub(super) fn options(&self, table: &[Property<O>], description: &Element) -> Result<O, Failure> {
+    pub(super) fn options(&self, table: &[Property<O>], description: &Element) -> Result<O, Error> {
         let mut options = O::default();
         for Property { name, value } in table {
             let element = description.child(name).filter(|element| !element.nil);
             let text = element.map(|element| element.text.trim()).filter(|text| !text.is_empty());
             self.set(&mut options, value, element, text)
-                .map_err(|reason| Failure::bad(format!("The property '{name}' {reason}")))?;
+                .map_err(|reason| Error::bad_request(format!("The property '{name}' {reason}")))?;
         }
         Ok(options)
     }

@@ -3,9 +3,9 @@
 use peeklock_engine::QueueOptions;
 
 use super::entity;
-use super::error::Failure;
 use super::properties::{self, Audience, Facts, Property, Reading, Value};
 use super::xml::{Document, Element};
+use crate::error::Error;
 use Value::{
     AuthorizationRules, Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Kilobytes, Megabytes, Status,
     Target, Text, TimeToLive, Unchanging,
@@ -61,7 +61,7 @@ const PROPERTIES: &[Property<QueueOptions>] = &[
 pub(super) fn read(
     description: &Element,
     reading: &Reading<'_, QueueOptions>,
-) -> Result<QueueOptions, Failure> {
+) -> Result<QueueOptions, Error> {
     let mut options = reading.options(PROPERTIES, description)?;
     let sizes = (options.max_message_size_bytes, options.max_size_bytes);
     let current = reading.current.map(|current| (current.max_message_size_bytes, current.max_size_bytes));

@@ -2,11 +2,11 @@
 
 use peeklock_engine::{EntityTimes, Rule, check_rule_name};
 
-use super::error::Failure;
 use super::feed::{self, Entry};
 use super::path::Target;
 use super::xml::{Document, Element};
 use super::{Session, entity, filter, instant, subscription};
+use crate::error::Error;
 
 const NAME: &str = "RuleDescription";
 
@@ -17,16 +17,16 @@ pub(super) type Path<'a> = (&'a str, &'a str, &'a str);
 ///
 /// # Errors
 /// There is none of that name.
-pub(super) fn get(session: &Session<'_>, path: Path<'_>) -> Result<Document, Failure> {
+pub(super) fn get(session: &Session<'_>, path: Path<'_>) -> Result<Document, Error> {
     let rule = find(session, path)?;
     Ok(single(session, path, &rule))
 }
 
-fn find(session: &Session<'_>, (topic, subscription, name): Path<'_>) -> Result<Rule, Failure> {
+fn find(session: &Session<'_>, (topic, subscription, name): Path<'_>) -> Result<Rule, Error> {
     let found = subscription::find(session, topic, subscription)?.subscription;
     let name = name.to_lowercase();
     let rule = found.rules.iter().find(|rule| rule.name.to_lowercase() == name);
-    rule.map(|rule| (**rule).clone()).ok_or_else(|| Failure::not_found(&session.call.target.display()))
+    rule.map(|rule| (**rule).clone()).ok_or_else(|| Error::entity_not_found(&session.call.target.display()))
 }
 
 /// Adds a rule.
@@ -37,7 +37,7 @@ pub(super) async fn create(
     session: &Session<'_>,
     path: Path<'_>,
     description: &Element,
-) -> Result<Document, Failure> {
+) -> Result<Document, Error> {
     check_name(description)?;
     let (topic, subscription, name) = path;
     let rule = read(session, description, name)?;
@@ -54,7 +54,7 @@ pub(super) async fn update(
     session: &Session<'_>,
     path: Path<'_>,
     description: &Element,
-) -> Result<Document, Failure> {
+) -> Result<Document, Error> {
     check_name(description)?;
     let (topic, subscription, name) = path;
     let current = find(session, path)?;
@@ -71,7 +71,7 @@ pub(super) async fn update(
 pub(super) fn list(
     session: &Session<'_>,
     (topic, subscription): (&str, &str),
-) -> Result<Document, Failure> {
+) -> Result<Document, Error> {
     let found = subscription::find(session, topic, subscription)?.subscription;
     let page = session.page(|skip, top| found.rules.iter().skip(skip).take(top).cloned().collect());
     Ok(feed::feed(session, "Rules", &page, |document, rule| {
@@ -83,21 +83,21 @@ pub(super) fn list(
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn read(session: &Session<'_>, description: &Element, name: &str) -> Result<Rule, Failure> {
+pub(super) fn read(session: &Session<'_>, description: &Element, name: &str) -> Result<Rule, Error> {
     let name = if name.is_empty() { peeklock_engine::DEFAULT_RULE } else { name };
     check_rule_name(name)
-        .map_err(|reason| Failure::bad(format!("'{name}' can't be the name of a rule: {reason}.")))?;
+        .map_err(|reason| Error::bad_request(format!("'{name}' can't be the name of a rule: {reason}.")))?;
     filter::check_action(description)?;
     let filter = filter::read(description)?;
     Ok(Rule { name: name.into(), filter, created_at: session.entity_now() })
 }
 
-fn check_name(description: &Element) -> Result<(), Failure> {
+fn check_name(description: &Element) -> Result<(), Error> {
     if description.name == NAME {
         return Ok(());
     }
     let name = &description.name;
-    Err(Failure::bad(format!("A rule is described by a {NAME}, not by '{name}'.")))
+    Err(Error::bad_request(format!("A rule is described by a {NAME}, not by '{name}'.")))
 }
 
 fn single(session: &Session<'_>, path: Path<'_>, rule: &Rule) -> Document {

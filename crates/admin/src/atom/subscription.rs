@@ -3,12 +3,12 @@
 use peeklock_engine::runtime::SubscriptionDescription;
 use peeklock_engine::{Rule, SubscriptionOptions, check_subscription_name};
 
-use super::error::Failure;
 use super::feed::{self, Entry};
 use super::path::Target;
 use super::properties::{self, Facts, Property, Reading, Value};
 use super::xml::{Document, Element};
 use super::{Session, entity, rule};
+use crate::error::Error;
 use Value::{
     Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Status, Target as ForwardTarget, Text, TimeToLive,
     Unchanging,
@@ -48,7 +48,7 @@ const PROPERTIES: &[Property<SubscriptionOptions>] = &[
 ///
 /// # Errors
 /// There is none of that name.
-pub(super) fn get(session: &Session<'_>, topic: &str, name: &str) -> Result<Document, Failure> {
+pub(super) fn get(session: &Session<'_>, topic: &str, name: &str) -> Result<Document, Error> {
     let found = find(session, topic, name)?;
     Ok(single(session, topic, &found))
 }
@@ -61,9 +61,9 @@ pub(super) fn find(
     session: &Session<'_>,
     topic: &str,
     name: &str,
-) -> Result<SubscriptionDescription, Failure> {
+) -> Result<SubscriptionDescription, Error> {
     let found = session.admin.namespace.describe_subscription(topic, name);
-    found.ok_or_else(|| Failure::not_found(&session.call.target.display()))
+    found.ok_or_else(|| Error::entity_not_found(&session.call.target.display()))
 }
 
 /// Creates a subscription with the rule that its description names, or the one that matches everything.
@@ -74,9 +74,9 @@ pub(super) async fn create(
     session: &Session<'_>,
     (topic, name): (&str, &str),
     description: &Element,
-) -> Result<Document, Failure> {
+) -> Result<Document, Error> {
     check_subscription_name(name).map_err(|reason| {
-        Failure::bad(format!("'{name}' can't be the name of a subscription: {reason}."))
+        Error::bad_request(format!("'{name}' can't be the name of a subscription: {reason}."))
     })?;
     let options = read(session, description, None)?;
     let default_rule = match description.child("DefaultRuleDescription").filter(|rule| !rule.nil) {
@@ -97,7 +97,7 @@ pub(super) async fn update(
     session: &Session<'_>,
     (topic, name): (&str, &str),
     description: &Element,
-) -> Result<Document, Failure> {
+) -> Result<Document, Error> {
     let current = find(session, topic, name)?.subscription;
     let options = read(session, description, Some(&current.options))?;
     entity::check_forwarding(session, Some(&options.forwarding), Some(&current.options.forwarding))?;
@@ -109,8 +109,8 @@ pub(super) async fn update(
 ///
 /// # Errors
 /// There is no such topic.
-pub(super) fn list(session: &Session<'_>, topic: &str) -> Result<Document, Failure> {
-    let missing = || Failure::not_found(topic);
+pub(super) fn list(session: &Session<'_>, topic: &str) -> Result<Document, Error> {
+    let missing = || Error::entity_not_found(topic);
     let namespace = &session.admin.namespace;
     namespace.describe_subscriptions(topic, 0, 0).ok_or_else(missing)?;
     let page = session.page(|skip, top| namespace.describe_subscriptions(topic, skip, top).unwrap_or_default());
@@ -122,10 +122,10 @@ fn read(
     session: &Session<'_>,
     description: &Element,
     current: Option<&SubscriptionOptions>,
-) -> Result<SubscriptionOptions, Failure> {
+) -> Result<SubscriptionOptions, Error> {
     if description.name != NAME {
         let name = &description.name;
-        return Err(Failure::bad(format!("A subscription is described by a {NAME}, not by '{name}'.")));
+        return Err(Error::bad_request(format!("A subscription is described by a {NAME}, not by '{name}'.")));
     }
     let reading = Reading { limits: &session.admin.limits, now: session.entity_now(), current };
     let mut options = reading.options(PROPERTIES, description)?;

@@ -3,9 +3,9 @@
 use peeklock_engine::TopicOptions;
 
 use super::entity;
-use super::error::Failure;
 use super::properties::{self, Audience, Facts, Property, Reading, Value};
 use super::xml::{Document, Element};
+use crate::error::Error;
 use Value::{
     AuthorizationRules, Boolean, Constant, CountDetails, Duration, Fact, FactSince, IdleTime, Kilobytes, Megabytes,
     Status, Text, TimeToLive, Unchanging,
@@ -69,7 +69,7 @@ const PROPERTIES: &[Property<TopicOptions>] = &[
 pub(super) fn read(
     description: &Element,
     reading: &Reading<'_, TopicOptions>,
-) -> Result<TopicOptions, Failure> {
+) -> Result<TopicOptions, Error> {
     let options = reading.options(PROPERTIES, description)?;
     let sizes = (options.max_message_size_bytes, options.max_size_bytes);
     let current = reading.current.map(|current| (current.max_message_size_bytes, current.max_size_bytes));

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::any;
 use tokio::net::TcpListener;
 use tower::ServiceExt;
 
@@ -32,21 +32,29 @@ pub(super) async fn serve(
     travel: Option<TimeTravel>,
     administration: Administration,
 ) {
-    let router = Router::new().route("/health", get(report)).with_state(health);
+    let state = (health, Arc::clone(&administration));
+    let router = Router::new().route("/health", any(report)).with_state(state);
     let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
-    let router = router.fallback(move |request| administer(Arc::clone(&administration), request));
+    let router = router.fallback(move |request| administer(administration, request));
     if let Err(error) = axum::serve(BoundedListener::new(listener), router).await {
         tracing::error!("HTTP stopped: {error}");
     }
 }
 
-async fn report(State(health): State<Health>) -> impl IntoResponse {
+/// Tells how the broker is; whoever shows who they are asks about the queue or topic of that name.
+async fn report(
+    State((health, administration)): State<(Health, Administration)>,
+    request: Request,
+) -> Result<Response, Infallible> {
+    if request.method() != Method::GET || request.headers().contains_key(AUTHORIZATION) {
+        return administer(administration, request).await;
+    }
     let (status, body) = if health.is_ready() {
         (StatusCode::OK, HEALTHY)
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY)
     };
-    (status, [(CONTENT_TYPE, "application/json")], body)
+    Ok((status, [(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// Hands a request on to the administration; before there is one, the broker is starting.

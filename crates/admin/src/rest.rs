@@ -1,1 +1,0 @@
-//! The messaging API: messages over HTTP.
