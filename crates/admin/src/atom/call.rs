@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{HOST, HeaderMap, IF_MATCH};
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, IF_MATCH};
 use axum::http::{HeaderName, Method};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use peeklock_access::{Denied, Grant, Resource};
+use peeklock_access::Resource;
 use peeklock_engine::Right;
-use peeklock_engine::runtime::{Clock, SystemClock};
 use percent_encoding::percent_decode_str;
 
 use super::path::Target;
@@ -102,29 +101,26 @@ impl Call {
         }
     }
 
-    /// Whether messages may be forwarded to `target`: by the caller's own rights, or by those of the token in `header`.
+    /// Whether messages may be forwarded to `target`: by the caller's own token, or by the one in `header`.
     ///
     /// # Errors
     /// Why not.
     pub(crate) fn authorize_forwarding(
         &self,
         admin: &Admin,
-        grant: &Grant,
-        (target, header): (&str, &HeaderName),
-    ) -> Result<(), Denied> {
-        // The clock that tokens live by.
-        let now = SystemClock::new().now();
+        target: &str,
+        header: &HeaderName,
+    ) -> Result<(), Error> {
         let resource = Resource::entity(target);
-        if grant.permits(&resource, Right::Send, now) {
-            return Ok(());
+        let own = admin.authorize(&self.headers, &resource, Right::Send);
+        match (own, self.headers.get(header)) {
+            (Ok(_), _) => Ok(()),
+            (Err(error), None) => Err(error),
+            (Err(_), Some(token)) => {
+                let supplementary = HeaderMap::from_iter([(AUTHORIZATION, token.clone())]);
+                admin.authorize(&supplementary, &resource, Right::Send).map(|_| ())
+            }
         }
-        let token = self.headers.get(header).ok_or(Denied::Missing)?;
-        let token = token.to_str().map_err(|_| Denied::Malformed("it holds characters that no token has"))?;
-        let supplementary = admin.access.token(token.trim(), &resource, now)?;
-        if supplementary.permits(&resource, Right::Send, now) {
-            return Ok(());
-        }
-        Err(Denied::Right { right: "Send" })
     }
 }
 

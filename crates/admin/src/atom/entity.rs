@@ -118,7 +118,7 @@ pub(super) fn check_forwarding(
         if current.and_then(of) == Some(target) {
             continue;
         }
-        session.call.authorize_forwarding(session.admin, session.grant, (target, &header))?;
+        session.call.authorize_forwarding(session.admin, target, &header)?;
         if session.admin.namespace.options(target).is_none() {
             return Err(Error::bad_request(format!(
                 "The property '{property}' must name a queue or topic that exists; '{target}' does not."

@@ -30,7 +30,6 @@ use axum::extract::Request;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use peeklock_access::Grant;
 use peeklock_engine::{Right, Timestamp};
 use peeklock_engine::runtime::ChangeError;
 
@@ -49,8 +48,6 @@ const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-reque
 struct Session<'a> {
     admin: &'a Admin,
     call: &'a Call,
-    /// What whoever calls may do.
-    grant: &'a Grant,
 }
 
 impl Session<'_> {
@@ -92,7 +89,7 @@ async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
     let grant = admin.authorize(&call.headers, &call.target.resource(), Right::Manage);
     let principal = grant.as_ref().ok().map(|grant| grant.principal.clone());
     let outcome = match &grant {
-        Ok(grant) => perform(&Session { admin, call, grant }, request.into_body()).await,
+        Ok(_) => perform(&Session { admin, call }, request.into_body()).await,
         Err(error) => Err(error.clone()),
     };
     audit::note(call, principal.as_deref(), peer, &outcome);
