@@ -54,12 +54,10 @@ impl FactValue {
     #[must_use]
     pub fn equals(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Integer(integer), Self::Double(double)) | (Self::Double(double), Self::Integer(integer)) => {
-                is_integer(*double, (*integer).into())
-            }
-            (Self::Unsigned(integer), Self::Double(double)) | (Self::Double(double), Self::Unsigned(integer)) => {
-                is_integer(*double, (*integer).into())
-            }
+            (Self::Integer(integer), Self::Double(double))
+            | (Self::Double(double), Self::Integer(integer)) => is_integer(*double, (*integer).into()),
+            (Self::Unsigned(integer), Self::Double(double))
+            | (Self::Double(double), Self::Unsigned(integer)) => is_integer(*double, (*integer).into()),
             _ => self == other,
         }
     }

@@ -79,7 +79,11 @@ fn rights(rule: &Element, name: &str) -> Result<Rights, String> {
             "Manage" => rights.manage = true,
             "Send" => rights.send = true,
             "Listen" => rights.listen = true,
-            _ => return Err(format!("has the rule '{name}' with a right that is not Manage, Send or Listen.")),
+            _ => {
+                return Err(format!(
+                    "has the rule '{name}' with a right that is not Manage, Send or Listen."
+                ));
+            }
         }
     }
     if rights.manage && !(rights.send && rights.listen) {

@@ -77,7 +77,9 @@ impl Call {
 
     fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let number = || {
-            value.parse().map_err(|_| Error::bad_request(format!("The parameter {name} must be a whole number.")))
+            value
+                .parse()
+                .map_err(|_| Error::bad_request(format!("The parameter {name} must be a whole number.")))
         };
         match name.to_ascii_lowercase().as_str() {
             "$skip" => self.skip = number()?,
@@ -152,8 +154,8 @@ pub(crate) async fn description(body: Body) -> Result<Element, Error> {
         Err(error) if error.is::<LengthLimitError>() => return Err(Error::too_large(BODY_BYTES_MAX)),
         Err(_) => return Err(Error::bad_request("The body of the request ended early.")),
     };
-    let mut entry =
-        xml::parse(&body).map_err(|reason| Error::bad_request(format!("The body is not usable XML: {reason}.")))?;
+    let mut entry = xml::parse(&body)
+        .map_err(|reason| Error::bad_request(format!("The body is not usable XML: {reason}.")))?;
     let mut content = entry.children.iter_mut().find(|child| child.name == "content");
     let description = content.as_mut().filter(|content| content.children.len() == 1);
     let description = description.and_then(|content| content.children.pop());

@@ -43,7 +43,9 @@ fn part(mut text: &str, designators: &[(char, u64)]) -> Option<u64> {
         let (_, length_ms) = designators.find(|(designator, _)| *designator == found)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let is_fractional = number.contains('.');
-        if whole.is_empty() || is_fractional && (found != 'S' || fraction.is_empty() || fraction.contains('.')) {
+        if whole.is_empty()
+            || is_fractional && (found != 'S' || fraction.is_empty() || fraction.contains('.'))
+        {
             return None;
         }
         let thousandths: u64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
@@ -109,7 +111,10 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_duration() {
-        for text in ["", "P", "PT", "1M", "-PT1M", "PT1", "P1S", "PT1D", "PTM", "PT1.S", "PT1.5M", "PT1M1H", "PT1.1.1S", "1 minute", "PTüS"] {
+        for text in [
+            "", "P", "PT", "1M", "-PT1M", "PT1", "P1S", "PT1D", "PTM", "PT1.S", "PT1.5M", "PT1M1H",
+            "PT1.1.1S", "1 minute", "PTüS",
+        ] {
             assert_eq!(parse(text), None, "{text:?}");
         }
     }

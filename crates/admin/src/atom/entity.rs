@@ -94,6 +94,9 @@ const fn forwarding(options: &EntityOptions) -> Option<&Forwarding> {
     }
 }
 
+/// One of the two targets.
+type TargetOf = fn(&Forwarding) -> Option<&str>;
+
 /// Targets must exist, and whoever names one must be allowed to send to it; those that stay as they are were checked when
 /// they were set.
 ///
@@ -105,7 +108,7 @@ pub(super) fn check_forwarding(
     current: Option<&Forwarding>,
 ) -> Result<(), Error> {
     let Some(asked) = asked else { return Ok(()) };
-    let targets: [(&str, fn(&Forwarding) -> Option<&str>, _); 2] = [
+    let targets: [(&str, TargetOf, _); 2] = [
         ("ForwardTo", |to| to.forward_to.as_deref(), super::call::FORWARD_TOKEN),
         (
             "ForwardDeadLetteredMessagesTo",
@@ -159,10 +162,7 @@ pub(super) fn check_sizes(
 ///
 /// # Errors
 /// Both are asked for.
-pub(super) fn check_express(
-    enable_express: bool,
-    requires_duplicate_detection: bool,
-) -> Result<(), Error> {
+pub(super) fn check_express(enable_express: bool, requires_duplicate_detection: bool) -> Result<(), Error> {
     if enable_express && requires_duplicate_detection {
         return Err(Error::bad_request(
             "The property 'EnableExpress' (DelayedPersistence) and the property 'RequiresDuplicateDetection' can't both be true.",

@@ -19,7 +19,8 @@ impl Error {
 
     /// Only `If-Match: *` is understood.
     pub(super) fn precondition() -> Self {
-        let text = "Precondition Failed. Entities have no versions here: 'If-Match: *' updates whatever is there.";
+        let text =
+            "Precondition Failed. Entities have no versions here: 'If-Match: *' updates whatever is there.";
         Self::new(StatusCode::PRECONDITION_FAILED, 41200, text)
     }
 

@@ -37,8 +37,7 @@ pub(super) fn entry(
         document.attributed_text("title", &[("type", "text")], entry.title);
         document.text("published", &instant::text(entry.times.created_at));
         document.text("updated", &instant::text(entry.times.updated_at));
-        document
-            .element("author", &[], |document| document.text("name", namespace_name(&session.call.host)));
+        document.element("author", &[], |document| document.text("name", namespace_name(&session.call.host)));
         document.attributed_text("link", &[("rel", "self"), ("href", &url)], "");
         document.element("content", &[("type", "application/xml")], content);
     });

@@ -89,7 +89,9 @@ fn read_correlation(element: &Element) -> Result<Filter, Error> {
 
 fn read_properties(entries: &[Element]) -> Result<Vec<(Box<str>, FactValue)>, Error> {
     if entries.len() > PROPERTIES_MAX {
-        return Err(Error::bad_request(format!("A correlation filter names at most {PROPERTIES_MAX} properties.")));
+        return Err(Error::bad_request(format!(
+            "A correlation filter names at most {PROPERTIES_MAX} properties."
+        )));
     }
     let mut names = std::collections::HashSet::new();
     let mut properties = Vec::with_capacity(entries.len());

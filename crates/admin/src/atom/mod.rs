@@ -30,8 +30,8 @@ use axum::extract::Request;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use peeklock_engine::{Right, Timestamp};
 use peeklock_engine::runtime::ChangeError;
+use peeklock_engine::{Right, Timestamp};
 
 use self::call::Call;
 use self::feed::Page;
@@ -132,9 +132,7 @@ async fn create(session: &Session<'_>, body: Body) -> Result<Document, Error> {
     let description = call::description(body).await?;
     match &session.call.target {
         Target::Entity(name) => entity::create(session, name, &description).await,
-        Target::Subscription(topic, name) => {
-            subscription::create(session, (topic, name), &description).await
-        }
+        Target::Subscription(topic, name) => subscription::create(session, (topic, name), &description).await,
         Target::Rule(topic, subscription, name) => {
             rule::create(session, (topic, subscription, name), &description).await
         }
@@ -147,9 +145,7 @@ async fn update(session: &Session<'_>, body: Body) -> Result<Document, Error> {
     let description = call::description(body).await?;
     match &session.call.target {
         Target::Entity(name) => entity::update(session, name, &description).await,
-        Target::Subscription(topic, name) => {
-            subscription::update(session, (topic, name), &description).await
-        }
+        Target::Subscription(topic, name) => subscription::update(session, (topic, name), &description).await,
         Target::Rule(topic, subscription, name) => {
             rule::update(session, (topic, subscription, name), &description).await
         }

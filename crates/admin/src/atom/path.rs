@@ -7,8 +7,20 @@ use peeklock_engine::runtime::EntityKind;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 /// What is escaped in the paths of URLs that are shown; JS takes names from them as they are.
-const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'\\')
-    .add(b'`').add(b'{').add(b'}').add(b'|').add(b'^');
+const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}')
+    .add(b'|')
+    .add(b'^');
 
 /// What a request is about; names as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +111,9 @@ impl Target {
             Self::Subscriptions(topic) => vec![topic, "Subscriptions"],
             Self::Subscription(topic, name) => vec![topic, "Subscriptions", name],
             Self::Rules(topic, subscription) => vec![topic, "Subscriptions", subscription, "Rules"],
-            Self::Rule(topic, subscription, name) => vec![topic, "Subscriptions", subscription, "Rules", name],
+            Self::Rule(topic, subscription, name) => {
+                vec![topic, "Subscriptions", subscription, "Rules", name]
+            }
         }
     }
 
@@ -118,7 +132,8 @@ pub(crate) fn forward_target(text: &str) -> Option<String> {
         None => text,
     };
     let name = path.trim_matches('/');
-    let decoded = percent_decode_str(name).decode_utf8().map_or_else(|_| name.to_owned(), |name| name.into_owned());
+    let decoded =
+        percent_decode_str(name).decode_utf8().map_or_else(|_| name.to_owned(), |name| name.into_owned());
     (!decoded.is_empty()).then_some(decoded)
 }
 
@@ -136,7 +151,9 @@ pub(crate) fn check_entity_name(name: &str) -> Result<(), String> {
         return Err("it has an empty part: no '/' at its ends and no '//' inside".to_owned());
     }
     if name.split('/').any(|part| part.eq_ignore_ascii_case("subscriptions")) {
-        return Err("it has the part 'subscriptions', which stands before the names of subscriptions".to_owned());
+        return Err(
+            "it has the part 'subscriptions', which stands before the names of subscriptions".to_owned()
+        );
     }
     if name.trim() != name {
         return Err("it starts or ends with a space".to_owned());

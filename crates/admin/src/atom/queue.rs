@@ -7,8 +7,8 @@ use super::properties::{self, Audience, Facts, Property, Reading, Value};
 use super::xml::{Document, Element};
 use crate::error::Error;
 use Value::{
-    AuthorizationRules, Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Kilobytes, Megabytes, Status,
-    Target, Text, TimeToLive, Unchanging,
+    AuthorizationRules, Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Kilobytes,
+    Megabytes, Status, Target, Text, TimeToLive, Unchanging,
 };
 
 /// The element.
@@ -21,7 +21,10 @@ const PROPERTIES: &[Property<QueueOptions>] = &[
     Property::new("RequiresDuplicateDetection", Unchanging(|o| &mut o.requires_duplicate_detection)),
     Property::new("RequiresSession", Unchanging(|o| &mut o.requires_session)),
     Property::new("DefaultMessageTimeToLive", TimeToLive(|o| &mut o.default_message_time_to_live_ms)),
-    Property::new("DeadLetteringOnMessageExpiration", Boolean(|o| &mut o.dead_lettering_on_message_expiration)),
+    Property::new(
+        "DeadLetteringOnMessageExpiration",
+        Boolean(|o| &mut o.dead_lettering_on_message_expiration),
+    ),
     Property::new(
         "DuplicateDetectionHistoryTimeWindow",
         Duration(|o| &mut o.duplicate_detection_history_time_window_ms, properties::HISTORY_WINDOW_MS),

@@ -68,10 +68,7 @@ pub(super) async fn update(
 ///
 /// # Errors
 /// There is no such subscription.
-pub(super) fn list(
-    session: &Session<'_>,
-    (topic, subscription): (&str, &str),
-) -> Result<Document, Error> {
+pub(super) fn list(session: &Session<'_>, (topic, subscription): (&str, &str)) -> Result<Document, Error> {
     let found = subscription::find(session, topic, subscription)?.subscription;
     let page = session.page(|skip, top| found.rules.iter().skip(skip).take(top).cloned().collect());
     Ok(feed::feed(session, "Rules", &page, |document, rule| {

@@ -10,8 +10,8 @@ use super::xml::{Document, Element};
 use super::{Session, entity, rule};
 use crate::error::Error;
 use Value::{
-    Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Status, Target as ForwardTarget, Text, TimeToLive,
-    Unchanging,
+    Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Status, Target as ForwardTarget, Text,
+    TimeToLive, Unchanging,
 };
 
 const NAME: &str = "SubscriptionDescription";
@@ -21,7 +21,10 @@ const PROPERTIES: &[Property<SubscriptionOptions>] = &[
     Property::new("LockDuration", Duration(|o| &mut o.lock_duration_ms, properties::LOCK_DURATION_MS)),
     Property::new("RequiresSession", Unchanging(|o| &mut o.requires_session)),
     Property::new("DefaultMessageTimeToLive", TimeToLive(|o| &mut o.default_message_time_to_live_ms)),
-    Property::new("DeadLetteringOnMessageExpiration", Boolean(|o| &mut o.dead_lettering_on_message_expiration)),
+    Property::new(
+        "DeadLetteringOnMessageExpiration",
+        Boolean(|o| &mut o.dead_lettering_on_message_expiration),
+    ),
     Property::new(
         "DeadLetteringOnFilterEvaluationExceptions",
         Boolean(|o| &mut o.dead_lettering_on_filter_evaluation_exceptions),
@@ -57,11 +60,7 @@ pub(super) fn get(session: &Session<'_>, topic: &str, name: &str) -> Result<Docu
 ///
 /// # Errors
 /// There is none of that name.
-pub(super) fn find(
-    session: &Session<'_>,
-    topic: &str,
-    name: &str,
-) -> Result<SubscriptionDescription, Error> {
+pub(super) fn find(session: &Session<'_>, topic: &str, name: &str) -> Result<SubscriptionDescription, Error> {
     let found = session.admin.namespace.describe_subscription(topic, name);
     found.ok_or_else(|| Error::entity_not_found(&session.call.target.display()))
 }
@@ -113,7 +112,8 @@ pub(super) fn list(session: &Session<'_>, topic: &str) -> Result<Document, Error
     let missing = || Error::entity_not_found(topic);
     let namespace = &session.admin.namespace;
     namespace.describe_subscriptions(topic, 0, 0).ok_or_else(missing)?;
-    let page = session.page(|skip, top| namespace.describe_subscriptions(topic, skip, top).unwrap_or_default());
+    let page =
+        session.page(|skip, top| namespace.describe_subscriptions(topic, skip, top).unwrap_or_default());
     let write = |document: &mut Document, found: &_| write_entry(document, session, topic, found);
     Ok(feed::feed(session, "Subscriptions", &page, write))
 }

@@ -7,8 +7,8 @@ use super::properties::{self, Audience, Facts, Property, Reading, Value};
 use super::xml::{Document, Element};
 use crate::error::Error;
 use Value::{
-    AuthorizationRules, Boolean, Constant, CountDetails, Duration, Fact, FactSince, IdleTime, Kilobytes, Megabytes,
-    Status, Text, TimeToLive, Unchanging,
+    AuthorizationRules, Boolean, Constant, CountDetails, Duration, Fact, FactSince, IdleTime, Kilobytes,
+    Megabytes, Status, Text, TimeToLive, Unchanging,
 };
 
 /// The element.
@@ -44,10 +44,7 @@ const PROPERTIES: &[Property<TopicOptions>] = &[
     Property::new("SubscriptionCount", Fact(Facts::subscription_count)),
     // Filters in SQL are refused, so far.
     Property::new("SqlFilterCount", FactSince(FILTER_COUNTS_SINCE, |_| "0".to_owned())),
-    Property::new(
-        "CorrelationFilterCount",
-        FactSince(FILTER_COUNTS_SINCE, Facts::correlation_filter_count),
-    ),
+    Property::new("CorrelationFilterCount", FactSince(FILTER_COUNTS_SINCE, Facts::correlation_filter_count)),
     Property::new("AutoDeleteOnIdle", IdleTime(|o| &mut o.auto_delete_on_idle_ms)),
     Property::new("EnablePartitioning", Unchanging(|o| &mut o.kept.enable_partitioning)),
     Property::new("EntityAvailabilityStatus", Constant("Available")),

@@ -31,9 +31,8 @@ pub(super) fn read(element: &Element) -> Result<FactValue, String> {
     let value = match kind {
         "string" => Some(FactValue::Text(text.into())),
         "boolean" => boolean(trimmed).map(FactValue::Boolean),
-        "int" | "long" | "short" | "byte" | "unsignedInt" | "unsignedShort" | "unsignedByte" | "unsignedLong" => {
-            integer(trimmed)
-        }
+        "int" | "long" | "short" | "byte" | "unsignedInt" | "unsignedShort" | "unsignedByte"
+        | "unsignedLong" => integer(trimmed),
         "double" | "float" => double(trimmed).map(FactValue::Double),
         "dateTime" => instant::parse_ms(trimmed).map(FactValue::Timestamp),
         "duration" => timespan(trimmed).map(FactValue::Other),
@@ -96,8 +95,12 @@ fn timespan(text: &str) -> Option<Box<[u8]>> {
 
 /// The reverse of [`timespan`]; `None` for what is something else.
 fn timespan_text(encoded: &[u8]) -> Option<String> {
-    let Ok(Value::Described(described)) = Value::decode(&mut Bytes::copy_from_slice(encoded)) else { return None };
-    let (Value::Symbol(descriptor), Value::Long(ticks)) = (&described.descriptor, &described.value) else { return None };
+    let Ok(Value::Described(described)) = Value::decode(&mut Bytes::copy_from_slice(encoded)) else {
+        return None;
+    };
+    let (Value::Symbol(descriptor), Value::Long(ticks)) = (&described.descriptor, &described.value) else {
+        return None;
+    };
     let is_whole = ticks % TICKS_PER_MS == 0;
     let sign = if *ticks < 0 { "-" } else { "" };
     let length = duration::text(ticks.unsigned_abs() / TICKS_PER_MS.unsigned_abs());

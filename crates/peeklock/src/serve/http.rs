@@ -1,4 +1,4 @@
-//! HTTP: `GET /health`, in development `/development/clock`, and everything else for the administration, once there is
+//! HTTP: `GET /health`, `/health/ready` and `/health/live`, in development `/development/clock`, and everything else for the administration, once there is
 //! one.
 
 use std::convert::Infallible;
@@ -8,15 +8,17 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::any;
+use axum::routing::get;
 use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 use super::bounded::BoundedListener;
 use super::development::TimeTravel;
-use super::health::Health;
+use super::health::{self, Health};
 
+const JSON: &str = "application/json";
 /// The texts of the Service Bus emulator's health endpoint.
 const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
 const UNHEALTHY: &str =
@@ -32,29 +34,54 @@ pub(super) async fn serve(
     travel: Option<TimeTravel>,
     administration: Administration,
 ) {
-    let state = (health, Arc::clone(&administration));
-    let router = Router::new().route("/health", any(report)).with_state(state);
+    let router = Router::new()
+        .route("/health", get(report))
+        .route("/health/ready", get(report_ready))
+        .route("/health/live", get(report_live))
+        .route_layer(from_fn_with_state(Arc::clone(&administration), unless_token))
+        .with_state(health);
     let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
-    let router = router.fallback(move |request| administer(administration, request));
+    let router = router.fallback(move |request| administer(Arc::clone(&administration), request));
     if let Err(error) = axum::serve(BoundedListener::new(listener), router).await {
         tracing::error!("HTTP stopped: {error}");
     }
 }
 
-/// Tells how the broker is; whoever shows who they are asks about the queue or topic of that name.
-async fn report(
-    State((health, administration)): State<(Health, Administration)>,
+/// Whoever shows who they are, or wants to change something, means the queue or topic of that name.
+async fn unless_token(
+    State(administration): State<Administration>,
     request: Request,
+    next: Next,
 ) -> Result<Response, Infallible> {
-    if request.method() != Method::GET || request.headers().contains_key(AUTHORIZATION) {
-        return administer(administration, request).await;
+    let asks = matches!(*request.method(), Method::GET | Method::HEAD);
+    if asks && !request.headers().contains_key(AUTHORIZATION) {
+        return Ok(next.run(request).await);
     }
-    let (status, body) = if health.is_ready() {
-        (StatusCode::OK, HEALTHY)
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY)
+    administer(administration, request).await
+}
+
+/// Ready or not, in the emulator's words.
+async fn report(State(health): State<Health>) -> impl IntoResponse {
+    let (status, body) = match health.state() {
+        health::State::Ready => (StatusCode::OK, HEALTHY),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY),
     };
-    Ok((status, [(CONTENT_TYPE, "application/json")], body).into_response())
+    (status, [(CONTENT_TYPE, JSON)], body)
+}
+
+/// The same, and if not, why.
+async fn report_ready(State(health): State<Health>) -> impl IntoResponse {
+    let state = health.state();
+    let status = match state {
+        health::State::Ready => StatusCode::OK,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, [(CONTENT_TYPE, JSON)], format!("{{\"status\":\"{}\"}}", state.name()))
+}
+
+/// Whoever can answer is alive.
+async fn report_live() -> impl IntoResponse {
+    ([(CONTENT_TYPE, JSON)], "{\"status\":\"alive\"}")
 }
 
 /// Hands a request on to the administration; before there is one, the broker is starting.

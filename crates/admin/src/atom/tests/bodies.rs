@@ -6,11 +6,11 @@ use super::{Answer, Broker};
 
 const PYTHON_QUEUE: &str = include_str!("bodies/python-queue.xml");
 const PYTHON_RULE: &str = include_str!("bodies/python-rule.xml");
+const JS_RULE: &str = include_str!("bodies/js-rule.xml");
 const PYTHON_EMPTY: &str = include_str!("bodies/python-empty.xml");
 const PYTHON_TOPIC: &str = include_str!("bodies/python-topic.xml");
 const JS_QUEUE: &str = include_str!("bodies/js-queue.xml");
 const JS_SUBSCRIPTION: &str = include_str!("bodies/js-subscription.xml");
-const JS_RULE: &str = include_str!("bodies/js-rule.xml");
 const JS_EMPTY: &str = include_str!("bodies/js-empty.xml");
 
 async fn put(broker: &Broker, path: &str, body: &'static str) -> Answer {
@@ -83,14 +83,20 @@ async fn the_first_rule_comes_with_the_subscription() {
          xmlns:i=\"http://www.w3.org/2001/XMLSchema-instance\"><Filter i:type=\"TrueFilter\"><SqlExpression>1=1</SqlExpression>\
          <CompatibilityLevel>20</CompatibilityLevel></Filter><Action i:type=\"EmptyRuleAction\"></Action>";
     assert!(rule.body.contains(start), "{}", rule.body);
-    assert!(rule.body.contains("<id>https://localhost:5300/t/Subscriptions/s/Rules/$Default?api-version="), "{}", rule.body);
+    assert!(
+        rule.body.contains("<id>https://localhost:5300/t/Subscriptions/s/Rules/$Default?api-version="),
+        "{}",
+        rule.body
+    );
 }
 
 #[tokio::test]
 async fn typed_values_come_back_as_js_reads_them() {
     let broker = Broker::with_subscription().await;
     let typed = |kind: &str, text: &str| {
-        format!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"http://www.w3.org/2001/XMLSchema\">{text}</Value>")
+        format!(
+            "<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"http://www.w3.org/2001/XMLSchema\">{text}</Value>"
+        )
     };
     let path = "/t/subscriptions/s/rules/python";
     assert_eq!(put(&broker, path, PYTHON_RULE).await.status, 201);
@@ -109,7 +115,9 @@ async fn typed_values_come_back_as_js_reads_them() {
     let path = "/t/subscriptions/s/rules/js";
     assert_eq!(put(&broker, path, JS_RULE).await.status, 201);
     let rule = broker.get(path).await.body;
-    for (kind, text) in [("double", "5"), ("double", "1.5"), ("boolean", "true"), ("dateTime", "1970-01-01T00:00:00Z")] {
+    for (kind, text) in
+        [("double", "5"), ("double", "1.5"), ("boolean", "true"), ("dateTime", "1970-01-01T00:00:00Z")]
+    {
         assert!(rule.contains(&typed(kind, text)), "{kind}: {rule}");
     }
     let counted = broker.get("/t?api-version=2024-05").await;
@@ -125,7 +133,8 @@ async fn pages_say_where_the_next_one_is_and_the_last_does_not() {
     let page = broker.get("/$Resources/queues?%24skip=0&%24top=2&enrich=false&api-version=2021-05").await;
     assert_eq!(page.titles(), ["q0", "q1"]);
     let next = "<link rel=\"next\" href=\"https://localhost:5300/$Resources/queues?api-version=2021-05&amp;$skip=2&amp;$top=2\">";
-    let (own, next) = (page.body.find("<link rel=\"self\"").unwrap(), page.body.find(next).expect("a next page"));
+    let (own, next) =
+        (page.body.find("<link rel=\"self\"").unwrap(), page.body.find(next).expect("a next page"));
     assert!(own < next && next < page.body.find("<entry").unwrap());
     let last = broker.get("/$Resources/queues?$skip=4&$top=2").await;
     assert_eq!(last.titles(), ["q4"]);

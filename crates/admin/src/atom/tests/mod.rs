@@ -48,7 +48,13 @@ impl Broker {
         Self { router }
     }
 
-    async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answer {
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost:5300");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -103,7 +109,11 @@ impl Answer {
     /// Asserts that it is a refusal that SDKs can read, with this in its text.
     fn refused(&self, status: u16, text: &str) {
         assert_eq!(self.status, status, "{}", self.body);
-        assert!(self.body.starts_with(&format!("<Error><Code>{status}</Code><Detail>SubCode={status}")), "{}", self.body);
+        assert!(
+            self.body.starts_with(&format!("<Error><Code>{status}</Code><Detail>SubCode={status}")),
+            "{}",
+            self.body
+        );
         assert!(self.body.contains(text), "{}", self.body);
     }
 
@@ -116,6 +126,12 @@ impl Answer {
 }
 
 fn entry(description: &str) -> String {
-    let description = description.replacen("Description", &format!("Description xmlns=\"{SERVICE_BUS}\" xmlns:i=\"http://www.w3.org/2001/XMLSchema-instance\""), 1);
-    format!("<entry xmlns=\"http://www.w3.org/2005/Atom\"><content type=\"application/xml\">{description}</content></entry>")
+    let description = description.replacen(
+        "Description",
+        &format!("Description xmlns=\"{SERVICE_BUS}\" xmlns:i=\"http://www.w3.org/2001/XMLSchema-instance\""),
+        1,
+    );
+    format!(
+        "<entry xmlns=\"http://www.w3.org/2005/Atom\"><content type=\"application/xml\">{description}</content></entry>"
+    )
 }

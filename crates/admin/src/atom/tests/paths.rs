@@ -13,7 +13,11 @@ fn both_sdks_name_the_same_entity() {
         assert_eq!(target(path), entity, "{path}");
     }
     let rule = Target::Rule("a/b".into(), "s".into(), "$Default".into());
-    for path in ["/a%2Fb/subscriptions/s/rules/%24Default", "/a/b/Subscriptions/s/Rules/$Default", "/a/b/SUBSCRIPTIONS/s/RULES/$Default/"] {
+    for path in [
+        "/a%2Fb/subscriptions/s/rules/%24Default",
+        "/a/b/Subscriptions/s/Rules/$Default",
+        "/a/b/SUBSCRIPTIONS/s/RULES/$Default/",
+    ] {
         assert_eq!(target(path), rule, "{path}");
     }
 }
@@ -26,20 +30,28 @@ fn lists_and_literal_words_are_found() {
     assert_eq!(target("/t/Subscriptions/"), Target::Subscriptions("t".into()));
     assert_eq!(target("/t/subscriptions/rules"), Target::Subscription("t".into(), "rules".into()));
     assert_eq!(target("/t/subscriptions/s/rules"), Target::Rules("t".into(), "s".into()));
-    assert_eq!(target("/t/subscriptions/subscriptions"), Target::Subscription("t".into(), "subscriptions".into()));
+    assert_eq!(
+        target("/t/subscriptions/subscriptions"),
+        Target::Subscription("t".into(), "subscriptions".into())
+    );
     assert_eq!(target("/subscriptions"), Target::Entity("subscriptions".into()));
     assert!(Target::parse("/%ff").is_err());
 }
 
 #[test]
 fn urls_have_the_capitals_that_js_looks_for() {
-    assert_eq!(target("/a%2Fb/subscriptions/s t/rules/$Default").url_path(), "/a/b/Subscriptions/s%20t/Rules/$Default");
+    assert_eq!(
+        target("/a%2Fb/subscriptions/s t/rules/$Default").url_path(),
+        "/a/b/Subscriptions/s%20t/Rules/$Default"
+    );
     assert_eq!(target("/a%25b%3Fc").url_path(), "/a%25b%3Fc");
 }
 
 #[test]
 fn forwarding_ignores_the_host() {
-    for text in ["sb://localhost:1/a/b", "sb://ns.servicebus.windows.net/a/b", "https://x/a%2Fb/", "a/b", " /a/b "] {
+    for text in
+        ["sb://localhost:1/a/b", "sb://ns.servicebus.windows.net/a/b", "https://x/a%2Fb/", "a/b", " /a/b "]
+    {
         assert_eq!(forward_target(text).as_deref(), Some("a/b"), "{text}");
     }
     assert_eq!(forward_target(""), None);

@@ -54,7 +54,10 @@ async fn what_never_changes_does_not_change() {
     assert_eq!(broker.create("/q", "<QueueDescription/>").await.status, 201);
     for property in ["RequiresSession", "RequiresDuplicateDetection", "EnablePartitioning"] {
         let description = format!("<QueueDescription><{property}>true</{property}></QueueDescription>");
-        broker.update("/q", &description).await.refused(400, &format!("'{property}' can&apos;t be changed").replace("&apos;", "'"));
+        broker
+            .update("/q", &description)
+            .await
+            .refused(400, &format!("'{property}' can&apos;t be changed").replace("&apos;", "'"));
     }
     broker.update("/q", "<TopicDescription/>").await.refused(400, "is a queue");
     broker.create("/q", "<TopicDescription/>").await.refused(409, "already exists");
@@ -63,7 +66,8 @@ async fn what_never_changes_does_not_change() {
 
 #[tokio::test]
 async fn express_and_duplicate_detection_exclude_each_other() {
-    let both = "<EnableExpress>true</EnableExpress><RequiresDuplicateDetection>true</RequiresDuplicateDetection>";
+    let both =
+        "<EnableExpress>true</EnableExpress><RequiresDuplicateDetection>true</RequiresDuplicateDetection>";
     let broker = Broker::start().await;
     for kind in ["Queue", "Topic"] {
         let description = format!("<{kind}Description>{both}</{kind}Description>");
@@ -75,8 +79,16 @@ async fn express_and_duplicate_detection_exclude_each_other() {
 async fn what_does_not_exist_is_not_found() {
     let broker = Broker::with_subscription().await;
     for path in [
-        "/x", "/t/subscriptions/x", "/x/subscriptions/s", "/x/subscriptions", "/t/subscriptions/s/rules/x",
-        "/t/subscriptions/x/rules", "/x/subscriptions/s/rules/x", "/$x", "/$resources/x", "/",
+        "/x",
+        "/t/subscriptions/x",
+        "/x/subscriptions/s",
+        "/x/subscriptions",
+        "/t/subscriptions/s/rules/x",
+        "/t/subscriptions/x/rules",
+        "/x/subscriptions/s/rules/x",
+        "/$x",
+        "/$resources/x",
+        "/",
     ] {
         broker.get(path).await.refused(404, "could not be found");
     }
@@ -84,10 +96,22 @@ async fn what_does_not_exist_is_not_found() {
         broker.delete(path).await.refused(404, "could not be found");
     }
     broker.update("/x", "<QueueDescription/>").await.refused(404, "could not be found");
-    broker.update("/t/subscriptions/x", "<SubscriptionDescription/>").await.refused(404, "could not be found");
-    broker.update("/t/subscriptions/s/rules/x", "<RuleDescription/>").await.refused(404, "could not be found");
-    broker.create("/x/subscriptions/s", "<SubscriptionDescription/>").await.refused(404, "could not be found");
-    broker.create("/t/subscriptions/x/rules/r", "<RuleDescription/>").await.refused(404, "could not be found");
+    broker
+        .update("/t/subscriptions/x", "<SubscriptionDescription/>")
+        .await
+        .refused(404, "could not be found");
+    broker
+        .update("/t/subscriptions/s/rules/x", "<RuleDescription/>")
+        .await
+        .refused(404, "could not be found");
+    broker
+        .create("/x/subscriptions/s", "<SubscriptionDescription/>")
+        .await
+        .refused(404, "could not be found");
+    broker
+        .create("/t/subscriptions/x/rules/r", "<RuleDescription/>")
+        .await
+        .refused(404, "could not be found");
 }
 
 #[tokio::test]
@@ -101,7 +125,10 @@ async fn names_that_can_not_be_are_refused() {
     let long = "x".repeat(51);
     for name in ["a%2Fb", "$x", long.as_str()] {
         let path = format!("/t/subscriptions/{name}");
-        broker.create(&path, "<SubscriptionDescription/>").await.refused(400, "can't be the name of a subscription");
+        broker
+            .create(&path, "<SubscriptionDescription/>")
+            .await
+            .refused(400, "can't be the name of a subscription");
     }
     let path = format!("/t/subscriptions/s/rules/{long}");
     broker.create(&path, "<RuleDescription/>").await.refused(400, "can't be the name of a rule");
@@ -144,10 +171,15 @@ async fn bodies_that_are_no_descriptions_are_refused() {
 async fn sql_is_refused_with_a_word_about_it() {
     let broker = Broker::with_subscription().await;
     let rule = |filter: &str, action: &str| {
-        format!("<RuleDescription><Filter i:type=\"SqlFilter\"><SqlExpression>{filter}</SqlExpression></Filter>{action}</RuleDescription>")
+        format!(
+            "<RuleDescription><Filter i:type=\"SqlFilter\"><SqlExpression>{filter}</SqlExpression></Filter>{action}</RuleDescription>"
+        )
     };
     let path = "/t/subscriptions/s/rules/r";
-    broker.create(path, &rule("a &gt; 1", "")).await.refused(400, "SQL filters are not supported yet: 'a &gt; 1'");
+    broker
+        .create(path, &rule("a &gt; 1", ""))
+        .await
+        .refused(400, "SQL filters are not supported yet: 'a &gt; 1'");
     let action = "<Action i:type=\"SqlRuleAction\"><SqlExpression>SET a = 1</SqlExpression></Action>";
     broker.create(path, &rule("1=1", action)).await.refused(400, "SQL actions are not supported yet");
     let nothing = "<RuleDescription><Filter i:type=\"CorrelationFilter\"/></RuleDescription>";
@@ -160,7 +192,8 @@ async fn sql_is_refused_with_a_word_about_it() {
 async fn rules_about_access_must_make_sense() {
     let broker = Broker::start().await;
     let rule = |name: &str, rights: &[&str]| {
-        let rights: String = rights.iter().map(|right| format!("<AccessRights>{right}</AccessRights>")).collect();
+        let rights: String =
+            rights.iter().map(|right| format!("<AccessRights>{right}</AccessRights>")).collect();
         format!("<AuthorizationRule><Rights>{rights}</Rights><KeyName>{name}</KeyName></AuthorizationRule>")
     };
     let with = |rules: &str| {

@@ -122,7 +122,9 @@ async fn what_forwards_is_never_idle_and_shows_where_to() {
 #[tokio::test]
 async fn keys_that_are_not_given_are_made_and_kept() {
     let rule = |keys: &str| {
-        format!("<QueueDescription><AuthorizationRules><AuthorizationRule i:type=\"SharedAccessAuthorizationRule\"><Rights><AccessRights>Send</AccessRights></Rights><KeyName>k</KeyName>{keys}</AuthorizationRule></AuthorizationRules></QueueDescription>")
+        format!(
+            "<QueueDescription><AuthorizationRules><AuthorizationRule i:type=\"SharedAccessAuthorizationRule\"><Rights><AccessRights>Send</AccessRights></Rights><KeyName>k</KeyName>{keys}</AuthorizationRule></AuthorizationRules></QueueDescription>"
+        )
     };
     let keys = |answer: &super::Answer| {
         let description = answer.description();
@@ -157,30 +159,43 @@ fn text() -> impl Strategy<Value = String> {
 fn properties() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let duration = |range: std::ops::Range<u64>| range.prop_map(crate::atom::duration::text);
     let truth = || any::<bool>().prop_map(|truth| truth.to_string());
-    let statuses = prop_oneof![Just("Active"), Just("Disabled"), Just("SendDisabled"), Just("ReceiveDisabled")];
+    let statuses =
+        prop_oneof![Just("Active"), Just("Disabled"), Just("SendDisabled"), Just("ReceiveDisabled")];
     (
-        (duration(5_000..300_000), duration(1_000..u64::from(u32::MAX)), duration(300_000..1 << 40), duration(20_000..604_800_000)),
+        (
+            duration(5_000..300_000),
+            duration(1_000..u64::from(u32::MAX)),
+            duration(300_000..1 << 40),
+            duration(20_000..604_800_000),
+        ),
         (1..i32::MAX, 1_u32..100_000, 1_u32..1_024),
         (truth(), truth(), truth(), truth()),
         (statuses, text()),
     )
-        .prop_map(|((lock, live, idle, window), (count, size, message), (dead, batched, order, partitions), (status, words))| {
-            vec![
-                ("LockDuration", lock),
-                ("DefaultMessageTimeToLive", live),
-                ("AutoDeleteOnIdle", idle),
-                ("DuplicateDetectionHistoryTimeWindow", window),
-                ("MaxDeliveryCount", count.to_string()),
-                ("MaxSizeInMegabytes", size.to_string()),
-                ("MaxMessageSizeInKilobytes", message.to_string()),
-                ("DeadLetteringOnMessageExpiration", dead),
-                ("EnableBatchedOperations", batched),
-                ("SupportOrdering", order),
-                ("EnablePartitioning", partitions),
-                ("Status", status.to_owned()),
-                ("UserMetadata", words),
-            ]
-        })
+        .prop_map(
+            |(
+                (lock, live, idle, window),
+                (count, size, message),
+                (dead, batched, order, partitions),
+                (status, words),
+            )| {
+                vec![
+                    ("LockDuration", lock),
+                    ("DefaultMessageTimeToLive", live),
+                    ("AutoDeleteOnIdle", idle),
+                    ("DuplicateDetectionHistoryTimeWindow", window),
+                    ("MaxDeliveryCount", count.to_string()),
+                    ("MaxSizeInMegabytes", size.to_string()),
+                    ("MaxMessageSizeInKilobytes", message.to_string()),
+                    ("DeadLetteringOnMessageExpiration", dead),
+                    ("EnableBatchedOperations", batched),
+                    ("SupportOrdering", order),
+                    ("EnablePartitioning", partitions),
+                    ("Status", status.to_owned()),
+                    ("UserMetadata", words),
+                ]
+            },
+        )
         .prop_shuffle()
 }
 

@@ -121,7 +121,8 @@ impl Tree {
             if !matches!(namespace, ResolveResult::Bound(bound) if bound.as_ref() == INSTANCE) {
                 continue;
             }
-            let value = attribute.normalized_value(XmlVersion::default()).map_err(|error| error.to_string())?;
+            let value =
+                attribute.normalized_value(XmlVersion::default()).map_err(|error| error.to_string())?;
             match name.as_ref() {
                 "type" => element.kind = Some(value.rsplit(':').next().unwrap_or_default().trim().to_owned()),
                 "nil" => element.nil = matches!(&*value, "true" | "1"),
