@@ -1,5 +1,5 @@
-//! HTTP: `GET /health`, `/health/ready` and `/health/live`, in development `/development/clock`, and everything else for the administration, once there is
-//! one.
+//! HTTP: `GET /health`, `/health/ready` and `/health/live`, in development `/development/clock`, and everything else for
+//! the administration, once there is one.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
