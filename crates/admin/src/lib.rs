@@ -7,6 +7,8 @@ mod limits;
 mod path;
 mod rest;
 
+use std::net::SocketAddr;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -16,22 +18,33 @@ use peeklock_engine::runtime::{Clock, Namespace, SystemClock};
 
 pub use limits::Limits;
 
-/// What both need.
+/// What both need; cheap to clone.
 #[derive(Clone)]
 pub struct Admin {
     /// The entities.
     pub namespace: Namespace,
     /// Who may do what.
     pub access: Access,
-    limits: Limits,
+    limits: rest::Limits,
+    entity_limits: Limits,
     started_at: Timestamp,
 }
 
+/// Who sent a request, as far as the connection tells; put among the extensions of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// Where from.
+    pub address: SocketAddr,
+    /// Whether the bytes came through TLS.
+    pub is_encrypted: bool,
+}
+
 impl Admin {
-    /// Of these entities; `limits` bounds what administrators may ask for.
+    /// The HTTP side of a broker; `limits` bounds what administrators may ask for.
     #[must_use]
     pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
-        Self { namespace, access, limits, started_at: SystemClock::new().now() }
+        let started_at = SystemClock::new().now();
+        Self { namespace, access, limits: rest::Limits::default(), entity_limits: limits, started_at }
     }
 
     /// Everything under `/`.

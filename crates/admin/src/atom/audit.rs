@@ -2,16 +2,17 @@
 
 use std::net::SocketAddr;
 
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::Request;
 use axum::http::Method;
 
 use super::Answer;
 use super::call::Call;
+use crate::Caller;
 use crate::error::Error;
 
 /// Where a request comes from, if the server says so.
 pub(super) fn peer(request: &Request) -> Option<SocketAddr> {
-    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
+    request.extensions().get::<Caller>().map(|caller| caller.address)
 }
 
 /// Notes an attempt to change something; looking at things is nobody's business.

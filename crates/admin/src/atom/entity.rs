@@ -69,7 +69,7 @@ fn read(
     description: &Element,
     current: Option<&EntityOptions>,
 ) -> Result<EntityOptions, Error> {
-    let (limits, now) = (&session.admin.limits, session.entity_now());
+    let (limits, now) = (&session.admin.entity_limits, session.entity_now());
     match (description.name.as_str(), current) {
         (queue::NAME, None) => Ok(queue::read(description, &Reading { limits, now, current: None })?.into()),
         (topic::NAME, None) => Ok(topic::read(description, &Reading { limits, now, current: None })?.into()),

@@ -127,7 +127,7 @@ fn read(
         let name = &description.name;
         return Err(Error::bad_request(format!("A subscription is described by a {NAME}, not by '{name}'.")));
     }
-    let reading = Reading { limits: &session.admin.limits, now: session.entity_now(), current };
+    let reading = Reading { limits: &session.admin.entity_limits, now: session.entity_now(), current };
     let mut options = reading.options(PROPERTIES, description)?;
     if options.forwarding.forward_to.is_some() {
         // What forwards is never idle (S-33), and the service shows it so.
