@@ -21,7 +21,7 @@ mod subscriptions;
 use std::sync::Arc;
 
 use peeklock_access::Access;
-use peeklock_admin::Admin;
+use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
@@ -90,7 +90,7 @@ async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), S
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin::new(namespace.clone(), Access::open());
+    let admin = Admin::new(namespace.clone(), Access::open(), admin_limits(&config, limits));
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
@@ -161,6 +161,16 @@ async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> Sto
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
     NamespaceOptions { body_cache_bytes, seed: None }
+}
+
+/// What the file's entities must keep to, those made at run time must as well.
+fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits {
+    let store_bytes = store.value_bytes_max.min(store.batch_bytes_max) as u64;
+    AdminLimits {
+        auto_delete_on_idle_min_ms: config.limits.auto_delete_on_idle_min_ms,
+        message_time_to_live_max_ms: config.limits.message_time_to_live_max_ms,
+        message_size_max_bytes: store_bytes.min(config.amqp.reassembly_bytes_max),
+    }
 }
 
 fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {
