@@ -109,12 +109,15 @@ export class Daemon {
 
   /**
    * With `timeTravel`, `now`, `advance` and `advanceTo` tell and move the daemon's clock. `config` is the file's text,
-   * such as `entitiesText` gives; without it every kind of entity is declared.
+   * such as `entitiesText` gives; without it every kind of entity is declared. `emulator` is the text of a Config.json,
+   * which declares them instead.
    */
-  constructor({ timeTravel = false, config = configText() } = {}) {
+  constructor({ timeTravel = false, emulator, config = emulator ? "" : configText() } = {}) {
     this.timeTravel = timeTravel;
     this.directory = fs.mkdtempSync(path.join(os.tmpdir(), "peeklock-js-"));
     fs.writeFileSync(path.join(this.directory, "peeklock.toml"), config);
+    this.emulator = emulator && path.join(this.directory, "Config.json");
+    if (emulator) fs.writeFileSync(this.emulator, emulator);
   }
 
   /** Returns when connections are accepted, on a port that the system chose. */
@@ -130,6 +133,7 @@ export class Daemon {
         ...["serve", "--config", file("peeklock.toml"), "--data-dir", file("data"), "--ready-file", file("ready.json")],
         ...["--amqp", `127.0.0.1:${amqpPort}`, "--http", "127.0.0.1:0"],
         ...(this.timeTravel ? ["--time-travel"] : []),
+        ...(this.emulator ? ["--emulator-config", this.emulator] : []),
       ],
       { stdio: ["ignore", log, log], cwd: this.directory, env: Object.fromEntries(environment) },
     );
