@@ -31,7 +31,7 @@ pub(crate) fn read(properties: &MessageProperties, application: &Bytes) -> Resul
 }
 
 /// A message id of any type as text, the way the SDKs show it.
-fn id_text(id: &Value) -> Option<Box<str>> {
+pub(super) fn id_text(id: &Value) -> Option<Box<str>> {
     Some(match id {
         Value::String(text) | Value::Symbol(text) => text.clone(),
         Value::ULong(number) => number.to_string().into(),

@@ -196,6 +196,12 @@ impl Catalogue {
 /// Why the options of an existing entity can't become these.
 fn immutable_change(old: &EntityOptions, new: &EntityOptions) -> Option<String> {
     match (old, new) {
+        (EntityOptions::Queue(_), EntityOptions::Queue(_))
+        | (EntityOptions::Topic(_), EntityOptions::Topic(_))
+            if old.requires_duplicate_detection() != new.requires_duplicate_detection() =>
+        {
+            Some("requires_duplicate_detection of an existing queue or topic can't be changed".to_owned())
+        }
         (EntityOptions::Queue(old), EntityOptions::Queue(new)) => (old.requires_session
             != new.requires_session)
             .then(|| "requires_session of an existing queue can't be changed".to_owned()),

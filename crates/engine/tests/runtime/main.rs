@@ -11,6 +11,7 @@ mod auditor;
 mod broker;
 mod catalogue;
 mod cold_reads;
+mod duplicates;
 mod durability;
 mod failures;
 mod idle;

@@ -20,7 +20,7 @@ fn with_id(id: &str) -> MessageProperties {
 }
 
 fn read(payload: &Bytes) -> Result<NewMessage, Fault> {
-    read_message(payload, false, &mut || 0xfeed)
+    read_message(payload, Wanted::default(), &mut || 0xfeed)
 }
 
 fn batch(messages: &[Bytes]) -> Bytes {
@@ -161,16 +161,17 @@ fn a_batch_is_taken_whole_or_not_at_all() {
     let good = message(Header::default(), &[], &with_id("a"));
     let next = &mut || 1;
     let read =
-        read_transfer(BATCH_MESSAGE_FORMAT, &batch(&[good.clone(), good.clone()]), false, next).unwrap();
+        read_transfer(BATCH_MESSAGE_FORMAT, &batch(&[good.clone(), good.clone()]), Wanted::default(), next)
+            .unwrap();
     assert_eq!(read.iter().map(|message| &message.content).collect::<Vec<_>>(), [&good, &good]);
     let broken = good.slice(..good.len() - 1);
     for bad in
         [batch(&[good.clone(), broken]), batch(&[good.clone(), Bytes::new()]), batch(&[]), good.clone()]
     {
-        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, false, next);
+        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, Wanted::default(), next);
         assert!(matches!(refused, Err(Fault::MalformedMessage(_))), "{refused:?}");
     }
-    assert!(matches!(read_transfer(7, &good, false, next), Err(Fault::NotImplemented(_))));
+    assert!(matches!(read_transfer(7, &good, Wanted::default(), next), Err(Fault::NotImplemented(_))));
 }
 
 #[test]
@@ -183,7 +184,7 @@ proptest! {
     fn never_panics_on_rubbish(bytes in prop::collection::vec(any::<u8>(), 0..200), format in prop_oneof![
         Just(0), Just(BATCH_MESSAGE_FORMAT)
     ]) {
-        let _ = read_transfer(format, &Bytes::from(bytes), false, &mut || 1);
+        let _ = read_transfer(format, &Bytes::from(bytes), Wanted::default(), &mut || 1);
     }
 
     #[test]
@@ -193,6 +194,6 @@ proptest! {
         let mut bytes = payload.to_vec();
         let index = at % bytes.len();
         bytes[index] = with;
-        let _ = read_transfer(0, &Bytes::from(bytes), false, &mut || 1);
+        let _ = read_transfer(0, &Bytes::from(bytes), Wanted::default(), &mut || 1);
     }
 }
