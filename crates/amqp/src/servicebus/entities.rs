@@ -83,7 +83,7 @@ impl Entity {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
-        let wanted = Wanted { facts: kind == Kind::Topic, key: options.requires_duplicate_detection() };
+        let wanted = Wanted::by(&options);
         let max_message_size_bytes = options.max_message_size_bytes();
         let node = node(&address);
         Self { address, node, uri, partition, queue, kind, requires_session, wanted, max_message_size_bytes }
