@@ -33,7 +33,7 @@ KINDS = {
         8,
     ),
     "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
-    "path/with/slashes": ({}, 4),
+    "path/with/slashes": ({}, 16),
     "session": ({"requires_session": True}, 180),
     "duplicates": (DUPLICATES, 16),
     "duplicates_session": (DUPLICATES | {"requires_session": True}, 4),
