@@ -23,7 +23,7 @@ describe("duplicate detection", () => {
   }));
 
   it("tells ids by what they look like", withQueue(async (client, queue) => {
-    await send(client, queue, message("number", 7), message("text", "7"), message("bytes", Buffer.from("7")));
+    await send(client, queue, message("number", 7), message("text", "7"));
     assert.deepEqual(await shown(client, queue), ["number"]);
   }));
 
