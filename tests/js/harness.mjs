@@ -16,6 +16,8 @@ const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
 /** How long a condition may take to come true on a busy machine. */
 export const PATIENCE_MS = 40_000;
 
+const DUPLICATES = { requires_duplicate_detection: true, duplicate_detection_history_time_window: "PT1H" };
+
 /** Queues of a kind share their options: `[options, how many]`. */
 const KINDS = {
   plain: [{}, 120],
@@ -26,6 +28,8 @@ const KINDS = {
   default_ttl: [{ default_message_time_to_live: "PT1H" }, 4],
   long_lock_dead_letter_on_expiry: [{ lock_duration: "PT5M", dead_lettering_on_message_expiration: true }, 2],
   session: [{ requires_session: true }, 30],
+  duplicates: [DUPLICATES, 8],
+  duplicates_session: [{ ...DUPLICATES, requires_session: true }, 2],
   session_dead_letter_on_expiry: [{ requires_session: true, dead_lettering_on_message_expiration: true }, 4],
   session_brief_lock: [{ requires_session: true, lock_duration: "PT5S" }, 4],
 };
@@ -33,6 +37,7 @@ const KINDS = {
 /** As `KINDS`, for topics; no key `rules` is the rule that matches everything. */
 const TOPIC_KINDS = {
   topic: [{ subscriptions: [{ name: "one" }, { name: "two" }] }, 30],
+  topic_duplicates: [{ ...DUPLICATES, subscriptions: [{ name: "one" }, { name: "two" }] }, 2],
   topic_sessions: [{ subscriptions: [{ name: "plain" }, { name: "session", requires_session: true }] }, 4],
   topic_ttl: [
     {

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+DUPLICATES = {"requires_duplicate_detection": True, "duplicate_detection_history_time_window": "PT1H"}
+
 #: Queues of a kind share their options; tests take a fresh one of the kind they need.
 KINDS = {
     "plain": ({}, 260),
@@ -33,6 +35,8 @@ KINDS = {
     "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
     "path/with/slashes": ({}, 16),
     "session": ({"requires_session": True}, 180),
+    "duplicates": (DUPLICATES, 16),
+    "duplicates_session": (DUPLICATES | {"requires_session": True}, 4),
     "session_brief_lock": ({"requires_session": True, "lock_duration": "PT5S"}, 8),
     "session_dead_letter_on_expiry": (
         {"requires_session": True, "dead_lettering_on_message_expiration": True},
@@ -43,6 +47,7 @@ KINDS = {
 #: As `KINDS`, for topics; no key `rules` is the rule that matches everything.
 TOPIC_KINDS = {
     "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 80),
+    "topic_duplicates": (DUPLICATES | {"subscriptions": [{"name": "one"}, {"name": "two"}]}, 4),
     "topic_sessions": ({"subscriptions": [{"name": "plain"}, {"name": "session", "requires_session": True}]}, 24),
     "topic_ttl": (
         {
