@@ -1,4 +1,4 @@
 //! A whole frame, header included.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| peeklock_amqp::wire::exercise::frame(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| peeklock_wire::exercise::frame(input));

@@ -1,4 +1,4 @@
 //! A message.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| peeklock_amqp::wire::exercise::message_sections(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| peeklock_wire::exercise::message_sections(input));

@@ -1,4 +1,4 @@
 //! A frame body.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| peeklock_amqp::wire::exercise::performative(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| peeklock_wire::exercise::performative(input));

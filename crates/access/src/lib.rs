@@ -29,9 +29,6 @@ use grant::Basis;
 use keys::{Shown, Signed};
 use token::{SharedAccessSignature, Token};
 
-/// The headers in which HTTP requests bring a token, in lower case; the first that is there counts.
-pub const AUTHORIZATION_HEADERS: [&str; 2] = ["authorization", "servicebusauthorization"];
-
 /// Where the rules of entities are found.
 pub trait EntityRules: Send + Sync + 'static {
     /// The options of a queue or topic; names match case-insensitively.
@@ -101,23 +98,6 @@ impl Access {
     #[must_use]
     pub fn is_required(&self) -> bool {
         self.policy().required
-    }
-
-    /// What an HTTP request may do: `presented` is the value of the first header of [`AUTHORIZATION_HEADERS`] that it has.
-    ///
-    /// # Errors
-    /// [`Denied`].
-    pub fn request(
-        &self,
-        presented: Option<&str>,
-        resource: &Resource,
-        now: Timestamp,
-    ) -> Result<Grant, Denied> {
-        match presented {
-            Some(token) => self.token(token, resource, now),
-            None if self.is_required() => Err(Denied::Missing),
-            None => Ok(Grant::everything(resource.clone())),
-        }
     }
 
     /// What a shared access signature or JSON web token allows. `resource` is what it is presented for: the audience given

@@ -5,17 +5,14 @@
 //! is needed to put the two together.
 
 mod address;
-mod annotation;
 mod attach;
 mod authorization;
 mod cbs;
 mod clock_text;
 mod config;
-mod delivery;
 mod entities;
 mod envelope;
 mod errors;
-mod facts;
 mod lock_token;
 mod management;
 mod receiver;
@@ -27,7 +24,6 @@ pub mod sasl;
 mod sending;
 mod session_filter;
 mod settlement;
-mod submission;
 #[cfg(test)]
 mod tests;
 mod watching;
@@ -39,6 +35,7 @@ use std::task::{Context, Poll};
 use peeklock_access::Access;
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, LockToken, QueueId, ReceiverId};
+use peeklock_message::{delivery, facts, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
 use slab::Slab;

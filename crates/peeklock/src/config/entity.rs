@@ -3,6 +3,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use peeklock_engine::{EntityStatus, Kept};
+
 use super::duration::{self, Duration};
 use super::limits::LimitsConfig;
 use super::names::Place;
@@ -19,8 +21,12 @@ const MEGABYTE: u64 = 1 << 20;
 const MAX_MESSAGE_SIZE_KB: RangeInclusive<u64> = 1..=102_400;
 /// Service Bus allows 1024 to 81920; here up to 10 TiB, and little for those who test full queues.
 const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 * MEGABYTE;
+const DUPLICATE_DETECTION_WINDOW_MS: RangeInclusive<u64> =
+    20 * MILLISECONDS_PER_SECOND..=7 * 24 * 3_600 * MILLISECONDS_PER_SECOND;
+const USER_METADATA_CHARS_MAX: usize = 1_024;
 const NAME_CHARS_MAX: usize = 260;
 const SUB_NAME_CHARS_MAX: usize = 50;
+const AUTHORIZATION_RULE_NAME_CHARS_MAX: usize = 256;
 
 /// What the rest of the file says that entities must keep to.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +105,65 @@ pub(super) fn auto_delete_on_idle_ms(table: &mut Table<'_, '_>, limits: LimitsCo
             length => Ok(finite_ms(length)),
         })
         .flatten()
+}
+
+/// `status`
+pub(super) fn status(table: &mut Table<'_, '_>) -> EntityStatus {
+    let status = table.text("status", "\"Active\"", |text| match text {
+        "Active" => Ok(EntityStatus::Active),
+        "Disabled" => Ok(EntityStatus::Disabled),
+        "SendDisabled" => Ok(EntityStatus::SendDisabled),
+        "ReceiveDisabled" => Ok(EntityStatus::ReceiveDisabled),
+        _ => Err(format!(
+            "\"{text}\" is no status; write \"Active\", \"Disabled\", \"SendDisabled\" or \"ReceiveDisabled\""
+        )),
+    });
+    status.unwrap_or_default()
+}
+
+/// `requires_duplicate_detection`, and `duplicate_detection_history_time_window` in milliseconds, which is kept also
+/// where duplicates are not looked for.
+pub(super) fn duplicate_detection(table: &mut Table<'_, '_>, window_default_ms: u64) -> (bool, u64) {
+    let required = table.boolean("requires_duplicate_detection", false);
+    let window_ms = table.duration_ms(
+        "duplicate_detection_history_time_window",
+        window_default_ms,
+        &DUPLICATE_DETECTION_WINDOW_MS,
+    );
+    (required, window_ms)
+}
+
+/// What queues and topics keep for their clients.
+pub(super) fn kept(table: &mut Table<'_, '_>, requires_duplicate_detection: bool) -> Kept {
+    let kept = Kept {
+        enable_partitioning: table.boolean("enable_partitioning", false),
+        enable_express: table.boolean("enable_express", false),
+        ..kept_of_all(table)
+    };
+    if let (true, true, Some((_, span))) =
+        (kept.enable_express, requires_duplicate_detection, table.value("enable_express"))
+    {
+        table.report(
+            &span,
+            "enable_express",
+            "can't be combined with requires_duplicate_detection; remove one of them",
+        );
+    }
+    kept
+}
+
+/// What every entity keeps for its clients.
+pub(super) fn kept_of_all(table: &mut Table<'_, '_>) -> Kept {
+    let user_metadata =
+        table.text("user_metadata", "\"owned by sales\"", |text| match text.chars().count() {
+            0..=USER_METADATA_CHARS_MAX => Ok((!text.is_empty()).then(|| text.into())),
+            chars => Err(format!("has {chars} characters, at most {USER_METADATA_CHARS_MAX} are allowed")),
+        });
+    Kept {
+        user_metadata: user_metadata.flatten(),
+        enable_batched_operations: table.boolean("enable_batched_operations", true),
+        ..Kept::default()
+    }
 }
 
 fn finite_ms(length: Duration) -> Option<u64> {
@@ -180,6 +245,14 @@ pub(super) fn check_subscription_name(name: &str) -> Result<(), String> {
 /// A message that ends a sentence about the name.
 pub(super) fn check_rule_name(name: &str) -> Result<(), String> {
     check_text(name, SUB_NAME_CHARS_MAX, "/\\@?#")
+}
+
+/// Checks the name of a shared access rule: at most 256 characters; not `/ \ @ ? #`.
+///
+/// # Errors
+/// A message that ends a sentence about the name.
+pub(super) fn check_authorization_rule_name(name: &str) -> Result<(), String> {
+    check_text(name, AUTHORIZATION_RULE_NAME_CHARS_MAX, "/\\@?#")
 }
 
 fn check_text(name: &str, chars_max: usize, forbidden: &str) -> Result<(), String> {

@@ -5,21 +5,7 @@ use peeklock_engine::QueueOptions;
 use super::entity::{self, Bounds};
 use super::names::Place;
 use super::table::Table;
-
-/// Properties of Service Bus queues that later releases bring, with the value that asks for nothing.
-const UNSUPPORTED: [(&str, &str); 11] = [
-    ("authorization_rules", ""),
-    ("duplicate_detection_history_time_window", ""),
-    ("enable_batched_operations", "true"),
-    ("enable_express", "false"),
-    ("enable_partitioning", "false"),
-    ("forward_dead_lettered_messages_to", "\"\""),
-    ("forward_to", "\"\""),
-    ("requires_duplicate_detection", "false"),
-    ("status", "\"Active\""),
-    ("tier", ""),
-    ("user_metadata", "\"\""),
-];
+use super::{authorization_rule, forwarding};
 
 /// A queue that the configuration declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,19 +23,19 @@ pub(super) fn read(mut table: Table<'_, '_>, place: &Place, bounds: Bounds) -> O
     if let Some((name, _)) = &name {
         table.set_title(format!("queue \"{name}\": "));
     }
-    let options = read_options(&mut table, bounds);
-    for (key, neutral) in UNSUPPORTED {
-        table.unsupported(key, neutral);
-    }
+    let options = read_options(&mut table, name.as_ref().map(|(name, _)| name.as_str()), bounds);
+    table.unsupported("tier", "");
     table.finish();
     let (name, place) = name?;
     Some((QueueConfig { name, options }, place))
 }
 
-fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> QueueOptions {
+fn read_options(table: &mut Table<'_, '_>, name: Option<&str>, bounds: Bounds) -> QueueOptions {
     let default = QueueOptions::default();
     let sizes = (default.max_message_size_bytes, default.max_size_bytes);
     let (max_message_size_bytes, max_size_bytes) = entity::sizes_bytes(table, "queue", sizes, bounds);
+    let (requires_duplicate_detection, duplicate_detection_history_time_window_ms) =
+        entity::duplicate_detection(table, default.duplicate_detection_history_time_window_ms);
     QueueOptions {
         lock_duration_ms: entity::lock_duration_ms(table, default.lock_duration_ms),
         max_delivery_count: entity::max_delivery_count(table, default.max_delivery_count),
@@ -60,6 +46,15 @@ fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> QueueOptions {
         auto_delete_on_idle_ms: entity::auto_delete_on_idle_ms(table, bounds.limits),
         max_message_size_bytes,
         max_size_bytes,
-        ..default
+        requires_duplicate_detection,
+        duplicate_detection_history_time_window_ms,
+        status: entity::status(table),
+        forwarding: forwarding::read(table, name),
+        authorization_rules: authorization_rule::read_all(
+            table,
+            "authorization_rules",
+            "queues.authorization_rules",
+        ),
+        kept: entity::kept(table, requires_duplicate_detection),
     }
 }

@@ -3,22 +3,19 @@
 use peeklock_engine::{Rule, SubscriptionOptions};
 
 use super::entity::{self, Bounds};
+use super::forwarding;
 use super::names::{Names, Place};
 use super::rule;
 use super::table::Table;
 
-/// Properties of Service Bus subscriptions that later releases bring, with the value that asks for nothing.
-const UNSUPPORTED: [(&str, &str); 5] = [
-    ("enable_batched_operations", "true"),
-    ("forward_dead_lettered_messages_to", "\"\""),
-    ("forward_to", "\"\""),
-    ("status", "\"Active\""),
-    ("user_metadata", "\"\""),
-];
-
 /// Properties that are the topic's, for all its subscriptions.
-const OF_TOPICS: [&str; 3] =
-    ["max_message_size_in_kilobytes", "max_size_in_megabytes", "requires_duplicate_detection"];
+const OF_TOPICS: [&str; 5] = [
+    "authorization_rules",
+    "duplicate_detection_history_time_window",
+    "max_message_size_in_kilobytes",
+    "max_size_in_megabytes",
+    "requires_duplicate_detection",
+];
 
 /// A subscription that the configuration declares.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,9 +49,6 @@ pub(super) fn read(
     }
     let options = read_options(&mut table, bounds);
     let rules = read_rules(&mut table);
-    for (key, neutral) in UNSUPPORTED {
-        table.unsupported(key, neutral);
-    }
     for key in OF_TOPICS {
         table.misplaced(key, "topics have it, not subscriptions; write it in [[topics]]");
     }
@@ -78,7 +72,9 @@ fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> SubscriptionOption
         ),
         requires_session: table.boolean("requires_session", default.requires_session),
         auto_delete_on_idle_ms: entity::auto_delete_on_idle_ms(table, bounds.limits),
-        ..default
+        status: entity::status(table),
+        forwarding: forwarding::read(table, None),
+        kept: entity::kept_of_all(table),
     }
 }
 

@@ -1,27 +1,12 @@
 //! `[[topics]]`: the properties of a topic, and its subscriptions.
 
-use peeklock_engine::TopicOptions;
+use peeklock_engine::{Kept, TopicOptions};
 
+use super::authorization_rule;
 use super::entity::{self, Bounds};
 use super::names::{Names, Place};
 use super::subscription::{self, SubscriptionConfig};
 use super::table::Table;
-
-/// Properties of Service Bus topics that later releases bring, with the value that asks for nothing.
-const UNSUPPORTED: [(&str, &str); 12] = [
-    ("authorization_rules", ""),
-    ("duplicate_detection_history_time_window", ""),
-    ("enable_batched_operations", "true"),
-    ("enable_express", "false"),
-    ("enable_partitioning", "false"),
-    ("enable_subscription_partitioning", "false"),
-    ("filtering_messages_before_publishing", "false"),
-    ("requires_duplicate_detection", "false"),
-    ("status", "\"Active\""),
-    ("support_ordering", "true"),
-    ("tier", ""),
-    ("user_metadata", "\"\""),
-];
 
 /// Properties that a topic leaves to its subscriptions.
 const OF_SUBSCRIPTIONS: [&str; 6] = [
@@ -53,9 +38,7 @@ pub(super) fn read(mut table: Table<'_, '_>, place: &Place, bounds: Bounds) -> O
     }
     let options = read_options(&mut table, bounds);
     let subscriptions = read_subscriptions(&mut table, name.as_ref().map(|(name, _)| name.as_str()), bounds);
-    for (key, neutral) in UNSUPPORTED {
-        table.unsupported(key, neutral);
-    }
+    table.unsupported("tier", "");
     for key in OF_SUBSCRIPTIONS {
         table.misplaced(key, "subscriptions have it, not topics; write it in [[topics.subscriptions]]");
     }
@@ -68,12 +51,31 @@ fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> TopicOptions {
     let default = TopicOptions::default();
     let sizes = (default.max_message_size_bytes, default.max_size_bytes);
     let (max_message_size_bytes, max_size_bytes) = entity::sizes_bytes(table, "topic", sizes, bounds);
+    let (requires_duplicate_detection, duplicate_detection_history_time_window_ms) =
+        entity::duplicate_detection(table, default.duplicate_detection_history_time_window_ms);
     TopicOptions {
         default_message_time_to_live_ms: entity::default_message_time_to_live_ms(table, bounds.limits),
         auto_delete_on_idle_ms: entity::auto_delete_on_idle_ms(table, bounds.limits),
         max_message_size_bytes,
         max_size_bytes,
-        ..default
+        requires_duplicate_detection,
+        duplicate_detection_history_time_window_ms,
+        status: entity::status(table),
+        authorization_rules: authorization_rule::read_all(
+            table,
+            "authorization_rules",
+            "topics.authorization_rules",
+        ),
+        kept: read_kept(table, requires_duplicate_detection),
+    }
+}
+
+fn read_kept(table: &mut Table<'_, '_>, requires_duplicate_detection: bool) -> Kept {
+    Kept {
+        support_ordering: table.boolean("support_ordering", true),
+        filtering_messages_before_publishing: table.boolean("filtering_messages_before_publishing", false),
+        enable_subscription_partitioning: table.boolean("enable_subscription_partitioning", false),
+        ..entity::kept(table, requires_duplicate_detection)
     }
 }
 

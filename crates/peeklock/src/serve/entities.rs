@@ -148,13 +148,49 @@ mod tests {
         auto_delete_on_idle = "PT5M"
     "#;
 
+    fn config(text: &str) -> Config {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
+        Config::resolve(args).unwrap()
+    }
+
+    const FORWARDING: &str = r#"
+        [[queues]]
+        name = "first"
+        forward_to = "second"
+        [[queues]]
+        name = "second"
+        forward_dead_lettered_messages_to = "sb://localhost/News"
+        [[topics]]
+        name = "news"
+        [[topics.subscriptions]]
+        name = "reader"
+        forward_to = "last"
+        [[queues]]
+        name = "last"
+    "#;
+
+    #[tokio::test]
+    async fn targets_of_forwarding_may_be_declared_after_their_sources() {
+        let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
+        let shard = store.acquire(ShardId(0)).unwrap();
+        let limits = shard.limits();
+        let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1) };
+        let namespace = Namespace::start(shard, Arc::new(clock), options).await.unwrap();
+        declare(&namespace, &config(FORWARDING), limits).await.unwrap();
+        let options = namespace.options("first").unwrap();
+        let EntityOptions::Queue(first) = &*options else { panic!("not a queue") };
+        assert_eq!(first.forwarding.forward_to.as_deref(), Some("second"));
+        let reader = namespace.subscription("news", "reader").unwrap();
+        assert_eq!(reader.options.forwarding.forward_to.as_deref(), Some("last"));
+        namespace.shutdown().await;
+    }
+
     /// Actors and catalogue run beside each other: once is not enough.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn what_is_declared_is_there_however_long_the_broker_was_down() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), TEMPORARY).unwrap();
-        let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
-        let config = Config::resolve(args).unwrap();
+        let config = config(TEMPORARY);
         let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
         for _ in 0..STARTS {
             let shard = store.acquire(ShardId(0)).unwrap();

@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::{AmqpConfig, Config, ListenAddress};
+use crate::config::{AuthorizationConfig, Config, ListenAddress};
 use crate::exit::Exit;
 use crate::logging;
 use descriptors::connections_that_fit;
@@ -67,7 +67,7 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let connections_max = connections_that_fit(config.amqp.connections_max);
     let http = bind("HTTP", &config.http_listen).await?;
     let amqp = bind("AMQP", &config.amqp_listen).await?;
-    let addresses = Addresses::of(&amqp, &http).map_err(ServeError::System)?;
+    let addresses = Addresses::of(&amqp, &http, &config.authorization).map_err(ServeError::System)?;
     let health = Health::default();
     let travel = config.development.time_travel.then(TimeTravel::default);
     let administration = Administration::default();
@@ -78,15 +78,16 @@ async fn serve(config: Config) -> Result<(), ServeError> {
     let clock = entity_clock(travel.as_ref());
     let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
+    let access = access(&namespace, &config);
     let listener = Listener::new(
         amqp,
-        service_bus(&namespace, &config),
+        service_bus(&namespace, &access, &config),
         // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
         Arc::new(SystemClock::default()),
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin { namespace: namespace.clone(), access: Access::open() };
+    let admin = Admin { namespace: namespace.clone(), access };
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
@@ -147,16 +148,25 @@ fn namespace_options(config: &Config) -> NamespaceOptions {
     NamespaceOptions { body_cache_bytes, seed: None }
 }
 
-fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {
-    let AmqpConfig { require_token, plain_enabled, .. } = config.amqp;
-    let dialect = DialectConfig { require_token, plain_enabled, seed: None };
-    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), dialect))
+/// Tokens live by the machine's clock, whatever the one that can be moved says.
+fn access(namespace: &Namespace, config: &Config) -> Access {
+    if !config.authorization.required {
+        tracing::warn!("AUTHORIZATION IS OFF: whoever reaches the broker may do everything");
+    }
+    let clock = Arc::new(SystemClock::default());
+    Access::new(config.authorization.policy(), Arc::new(namespace.clone()), clock)
+}
+
+fn service_bus(namespace: &Namespace, access: &Access, config: &Config) -> Arc<ServiceBus> {
+    let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
+    let dialect = DialectConfig { plain_enabled, authorization_time_out_ms: time_out_ms, seed: None };
+    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect))
 }
 
 fn listener_options(config: &Config, connections_max: u64) -> ListenerOptions {
     ListenerOptions {
         connections_max: usize::try_from(connections_max).unwrap_or(usize::MAX),
-        endpoint: config.amqp.endpoint(),
+        endpoint: config.amqp.endpoint(&config.authorization),
         grace_ms: config.amqp.drain_time_out_ms,
     }
 }

@@ -84,11 +84,11 @@ fn an_address_in_use_exits_with_1_before_anything_is_touched() {
 #[test]
 fn a_wrong_file_exits_with_2_and_names_every_place() {
     let home = Home::new();
-    write(&home.path("p.toml"), "[[queues]]\nname = \"q\"\nlock_duration = \"1h\"\nforward_to = \"other\"\n");
+    write(&home.path("p.toml"), "[[queues]]\nname = \"q\"\nlock_duration = \"1h\"\nforward_to = \"Q\"\n");
     let (code, text) = home.refused(&["--config", "p.toml"]);
     assert_eq!(code, Some(2));
     assert!(text.contains("p.toml:3:17: queue \"q\": lock_duration: \"1h\" is outside the range"), "{text}");
-    assert!(text.contains("p.toml:4:14: queue \"q\": forward_to: not supported yet"), "{text}");
+    assert!(text.contains("p.toml:4:14: queue \"q\": forward_to: \"Q\" is the queue itself"), "{text}");
     assert!(!home.path("data").exists());
 }
 

@@ -102,7 +102,9 @@ fn time_travel_is_refused_to_other_machines_unless_they_are_allowed() {
     write(&home.path("p.toml"), "[development]\nallow_remote = true\n");
     let mut command = peeklock();
     command.current_dir(home.path("")).args(["--data-dir", &data, "--config", "p.toml"]);
-    command.args(["--amqp", "127.0.0.1:0", "--http", "0.0.0.0:0"]).env("PEEKLOCK_TIME_TRAVEL", "1");
+    command
+        .args(["--amqp", "127.0.0.1:0", "--http", "0.0.0.0:0"])
+        .envs([("PEEKLOCK_TIME_TRAVEL", "1"), ("PEEKLOCK_ALLOW_DEFAULT_KEY", "1")]);
     let broker = home.started(command);
     let port = broker.address("http").rsplit_once(':').unwrap().1.to_owned();
     assert_eq!(get(&format!("127.0.0.1:{port}"), CLOCK).0, 200);

@@ -1,7 +1,8 @@
 //! Queues, topics, subscriptions and rules: good ones, bad ones, and those asked for by flag.
 
 use peeklock_engine::{
-    CorrelationFilter, FactValue, Filter, QueueOptions, Rule, SubscriptionOptions, TopicOptions,
+    CorrelationFilter, EntityStatus, FactValue, Filter, Forwarding, Kept, QueueOptions, Rule,
+    SubscriptionOptions, TopicOptions,
 };
 
 use super::*;
@@ -21,9 +22,20 @@ fn queues_are_read_with_every_property() {
         auto_delete_on_idle = "PT5M"
         max_message_size_in_kilobytes = 2048
         max_size_in_megabytes = 0x10
-        enable_batched_operations = true
+        requires_duplicate_detection = true
+        duplicate_detection_history_time_window = "P7D"
+        status = "SendDisabled"
+        forward_to = "sb://localhost:5672/archive/eu"
+        forward_dead_lettered_messages_to = "dead"
+        user_metadata = "owned by sales"
+        enable_batched_operations = false
+        enable_partitioning = true
         [[queues]]
         name = "plain"
+        forward_to = ""
+        user_metadata = ""
+        status = "Active"
+        enable_express = false
         default_message_time_to_live = "P10675199DT2H48M5.4775807S"
         auto_delete_on_idle = "P10675199DT2H48M5.4775807S"
         requires_session = false
@@ -38,11 +50,39 @@ fn queues_are_read_with_every_property() {
         auto_delete_on_idle_ms: Some(300_000),
         max_message_size_bytes: 2 << 20,
         max_size_bytes: 16 << 20,
-        ..QueueOptions::default()
+        requires_duplicate_detection: true,
+        duplicate_detection_history_time_window_ms: 604_800_000,
+        status: EntityStatus::SendDisabled,
+        forwarding: Forwarding {
+            forward_to: Some("archive/eu".into()),
+            forward_dead_lettered_messages_to: Some("dead".into()),
+        },
+        authorization_rules: Vec::new(),
+        kept: Kept {
+            user_metadata: Some("owned by sales".into()),
+            enable_batched_operations: false,
+            enable_partitioning: true,
+            ..Kept::default()
+        },
     };
     let plain = QueueOptions::default();
     let queue = |name: &str, options: QueueOptions| QueueConfig { name: name.into(), options };
     assert_eq!(config.queues, [queue("Orders/eu", options), queue("plain", plain)]);
+}
+
+fn all_options() -> SubscriptionOptions {
+    SubscriptionOptions {
+        lock_duration_ms: 30_000,
+        max_delivery_count: 5,
+        default_message_time_to_live_ms: Some(1_800_000),
+        dead_lettering_on_message_expiration: true,
+        dead_lettering_on_filter_evaluation_exceptions: false,
+        requires_session: true,
+        auto_delete_on_idle_ms: Some(2_000),
+        status: EntityStatus::ReceiveDisabled,
+        forwarding: Forwarding { forward_to: Some("archive".into()), ..Forwarding::default() },
+        kept: Kept { user_metadata: Some("m".into()), ..Kept::default() },
+    }
 }
 
 #[test]
@@ -58,7 +98,12 @@ fn topics_and_subscriptions_are_read_with_every_property() {
         max_size_in_megabytes = 16
         max_message_size_in_kilobytes = 2048
         auto_delete_on_idle = "200ms"
-        support_ordering = true
+        requires_duplicate_detection = true
+        duplicate_detection_history_time_window = "20s"
+        status = "Disabled"
+        support_ordering = false
+        filtering_messages_before_publishing = true
+        enable_subscription_partitioning = true
         [[topics.subscriptions]]
         name = "all"
         lock_duration = "30s"
@@ -68,6 +113,9 @@ fn topics_and_subscriptions_are_read_with_every_property() {
         dead_lettering_on_filter_evaluation_exceptions = false
         requires_session = true
         auto_delete_on_idle = "2 seconds"
+        status = "ReceiveDisabled"
+        forward_to = "SB://host/archive"
+        user_metadata = "m"
         [[topics.subscriptions]]
         name = "none"
         rules = []
@@ -81,18 +129,18 @@ fn topics_and_subscriptions_are_read_with_every_property() {
         auto_delete_on_idle_ms: Some(200),
         max_message_size_bytes: 2 << 20,
         max_size_bytes: 16 << 20,
-        ..TopicOptions::default()
+        requires_duplicate_detection: true,
+        duplicate_detection_history_time_window_ms: 20_000,
+        status: EntityStatus::Disabled,
+        authorization_rules: Vec::new(),
+        kept: Kept {
+            support_ordering: false,
+            filtering_messages_before_publishing: true,
+            enable_subscription_partitioning: true,
+            ..Kept::default()
+        },
     };
-    let all = SubscriptionOptions {
-        lock_duration_ms: 30_000,
-        max_delivery_count: 5,
-        default_message_time_to_live_ms: Some(1_800_000),
-        dead_lettering_on_message_expiration: true,
-        dead_lettering_on_filter_evaluation_exceptions: false,
-        requires_session: true,
-        auto_delete_on_idle_ms: Some(2_000),
-        ..SubscriptionOptions::default()
-    };
+    let all = all_options();
     let all = SubscriptionConfig { options: all, ..SubscriptionConfig::plain("all".into()) };
     assert_eq!(all.rules, [Rule::default_rule()], "a subscription without the key gets every message");
     let none = SubscriptionConfig { rules: Vec::new(), ..SubscriptionConfig::plain("none".into()) };

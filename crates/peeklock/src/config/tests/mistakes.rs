@@ -74,8 +74,29 @@ const BAD_QUEUE: &[(&str, &str)] = &[
         "auto_delete_on_idle: expected a text in quotes, found 300; write auto_delete",
     ),
     ("auto_delete_on_idle = \"never\"", "auto_delete_on_idle: \"never\" is not a duration; write ISO 8601"),
-    ("requires_duplicate_detection = true", "requires_duplicate_detection: not supported yet; remove it or"),
-    ("forward_to = \"other\"", "forward_to: not supported yet; remove it or write forward_to = \"\""),
+    ("tier = \"Premium\"", "3:8: queue \"q\": tier: not supported yet; remove it"),
+    (
+        "duplicate_detection_history_time_window = \"19s\"",
+        "duplicate_detection_history_time_window: \"19s\" is outside the range from PT20S to PT168H",
+    ),
+    (
+        "enable_express = true\nrequires_duplicate_detection = true",
+        "3:18: queue \"q\": enable_express: can't be combined with requires_duplicate_detection; remove one",
+    ),
+    (
+        "forward_to = \"Q\"",
+        "3:14: queue \"q\": forward_to: \"Q\" is the queue itself; write another queue or",
+    ),
+    (
+        "forward_to = \"sb://host/\"",
+        "forward_to: \"sb://host/\" names no entity; write \"sb://host/name\", or",
+    ),
+    ("forward_to = \"SB://host\"", "forward_to: \"SB://host\" names no entity; write \"sb://host/name\", or"),
+    ("forward_dead_lettered_messages_to = \"a?\"", "\"a?\" has the character '?', which is not allowed here"),
+    (
+        "status = \"active\"",
+        "status: \"active\" is no status; write \"Active\", \"Disabled\", \"SendDisabled\" or",
+    ),
     ("requiresSession = true", "unknown key `requiresSession`; did you mean `requires_session`?"),
 ];
 
@@ -100,16 +121,20 @@ const BAD_TOPIC: &[(&str, &str)] = &[
         "topic \"t\": auto_delete_on_idle: \"299s\" is too short; write at least",
     ),
     (
-        "requires_duplicate_detection = true",
-        "topic \"t\": requires_duplicate_detection: not supported yet; remove it",
+        "requires_duplicate_detection = true\nenable_express = true",
+        "4:18: topic \"t\": enable_express: can't be combined with requires_duplicate_detection; remove one",
     ),
     (
-        "enable_partitioning = true",
-        "enable_partitioning: not supported yet; remove it or write enable_partitioning = f",
+        "duplicate_detection_history_time_window = \"P8D\"",
+        "topic \"t\": duplicate_detection_history_time_window: \"P8D\" is outside the range from PT20S",
     ),
     (
-        "support_ordering = false",
-        "support_ordering: not supported yet; remove it or write support_ordering = true",
+        "forward_to = \"q\"",
+        "topic \"t\": forward_to: subscriptions have it, not topics; write it in [[topics.",
+    ),
+    (
+        "[[topics.authorization_rules]]\nname = \"r\"\nrights = [\"Send\"]\nprimary_key = \"k\"",
+        "3:1: topic \"t\", authorization rule \"r\": secondary_key: missing; write secondary_key = ",
     ),
     (
         "requires_session = true",
@@ -154,10 +179,14 @@ const BAD_SUBSCRIPTION: &[(&str, &str)] = &[
         "expected true or false, found 0; write dead_lettering_on_filter_evaluation_exceptions = true",
     ),
     (
-        "forward_to = \"other\"",
-        "subscription \"s\": forward_to: not supported yet; remove it or write forward_to = \"\"",
+        "forward_to = \"/q\"",
+        "topic \"t\", subscription \"s\": forward_to: \"/q\" has an empty part: no \"/\" at its",
     ),
-    ("status = \"Disabled\"", "status: not supported yet; remove it or write status = \"Active\""),
+    ("status = 1", "status: expected a text in quotes, found 1; write status = \"Active\""),
+    (
+        "authorization_rules = []",
+        "authorization_rules: topics have it, not subscriptions; write it in [[topics]]",
+    ),
     (
         "max_size_in_megabytes = 1",
         "max_size_in_megabytes: topics have it, not subscriptions; write it in [[topics]]",

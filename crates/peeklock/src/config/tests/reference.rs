@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use peeklock_engine::QueueOptions;
+use peeklock_engine::{QueueOptions, TopicOptions};
 
 use super::*;
 
@@ -34,7 +34,12 @@ fn the_examples_of_the_reference_file_are_right() {
     let config = merged(ServeArgs::default(), &with_examples());
     let names: Vec<&str> = config.topics[0].subscriptions.iter().map(|one| one.name.as_str()).collect();
     assert_eq!((config.topics[0].name.as_str(), names), ("news", vec!["all", "orders"]));
-    assert_eq!(config.topics[0].options, peeklock_engine::TopicOptions::default());
+    let TopicConfig { options, .. } = &config.topics[0];
+    assert_eq!(options.authorization_rules.len(), 1);
+    let options = TopicOptions { authorization_rules: Vec::new(), ..options.clone() };
+    assert_eq!(options, TopicOptions::default());
+    let rules = &config.queues[0].options.authorization_rules;
+    assert_eq!(rules.iter().map(|rule| &*rule.name).collect::<Vec<_>>(), ["sender", "owner"]);
     assert_eq!(config.topics[0].subscriptions[0], SubscriptionConfig::plain("all".into()));
 }
 
@@ -55,16 +60,23 @@ fn known_keys(before: &str) -> Vec<String> {
     keys.split(", ").map(str::to_owned).collect()
 }
 
+/// An authorization rule that is complete.
+const RULE: &str = "name = \"a\"\nrights = [\"Send\"]\nprimary_key = \"k\"\nsecondary_key = \"k\"";
+
 /// Every section, with what must stand before a key of it.
 fn sections() -> Vec<(String, String)> {
-    let mut sections: Vec<_> = ["amqp", "http", "storage", "log", "development", "limits"]
+    let mut sections: Vec<_> = ["amqp", "authorization", "http", "storage", "log", "development", "limits"]
         .map(|name| format!("[{name}]"))
         .map(|header| (header.clone(), header))
         .into();
     let mut before = String::new();
     for (header, first) in [
+        ("[[authorization.rules]]", RULE),
+        ("[[authorization.certificates]]", "subject = \"CN=a\"\nrights = [\"Send\"]"),
         ("[[queues]]", "name = \"q\""),
+        ("[[queues.authorization_rules]]", RULE),
         ("[[topics]]", "name = \"t\""),
+        ("[[topics.authorization_rules]]", RULE),
         ("[[topics.subscriptions]]", "name = \"s\""),
         ("[[topics.subscriptions.rules]]", "name = \"r\"\ncorrelation.to = \"x\""),
     ] {
@@ -88,7 +100,17 @@ fn the_reference_file_documents_every_key() {
         let lines: Vec<&str> = bodies.iter().flat_map(|body| body.lines()).collect();
         for key in known_keys(&before) {
             // These have headers of their own.
-            if ["subscriptions", "rules", "correlation"].contains(&key.as_str()) {
+            if ["authorization_rules", "certificates", "subscriptions", "rules", "correlation"]
+                .contains(&key.as_str())
+            {
+                continue;
+            }
+            // An example would need the file or the variable.
+            if key.ends_with("_key_file") || key.ends_with("_key_env") {
+                assert!(
+                    lines.iter().any(|line| line.starts_with("# ") && line.contains(&key)),
+                    "{header} {key}"
+                );
                 continue;
             }
             let place = lines.iter().position(|line| line.starts_with(&format!("{key} = ")));

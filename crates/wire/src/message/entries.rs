@@ -1,0 +1,162 @@
+//! Map sections entry by entry, without building values: what a broker copies from one message to the next.
+
+use bytes::BytesMut;
+
+use super::{Bytes, DecodeError, Reader, Sections, Value};
+use crate::code::{descriptor, format};
+use crate::read::unexpected;
+use crate::write;
+
+impl Sections {
+    /// The entries of message annotations or application properties in order, values still encoded.
+    ///
+    /// # Errors
+    /// [`DecodeError`], here or from the iterator.
+    pub fn map_entries(section: &Bytes) -> Result<MapEntries<'_>, DecodeError> {
+        let mut reader = Reader::new(section);
+        if section.is_empty() {
+            return Ok(MapEntries { reader, entries_left: 0 });
+        }
+        reader.descriptor()?;
+        match reader.byte()? {
+            code @ (format::MAP_8 | format::MAP_32) => {
+                let (reader, count) = reader.compound(code)?;
+                Ok(MapEntries { reader, entries_left: count / 2 })
+            }
+            code => Err(unexpected("a map", code)),
+        }
+    }
+}
+
+/// Iterates over a map section; see [`Sections::map_entries`].
+#[derive(Debug)]
+pub struct MapEntries<'a> {
+    reader: Reader<'a>,
+    entries_left: u32,
+}
+
+/// An entry of a map section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MapEntry<'a> {
+    /// The key's text; `None` for a key that is neither string nor symbol.
+    pub key: Option<&'a str>,
+    /// The key as encoded.
+    pub encoded_key: &'a [u8],
+    /// The value as encoded.
+    pub encoded_value: &'a [u8],
+}
+
+impl<'a> Iterator for MapEntries<'a> {
+    type Item = Result<MapEntry<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.entries_left = self.entries_left.checked_sub(1)?;
+        let entry = self.entry();
+        if entry.is_err() {
+            self.entries_left = 0;
+        }
+        Some(entry)
+    }
+}
+
+impl<'a> MapEntries<'a> {
+    fn entry(&mut self) -> Result<MapEntry<'a>, DecodeError> {
+        let is_text = matches!(
+            self.reader.peek(),
+            Some(format::STRING_8 | format::SYMBOL_8 | format::STRING_32 | format::SYMBOL_32)
+        );
+        let key = if is_text { Some(self.reader.clone().text()?) } else { None };
+        Ok(MapEntry { key, encoded_key: self.reader.skipped()?, encoded_value: self.reader.skipped()? })
+    }
+}
+
+/// Writes a map section entry by entry; [`Self::finish`] completes it.
+#[derive(Debug)]
+#[must_use = "the section is incomplete before `finish`"]
+pub struct MapSection<'a> {
+    output: &'a mut BytesMut,
+    start: usize,
+    count: usize,
+    symbol_keys: bool,
+}
+
+impl<'a> MapSection<'a> {
+    /// Begins a message-annotations section; keys are written as symbols.
+    pub fn message_annotations(output: &'a mut BytesMut) -> Self {
+        Self::begin(descriptor::MESSAGE_ANNOTATIONS, true, output)
+    }
+
+    /// Begins a delivery-annotations section; keys are written as symbols.
+    pub fn delivery_annotations(output: &'a mut BytesMut) -> Self {
+        Self::begin(descriptor::DELIVERY_ANNOTATIONS, true, output)
+    }
+
+    /// Begins an application-properties section; keys are written as strings.
+    pub fn application_properties(output: &'a mut BytesMut) -> Self {
+        Self::begin(descriptor::APPLICATION_PROPERTIES, false, output)
+    }
+
+    fn begin(descriptor: u8, symbol_keys: bool, output: &'a mut BytesMut) -> Self {
+        write::described(descriptor, output);
+        let start = write::open_compound(output);
+        Self { output, start, count: 0, symbol_keys }
+    }
+
+    fn key(&mut self, key: &str) -> &mut BytesMut {
+        self.count += 2;
+        if self.symbol_keys {
+            write::symbol(key, self.output);
+        } else {
+            write::string(key, self.output);
+        }
+        self.output
+    }
+
+    /// Adds a long (`x-opt-sequence-number`).
+    pub fn long(&mut self, key: &str, number: i64) {
+        write::long(number, self.key(key));
+    }
+
+    /// Adds an int (`x-opt-message-state`).
+    pub fn int(&mut self, key: &str, number: i32) {
+        write::int(number, self.key(key));
+    }
+
+    /// Adds a timestamp (`x-opt-enqueued-time`), in milliseconds since the Unix epoch.
+    pub fn timestamp(&mut self, key: &str, timestamp_ms: i64) {
+        write::timestamp(timestamp_ms, self.key(key));
+    }
+
+    /// Adds a string.
+    pub fn string(&mut self, key: &str, text: &str) {
+        write::string(text, self.key(key));
+    }
+
+    /// Adds any value.
+    pub fn value(&mut self, key: &str, value: &Value) {
+        value.encode(self.key(key));
+    }
+
+    /// Adds a value that is encoded already: one complete value, as [`Value::to_bytes`] yields.
+    pub fn encoded(&mut self, key: &str, encoded_value: &[u8]) {
+        self.key(key).extend_from_slice(encoded_value);
+    }
+
+    /// Adds an entry as it stood in another section.
+    pub fn entry(&mut self, entry: MapEntry<'_>) {
+        self.count += 2;
+        self.output.extend_from_slice(entry.encoded_key);
+        self.output.extend_from_slice(entry.encoded_value);
+    }
+
+    /// Whether nothing was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Completes the section.
+    pub fn finish(self) {
+        write::close_compound(format::MAP_8, format::MAP_32, self.start, self.count, self.output);
+    }
+}
