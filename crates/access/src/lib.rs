@@ -13,6 +13,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 mod token;
+mod used;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -28,6 +29,7 @@ pub use resource::Resource;
 use grant::Basis;
 use keys::{Shown, Signed};
 use token::{SharedAccessSignature, Token};
+use used::UsedRules;
 
 /// Where the rules of entities are found.
 pub trait EntityRules: Send + Sync + 'static {
@@ -49,6 +51,7 @@ struct Inner {
     policy: RwLock<Arc<Policy>>,
     entities: Option<Arc<dyn EntityRules>>,
     clock: Arc<dyn Clock>,
+    used: UsedRules,
     changes: watch::Sender<u64>,
 }
 
@@ -70,17 +73,25 @@ impl Access {
 
     fn with(policy: Policy, entities: Option<Arc<dyn EntityRules>>, clock: Arc<dyn Clock>) -> Self {
         let policy = RwLock::new(Arc::new(policy));
-        Self(Arc::new(Inner { policy, entities, clock, changes: watch::Sender::new(0) }))
+        let used = UsedRules::default();
+        Self(Arc::new(Inner { policy, entities, clock, used, changes: watch::Sender::new(0) }))
     }
 
     /// Another policy from now on; grants that rest on what it does not hold any more don't stand.
     pub fn replace(&self, policy: Policy) {
         *self.0.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
-        self.recheck();
+        self.notify();
     }
 
-    /// Rules of an entity may have changed.
-    pub fn recheck(&self) {
+    /// Entities were created, changed or deleted. Those who hold grants hear of it only if a rule that grants were made of is
+    /// not what it was: entities come and go while ten thousand connections sleep.
+    pub fn entities_changed(&self) {
+        if self.0.used.forget_changed(self.entities()) {
+            self.notify();
+        }
+    }
+
+    fn notify(&self) {
         self.0.changes.send_modify(|change| *change = change.wrapping_add(1));
     }
 
@@ -134,7 +145,10 @@ impl Access {
         }
         let signed = Resource::of_signed(token.resource_encoded).ok_or(Denied::Audience)?;
         let scope = signed.intersection(found.level()).filter(|scope| scope.covers(resource));
-        Ok(found.grant(scope.ok_or(Denied::Audience)?, Some(expires_at)))
+        let grant = found.grant(scope.ok_or(Denied::Audience)?, Some(expires_at));
+        self.0.used.remember(&grant);
+        // A change that came in between was not looked for in what was remembered only now.
+        if self.stands(&grant) { Ok(grant) } else { Err(Denied::Signature) }
     }
 
     /// What a rule of the namespace allows to whoever knows its name and one of its keys (SASL PLAIN).

@@ -216,6 +216,13 @@ fn grants_stand_as_long_as_their_key_and_rights() {
     entities.set("orders", Vec::new());
     assert!(!access.stands(&grant), "the rule is gone");
     assert!(!changes.has_changed().unwrap());
+    access.entities_changed();
+    assert!(changes.has_changed().unwrap(), "a rule that was used has changed");
+    let mut changes = access.changes();
+    changes.mark_unchanged();
+    entities.set("invoices", Vec::new());
+    access.entities_changed();
+    assert!(!changes.has_changed().unwrap(), "nobody used that rule");
     access.replace(Policy::default());
     assert!(changes.has_changed().unwrap() && !access.stands(&root));
     access.replace(Policy { required: false, ..Policy::default() });

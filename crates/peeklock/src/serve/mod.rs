@@ -91,13 +91,13 @@ async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), S
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin { namespace: namespace.clone(), access };
+    let admin = Admin { namespace: namespace.clone(), access: access.clone() };
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
-    let reload = Reload { args, config, namespace: namespace.clone(), limits, log };
+    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log };
     let reloading = tokio::spawn(reload.run(hangup));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
@@ -170,7 +170,14 @@ fn access(namespace: &Namespace, config: &Config) -> Access {
         tracing::warn!("AUTHORIZATION IS OFF: whoever reaches the broker may do everything");
     }
     let clock = Arc::new(SystemClock::default());
-    Access::new(config.authorization.policy(), Arc::new(namespace.clone()), clock)
+    let access = Access::new(config.authorization.policy(), Arc::new(namespace.clone()), clock);
+    let (rechecked, mut changes) = (access.clone(), namespace.changes());
+    tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            rechecked.entities_changed();
+        }
+    });
+    access
 }
 
 fn service_bus(namespace: &Namespace, access: &Access, config: &Config) -> Arc<ServiceBus> {
