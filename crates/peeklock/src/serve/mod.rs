@@ -4,6 +4,7 @@
 //! the store, restore and declare entities, accept AMQP connections, answer 200. Stopping: answer 503, stop accepting,
 //! let connections finish, stop the partitions, close the store.
 
+mod access;
 mod bounded;
 mod descriptors;
 mod development;
@@ -21,7 +22,7 @@ mod subscriptions;
 use std::sync::Arc;
 
 use peeklock_access::Access;
-use peeklock_admin::Admin;
+use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
@@ -82,7 +83,7 @@ async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), S
     let clock = entity_clock(travel.as_ref());
     let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
-    let access = access(&namespace, &config);
+    let access = access::start(&namespace, &config.authorization);
     let listener = Listener::new(
         amqp,
         service_bus(&namespace, &access, &config),
@@ -91,7 +92,7 @@ async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), S
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin::new(namespace.clone(), access.clone());
+    let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
@@ -164,20 +165,14 @@ fn namespace_options(config: &Config) -> NamespaceOptions {
     NamespaceOptions { body_cache_bytes, seed: None }
 }
 
-/// Tokens live by the machine's clock, whatever the one that can be moved says.
-fn access(namespace: &Namespace, config: &Config) -> Access {
-    if !config.authorization.required {
-        tracing::warn!("AUTHORIZATION IS OFF: whoever reaches the broker may do everything");
+/// What the file's entities must keep to, those made at run time must as well.
+fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits {
+    let store_bytes = store.value_bytes_max.min(store.batch_bytes_max) as u64;
+    AdminLimits {
+        auto_delete_on_idle_min_ms: config.limits.auto_delete_on_idle_min_ms,
+        message_time_to_live_max_ms: config.limits.message_time_to_live_max_ms,
+        message_size_max_bytes: store_bytes.min(config.amqp.reassembly_bytes_max),
     }
-    let clock = Arc::new(SystemClock::default());
-    let access = Access::new(config.authorization.policy(), Arc::new(namespace.clone()), clock);
-    let (rechecked, mut changes) = (access.clone(), namespace.changes());
-    tokio::spawn(async move {
-        while changes.changed().await.is_ok() {
-            rechecked.entities_changed();
-        }
-    });
-    access
 }
 
 fn service_bus(namespace: &Namespace, access: &Access, config: &Config) -> Arc<ServiceBus> {
