@@ -31,6 +31,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::audit::AuditControl;
 use crate::config::{AuthorizationConfig, Config, ListenAddress, ServeArgs};
 use crate::exit::Exit;
 use crate::logging::{self, LogControl};
@@ -46,13 +47,12 @@ use store::OpenStore;
 
 /// Serves until a signal or a fatal failure. `args` is what the configuration was resolved from, and is again on SIGHUP.
 pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
-    let log = logging::start(&config.log_filter, config.log_format);
-    let outcome = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("peeklock")
-        .build()
-        .map_err(ServeError::System)
-        .and_then(|runtime| runtime.block_on(serve(config, args, log)));
+    let opened = AuditControl::open(&config.audit);
+    let audit = opened.as_ref().cloned().unwrap_or_default();
+    let log = logging::start(&config.log_filter, config.log_format, &audit);
+    let control = audit.clone();
+    let outcome = opened.map_err(ServeError::Audit).and_then(|_| run_runtime(config, args, log, control));
+    audit.flush();
     match outcome {
         Ok(()) => {
             tracing::info!("stopped");
@@ -65,7 +65,26 @@ pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
     }
 }
 
-async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), ServeError> {
+fn run_runtime(
+    config: Config,
+    args: ServeArgs,
+    log: LogControl,
+    audit: AuditControl,
+) -> Result<(), ServeError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("peeklock")
+        .build()
+        .map_err(ServeError::System)
+        .and_then(|runtime| runtime.block_on(serve(config, args, log, audit)))
+}
+
+async fn serve(
+    config: Config,
+    args: ServeArgs,
+    log: LogControl,
+    audit: AuditControl,
+) -> Result<(), ServeError> {
     emulator::explain(&config);
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
@@ -98,7 +117,7 @@ async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), S
     let ready_file = announce(&config, &addresses, &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
-    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log };
+    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log, audit };
     let reloading = tokio::spawn(reload.run(hangup));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));

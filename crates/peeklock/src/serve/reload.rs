@@ -7,6 +7,7 @@ use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
 
 use super::entities;
+use crate::audit::{self, AuditControl};
 use crate::config::{AuthorizationConfig, Config, ServeArgs};
 use crate::logging::LogControl;
 
@@ -24,6 +25,8 @@ pub(super) struct Reload {
     pub(super) limits: Limits,
     /// The log.
     pub(super) log: LogControl,
+    /// The audit log.
+    pub(super) audit: AuditControl,
 }
 
 impl Reload {
@@ -31,9 +34,16 @@ impl Reload {
     pub(super) async fn run(mut self, mut hangup: Signal) {
         while hangup.recv().await.is_some() {
             tracing::info!("SIGHUP: reading the configuration again");
+            self.audit.reopen();
             match self.reload().await {
-                Ok(changes) => tracing::info!("reloaded; {changes} changes"),
-                Err(error) => tracing::error!("nothing was reloaded: {error}"),
+                Ok(changes) => {
+                    tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = "ok", changes);
+                    tracing::info!("reloaded; {changes} changes");
+                }
+                Err(error) => {
+                    tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = %error);
+                    tracing::error!("nothing was reloaded: {error}");
+                }
             }
         }
     }
@@ -46,6 +56,7 @@ impl Reload {
         entities::declare(&self.namespace, &next, self.limits).await.map_err(|error| error.to_string())?;
         let mut count = changes.len();
         for change in changes {
+            tracing::info!(target: audit::TARGET, protocol = "config", operation = "declare", outcome = "ok", changed = change);
             tracing::info!("{change}");
         }
         if next.log_filter != self.config.log_filter {
@@ -112,6 +123,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ("http.listen", current.http_listen != next.http_listen),
         ("storage.data_dir", current.data_dir != next.data_dir),
         ("[storage]", current.storage != next.storage),
+        ("log.audit", current.audit != next.audit),
         ("log.format", current.log_format != next.log_format),
         ("[development]", current.development != next.development),
     ];
