@@ -7,6 +7,7 @@ use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Refusal, Su
 use super::address::EntityAddress;
 use super::delivery::Origin;
 use super::errors::Fault;
+use super::submission::Wanted;
 
 /// The entities of a broker. [`Namespace`] is the real one; tests and benchmarks put others behind it.
 pub trait Entities: Send + Sync + 'static {
@@ -71,6 +72,8 @@ pub(crate) struct Entity {
     pub(crate) kind: Kind,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
+    /// What it wants to know of messages sent to it; never changes.
+    wanted: Wanted,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
     pub(crate) max_message_size_bytes: u64,
 }
@@ -83,6 +86,7 @@ impl Entity {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
+        let wanted = Wanted::by(&options);
         let max_message_size_bytes = options.max_message_size_bytes();
         let (node, resource) = (node(&address), address.resource());
         Self {
@@ -94,6 +98,7 @@ impl Entity {
             queue,
             kind,
             requires_session,
+            wanted,
             max_message_size_bytes,
         }
     }
@@ -102,6 +107,8 @@ impl Entity {
     pub(crate) fn subscription(address: EntityAddress, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
+        // Nothing is sent to it.
+        let wanted = Wanted::default();
         let max_message_size_bytes = topic.max_message_size_bytes();
         let (node, resource) = (node(&address), address.resource());
         Self {
@@ -113,8 +120,14 @@ impl Entity {
             queue,
             kind,
             requires_session,
+            wanted,
             max_message_size_bytes,
         }
+    }
+
+    /// What it wants to know of messages sent to it.
+    pub(crate) const fn wanted(&self) -> Wanted {
+        self.wanted
     }
 
     /// The queue inside the entity that the address names.
