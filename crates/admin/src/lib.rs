@@ -3,6 +3,7 @@
 mod atom;
 mod authorize;
 mod error;
+pub mod exercise;
 mod limits;
 mod path;
 mod rest;
