@@ -3,6 +3,7 @@
 mod amqp;
 mod args;
 mod asked;
+mod authorization;
 mod authorization_rule;
 mod convert;
 mod development;
@@ -31,11 +32,13 @@ use std::path::PathBuf;
 
 use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
+use authorization::AuthorizationFlags;
 use entity::Bounds;
 
 pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
 pub(crate) use asked::{AskedTopic, same_name};
+pub(crate) use authorization::AuthorizationConfig;
 pub(crate) use convert::to_toml;
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
@@ -66,6 +69,8 @@ pub(crate) struct Config {
     pub(crate) amqp_listen: ListenAddress,
     /// How AMQP is served.
     pub(crate) amqp: AmqpConfig,
+    /// Who may do what.
+    pub(crate) authorization: AuthorizationConfig,
     /// Where HTTP is served.
     pub(crate) http_listen: ListenAddress,
     /// What all addresses have in common.
@@ -145,6 +150,10 @@ impl Config {
     }
 
     fn merge(args: ServeArgs, file: FileConfig, undeclared: bool) -> Result<Self, ConfigError> {
+        let flags = AuthorizationFlags {
+            required: args.authorization_required,
+            allow_default_key: args.allow_default_key,
+        };
         let amqp_default = || AMQP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
         let http_default = || HTTP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
         let topics_if_missing = asked::topics(args.topics, &file.topics, &file.queues, &args.queues)
@@ -174,6 +183,7 @@ impl Config {
                 time_travel: args.time_travel.or(file.time_travel).unwrap_or(file.development.time_travel),
                 ..file.development
             },
+            authorization: flags.over(file.authorization_flags, file.authorization),
             limits: file.limits,
             ready_file: args.ready_file,
             queues: file.queues,
@@ -187,6 +197,7 @@ impl Config {
         };
         config.tls.check()?;
         config.development.check(&config.addresses())?;
+        config.authorization.check(&config.addresses())?;
         Ok(config)
     }
 

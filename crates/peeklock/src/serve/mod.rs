@@ -4,6 +4,7 @@
 //! the store, read or make certificates, restore and declare entities, serve AMQP, answer 200. Stopping: answer 503, serve
 //! no new AMQP connections, let connections finish, stop the partitions, close the store.
 
+mod access;
 mod descriptors;
 mod development;
 mod emulator;
@@ -33,7 +34,7 @@ use peeklock_storage::Error as StorageError;
 use tokio::task::JoinHandle;
 
 use crate::audit::AuditControl;
-use crate::config::{AmqpConfig, Config, ServeArgs};
+use crate::config::{AuthorizationConfig, Config, ServeArgs};
 use crate::exit::Exit;
 use crate::logging::{self, LogControl};
 use descriptors::Room;
@@ -104,14 +105,15 @@ async fn serve(
     let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
     let tls = network.secure(&config)?;
+    let access = access::start(&namespace, &config.authorization);
     let connections = Connections::new(
-        service_bus(&namespace, &config),
+        service_bus(&namespace, &access, &config),
         // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
         Arc::new(SystemClock::default()),
         listener_options(&config, room.connections_max),
     );
 
-    let admin = Admin::new(namespace.clone(), Access::open(), admin_limits(&config, limits));
+    let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     network.serve_amqp(connections);
@@ -119,7 +121,7 @@ async fn serve(
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
     let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
-    let reload = Reload { args, config, namespace: namespace.clone(), limits, log, audit, tls };
+    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log, audit, tls };
     let reloading = tokio::spawn(reload.run(hangup));
     tokio::select! {
         () = signals.stop() => {}
@@ -193,16 +195,16 @@ fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits
     }
 }
 
-fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {
-    let AmqpConfig { require_token, plain_enabled, .. } = config.amqp;
-    let dialect = DialectConfig { require_token, plain_enabled, seed: None };
-    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), dialect))
+fn service_bus(namespace: &Namespace, access: &Access, config: &Config) -> Arc<ServiceBus> {
+    let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
+    let dialect = DialectConfig { plain_enabled, authorization_time_out_ms: time_out_ms, seed: None };
+    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect))
 }
 
 fn listener_options(config: &Config, connections_max: u64) -> ListenerOptions {
     ListenerOptions {
         connections_max: usize::try_from(connections_max).unwrap_or(usize::MAX),
-        endpoint: config.amqp.endpoint(),
+        endpoint: config.amqp.endpoint(&config.authorization),
         grace_ms: config.amqp.drain_time_out_ms,
     }
 }

@@ -75,7 +75,7 @@ pub(super) struct Network {
 impl Network {
     /// Answers HTTP from now on; AMQP and TLS wait.
     pub(super) fn start(listening: Listening, router: Router, config: &Config, room: Room) -> Self {
-        let addresses = Addresses::new(listening.amqp, listening.http, listening.all);
+        let addresses = Addresses::new(listening.amqp, listening.http, listening.all, &config.authorization);
         let (http, tls) = (Http::new(router), Arc::new(Tls::default()));
         let amqp = watch::Sender::new(None);
         let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http) };

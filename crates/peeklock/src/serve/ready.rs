@@ -5,7 +5,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use peeklock_access::{DEFAULT_KEY, DEFAULT_RULE_NAME};
+use peeklock_engine::AuthorizationRule;
 use serde::Serialize;
+
+use crate::config::AuthorizationConfig;
 
 /// The addresses in use, with the ports that the system gave for port 0.
 #[derive(Debug, Clone, Serialize)]
@@ -29,8 +33,13 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// Of the listeners, without a CA.
-    pub(super) fn new(amqp: SocketAddr, http: SocketAddr, addresses: Vec<SocketAddr>) -> Self {
-        let connection_string_tls = connection_string(amqp);
+    pub(super) fn new(
+        amqp: SocketAddr,
+        http: SocketAddr,
+        addresses: Vec<SocketAddr>,
+        authorization: &AuthorizationConfig,
+    ) -> Self {
+        let connection_string_tls = connection_string(amqp, authorization.rules.first());
         let connection_string = format!("{connection_string_tls}UseDevelopmentEmulator=true;");
         let pid = std::process::id();
         Self { pid, amqp, http, addresses, connection_string, connection_string_tls, authority: None }
@@ -42,17 +51,17 @@ impl Addresses {
     }
 }
 
-/// What an SDK on this machine needs; over TLS, unless it is told that this is the emulator. The key is the emulator's well-known placeholder.
-fn connection_string(amqp: SocketAddr) -> String {
+/// What an SDK on this machine needs; over TLS, unless it is told that this is the emulator. Of a rule of one's own only
+/// the name is told; without one, everybody knows the key.
+fn connection_string(amqp: SocketAddr, rule: Option<&AuthorizationRule>) -> String {
+    let (name, key) = rule.map_or((DEFAULT_RULE_NAME, DEFAULT_KEY), |rule| (&*rule.name, "<its key>"));
     let host = match amqp {
         _ if amqp.ip().is_loopback() || amqp.ip().is_unspecified() => "localhost".to_owned(),
         SocketAddr::V4(address) => address.ip().to_string(),
         SocketAddr::V6(address) => format!("[{}]", address.ip()),
     };
     let port = amqp.port();
-    format!(
-        "Endpoint=sb://{host}:{port};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;"
-    )
+    format!("Endpoint=sb://{host}:{port};SharedAccessKeyName={name};SharedAccessKey={key};")
 }
 
 /// A file that exists while the broker accepts connections; removed when dropped.
@@ -97,7 +106,7 @@ mod tests {
     #[test]
     fn local_addresses_are_called_localhost() {
         let host = |address: &str| {
-            let text = connection_string(address.parse().unwrap());
+            let text = connection_string(address.parse().unwrap(), None);
             let rest = text.strip_prefix("Endpoint=sb://").unwrap();
             assert!(rest.ends_with(";SharedAccessKey=SAS_KEY_VALUE;"));
             rest.split(';').next().unwrap().to_owned()
