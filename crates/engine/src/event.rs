@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::partition::Record;
 use crate::{
-    BodyRef, CreditLimit, EntityTimes, LockToken, QueueId, ReceiverId, ReceiverOptions, RequestId, Rule,
-    SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
+    BodyRef, CreditLimit, Departure, EntityTimes, LockToken, QueueId, QueuePath, ReceiverId, ReceiverOptions,
+    RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
@@ -207,6 +207,30 @@ pub enum Event {
     },
     /// The entity is about to be deleted: it takes no commands any more.
     Ended,
+    /// A message of another entity (or of this one) was taken over: it goes from the store there.
+    Departed(Box<Departure>),
+    /// A message that went to another entity is forgotten: what the store still has of it goes, and its content if nothing
+    /// else refers to it.
+    TraceErased {
+        /// Where it was.
+        queue: QueueId,
+        /// Which.
+        number: SequenceNumber,
+        /// Its content, if nothing else refers to it.
+        body: Option<BodyRef>,
+    },
+    /// A forwarder has messages of a queue in hand.
+    ForwarderHeld {
+        /// Who.
+        receiver: ReceiverId,
+        /// Where.
+        source: QueuePath,
+    },
+    /// Something without meaning is written about a queue.
+    Probed {
+        /// Which.
+        queue: QueueId,
+    },
 }
 
 /// See [`Event::Published`].
@@ -276,6 +300,13 @@ pub enum Removal {
     Expired(Option<LockToken>),
     /// Cancelled while it was scheduled.
     Cancelled,
+    /// Taken over by another entity.
+    Forwarded {
+        /// The forwarder's lock.
+        token: LockToken,
+        /// Whether the store still has a trace of it; else it has nothing any more.
+        traced: bool,
+    },
 }
 
 /// How much an event weighs.
@@ -306,7 +337,7 @@ impl Event {
     #[must_use]
     pub fn removed_bodies(&self) -> &[BodyRef] {
         match self {
-            Self::Removed { body, .. } => body.as_slice(),
+            Self::Removed { body, .. } | Self::TraceErased { body, .. } => body.as_slice(),
             Self::Published(published) if published.copies.is_empty() && published.scheduled.is_some() => {
                 std::slice::from_ref(&published.body)
             }
@@ -322,7 +353,12 @@ impl Event {
             Self::Published(published) if published.copies.is_empty() && published.scheduled.is_none() => {
                 Durability::Volatile
             }
+            Self::Removed { removal: Removal::Forwarded { traced: false, .. }, .. } => Durability::Volatile,
+            Self::Removed { removal: Removal::Forwarded { traced: true, .. }, .. }
+            | Self::TraceErased { .. }
+            | Self::Probed { .. } => Durability::Lazy,
             Self::Accepted { .. }
+            | Self::Departed(_)
             | Self::Published(_)
             | Self::Activated { .. }
             | Self::Removed { .. }
@@ -347,6 +383,7 @@ impl Event {
             | Self::SessionRenewed { .. }
             | Self::SessionUnlocked { .. }
             | Self::Used { stored: false, .. }
+            | Self::ForwarderHeld { .. }
             | Self::Ended => Durability::Volatile,
         }
     }

@@ -7,6 +7,7 @@ mod command;
 mod effect;
 mod event;
 mod facts;
+mod forward;
 mod ids;
 mod message;
 mod names;
@@ -20,6 +21,7 @@ pub use command::{Command, CreditLimit, ReceiverOptions, SessionWish, Settlement
 pub use effect::{AcceptedSession, Effect, Reply, SettleFailure};
 pub use event::{Change, Durability, Event, Publication, Removal, Subscription, SubscriptionCopy};
 pub use facts::{FactValue, Facts};
+pub use forward::{Departing, Departure, Forwarded, HOPS_MAX, Origin, Transfer};
 pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
 };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Facts, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use crate::{
+    Departing, Facts, Forwarded, LockToken, Origin, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp,
+};
 
 /// A message as a sender submits it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,6 +24,8 @@ pub struct NewMessage {
     pub header_bytes: u32,
     /// What rules see of it; needed in topics only.
     pub facts: Option<Arc<Facts>>,
+    /// What a forwarded message brings along; senders have nothing to say here.
+    pub origin: Option<Box<Origin>>,
 }
 
 /// One application property, its value encoded by the front end and opaque here.
@@ -87,6 +91,8 @@ pub struct MessageView {
     pub dead_letter: Option<Arc<DeadLetter>>,
     /// Properties changed by receivers, to be merged over those in the content.
     pub modified: Option<Arc<Properties>>,
+    /// Its way here, if it was forwarded.
+    pub forwarded: Option<Arc<Forwarded>>,
     /// Where its content is.
     pub body: BodyRef,
 }
@@ -118,6 +124,8 @@ pub struct Delivery {
     pub receiver: ReceiverId,
     /// The message; `lock` is set in peek-lock mode.
     pub message: Received,
+    /// What a forwarder needs to know ([`crate::ReceiveMode::Forward`]).
+    pub departing: Option<Box<Departing>>,
 }
 
 /// Serde for encoded values: a byte string, not a list of numbers.

@@ -14,6 +14,8 @@ pub(crate) const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number
 pub(crate) const LOCKED_UNTIL: &str = "x-opt-locked-until";
 /// 0 active, 1 deferred, 2 scheduled; absent means active.
 pub(crate) const MESSAGE_STATE: &str = "x-opt-message-state";
+/// Of a message forwarded out of a dead-letter queue: where it was dead-lettered.
+pub(crate) const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
 /// Delivery annotation: the lock token (Go knows it only from here for deferred messages).
 pub(crate) const LOCK_TOKEN: &str = "x-opt-lock-token";
 
@@ -25,7 +27,7 @@ const SERVICE_OWNED: [&str; 8] = [
     LOCKED_UNTIL,
     MESSAGE_STATE,
     LOCK_TOKEN,
-    "x-opt-deadletter-source",
+    DEAD_LETTER_SOURCE,
     "x-opt-partition-id",
 ];
 

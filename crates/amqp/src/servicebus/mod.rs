@@ -45,6 +45,7 @@ use smallvec::SmallVec;
 pub use config::DialectConfig;
 pub use entities::Entities;
 pub use errors::{Fault, condition};
+pub use facts::read_facts;
 
 use crate::endpoint::{Connection, Event, IncomingId, LinkId, NowMs};
 use crate::server::{Application, ApplicationFactory, Peer, Unanswered};

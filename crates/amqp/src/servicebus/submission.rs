@@ -90,7 +90,15 @@ pub(crate) fn read_message(
     } else {
         None
     };
-    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, header_bytes, facts })
+    Ok(NewMessage {
+        content,
+        time_to_live_ms,
+        scheduled_enqueue_time,
+        session_id,
+        header_bytes,
+        facts,
+        origin: None,
+    })
 }
 
 fn malformed(error: DecodeError) -> Fault {

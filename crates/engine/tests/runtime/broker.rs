@@ -40,7 +40,7 @@ impl Broker {
         body_cache_bytes: usize,
         seed: u64,
     ) -> Self {
-        let options = NamespaceOptions { body_cache_bytes, seed: Some(seed) };
+        let options = NamespaceOptions { body_cache_bytes, seed: Some(seed), read_facts: None };
         let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
         namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         Self { store, clock, namespace }

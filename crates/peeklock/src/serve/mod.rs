@@ -22,7 +22,7 @@ use peeklock_access::Access;
 use peeklock_admin::Admin;
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
-use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
+use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, ReadFacts, SystemClock};
 use peeklock_storage::Error as StorageError;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -144,7 +144,8 @@ async fn fatal(store: &OpenStore, namespace: &Namespace) -> StorageError {
 
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
-    NamespaceOptions { body_cache_bytes, seed: None }
+    let read_facts = Some(peeklock_amqp::servicebus::read_facts as ReadFacts);
+    NamespaceOptions { body_cache_bytes, seed: None, read_facts }
 }
 
 fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {
