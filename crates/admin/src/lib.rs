@@ -1,9 +1,14 @@
 //! HTTP: the management API of Service Bus (`atom`) and its messaging API (`rest`).
 
 mod atom;
+mod authorize;
+mod error;
+mod path;
 mod rest;
 
 use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
 use peeklock_access::Access;
 use peeklock_engine::runtime::Namespace;
 
@@ -19,8 +24,15 @@ pub struct Admin {
 impl Admin {
     /// Everything under `/`.
     pub fn router(self) -> Router {
-        let Self { namespace, access } = &self;
-        let _ = (namespace, access);
-        Router::new().merge(rest::router()).merge(atom::router()).with_state(self)
+        Router::new().fallback(answer).with_state(self)
+    }
+}
+
+/// Names hold slashes, so no pattern of a router can tell the two interfaces apart: a path that ends in what is done with
+/// messages is for `rest`, all others are entities.
+async fn answer(State(admin): State<Admin>, request: Request) -> Response {
+    match rest::Operation::read(request.method(), request.uri().path()) {
+        Some(operation) => rest::answer(admin, operation, request).await,
+        None => atom::answer(admin, request).await,
     }
 }

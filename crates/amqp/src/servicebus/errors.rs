@@ -2,6 +2,7 @@
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Refusal, Timestamp};
+use peeklock_message::Unfit;
 
 use super::clock_text;
 use crate::wire::Value;
@@ -75,6 +76,16 @@ pub enum Fault {
     /// The engine answered something that does not fit the question.
     #[error("The broker failed to carry out the operation.")]
     Internal,
+}
+
+impl From<Unfit> for Fault {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Malformed(reason) => Self::MalformedMessage(reason),
+            Unfit::Argument(reason) => Self::Argument(reason),
+            Unfit::NotImplemented(reason) => Self::NotImplemented(reason),
+        }
+    }
 }
 
 impl Fault {

@@ -13,6 +13,7 @@ mod catalogue;
 mod cold_reads;
 mod durability;
 mod failures;
+mod forwarding;
 mod idle;
 mod restart;
 mod simulation;

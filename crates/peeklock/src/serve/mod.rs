@@ -144,7 +144,7 @@ async fn fatal(store: &OpenStore, namespace: &Namespace) -> StorageError {
 
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
-    let read_facts = Some(peeklock_amqp::servicebus::read_facts as ReadFacts);
+    let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
     NamespaceOptions { body_cache_bytes, seed: None, read_facts }
 }
 

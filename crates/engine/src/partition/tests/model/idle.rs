@@ -53,7 +53,13 @@ impl Model {
             Command::ListSessions { queue, .. } | Command::ListRules { queue, .. } => {
                 Some(*queue).filter(|_| turn.breaks(Rule::ListingIsNoUse))
             }
-            Command::Watch { .. } | Command::CloseReceiver { .. } | Command::Tick => None,
+            Command::Forward { .. } => Some(QueueId(ENTITY)),
+            Command::Watch { .. }
+            | Command::CloseReceiver { .. }
+            | Command::Departed { .. }
+            | Command::HoldForForwarder { .. }
+            | Command::Probe { .. }
+            | Command::Tick => None,
         }
     }
 

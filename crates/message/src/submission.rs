@@ -6,21 +6,20 @@ use bytes::{Bytes, BytesMut};
 use peeklock_engine::{NewMessage, Timestamp};
 use smallvec::SmallVec;
 
-use super::annotation;
-use super::envelope::{lookup, text};
-use super::errors::Fault;
-use super::facts;
-use crate::wire::message::{Header, MessageProperties, Sections};
-use crate::wire::{DecodeError, Value};
+use crate::Unfit;
+use crate::annotation;
+use crate::facts;
+use peeklock_wire::message::{Header, MessageProperties, Sections, lookup};
+use peeklock_wire::{DecodeError, Value};
 
 /// The message-format of a batch: a message whose `data` sections are encoded messages.
-pub(crate) const BATCH_MESSAGE_FORMAT: u32 = 0x8001_3700;
+pub const BATCH_MESSAGE_FORMAT: u32 = 0x8001_3700;
 
 /// Messages in one batch; the SDKs bound batches by bytes only.
-pub(crate) const BATCH_MESSAGES_MAX: usize = 32_768;
+pub const BATCH_MESSAGES_MAX: usize = 32_768;
 
 /// Length of message ids and session ids, in characters (S-limits as checked by the SDKs).
-pub(crate) const ID_CHARACTERS_MAX: usize = 128;
+pub const ID_CHARACTERS_MAX: usize = 128;
 
 /// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
 ///
@@ -28,17 +27,17 @@ pub(crate) const ID_CHARACTERS_MAX: usize = 128;
 /// id given on acceptance stays the same for every reader. `with_facts` when rules will look at the messages.
 ///
 /// # Errors
-/// [`Fault::MalformedMessage`], [`Fault::Argument`], [`Fault::NotImplemented`] for unknown formats.
-pub(crate) fn read_transfer(
+/// [`Unfit::Malformed`], [`Unfit::Argument`], [`Unfit::NotImplemented`] for unknown formats.
+pub fn read_transfer(
     message_format: u32,
     payload: &Bytes,
     with_facts: bool,
     next_id: &mut dyn FnMut() -> u128,
-) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
+) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     match message_format {
         0 => Ok(SmallVec::from_iter([read_message(payload, with_facts, next_id)?])),
         BATCH_MESSAGE_FORMAT => read_batch(payload, with_facts, next_id),
-        other => Err(Fault::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
+        other => Err(Unfit::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
     }
 }
 
@@ -46,14 +45,14 @@ fn read_batch(
     payload: &Bytes,
     with_facts: bool,
     next_id: &mut dyn FnMut() -> u128,
-) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
+) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     let messages =
         Sections::split(payload).and_then(|envelope| envelope.batch_messages()).map_err(malformed)?;
     if messages.is_empty() {
-        return Err(Fault::MalformedMessage("a batch without messages".to_owned()));
+        return Err(Unfit::Malformed("a batch without messages".to_owned()));
     }
     if messages.len() > BATCH_MESSAGES_MAX {
-        return Err(Fault::Argument(format!("A batch holds at most {BATCH_MESSAGES_MAX} messages.")));
+        return Err(Unfit::Argument(format!("A batch holds at most {BATCH_MESSAGES_MAX} messages.")));
     }
     messages.iter().map(|message| read_message(message, with_facts, next_id)).collect()
 }
@@ -62,13 +61,13 @@ fn read_batch(
 ///
 /// # Errors
 /// See [`read_transfer`].
-pub(crate) fn read_message(
+pub fn read_message(
     payload: &Bytes,
     with_facts: bool,
     next_id: &mut dyn FnMut() -> u128,
-) -> Result<NewMessage, Fault> {
+) -> Result<NewMessage, Unfit> {
     if payload.is_empty() {
-        return Err(Fault::MalformedMessage("it is empty".to_owned()));
+        return Err(Unfit::Malformed("it is empty".to_owned()));
     }
     let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
     let header = sections.decode_header().map_err(malformed)?;
@@ -101,21 +100,21 @@ pub(crate) fn read_message(
     })
 }
 
-fn malformed(error: DecodeError) -> Fault {
-    Fault::MalformedMessage(error.reason)
+fn malformed(error: DecodeError) -> Unfit {
+    Unfit::Malformed(error.reason)
 }
 
-fn check_ids(properties: &MessageProperties) -> Result<(), Fault> {
+fn check_ids(properties: &MessageProperties) -> Result<(), Unfit> {
     let too_long = |text: &str| text.len() > ID_CHARACTERS_MAX && text.chars().count() > ID_CHARACTERS_MAX;
-    if text(&properties.message_id).is_some_and(too_long)
+    if properties.message_id.as_str().is_some_and(too_long)
         || matches!(&properties.message_id, Value::Binary(bytes) if bytes.len() > ID_CHARACTERS_MAX)
     {
-        return Err(Fault::Argument(format!(
+        return Err(Unfit::Argument(format!(
             "The message id is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
     if properties.group_id.as_deref().is_some_and(too_long) {
-        return Err(Fault::Argument(format!(
+        return Err(Unfit::Argument(format!(
             "The session id is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
@@ -133,21 +132,21 @@ fn time_to_live_ms(header: &Header, properties: &MessageProperties) -> Option<u6
 }
 
 /// Checks the annotations that mean something here and returns the scheduled time.
-fn read_annotations(sections: &Sections, properties: &MessageProperties) -> Result<Option<Timestamp>, Fault> {
+fn read_annotations(sections: &Sections, properties: &MessageProperties) -> Result<Option<Timestamp>, Unfit> {
     if sections.message_annotations.is_empty() {
         return Ok(None);
     }
     let annotations = Sections::decode_map(&sections.message_annotations).map_err(malformed)?;
-    let partition_key = lookup(&annotations, annotation::PARTITION_KEY).and_then(text);
+    let partition_key = lookup(&annotations, annotation::PARTITION_KEY).and_then(Value::as_str);
     if let (Some(key), Some(session_id)) = (partition_key, properties.group_id.as_deref())
         && key != session_id
     {
-        return Err(Fault::Argument("The partition key differs from the session id.".to_owned()));
+        return Err(Unfit::Argument("The partition key differs from the session id.".to_owned()));
     }
     match lookup(&annotations, annotation::SCHEDULED_ENQUEUE_TIME) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Timestamp(at_ms)) => Ok(u64::try_from(*at_ms).ok().map(Timestamp)),
-        Some(_) => Err(Fault::Argument(format!(
+        Some(_) => Err(Unfit::Argument(format!(
             "The annotation {} must be a timestamp.",
             annotation::SCHEDULED_ENQUEUE_TIME
         ))),

@@ -3,9 +3,8 @@ use std::sync::Arc;
 use peeklock_engine::{BodyRef, DeadLetter, Lock, LockToken, Property, SequenceNumber, SubQueue, Timestamp};
 
 use super::*;
-use crate::servicebus::envelope::lookup;
-use crate::servicebus::errors::symbol;
-use crate::wire::message::{
+use peeklock_wire::message::lookup;
+use peeklock_wire::message::{
     MessageProperties, encode_application_properties, encode_body_value, encode_message_annotations,
 };
 
@@ -80,10 +79,10 @@ fn plain_messages_get_a_fresh_front_and_keep_the_rest_as_a_slice() {
     assert_eq!(
         annotations,
         [
-            (symbol("x-opt-enqueued-time"), Value::Timestamp(1000)),
-            (symbol("x-opt-sequence-number"), Value::Long(5)),
-            (symbol("x-opt-enqueue-sequence-number"), Value::Long(5)),
-            (symbol("x-opt-locked-until"), Value::Timestamp(61_000)),
+            (Value::symbol("x-opt-enqueued-time"), Value::Timestamp(1000)),
+            (Value::symbol("x-opt-sequence-number"), Value::Long(5)),
+            (Value::symbol("x-opt-enqueue-sequence-number"), Value::Long(5)),
+            (Value::symbol("x-opt-locked-until"), Value::Timestamp(61_000)),
         ]
     );
     assert!(sections.delivery_annotations.is_empty());
@@ -104,11 +103,11 @@ fn the_header_is_explicit_to_its_last_field() {
 #[test]
 fn service_annotations_win_over_the_senders_and_others_stay() {
     let annotations = [
-        (symbol("x-opt-partition-key"), Value::String("p".into())),
-        (symbol("x-opt-sequence-number"), Value::Long(999)),
-        (symbol("x-opt-locked-until"), Value::Timestamp(999)),
-        (symbol("mine"), Value::UByte(3)),
-        (symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(12)),
+        (Value::symbol("x-opt-partition-key"), Value::String("p".into())),
+        (Value::symbol("x-opt-sequence-number"), Value::Long(999)),
+        (Value::symbol("x-opt-locked-until"), Value::Timestamp(999)),
+        (Value::symbol("mine"), Value::UByte(3)),
+        (Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(12)),
     ];
     let sections = encode(&received(content(&annotations, &[]), view(), None), Way::Link);
     let written = Sections::decode_map(&sections.message_annotations).unwrap();

@@ -4,20 +4,19 @@ use bytes::{BufMut, Bytes, BytesMut};
 use peeklock_engine::{MessageState, MessageView, Property, Received, Timestamp};
 use smallvec::SmallVec;
 
-use super::annotation;
-use super::lock_token;
-use crate::wire::message::{Header, MapSection, Sections};
-use crate::wire::{DecodeError, Value};
+use crate::annotation;
+use peeklock_wire::message::{Header, MapSection, Sections};
+use peeklock_wire::{DecodeError, Value};
 
 /// Latest instant the SDKs can show, in milliseconds since 1970 (P and J clamp to the same).
 const EXPIRY_MAX_MS: u64 = 253_402_243_199_000;
 
 /// An encoded message, in slices.
-pub(crate) type Encoded = SmallVec<[Bytes; 3]>;
+pub type Encoded = SmallVec<[Bytes; 3]>;
 
 /// What differs between the ways a message reaches a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// Over a receiver link.
     Link,
     /// Inside a management response: browsed, or taken by number.
@@ -26,16 +25,16 @@ pub(crate) enum Way {
 
 /// What is particular about messages of an entity, as far as it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Origin {
+pub struct Origin {
     /// Messages belong to sessions: each shows its session's id as partition key (P's own test suite).
-    pub(crate) sessions: bool,
+    pub sessions: bool,
     /// Messages are copies of a topic's: each shows the number it had there as well (semantics §3).
-    pub(crate) copies: bool,
+    pub copies: bool,
 }
 
 /// Writes messages; keeps the memory for fresh parts between messages.
 #[derive(Debug, Default)]
-pub(crate) struct Encoder {
+pub struct Encoder {
     fresh: BytesMut,
 }
 
@@ -50,12 +49,7 @@ impl Encoder {
     ///
     /// # Errors
     /// [`DecodeError`] when the stored content is not a message, which sending had checked.
-    pub(crate) fn encode(
-        &mut self,
-        received: &Received,
-        way: Way,
-        origin: Origin,
-    ) -> Result<Encoded, DecodeError> {
+    pub fn encode(&mut self, received: &Received, way: Way, origin: Origin) -> Result<Encoded, DecodeError> {
         self.fresh.clear();
         let sections = Sections::split_trusted(&received.content)?;
         if self.fresh.capacity() < FRESH_PART_BYTES {
@@ -65,7 +59,7 @@ impl Encoder {
         self.header(&sections, view)?;
         if let (Way::Management, Some(lock)) = (way, &received.lock) {
             let mut section = MapSection::delivery_annotations(&mut self.fresh);
-            section.value(annotation::LOCK_TOKEN, &Value::Uuid(lock_token::to_uuid(lock.token)));
+            section.value(annotation::LOCK_TOKEN, &Value::Uuid(lock.token.0.to_be_bytes()));
             section.finish();
         }
         self.annotations(&sections, received, origin)?;
@@ -89,7 +83,7 @@ impl Encoder {
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub(crate) fn encode_whole(&mut self, received: &Received, origin: Origin) -> Result<Bytes, DecodeError> {
+    pub fn encode_whole(&mut self, received: &Received, origin: Origin) -> Result<Bytes, DecodeError> {
         let slices = self.encode(received, Way::Management, origin)?;
         let mut whole = BytesMut::with_capacity(slices.iter().map(Bytes::len).sum());
         for slice in &slices {
@@ -190,9 +184,9 @@ impl Encoder {
 }
 
 /// Application property under which every SDK looks for the reason.
-pub(crate) const DEAD_LETTER_REASON: &str = "DeadLetterReason";
+pub const DEAD_LETTER_REASON: &str = "DeadLetterReason";
 /// Application property under which every SDK looks for the description.
-pub(crate) const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
+pub const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 
 /// Numbers and instants of the engine fit; saturates all the same.
 fn signed(value: u64) -> i64 {

@@ -4,15 +4,16 @@ use bytes::Bytes;
 use peeklock_engine::{DeadLetter, FactValue, Facts, Properties};
 use uuid::Uuid;
 
-use super::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
-use crate::wire::message::{MessageProperties, Sections};
-use crate::wire::{DecodeError, Value};
+use peeklock_wire::message::{MessageProperties, Sections};
+use peeklock_wire::{DecodeError, Value};
+
+use crate::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 
 /// Reads what filters can name.
 ///
 /// # Errors
 /// [`DecodeError`] when the application properties are malformed.
-pub(crate) fn read(properties: &MessageProperties, application: &Bytes) -> Result<Facts, DecodeError> {
+pub fn read(properties: &MessageProperties, application: &Bytes) -> Result<Facts, DecodeError> {
     let user = Sections::decode_map(application)?;
     let named = |(key, value): (Value, Value)| match key {
         Value::String(name) | Value::Symbol(name) => Some((name, from_value(&value))),
@@ -62,7 +63,7 @@ fn set(facts: &mut Facts, name: &str, value: FactValue) {
 }
 
 /// A message id of any type as text, the way the SDKs show it.
-fn id_text(id: &Value) -> Option<Box<str>> {
+pub fn id_text(id: &Value) -> Option<Box<str>> {
     Some(match id {
         Value::String(text) | Value::Symbol(text) => text.clone(),
         Value::ULong(number) => number.to_string().into(),
@@ -76,7 +77,7 @@ fn id_text(id: &Value) -> Option<Box<str>> {
 }
 
 /// A value as rules compare it.
-pub(crate) fn from_value(value: &Value) -> FactValue {
+pub fn from_value(value: &Value) -> FactValue {
     match value {
         Value::Null => FactValue::Null,
         Value::Bool(truth) => FactValue::Boolean(*truth),
@@ -100,7 +101,7 @@ pub(crate) fn from_value(value: &Value) -> FactValue {
 }
 
 /// A value of a rule as it is shown. The widest of each kind: how wide it was when it was written is not kept.
-pub(crate) fn to_value(value: &FactValue) -> Value {
+pub fn to_value(value: &FactValue) -> Value {
     match value {
         FactValue::Null => Value::Null,
         FactValue::Boolean(truth) => Value::Bool(*truth),
@@ -119,9 +120,8 @@ mod tests {
     use bytes::BytesMut;
     use proptest::prelude::*;
 
-    use super::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
     use super::*;
-    use crate::wire::message::encode_application_properties;
+    use peeklock_wire::message::encode_application_properties;
 
     #[test]
     fn ids_of_every_type_become_text() {

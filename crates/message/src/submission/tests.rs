@@ -1,8 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::servicebus::errors::symbol;
-use crate::wire::message::{encode_body_value, encode_message_annotations};
+use peeklock_wire::message::{encode_body_value, encode_message_annotations};
 
 fn message(header: Header, annotations: &[(Value, Value)], properties: &MessageProperties) -> Bytes {
     let mut output = BytesMut::new();
@@ -19,7 +18,7 @@ fn with_id(id: &str) -> MessageProperties {
     MessageProperties { message_id: Value::String(id.into()), ..MessageProperties::default() }
 }
 
-fn read(payload: &Bytes) -> Result<NewMessage, Fault> {
+fn read(payload: &Bytes) -> Result<NewMessage, Unfit> {
     read_message(payload, false, &mut || 0xfeed)
 }
 
@@ -89,7 +88,10 @@ fn delivery_annotations_at_the_end_are_put_in_their_place() {
 fn sections_out_of_order_or_oddly_described_are_put_straight() {
     let payload = message(Header::default(), &[], &with_id("m"));
     let mut annotations = BytesMut::new();
-    crate::wire::message::encode_delivery_annotations(&[(symbol("a"), Value::Int(1))], &mut annotations);
+    peeklock_wire::message::encode_delivery_annotations(
+        &[(Value::symbol("a"), Value::Int(1))],
+        &mut annotations,
+    );
     let trailing = Bytes::from([&payload[..], &annotations[..]].concat());
     let odd = Bytes::from([&[0x00, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x70][..], &payload[3..]].concat());
     for sent in [trailing, odd] {
@@ -133,13 +135,13 @@ fn a_saturated_or_missing_ttl_leaves_it_to_the_two_timestamps() {
 #[test]
 fn scheduled_time_is_an_annotation() {
     let scheduled = |value| {
-        let annotations = [(symbol("x-opt-scheduled-enqueue-time"), value)];
+        let annotations = [(Value::symbol("x-opt-scheduled-enqueue-time"), value)];
         read(&message(Header::default(), &annotations, &with_id("m"))).map(|read| read.scheduled_enqueue_time)
     };
     assert_eq!(scheduled(Value::Timestamp(77)).unwrap(), Some(Timestamp(77)));
     assert_eq!(scheduled(Value::Timestamp(-1)).unwrap(), None);
     assert_eq!(scheduled(Value::Null).unwrap(), None);
-    assert!(matches!(scheduled(Value::String("soon".into())), Err(Fault::Argument(_))));
+    assert!(matches!(scheduled(Value::String("soon".into())), Err(Unfit::Argument(_))));
 }
 
 #[test]
@@ -147,13 +149,13 @@ fn ids_are_bounded_and_the_partition_key_agrees_with_the_session() {
     let long = "ä".repeat(ID_CHARACTERS_MAX + 1);
     let fits = "ä".repeat(ID_CHARACTERS_MAX);
     assert!(read(&message(Header::default(), &[], &with_id(&fits))).is_ok());
-    assert!(matches!(read(&message(Header::default(), &[], &with_id(&long))), Err(Fault::Argument(_))));
+    assert!(matches!(read(&message(Header::default(), &[], &with_id(&long))), Err(Unfit::Argument(_))));
     let session = MessageProperties { group_id: Some(long.into()), ..with_id("m") };
-    assert!(matches!(read(&message(Header::default(), &[], &session)), Err(Fault::Argument(_))));
+    assert!(matches!(read(&message(Header::default(), &[], &session)), Err(Unfit::Argument(_))));
     let session = MessageProperties { group_id: Some("".into()), ..with_id("m") };
     assert_eq!(read(&message(Header::default(), &[], &session)).unwrap().session_id.as_deref(), Some(""));
-    let annotations = [(symbol("x-opt-partition-key"), Value::String("other".into()))];
-    assert!(matches!(read(&message(Header::default(), &annotations, &session)), Err(Fault::Argument(_))));
+    let annotations = [(Value::symbol("x-opt-partition-key"), Value::String("other".into()))];
+    assert!(matches!(read(&message(Header::default(), &annotations, &session)), Err(Unfit::Argument(_))));
 }
 
 #[test]
@@ -168,14 +170,14 @@ fn a_batch_is_taken_whole_or_not_at_all() {
         [batch(&[good.clone(), broken]), batch(&[good.clone(), Bytes::new()]), batch(&[]), good.clone()]
     {
         let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, false, next);
-        assert!(matches!(refused, Err(Fault::MalformedMessage(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
     }
-    assert!(matches!(read_transfer(7, &good, false, next), Err(Fault::NotImplemented(_))));
+    assert!(matches!(read_transfer(7, &good, false, next), Err(Unfit::NotImplemented(_))));
 }
 
 #[test]
 fn an_empty_payload_is_no_message() {
-    assert!(matches!(read(&Bytes::new()), Err(Fault::MalformedMessage(_))));
+    assert!(matches!(read(&Bytes::new()), Err(Unfit::Malformed(_))));
 }
 
 proptest! {
@@ -188,7 +190,7 @@ proptest! {
 
     #[test]
     fn never_panics_on_mutated_messages(at in 0usize..200, with in any::<u8>()) {
-        let annotations = [(symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(1))];
+        let annotations = [(Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(1))];
         let payload = message(Header { ttl_ms: Some(9), ..Header::default() }, &annotations, &with_id("m"));
         let mut bytes = payload.to_vec();
         let index = at % bytes.len();

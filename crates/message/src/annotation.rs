@@ -1,23 +1,23 @@
 //! Message annotations with a meaning.
 
 /// Milliseconds since 1970: when the message shall become available. The sender's; kept.
-pub(crate) const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
+pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
 /// The sender's; kept.
-pub(crate) const PARTITION_KEY: &str = "x-opt-partition-key";
+pub const PARTITION_KEY: &str = "x-opt-partition-key";
 /// When the message was accepted or activated.
-pub(crate) const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
+pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
 /// Its number (long: Go and Java assert the type).
-pub(crate) const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
+pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
 /// Its number where it first entered the broker.
-pub(crate) const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
+pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
 /// End of the lock, only under one.
-pub(crate) const LOCKED_UNTIL: &str = "x-opt-locked-until";
+pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
 /// 0 active, 1 deferred, 2 scheduled; absent means active.
-pub(crate) const MESSAGE_STATE: &str = "x-opt-message-state";
+pub const MESSAGE_STATE: &str = "x-opt-message-state";
 /// Of a message forwarded out of a dead-letter queue: where it was dead-lettered.
-pub(crate) const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
+pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
 /// Delivery annotation: the lock token (Go knows it only from here for deferred messages).
-pub(crate) const LOCK_TOKEN: &str = "x-opt-lock-token";
+pub const LOCK_TOKEN: &str = "x-opt-lock-token";
 
 /// Keys only the broker writes; what a sender puts there is dropped on delivery.
 const SERVICE_OWNED: [&str; 8] = [
@@ -32,6 +32,6 @@ const SERVICE_OWNED: [&str; 8] = [
 ];
 
 /// Whether only the broker writes this key.
-pub(crate) fn is_service_owned(key: &str) -> bool {
+pub fn is_service_owned(key: &str) -> bool {
     SERVICE_OWNED.contains(&key)
 }
