@@ -17,8 +17,8 @@ mod refusal;
 mod rule;
 pub mod runtime;
 
-pub use command::{Command, CreditLimit, ReceiverOptions, SessionWish, Settlement};
-pub use effect::{AcceptedSession, Effect, Reply, SettleFailure};
+pub use command::{Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Settlement};
+pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
 pub use event::{Change, Durability, Event, Publication, Removal, Subscription, SubscriptionCopy};
 pub use facts::{FactValue, Facts};
 pub use forward::{Departing, Departure, Forwarded, HOPS_MAX, Origin, Transfer};

@@ -1,5 +1,7 @@
 //! Rules of subscriptions: which messages of the topic they get (semantics §12).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{FactValue, Facts, Timestamp};
@@ -98,4 +100,9 @@ impl CorrelationFilter {
                 has.is_some_and(|(_, value)| value == wanted)
             })
     }
+}
+
+/// How many of the rules have a correlation filter.
+pub(crate) fn correlation_filters(rules: &[Arc<Rule>]) -> usize {
+    rules.iter().filter(|rule| matches!(rule.filter, Filter::Correlation(_))).count()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, reload};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -33,6 +33,12 @@ impl FromStr for LogFormat {
 /// What is logged: a level, or levels by module, such as `info,peeklock_amqp=debug`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogFilter(String);
+
+impl LogFilter {
+    fn to_env_filter(&self) -> EnvFilter {
+        EnvFilter::try_new(&self.0).unwrap_or_default()
+    }
+}
 
 impl Default for LogFilter {
     fn default() -> Self {
@@ -65,13 +71,35 @@ impl FromStr for LogFilter {
     }
 }
 
+/// Changes what is logged while the process runs.
+pub(crate) struct LogControl(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+
+impl LogControl {
+    /// Logs by another filter from now on.
+    pub(crate) fn set(&self, filter: &LogFilter) {
+        if let Err(error) = (self.0)(filter.to_env_filter()) {
+            tracing::error!("the log level can't be changed: {error}");
+        }
+    }
+}
+
 /// Starts logging for the rest of the process.
-pub(crate) fn start(filter: &LogFilter, format: LogFormat) {
-    let filter = EnvFilter::try_new(&filter.0).unwrap_or_default();
+pub(crate) fn start(filter: &LogFilter, format: LogFormat) -> LogControl {
+    let filter = filter.to_env_filter();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match format {
-        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Text => {
+            let lines = lines.with_ansi(io::stderr().is_terminal()).with_filter_reloading();
+            let handle = lines.reload_handle();
+            lines.init();
+            LogControl(Box::new(move |filter| handle.reload(filter)))
+        }
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true).with_filter_reloading();
+            let handle = lines.reload_handle();
+            lines.init();
+            LogControl(Box::new(move |filter| handle.reload(filter)))
+        }
     }
 }
 

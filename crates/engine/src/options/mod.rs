@@ -4,6 +4,7 @@
 //! records beside the old one, which tests that pin the bytes don't let anybody forget.
 
 mod authorization;
+mod check;
 mod forwarding;
 mod kept;
 mod status;

@@ -38,7 +38,9 @@ impl AnswerKind {
             | Command::DeclareSubscription { .. }
             | Command::DeleteSubscription { .. }
             | Command::AddRule { .. }
-            | Command::RemoveRule { .. } => Self::Done,
+            | Command::ReplaceRule { .. }
+            | Command::RemoveRule { .. }
+            | Command::EndEntity => Self::Done,
             Command::Forward { messages } => Self::Forwarded { messages: messages.len() },
             Command::OpenReceiver { receiver, .. } => Self::Opened { receiver: *receiver },
             Command::Settle { tokens, .. } => Self::Settled { tokens: tokens.len() },

@@ -1,9 +1,9 @@
 //! Partitions as actors over a storage shard and a clock; the doors for time and randomness.
 //!
-//! - [`Namespace`] finds and creates entities; `catalogue` alone changes them (`deletion` when they
-//!   end), `record` is their form on disk, `restore`
-//!   reads partitions back, `entity` is one of them in use.
-//! - `administration` is what administrators ask: create, change, delete, describe.
+//! - [`Namespace`] finds and declares entities; `catalogue` alone changes them (its `deletion` when they end), `record`
+//!   is their form on disk, `restore` reads partitions back, `entity` is one of them in use, `entities` all of them.
+//! - `administration` is what administrators ask: create, change, delete, describe; `changes` tells
+//!   those who hang on it.
 //! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - `forwarder` is the task that takes messages from one entity to another.
@@ -18,8 +18,9 @@ mod body_cache;
 mod catalogue;
 mod catch_up;
 mod change_error;
+mod changes;
 mod clock;
-mod deletion;
+mod entities;
 mod entity;
 mod fatal;
 mod forwarder;

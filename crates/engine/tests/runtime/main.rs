@@ -7,6 +7,7 @@
 )]
 #![allow(clippy::indexing_slicing, reason = "in a test crate a panic is a failure")]
 
+mod administration;
 mod auditor;
 mod broker;
 mod catalogue;

@@ -1,4 +1,4 @@
-//! HTTP: `GET /health`, in development `/development/clock`, and everything else for the administration, once there is
+//! HTTP: `GET /health`, `/health/ready` and `/health/live`, in development `/development/clock`, and everything else for the administration, once there is
 //! one.
 
 use std::convert::Infallible;
@@ -15,8 +15,9 @@ use tower::ServiceExt;
 
 use super::bounded::BoundedListener;
 use super::development::TimeTravel;
-use super::health::Health;
+use super::health::{self, Health};
 
+const JSON: &str = "application/json";
 /// The texts of the Service Bus emulator's health endpoint.
 const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
 const UNHEALTHY: &str =
@@ -32,7 +33,11 @@ pub(super) async fn serve(
     travel: Option<TimeTravel>,
     administration: Administration,
 ) {
-    let router = Router::new().route("/health", get(report)).with_state(health);
+    let router = Router::new()
+        .route("/health", get(report))
+        .route("/health/ready", get(report_ready))
+        .route("/health/live", get(report_live))
+        .with_state(health);
     let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
     let router = router.fallback(move |request| administer(Arc::clone(&administration), request));
     if let Err(error) = axum::serve(BoundedListener::new(listener), router).await {
@@ -40,13 +45,28 @@ pub(super) async fn serve(
     }
 }
 
+/// Ready or not, in the emulator's words.
 async fn report(State(health): State<Health>) -> impl IntoResponse {
-    let (status, body) = if health.is_ready() {
-        (StatusCode::OK, HEALTHY)
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY)
+    let (status, body) = match health.state() {
+        health::State::Ready => (StatusCode::OK, HEALTHY),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY),
     };
-    (status, [(CONTENT_TYPE, "application/json")], body)
+    (status, [(CONTENT_TYPE, JSON)], body)
+}
+
+/// The same, and if not, why.
+async fn report_ready(State(health): State<Health>) -> impl IntoResponse {
+    let state = health.state();
+    let status = match state {
+        health::State::Ready => StatusCode::OK,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, [(CONTENT_TYPE, JSON)], format!("{{\"status\":\"{}\"}}", state.name()))
+}
+
+/// Whoever can answer is alive.
+async fn report_live() -> impl IntoResponse {
+    ([(CONTENT_TYPE, JSON)], "{\"status\":\"alive\"}")
 }
 
 /// Hands a request on to the administration; before there is one, the broker is starting.

@@ -40,7 +40,8 @@ use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 pub(super) use self::release::unreadable;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
-use super::deletion::Ended;
+use super::catalogue::deletion::Ended;
+use super::changes::Changes;
 use super::fatal::Fatal;
 use super::forwarder::Routes;
 use super::mailbox::Inbox;
@@ -60,6 +61,8 @@ pub(super) struct Shared {
     pub(super) routes: Routes,
     /// Where entities that ended are deleted.
     pub(super) ended: mpsc::UnboundedSender<Ended>,
+    /// Who hangs on options and rules is told here.
+    pub(super) changes: Changes,
 }
 
 /// Wishes of the namespace to an actor.

@@ -52,6 +52,7 @@ impl Actor {
         self.resume_subscriptions();
         self.seat.counts.set(self.seat.partition.counts());
         self.seat.subscriptions.reset(&mut self.seat.partition);
+        self.shared.changes.notify();
         let watch = |(watcher, queue)| Command::Watch { watcher, queue };
         self.internal.extend(watching.into_iter().map(watch));
         // What they have in hand may be on its way still.

@@ -223,6 +223,7 @@ impl World {
         let topic = self.find(Place::Topic).expect("the topic stays");
         let command = match &change {
             Change::Declare { queue, name } => Command::DeclareSubscription {
+                intent: peeklock_engine::Intent::Declare,
                 queue: *queue,
                 name: SUBSCRIPTIONS[*name].into(),
                 options: SubscriptionOptions { max_delivery_count: 3, ..SubscriptionOptions::default() },

@@ -77,16 +77,21 @@ impl Model {
                 };
                 Reply::Sessions(listed.map(|all| all.into_iter().skip(skip).take(top).collect()))
             }
-            Command::DeclareSubscription { queue, name, options, rules } => {
-                Reply::Done(self.declare(queue, &name, options, rules))
+            Command::DeclareSubscription { intent, queue, name, options, rules } => {
+                Reply::Done(self.declare(intent, queue, &name, options, rules))
             }
             Command::DeleteSubscription { queue } => Reply::Done(self.delete(queue)),
             Command::AddRule { queue, rule } => Reply::Done(self.add_rule(queue, rule)),
+            Command::ReplaceRule { queue, rule } => Reply::Done(self.replace_rule(queue, rule)),
             Command::RemoveRule { queue, name } => Reply::Done(self.remove_rule(queue, name)),
             Command::ListRules { queue, skip, top } => {
                 let (skip, top) = page(skip, top);
                 let listed = self.list_rules(queue);
                 Reply::Rules(listed.map(|all| all.into_iter().skip(skip).take(top).collect()))
+            }
+            Command::EndEntity => {
+                self.end_all(crate::End::Asked);
+                Reply::Done(Ok(()))
             }
             _ => return None,
         })

@@ -247,13 +247,13 @@ const fn audience(effect: &Effect) -> (u8, u64) {
         Effect::Deliver { receiver, .. }
         | Effect::Drained { receiver }
         | Effect::ReceiverClosed { receiver, .. } => (1, receiver.0),
-        Effect::Idle => (2, 0),
+        Effect::Ended(_) => (2, 0),
     }
 }
 
 /// When all ends, nobody cares what else ended at the same instant.
 fn told_of_the_end(effects: &mut [Effect]) {
-    if !effects.contains(&Effect::Idle) {
+    if !effects.iter().any(|effect| matches!(effect, Effect::Ended(_))) {
         return;
     }
     for effect in effects {

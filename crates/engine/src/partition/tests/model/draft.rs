@@ -58,6 +58,7 @@ pub(in crate::partition::tests) enum Move {
     },
     /// A subscription by name; 1 to 3 make it wrong.
     Declare {
+        intent: crate::Intent,
         name: usize,
         options: Options,
         rules: Vec<(usize, FilterDraft)>,
@@ -65,6 +66,8 @@ pub(in crate::partition::tests) enum Move {
     },
     Delete(usize),
     AddRule(usize, usize, FilterDraft),
+    ReplaceRule(usize, usize, FilterDraft),
+    EndEntity,
     RemoveRule(usize, usize),
     ListRules {
         queue: usize,

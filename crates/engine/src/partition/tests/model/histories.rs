@@ -5,7 +5,7 @@ use proptest::strategy::Union;
 
 use super::Area;
 use super::draft::{Draft, FilterDraft, LARGE, Move, Options, Verb, Wish};
-use crate::{EntityOptions, ReceiveMode, SubQueue};
+use crate::{EntityOptions, Intent, ReceiveMode, SubQueue};
 
 /// The kind of entity that a history is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,11 @@ fn filter() -> impl Strategy<Value = FilterDraft> {
 fn declare(idles: bool) -> impl Strategy<Value = Move> {
     let rules = prop::collection::vec((0..5usize, filter()), 0..3);
     let wrong = prop_oneof![20 => Just(0), 1 => 1..4u8];
-    (0..3usize, options(idles), rules, wrong).prop_map(|(name, options, rules, wrong)| Move::Declare {
+    let intent =
+        prop_oneof![8 => Just(Intent::Declare), 1 => Just(Intent::Create), 1 => Just(Intent::Update)];
+    let parts = (intent, 0..3usize, options(idles), rules, wrong);
+    parts.prop_map(|(intent, name, options, rules, wrong)| Move::Declare {
+        intent,
         name,
         options,
         rules,
@@ -231,6 +235,12 @@ fn about_topics(idles: bool) -> Weighted {
                 .prop_map(|(queue, name, filter)| Move::AddRule(queue, name, filter))
                 .boxed(),
         ),
+        (
+            3,
+            (queue(), name(), filter())
+                .prop_map(|(queue, name, filter)| Move::ReplaceRule(queue, name, filter))
+                .boxed(),
+        ),
         (3, (queue(), name()).prop_map(|(queue, name)| Move::RemoveRule(queue, name)).boxed()),
         (
             2,
@@ -257,6 +267,7 @@ fn one_move(kind: Kind, idles: bool) -> impl Strategy<Value = Move> {
         moves.push((10, (0..30u64).prop_map(Move::Pass).boxed()));
         moves.push((5, (0..40usize).prop_map(Move::Watch).boxed()));
         moves.push((4, Just(Move::Restart).boxed()));
+        moves.push((1, Just(Move::EndEntity).boxed()));
     }
     Union::new_weighted(moves)
 }

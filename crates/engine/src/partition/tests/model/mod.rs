@@ -49,7 +49,7 @@ pub(super) type SeenState = (QueueId, String, Bytes, Timestamp);
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) options: EntityOptions,
-    /// Deleted because nobody used it.
+    /// Deleted because nobody used it, or because somebody asked for it.
     pub(super) ended: bool,
     /// The queue or topic, and the topic's subscriptions.
     queues: BTreeMap<u64, Queue>,
@@ -173,6 +173,9 @@ impl Model {
         let used = self.use_of(&command);
         if let Some(reply) = self.carry_out(command) {
             self.turn.reply(reply);
+        }
+        if self.ended && self.turn.keeps(Rule::WhatEndedRefusesEverything) {
+            return std::mem::take(&mut self.turn.effects);
         }
         if let Some(used) = used {
             self.use_queue(used);

@@ -88,7 +88,7 @@ impl Comparison {
                 let updated_after = updated_before.map(|ms| Timestamp(self.now - ms));
                 Command::ListSessions { queue: self.queue(*queue), updated_after, skip: *skip, top: *top }
             }
-            Move::Declare { name, options, rules, wrong } => {
+            Move::Declare { intent, name, options, rules, wrong } => {
                 let known = self.partition.subscriptions().find(|known| &*known.name == NAMES[*name]);
                 let queue = known.map(|known| known.queue).filter(|_| *wrong != NEW_NUMBER);
                 let queue = queue.unwrap_or_else(|| {
@@ -99,12 +99,16 @@ impl Comparison {
                 let name = if *wrong == OTHER_NAME { NAMES[(name + 1) % NAMES.len()] } else { NAMES[*name] };
                 let rules = rules.iter().map(|(name, filter)| rule(*name, filter)).collect();
                 let options = options.subscription(requires_session);
-                Command::DeclareSubscription { queue, name: name.into(), options, rules }
+                Command::DeclareSubscription { intent: *intent, queue, name: name.into(), options, rules }
             }
             Move::Delete(queue) => Command::DeleteSubscription { queue: self.queue(*queue) },
             Move::AddRule(queue, name, filter) => {
                 Command::AddRule { queue: self.queue(*queue), rule: rule(*name, filter) }
             }
+            Move::ReplaceRule(queue, name, filter) => {
+                Command::ReplaceRule { queue: self.queue(*queue), rule: rule(*name, filter) }
+            }
+            Move::EndEntity => Command::EndEntity,
             Move::RemoveRule(queue, name) => {
                 Command::RemoveRule { queue: self.queue(*queue), name: RULE_NAMES[*name].into() }
             }

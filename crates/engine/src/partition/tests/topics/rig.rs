@@ -231,7 +231,14 @@ impl Rig {
         let queue = QueueId(self.next_queue);
         self.next_queue += 1;
         let rules = if rules.is_empty() { vec![Rule::default_rule()] } else { rules };
-        self.done(Command::DeclareSubscription { queue, name: name.into(), options, rules }).map(|()| queue)
+        self.done(Command::DeclareSubscription {
+            intent: crate::Intent::Declare,
+            queue,
+            name: name.into(),
+            options,
+            rules,
+        })
+        .map(|()| queue)
     }
 
     pub(super) fn subscribe(&mut self, name: &str) -> QueueId {

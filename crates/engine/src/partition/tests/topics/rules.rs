@@ -88,7 +88,14 @@ fn every_system_property_is_compared_with_its_own() {
 fn a_subscription_may_begin_without_rules() {
     let mut rig = Rig::plain();
     let (queue, rules) = (crate::QueueId(50), Vec::new());
-    rig.done(Command::DeclareSubscription { queue, name: "none".into(), options: options(), rules }).unwrap();
+    rig.done(Command::DeclareSubscription {
+        intent: crate::Intent::Declare,
+        queue,
+        name: "none".into(),
+        options: options(),
+        rules,
+    })
+    .unwrap();
     rig.send(message("one"));
     assert_eq!((rig.waiting(queue).len(), rig.rules(queue, 0, 10)), (0, Ok(Vec::new())));
 }
