@@ -138,10 +138,14 @@ impl Partition {
             return None;
         }
         let mut found = Vec::new();
+        // What is not to give keeps what it has.
+        if !self.options.status().gives() {
+            return Some(found);
+        }
         if let EntityOptions::Queue(queue) = &self.options {
             note_targets(self.state.entity.id, &queue.forwarding, &mut found);
         }
-        for subscription in self.subscriptions() {
+        for subscription in self.subscriptions().filter(|subscription| subscription.options.status.gives()) {
             note_targets(subscription.queue, &subscription.options.forwarding, &mut found);
         }
         Some(found)

@@ -1,5 +1,6 @@
 //! How events change a topic: parts of [`super::super::apply`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::policy::Policy;
@@ -69,8 +70,10 @@ impl State {
         }
         let state_bytes = queue.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes());
         self.size_bytes = self.size_bytes.saturating_sub(state_bytes);
-        let gone: Vec<_> = self.traces.extract_if(.., |(queue, _), _| *queue == id).collect();
-        for (_, (body, content_bytes)) in gone {
+        let (gone, traces) =
+            std::mem::take(&mut self.traces).into_iter().partition(|((queue, _), _)| *queue == id);
+        self.traces = traces;
+        for (_, (body, content_bytes)) in BTreeMap::into_iter(gone) {
             self.unrefer(body, content_bytes);
         }
         self.forwarding_changed = true;

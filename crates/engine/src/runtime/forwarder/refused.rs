@@ -44,6 +44,7 @@ pub(super) fn fate(refusal: &Refusal, target: &str) -> Fate {
     match refusal {
         Refusal::Unavailable | Refusal::StorageFull => Fate::Later,
         Refusal::EntityDeleted => Unreachable::Missing.fate(target),
+        Refusal::EntityDisabled => Unreachable::Disabled.fate(target),
         Refusal::EntityFull { .. } => Fate::NotNow(why("QuotaExceededException", refusal.to_string())),
         Refusal::SessionIdMissing => Fate::Never(why(
             "Session ID is null",
