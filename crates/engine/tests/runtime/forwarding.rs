@@ -164,11 +164,10 @@ async fn dead_letters_go_on_with_their_reason_and_name_where_they_died() {
 #[tokio::test]
 async fn a_fifth_hop_dead_letters() {
     let broker = Broker::start(0).await;
-    let queues = ["b", "c", "d", "e", "f"];
-    for pair in queues.windows(2) {
-        broker.namespace.declare(pair[0], forwarding(to(pair[1]))).await.unwrap();
-    }
     broker.namespace.declare("f", QueueOptions::default()).await.unwrap();
+    for pair in ["f", "e", "d", "c", "b"].windows(2) {
+        broker.namespace.declare(pair[1], forwarding(to(pair[0]))).await.unwrap();
+    }
     broker.namespace.declare(QUEUE, forwarding(to("b"))).await.unwrap();
     broker.client().sent("one").await;
     quiet().await;
@@ -197,7 +196,9 @@ async fn a_target_that_can_not_take_them_sends_messages_to_the_dead_letters() {
     let small = QueueOptions { max_size_bytes: 3, ..QueueOptions::default() };
     let sessions = QueueOptions { requires_session: true, ..QueueOptions::default() };
     let tiny = QueueOptions { max_message_size_bytes: 3, ..QueueOptions::default() };
-    for (name, options) in [("disabled", disabled), ("small", small), ("sessions", sessions), ("tiny", tiny)]
+    let nobody = QueueOptions::default();
+    for (name, options) in
+        [("nobody", nobody), ("disabled", disabled), ("small", small), ("sessions", sessions), ("tiny", tiny)]
     {
         broker.namespace.declare(name, options).await.unwrap();
     }
@@ -210,6 +211,9 @@ async fn a_target_that_can_not_take_them_sends_messages_to_the_dead_letters() {
     ] {
         let source = format!("to-{target}");
         broker.namespace.declare(&source, forwarding(to(target))).await.unwrap();
+        if target == "nobody" {
+            broker.namespace.delete(target).await.unwrap();
+        }
         let mut client = client_of(&broker, &source);
         client.sent("content").await;
         quiet().await;
@@ -223,7 +227,9 @@ async fn a_target_that_can_not_take_them_sends_messages_to_the_dead_letters() {
 #[tokio::test]
 async fn dead_letters_wait_for_a_target_that_is_not_there() {
     let broker = Broker::start(0).await;
+    broker.namespace.declare("late", QueueOptions::default()).await.unwrap();
     broker.namespace.declare(QUEUE, forwarding(dead_letters_to("late"))).await.unwrap();
+    broker.namespace.delete("late").await.unwrap();
     let mut source = broker.client();
     for content in ["one", "two"] {
         source.sent(content).await;
