@@ -16,8 +16,6 @@ pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
 pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
 /// 0 active, 1 deferred, 2 scheduled; absent means active.
 pub const MESSAGE_STATE: &str = "x-opt-message-state";
-/// Of a message forwarded out of a dead-letter queue: where it was dead-lettered.
-pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
 /// Delivery annotation: the lock token (Go knows it only from here for deferred messages).
 pub const LOCK_TOKEN: &str = "x-opt-lock-token";
 

@@ -1,9 +1,9 @@
 //! Messages go on to another entity: each exactly once, in order, with what it has to remember.
 
-use peeklock_engine::runtime::{Clock, Output, Response, SubscriptionRef};
+use peeklock_engine::runtime::{Clock, Output, Response};
 use peeklock_engine::{
-    Command, Delivery, EntityStatus, Forwarding, NewMessage, QueueOptions, ReceiveMode, Refusal, Rule,
-    SequenceNumber, Settlement, SubQueue, SubscriptionOptions, TopicOptions,
+    Command, Delivery, EntityStatus, Forwarding, NewMessage, QueueOptions, ReceiveMode, Refusal,
+    SequenceNumber, Settlement, SubQueue,
 };
 use peeklock_storage::{Error, Pressure, ShardId, Space, Store};
 
@@ -11,7 +11,7 @@ use crate::broker::{Broker, Client, QUEUE, quiet, token};
 
 const LATER_MS: u64 = 60_000;
 
-fn to(target: &str) -> Forwarding {
+pub(crate) fn to(target: &str) -> Forwarding {
     Forwarding { forward_to: Some(target.into()), ..Forwarding::default() }
 }
 
@@ -23,25 +23,25 @@ fn forwarding(forwarding: Forwarding) -> QueueOptions {
     QueueOptions { forwarding, ..QueueOptions::default() }
 }
 
-fn client_of(broker: &Broker, queue: &str) -> Client {
+pub(crate) fn client_of(broker: &Broker, queue: &str) -> Client {
     let entity = broker.namespace.entity(queue).unwrap();
     let mut client = broker.client();
     (client.handle, client.queue) = (entity.partition, entity.queue);
     client
 }
 
-async fn contents(broker: &Broker, queue: &str, sub_queue: SubQueue) -> Vec<String> {
+pub(crate) async fn contents(broker: &Broker, queue: &str, sub_queue: SubQueue) -> Vec<String> {
     let browsed = client_of(broker, queue).browsed(sub_queue).await;
     browsed.into_iter().map(|content| String::from_utf8(content.to_vec()).unwrap()).collect()
 }
 
-async fn deliveries(client: &mut Client, sub_queue: SubQueue) -> Vec<Delivery> {
+pub(crate) async fn deliveries(client: &mut Client, sub_queue: SubQueue) -> Vec<Delivery> {
     client.open(977, ReceiveMode::PeekLock, sub_queue, 100);
     let outputs = client.all().await.into_iter();
     outputs.filter_map(|output| if let Output::Delivery(one) = output { Some(*one) } else { None }).collect()
 }
 
-async fn restarted(broker: Broker, seed: u64) -> Broker {
+pub(crate) async fn restarted(broker: Broker, seed: u64) -> Broker {
     let shard = broker.store.acquire(ShardId(0)).unwrap();
     let broker = Broker::over_existing(broker.store, shard, broker.clock, seed).await;
     quiet().await;
@@ -49,7 +49,7 @@ async fn restarted(broker: Broker, seed: u64) -> Broker {
 }
 
 /// What is stored of every partition but the catalogue: nothing may be left of messages that went on.
-fn stored(broker: &Broker, space: Space) -> usize {
+pub(crate) fn stored(broker: &Broker, space: Space) -> usize {
     broker.store.snapshot().keys().filter(|key| key.partition.0 > 0 && key.space == space).count()
 }
 
@@ -277,58 +277,6 @@ async fn a_full_disk_delays_and_loses_nothing() {
     assert_eq!(broker.client().sent("four").await, SequenceNumber(4));
     quiet().await;
     assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (4, 4));
-}
-
-async fn topic(broker: &Broker, subscriptions: &[(&str, Forwarding)]) {
-    broker.namespace.declare("news", TopicOptions::default()).await.unwrap();
-    let wanted = subscriptions.iter().map(|(name, forwarding)| {
-        let options =
-            SubscriptionOptions { forwarding: forwarding.clone(), ..SubscriptionOptions::default() };
-        ((*name).to_owned(), options, vec![Rule::default_rule()])
-    });
-    broker.namespace.declare_subscriptions("news", wanted.collect()).await.unwrap();
-}
-
-#[tokio::test]
-async fn subscriptions_share_contents_with_what_went_on() {
-    let broker = Broker::start(0).await;
-    broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
-    topic(&broker, &[("goes", to("target")), ("also", to("target")), ("stays", Forwarding::default())]).await;
-    let mut news = client_of(&broker, "news");
-    for content in ["one", "two"] {
-        news.sent(content).await;
-    }
-    quiet().await;
-    let got = contents(&broker, "target", SubQueue::Main).await;
-    assert_eq!(got.iter().filter(|content| *content == "one").count(), 2, "{got:?}");
-    assert_eq!(got.len(), 4);
-    let SubscriptionRef { queue, .. } = broker.namespace.subscription("news", "stays").unwrap();
-    news.queue = queue;
-    assert_eq!(news.browsed(SubQueue::Main).await, ["one", "two"]);
-    // 4 messages in the target; 2 in the subscription that keeps them, and 2 contents.
-    assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (6, 6));
-    let got = deliveries(&mut client_of(&broker, "target"), SubQueue::Main).await;
-    assert_eq!(got[3].message.view.forwarded.as_ref().unwrap().enqueued_sequence_number, SequenceNumber(2));
-}
-
-#[tokio::test]
-async fn traces_of_a_crash_go_with_the_next_start() {
-    let broker = Broker::start(0).await;
-    broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
-    topic(&broker, &[("goes", to("target")), ("also", to("target"))]).await;
-    let mut news = client_of(&broker, "news");
-    broker.store.hold();
-    news.send("one");
-    quiet().await;
-    assert!(broker.store.release_one(), "the message");
-    quiet().await;
-    assert!(broker.store.release_one(), "it went on");
-    quiet().await;
-    broker.store.crash();
-    assert!(stored(&broker, Space::Head) > 2, "a trace is left");
-    let broker = restarted(broker, 2).await;
-    assert_eq!(contents(&broker, "target", SubQueue::Main).await, ["one", "one"]);
-    assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (2, 2));
 }
 
 #[tokio::test]

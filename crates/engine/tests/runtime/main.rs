@@ -15,6 +15,7 @@ mod cold_reads;
 mod durability;
 mod failures;
 mod forwarding;
+mod forwarding_topics;
 mod idle;
 mod restart;
 mod simulation;
