@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::partition::Record;
 use crate::{
-    BodyRef, CreditLimit, Departure, EntityTimes, LockToken, QueueId, QueuePath, ReceiverId, ReceiverOptions,
-    RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
+    BodyRef, CreditLimit, Departure, EntityTimes, LockToken, MessageKey, QueueId, QueuePath, ReceiverId,
+    ReceiverOptions, RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
@@ -205,6 +205,22 @@ pub enum Event {
         /// Whether it is worth writing: coarsely, so that use costs no write each time.
         stored: bool,
     },
+    /// The id of a message that was accepted is remembered, so that duplicates are told.
+    Remembered {
+        /// The number of the message.
+        number: SequenceNumber,
+        /// Its id.
+        key: MessageKey,
+        /// When it was accepted.
+        at: Timestamp,
+    },
+    /// Ids are remembered no longer: those of all messages between two, both included.
+    Forgotten {
+        /// The first that was remembered.
+        first: SequenceNumber,
+        /// The last to be forgotten.
+        last: SequenceNumber,
+    },
     /// The entity is about to be deleted: it takes no commands any more.
     Ended,
     /// A message of another entity (or of this one) was taken over: it goes from the store there.
@@ -309,17 +325,6 @@ pub enum Removal {
     },
 }
 
-/// How much an event weighs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Durability {
-    /// Gone after a restart: locks, credit.
-    Volatile,
-    /// Written, not waited for: delivery counts.
-    Lazy,
-    /// Effects wait until it is durable.
-    Sync,
-}
-
 impl Event {
     /// The content this event stored, for the cache of recent contents.
     #[must_use]
@@ -343,48 +348,6 @@ impl Event {
             }
             Self::SubscriptionRemoved { bodies, .. } => bodies,
             _ => &[],
-        }
-    }
-
-    /// How much it weighs.
-    #[must_use]
-    pub fn durability(&self) -> Durability {
-        match self {
-            Self::Published(published) if published.copies.is_empty() && published.scheduled.is_none() => {
-                Durability::Volatile
-            }
-            Self::Removed { removal: Removal::Forwarded { traced: false, .. }, .. } => Durability::Volatile,
-            Self::Removed { removal: Removal::Forwarded { traced: true, .. }, .. }
-            | Self::TraceErased { .. }
-            | Self::Probed { .. } => Durability::Lazy,
-            Self::Accepted { .. }
-            | Self::Departed(_)
-            | Self::Published(_)
-            | Self::Activated { .. }
-            | Self::Removed { .. }
-            | Self::SessionStateSet { .. }
-            | Self::SubscriptionSet(_)
-            | Self::SubscriptionRemoved { .. } => Durability::Sync,
-            Self::Changed { change: Change::Returned, .. } | Self::Used { stored: true, .. } => {
-                Durability::Lazy
-            }
-            Self::Changed { .. } => Durability::Sync,
-            Self::Locked { .. }
-            | Self::Renewed { .. }
-            | Self::Released { .. }
-            | Self::ReceiverOpened { .. }
-            | Self::CreditSet { .. }
-            | Self::CreditDrained { .. }
-            | Self::ReceiverClosed { .. }
-            | Self::Watched { .. }
-            | Self::SessionAwaited { .. }
-            | Self::SessionNotAwaited { .. }
-            | Self::SessionLocked { .. }
-            | Self::SessionRenewed { .. }
-            | Self::SessionUnlocked { .. }
-            | Self::Used { stored: false, .. }
-            | Self::ForwarderHeld { .. }
-            | Self::Ended => Durability::Volatile,
         }
     }
 }

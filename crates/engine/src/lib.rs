@@ -4,12 +4,14 @@
 //! over a storage shard and a clock.
 
 mod command;
+mod durability;
 mod effect;
 mod event;
 mod facts;
 mod forward;
 mod ids;
 mod message;
+mod message_key;
 mod names;
 mod options;
 pub mod partition;
@@ -18,8 +20,9 @@ mod rule;
 pub mod runtime;
 
 pub use command::{Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Settlement};
+pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
-pub use event::{Change, Durability, Event, Publication, Removal, Subscription, SubscriptionCopy};
+pub use event::{Change, Event, Publication, Removal, Subscription, SubscriptionCopy};
 pub use facts::{FactValue, Facts};
 pub use forward::{Departing, Departure, Forwarded, HOPS_MAX, Origin, Transfer};
 pub use ids::{
@@ -29,6 +32,7 @@ pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,
     Received,
 };
+pub use message_key::MessageKey;
 pub use names::{check_rule_name, check_subscription_name};
 pub use options::{
     AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,

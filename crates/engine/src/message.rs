@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Departing, Facts, Forwarded, LockToken, Origin, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp,
+    Departing, Facts, Forwarded, LockToken, MessageKey, Origin, QueueId, ReceiverId, SequenceNumber,
+    SubQueue, Timestamp,
 };
 
 /// A message as a sender submits it.
@@ -26,6 +27,8 @@ pub struct NewMessage {
     pub facts: Option<Arc<Facts>>,
     /// What a forwarded message brings along; senders have nothing to say here.
     pub origin: Option<Box<Origin>>,
+    /// What duplicates of it are told by; needed where duplicates are looked for. A message without one is no duplicate.
+    pub message_key: Option<MessageKey>,
 }
 
 /// One application property, its value encoded by the front end and opaque here.

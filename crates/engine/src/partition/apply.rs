@@ -2,6 +2,7 @@
 //! there changes nothing.
 
 use super::Record;
+use super::duplicates::Remembered;
 use super::locks::Held;
 use super::state::State;
 use crate::event::{Event, Removal};
@@ -58,13 +59,19 @@ impl State {
                     }
                 }
             }
-            Event::Ended => self.ended = true,
-            Event::ForwarderHeld { receiver, source } => self.hold_for_forwarder(*receiver, *source),
-            Event::TraceErased { queue, number, .. } => {
-                if let Some((body, content_bytes)) = self.traces.remove(&(*queue, *number)) {
-                    self.unrefer(body, content_bytes);
+            Event::Remembered { number, key, at } => {
+                if let Some(duplicates) = &mut self.duplicates {
+                    duplicates.remember(Remembered { key: *key, at: *at, number: *number });
                 }
             }
+            Event::Forgotten { last, .. } => {
+                if let Some(duplicates) = &mut self.duplicates {
+                    duplicates.forget(*last);
+                }
+            }
+            Event::Ended => self.ended = true,
+            Event::ForwarderHeld { receiver, source } => self.hold_for_forwarder(*receiver, *source),
+            Event::TraceErased { queue, number, .. } => self.erase_trace(*queue, *number),
             Event::Departed(_) | Event::Probed { .. } => {}
             Event::Published(published) => self.published(published),
             Event::SubscriptionSet(subscription) => self.set_subscription(subscription),
@@ -91,6 +98,12 @@ impl State {
                 *queue.forwarders.get_mut(options.source.sub_queue) = Some(receiver);
             }
             self.homes.insert(receiver, options.source.queue);
+        }
+    }
+
+    fn erase_trace(&mut self, queue: QueueId, number: SequenceNumber) {
+        if let Some((body, content_bytes)) = self.traces.remove(&(queue, number)) {
+            self.unrefer(body, content_bytes);
         }
     }
 

@@ -6,12 +6,14 @@ use std::ops::{Range, RangeInclusive};
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 
+use super::duplicates::{REMEMBERED_FIRST, append_remembered};
 use super::encoding::{append_counters, append_record, append_trace, append_used};
 use super::record::Record;
 use super::sessions::append_state;
 use super::topic::{append_subscription, subscription_number};
 use crate::{
-    BodyRef, Departure, Event, Publication, QueueId, Removal, SequenceNumber, Subscription, Timestamp,
+    BodyRef, Departure, Event, MessageKey, Publication, QueueId, Removal, SequenceNumber, Subscription,
+    Timestamp,
 };
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
@@ -79,6 +81,10 @@ struct Facts<'a> {
     traces: Vec<&'a Departure>,
     /// Queues about which something without meaning is written.
     probes: Vec<QueueId>,
+    /// Ids to remember.
+    remembered: Vec<(SequenceNumber, MessageKey, Timestamp)>,
+    /// Those to forget: all between two numbers.
+    forgotten: Option<(SequenceNumber, SequenceNumber)>,
 }
 
 impl<'a> Facts<'a> {
@@ -95,6 +101,8 @@ impl<'a> Facts<'a> {
             uses: Vec::new(),
             traces: Vec::new(),
             probes: Vec::new(),
+            remembered: Vec::new(),
+            forgotten: None,
         }
     }
 
@@ -131,6 +139,11 @@ impl<'a> Facts<'a> {
                 self.states.push(Fact { queue: *queue, number: *number, creates: *created, value });
             }
             Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
+            Event::Remembered { number, key, at } => {
+                self.numbered(*number);
+                self.remembered.push((*number, *key, *at));
+            }
+            Event::Forgotten { first, last } => self.forget(*first, *last),
             Event::Published(published) => self.published(published),
             Event::SubscriptionSet(subscription) => {
                 self.subscriptions.insert(subscription.queue, Some(subscription));
@@ -222,6 +235,13 @@ impl<'a> Facts<'a> {
         rest.into_iter().for_each(|few| self.without_content(few));
     }
 
+    /// Ids are forgotten in the order in which they were remembered.
+    fn forget(&mut self, first: SequenceNumber, last: SequenceNumber) {
+        self.remembered.retain(|(number, ..)| *number > last);
+        let first = self.forgotten.map_or(first, |(earlier, _)| earlier);
+        self.forgotten = Some((first, last));
+    }
+
     fn gone(&mut self, queue: QueueId, number: SequenceNumber) {
         self.heads.push(Fact { queue, number: number.0, creates: false, value: None });
     }
@@ -253,6 +273,25 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Writes traces in other partitions, and what has no meaning.
+    fn write_about_forwarding(
+        &self,
+        batch: &mut Batch,
+        puts: &mut Vec<(Key, Range<usize>)>,
+        mut buffer: Vec<u8>,
+    ) -> Vec<u8> {
+        for departure in &self.traces {
+            let start = buffer.len();
+            buffer = append_trace(departure.body, departure.content_bytes, buffer);
+            let source = PartitionId(departure.source.queue.0);
+            puts.push((Key::new(Space::Head, source, departure.number.0), start..buffer.len()));
+        }
+        for queue in &self.probes {
+            batch.delete(Key::new(Space::Meta, PartitionId(queue.0), META_CHAIN));
+        }
+        buffer
+    }
+
     /// Writes the outcome. Small values share one buffer, so that a turn costs one allocation, not one per message.
     fn write(mut self, batch: &mut Batch) {
         let mut buffer = Vec::new();
@@ -277,14 +316,16 @@ impl<'a> Facts<'a> {
             buffer = append_used(*used_at, buffer);
             puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_USED), start..buffer.len()));
         }
-        for departure in &self.traces {
-            let start = buffer.len();
-            buffer = append_trace(departure.body, departure.content_bytes, buffer);
-            let source = PartitionId(departure.source.queue.0);
-            puts.push((Key::new(Space::Head, source, departure.number.0), start..buffer.len()));
+        buffer = self.write_about_forwarding(batch, &mut puts, buffer);
+        let entity = PartitionId(self.entity.0);
+        if let Some((first, last)) = self.forgotten {
+            let numbers = REMEMBERED_FIRST | first.0..=REMEMBERED_FIRST | last.0;
+            batch.delete_range(Space::Head, entity, numbers);
         }
-        for queue in &self.probes {
-            batch.delete(Key::new(Space::Meta, PartitionId(queue.0), META_CHAIN));
+        for (number, key, at) in &self.remembered {
+            let start = buffer.len();
+            buffer = append_remembered(*at, *key, buffer);
+            puts.push((Key::new(Space::Head, entity, REMEMBERED_FIRST | number.0), start..buffer.len()));
         }
         self.heads.sort_by_key(|fact| (fact.queue, fact.number));
         self.next_numbers(|queue, next_number| {

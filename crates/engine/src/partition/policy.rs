@@ -22,6 +22,8 @@ pub(super) struct Policy {
     pub(super) forwards: bool,
     /// Whether its dead letters do.
     pub(super) forwards_dead_letters: bool,
+    /// For how long message ids are remembered, if they are.
+    pub(super) duplicate_detection_history_time_window_ms: u64,
     /// Why the broker itself dead-letters messages.
     pub(super) reasons: Reasons,
 }
@@ -38,11 +40,13 @@ impl From<&EntityOptions> for Policy {
                 auto_delete_on_idle_ms: idle_ms(queue.auto_delete_on_idle_ms, &queue.forwarding),
                 forwards: queue.forwarding.forward_to.is_some(),
                 forwards_dead_letters: queue.forwarding.forward_dead_lettered_messages_to.is_some(),
+                duplicate_detection_history_time_window_ms: queue.duplicate_detection_history_time_window_ms,
                 reasons: Reasons::new(queue.max_delivery_count),
             },
             EntityOptions::Topic(topic) => Self {
                 default_message_time_to_live_ms: topic.default_message_time_to_live_ms,
                 auto_delete_on_idle_ms: topic.auto_delete_on_idle_ms,
+                duplicate_detection_history_time_window_ms: topic.duplicate_detection_history_time_window_ms,
                 ..Self::from(&SubscriptionOptions::default())
             },
         }
@@ -60,6 +64,7 @@ impl From<&SubscriptionOptions> for Policy {
             auto_delete_on_idle_ms: idle_ms(options.auto_delete_on_idle_ms, &options.forwarding),
             forwards: options.forwarding.forward_to.is_some(),
             forwards_dead_letters: options.forwarding.forward_dead_lettered_messages_to.is_some(),
+            duplicate_detection_history_time_window_ms: 0,
             reasons: Reasons::new(options.max_delivery_count),
         }
     }

@@ -26,7 +26,13 @@ impl State {
             return Some(Timestamp::default());
         }
         let timer = self.next_timer().map(|(at, _)| at);
-        self.next_queue_deadline().into_iter().chain(timer).min().filter(|at| *at != Timestamp::NEVER)
+        let over = self.duplicates_deadline();
+        self.next_queue_deadline()
+            .into_iter()
+            .chain(timer)
+            .chain(over)
+            .min()
+            .filter(|at| *at != Timestamp::NEVER)
     }
 
     /// The earliest lock or activation; of two at the same instant, the lock's.
@@ -57,6 +63,7 @@ impl Step<'_> {
                 _ => break,
             }
         }
+        self.forget_what_is_over();
         self.touch_due_queues();
     }
 

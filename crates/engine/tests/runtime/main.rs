@@ -12,6 +12,7 @@ mod auditor;
 mod broker;
 mod catalogue;
 mod cold_reads;
+mod duplicates;
 mod durability;
 mod failures;
 mod forwarding;

@@ -21,8 +21,8 @@ pub(super) use self::route::Routes;
 use super::actor::unreadable;
 use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 use crate::{
-    Command, CreditLimit, Delivery, Departure, EntityOptions, HOPS_MAX, LockToken, QueuePath, ReceiveMode,
-    ReceiverId, ReceiverOptions, Refusal, SettleFailure, Settlement, SubQueue,
+    Command, CreditLimit, Delivery, Departure, HOPS_MAX, LockToken, QueuePath, ReceiveMode, ReceiverId,
+    ReceiverOptions, Refusal, SettleFailure, Settlement, SubQueue,
 };
 
 /// Messages read ahead of the target, those under way included.
@@ -211,8 +211,8 @@ impl Forwarder {
                 return fates.fold(Ok(()), Result::and);
             }
         };
-        let is_topic = matches!(*target.options, EntityOptions::Topic(_));
-        let messages = batch.iter().filter_map(|delivery| self.transfer(delivery, is_topic)).collect();
+        let transfer = |delivery| self.transfer(delivery, &target.options);
+        let messages = batch.iter().filter_map(transfer).collect();
         let answer = self.ask(Some(&target.partition), Command::Forward { messages }).await;
         let Some(Response::Forwarded(failures)) = answer else { return Err(Stop::Over) };
         if batch.len() > 1 && failures.len() == batch.len() && failures.iter().all(is_too_large) {

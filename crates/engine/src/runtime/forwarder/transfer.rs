@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use super::Forwarder;
-use crate::{Delivery, Forwarded, NewMessage, Origin, SequenceNumber, SubQueue, Timestamp, Transfer};
+use crate::{
+    Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, SequenceNumber, SubQueue, Timestamp,
+    Transfer,
+};
 
 impl Forwarder {
     /// The message as the target is to store it; `None` for what is no forwarder's delivery.
-    pub(super) fn transfer(&self, delivery: &Delivery, is_topic: bool) -> Option<Transfer> {
+    pub(super) fn transfer(&self, delivery: &Delivery, to: &EntityOptions) -> Option<Transfer> {
         let departing = delivery.departing.as_deref()?;
         let (view, content) = (&delivery.message.view, &delivery.message.content);
         let departure = departing.departure.clone();
@@ -26,7 +29,12 @@ impl Forwarder {
             hops: earlier.map_or(0, |earlier| earlier.hops).saturating_add(1),
             dead_letter_source: source,
         };
-        let facts = || self.routes.facts(content, view.modified.as_deref(), view.dead_letter.as_deref());
+        let is_topic = matches!(to, EntityOptions::Topic(_));
+        let wants_key = match to {
+            EntityOptions::Queue(queue) => queue.requires_duplicate_detection,
+            EntityOptions::Topic(topic) => topic.requires_duplicate_detection,
+        };
+        let read = || self.routes.facts(content, view.modified.as_deref(), view.dead_letter.as_deref());
         let origin = Origin {
             forwarded: Arc::new(forwarded),
             // Time does not count among dead letters (semantics §9), so what comes from there starts anew.
@@ -34,11 +42,14 @@ impl Forwarder {
             modified: view.modified.clone(),
             dead_letter: view.dead_letter.clone(),
         };
+        let facts = if is_topic || wants_key { read() } else { None };
+        let id = facts.as_ref().filter(|_| wants_key).and_then(|facts| facts.message_id.as_deref());
         let message = NewMessage {
             content: content.clone(),
             session_id: departing.session_id.as_deref().map(Box::from),
             header_bytes: departing.header_bytes,
-            facts: is_topic.then(facts).flatten(),
+            message_key: id.map(MessageKey::of),
+            facts: facts.filter(|_| is_topic),
             origin: Some(Box::new(origin)),
             ..NewMessage::default()
         };
