@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use peeklock_access::Access;
 use peeklock_amqp::endpoint::Config;
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let lock_duration_ms = if name.starts_with(SHORT_LOCK_PREFIX) { 5_000 } else { 60_000 };
         namespace.declare(&name, QueueOptions { lock_duration_ms, ..QueueOptions::default() }).await?;
     }
-    let bus = ServiceBus::new(Arc::new(namespace), DialectConfig::default());
+    let bus = ServiceBus::new(Arc::new(namespace), Access::open(), DialectConfig::default());
     let options = ListenerOptions { connections_max: 1000, endpoint: Config::default(), grace_ms: 0 };
     let listener = Listener::bind(address, Arc::new(bus), clock, options).await?;
     listener.run(std::future::pending()).await;

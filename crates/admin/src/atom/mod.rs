@@ -10,6 +10,7 @@ mod call;
 mod duration;
 mod entity;
 mod error;
+mod exercise;
 mod feed;
 mod filter;
 mod instant;
@@ -24,6 +25,8 @@ mod tests;
 mod topic;
 mod value;
 mod xml;
+
+pub(crate) use self::exercise::exercise;
 
 use axum::body::Body;
 use axum::extract::Request;

@@ -169,29 +169,6 @@ fn rules_are_asked_of_the_subscription() {
 }
 
 #[test]
-fn rules_need_a_token_for_the_subscription_or_above() {
-    let config = DialectConfig { require_token: true, seed: Some(1), ..DialectConfig::default() };
-    let mut harness = Harness::with(config);
-    let node = harness.requester("t/Subscriptions/s/$management");
-    let operation = [("operation", "com.microsoft:enumerate-rules".into())];
-    let body = Value::Map(vec![("top".into(), Value::Int(5))]);
-    let ask = request(Value::ULong(1), &operation, &body);
-    harness.send(node, true, 0, ask.clone());
-    let (_, _, payload) = harness.messages().remove(0);
-    let sections = Sections::split(&payload).unwrap();
-    let properties = Sections::decode_map(&sections.application_properties).unwrap();
-    let text = lookup(&properties, "statusDescription").unwrap().as_str().unwrap();
-    assert!(text.contains("'Manage' claim(s)"), "{text}");
-    let cbs = harness.requester("$cbs");
-    let put = [("operation", "put-token".into()), ("name", "sb://localhost/t".into())];
-    let token = "SharedAccessSignature sr=x&sig=y&se=1&skn=k".into();
-    harness.send(cbs, false, 0, request(Value::ULong(1), &put, &token));
-    harness.messages();
-    harness.send(node, true, 0, ask);
-    assert!(matches!(harness.command().1, Command::ListRules { .. }));
-}
-
-#[test]
 fn scheduling_on_a_topic_is_for_the_topic() {
     let mut harness = Harness::new();
     let node = harness.requester("t/$management");
