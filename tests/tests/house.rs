@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "peeklock-admin",
             "peeklock-amqp",
             "peeklock-engine",
+            "peeklock-message",
             "peeklock-net",
             "peeklock-storage",
         ],
