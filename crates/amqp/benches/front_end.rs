@@ -278,10 +278,11 @@ fn delivery(number: u64, content: Bytes) -> Delivery {
         sub_queue: SubQueue::Main,
         dead_letter: None,
         modified: None,
+        forwarded: None,
         body: BodyRef(number),
     };
     let lock = Some(Lock { token: LockToken(u128::from(number)), locked_until: Timestamp(1) });
-    Delivery { receiver: ReceiverId(1), message: Received { view, content, lock } }
+    Delivery { receiver: ReceiverId(1), message: Received { view, content, lock }, departing: None }
 }
 
 fn bench_send(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, payload: &Bytes) {

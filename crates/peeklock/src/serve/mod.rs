@@ -25,7 +25,7 @@ use peeklock_access::Access;
 use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
-use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
+use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, ReadFacts, SystemClock};
 use peeklock_storage::Error as StorageError;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -181,7 +181,8 @@ async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> Sto
 
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
-    NamespaceOptions { body_cache_bytes, seed: None }
+    let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
+    NamespaceOptions { body_cache_bytes, seed: None, read_facts }
 }
 
 /// What the file's entities must keep to, those made at run time must as well.

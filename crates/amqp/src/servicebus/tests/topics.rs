@@ -128,7 +128,11 @@ fn copies_show_their_own_number_and_the_topics() {
     let body = peeklock_engine::BodyRef(40);
     let view = peeklock_engine::MessageView { queue: SUBSCRIPTION, body, ..view(3) };
     let message = peeklock_engine::Received { view, content: message("x"), lock: None };
-    harness.output(Output::Delivery(Box::new(peeklock_engine::Delivery { receiver, message })));
+    harness.output(Output::Delivery(Box::new(peeklock_engine::Delivery {
+        receiver,
+        message,
+        departing: None,
+    })));
     let (_, _, payload) = harness.messages().remove(0);
     let sections = Sections::split(&payload).unwrap();
     let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
