@@ -1,32 +1,58 @@
 #   docker build -t peeklock .
-#   docker run --rm -p 5672:5672 -p 5300:5300 -v peeklock:/data peeklock
+#   docker run --rm -p 127.0.0.1:5672:5672 -p 127.0.0.1:5300:5300 -v peeklock:/data peeklock
 #
-# The base images are arguments, so that a mirror or another distribution can be named:
-#   docker build --build-arg BUILD_IMAGE=registry.example/rust:1.95-bookworm .
-# The final image needs a C library at least as new as the build image's.
-ARG BUILD_IMAGE=rust:1.95-bookworm
-ARG FINAL_IMAGE=gcr.io/distroless/cc-debian12:nonroot
+# For several platforms at once, each compiled on the machine at hand (needs QEMU or a builder of each kind):
+#   docker buildx build --platform linux/amd64,linux/arm64 -t registry.example/peeklock --push .
+#
+# The image is one static binary and nothing else. Where no image can be pulled, it is built around a binary compiled
+# before: BINARY_FROM=prebuilt takes `peeklock`, an empty directory `data` and the licences from the build context.
+# tests/image.sh does that, with buildah and without a container engine.
 
-FROM ${BUILD_IMAGE} AS build
+# Compiles; a mirror can be named instead.
+ARG BUILD_IMAGE=rust:1.95-alpine
+# What the image starts from; any that has /etc/passwd and a shell makes looking around inside easier.
+ARG FINAL_IMAGE=scratch
+# `compiled` or `prebuilt`.
+ARG BINARY_FROM=compiled
+
+FROM ${BUILD_IMAGE} AS compiled
+# For ring, whose cryptography is partly in C and assembly.
+RUN apk add --no-cache musl-dev gcc make perl
 WORKDIR /src
 COPY . .
+# On Alpine the binary is static: it needs nothing of the image that it runs in.
 RUN cargo build --locked --release -p peeklock && \
-    install -D target/release/peeklock /out/bin/peeklock && \
+    install -D target/release/peeklock /out/peeklock && \
     install -d -m 0750 /out/data
 
+FROM scratch AS prebuilt
+COPY peeklock /out/peeklock
+COPY data /out/data
+
+FROM ${BINARY_FROM} AS binary
+
 FROM ${FINAL_IMAGE}
-COPY --from=build /out/bin/peeklock /usr/local/bin/peeklock
-# Numbers, because a final image may have no names; 65532 is distroless's own `nonroot`.
-COPY --from=build --chown=65532:65532 /out/data /data
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Peeklock" \
+      org.opencontainers.image.description="A durable message broker that speaks Azure Service Bus" \
+      org.opencontainers.image.licenses="Apache-2.0 OR MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=binary /out/peeklock /usr/local/bin/peeklock
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/peeklock/
+# Owned by the broker, and so will be a new volume that is mounted there.
+COPY --from=binary --chown=65532:65532 /out/data /data
+# Numbers, because there are no names in an empty image.
 USER 65532:65532
+# On every interface of the container, which is reached only through the ports that are published.
 ENV PEEKLOCK_DATA_DIR=/data \
     PEEKLOCK_AMQP=0.0.0.0:5672 \
     PEEKLOCK_HTTP=0.0.0.0:5300
 VOLUME /data
 EXPOSE 5672 5300
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=3 \
     CMD ["/usr/local/bin/peeklock", "health"]
 ENTRYPOINT ["/usr/local/bin/peeklock"]
 CMD ["serve"]

@@ -8,6 +8,7 @@
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
 #   ./test.sh go java         the official Go and Java SDKs, where Go 1.24 or Maven and a JDK 17 are installed
 #   ./test.sh sdk             the same: build, python, js, go, java
+#   ./test.sh image           the container image, built by buildah and used; skipped where that can't be done
 #
 # Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later. Writes only into target/ and
 # tests/js/node_modules.
@@ -34,15 +35,26 @@ stage_build() {
     cargo build --locked --release -p peeklock
 }
 
-stage_python() {
+# A virtual environment with what the Python suite needs.
+prepare_python() {
     if [ ! -x "$venv/bin/python" ]; then
         python3 -m venv "$venv" || {
             echo "python3 can't make virtual environments: install python3-venv" >&2
             return 1
         }
     fi
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt &&
-        (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
+}
+
+stage_python() {
+    prepare_python && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
+}
+
+stage_image() {
+    prepare_python || return 1
+    tests/image.sh "$target/image" "$venv/bin/python"
+    local status=$?
+    [ "$status" -eq 77 ] || return "$status"
 }
 
 stage_js() {
@@ -89,6 +101,7 @@ counts() {
             passed += run
             seen = 1
         }
+        /^[0-9]+ passed, [0-9]+ failed: / { passed += $1; failed += $3; seen = 1 }
         /^(#|ℹ) pass / { passed += $3; seen = 1 }
         /^(#|ℹ) fail / { failed += $3; seen = 1 }
         END { if (seen) printf "%d passed, %d failed", passed, failed }'
@@ -97,9 +110,9 @@ counts() {
 stages=()
 for name in "${@:-all}"; do
     case "$name" in
-        all) stages+=(lint rust build python js go java) ;;
+        all) stages+=(lint rust build python js go java image) ;;
         sdk) stages+=(build python js go java) ;;
-        lint | rust | build | python | js | go | java) stages+=("$name") ;;
+        lint | rust | build | python | js | go | java | image) stages+=("$name") ;;
         *)
             sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
             exit 2

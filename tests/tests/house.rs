@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Which room may depend on which, tests aside.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("peeklock-storage", &[]),
     ("peeklock-engine", &["peeklock-storage"]),
     ("peeklock-access", &["peeklock-engine"]),
     ("peeklock-wire", &[]),
-    ("peeklock-amqp", &["peeklock-access", "peeklock-engine", "peeklock-wire"]),
-    ("peeklock-admin", &["peeklock-access", "peeklock-engine", "peeklock-wire"]),
+    ("peeklock-message", &["peeklock-engine", "peeklock-wire"]),
+    ("peeklock-amqp", &["peeklock-access", "peeklock-engine", "peeklock-message", "peeklock-wire"]),
+    ("peeklock-admin", &["peeklock-access", "peeklock-engine", "peeklock-message", "peeklock-wire"]),
     (
         "peeklock",
         &["peeklock-access", "peeklock-admin", "peeklock-amqp", "peeklock-engine", "peeklock-storage"],
@@ -24,11 +25,12 @@ const ARROWS: [(&str, &[&str]); 8] = [
 ];
 
 /// Words that may not appear under a path, tests aside.
-const WALLS: [(&str, &[&str]); 6] = [
+const WALLS: [(&str, &[&str]); 7] = [
     ("crates/engine/src/partition", &["tokio", "std::fs", "std::time"]),
     ("crates/engine/src", &["std::net", "amqp::"]),
     ("crates/storage/src", &["peeklock_"]),
     ("crates/wire/src", &["tokio", "peeklock_", "std::net", "std::fs"]),
+    ("crates/message/src", &["tokio", "std::net", "std::fs", "std::time"]),
     ("crates/amqp/src/endpoint", &["tokio", "peeklock_engine", "crate::servicebus", "crate::server"]),
     ("crates/amqp/src/servicebus", &["tokio::net", "std::net::Tcp"]),
 ];

@@ -130,7 +130,10 @@ pub enum Command {
     /// Creates a subscription of a topic, or changes the options of an existing one (rules stay as they are then);
     /// answers [`crate::Reply::Done`].
     DeclareSubscription {
-        /// Its id, never used before; the id it has when it exists.
+        /// What is expected to be there.
+        intent: Intent,
+        /// Its id, never used before; the id it has when it is known to exist. One that exists under another id is
+        /// found by its name.
         queue: QueueId,
         /// Its name, already checked; unique in the topic without regard to case.
         name: Box<str>,
@@ -152,6 +155,14 @@ pub enum Command {
         /// The rule, its name already checked. Its time of creation is set by the partition.
         rule: Rule,
     },
+    /// Replaces the filter of a rule in one step: each message sees the old rule or the new one. Answers
+    /// [`crate::Reply::Done`].
+    ReplaceRule {
+        /// Which subscription.
+        queue: QueueId,
+        /// The rule as it is to be; found by its name, and its spelling and time of creation stay.
+        rule: Rule,
+    },
     /// Removes a rule of a subscription; answers [`crate::Reply::Done`].
     RemoveRule {
         /// Which subscription.
@@ -168,6 +179,9 @@ pub enum Command {
         /// At most this many.
         top: u32,
     },
+    /// Ends the entity with all that rests in it: whoever is attached is told, and every later command is refused.
+    /// Answers [`crate::Reply::Done`]; [`crate::Effect::Ended`] comes before.
+    EndEntity,
     /// Lets due timers fire; carries no wish of its own.
     Tick,
 }
@@ -191,12 +205,26 @@ impl Command {
             | Self::DeclareSubscription { .. }
             | Self::DeleteSubscription { .. }
             | Self::AddRule { .. }
-            | Self::RemoveRule { .. } => Reply::Done(Err(refusal)),
+            | Self::ReplaceRule { .. }
+            | Self::RemoveRule { .. }
+            | Self::EndEntity => Reply::Done(Err(refusal)),
             Self::Watch { .. } | Self::Credit { .. } | Self::CloseReceiver { .. } | Self::Tick => {
                 return None;
             }
         })
     }
+}
+
+/// What whoever declares something expects to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Intent {
+    /// Whatever is: afterwards it is as declared.
+    #[default]
+    Declare,
+    /// Nothing of this name: otherwise it is refused.
+    Create,
+    /// Something of this name: otherwise it is refused.
+    Update,
 }
 
 /// What a receiver reads and how.

@@ -37,9 +37,17 @@ pub enum Effect {
         /// Why.
         refusal: Refusal,
     },
-    /// The entity was idle for as long as it may be: from now on every command is refused, and what is stored of it
-    /// is to be deleted (S-26).
+    /// The entity takes no commands any more, and what is stored of it is to be deleted.
+    Ended(End),
+}
+
+/// Why an entity ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was idle for as long as it may be (S-26).
     Idle,
+    /// Somebody wanted it so: [`crate::Command::EndEntity`].
+    Asked,
 }
 
 /// Answers, one kind for each kind of command.

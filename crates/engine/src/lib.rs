@@ -9,6 +9,7 @@ mod event;
 mod facts;
 mod ids;
 mod message;
+mod message_key;
 mod names;
 mod options;
 pub mod partition;
@@ -16,8 +17,8 @@ mod refusal;
 mod rule;
 pub mod runtime;
 
-pub use command::{Command, CreditLimit, ReceiverOptions, SessionWish, Settlement};
-pub use effect::{AcceptedSession, Effect, Reply, SettleFailure};
+pub use command::{Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Settlement};
+pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
 pub use event::{Change, Durability, Event, Publication, Removal, Subscription, SubscriptionCopy};
 pub use facts::{FactValue, Facts};
 pub use ids::{
@@ -27,6 +28,7 @@ pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,
     Received,
 };
+pub use message_key::MessageKey;
 pub use names::{check_rule_name, check_subscription_name};
 pub use options::{
     AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,

@@ -67,6 +67,9 @@ pub enum Refusal {
         "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support enabled can only receive messages that have the SessionId set to a valid value."
     )]
     SessionIdMissing,
+    /// The topic has a subscription of that name already.
+    #[error("The subscription '{0}' already exists.")]
+    SubscriptionExists(Box<str>),
     /// The subscription has a rule of that name already.
     #[error("The rule '{0}' already exists.")]
     RuleExists(Box<str>),
@@ -85,6 +88,11 @@ pub enum Refusal {
     /// The partition was restarted or the broker is stopping; retry.
     #[error("The entity is temporarily unavailable; retry the operation.")]
     Unavailable,
+    /// The entity's status does not allow it.
+    #[error(
+        "The messaging entity of this operation is currently disabled for it; its status must change first."
+    )]
+    EntityDisabled,
     /// The entity was deleted. (J finds the words before "could not be found" by a pattern.)
     #[error("The messaging entity of this operation could not be found; it was deleted.")]
     EntityDeleted,

@@ -1,5 +1,7 @@
 //! Rules of subscriptions: which messages of the topic they get (semantics §12).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{FactValue, Facts, Timestamp};
@@ -29,7 +31,7 @@ pub enum Filter {
     Correlation(Box<CorrelationFilter>),
 }
 
-/// Equalities, all of which must hold. Strings compare case-sensitively; integers by value, whatever their width.
+/// Equalities, all of which must hold. Strings compare case-sensitively; numbers by value, whatever their type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CorrelationFilter {
     /// `correlation-id`.
@@ -95,7 +97,12 @@ impl CorrelationFilter {
         system.iter().all(|(wanted, has)| wanted.is_none() || wanted == has)
             && self.user.iter().all(|(name, wanted)| {
                 let has = facts.user.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-                has.is_some_and(|(_, value)| value == wanted)
+                has.is_some_and(|(_, value)| value.equals(wanted))
             })
     }
+}
+
+/// How many of the rules have a correlation filter.
+pub(crate) fn correlation_filters(rules: &[Arc<Rule>]) -> usize {
+    rules.iter().filter(|rule| matches!(rule.filter, Filter::Correlation(_))).count()
 }

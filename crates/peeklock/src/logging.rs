@@ -4,7 +4,12 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, reload};
+
+use crate::audit::{self, AuditControl};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -33,6 +38,12 @@ impl FromStr for LogFormat {
 /// What is logged: a level, or levels by module, such as `info,peeklock_amqp=debug`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogFilter(String);
+
+impl LogFilter {
+    fn to_env_filter(&self) -> EnvFilter {
+        EnvFilter::try_new(&self.0).unwrap_or_default()
+    }
+}
 
 impl Default for LogFilter {
     fn default() -> Self {
@@ -65,14 +76,32 @@ impl FromStr for LogFilter {
     }
 }
 
-/// Starts logging for the rest of the process.
-pub(crate) fn start(filter: &LogFilter, format: LogFormat) {
-    let filter = EnvFilter::try_new(&filter.0).unwrap_or_default();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match format {
-        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
+/// Changes what is logged while the process runs.
+pub(crate) struct LogControl(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+
+impl LogControl {
+    /// Logs by another filter from now on.
+    pub(crate) fn set(&self, filter: &LogFilter) {
+        if let Err(error) = (self.0)(filter.to_env_filter()) {
+            tracing::error!("the log level can't be changed: {error}");
+        }
     }
+}
+
+/// Starts logging for the rest of the process; administrative changes go to the audit log and nowhere else.
+pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> LogControl {
+    let (filter, handle) = reload::Layer::new(filter.to_env_filter());
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let is_change = |metadata: &tracing::Metadata<'_>| metadata.target() == audit::TARGET;
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter).with_filter(filter_fn(move |metadata| !is_change(metadata))))
+        .with(audit.layer().with_filter(filter_fn(is_change)))
+        .init();
+    LogControl(Box::new(move |filter| handle.reload(filter)))
 }
 
 #[cfg(test)]

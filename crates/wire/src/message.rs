@@ -12,9 +12,9 @@ use super::read::Reader;
 use super::{DecodeError, Str, Value};
 
 pub use annotations::{
-    encode_application_properties, encode_delivery_annotations, encode_message_annotations,
+    encode_application_properties, encode_delivery_annotations, encode_message_annotations, lookup,
 };
-pub use body::encode_body_value;
+pub use body::{Body, encode_body_data, encode_body_value};
 pub use entries::{MapEntries, MapEntry, MapSection};
 
 /// The header section.

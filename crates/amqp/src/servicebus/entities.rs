@@ -6,6 +6,7 @@ use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Refusal, Su
 use super::address::EntityAddress;
 use super::delivery::Origin;
 use super::errors::Fault;
+use super::submission::Wanted;
 
 /// The entities of a broker. [`Namespace`] is the real one; tests and benchmarks put others behind it.
 pub trait Entities: Send + Sync + 'static {
@@ -68,6 +69,8 @@ pub(crate) struct Entity {
     pub(crate) kind: Kind,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
+    /// What it wants to know of messages sent to it; never changes.
+    wanted: Wanted,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
     pub(crate) max_message_size_bytes: u64,
 }
@@ -80,18 +83,26 @@ impl Entity {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
+        let wanted = Wanted::by(&options);
         let max_message_size_bytes = options.max_message_size_bytes();
         let node = node(&address);
-        Self { address, node, uri, partition, queue, kind, requires_session, max_message_size_bytes }
+        Self { address, node, uri, partition, queue, kind, requires_session, wanted, max_message_size_bytes }
     }
 
     /// A subscription as found; `uri` is its address as written.
     pub(crate) fn subscription(address: EntityAddress, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
+        // Nothing is sent to it.
+        let wanted = Wanted::default();
         let max_message_size_bytes = topic.max_message_size_bytes();
         let node = node(&address);
-        Self { address, node, uri, partition, queue, kind, requires_session, max_message_size_bytes }
+        Self { address, node, uri, partition, queue, kind, requires_session, wanted, max_message_size_bytes }
+    }
+
+    /// What it wants to know of messages sent to it.
+    pub(crate) const fn wanted(&self) -> Wanted {
+        self.wanted
     }
 
     /// The queue inside the entity that the address names.

@@ -9,11 +9,7 @@ use crate::endpoint::{DeliveryTag, Outgoing};
 use crate::wire::message::{MessageProperties, Sections, encode_application_properties, encode_body_value};
 use crate::wire::{Str, Value};
 
-/// Looks up a key written as string or symbol.
-#[must_use]
-pub(crate) fn lookup<'map>(map: &'map [(Value, Value)], key: &str) -> Option<&'map Value> {
-    map.iter().find(|(name, _)| text(name) == Some(key)).map(|(_, value)| value)
-}
+pub(crate) use crate::wire::message::lookup;
 
 /// The text of a string or symbol.
 #[must_use]

@@ -2,6 +2,7 @@
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Refusal, Timestamp};
+use peeklock_message::Unfit;
 
 use super::clock_text;
 use crate::wire::Value;
@@ -23,6 +24,7 @@ pub mod condition {
     pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
     pub const TIMEOUT: &str = "com.microsoft:timeout";
     pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
+    pub const ENTITY_DISABLED: &str = "com.microsoft:entity-disabled";
     pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
     pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 }
@@ -77,6 +79,16 @@ pub enum Fault {
     Internal,
 }
 
+impl From<Unfit> for Fault {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Malformed(reason) => Self::MalformedMessage(reason),
+            Unfit::Argument(reason) => Self::Argument(reason),
+            Unfit::NotImplemented(reason) => Self::NotImplemented(reason),
+        }
+    }
+}
+
 impl Fault {
     /// The condition and the management status, row by row. P: Python azure-servicebus 7.15.0, J: JS
     /// @azure/service-bus 7.9.5, N: .NET, each as found in its error mapping; spec: AMQP 1.0.
@@ -122,8 +134,12 @@ impl Fault {
             Self::Refused(Refusal::SessionCannotBeLocked(_)) => (condition::SESSION_CANNOT_BE_LOCKED, 410),
             // P: OperationTimeoutError, J, N: ServiceTimeout, when no session came in time.
             Self::Refused(Refusal::NoSessionAvailable) => (condition::TIMEOUT, 408),
+            // P: MessagingEntityDisabledError, J, N: MessagingEntityDisabled, final.
+            Self::Refused(Refusal::EntityDisabled) => (condition::ENTITY_DISABLED, 400),
             // P, J, N: MessagingEntityAlreadyExists.
-            Self::Refused(Refusal::RuleExists(_)) => (condition::ENTITY_ALREADY_EXISTS, 409),
+            Self::Refused(Refusal::RuleExists(_) | Refusal::SubscriptionExists(_)) => {
+                (condition::ENTITY_ALREADY_EXISTS, 409)
+            }
             // P, J, N: authorization errors; put-token: 401.
             Self::Unauthorized { .. } | Self::MalformedToken(_) => (condition::UNAUTHORIZED_ACCESS, 401),
             // Spec 2.8.15; P: in its no-retry list.
@@ -200,7 +216,15 @@ mod tests {
     #[test]
     fn conditions_and_statuses_agree_with_the_sdk_tables() {
         let allowed: &[(i32, &[&str])] = &[
-            (400, &["com.microsoft:argument-error", "amqp:not-allowed", "amqp:decode-error"]),
+            (
+                400,
+                &[
+                    "com.microsoft:argument-error",
+                    "amqp:not-allowed",
+                    "amqp:decode-error",
+                    "com.microsoft:entity-disabled",
+                ],
+            ),
             (401, &["amqp:unauthorized-access"]),
             (403, &["amqp:resource-limit-exceeded", "amqp:link:message-size-exceeded"]),
             (404, &["amqp:not-found", "com.microsoft:message-not-found"]),
@@ -236,6 +260,8 @@ mod tests {
             Fault::Refused(Refusal::SessionCannotBeLocked("s".into())),
             Fault::Refused(Refusal::NoSessionAvailable),
             Fault::Refused(Refusal::NotAllowed("x")),
+            Fault::Refused(Refusal::EntityDisabled),
+            Fault::Refused(Refusal::SubscriptionExists("s".into())),
             Fault::Refused(Refusal::RuleExists("r".into())),
             Fault::Refused(Refusal::RuleNotFound("r".into())),
             Fault::Unauthorized { right: "Send", uri: "q".into() },

@@ -5,17 +5,14 @@
 //! is needed to put the two together.
 
 mod address;
-mod annotation;
 mod attach;
 mod authorization;
 mod cbs;
 mod clock_text;
 mod config;
-mod delivery;
 mod entities;
 mod envelope;
 mod errors;
-mod facts;
 mod lock_token;
 mod management;
 mod receiver;
@@ -26,7 +23,6 @@ pub mod sasl;
 mod sending;
 mod session_filter;
 mod settlement;
-mod submission;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -37,6 +33,7 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, LockToken, QueueId, ReceiverId};
+use peeklock_message::{delivery, facts, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
 use slab::Slab;

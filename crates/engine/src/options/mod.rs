@@ -4,6 +4,7 @@
 //! records beside the old one, which tests that pin the bytes don't let anybody forget.
 
 mod authorization;
+mod check;
 mod forwarding;
 mod kept;
 mod status;
@@ -210,6 +211,15 @@ impl EntityOptions {
         match self {
             Self::Queue(queue) => queue.default_message_time_to_live_ms,
             Self::Topic(topic) => topic.default_message_time_to_live_ms,
+        }
+    }
+
+    /// Whether duplicates are looked for.
+    #[must_use]
+    pub const fn requires_duplicate_detection(&self) -> bool {
+        match self {
+            Self::Queue(queue) => queue.requires_duplicate_detection,
+            Self::Topic(topic) => topic.requires_duplicate_detection,
         }
     }
 

@@ -6,7 +6,7 @@
 use super::queue::Queue;
 use super::step::Step;
 use crate::event::Event;
-use crate::{Command, Effect, QueueId, Refusal, SubQueue, Timestamp};
+use crate::{Command, End, QueueId, SubQueue, Timestamp};
 
 /// Largest distance between the stored instant of the last use and the true one.
 const STEP_MS_MAX: u64 = 60_000;
@@ -67,9 +67,12 @@ impl Step<'_> {
             }
             Command::Settle { queue, .. }
             | Command::RenewLocks { queue, .. }
-            | Command::DeclareSubscription { queue, .. }
             | Command::AddRule { queue, .. }
+            | Command::ReplaceRule { queue, .. }
             | Command::RemoveRule { queue, .. } => Use::Queue(*queue),
+            Command::DeclareSubscription { queue, name, .. } => {
+                Use::Queue(self.declared(*queue, name).unwrap_or(*queue))
+            }
             Command::ReceiveDeferred { source, .. } | Command::Peek { source, .. } => {
                 Use::Queue(source.queue)
             }
@@ -84,6 +87,7 @@ impl Step<'_> {
             | Command::CloseReceiver { .. }
             | Command::ListSessions { .. }
             | Command::ListRules { .. }
+            | Command::EndEntity
             | Command::Tick => Use::Nothing,
         }
     }
@@ -136,14 +140,6 @@ impl Step<'_> {
         if id != self.state().entity.id {
             return self.end_subscription(id);
         }
-        self.refuse_session_waiters(id, &Refusal::EntityDeleted);
-        let state = self.state();
-        let attached: Vec<_> = state.homes.keys().chain(state.watchers.keys()).copied().collect();
-        self.emit(Event::Ended);
-        for receiver in attached {
-            self.emit(Event::ReceiverClosed { receiver });
-            self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted });
-        }
-        self.effect(Effect::Idle);
+        self.end_entity(End::Idle);
     }
 }

@@ -65,6 +65,9 @@ impl<'a> Step<'a> {
         }
         let used = self.use_of(&command);
         self.carry_out(request, command);
+        if self.state.ended {
+            return;
+        }
         self.note_use(&used);
         while let Some(queue) = self.state.next_touched() {
             self.look_after(queue);
@@ -100,13 +103,16 @@ impl<'a> Step<'a> {
             Command::ListSessions { queue, updated_after, skip, top } => {
                 self.list_sessions(request, queue, updated_after, skip, top);
             }
-            Command::DeclareSubscription { queue, name, options, rules } => {
-                self.declare_subscription(request, queue, name, options, rules);
+            Command::DeclareSubscription { intent, queue, name, options, rules } => {
+                let declared = self.declare_subscription(intent, queue, name, options, rules);
+                self.reply(request, Reply::Done(declared));
             }
             Command::DeleteSubscription { queue } => self.delete_subscription(request, queue),
             Command::AddRule { queue, rule } => self.add_rule(request, queue, rule),
+            Command::ReplaceRule { queue, rule } => self.replace_rule(request, queue, rule),
             Command::RemoveRule { queue, name } => self.remove_rule(request, queue, name),
             Command::ListRules { queue, skip, top } => self.list_rules(request, queue, skip, top),
+            Command::EndEntity => self.end_when_asked(request),
             Command::Tick => {}
         }
     }

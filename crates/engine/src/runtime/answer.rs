@@ -35,7 +35,9 @@ impl AnswerKind {
             | Command::DeclareSubscription { .. }
             | Command::DeleteSubscription { .. }
             | Command::AddRule { .. }
-            | Command::RemoveRule { .. } => Self::Done,
+            | Command::ReplaceRule { .. }
+            | Command::RemoveRule { .. }
+            | Command::EndEntity => Self::Done,
             Command::OpenReceiver { receiver, .. } => Self::Opened { receiver: *receiver },
             Command::Settle { tokens, .. } => Self::Settled { tokens: tokens.len() },
             Command::RenewLocks { .. } => Self::Renewed,

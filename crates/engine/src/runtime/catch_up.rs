@@ -2,8 +2,8 @@
 
 use tokio::sync::oneshot;
 
+use super::entities::Entities;
 use super::entity::Spawner;
-use super::namespace::Entities;
 
 /// Resolves once everything due at the present instant has happened, in every entity, and all that came of it is
 /// durable and handed out. What one entity does may make another one due: rounds follow until a whole one found

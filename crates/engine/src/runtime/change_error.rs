@@ -33,7 +33,8 @@ impl From<StartError> for ChangeError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Storage(error) => Self::Store(error),
-            StartError::NoSuchTopic { name } => Self::NotFound { name },
+            StartError::Exists { name } => Self::Exists { name },
+            StartError::NotFound { name } | StartError::NoSuchTopic { name } => Self::NotFound { name },
             StartError::Refused { name, refusal } => Self::refused(&name, refusal),
             other => Self::Invalid { reason: other.to_string() },
         }
@@ -46,7 +47,7 @@ impl ChangeError {
         let name = name.to_owned();
         match refusal {
             Refusal::EntityDeleted | Refusal::RuleNotFound(_) => Self::NotFound { name },
-            Refusal::RuleExists(_) => Self::Exists { name },
+            Refusal::RuleExists(_) | Refusal::SubscriptionExists(_) => Self::Exists { name },
             Refusal::StorageFull => {
                 Self::Store(peeklock_storage::Error::Full { reason: refusal.to_string() })
             }

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::actor::{Actor, CatchUp, Control, Inputs, Seat, Shared, SharedCounts};
 use super::random::RandomSource;
 use super::subscriptions::Subscriptions;
-use super::{EntityDescription, PartitionHandle};
+use super::{EntityDescription, EntityKind, PartitionHandle};
 use crate::partition::{Counts, Partition};
 use crate::{EntityOptions, EntityTimes, QueueId, SubscriptionOptions, Timestamp};
 
@@ -51,6 +51,7 @@ pub struct SubscriptionRef {
 pub(super) struct Entity {
     pub(super) name: String,
     pub(super) id: PartitionId,
+    pub(super) kind: EntityKind,
     declared: RwLock<Declared>,
     counts: Arc<SharedCounts>,
     /// Of a topic; empty otherwise.
@@ -84,6 +85,7 @@ impl Entity {
         Self {
             name,
             id,
+            kind: EntityKind::from(&options),
             declared: RwLock::new(Declared { options: Arc::new(options), times }),
             counts,
             subscriptions: Arc::new(Subscriptions::of(&mut partition)),
@@ -106,6 +108,7 @@ impl Entity {
     /// What administrators see.
     pub(super) fn describe(&self) -> EntityDescription {
         let Declared { options, times } = self.declared();
+        let (subscriptions, correlation_filters) = self.subscriptions.sizes();
         EntityDescription {
             name: self.name.clone(),
             queue: QueueId(self.id.0),
@@ -113,8 +116,8 @@ impl Entity {
             times,
             accessed_at: None,
             counts: self.counts(),
-            subscriptions: self.subscriptions.names().len(),
-            correlation_filters: 0,
+            subscriptions,
+            correlation_filters,
         }
     }
 

@@ -1,9 +1,9 @@
 //! Partitions as actors over a storage shard and a clock; the doors for time and randomness.
 //!
-//! - [`Namespace`] finds and creates entities; `catalogue` alone changes them (`deletion` when they
-//!   end), `record` is their form on disk, `restore`
-//!   reads partitions back, `entity` is one of them in use.
-//! - `administration` is what administrators ask: create, change, delete, describe.
+//! - [`Namespace`] finds and declares entities; `catalogue` alone changes them (its `deletion` when they end), `record`
+//!   is their form on disk, `restore` reads partitions back, `entity` is one of them in use, `entities` all of them.
+//! - `administration` is what administrators ask: create, change, delete, describe; `changes` tells
+//!   those who hang on it.
 //! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
@@ -17,8 +17,9 @@ mod body_cache;
 mod catalogue;
 mod catch_up;
 mod change_error;
+mod changes;
 mod clock;
-mod deletion;
+mod entities;
 mod entity;
 mod fatal;
 mod mailbox;
@@ -38,5 +39,6 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity::{EntityRef, SubscriptionRef};
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
+pub use peeklock_storage::Error as StorageError;
 pub use start_error::StartError;
 pub use travel_clock::{TooFarAhead, TravelClock};

@@ -1,17 +1,18 @@
 //! All entities of a broker: found by name, created, kept in the catalogue.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use peeklock_storage::{Entry, PartitionId, Shard, Space};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::Shared;
 use super::body_cache::CacheBudget;
-use super::catalogue::{Catalogue, Declaration};
+use super::catalogue::{Catalogue, Declaration, Wish};
 use super::catch_up::catch_up;
+use super::changes::Changes;
+use super::entities::Entities;
 use super::entity::{Entity, EntityRef, Spawner};
 use super::fatal::Fatal;
 use super::names::name_key;
@@ -20,7 +21,7 @@ use super::record::{CATALOGUE, COUNTER, EntityRecord, decode_counter};
 use super::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore_from, scan_all};
 use super::{Clock, StartError};
 use crate::partition::Counts;
-use crate::{EntityOptions, QueueId, ReceiverId};
+use crate::{EntityOptions, Intent, QueueId, ReceiverId};
 
 /// Declarations that wait for the catalogue; further callers wait to hand theirs over.
 const DECLARATIONS_WAITING_MAX: usize = 1024;
@@ -48,39 +49,6 @@ pub(super) struct Inner {
     next_receiver: AtomicU64,
 }
 
-/// Entities by name key.
-#[derive(Default)]
-pub(super) struct Entities(RwLock<HashMap<Box<str>, Arc<Entity>>>);
-
-impl Entities {
-    pub(super) fn get(&self, key: &str) -> Option<Arc<Entity>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-    }
-
-    pub(super) fn insert(&self, key: Box<str>, entity: Arc<Entity>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(key, entity);
-    }
-
-    /// The entity that owns a partition.
-    pub(super) fn by_id(&self, id: PartitionId) -> Option<Arc<Entity>> {
-        let entities = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        entities.values().find(|entity| entity.id == id).cloned()
-    }
-
-    /// Forgets an entity; another of the same name stays.
-    pub(super) fn remove(&self, entity: &Entity) {
-        let mut entities = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let key = name_key(&entity.name);
-        if entities.get(&key).is_some_and(|known| known.id == entity.id) {
-            entities.remove(&key);
-        }
-    }
-
-    pub(super) fn all(&self) -> Vec<Arc<Entity>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-}
-
 impl Namespace {
     /// Restores every entity from the shard and starts the actors of those that have timers pending; the others start
     /// when they are first looked up. Call it on the tokio runtime that is to run them, timers enabled.
@@ -95,7 +63,7 @@ impl Namespace {
         let cache = CacheBudget::new(options.body_cache_bytes);
         let (ended, ended_receiver) = mpsc::unbounded_channel();
         let spawner = Spawner {
-            shared: Shared { shard, clock, cache, fatal: Fatal::new(), ended },
+            shared: Shared { shard, clock, cache, fatal: Fatal::new(), ended, changes: Changes::new() },
             random: RandomSource::new(options.seed).map_err(StartError::Randomness)?,
             runtime: Handle::current(),
         };
@@ -135,23 +103,18 @@ impl Namespace {
         entities: impl IntoIterator<Item = (String, O)>,
     ) -> Result<(), StartError> {
         let entities = entities.into_iter().map(|(name, options)| (name, options.into())).collect();
-        self.ask_catalogue(entities, 0).await.map(|_| ())
+        self.ask_catalogue(Wish::Declare { intent: Intent::Declare, entities }).await.map(|_| ())
     }
 
     /// Ids for so many subscriptions, never given to anything else: the first of them.
     pub(super) async fn reserve(&self, count: u64) -> Result<QueueId, StartError> {
-        self.ask_catalogue(Vec::new(), count).await.map(|first| QueueId(first.0))
+        self.ask_catalogue(Wish::Reserve(count)).await.map(|first| QueueId(first.0))
     }
 
-    async fn ask_catalogue(
-        &self,
-        entities: Vec<(String, EntityOptions)>,
-        reserve: u64,
-    ) -> Result<PartitionId, StartError> {
+    pub(super) async fn ask_catalogue(&self, wish: Wish) -> Result<PartitionId, StartError> {
         let gone = || peeklock_storage::Error::Unavailable { reason: "the namespace is gone".to_owned() };
         let (answer, answered) = oneshot::channel();
-        let declaration = Declaration { entities, reserve, answer };
-        self.inner.declarations.send(declaration).await.map_err(|_| gone())?;
+        self.inner.declarations.send(Declaration { wish, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
@@ -188,6 +151,12 @@ impl Namespace {
     #[must_use]
     pub fn next_receiver_id(&self) -> ReceiverId {
         ReceiverId(self.inner.next_receiver.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Moves whenever an entity or subscription is created or deleted, or its options or rules change.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.spawner.shared.changes.subscribe()
     }
 
     /// The clock, for front ends that stamp or compare instants.

@@ -30,6 +30,18 @@ pub enum StartError {
         /// Which option, and what it must be.
         reason: String,
     },
+    /// What was to be created exists.
+    #[error("an entity {name:?} exists already")]
+    Exists {
+        /// The name as given.
+        name: String,
+    },
+    /// What was to be changed does not exist.
+    #[error("there is no entity {name:?}")]
+    NotFound {
+        /// The name as given.
+        name: String,
+    },
     /// Subscriptions were declared for what is not a topic.
     #[error("there is no topic {name:?}")]
     NoSuchTopic {

@@ -7,20 +7,22 @@ use super::SubscriptionDescription;
 use super::actor::SharedCounts;
 use crate::names::name_key;
 use crate::partition::{Counts, Partition};
+use crate::rule::correlation_filters;
 use crate::{QueueId, Subscription, SubscriptionOptions};
 
 /// What the topic's actor knows of its subscriptions, as of its last turn; it may be ahead of what is durable.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     known: RwLock<Known>,
-    /// Held by who declares or deletes subscriptions by name, so that a name is not created twice.
-    pub(super) changing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    by_name: HashMap<Box<str>, QueueId>,
-    by_id: BTreeMap<QueueId, Found>,
+    /// In the order in which pages show them.
+    by_name: BTreeMap<Box<str>, QueueId>,
+    by_id: HashMap<QueueId, Found>,
+    /// Of all subscriptions.
+    correlation_filters: usize,
 }
 
 /// One subscription.
@@ -52,12 +54,15 @@ impl Known {
             counts: Arc::new(SharedCounts::default()),
         };
         found.counts.set(counts);
+        self.remove(id);
+        self.correlation_filters += correlation_filters(&subscription.rules);
         self.by_name.insert(name_key(&subscription.name), id);
         self.by_id.insert(id, found);
     }
 
     fn remove(&mut self, id: QueueId) {
         if let Some(gone) = self.by_id.remove(&id) {
+            self.correlation_filters -= correlation_filters(&gone.subscription.rules);
             let key = name_key(&gone.subscription.name);
             // The name may have a new owner already.
             if self.by_name.get(&key) == Some(&id) {
@@ -97,22 +102,37 @@ impl Subscriptions {
         names
     }
 
-    /// Takes over what changed in the partition since it was last asked.
-    pub(super) fn take_over(&self, partition: &mut Partition) {
+    /// Those of a page in the order of their name keys: `top` of them after the first `skip`.
+    pub(super) fn page(&self, skip: usize, top: usize) -> Vec<Found> {
+        let known = self.known();
+        let ids = known.by_name.values().skip(skip).take(top);
+        ids.filter_map(|id| known.by_id.get(id).cloned()).collect()
+    }
+
+    /// How many there are, and how many correlation filters they have.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        let known = self.known();
+        (known.by_name.len(), known.correlation_filters)
+    }
+
+    /// Takes over what changed in the partition since it was last asked; true if that is more than counts.
+    pub(super) fn take_over(&self, partition: &mut Partition) -> bool {
         let changed = partition.take_changed();
         if changed.is_empty() {
-            return;
+            return false;
         }
         let stale: Vec<QueueId> = {
             let known = self.known();
             changed.into_iter().filter(|id| !known.recount(partition, *id)).collect()
         };
-        if !stale.is_empty() {
-            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            for id in stale {
-                known.update(partition, id);
-            }
+        if stale.is_empty() {
+            return false;
         }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        for id in stale {
+            known.update(partition, id);
+        }
+        true
     }
 
     /// Takes over everything, as after the partition was read back.

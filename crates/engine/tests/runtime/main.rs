@@ -7,10 +7,12 @@
 )]
 #![allow(clippy::indexing_slicing, reason = "in a test crate a panic is a failure")]
 
+mod administration;
 mod auditor;
 mod broker;
 mod catalogue;
 mod cold_reads;
+mod duplicates;
 mod durability;
 mod failures;
 mod idle;

@@ -29,6 +29,7 @@ async fn after_a_refused_batch_the_topic_and_every_subscription_are_read_back() 
     let deleted = sender.submit(Command::DeleteSubscription { queue });
     let options = SubscriptionOptions::default();
     let created = sender.submit(Command::DeclareSubscription {
+        intent: peeklock_engine::Intent::Declare,
         queue: QueueId(77),
         name: "new".into(),
         options,

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 /// What to check.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// The configuration file.
+    /// The configuration file; one whose name ends with .json is read as the Service Bus emulator's.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -33,6 +33,9 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
                 output::line(format!(
                     "{file}: valid, queues declared: {queues}, topics: {topics}, subscriptions: {subscriptions}"
                 ));
+                for note in &config.notes {
+                    output::note(note);
+                }
             }
             Exit::Success
         }
@@ -60,5 +63,6 @@ fn valid_json(file: &str, config: &FileConfig) -> Value {
         "queues": queues,
         "topics": topics.collect::<Vec<_>>(),
         "problems": [],
+        "notes": config.notes,
     })
 }

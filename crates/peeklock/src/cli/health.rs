@@ -31,13 +31,21 @@ pub(super) struct HealthArgs {
     )]
     http: Option<ListenAddress>,
 
+    /// The emulator's variable: HTTP is served on this port.
+    #[arg(long, env = "EMULATOR_HTTP_PORT", hide = true)]
+    emulator_http_port: Option<u16>,
+
+    /// Ask whether the process answers at all, whether or not it is ready.
+    #[arg(long, conflicts_with = "url")]
+    live: bool,
+
     /// Seconds to wait for each of connection and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=300))]
     timeout: u64,
 }
 
 pub(super) fn run(args: &HealthArgs) -> Exit {
-    let url = args.url.clone().unwrap_or_else(|| default_url(args.http.as_ref()));
+    let url = args.url.clone().unwrap_or_else(|| default_url(args));
     let Some(target) = Target::parse(&url) else {
         output::error(format!("\"{url}\" is not a URL such as http://127.0.0.1:5300/health"));
         return Exit::Usage;
@@ -59,14 +67,22 @@ pub(super) fn run(args: &HealthArgs) -> Exit {
 }
 
 /// The address the broker listens on, as a client on the same machine reaches it.
-fn default_url(http: Option<&ListenAddress>) -> String {
-    let address = match http {
-        None => HTTP_LISTEN_DEFAULT.to_owned(),
-        Some(address) if address.host() == "0.0.0.0" => format!("127.0.0.1:{}", address.port()),
-        Some(address) if address.host() == "::" => format!("[::1]:{}", address.port()),
-        Some(address) => address.to_string(),
-    };
-    format!("http://{address}/health")
+fn default_url(args: &HealthArgs) -> String {
+    let path = if args.live { "/health/live" } else { "/health" };
+    let Some(address) = asked(args) else { return format!("http://{HTTP_LISTEN_DEFAULT}{path}") };
+    let port = address.port();
+    match address.host() {
+        "0.0.0.0" => format!("http://127.0.0.1:{port}{path}"),
+        "::" => format!("http://[::1]:{port}{path}"),
+        _ => format!("http://{address}{path}"),
+    }
+}
+
+/// As the broker understands the same flags.
+fn asked(args: &HealthArgs) -> Option<ListenAddress> {
+    let address = args.http.clone();
+    let Some(port) = args.emulator_http_port else { return address };
+    Some(address.or_else(|| HTTP_LISTEN_DEFAULT.parse().ok())?.with_port(port))
 }
 
 /// Parts of an `http://` URL.
@@ -138,10 +154,19 @@ mod tests {
 
     #[test]
     fn asks_the_local_broker_by_default() {
-        let url = |address: &str| default_url(Some(&address.parse().unwrap()));
-        assert_eq!(default_url(None), "http://127.0.0.1:5300/health");
+        let args = |http: Option<&str>, emulator_http_port, live| HealthArgs {
+            url: None,
+            http: http.map(|address| address.parse().unwrap()),
+            emulator_http_port,
+            live,
+            timeout: 3,
+        };
+        let url = |address: &str| default_url(&args(Some(address), None, false));
+        assert_eq!(default_url(&args(None, None, false)), "http://127.0.0.1:5300/health");
         assert_eq!(url("0.0.0.0:80"), "http://127.0.0.1:80/health");
         assert_eq!(url("[::]:80"), "http://[::1]:80/health");
         assert_eq!(url("broker:80"), "http://broker:80/health");
+        assert_eq!(default_url(&args(None, Some(1), true)), "http://127.0.0.1:1/health/live");
+        assert_eq!(default_url(&args(Some("[::]:80"), Some(81), false)), "http://[::1]:81/health");
     }
 }

@@ -1,8 +1,9 @@
 //! The command line. One file per command.
 
 mod config_check;
+mod config_convert;
 mod health;
-mod output;
+pub(crate) mod output;
 mod store_check;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ Examples:
   peeklock --topic news/all              the same with a topic `news` and its subscription `all`
   peeklock serve --config peeklock.toml  entities and limits from a file
   peeklock config check peeklock.toml    is the file right?
+  peeklock config convert Config.json    the emulator's file in TOML
   peeklock store check ./data            is the data directory intact? (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
 
@@ -52,7 +54,7 @@ struct Cli {
 enum Command {
     /// Run the broker (the default).
     #[command(after_long_help = EXAMPLES)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Work with configuration files.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -67,6 +69,8 @@ enum Command {
 enum ConfigCommand {
     /// Read a configuration file and report every mistake with its line; exit code 0 or 2.
     Check(config_check::CheckArgs),
+    /// Print the queues, topics and subscriptions of the Service Bus emulator's Config.json in TOML; exit code 0 or 2.
+    Convert(config_convert::ConvertArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,16 +84,17 @@ pub(crate) fn run() -> Exit {
     let cli = Cli::parse();
     match cli.command {
         None => serve_command(cli.serve),
-        Some(Command::Serve(args)) => serve_command(args),
+        Some(Command::Serve(args)) => serve_command(*args),
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
+        Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
         Some(Command::Health(args)) => health::run(&args),
     }
 }
 
 fn serve_command(args: ServeArgs) -> Exit {
-    match Config::resolve(args) {
-        Ok(config) => serve::run(config),
+    match Config::resolve(args.clone()) {
+        Ok(config) => serve::run(config, args),
         Err(error) => {
             output::error(&error);
             Exit::Usage

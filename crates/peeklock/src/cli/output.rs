@@ -11,6 +11,11 @@ pub(crate) fn line(text: impl Display) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
+/// Prints a result that ends its last line itself.
+pub(crate) fn text(text: impl Display) {
+    let _ = write!(io::stdout(), "{text}");
+}
+
 /// Prints a result as one JSON document.
 pub(crate) fn json(value: &impl Serialize) {
     match serde_json::to_string_pretty(value) {
@@ -22,4 +27,9 @@ pub(crate) fn json(value: &impl Serialize) {
 /// Prints why the command failed.
 pub(crate) fn error(message: impl Display) {
     let _ = writeln!(io::stderr(), "error: {message}");
+}
+
+/// Prints what is worth knowing and keeps nobody from anything.
+pub(crate) fn note(message: impl Display) {
+    let _ = writeln!(io::stderr(), "note: {message}");
 }

@@ -1,20 +1,25 @@
 //! Flags and variables of `peeklock serve`, which overrule the file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
 use super::asked::queue_name;
+use super::emulator;
 use super::{AskedTopic, ListenAddress};
 use crate::logging::{LogFilter, LogFormat};
 
 /// How to run the broker.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ServeArgs {
-    /// Configuration file in TOML; config/peeklock.toml in the source tree documents every key.
+    /// Configuration file in TOML; config/peeklock.toml in the source tree documents every key. A file whose name ends
+    /// with .json is read as --emulator-config reads it.
     #[arg(long, value_name = "FILE", env = "PEEKLOCK_CONFIG", hide_env_values = true)]
     pub(crate) config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) emulator: EmulatorArgs,
 
     /// Directory for messages, created if missing, owned by one broker at a time [default: ./data].
     #[arg(long, value_name = "DIR", env = "PEEKLOCK_DATA_DIR", hide_env_values = true)]
@@ -70,4 +75,38 @@ pub(crate) struct ServeArgs {
     /// Once connections are accepted, write the addresses in use and a connection string to this file, as JSON.
     #[arg(long, value_name = "FILE", env = "PEEKLOCK_READY_FILE", hide_env_values = true)]
     pub(crate) ready_file: Option<PathBuf>,
+}
+
+/// What makes the broker stand in for the Service Bus emulator.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct EmulatorArgs {
+    /// Config.json of the Service Bus emulator, whose queues, topics and subscriptions are declared
+    /// [default: /ServiceBus_Emulator/ConfigFiles/Config.json, if there is one].
+    #[arg(long, value_name = "FILE", env = "PEEKLOCK_EMULATOR_CONFIG", hide_env_values = true)]
+    pub(crate) emulator_config: Option<PathBuf>,
+
+    /// The emulator's variable: HTTP is served on this port.
+    #[arg(long, env = "EMULATOR_HTTP_PORT", hide = true, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) emulator_http_port: Option<u16>,
+
+    /// The emulator's variable: with the next one it tells that this broker stands in for the emulator.
+    #[arg(long, env = "ACCEPT_EULA", hide = true, hide_env_values = true)]
+    pub(crate) accept_eula: Option<String>,
+
+    /// The emulator's variable.
+    #[arg(long, env = "SQL_SERVER", hide = true, hide_env_values = true)]
+    pub(crate) sql_server: Option<String>,
+}
+
+impl EmulatorArgs {
+    /// The file to read, if there is any.
+    pub(super) fn file(&self) -> Option<&Path> {
+        let default = || Some(Path::new(emulator::FILE_DEFAULT)).filter(|path| path.exists());
+        self.emulator_config.as_deref().or_else(default)
+    }
+
+    /// Whether the variables that the emulator insists on are set.
+    pub(super) const fn stands_in(&self) -> bool {
+        self.accept_eula.is_some() && self.sql_server.is_some()
+    }
 }

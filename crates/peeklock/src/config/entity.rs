@@ -6,22 +6,28 @@ use std::ops::{Range, RangeInclusive};
 use peeklock_engine::{EntityStatus, Kept};
 
 use super::duration::{self, Duration};
+use super::file::FileConfig;
 use super::limits::LimitsConfig;
 use super::names::Place;
 use super::size;
 use super::table::Table;
 
 const MILLISECONDS_PER_SECOND: u64 = 1_000;
-const LOCK_DURATION_MS: RangeInclusive<u64> = 5 * MILLISECONDS_PER_SECOND..=300 * MILLISECONDS_PER_SECOND;
-const TIME_TO_LIVE_MS_MIN: u64 = MILLISECONDS_PER_SECOND;
-const MAX_DELIVERY_COUNT: RangeInclusive<u64> = 1..=i32::MAX as u64;
+/// Of a message lock and of a session's.
+pub(super) const LOCK_DURATION_MS: RangeInclusive<u64> =
+    5 * MILLISECONDS_PER_SECOND..=300 * MILLISECONDS_PER_SECOND;
+/// Of any default time to live.
+pub(super) const TIME_TO_LIVE_MS_MIN: u64 = MILLISECONDS_PER_SECOND;
+/// Failed deliveries before a message is dead-lettered.
+pub(super) const MAX_DELIVERY_COUNT: RangeInclusive<u64> = 1..=i32::MAX as u64;
 const KILOBYTE: u64 = 1 << 10;
 const MEGABYTE: u64 = 1 << 20;
 /// Service Bus allows 1024 to 102400.
-const MAX_MESSAGE_SIZE_KB: RangeInclusive<u64> = 1..=102_400;
+pub(super) const MAX_MESSAGE_SIZE_KB: RangeInclusive<u64> = 1..=102_400;
 /// Service Bus allows 1024 to 81920; here up to 10 TiB, and little for those who test full queues.
-const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 * MEGABYTE;
-const DUPLICATE_DETECTION_WINDOW_MS: RangeInclusive<u64> =
+pub(super) const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 * MEGABYTE;
+/// How long ids may be remembered.
+pub(super) const DUPLICATE_DETECTION_WINDOW_MS: RangeInclusive<u64> =
     20 * MILLISECONDS_PER_SECOND..=7 * 24 * 3_600 * MILLISECONDS_PER_SECOND;
 const USER_METADATA_CHARS_MAX: usize = 1_024;
 const NAME_CHARS_MAX: usize = 260;
@@ -35,6 +41,19 @@ pub(super) struct Bounds {
     pub(super) limits: LimitsConfig,
     /// What a connection may hold of partly received messages.
     pub(super) reassembly_bytes_max: u64,
+}
+
+impl Bounds {
+    /// Those that a file sets.
+    pub(super) fn of(file: &FileConfig) -> Self {
+        Self { limits: file.limits, reassembly_bytes_max: file.amqp.reassembly_bytes_max }
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self::of(&FileConfig::default())
+    }
 }
 
 /// The name of a table's entity and where it stands; `None` when it is missing or unusable, which is reported.
@@ -109,7 +128,15 @@ pub(super) fn auto_delete_on_idle_ms(table: &mut Table<'_, '_>, limits: LimitsCo
 
 /// `status`
 pub(super) fn status(table: &mut Table<'_, '_>) -> EntityStatus {
-    let status = table.text("status", "\"Active\"", |text| match text {
+    table.text("status", "\"Active\"", parse_status).unwrap_or_default()
+}
+
+/// A status by Service Bus's name.
+///
+/// # Errors
+/// A message that ends a sentence about the value.
+pub(super) fn parse_status(text: &str) -> Result<EntityStatus, String> {
+    match text {
         "Active" => Ok(EntityStatus::Active),
         "Disabled" => Ok(EntityStatus::Disabled),
         "SendDisabled" => Ok(EntityStatus::SendDisabled),
@@ -117,8 +144,7 @@ pub(super) fn status(table: &mut Table<'_, '_>) -> EntityStatus {
         _ => Err(format!(
             "\"{text}\" is no status; write \"Active\", \"Disabled\", \"SendDisabled\" or \"ReceiveDisabled\""
         )),
-    });
-    status.unwrap_or_default()
+    }
 }
 
 /// `requires_duplicate_detection`, and `duplicate_detection_history_time_window` in milliseconds, which is kept also
@@ -154,15 +180,22 @@ pub(super) fn kept(table: &mut Table<'_, '_>, requires_duplicate_detection: bool
 
 /// What every entity keeps for its clients.
 pub(super) fn kept_of_all(table: &mut Table<'_, '_>) -> Kept {
-    let user_metadata =
-        table.text("user_metadata", "\"owned by sales\"", |text| match text.chars().count() {
-            0..=USER_METADATA_CHARS_MAX => Ok((!text.is_empty()).then(|| text.into())),
-            chars => Err(format!("has {chars} characters, at most {USER_METADATA_CHARS_MAX} are allowed")),
-        });
+    let user_metadata = table.text("user_metadata", "\"owned by sales\"", parse_user_metadata);
     Kept {
         user_metadata: user_metadata.flatten(),
         enable_batched_operations: table.boolean("enable_batched_operations", true),
         ..Kept::default()
+    }
+}
+
+/// The owner's own words; an empty text is none.
+///
+/// # Errors
+/// A message that ends a sentence about the value.
+pub(super) fn parse_user_metadata(text: &str) -> Result<Option<Box<str>>, String> {
+    match text.chars().count() {
+        0..=USER_METADATA_CHARS_MAX => Ok((!text.is_empty()).then(|| text.into())),
+        chars => Err(format!("has {chars} characters, at most {USER_METADATA_CHARS_MAX} are allowed")),
     }
 }
 

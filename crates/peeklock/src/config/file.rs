@@ -7,15 +7,18 @@ use toml::de::DeTable;
 
 use super::ListenAddress;
 use super::amqp::{self, AmqpConfig};
+use super::asked::same_name;
 use super::development::{self, DevelopmentConfig};
+use super::emulator;
 use super::entity::Bounds;
 use super::limits::{self, LimitsConfig};
 use super::names::Names;
-use super::problem::{Collector, Problem, Problems};
+use super::problem::{Collector, Problems};
 use super::queue::{self, QueueConfig};
 use super::storage::{self, StorageConfig};
 use super::table::Table;
 use super::topic::{self, TopicConfig};
+use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
 
 /// What a file says. `None` where flags, variables and defaults decide.
@@ -35,6 +38,8 @@ pub(crate) struct FileConfig {
     pub(crate) log_filter: Option<LogFilter>,
     /// `log.format`
     pub(crate) log_format: Option<LogFormat>,
+    /// `log.audit`
+    pub(crate) audit: Option<AuditTarget>,
     /// `development.time_travel`
     pub(crate) time_travel: Option<bool>,
     /// The rest of `[development]`.
@@ -45,20 +50,49 @@ pub(crate) struct FileConfig {
     pub(crate) queues: Vec<QueueConfig>,
     /// `[[topics]]`, in file order.
     pub(crate) topics: Vec<TopicConfig>,
+    /// The namespace's name, which only the emulator's file has.
+    pub(crate) namespace: Option<String>,
+    /// Whether this is the emulator's file.
+    pub(crate) is_emulators: bool,
+    /// What it says in vain, each with its place.
+    pub(crate) notes: Vec<String>,
 }
 
-/// Reads a file.
+impl FileConfig {
+    /// This file with the entities of the emulator's.
+    ///
+    /// # Errors
+    /// A message about an entity that both declare.
+    pub(super) fn with_emulators(mut self, emulators: Self) -> Result<Self, String> {
+        let names = |file: &Self| {
+            let queues = file.queues.iter().map(|queue| queue.name.clone());
+            queues.chain(file.topics.iter().map(|topic| topic.name.clone())).collect::<Vec<_>>()
+        };
+        let own = names(&self);
+        if let Some(name) = names(&emulators).iter().find(|name| own.iter().any(|own| same_name(own, name))) {
+            return Err(format!("both configuration files declare \"{name}\"; remove it from one"));
+        }
+        self.queues.extend(emulators.queues);
+        self.topics.extend(emulators.topics);
+        self.notes.extend(emulators.notes);
+        self.namespace = emulators.namespace;
+        self.is_emulators = true;
+        Ok(self)
+    }
+}
+
+/// Reads a file of either kind: the emulator's if its name ends with `.json`, else TOML.
 ///
 /// # Errors
 /// [`Problems`] with every mistake; a file that can't be read is a mistake in line 1.
 pub(crate) fn load(path: &Path) -> Result<FileConfig, Problems> {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+        return emulator::load(path, Bounds::default());
+    }
     let file = path.display().to_string();
     match fs::read_to_string(path) {
         Ok(text) => parse(&file, &text),
-        Err(error) => {
-            let message = format!("can't be read: {error}");
-            Err(Problems { file, list: vec![Problem { line: 1, column: 1, message }] })
-        }
+        Err(error) => Err(Problems::unreadable(file, &error)),
     }
 }
 
@@ -101,12 +135,13 @@ fn read_http(mut http: Table<'_, '_>, config: &mut FileConfig) {
 fn read_log(mut log: Table<'_, '_>, config: &mut FileConfig) {
     config.log_filter = log.text("level", "\"info\"", str::parse);
     config.log_format = log.text("format", "\"text\"", str::parse);
+    config.audit = log.text("audit", "\"stderr\"", str::parse);
     log.finish();
 }
 
 /// Queues and topics have names in common.
 fn read_entities(root: &mut Table<'_, '_>, config: &mut FileConfig) {
-    let bounds = Bounds { limits: config.limits, reassembly_bytes_max: config.amqp.reassembly_bytes_max };
+    let bounds = Bounds::of(config);
     let mut names = Names::default();
     for (table, place) in root.array("queues", "queues") {
         let Some((queue, place)) = queue::read(table, &place, bounds) else { continue };

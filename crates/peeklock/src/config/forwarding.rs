@@ -19,22 +19,26 @@ pub(super) fn read(table: &mut Table<'_, '_>, own_name: Option<&str>) -> Forward
 }
 
 fn target(table: &mut Table<'_, '_>, key: &'static str, own_name: Option<&str>) -> Option<Box<str>> {
-    table
-        .text(key, "\"archive\"", |text| {
-            let name = match text.get(..SCHEME.len()) {
-                Some(scheme) if scheme.eq_ignore_ascii_case(SCHEME) => path(text)?,
-                _ => text,
-            };
-            if name.is_empty() {
-                return Ok(None);
-            }
-            entity::check_name(name)?;
-            if own_name.is_some_and(|own_name| same_name(own_name, name)) {
-                return Err(format!("\"{name}\" is the queue itself; write another queue or a topic"));
-            }
-            Ok(Some(name.into()))
-        })
-        .flatten()
+    table.text(key, "\"archive\"", |text| parse_target(text, own_name)).flatten()
+}
+
+/// The name of a target, or its address; an empty text is none.
+///
+/// # Errors
+/// A message that ends a sentence about the value.
+pub(super) fn parse_target(text: &str, own_name: Option<&str>) -> Result<Option<Box<str>>, String> {
+    let name = match text.get(..SCHEME.len()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(SCHEME) => path(text)?,
+        _ => text,
+    };
+    if name.is_empty() {
+        return Ok(None);
+    }
+    entity::check_name(name)?;
+    if own_name.is_some_and(|own_name| same_name(own_name, name)) {
+        return Err(format!("\"{name}\" is the queue itself; write another queue or a topic"));
+    }
+    Ok(Some(name.into()))
 }
 
 /// What follows the host of an absolute address.

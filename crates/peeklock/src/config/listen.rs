@@ -22,6 +22,11 @@ impl ListenAddress {
         self.port
     }
 
+    /// The same with another port.
+    pub(crate) fn with_port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
     /// Whether only this machine can connect, as far as the text tells: a name other than `localhost` may mean anything.
     pub(crate) fn is_loopback(&self) -> bool {
         let address = self.host.parse::<IpAddr>();

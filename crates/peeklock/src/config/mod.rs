@@ -4,8 +4,10 @@ mod amqp;
 mod args;
 mod asked;
 mod authorization_rule;
+mod convert;
 mod development;
 mod duration;
+mod emulator;
 mod entity;
 mod file;
 mod forwarding;
@@ -25,11 +27,14 @@ mod topic;
 
 use std::path::PathBuf;
 
+use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
+use entity::Bounds;
 
 pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
 pub(crate) use asked::{AskedTopic, same_name};
+pub(crate) use convert::to_toml;
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
@@ -67,6 +72,8 @@ pub(crate) struct Config {
     pub(crate) log_filter: LogFilter,
     /// How it is logged.
     pub(crate) log_format: LogFormat,
+    /// Where administrative changes are noted.
+    pub(crate) audit: AuditTarget,
     /// Help for tests.
     pub(crate) development: DevelopmentConfig,
     /// What no entity may go beyond.
@@ -83,6 +90,12 @@ pub(crate) struct Config {
     pub(crate) topics_if_missing: Vec<AskedTopic>,
     /// Whether neither a file nor a flag says anything about entities.
     pub(crate) undeclared: bool,
+    /// What the emulator's file calls the namespace.
+    pub(crate) namespace: Option<String>,
+    /// Whether this broker stands where the Service Bus emulator stood.
+    pub(crate) stands_in: bool,
+    /// What a file says in vain, each with its place.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Why the configuration can't be used.
@@ -103,8 +116,24 @@ impl Config {
     /// [`ConfigError`], ready to be shown.
     pub(crate) fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
         let file = args.config.as_deref().map(load).transpose()?;
-        let undeclared = file.is_none() && args.queues.is_empty() && args.topics.is_empty();
-        Self::merge(args, file.unwrap_or_default(), undeclared)
+        let asks = !args.queues.is_empty() || !args.topics.is_empty();
+        let is_told = file.is_some() || asks;
+        let stands_in = args.emulator.stands_in();
+        let file = file.unwrap_or_default();
+        let bounds = Bounds::of(&file);
+        let emulators = match args.emulator.file() {
+            Some(path) => Some(emulator::load(path, bounds)?),
+            None if stands_in && !is_told => {
+                Some(emulator::parse(emulator::SAMPLE_NAME, emulator::SAMPLE, bounds)?)
+            }
+            None => None,
+        };
+        let undeclared = !is_told && emulators.is_none();
+        let file = match emulators {
+            Some(emulators) => file.with_emulators(emulators).map_err(ConfigError::Combination)?,
+            None => file,
+        };
+        Self::merge(args, file, undeclared)
     }
 
     fn merge(args: ServeArgs, file: FileConfig, undeclared: bool) -> Result<Self, ConfigError> {
@@ -114,14 +143,20 @@ impl Config {
             .map_err(ConfigError::Combination)?;
         let queues_if_missing =
             asked::queues(args.queues, &file.queues, &file.topics).map_err(ConfigError::Combination)?;
+        let mut http_listen = args.http.or(file.http_listen).map_or_else(http_default, Ok)?;
+        if let Some(port) = args.emulator.emulator_http_port {
+            http_listen = http_listen.with_port(port);
+        }
+        let stands_in = file.is_emulators || args.emulator.stands_in();
         let config = Self {
             amqp_listen: args.amqp.or(file.amqp_listen).map_or_else(amqp_default, Ok)?,
-            http_listen: args.http.or(file.http_listen).map_or_else(http_default, Ok)?,
+            http_listen,
             data_dir: args.data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR_DEFAULT.into()),
             amqp: file.amqp,
             storage: file.storage,
             log_filter: args.log_level.or(file.log_filter).unwrap_or_default(),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
+            audit: file.audit.unwrap_or_default(),
             development: DevelopmentConfig {
                 time_travel: args.time_travel.or(file.time_travel).unwrap_or(file.development.time_travel),
                 ..file.development
@@ -133,6 +168,9 @@ impl Config {
             topics: file.topics,
             topics_if_missing,
             undeclared,
+            namespace: file.namespace,
+            stands_in,
+            notes: file.notes,
         };
         if config.amqp_listen.collides_with(&config.http_listen) {
             let message =

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 
 use serde::Serialize;
@@ -24,6 +25,14 @@ pub(crate) struct Problems {
     pub(crate) file: String,
     /// At least one.
     pub(crate) list: Vec<Problem>,
+}
+
+impl Problems {
+    /// A file that can't be read is one mistake, in line 1.
+    pub(crate) fn unreadable(file: String, error: &io::Error) -> Self {
+        let message = format!("can't be read: {error}");
+        Self { file, list: vec![Problem { line: 1, column: 1, message }] }
+    }
 }
 
 impl fmt::Display for Problems {
@@ -73,11 +82,17 @@ impl<'a> Collector<'a> {
 
     /// The mistakes found, if any.
     pub(crate) fn into_result<T>(self, file: &str, value: T) -> Result<T, Problems> {
-        let mut list = self.list.into_inner();
+        let list = self.into_list();
         if list.is_empty() {
             return Ok(value);
         }
-        list.sort_by_key(|problem| (problem.line, problem.column));
         Err(Problems { file: file.to_owned(), list })
+    }
+
+    /// What was noted, in the order of the lines.
+    pub(crate) fn into_list(self) -> Vec<Problem> {
+        let mut list = self.list.into_inner();
+        list.sort_by_key(|problem| (problem.line, problem.column));
+        list
     }
 }

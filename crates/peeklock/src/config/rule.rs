@@ -61,7 +61,11 @@ fn read_filter(table: &mut Table<'_, '_>, place: &Place) -> Option<Filter> {
     known.or(sql).or(correlation)
 }
 
-fn read_sql(text: &str) -> Result<Filter, String> {
+/// A filter in SQL.
+///
+/// # Errors
+/// A message that ends a sentence about the expression.
+pub(super) fn read_sql(text: &str) -> Result<Filter, String> {
     let expression: String = text.chars().filter(|char| !char.is_whitespace()).collect();
     match expression.as_str() {
         "1=1" => Ok(Filter::True),

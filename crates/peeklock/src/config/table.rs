@@ -229,7 +229,7 @@ fn parse_integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
 }
 
 /// The known key a writer most likely meant: the same letters in another case style, or a typing error away.
-fn closest<'k>(name: &str, known: impl Iterator<Item = &'k &'static str>) -> Option<&'static str> {
+pub(super) fn closest<'k>(name: &str, known: impl Iterator<Item = &'k &'static str>) -> Option<&'static str> {
     let letters = |text: &str| text.replace(['_', '-'], "").to_lowercase();
     let wanted = letters(name);
     let distance = |key: &&'static str| strsim::damerau_levenshtein(&wanted, &letters(key));

@@ -1,6 +1,7 @@
 //! Good files, bad files, precedence, and the reference file against the truth.
 
 mod authorization_rules;
+mod drop_in;
 mod entities;
 mod mistakes;
 mod reference;

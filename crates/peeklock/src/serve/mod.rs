@@ -7,11 +7,13 @@
 mod bounded;
 mod descriptors;
 mod development;
+mod emulator;
 mod entities;
 mod error;
 mod health;
 mod http;
 mod ready;
+mod reload;
 mod signals;
 mod store;
 mod subscriptions;
@@ -19,7 +21,7 @@ mod subscriptions;
 use std::sync::Arc;
 
 use peeklock_access::Access;
-use peeklock_admin::Admin;
+use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
@@ -28,27 +30,28 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::{AmqpConfig, Config, ListenAddress};
+use crate::audit::AuditControl;
+use crate::config::{AmqpConfig, Config, ListenAddress, ServeArgs};
 use crate::exit::Exit;
-use crate::logging;
+use crate::logging::{self, LogControl};
 use descriptors::connections_that_fit;
 use development::TimeTravel;
 use error::ServeError;
-use health::Health;
+use health::{Health, State};
 use http::Administration;
 use ready::{Addresses, ReadyFile};
+use reload::Reload;
 use signals::Signals;
 use store::OpenStore;
 
-/// Serves until a signal or a fatal failure.
-pub(crate) fn run(config: Config) -> Exit {
-    logging::start(&config.log_filter, config.log_format);
-    let outcome = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("peeklock")
-        .build()
-        .map_err(ServeError::System)
-        .and_then(|runtime| runtime.block_on(serve(config)));
+/// Serves until a signal or a fatal failure. `args` is what the configuration was resolved from, and is again on SIGHUP.
+pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
+    let opened = AuditControl::open(&config.audit);
+    let audit = opened.as_ref().cloned().unwrap_or_default();
+    let log = logging::start(&config.log_filter, config.log_format, &audit);
+    let control = audit.clone();
+    let outcome = opened.map_err(ServeError::Audit).and_then(|_| run_runtime(config, args, log, control));
+    audit.flush();
     match outcome {
         Ok(()) => {
             tracing::info!("stopped");
@@ -61,8 +64,28 @@ pub(crate) fn run(config: Config) -> Exit {
     }
 }
 
-async fn serve(config: Config) -> Result<(), ServeError> {
-    let mut signals = Signals::install().map_err(ServeError::System)?;
+fn run_runtime(
+    config: Config,
+    args: ServeArgs,
+    log: LogControl,
+    audit: AuditControl,
+) -> Result<(), ServeError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("peeklock")
+        .build()
+        .map_err(ServeError::System)
+        .and_then(|runtime| runtime.block_on(serve(config, args, log, audit)))
+}
+
+async fn serve(
+    config: Config,
+    args: ServeArgs,
+    log: LogControl,
+    audit: AuditControl,
+) -> Result<(), ServeError> {
+    emulator::explain(&config);
+    let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
     let connections_max = connections_that_fit(config.amqp.connections_max);
     let http = bind("HTTP", &config.http_listen).await?;
@@ -86,24 +109,28 @@ async fn serve(config: Config) -> Result<(), ServeError> {
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin { namespace: namespace.clone(), access: Access::open() };
+    let admin = Admin::new(namespace.clone(), Access::open(), admin_limits(&config, limits));
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
+    emulator::greet(&config);
+    let reload = Reload { args, config, namespace: namespace.clone(), limits, log, audit };
+    let reloading = tokio::spawn(reload.run(hangup));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
     tokio::select! {
         () = signals.stop() => {}
-        error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
+        error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
         ended = &mut serving => return Err(ServeError::listener_ended(ended)),
     }
     drop(ready_file);
     set_ready(&health, travel.as_ref(), None);
     drop(stop);
+    end(reloading).await;
     tokio::select! {
         () = drain(serving, &namespace) => {}
-        error = fatal(&store, &namespace) => return Err(ServeError::Fatal(error)),
+        error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
     }
     drop(namespace);
     store.close().await
@@ -124,7 +151,7 @@ fn set_ready(health: &Health, travel: Option<&TimeTravel>, namespace: Option<&Na
     if let Some(travel) = travel {
         travel.set_namespace(namespace.cloned());
     }
-    health.set_ready(namespace.is_some());
+    health.set(if namespace.is_some() { State::Ready } else { State::Draining });
 }
 
 /// Lets connections finish, then partitions.
@@ -134,17 +161,35 @@ async fn drain(serving: JoinHandle<()>, namespace: &Namespace) {
     namespace.shutdown().await;
 }
 
+/// Ends a task; whatever it held is free then.
+async fn end(task: JoinHandle<()>) {
+    task.abort();
+    let _ = task.await;
+}
+
 /// Resolves when nothing more can be promised.
-async fn fatal(store: &OpenStore, namespace: &Namespace) -> StorageError {
-    tokio::select! {
+async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> StorageError {
+    let error = tokio::select! {
         error = store.fatal() => error,
         error = namespace.fatal() => error,
-    }
+    };
+    health.set(State::Lost);
+    error
 }
 
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
     NamespaceOptions { body_cache_bytes, seed: None }
+}
+
+/// What the file's entities must keep to, those made at run time must as well.
+fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits {
+    let store_bytes = store.value_bytes_max.min(store.batch_bytes_max) as u64;
+    AdminLimits {
+        auto_delete_on_idle_min_ms: config.limits.auto_delete_on_idle_min_ms,
+        message_time_to_live_max_ms: config.limits.message_time_to_live_max_ms,
+        message_size_max_bytes: store_bytes.min(config.amqp.reassembly_bytes_max),
+    }
 }
 
 fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {

@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once.
+//! SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once. SIGHUP asks to read the
+//! configuration again.
 
 use std::io;
 
@@ -11,16 +12,17 @@ use crate::exit::Exit;
 pub(super) struct Signals(watch::Receiver<bool>);
 
 impl Signals {
-    /// Takes over both signals for the rest of the process.
+    /// Takes over the signals for the rest of the process; SIGHUP is the second of the two. Those that arrive before
+    /// they are looked at are one.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn install() -> io::Result<Self> {
+    pub(super) fn install() -> io::Result<(Self, Signal)> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(watch(terminate, interrupt, stop));
-        Ok(Self(stopped))
+        Ok((Self(stopped), signal(SignalKind::hangup())?))
     }
 
     /// Resolves when a graceful stop was asked for, also when that was earlier.

@@ -16,6 +16,9 @@ pub(crate) fn peeklock() -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PEEKLOCK_")) {
         command.env_remove(name);
     }
+    for name in ["ACCEPT_EULA", "EMULATOR_HTTP_PORT", "SQL_SERVER"] {
+        command.env_remove(name);
+    }
     command
 }
 

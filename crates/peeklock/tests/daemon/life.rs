@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 
 use rustix::process::Signal;
 
-use crate::broker::{Home, errors, get, open_connection, peeklock, wait_for, write};
+use crate::broker::{Home, errors, get, open_connection, peeklock, run, wait_for, write};
 
 const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
 
@@ -15,7 +15,10 @@ const UNHEALTHY: &str =
 fn health_is_reported_once_connections_are_accepted() {
     let home = Home::new();
     let broker = home.start(&[]);
-    assert_eq!(get(&broker.address("http"), "/health"), (200, HEALTHY.to_owned()));
+    let health = |path| get(&broker.address("http"), path);
+    assert_eq!(health("/health"), (200, HEALTHY.to_owned()));
+    assert_eq!(health("/health/ready"), (200, r#"{"status":"ready"}"#.to_owned()));
+    assert_eq!(health("/health/live"), (200, r#"{"status":"alive"}"#.to_owned()));
     assert_eq!(get(&broker.address("http"), "/nothing").0, 404);
     TcpStream::connect(broker.address("amqp")).unwrap();
     let port = broker.address("amqp").rsplit_once(':').unwrap().1.to_owned();
@@ -49,6 +52,11 @@ fn draining_waits_for_connections_and_a_second_signal_does_not() {
     let unhealthy =
         wait_for(|| Some(get(&broker.address("http"), "/health")).filter(|(status, _)| *status != 200));
     assert_eq!(unhealthy, (503, UNHEALTHY.to_owned()));
+    let address = broker.address("http");
+    assert_eq!(get(&address, "/health/ready"), (503, r#"{"status":"draining"}"#.to_owned()));
+    assert_eq!(get(&address, "/health/live").0, 200, "a broker that drains is alive");
+    assert_eq!(run(&["health", "--http", &address]).status.code(), Some(1));
+    assert_eq!(run(&["health", "--live", "--http", &address]).status.code(), Some(0));
     assert!(!home.path("ready.json").exists(), "the ready file outlives readiness");
     broker.signal(Signal::TERM);
     let (status, log) = broker.finish();

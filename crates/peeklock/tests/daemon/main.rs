@@ -5,8 +5,12 @@ mod broker;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod emulator;
+#[cfg(test)]
 mod entities;
 #[cfg(test)]
 mod life;
+#[cfg(test)]
+mod reload;
 #[cfg(test)]
 mod travel;

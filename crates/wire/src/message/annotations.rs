@@ -21,6 +21,12 @@ impl Sections {
     }
 }
 
+/// Looks up a key written as string or symbol.
+#[must_use]
+pub fn lookup<'map>(map: &'map [(Value, Value)], key: &str) -> Option<&'map Value> {
+    map.iter().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
+}
+
 /// Appends a message-annotations section; keys become symbols.
 pub fn encode_message_annotations(entries: &[(Value, Value)], output: &mut BytesMut) {
     write::described_map(descriptor::MESSAGE_ANNOTATIONS, entries, output, symbol_key);

@@ -41,6 +41,54 @@ impl Sections {
     }
 }
 
+/// A body, decoded.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// The bytes of all data sections; no body at all is one without bytes.
+    Data(Bytes),
+    /// The elements of all sequence sections.
+    Sequence(Vec<Value>),
+    /// One value.
+    Value(Value),
+}
+
+impl Sections {
+    /// Decodes the body of a message; a footer is ignored.
+    ///
+    /// # Errors
+    /// [`DecodeError`], also when there are more than [`Value::ELEMENTS_MAX`] elements in a section.
+    pub fn decode_body(&self) -> Result<Body, DecodeError> {
+        let mut data: Vec<Bytes> = Vec::new();
+        let mut sequence = Vec::new();
+        let mut reader = Reader::new(&self.body);
+        while !reader.is_empty() {
+            match reader.descriptor()? {
+                Some(descriptor::DATA) => data.push(reader.binary()?),
+                Some(descriptor::AMQP_SEQUENCE) => match reader.value()? {
+                    Value::List(elements) => sequence.extend(elements),
+                    _ => return Err(DecodeError::new("a sequence that is not a list")),
+                },
+                Some(descriptor::AMQP_VALUE) => return reader.value().map(Body::Value),
+                Some(descriptor::FOOTER) => reader.skip()?,
+                _ => return Err(DecodeError::new("a section that is no body")),
+            }
+        }
+        if !sequence.is_empty() {
+            return Ok(Body::Sequence(sequence));
+        }
+        Ok(Body::Data(match data.as_slice() {
+            [one] => one.clone(),
+            several => several.concat().into(),
+        }))
+    }
+}
+
+/// Appends a data section.
+pub fn encode_body_data(data: &[u8], output: &mut BytesMut) {
+    write::described(descriptor::DATA, output);
+    write::binary(data, output);
+}
+
 /// Appends an `amqp-value` section.
 pub fn encode_body_value(value: &Value, output: &mut BytesMut) {
     write::described(descriptor::AMQP_VALUE, output);

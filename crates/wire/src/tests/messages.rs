@@ -274,3 +274,21 @@ proptest! {
         prop_assert_eq!(Sections::split_trusted(&message).unwrap(), sections);
     }
 }
+
+#[test]
+fn bodies_of_every_kind_are_decoded() {
+    let body = |parts: &[&[u8]]| split(parts).unwrap().decode_body();
+    let data = |bytes: &[u8]| {
+        let mut section = BytesMut::new();
+        encode_body_data(bytes, &mut section);
+        section.freeze()
+    };
+    assert_eq!(body(&[]), Ok(Body::Data(Bytes::new())));
+    assert_eq!(body(&[&data(b"one")]), Ok(Body::Data(Bytes::from_static(b"one"))));
+    assert_eq!(body(&[&data(b"one"), &data(b"two")]), Ok(Body::Data(Bytes::from_static(b"onetwo"))));
+    let mut value = BytesMut::new();
+    encode_body_value(&Value::Int(7), &mut value);
+    assert_eq!(body(&[&value]), Ok(Body::Value(Value::Int(7))));
+    let sequence = [&[0x00, 0x53, 0x76][..], &Value::List(vec![Value::Int(1)]).to_bytes()].concat();
+    assert_eq!(body(&[&sequence, &sequence]), Ok(Body::Sequence(vec![Value::Int(1), Value::Int(1)])));
+}

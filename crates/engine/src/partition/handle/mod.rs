@@ -3,6 +3,7 @@
 mod cancel;
 mod credit;
 mod deferred;
+mod entity;
 mod peek;
 mod receiver;
 mod renew;

@@ -1,13 +1,14 @@
-//! `AddRule`, `RemoveRule`, `ListRules`. Being commands of the topic's partition, they are ordered with its messages:
+//! `AddRule`, `ReplaceRule`, `RemoveRule`, `ListRules`. Being commands of the topic's partition, they are ordered with its messages:
 //! each message sees the rules before a change or after it.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::super::step::Step;
-use super::super::topic::{append_subscription, correlation_filters};
+use super::super::topic::append_subscription;
 use crate::event::{Event, Subscription};
 use crate::names::name_key;
+use crate::rule::correlation_filters;
 use crate::{DEFAULT_RULE, Filter, QueueId, Refusal, Reply, RequestId, Rule, Timestamp};
 
 /// Correlation filters of all subscriptions of a topic (semantics §12.9).
@@ -33,6 +34,33 @@ impl Step<'_> {
         let filters = filters + correlation_filters(std::slice::from_ref(&rule));
         subscription.rules.insert(position, rule);
         check_rules(&subscription, filters)?;
+        self.emit(Event::SubscriptionSet(Box::new(subscription)));
+        Ok(())
+    }
+
+    pub(in crate::partition) fn replace_rule(
+        &mut self,
+        request: Option<RequestId>,
+        queue: QueueId,
+        rule: Rule,
+    ) {
+        let replaced = self.try_replace_rule(queue, rule);
+        self.reply(request, Reply::Done(replaced));
+    }
+
+    fn try_replace_rule(&mut self, queue: QueueId, rule: Rule) -> Result<(), Refusal> {
+        let mut subscription = Subscription::clone(self.subscription(queue)?);
+        check_filter(&rule)?;
+        let position = find(&subscription.rules, &rule.name).ok();
+        let Some(old) = position.and_then(|position| subscription.rules.get_mut(position)) else {
+            return Err(Refusal::RuleNotFound(rule.name));
+        };
+        let rule = Rule { name: old.name.clone(), created_at: old.created_at, ..rule };
+        let before = correlation_filters(std::slice::from_ref(old));
+        *old = Arc::new(rule);
+        let after = correlation_filters(std::slice::from_ref(old));
+        let filters = self.state().topic.as_ref().map_or(0, |topic| topic.correlation_filters());
+        check_rules(&subscription, filters + after - before)?;
         self.emit(Event::SubscriptionSet(Box::new(subscription)));
         Ok(())
     }

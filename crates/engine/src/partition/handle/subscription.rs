@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::super::step::Step;
-use super::super::topic::correlation_filters;
 use super::rule::{check_rules, sorted_rules};
 use crate::event::{Event, Subscription};
 use crate::names::name_key;
-use crate::{Effect, EntityTimes, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
+use crate::rule::correlation_filters;
+use crate::{Effect, EntityTimes, Intent, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
 
 /// Subscriptions of a topic (semantics §12.9).
 pub(in crate::partition) const SUBSCRIPTIONS_MAX: usize = 2_000;
@@ -19,21 +19,27 @@ const NO_SUBSCRIPTIONS: Refusal =
 impl Step<'_> {
     pub(in crate::partition) fn declare_subscription(
         &mut self,
-        request: Option<RequestId>,
+        intent: Intent,
         queue: QueueId,
         name: Box<str>,
         options: SubscriptionOptions,
         rules: Vec<Rule>,
-    ) {
-        let declared = match self.subscription(queue) {
-            Ok(known) => {
-                let known = Arc::clone(known);
-                self.change_subscription(&known, &name, options)
-            }
-            Err(Refusal::EntityDeleted) => self.create_subscription(queue, name, options, rules),
-            Err(refusal) => Err(refusal),
-        };
-        self.reply(request, Reply::Done(declared));
+    ) -> Result<(), Refusal> {
+        let topic = self.state().topic.as_deref().ok_or(NO_SUBSCRIPTIONS)?;
+        let known = self.declared(queue, &name).and_then(|known| topic.subscription(known)).cloned();
+        match (known, intent) {
+            (Some(_), Intent::Create) => Err(Refusal::SubscriptionExists(name)),
+            (Some(known), _) => self.change_subscription(&known, &name, options),
+            (None, Intent::Update) => Err(Refusal::EntityDeleted),
+            (None, _) => self.create_subscription(queue, name, options, rules),
+        }
+    }
+
+    /// The subscription that a declaration is about, if it is there: found by its id, or else by its name, because whoever
+    /// declares may know less than the topic.
+    pub(in crate::partition) fn declared(&self, queue: QueueId, name: &str) -> Option<QueueId> {
+        let topic = self.state().topic.as_deref()?;
+        topic.subscription(queue).map(|known| known.queue).or_else(|| topic.id_of(name))
     }
 
     /// The subscription of this id.
@@ -53,9 +59,6 @@ impl Step<'_> {
         if queue == self.state().entity.id {
             let text = format!("{} is the number of the topic itself.", queue.0);
             return Err(Refusal::InvalidArgument(text));
-        }
-        if topic.id_of(&name).is_some() {
-            return Err(Refusal::InvalidArgument(format!("The subscription '{name}' already exists.")));
         }
         if topic.subscriptions().len() >= SUBSCRIPTIONS_MAX {
             let text = format!("A topic has at most {SUBSCRIPTIONS_MAX} subscriptions.");

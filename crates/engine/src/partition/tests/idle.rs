@@ -21,7 +21,7 @@ fn idles(rig: &mut Rig, ms: u64) -> bool {
         let next = rig.partition.next_deadline().filter(|at| *at <= end);
         rig.now = next.unwrap_or(end).max(rig.now);
         let effects = rig.handle(None, Command::Tick);
-        if effects.contains(&Effect::Idle) {
+        if effects.contains(&Effect::Ended(crate::End::Idle)) {
             return true;
         }
         if next.is_none() {
@@ -56,7 +56,7 @@ fn s25_what_ended_refuses_every_command_and_tells_whoever_is_attached() {
     rig.now = rig.now.plus_ms(IDLE_MS);
     let effects = rig.handle(None, Command::Tick);
     let closed = |receiver| Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted };
-    assert_eq!(effects, [closed(receiver), closed(watcher), Effect::Idle]);
+    assert_eq!(effects, [closed(receiver), closed(watcher), Effect::Ended(crate::End::Idle)]);
     assert_eq!(rig.try_send(vec![message("b")]), Err(Refusal::EntityDeleted));
     let open = Command::OpenReceiver {
         receiver: crate::ReceiverId(78),

@@ -259,5 +259,5 @@ fn entities_that_end_refuse_whoever_waits() {
     let effects = rig.advance(50);
     assert_eq!(opened(&effects), [(1, Err(Refusal::NoSessionAvailable))]);
     let effects = rig.advance(100);
-    assert!(effects.contains(&crate::Effect::Idle), "{effects:?}");
+    assert!(effects.contains(&crate::Effect::Ended(crate::End::Idle)), "{effects:?}");
 }

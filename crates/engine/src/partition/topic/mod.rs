@@ -19,7 +19,8 @@ pub(super) use self::record::{append_subscription, subscription_number};
 use self::restore::SharedExtras;
 use super::state::State;
 use crate::names::name_key;
-use crate::{BodyRef, Filter, QueueId, Rule, Subscription};
+use crate::rule::correlation_filters;
+use crate::{BodyRef, QueueId, Subscription};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -71,11 +72,6 @@ impl Topic {
             self.names.remove(&name_key(&gone.name));
         }
     }
-}
-
-/// How many of the rules have a correlation filter.
-pub(super) fn correlation_filters(rules: &[Arc<Rule>]) -> usize {
-    rules.iter().filter(|rule| matches!(rule.filter, Filter::Correlation(_))).count()
 }
 
 impl State {

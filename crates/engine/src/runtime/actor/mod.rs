@@ -37,7 +37,8 @@ use self::lane::DeliveryLane;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
-use super::deletion::Ended;
+use super::catalogue::deletion::Ended;
+use super::changes::Changes;
 use super::fatal::Fatal;
 use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
@@ -54,6 +55,8 @@ pub(super) struct Shared {
     pub(super) fatal: Fatal,
     /// Where entities that ended are deleted.
     pub(super) ended: mpsc::UnboundedSender<Ended>,
+    /// Who hangs on options and rules is told here.
+    pub(super) changes: Changes,
 }
 
 /// Wishes of the namespace to an actor.

@@ -51,6 +51,7 @@ impl Actor {
         self.resume_subscriptions();
         self.seat.counts.set(self.seat.partition.counts());
         self.seat.subscriptions.reset(&mut self.seat.partition);
+        self.shared.changes.notify();
         let watch = |(watcher, queue)| Command::Watch { watcher, queue };
         self.internal.extend(watching.into_iter().map(watch));
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());

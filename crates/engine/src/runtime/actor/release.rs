@@ -9,10 +9,10 @@ use super::lane::Ready;
 use super::limits::REPORTED_BODIES_MAX;
 use super::{Actor, PendingReply};
 use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
-use crate::runtime::deletion::Ended;
+use crate::runtime::catalogue::deletion::Ended;
 use crate::runtime::{Output, Response};
 use crate::{
-    BodyRef, Command, DeadLetter, Delivery, Effect, Lock, QueueId, Received, ReceiverId, Refusal, Reply,
+    BodyRef, Command, DeadLetter, Delivery, Effect, End, Lock, QueueId, Received, ReceiverId, Refusal, Reply,
     RequestId, Settlement, SubQueue,
 };
 
@@ -42,7 +42,7 @@ impl Actor {
             Effect::Drained { receiver } if self.may_leave(after) => self.drained(receiver),
             Effect::Drained { receiver } => self.lane.push_drained(after, receiver),
             Effect::ReceiverClosed { receiver, refusal } => self.tell_closed(receiver, refusal),
-            Effect::Idle => self.end(),
+            Effect::Ended(end) => self.end(end),
         }
     }
 
@@ -172,10 +172,10 @@ impl Actor {
     }
 
     /// The partition takes no commands any more: the catalogue deletes what is stored and stops this actor.
-    fn end(&self) {
+    fn end(&self, end: End) {
         let subscriptions = self.seat.partition.subscription_ids();
         // Without a catalogue the namespace is about to go as well.
-        let _ = self.shared.ended.send(Ended { id: self.seat.id, subscriptions });
+        let _ = self.shared.ended.send(Ended { id: self.seat.id, subscriptions, end });
     }
 
     /// The partition has closed it already.

@@ -143,7 +143,9 @@ impl Actor {
         }
         if !outputs.events.is_empty() || !removals.is_empty() {
             self.seat.counts.set(self.seat.partition.counts());
-            self.seat.subscriptions.take_over(&mut self.seat.partition);
+            if self.seat.subscriptions.take_over(&mut self.seat.partition) {
+                self.shared.changes.notify();
+            }
         }
         for body in outputs.events.iter().flat_map(Event::removed_bodies) {
             self.cache.remove(*body);
@@ -247,7 +249,10 @@ impl Actor {
 const fn grows(command: &Command) -> bool {
     matches!(
         command,
-        Command::Send { .. } | Command::SetSessionState { state: Some(_), .. } | Command::AddRule { .. }
+        Command::Send { .. }
+            | Command::SetSessionState { state: Some(_), .. }
+            | Command::AddRule { .. }
+            | Command::ReplaceRule { .. }
     )
 }
 
@@ -268,7 +273,9 @@ fn weight(command: &Command, subscriptions: usize) -> usize {
         Command::SetSessionState { state, .. } => {
             state.as_ref().map_or(0, bytes::Bytes::len) + RECORD_BYTES_ESTIMATE
         }
-        Command::DeclareSubscription { .. } | Command::AddRule { .. } => RULES_BYTES_ESTIMATE,
+        Command::DeclareSubscription { .. } | Command::AddRule { .. } | Command::ReplaceRule { .. } => {
+            RULES_BYTES_ESTIMATE
+        }
         Command::DeleteSubscription { .. } | Command::RemoveRule { .. } => RECORD_BYTES_ESTIMATE,
         Command::OpenReceiver { .. }
         | Command::Watch { .. }
@@ -279,6 +286,7 @@ fn weight(command: &Command, subscriptions: usize) -> usize {
         | Command::Credit { .. }
         | Command::CloseReceiver { .. }
         | Command::Peek { .. }
+        | Command::EndEntity
         | Command::Tick => 0,
     }
 }

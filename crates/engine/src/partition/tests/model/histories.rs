@@ -5,7 +5,7 @@ use proptest::strategy::Union;
 
 use super::Area;
 use super::draft::{Draft, FilterDraft, LARGE, Move, Options, Verb, Wish};
-use crate::{EntityOptions, ReceiveMode, SubQueue};
+use crate::{EntityOptions, Intent, ReceiveMode, SubQueue};
 
 /// The kind of entity that a history is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +37,17 @@ fn sometimes<T: std::fmt::Debug + Clone>(
 fn options(idles: bool) -> impl Strategy<Value = Options> {
     let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
     let life = sometimes(3, 0..25u64);
-    (5..20u64, 1..4u32, life, any::<bool>(), idle_ms, 4..8u64, 20..80u64).prop_map(
-        |(lock_duration_ms, max_delivery_count, time_to_live_ms, dead_lettering, idle_ms, message, total)| {
+    let sizes = (4..8u64, 20..80u64);
+    (5..20u64, 1..4u32, life, any::<bool>(), idle_ms, sizes, 6..30u64).prop_map(
+        |(
+            lock_duration_ms,
+            max_delivery_count,
+            time_to_live_ms,
+            dead_lettering,
+            idle_ms,
+            (message, total),
+            window_ms,
+        )| {
             Options {
                 lock_duration_ms,
                 max_delivery_count,
@@ -47,6 +56,7 @@ fn options(idles: bool) -> impl Strategy<Value = Options> {
                 idle_ms,
                 message_bytes_max: message,
                 bytes_max: total,
+                window_ms,
             }
         },
     )
@@ -62,16 +72,15 @@ fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
     let user = sometimes(5, (any::<bool>(), 0..2i64));
     (
         (0..6usize, header_bytes, sometimes(5, 0..30u64), sometimes(2, 0..20u64)),
-        (prop::option::weighted(has_session, 0..4usize), sometimes(8, 0..3usize), user),
-    )
-        .prop_map(|((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user))| Draft {
-            bytes,
-            header_bytes,
-            time_to_live_ms,
-            delay_ms,
-            session,
-            label,
+        (
+            prop::option::weighted(has_session, 0..4usize),
+            sometimes(8, 0..3usize),
             user,
+            sometimes(8, 0..3usize),
+        ),
+    )
+        .prop_map(|((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user, id))| {
+            Draft { bytes, header_bytes, time_to_live_ms, delay_ms, session, label, user, id }
         })
 }
 
@@ -96,7 +105,11 @@ fn filter() -> impl Strategy<Value = FilterDraft> {
 fn declare(idles: bool) -> impl Strategy<Value = Move> {
     let rules = prop::collection::vec((0..5usize, filter()), 0..3);
     let wrong = prop_oneof![20 => Just(0), 1 => 1..4u8];
-    (0..3usize, options(idles), rules, wrong).prop_map(|(name, options, rules, wrong)| Move::Declare {
+    let intent =
+        prop_oneof![8 => Just(Intent::Declare), 1 => Just(Intent::Create), 1 => Just(Intent::Update)];
+    let parts = (intent, 0..3usize, options(idles), rules, wrong);
+    parts.prop_map(|(intent, name, options, rules, wrong)| Move::Declare {
+        intent,
         name,
         options,
         rules,
@@ -231,6 +244,12 @@ fn about_topics(idles: bool) -> Weighted {
                 .prop_map(|(queue, name, filter)| Move::AddRule(queue, name, filter))
                 .boxed(),
         ),
+        (
+            3,
+            (queue(), name(), filter())
+                .prop_map(|(queue, name, filter)| Move::ReplaceRule(queue, name, filter))
+                .boxed(),
+        ),
         (3, (queue(), name()).prop_map(|(queue, name)| Move::RemoveRule(queue, name)).boxed()),
         (
             2,
@@ -257,11 +276,24 @@ fn one_move(kind: Kind, idles: bool) -> impl Strategy<Value = Move> {
         moves.push((10, (0..30u64).prop_map(Move::Pass).boxed()));
         moves.push((5, (0..40usize).prop_map(Move::Watch).boxed()));
         moves.push((4, Just(Move::Restart).boxed()));
+        moves.push((1, Just(Move::EndEntity).boxed()));
     }
     Union::new_weighted(moves)
 }
 
 pub(in crate::partition::tests) type History = (EntityOptions, Vec<Move>, u64);
+
+/// As [`histories_of`], of an entity that looks for duplicates.
+fn histories_with_duplicates(kind: Kind) -> BoxedStrategy<History> {
+    let with_duplicates = |(mut options, moves, seed): History| {
+        match &mut options {
+            EntityOptions::Queue(queue) => queue.requires_duplicate_detection = true,
+            EntityOptions::Topic(topic) => topic.requires_duplicate_detection = true,
+        }
+        (options, moves, seed)
+    };
+    histories_of(kind, false).prop_map(with_duplicates).boxed()
+}
 
 fn histories_of(kind: Kind, idles: bool) -> BoxedStrategy<History> {
     let entity = options(idles).prop_map(move |options| match kind {
@@ -285,6 +317,12 @@ pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<Histor
             1 => histories_of(Kind::Queue, true),
             1 => histories_of(Kind::Sessions, true),
             2 => histories_of(Kind::Topic, true),
+        ]
+        .boxed(),
+        Area::Duplicates => prop_oneof![
+            2 => histories_with_duplicates(Kind::Queue),
+            1 => histories_with_duplicates(Kind::Sessions),
+            2 => histories_with_duplicates(Kind::Topic),
         ]
         .boxed(),
     }

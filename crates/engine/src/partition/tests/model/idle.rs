@@ -2,7 +2,7 @@
 
 use super::queue::{Queue, Receiver};
 use super::{ENTITY, Model, Rule};
-use crate::{Command, Effect, QueueId, ReceiverId, Refusal};
+use crate::{Command, Effect, End, QueueId, ReceiverId, Refusal};
 
 /// A use is stored when the stored one is a quarter of the allowed time old, or a minute.
 const STORED_EVERY_MS_MAX: u64 = 60_000;
@@ -37,11 +37,13 @@ impl Model {
             Command::Settle { queue, .. } | Command::RenewLocks { queue, .. } => {
                 Some(*queue).filter(|_| turn.keeps(Rule::SettlingIsUse))
             }
-            Command::AddRule { queue, .. } | Command::RemoveRule { queue, .. } => {
+            Command::AddRule { queue, .. }
+            | Command::ReplaceRule { queue, .. }
+            | Command::RemoveRule { queue, .. } => {
                 Some(*queue).filter(|_| turn.keeps(Rule::ChangingRulesIsUse))
             }
-            Command::DeclareSubscription { queue, .. } => {
-                Some(*queue).filter(|_| turn.keeps(Rule::AnUpdateIsUse))
+            Command::DeclareSubscription { queue, name, .. } => {
+                Some(self.declared(*queue, name)).filter(|_| turn.keeps(Rule::AnUpdateIsUse))
             }
             Command::Credit { receiver, .. }
             | Command::RenewSessionLock { receiver }
@@ -53,7 +55,9 @@ impl Model {
             Command::ListSessions { queue, .. } | Command::ListRules { queue, .. } => {
                 Some(*queue).filter(|_| turn.breaks(Rule::ListingIsNoUse))
             }
-            Command::Watch { .. } | Command::CloseReceiver { .. } | Command::Tick => None,
+            Command::Watch { .. } | Command::CloseReceiver { .. } | Command::EndEntity | Command::Tick => {
+                None
+            }
         }
     }
 
@@ -98,16 +102,20 @@ impl Model {
         let over = |queue: &&Queue| queue.is_over(&self.turn);
         let ids: Vec<_> = self.queues.values().filter(over).map(|queue| queue.id).collect();
         if ids.contains(&QueueId(ENTITY)) {
-            for id in self.queues.keys().copied().collect::<Vec<_>>() {
-                self.tell_attached(QueueId(id));
-            }
-            self.turn.effects.push(Effect::Idle);
-            self.ended = true;
-            return;
+            return self.end_all(End::Idle);
         }
         for id in ids {
             self.end(id);
         }
+    }
+
+    /// The entity goes with all that rests there.
+    pub(super) fn end_all(&mut self, end: End) {
+        for id in self.queues.keys().copied().collect::<Vec<_>>() {
+            self.tell_attached(QueueId(id));
+        }
+        self.turn.effects.push(Effect::Ended(end));
+        self.ended = true;
     }
 
     /// A subscription goes with all that rests there.

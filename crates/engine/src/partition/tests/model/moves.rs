@@ -8,14 +8,15 @@ use super::super::rig::QUEUE;
 use super::comparison::Comparison;
 use super::draft::{Draft, FilterDraft, Move, Verb, Wish};
 use crate::{
-    Command, CorrelationFilter, CreditLimit, DeadLetter, FactValue, Facts, Filter, LockToken, NewMessage,
-    Property, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber, SessionWish,
-    Settlement, SubQueue, Timestamp,
+    Command, CorrelationFilter, CreditLimit, DeadLetter, FactValue, Facts, Filter, LockToken, MessageKey,
+    NewMessage, Property, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber,
+    SessionWish, Settlement, SubQueue, Timestamp,
 };
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const RULE_NAMES: [&str; 5] = ["$Default", "$default", "x", "X", "#"];
 const LABELS: [&str; 3] = ["red", "RED", "blue"];
+const IDS: [&str; 3] = ["", "a", "A"];
 const SESSIONS: [&str; 4] = ["", "a", "b", "c"];
 /// Nobody's id.
 const UNKNOWN: QueueId = QueueId(5);
@@ -88,7 +89,7 @@ impl Comparison {
                 let updated_after = updated_before.map(|ms| Timestamp(self.now - ms));
                 Command::ListSessions { queue: self.queue(*queue), updated_after, skip: *skip, top: *top }
             }
-            Move::Declare { name, options, rules, wrong } => {
+            Move::Declare { intent, name, options, rules, wrong } => {
                 let known = self.partition.subscriptions().find(|known| &*known.name == NAMES[*name]);
                 let queue = known.map(|known| known.queue).filter(|_| *wrong != NEW_NUMBER);
                 let queue = queue.unwrap_or_else(|| {
@@ -99,12 +100,16 @@ impl Comparison {
                 let name = if *wrong == OTHER_NAME { NAMES[(name + 1) % NAMES.len()] } else { NAMES[*name] };
                 let rules = rules.iter().map(|(name, filter)| rule(*name, filter)).collect();
                 let options = options.subscription(requires_session);
-                Command::DeclareSubscription { queue, name: name.into(), options, rules }
+                Command::DeclareSubscription { intent: *intent, queue, name: name.into(), options, rules }
             }
             Move::Delete(queue) => Command::DeleteSubscription { queue: self.queue(*queue) },
             Move::AddRule(queue, name, filter) => {
                 Command::AddRule { queue: self.queue(*queue), rule: rule(*name, filter) }
             }
+            Move::ReplaceRule(queue, name, filter) => {
+                Command::ReplaceRule { queue: self.queue(*queue), rule: rule(*name, filter) }
+            }
+            Move::EndEntity => Command::EndEntity,
             Move::RemoveRule(queue, name) => {
                 Command::RemoveRule { queue: self.queue(*queue), name: RULE_NAMES[*name].into() }
             }
@@ -132,6 +137,7 @@ impl Comparison {
             session_id: draft.session.map(|session| SESSIONS[session].into()),
             header_bytes: draft.header_bytes,
             facts: Some(Arc::new(facts)),
+            message_key: draft.id.map(|id| MessageKey::of(IDS[id])),
         }
     }
 

@@ -6,6 +6,7 @@ use super::ending::{bury, reason};
 use super::message::Message;
 use super::queue::Queue;
 use super::{ENTITY, Model, Rule};
+use crate::Intent;
 use crate::{
     BodyRef, CorrelationFilter, FactValue, Facts, Filter, QueueId, QueueOptions, Refusal, SequenceNumber,
     Subscription, SubscriptionOptions, TopicOptions,
@@ -106,12 +107,16 @@ impl Model {
 
     pub(super) fn declare(
         &mut self,
+        intent: Intent,
         queue: QueueId,
         name: &str,
         options: SubscriptionOptions,
         rules: Vec<crate::Rule>,
     ) -> Result<(), Refusal> {
+        let queue = self.declared(queue, name);
         match self.subscription(queue) {
+            Ok(_) if intent == Intent::Create => Err(Refusal::SubscriptionExists(name.into())),
+            Err(Refusal::EntityDeleted) if intent == Intent::Update => Err(Refusal::EntityDeleted),
             Ok(known) => {
                 let session_changes = known.options.requires_session != options.requires_session;
                 if !same_name(&known.name, name) || session_changes {
@@ -122,12 +127,10 @@ impl Model {
                 Ok(())
             }
             Err(Refusal::EntityDeleted) => {
-                let same_names = self.subscriptions.values().any(|known| same_name(&known.name, name));
                 let twice = rules
                     .iter()
                     .any(|rule| rules.iter().filter(|other| same_name(&other.name, &rule.name)).count() > 1);
-                if queue.0 == ENTITY || same_names || twice || rules.iter().any(|rule| is_empty(&rule.filter))
-                {
+                if queue.0 == ENTITY || twice || rules.iter().any(|rule| is_empty(&rule.filter)) {
                     return Err(WRONG);
                 }
                 let mut new = Queue::new(queue, as_queue(&options));
@@ -145,6 +148,28 @@ impl Model {
             }
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// What a declaration is about: the subscription of that number, or else the one of that name.
+    pub(super) fn declared(&self, queue: QueueId, name: &str) -> QueueId {
+        if self.subscriptions.contains_key(&queue.0) {
+            return queue;
+        }
+        self.subscriptions
+            .values()
+            .find(|known| same_name(&known.name, name))
+            .map_or(queue, |known| known.queue)
+    }
+
+    pub(super) fn replace_rule(&mut self, queue: QueueId, rule: crate::Rule) -> Result<(), Refusal> {
+        let rules = &mut self.subscription(queue)?.rules;
+        if is_empty(&rule.filter) {
+            return Err(WRONG);
+        }
+        let known = rules.iter_mut().find(|known| same_name(&known.name, &rule.name));
+        let known = known.ok_or(Refusal::RuleNotFound(rule.name))?;
+        *known = Arc::new(crate::Rule { filter: rule.filter, ..crate::Rule::clone(known) });
+        Ok(())
     }
 
     pub(super) fn delete(&mut self, queue: QueueId) -> Result<(), Refusal> {

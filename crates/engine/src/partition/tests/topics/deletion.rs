@@ -45,7 +45,14 @@ fn a_subscription_declared_at_the_instant_of_its_end_is_a_new_one() {
     rig.send(message("x"));
     rig.now = rig.now.plus_ms(1000);
     let (name, rules) = ("a".into(), vec![rule("all", Filter::True)]);
-    rig.done(Command::DeclareSubscription { queue, name, options: options(), rules }).unwrap();
+    rig.done(Command::DeclareSubscription {
+        intent: crate::Intent::Declare,
+        queue,
+        name,
+        options: options(),
+        rules,
+    })
+    .unwrap();
     rig.restart();
     assert_eq!(rig.peek(queue, SubQueue::Main), []);
     rig.send(message("y"));
@@ -105,6 +112,7 @@ fn what_came_and_went_within_a_turn_is_not_written() {
     let mut act = |command| rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
     let options = super::rig::options();
     act(Command::DeclareSubscription {
+        intent: crate::Intent::Declare,
         queue,
         name: "short".into(),
         options,

@@ -203,7 +203,13 @@ impl Player {
         let known = self.rig.partition.subscriptions().find(|known| &*known.name == NAMES[name]);
         if let Some(queue) = known.map(|known| known.queue) {
             let name = NAMES[name].into();
-            let _ = self.rig.done(Command::DeclareSubscription { queue, name, options, rules });
+            let _ = self.rig.done(Command::DeclareSubscription {
+                intent: crate::Intent::Declare,
+                queue,
+                name,
+                options,
+                rules,
+            });
         } else {
             let queue = self.rig.try_subscribe(NAMES[name], options, rules).unwrap();
             self.queues.push(queue);

@@ -33,7 +33,7 @@ fn idles(rig: &mut Rig, ms: u64) -> bool {
         let next = rig.partition.next_deadline().filter(|at| *at <= end);
         rig.now = next.unwrap_or(end).max(rig.now);
         let effects = rig.handle(None, Command::Tick);
-        if effects.contains(&Effect::Idle) || rig.partition.subscription_count() == 0 {
+        if effects.contains(&Effect::Ended(crate::End::Idle)) || rig.partition.subscription_count() == 0 {
             return true;
         }
         if next.is_none() {
@@ -71,8 +71,14 @@ const OF_THE_SUBSCRIPTION: [Use; 7] = [
     ("update", |rig, queue| {
         let subscription = rig.partition.subscription(queue).unwrap();
         let options = SubscriptionOptions { max_delivery_count: 3, ..subscription.options.clone() };
-        rig.done(Command::DeclareSubscription { queue, name: "s".into(), options, rules: Vec::new() })
-            .unwrap();
+        rig.done(Command::DeclareSubscription {
+            intent: crate::Intent::Declare,
+            queue,
+            name: "s".into(),
+            options,
+            rules: Vec::new(),
+        })
+        .unwrap();
     }),
 ];
 
@@ -196,7 +202,7 @@ fn s25_a_topic_ends_as_a_whole_and_tells_whoever_is_attached() {
     rig.now = rig.now.plus_ms(IDLE_MS);
     let effects = rig.handle(None, Command::Tick);
     let told = Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted };
-    assert_eq!(effects, [told, Effect::Idle]);
+    assert_eq!(effects, [told, Effect::Ended(crate::End::Idle)]);
     assert_eq!(rig.try_send(vec![message("late")]), Err(Refusal::EntityDeleted));
     assert_eq!(rig.try_peek(queue, SubQueue::Main).unwrap_err(), Refusal::EntityDeleted);
 }

@@ -3,12 +3,18 @@ use super::rig::{Rig, TOPIC, options, rule, with_sessions};
 use crate::partition::handle::SUBSCRIPTIONS_MAX;
 use crate::partition::step::EXPIRIES_PER_CALL_MAX;
 use crate::{
-    Command, CreditLimit, Filter, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions,
-    Refusal, Reply, SequenceNumber, Settlement, SubQueue, SubscriptionOptions,
+    Command, CreditLimit, Filter, Intent, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId,
+    ReceiverOptions, Refusal, Reply, SequenceNumber, Settlement, SubQueue, SubscriptionOptions,
 };
 
 fn declare(queue: QueueId, name: &str, options: SubscriptionOptions) -> Command {
-    Command::DeclareSubscription { queue, name: name.into(), options, rules: Vec::new() }
+    Command::DeclareSubscription {
+        intent: Intent::Declare,
+        queue,
+        name: name.into(),
+        options,
+        rules: Vec::new(),
+    }
 }
 
 #[test]
@@ -17,6 +23,7 @@ fn options_change_and_rules_stay() {
     let queue = rig.subscribe_to("Eu", Filter::False);
     let changed = SubscriptionOptions { lock_duration_ms: 7, max_delivery_count: 3, ..options() };
     rig.done(Command::DeclareSubscription {
+        intent: Intent::Declare,
         queue,
         name: "eu".into(),
         options: changed.clone(),
@@ -44,15 +51,33 @@ fn declaring_what_is_already_so_is_no_event() {
 }
 
 #[test]
+fn what_is_expected_to_be_there_decides() {
+    let mut rig = Rig::plain();
+    let with = |rig: &mut Rig, intent, queue, name: &str, max_delivery_count| {
+        let options = SubscriptionOptions { max_delivery_count, ..options() };
+        let (name, rules) = (name.into(), Vec::new());
+        rig.done(Command::DeclareSubscription { intent, queue: QueueId(queue), name, options, rules })
+    };
+    assert_eq!(with(&mut rig, Intent::Update, 90, "a", 1), Err(Refusal::EntityDeleted));
+    with(&mut rig, Intent::Create, 90, "a", 1).unwrap();
+    // Whoever comes second has another number for it.
+    let exists = Err(Refusal::SubscriptionExists("A".into()));
+    assert_eq!(with(&mut rig, Intent::Create, 91, "A", 2), exists);
+    assert_eq!(with(&mut rig, Intent::Create, 90, "A", 2), exists);
+    with(&mut rig, Intent::Update, 90, "A", 3).unwrap();
+    with(&mut rig, Intent::Declare, 91, "A", 4).unwrap();
+    assert_eq!(rig.partition.subscription_count(), 1);
+    let known = rig.partition.subscription(QueueId(90)).unwrap();
+    assert_eq!((&*known.name, known.options.max_delivery_count), ("a", 4));
+}
+
+#[test]
 fn what_can_not_change_is_refused() {
     let mut rig = Rig::plain();
     let queue = rig.subscribe("a");
-    for command in [
-        declare(queue, "a", with_sessions()),
-        declare(queue, "b", options()),
-        declare(QueueId(99), "A", options()),
-        declare(TOPIC, "b", options()),
-    ] {
+    for command in
+        [declare(queue, "a", with_sessions()), declare(queue, "b", options()), declare(TOPIC, "b", options())]
+    {
         assert!(matches!(rig.done(command.clone()), Err(Refusal::InvalidArgument(_))), "{command:?}");
     }
     assert_eq!(rig.partition.subscription_count(), 1);

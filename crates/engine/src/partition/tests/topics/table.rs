@@ -148,7 +148,15 @@ impl Copy {
             Around::Updated => {
                 let options = SubscriptionOptions { lock_duration_ms: LOCK_MS * 2, ..many_deliveries() };
                 let (name, rules) = ("a".into(), Vec::new());
-                self.rig.done(Command::DeclareSubscription { queue, name, options, rules }).unwrap();
+                self.rig
+                    .done(Command::DeclareSubscription {
+                        intent: crate::Intent::Declare,
+                        queue,
+                        name,
+                        options,
+                        rules,
+                    })
+                    .unwrap();
             }
             Around::Deleted => self.rig.done(Command::DeleteSubscription { queue }).unwrap(),
         }

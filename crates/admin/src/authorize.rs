@@ -1,0 +1,75 @@
+//! Whether whoever sent a request may do what it asks for.
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use peeklock_access::{Denied, Grant, Resource};
+use peeklock_engine::Right;
+use peeklock_engine::runtime::{Clock, SystemClock};
+
+use crate::Admin;
+use crate::error::Error;
+
+/// Carries the token where something on the way wants `Authorization` for itself.
+const SERVICE_BUS_AUTHORIZATION: &str = "servicebusauthorization";
+
+impl Admin {
+    /// Looks at the token of a request; tokens in the query are not looked at, because addresses end up in logs.
+    ///
+    /// # Errors
+    /// 401, with the sub-code of what is wrong.
+    pub(crate) fn authorize(
+        &self,
+        headers: &HeaderMap,
+        resource: &Resource,
+        right: Right,
+    ) -> Result<Grant, Error> {
+        // Never the clock that can be moved: tokens live by the machine's.
+        let now = SystemClock::new().now();
+        let token = match presented(headers)? {
+            Some(token) => token,
+            None if self.access.is_required() => return Err(Denied::Missing.into()),
+            None => "",
+        };
+        let grant = self.access.token(token, resource, now)?;
+        if grant.permits(resource, right, now) { Ok(grant) } else { Err(lacking(right).into()) }
+    }
+}
+
+fn lacking(right: Right) -> Denied {
+    let right = match right {
+        Right::Manage => "Manage",
+        Right::Send => "Send",
+        Right::Listen => "Listen",
+    };
+    Denied::Right { right }
+}
+
+/// The signature, or the token without `Bearer`.
+fn presented(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
+    let Some(value) = headers.get(SERVICE_BUS_AUTHORIZATION).or_else(|| headers.get(AUTHORIZATION)) else {
+        return Ok(None);
+    };
+    let value =
+        value.to_str().map_err(|_| Denied::Malformed("it holds characters that no token has"))?.trim();
+    Ok(Some(match value.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+        _ => value,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_found_in_either_header() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(presented(&headers), Ok(None));
+        headers.insert(AUTHORIZATION, "bearer  a.b.c ".parse().unwrap());
+        assert_eq!(presented(&headers), Ok(Some("a.b.c")));
+        headers.insert(AUTHORIZATION, "SharedAccessSignature sr=x&sig=y".parse().unwrap());
+        assert_eq!(presented(&headers), Ok(Some("SharedAccessSignature sr=x&sig=y")));
+        headers.insert(SERVICE_BUS_AUTHORIZATION, "Bearer d".parse().unwrap());
+        assert_eq!(presented(&headers), Ok(Some("d")));
+    }
+}

@@ -1,0 +1,115 @@
+//! What a client is told when something does not go: a status, and a body that the SDKs take apart.
+
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use peeklock_access::Denied;
+use uuid::Uuid;
+
+/// Refuses a request. N finds the sub-code by the text `SubCode=digits.`, with the full stop.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{status}: SubCode={sub_code}. {text}")]
+pub(crate) struct Error {
+    /// Of the response.
+    pub(crate) status: StatusCode,
+    /// N's constants: the status and two digits more.
+    pub(crate) sub_code: u16,
+    /// For people.
+    pub(crate) text: Cow<'static, str>,
+}
+
+impl Error {
+    /// Any.
+    pub(crate) fn new(status: StatusCode, sub_code: u16, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, sub_code, text: text.into() }
+    }
+
+    /// The request makes no sense.
+    pub(crate) fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, 40000, text)
+    }
+
+    /// There is no such thing.
+    pub(crate) fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, 40400, text)
+    }
+
+    /// More than is allowed.
+    pub(crate) fn quota_exceeded(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, 40300, text)
+    }
+
+    /// Later, perhaps; the SDKs retry.
+    pub(crate) fn busy(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, 50004, text)
+    }
+
+    /// The broker failed.
+    pub(crate) fn internal() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, 50000, "The broker failed to carry out the operation.")
+    }
+
+    /// The body; `tracking` finds it again in the log.
+    fn body(&self, tracking: Uuid) -> String {
+        let Self { status, sub_code, text } = self;
+        let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S");
+        format!(
+            "<Error><Code>{}</Code><Detail>SubCode={sub_code}. {} TrackingId:{tracking}_G0, SystemTracker:peeklock, \
+             Timestamp:{at}</Detail></Error>",
+            status.as_u16(),
+            escaped(text),
+        )
+    }
+}
+
+impl From<Denied> for Error {
+    fn from(denied: Denied) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, denied.sub_code(), denied.to_string())
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let tracking = Uuid::new_v4();
+        tracing::debug!(status = self.status.as_u16(), sub_code = self.sub_code, %tracking, "{}", self.text);
+        let body = self.body(tracking);
+        (self.status, [(CONTENT_TYPE, "application/xml; charset=utf-8")], body).into_response()
+    }
+}
+
+/// Text as it may stand in XML; characters that XML can't hold become `?`.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '\t' | '\n' | ' '..='\u{fffd}' | '\u{10000}'.. => escaped.push(character),
+            _ => escaped.push('?'),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_has_the_form_that_the_sdks_read() {
+        let body = Error::not_found("No '<q>' & no \u{1}.").body(Uuid::nil());
+        let start = "<Error><Code>404</Code><Detail>SubCode=40400. No '&lt;q&gt;' &amp; no ?. \
+                     TrackingId:00000000-0000-0000-0000-000000000000_G0, SystemTracker:peeklock, Timestamp:";
+        assert!(body.starts_with(start), "{body}");
+        assert!(body.ends_with("</Detail></Error>"), "{body}");
+    }
+
+    #[test]
+    fn what_is_denied_is_unauthorized() {
+        let error = Error::from(Denied::Expired);
+        assert_eq!((error.status, error.sub_code), (StatusCode::UNAUTHORIZED, 40106));
+    }
+}

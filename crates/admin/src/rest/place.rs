@@ -1,0 +1,94 @@
+//! Where an operation is carried out.
+
+use std::fmt;
+
+use peeklock_engine::runtime::{Namespace, PartitionHandle};
+use peeklock_engine::{EntityOptions, QueuePath, SubQueue};
+use peeklock_message::delivery::Origin;
+use peeklock_message::submission::Wanted;
+
+use super::operation::{Operation, Verb};
+use super::refusal;
+use crate::error::Error;
+use crate::path::EntityPath;
+
+/// An entity found.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// As the request names it.
+    pub(super) entity: EntityPath,
+    /// Where commands go.
+    pub(super) partition: PartitionHandle,
+    /// Which queue, in commands.
+    pub(super) source: QueuePath,
+    /// What it wants to know of messages sent to it.
+    pub(super) wanted: Wanted,
+    /// What is particular about its messages.
+    pub(super) origin: Origin,
+    /// Largest encoded message accepted; of a subscription, its topic's.
+    pub(super) message_bytes_max: u64,
+}
+
+impl Place {
+    /// Finds what an operation is for.
+    ///
+    /// # Errors
+    /// 410 if it is not there, 400 if nothing of this kind can be done with it.
+    pub(super) fn find(namespace: &Namespace, operation: &Operation) -> Result<Self, Error> {
+        let Operation { entity, sub_queue, verb } = operation;
+        let found = match &entity.subscription {
+            Some(name) => namespace
+                .subscription(&entity.name, name)
+                .map(|found| (found.partition, found.queue, found.options.requires_session, found.topic)),
+            None => namespace.entity(&entity.name).map(|found| {
+                let requires_session =
+                    matches!(&*found.options, EntityOptions::Queue(queue) if queue.requires_session);
+                (found.partition, found.queue, requires_session, found.options)
+            }),
+        };
+        let Some((partition, queue, sessions, options)) = found else {
+            return Err(refusal::gone(format!("The messaging entity '{entity}' could not be found.")));
+        };
+        let copies = entity.subscription.is_some();
+        let is_topic = !copies && matches!(*options, EntityOptions::Topic(_));
+        check(*verb == Verb::Send, is_topic, copies, *sub_queue)?;
+        Ok(Self {
+            entity: entity.clone(),
+            partition,
+            source: QueuePath { queue, sub_queue: *sub_queue },
+            wanted: Wanted::by(&options),
+            origin: Origin { sessions, copies },
+            message_bytes_max: options.max_message_size_bytes(),
+        })
+    }
+}
+
+/// Shows the path at which its messages are.
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entity, source, .. } = self;
+        formatter.write_str(&entity.name)?;
+        if let Some(subscription) = &entity.subscription {
+            write!(formatter, "/Subscriptions/{subscription}")?;
+        }
+        formatter.write_str(match source.sub_queue {
+            SubQueue::Main => "",
+            SubQueue::DeadLetter => "/$DeadLetterQueue",
+            SubQueue::TransferDeadLetter => "/$Transfer/$DeadLetterQueue",
+        })
+    }
+}
+
+fn check(sends: bool, is_topic: bool, is_subscription: bool, sub_queue: SubQueue) -> Result<(), Error> {
+    let reason = match (sends, sub_queue) {
+        (true, _) if is_subscription => "Messages can't be sent to a subscription: send to its topic.",
+        (true, SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
+            "Messages can't be sent to a dead-letter queue directly."
+        }
+        (false, _) if is_topic => {
+            "Messages can't be received from a topic: receive from one of its subscriptions."
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::bad_request(reason))
+}

@@ -1,0 +1,311 @@
+//! Which options no entity can have, whoever asks for them. Finer limits are the front ends' to check.
+
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
+use super::{AuthorizationRule, EntityOptions, Forwarding, Kept, SubscriptionOptions};
+use crate::names::name_key;
+
+/// Longest `user_metadata`, in characters (semantics §2.2).
+const USER_METADATA_CHARS_MAX: usize = 1024;
+
+/// Most authorization rules of an entity (semantics §2.2).
+const AUTHORIZATION_RULES_MAX: usize = 12;
+
+/// Longest name of an authorization rule, in characters (azure-sdk-for-net's `AuthorizationRule`).
+const RULE_NAME_CHARS_MAX: usize = 256;
+
+/// Range of `duplicate_detection_history_time_window` (semantics §2.2).
+const WINDOW_MS: RangeInclusive<u64> = 20_000..=7 * 24 * 3_600_000;
+
+impl EntityOptions {
+    /// Refuses what no partition can work with.
+    ///
+    /// # Errors
+    /// Which option is wrong, and what it must be.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (lock_duration_ms, max_delivery_count) = match self {
+            Self::Queue(queue) => (queue.lock_duration_ms, queue.max_delivery_count),
+            Self::Topic(_) => (1, 1),
+        };
+        check_positive(&[
+            ("lock_duration", Some(lock_duration_ms)),
+            ("max_delivery_count", Some(u64::from(max_delivery_count))),
+            ("default_message_time_to_live", self.default_message_time_to_live_ms()),
+            ("auto_delete_on_idle", self.auto_delete_on_idle_ms()),
+            ("max_message_size", Some(self.max_message_size_bytes())),
+            ("max_size", Some(self.max_size_bytes())),
+        ])?;
+        let window_ms = self.duplicate_detection_history_time_window_ms();
+        if !WINDOW_MS.contains(&window_ms) {
+            return Err(format!(
+                "duplicate_detection_history_time_window is {window_ms} ms; it must be 20 s to 7 days"
+            ));
+        }
+        check_kept(self.kept())?;
+        check_authorization_rules(self.authorization_rules())
+    }
+
+    /// What these options come to: what forwards is never idle (S-33).
+    #[must_use]
+    pub(crate) fn normal(mut self) -> Self {
+        if let Self::Queue(queue) = &mut self
+            && queue.forwarding.forward_to.is_some()
+        {
+            queue.auto_delete_on_idle_ms = None;
+        }
+        self
+    }
+
+    /// Why an existing entity with these options can't have others.
+    pub(crate) fn immutable_change(&self, new: &Self) -> Option<String> {
+        let kind = match (self, new) {
+            (Self::Queue(old), Self::Queue(new)) => {
+                if old.requires_session != new.requires_session {
+                    return Some(immutable("requires_session", "queue"));
+                }
+                "queue"
+            }
+            (Self::Topic(_), Self::Topic(_)) => "topic",
+            (Self::Queue(_), Self::Topic(_)) => {
+                return Some("a queue of this name exists, and it can't become a topic".to_owned());
+            }
+            (Self::Topic(_), Self::Queue(_)) => {
+                return Some("a topic of this name exists, and it can't become a queue".to_owned());
+            }
+        };
+        if self.requires_duplicate_detection() != new.requires_duplicate_detection() {
+            return Some(immutable("requires_duplicate_detection", kind));
+        }
+        (self.kept().enable_partitioning != new.kept().enable_partitioning)
+            .then(|| immutable("enable_partitioning", kind))
+    }
+
+    /// Where its messages go on to; those of a topic stay.
+    pub(crate) const fn forwarding(&self) -> Option<&Forwarding> {
+        match self {
+            Self::Queue(queue) => Some(&queue.forwarding),
+            Self::Topic(_) => None,
+        }
+    }
+
+    const fn kept(&self) -> &Kept {
+        match self {
+            Self::Queue(queue) => &queue.kept,
+            Self::Topic(topic) => &topic.kept,
+        }
+    }
+
+    const fn auto_delete_on_idle_ms(&self) -> Option<u64> {
+        match self {
+            Self::Queue(queue) => queue.auto_delete_on_idle_ms,
+            Self::Topic(topic) => topic.auto_delete_on_idle_ms,
+        }
+    }
+
+    const fn duplicate_detection_history_time_window_ms(&self) -> u64 {
+        match self {
+            Self::Queue(queue) => queue.duplicate_detection_history_time_window_ms,
+            Self::Topic(topic) => topic.duplicate_detection_history_time_window_ms,
+        }
+    }
+}
+
+impl SubscriptionOptions {
+    /// Refuses what no partition can work with.
+    ///
+    /// # Errors
+    /// Which option is wrong, and what it must be.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check_positive(&[
+            ("lock_duration", Some(self.lock_duration_ms)),
+            ("max_delivery_count", Some(u64::from(self.max_delivery_count))),
+            ("default_message_time_to_live", self.default_message_time_to_live_ms),
+            ("auto_delete_on_idle", self.auto_delete_on_idle_ms),
+        ])?;
+        check_kept(&self.kept)
+    }
+
+    /// What these options come to: what forwards is never idle (S-33).
+    #[must_use]
+    pub(crate) fn normal(mut self) -> Self {
+        if self.forwarding.forward_to.is_some() {
+            self.auto_delete_on_idle_ms = None;
+        }
+        self
+    }
+}
+
+impl Forwarding {
+    /// A target that is not `known`, with the option that names it, as the end of a sentence.
+    pub(crate) fn unknown_target(&self, known: impl Fn(&str) -> bool) -> Option<String> {
+        let targets = [
+            ("forward_to", &self.forward_to),
+            ("forward_dead_lettered_messages_to", &self.forward_dead_lettered_messages_to),
+        ];
+        let unknown = |target: &&str| !known(&name_key(target));
+        targets.iter().find_map(|(option, target)| {
+            let target = target.as_deref().filter(unknown)?;
+            Some(format!("{option} is {target:?}, which is neither a queue nor a topic here"))
+        })
+    }
+}
+
+fn immutable(option: &str, kind: &str) -> String {
+    format!("{option} of an existing {kind} can't be changed")
+}
+
+fn check_positive(options: &[(&str, Option<u64>)]) -> Result<(), String> {
+    match options.iter().find(|(_, value)| *value == Some(0)) {
+        Some((name, _)) => Err(format!("{name} is 0; it must be positive")),
+        None => Ok(()),
+    }
+}
+
+fn check_kept(kept: &Kept) -> Result<(), String> {
+    let chars = kept.user_metadata.as_ref().map_or(0, |text| text.chars().count());
+    if chars > USER_METADATA_CHARS_MAX {
+        return Err(format!(
+            "user_metadata has {chars} characters, at most {USER_METADATA_CHARS_MAX} are kept"
+        ));
+    }
+    Ok(())
+}
+
+fn check_authorization_rules(rules: &[AuthorizationRule]) -> Result<(), String> {
+    if rules.len() > AUTHORIZATION_RULES_MAX {
+        let count = rules.len();
+        return Err(format!(
+            "there are {count} authorization rules, at most {AUTHORIZATION_RULES_MAX} are allowed"
+        ));
+    }
+    let mut names = HashSet::new();
+    for rule in rules {
+        check_authorization_rule(rule)
+            .map_err(|what| format!("the authorization rule {:?} {what}", rule.name))?;
+        if !names.insert(name_key(&rule.name)) {
+            return Err(format!(
+                "there are two authorization rules {:?}; names match regardless of case",
+                rule.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_authorization_rule(
+    AuthorizationRule { name, rights, .. }: &AuthorizationRule,
+) -> Result<(), String> {
+    let chars = name.chars().count();
+    if name.trim().is_empty() || chars > RULE_NAME_CHARS_MAX {
+        return Err(format!("has {chars} characters; a name has 1 to {RULE_NAME_CHARS_MAX}"));
+    }
+    if let Some(bad) = name.chars().find(|c| c.is_control() || "/\\?#@".contains(*c)) {
+        return Err(format!("has {bad:?} in its name, which is not allowed there"));
+    }
+    if rights.manage && !(rights.listen && rights.send) {
+        return Err("has the right Manage without Listen and Send, which it needs as well".to_owned());
+    }
+    if !(rights.listen || rights.send) {
+        return Err("has no right; it needs Listen, Send, or all three".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{QueueOptions, Rights, Secret, Timestamp, TopicOptions};
+
+    fn rule(name: &str, rights: Rights) -> AuthorizationRule {
+        let (created_at, modified_at) = (Timestamp(1), Timestamp(1));
+        let (primary_key, secondary_key) = (Secret::new("p"), Secret::new("s"));
+        AuthorizationRule { name: name.into(), rights, primary_key, secondary_key, created_at, modified_at }
+    }
+
+    fn reason(options: impl Into<EntityOptions>) -> String {
+        options.into().check().unwrap_err()
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_named() {
+        assert_eq!(EntityOptions::from(QueueOptions::default()).check(), Ok(()));
+        assert_eq!(EntityOptions::from(TopicOptions::default()).check(), Ok(()));
+        let window = |window_ms| TopicOptions {
+            duplicate_detection_history_time_window_ms: window_ms,
+            ..TopicOptions::default()
+        };
+        for bad in [19_999, 7 * 24 * 3_600_000 + 1] {
+            assert!(reason(window(bad)).contains("20 s to 7 days"));
+        }
+        for good in [20_000, 7 * 24 * 3_600_000] {
+            assert_eq!(EntityOptions::from(window(good)).check(), Ok(()));
+        }
+        let metadata = |chars| Kept { user_metadata: Some("ü".repeat(chars).into()), ..Kept::default() };
+        let queue = |chars| QueueOptions { kept: metadata(chars), ..QueueOptions::default() };
+        assert_eq!(EntityOptions::from(queue(1024)).check(), Ok(()));
+        assert!(reason(queue(1025)).contains("user_metadata has 1025 characters"));
+        let kept = metadata(1025);
+        assert!(SubscriptionOptions { kept, ..SubscriptionOptions::default() }.check().is_err());
+    }
+
+    #[test]
+    fn authorization_rules_are_few_distinct_and_complete() {
+        let listen = Rights { listen: true, ..Rights::default() };
+        let with = |rules: Vec<AuthorizationRule>| QueueOptions {
+            authorization_rules: rules,
+            ..QueueOptions::default()
+        };
+        let many = |count| (0..count).map(|number| rule(&format!("r{number}"), listen)).collect();
+        assert_eq!(EntityOptions::from(with(many(12))).check(), Ok(()));
+        assert!(reason(with(many(13))).contains("at most 12"));
+        let manage = Rights { manage: true, listen: true, send: false };
+        for (rules, part) in [
+            (vec![rule("r", listen), rule("R", listen)], "two authorization rules \"R\""),
+            (vec![rule("r", manage)], "Manage without Listen and Send"),
+            (vec![rule("r", Rights::default())], "has no right"),
+            (vec![rule(" ", listen)], "a name has 1 to 256"),
+            (vec![rule(&"x".repeat(257), listen)], "257 characters"),
+            (vec![rule("a/b", listen)], "'/'"),
+        ] {
+            assert!(reason(with(rules)).contains(part), "{part}");
+        }
+        assert_eq!(EntityOptions::from(with(vec![rule("root", Rights::ALL)])).check(), Ok(()));
+    }
+
+    #[test]
+    fn what_never_changes_is_named() {
+        let queue = QueueOptions::default();
+        let partitioned = Kept { enable_partitioning: true, ..Kept::default() };
+        for (changed, option) in [
+            (QueueOptions { requires_session: true, ..queue.clone() }, "requires_session"),
+            (
+                QueueOptions { requires_duplicate_detection: true, ..queue.clone() },
+                "requires_duplicate_detection",
+            ),
+            (QueueOptions { kept: partitioned, ..queue.clone() }, "enable_partitioning"),
+        ] {
+            let reason = EntityOptions::from(queue.clone()).immutable_change(&changed.into());
+            assert_eq!(reason, Some(format!("{option} of an existing queue can't be changed")));
+        }
+        let changed = QueueOptions { max_delivery_count: 3, ..queue.clone() };
+        assert_eq!(EntityOptions::from(queue).immutable_change(&changed.into()), None);
+    }
+
+    #[test]
+    fn s33_what_forwards_is_never_idle() {
+        let forwarding = Forwarding { forward_to: Some("a".into()), ..Forwarding::default() };
+        let auto_delete_on_idle_ms = Some(1);
+        let queue = QueueOptions {
+            auto_delete_on_idle_ms,
+            forwarding: forwarding.clone(),
+            ..QueueOptions::default()
+        };
+        assert_eq!(EntityOptions::from(queue).normal().auto_delete_on_idle_ms(), None);
+        let subscription =
+            SubscriptionOptions { auto_delete_on_idle_ms, forwarding, ..SubscriptionOptions::default() };
+        assert_eq!(subscription.normal().auto_delete_on_idle_ms, None);
+        let queue = QueueOptions { auto_delete_on_idle_ms, ..QueueOptions::default() };
+        assert_eq!(EntityOptions::from(queue).normal().auto_delete_on_idle_ms(), Some(1));
+    }
+}

@@ -1,0 +1,80 @@
+//! Queues and topics. The catalogue creates and changes them; an end goes through the partition, so that whoever is
+//! attached is told and nothing is accepted any more before what is stored goes.
+
+use super::{EntityDescription, EntityKind, carry_out, not_found};
+use crate::names::name_key;
+use crate::runtime::catalogue::Wish;
+use crate::runtime::{ChangeError, Namespace};
+use crate::{Command, EntityOptions, Intent};
+
+impl Namespace {
+    /// Creates a queue or topic, durably.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing changed then.
+    pub async fn create(
+        &self,
+        name: &str,
+        options: impl Into<EntityOptions>,
+    ) -> Result<EntityDescription, ChangeError> {
+        self.change(Intent::Create, name, options.into()).await
+    }
+
+    /// Replaces all options of a queue or topic, durably.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing changed then.
+    pub async fn update(
+        &self,
+        name: &str,
+        options: impl Into<EntityOptions>,
+    ) -> Result<EntityDescription, ChangeError> {
+        self.change(Intent::Update, name, options.into()).await
+    }
+
+    async fn change(
+        &self,
+        intent: Intent,
+        name: &str,
+        options: EntityOptions,
+    ) -> Result<EntityDescription, ChangeError> {
+        self.ask_catalogue(Wish::Declare { intent, entities: vec![(name.to_owned(), options)] }).await?;
+        self.describe(name).ok_or_else(|| not_found(name))
+    }
+
+    /// Deletes a queue, or a topic with its subscriptions, and all that rests in it, durably. Whoever is attached is told.
+    ///
+    /// # Errors
+    /// [`ChangeError`]. When the store refuses, the entity is gone all the same until a restart; asking again tries
+    /// again, and so does the next change of any entity.
+    pub async fn delete(&self, name: &str) -> Result<(), ChangeError> {
+        let key = name_key(name);
+        let Some(entity) = self.inner.entities.get(&key) else {
+            // One that is left of a deletion that the store refused, or none.
+            return Ok(self.ask_catalogue(Wish::Erase { id: None, key }).await.map(|_| ())?);
+        };
+        let ended = carry_out(&entity.handle(&self.inner.spawner), Command::EndEntity).await;
+        // The catalogue hears of the end before it hears of this.
+        self.ask_catalogue(Wish::Erase { id: Some(entity.id), key }).await?;
+        match ended {
+            // A refusal may also mean that something else was refused while this one was under way.
+            Err(refusal) if self.inner.entities.by_id(entity.id).is_some() => {
+                Err(ChangeError::refused(name, refusal))
+            }
+            Err(crate::Refusal::EntityDeleted) => Err(not_found(name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A queue or topic; names match case-insensitively.
+    #[must_use]
+    pub fn describe(&self, name: &str) -> Option<EntityDescription> {
+        Some(self.inner.entities.get(&name_key(name))?.describe())
+    }
+
+    /// Queues or topics in the order of their names, without regard to case: `top` of them after the first `skip`.
+    #[must_use]
+    pub fn describe_all(&self, kind: EntityKind, skip: usize, top: usize) -> Vec<EntityDescription> {
+        self.inner.entities.page(kind, skip, top).iter().map(|entity| entity.describe()).collect()
+    }
+}

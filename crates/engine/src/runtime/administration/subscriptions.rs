@@ -1,0 +1,207 @@
+//! Subscriptions of topics, by name. The topic's partition decides what there is, so that changes never race.
+
+use std::collections::HashMap;
+
+use super::{SubscriptionDescription, carry_out, not_found};
+use crate::names::{check_rule_name, check_subscription_name, name_key};
+use crate::runtime::entity::Entity;
+use crate::runtime::{
+    ChangeError, Mailbox, Namespace, Output, PartitionHandle, Request, Response, StartError,
+};
+use crate::{Command, Intent, QueueId, Refusal, Rule, SubscriptionOptions};
+
+/// A subscription as its owner wants it: its name, its options and, should it be new, its rules.
+type Wanted = (String, SubscriptionOptions, Vec<Rule>);
+
+impl Namespace {
+    /// Creates a subscription of a topic with these rules, durably.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing changed then.
+    pub async fn create_subscription(
+        &self,
+        topic: &str,
+        name: &str,
+        options: SubscriptionOptions,
+        rules: Vec<Rule>,
+    ) -> Result<SubscriptionDescription, ChangeError> {
+        self.check_subscription(name, &options, &rules)?;
+        let entity = self.topic(topic)?;
+        if entity.subscriptions.get(name).is_some() {
+            return Err(ChangeError::Exists { name: name.to_owned() });
+        }
+        let (intent, queue) = (Intent::Create, self.reserve(1).await?);
+        let options = options.normal();
+        let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
+        self.change_subscription(&entity, name, command).await
+    }
+
+    /// Replaces all options of a subscription, durably; rules stay.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing changed then.
+    pub async fn update_subscription(
+        &self,
+        topic: &str,
+        name: &str,
+        options: SubscriptionOptions,
+    ) -> Result<SubscriptionDescription, ChangeError> {
+        self.check_subscription(name, &options, &[])?;
+        let entity = self.topic(topic)?;
+        let found = entity.subscriptions.get(name).ok_or_else(|| not_found(name))?;
+        let (intent, queue, rules) = (Intent::Update, found.subscription.queue, Vec::new());
+        let options = options.normal();
+        let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
+        self.change_subscription(&entity, name, command).await
+    }
+
+    async fn change_subscription(
+        &self,
+        topic: &Entity,
+        name: &str,
+        command: Command,
+    ) -> Result<SubscriptionDescription, ChangeError> {
+        let changed = carry_out(&topic.handle(&self.inner.spawner), command).await;
+        changed.map_err(|refusal| ChangeError::refused(name, refusal))?;
+        Ok(topic.subscriptions.get(name).ok_or_else(|| not_found(name))?.describe())
+    }
+
+    /// Creates subscriptions of a topic, or updates the options of existing ones, durably. The rules given are those of
+    /// new subscriptions (without any they get no message); existing ones keep theirs. Declaring what is already so
+    /// writes nothing. Of two declarations of the same name the later counts.
+    ///
+    /// # Errors
+    /// The store's, or an invalid name or option: nothing changed then. What the topic itself refuses
+    /// ([`StartError::Refused`]) leaves the other subscriptions of the call declared.
+    pub async fn declare_subscriptions(
+        &self,
+        topic: &str,
+        subscriptions: Vec<Wanted>,
+    ) -> Result<(), StartError> {
+        for (name, options, rules) in &subscriptions {
+            self.check_subscription(name, options, rules)?;
+        }
+        let entity = self.topic(topic)?;
+        let handle = entity.handle(&self.inner.spawner);
+        let wanted = distinct(subscriptions);
+        // A number is reserved only for what is new, or deleted meanwhile.
+        let mut known = Vec::new();
+        let mut new = Vec::new();
+        for one in wanted {
+            match entity.subscriptions.get(&one.0) {
+                Some(found) => known.push((found.subscription.queue, one)),
+                None => new.push(one),
+            }
+        }
+        let (gone, updated) = declare(&handle, Intent::Update, known).await;
+        new.extend(gone);
+        if new.is_empty() {
+            return updated;
+        }
+        let first = self.reserve(new.len() as u64).await?;
+        let new = (first.0..).map(QueueId).zip(new).collect();
+        let (_, declared) = declare(&handle, Intent::Declare, new).await;
+        updated.and(declared)
+    }
+
+    /// Deletes a subscription with all that rests in it, durably; false if there is none of this name.
+    ///
+    /// # Errors
+    /// There is no such topic, or the store's.
+    pub async fn delete_subscription(&self, topic: &str, name: &str) -> Result<bool, StartError> {
+        let entity = self.topic(topic)?;
+        let Some(found) = entity.subscriptions.get(name) else { return Ok(false) };
+        let delete = Command::DeleteSubscription { queue: found.subscription.queue };
+        match carry_out(&entity.handle(&self.inner.spawner), delete).await {
+            Ok(()) => Ok(true),
+            // It went meanwhile.
+            Err(Refusal::EntityDeleted) => Ok(false),
+            Err(refusal) => Err(StartError::Refused { name: name.to_owned(), refusal }),
+        }
+    }
+
+    /// A subscription; names match case-insensitively.
+    #[must_use]
+    pub fn describe_subscription(&self, topic: &str, name: &str) -> Option<SubscriptionDescription> {
+        Some(self.topic(topic).ok()?.subscriptions.get(name)?.describe())
+    }
+
+    /// Subscriptions of a topic in the order of their names, without regard to case: `top` of them after the first `skip`;
+    /// `None` if there is no such topic.
+    #[must_use]
+    pub fn describe_subscriptions(
+        &self,
+        topic: &str,
+        skip: usize,
+        top: usize,
+    ) -> Option<Vec<SubscriptionDescription>> {
+        let found = self.topic(topic).ok()?.subscriptions.page(skip, top);
+        Some(found.iter().map(|found| found.describe()).collect())
+    }
+
+    /// Refuses what no partition can work with; the configuration's finer limits are the front ends' to check.
+    fn check_subscription(
+        &self,
+        name: &str,
+        options: &SubscriptionOptions,
+        rules: &[Rule],
+    ) -> Result<(), StartError> {
+        let invalid_name = |name: &str, reason| StartError::InvalidName { name: name.to_owned(), reason };
+        check_subscription_name(name).map_err(|reason| invalid_name(name, reason))?;
+        for rule in rules {
+            check_rule_name(&rule.name).map_err(|reason| invalid_name(&rule.name, reason))?;
+        }
+        let unknown = options.forwarding.unknown_target(|key| self.inner.entities.get(key).is_some());
+        options
+            .check()
+            .and(unknown.map_or(Ok(()), Err))
+            .map_err(|reason| StartError::InvalidOptions { name: name.to_owned(), reason })
+    }
+}
+
+/// The last declaration of each name, in the order in which the names came first.
+fn distinct(subscriptions: Vec<Wanted>) -> Vec<Wanted> {
+    let mut positions: HashMap<Box<str>, usize> = HashMap::new();
+    let mut distinct: Vec<Wanted> = Vec::with_capacity(subscriptions.len());
+    for (name, options, rules) in subscriptions {
+        let position = *positions.entry(name_key(&name)).or_insert(distinct.len());
+        let wanted = (name, options.normal(), rules);
+        match distinct.get_mut(position) {
+            Some(earlier) => *earlier = wanted,
+            None => distinct.push(wanted),
+        }
+    }
+    distinct
+}
+
+/// Hands declarations to a topic's partition and waits for all answers; what did not exist and was not created, and the
+/// first other refusal.
+async fn declare(
+    handle: &PartitionHandle,
+    intent: Intent,
+    all_wanted: Vec<(QueueId, Wanted)>,
+) -> (Vec<Wanted>, Result<(), StartError>) {
+    let (mailbox, mut outputs) = Mailbox::new();
+    let mut waiting = HashMap::with_capacity(all_wanted.len());
+    for (tag, (queue, wanted)) in (0..).zip(all_wanted) {
+        let (name, options, rules) = wanted.clone();
+        let name = name.as_str().into();
+        let command = Command::DeclareSubscription { intent, queue, name, options, rules };
+        handle.submit(Request { mailbox: mailbox.clone(), tag: Some(tag), command });
+        waiting.insert(tag, wanted);
+    }
+    let (mut gone, mut result) = (Vec::new(), Ok(()));
+    while !waiting.is_empty() {
+        let Some(Output::Response { tag, response }) = outputs.recv().await else { continue };
+        match (waiting.remove(&tag), response) {
+            (Some(wanted), Response::Done(Err(Refusal::EntityDeleted))) if intent == Intent::Update => {
+                gone.push(wanted);
+            }
+            (Some((name, ..)), Response::Done(Err(refusal))) if result.is_ok() => {
+                result = Err(StartError::Refused { name, refusal });
+            }
+            _ => {}
+        }
+    }
+    (gone, result)
+}

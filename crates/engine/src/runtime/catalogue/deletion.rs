@@ -1,0 +1,95 @@
+//! Entities that ended: what is stored of them goes, then their names are free again.
+
+use std::sync::Arc;
+
+use peeklock_storage::{Batch, PartitionId, Space};
+
+use super::Catalogue;
+use crate::names::name_key;
+use crate::runtime::actor::is_dead;
+use crate::runtime::entity::Entity;
+use crate::runtime::record::{CATALOGUE, entity_key};
+use crate::{End, QueueId};
+
+/// An entity whose partition takes no commands any more.
+#[derive(Debug)]
+pub(in crate::runtime) struct Ended {
+    /// Its partition.
+    pub(in crate::runtime) id: PartitionId,
+    /// Its subscriptions, each a storage partition of its own.
+    pub(in crate::runtime) subscriptions: Vec<QueueId>,
+    /// Why.
+    pub(in crate::runtime) end: End,
+}
+
+impl Ended {
+    /// Where it rests.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        let subscriptions = self.subscriptions.iter().map(|queue| PartitionId(queue.0));
+        std::iter::once(self.id).chain(subscriptions)
+    }
+
+    /// Adds the deletion of all that is stored of it to a batch.
+    pub(super) fn erase(&self, batch: &mut Batch) {
+        batch.delete(entity_key(self.id));
+        for partition in self.partitions() {
+            for space in Space::ALL {
+                batch.delete_range(space, partition, 0..=u64::MAX);
+            }
+        }
+    }
+
+    const fn cause(&self) -> &'static str {
+        match self.end {
+            End::Idle => "nobody used it for as long as it says",
+            End::Asked => "an administrator asked for it",
+        }
+    }
+}
+
+impl Catalogue {
+    /// Deletes entities with all that rests in them: one batch, so that a restart finds all of each or nothing. When the
+    /// store refuses, they are gone all the same, until a restart or the next batch of the catalogue.
+    pub(super) async fn delete(&mut self, all_ended: Vec<Ended>) {
+        let find = |ended: Ended| Some((self.entities.by_id(ended.id)?, ended));
+        let (entities, all_ended): (Vec<Arc<Entity>>, Vec<Ended>) =
+            all_ended.into_iter().filter_map(find).unzip();
+        if entities.is_empty() {
+            return;
+        }
+        let mut batch = Batch::new();
+        all_ended.iter().for_each(|ended| ended.erase(&mut batch));
+        let names: Vec<&str> = entities.iter().map(|entity| entity.name.as_str()).collect();
+        let shared = &self.spawner.shared;
+        match shared.shard.submit(batch).await {
+            Ok(()) => {
+                for (name, ended) in names.iter().zip(&all_ended) {
+                    tracing::info!(entity = name, "deleted, because {}", ended.cause());
+                }
+            }
+            Err(error) if is_dead(&error) => {
+                tracing::error!(entities = ?names, %error, "what ended could not be deleted");
+                shared.fatal.raise(error);
+            }
+            Err(error) => {
+                tracing::warn!(entities = ?names, %error, "what is stored of deleted entities stays for now");
+                shared.shard.resume(CATALOGUE);
+                all_ended
+                    .iter()
+                    .flat_map(Ended::partitions)
+                    .for_each(|partition| shared.shard.resume(partition));
+                let keys = entities.iter().map(|entity| name_key(&entity.name));
+                self.undeleted.extend(keys.zip(all_ended));
+            }
+        }
+        for entity in entities {
+            self.entities.remove(&entity);
+            entity.set_deleted();
+            if let Some(task) = entity.stop() {
+                // An actor that panicked has raised the fatal signal already.
+                let _ = task.await;
+            }
+        }
+        self.spawner.shared.changes.notify();
+    }
+}

@@ -1,0 +1,155 @@
+//! The one task that changes the catalogue, so that declarations never race.
+//!
+//! `plan` says what a batch of declarations comes to, `deletion` is what happens to entities that ended.
+
+pub(super) mod deletion;
+mod plan;
+
+use std::sync::Arc;
+
+use peeklock_storage::{Batch, PartitionId};
+use tokio::sync::{mpsc, oneshot};
+
+use self::deletion::Ended;
+use self::plan::{Change, Changes};
+use super::StartError;
+use super::actor::is_dead;
+use super::entities::Entities;
+use super::entity::{Entity, Spawner};
+use super::record::{CATALOGUE, COUNTER, encode_counter, entity_key};
+use crate::partition::Partition;
+use crate::{EntityOptions, Intent, QueueId};
+
+/// Declarations, or ended entities, taken into one batch.
+const BATCH_MAX: usize = 256;
+
+/// What the catalogue is asked for.
+pub(super) enum Wish {
+    /// Entities created or changed, all or none.
+    Declare {
+        /// What is expected to be there.
+        intent: Intent,
+        /// By name.
+        entities: Vec<(String, EntityOptions)>,
+    },
+    /// So many storage partitions that are never given to anything else, for subscriptions; answered with the first.
+    Reserve(u64),
+    /// What is stored of an entity that ended, by its id or its name key, is gone when this is answered. The answer is
+    /// the id of what was still there, if anything was.
+    Erase {
+        /// Its id, when it is known to have ended.
+        id: Option<PartitionId>,
+        /// Its name key.
+        key: Box<str>,
+    },
+}
+
+/// A wish with its return address.
+pub(super) struct Declaration {
+    pub(super) wish: Wish,
+    pub(super) answer: oneshot::Sender<Result<PartitionId, StartError>>,
+}
+
+/// Keeps the catalogue; ends when the namespace is gone.
+pub(super) struct Catalogue {
+    pub(super) entities: Arc<Entities>,
+    pub(super) spawner: Spawner,
+    pub(super) next_partition: PartitionId,
+    /// Ended entities whose deletion the store refused, with their name keys: the next batch tries again, so that no two
+    /// of the same name are ever stored.
+    pub(super) undeleted: Vec<(Box<str>, Ended)>,
+}
+
+impl Catalogue {
+    pub(super) async fn run(
+        mut self,
+        mut declarations: mpsc::Receiver<Declaration>,
+        mut ended: mpsc::UnboundedReceiver<Ended>,
+    ) {
+        let (mut waiting, mut all_ended) = (Vec::new(), Vec::new());
+        loop {
+            let count = tokio::select! {
+                // Ends before declarations, so that a name that is free is known to be.
+                biased;
+                1.. = ended.recv_many(&mut all_ended, BATCH_MAX) => {
+                    self.delete(std::mem::take(&mut all_ended)).await;
+                    continue;
+                }
+                count = declarations.recv_many(&mut waiting, BATCH_MAX) => count,
+            };
+            if count == 0 {
+                return;
+            }
+            // What ended while the declarations were taken.
+            while let Ok(one) = ended.try_recv() {
+                all_ended.push(one);
+            }
+            self.delete(std::mem::take(&mut all_ended)).await;
+            self.declare(waiting.drain(..)).await;
+        }
+    }
+
+    /// Carries out wishes with one write.
+    async fn declare(&mut self, wishes: impl Iterator<Item = Declaration>) {
+        let mut changes = Changes::new(self.next_partition);
+        let mut planned = Vec::new();
+        for Declaration { wish, answer } in wishes {
+            match self.plan(wish, &mut changes) {
+                Ok(id) => planned.push((answer, id)),
+                // Nobody waits any more: nothing to tell.
+                Err(error) => drop(answer.send(Err(error))),
+            }
+        }
+        let result = self.carry_out(changes).await;
+        for (answer, id) in planned {
+            let _ = answer.send(result.clone().map(|()| id).map_err(StartError::from));
+        }
+    }
+
+    async fn carry_out(&mut self, changes: Changes) -> Result<(), peeklock_storage::Error> {
+        let Changes { entities, next_partition, erases } = changes;
+        let mut batch = Batch::new();
+        for change in entities.values() {
+            batch.put(entity_key(change.id), change.record.clone());
+        }
+        if next_partition != self.next_partition {
+            let counter = encode_counter(next_partition)
+                .map_err(|reason| peeklock_storage::Error::Unavailable { reason })?;
+            batch.put(entity_key(PartitionId(COUNTER)), counter);
+        }
+        if batch.is_empty() && !erases {
+            return Ok(());
+        }
+        self.undeleted.iter().for_each(|(_, ended)| ended.erase(&mut batch));
+        let shard = &self.spawner.shared.shard;
+        if let Err(error) = shard.submit(batch).await {
+            if is_dead(&error) {
+                self.spawner.shared.fatal.raise(error.clone());
+            }
+            shard.resume(CATALOGUE);
+            let undeleted = self.undeleted.iter().flat_map(|(_, ended)| ended.partitions());
+            undeleted.for_each(|partition| shard.resume(partition));
+            return Err(error);
+        }
+        self.undeleted.clear();
+        self.next_partition = next_partition;
+        for (key, change) in entities {
+            self.take_over(key, change);
+        }
+        self.spawner.shared.changes.notify();
+        Ok(())
+    }
+
+    /// Lets an entity be as it is stored now.
+    fn take_over(&self, key: Box<str>, change: Change) {
+        let Change { name, id, options, times, existing, .. } = change;
+        if let Some(entity) = existing {
+            entity.set_options(options, times);
+            return entity.start_if_timed(&self.spawner);
+        }
+        let partition = Partition::new(QueueId(id.0), options.clone());
+        let entity = Arc::new(Entity::new(name, id, options, times, partition));
+        entity.start_if_timed(&self.spawner);
+        self.entities.insert(key, entity);
+    }
+}

@@ -1,0 +1,184 @@
+//! What a batch of declarations will have done once it is durable.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_storage::PartitionId;
+
+use super::{Catalogue, Wish};
+use crate::names::name_key;
+use crate::runtime::StartError;
+use crate::runtime::entity::Entity;
+use crate::runtime::names::check_entity_name;
+use crate::runtime::record::EntityRecord;
+use crate::{EntityOptions, EntityTimes, Intent};
+
+/// See the module.
+pub(super) struct Changes {
+    /// By name key: what is created or changed.
+    pub(super) entities: BTreeMap<Box<str>, Change>,
+    pub(super) next_partition: PartitionId,
+    /// Whether somebody waits for what is stored of ended entities to go.
+    pub(super) erases: bool,
+}
+
+/// An entity as it is to be.
+pub(super) struct Change {
+    pub(super) name: String,
+    pub(super) id: PartitionId,
+    pub(super) options: EntityOptions,
+    pub(super) times: EntityTimes,
+    /// It as it is stored.
+    pub(super) record: Bytes,
+    pub(super) existing: Option<Arc<Entity>>,
+}
+
+/// One entity of a declaration.
+struct Wanted {
+    key: Box<str>,
+    name: String,
+    options: EntityOptions,
+}
+
+impl Changes {
+    pub(super) const fn new(next_partition: PartitionId) -> Self {
+        Self { entities: BTreeMap::new(), next_partition, erases: false }
+    }
+}
+
+impl Catalogue {
+    /// Adds one wish, or nothing of it when something is wrong with it.
+    pub(super) fn plan(&self, wish: Wish, changes: &mut Changes) -> Result<PartitionId, StartError> {
+        match wish {
+            Wish::Declare { intent, entities } => self.plan_entities(intent, entities, changes),
+            Wish::Reserve(count) => {
+                let first = changes.next_partition;
+                changes.next_partition.0 = first.0.saturating_add(count);
+                Ok(first)
+            }
+            Wish::Erase { id, key } => {
+                let is_meant = |other: PartitionId, name: &str| id.map_or(*name == *key, |id| id == other);
+                let left = self.undeleted.iter().find(|(name, ended)| is_meant(ended.id, name));
+                changes.erases |= left.is_some();
+                match (left, id) {
+                    (Some((_, ended)), _) => Ok(ended.id),
+                    (None, Some(id)) => Ok(id),
+                    (None, None) => Err(StartError::NotFound { name: key.into() }),
+                }
+            }
+        }
+    }
+
+    fn plan_entities(
+        &self,
+        intent: Intent,
+        entities: Vec<(String, EntityOptions)>,
+        changes: &mut Changes,
+    ) -> Result<PartitionId, StartError> {
+        for (name, options) in &entities {
+            check_entity_name(name)
+                .map_err(|reason| StartError::InvalidName { name: name.clone(), reason })?;
+            options.check().map_err(|reason| invalid(name, reason))?;
+        }
+        let wanted = distinct(entities);
+        for one in &wanted {
+            self.check(intent, one, &wanted, changes)?;
+        }
+        let mut next_partition = changes.next_partition;
+        let mut planned = Vec::with_capacity(wanted.len());
+        for one in wanted {
+            planned.extend(self.plan_entity(intent, one, changes, &mut next_partition)?);
+        }
+        changes.next_partition = next_partition;
+        changes.entities.extend(planned);
+        Ok(next_partition)
+    }
+
+    /// Refuses what can't be, given what is there, what is planned already and what is declared together with it.
+    fn check(
+        &self,
+        intent: Intent,
+        one: &Wanted,
+        together: &[Wanted],
+        changes: &Changes,
+    ) -> Result<(), StartError> {
+        let Wanted { key, name, options } = one;
+        let known = self.options(key, changes);
+        match (&known, intent) {
+            (Some(_), Intent::Create) => return Err(StartError::Exists { name: name.clone() }),
+            (None, Intent::Update) => return Err(StartError::NotFound { name: name.clone() }),
+            _ => {}
+        }
+        if let Some(reason) = known.as_ref().and_then(|known| known.immutable_change(options)) {
+            return Err(invalid(name, reason));
+        }
+        let is_target = |target: &str| {
+            let is_declared = || together.iter().any(|other| *other.key == *target && other.key != *key);
+            self.options(target, changes).is_some() || is_declared()
+        };
+        match options.forwarding().and_then(|forwarding| forwarding.unknown_target(is_target)) {
+            Some(reason) => Err(invalid(name, reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// The options of an entity as they will be.
+    fn options(&self, key: &str, changes: &Changes) -> Option<Arc<EntityOptions>> {
+        match changes.entities.get(key) {
+            Some(change) => Some(Arc::new(change.options.clone())),
+            None => Some(self.entities.get(key)?.options()),
+        }
+    }
+
+    /// What a declaration changes, if anything.
+    fn plan_entity(
+        &self,
+        intent: Intent,
+        Wanted { key, name, options }: Wanted,
+        changes: &Changes,
+        next_partition: &mut PartitionId,
+    ) -> Result<Option<(Box<str>, Change)>, StartError> {
+        let now = self.spawner.shared.clock.now();
+        let (name, id, created_at, existing) = match (changes.entities.get(&key), self.entities.get(&key)) {
+            (Some(earlier), _) => {
+                let Change { name, id, times, existing, .. } = earlier;
+                (name.clone(), *id, times.created_at, existing.clone())
+            }
+            (None, Some(existing)) if intent == Intent::Declare && *existing.options() == options => {
+                return Ok(None);
+            }
+            (None, Some(existing)) => {
+                (existing.name.clone(), existing.id, existing.times().created_at, Some(existing))
+            }
+            (None, None) => {
+                let id = *next_partition;
+                next_partition.0 = id.0.saturating_add(1);
+                (name, id, now, None)
+            }
+        };
+        let times = EntityTimes { created_at, updated_at: now };
+        let record = EntityRecord { name: name.clone(), times, options: options.clone() };
+        let record = record.encode().map_err(|reason| invalid(&name, reason))?;
+        Ok(Some((key, Change { name, id, options, times, record, existing })))
+    }
+}
+
+/// The last declaration of each name, in the order in which the names came first.
+fn distinct(entities: Vec<(String, EntityOptions)>) -> Vec<Wanted> {
+    let mut positions: HashMap<Box<str>, usize> = HashMap::with_capacity(entities.len());
+    let mut distinct: Vec<Wanted> = Vec::with_capacity(entities.len());
+    for (name, options) in entities {
+        let (key, options) = (name_key(&name), options.normal());
+        let position = *positions.entry(key.clone()).or_insert(distinct.len());
+        match distinct.get_mut(position) {
+            Some(earlier) => earlier.options = options,
+            None => distinct.push(Wanted { key, name, options }),
+        }
+    }
+    distinct
+}
+
+fn invalid(name: &str, reason: String) -> StartError {
+    StartError::InvalidOptions { name: name.to_owned(), reason }
+}

@@ -1,0 +1,24 @@
+//! Telling those who hang on what administrators say: authorization of open links, forwarding.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// Counts changes of entities and subscriptions; cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Changes(Arc<watch::Sender<u64>>);
+
+impl Changes {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+
+    /// Something is otherwise now.
+    pub(super) fn notify(&self) {
+        self.0.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}

@@ -1,0 +1,69 @@
+//! All entities in use, by name and by id.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use peeklock_storage::PartitionId;
+
+use super::EntityKind;
+use super::entity::Entity;
+use crate::names::name_key;
+
+/// Entities in the order of their name keys, so that a page of them needs no sorting.
+#[derive(Default)]
+pub(super) struct Entities(RwLock<Known>);
+
+#[derive(Default)]
+struct Known {
+    by_name: BTreeMap<Box<str>, Arc<Entity>>,
+    by_id: HashMap<PartitionId, Arc<Entity>>,
+}
+
+impl Entities {
+    pub(super) fn get(&self, key: &str) -> Option<Arc<Entity>> {
+        self.known().by_name.get(key).cloned()
+    }
+
+    pub(super) fn insert(&self, key: Box<str>, entity: Arc<Entity>) {
+        let mut known = self.known_mut();
+        known.by_id.insert(entity.id, Arc::clone(&entity));
+        if let Some(replaced) = known.by_name.insert(key, entity) {
+            known.by_id.remove(&replaced.id);
+        }
+    }
+
+    /// The entity that owns a partition.
+    pub(super) fn by_id(&self, id: PartitionId) -> Option<Arc<Entity>> {
+        self.known().by_id.get(&id).cloned()
+    }
+
+    /// Forgets an entity; another of the same name stays.
+    pub(super) fn remove(&self, entity: &Entity) {
+        let mut known = self.known_mut();
+        let key = name_key(&entity.name);
+        if known.by_id.remove(&entity.id).is_some()
+            && known.by_name.get(&key).is_some_and(|known| known.id == entity.id)
+        {
+            known.by_name.remove(&key);
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Entity>> {
+        self.known().by_name.values().cloned().collect()
+    }
+
+    /// Those of a kind in order: `top` of them after the first `skip`.
+    pub(super) fn page(&self, kind: EntityKind, skip: usize, top: usize) -> Vec<Arc<Entity>> {
+        let known = self.known();
+        let asked = known.by_name.values().filter(|entity| entity.kind == kind);
+        asked.skip(skip).take(top).cloned().collect()
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_mut(&self) -> RwLockWriteGuard<'_, Known> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,390 @@
+//! Entities created, changed and deleted by administrators, who may race each other and the clients.
+
+use peeklock_engine::runtime::{ChangeError, EntityKind, Output, Response};
+use peeklock_engine::{
+    AuthorizationRule, Command, EntityOptions, Forwarding, QueueOptions, ReceiveMode, ReceiverId, Refusal,
+    Rights, Secret, SubQueue, Timestamp, TopicOptions,
+};
+use peeklock_storage::{Error, ShardId, Store};
+
+use crate::broker::{Broker, QUEUE, START, quiet, refused, send};
+
+fn queue() -> QueueOptions {
+    QueueOptions::default()
+}
+
+fn with_deliveries(max_delivery_count: u32) -> QueueOptions {
+    QueueOptions { max_delivery_count, ..queue() }
+}
+
+fn reason<T: std::fmt::Debug>(result: Result<T, ChangeError>) -> String {
+    match result {
+        Err(ChangeError::Invalid { reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn restarted(broker: Broker) -> Broker {
+    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    Broker::over(broker.store, shard, broker.clock, 0, 2).await
+}
+
+fn stored_of(broker: &Broker, queue: peeklock_engine::QueueId) -> usize {
+    broker.store.snapshot().keys().filter(|key| key.partition.0 == queue.0).count()
+}
+
+#[tokio::test]
+async fn creating_what_exists_and_changing_what_does_not_are_errors() {
+    let broker = Broker::start(0).await;
+    let namespace = &broker.namespace;
+    let made = namespace.create("Sales", queue()).await.unwrap();
+    assert_eq!((made.name.as_str(), made.times.created_at, made.times.updated_at), ("Sales", START, START));
+    let again = namespace.create("sales", with_deliveries(3)).await;
+    assert!(matches!(&again, Err(ChangeError::Exists { name }) if name == "sales"), "{again:?}");
+    assert_eq!(*namespace.describe("SALES").unwrap().options, queue().into());
+
+    broker.clock.advance(5);
+    let changed = namespace.update("SALES", with_deliveries(4)).await.unwrap();
+    assert_eq!((changed.name.as_str(), changed.queue), ("Sales", made.queue));
+    assert_eq!((changed.times.created_at, changed.times.updated_at), (START, START.plus_ms(5)));
+    let missing = namespace.update("nowhere", queue()).await;
+    assert!(matches!(missing, Err(ChangeError::NotFound { .. })), "{missing:?}");
+    let missing = namespace.delete("nowhere").await;
+    assert!(matches!(missing, Err(ChangeError::NotFound { .. })), "{missing:?}");
+
+    let broker = restarted(broker).await;
+    let stored = broker.namespace.describe("sales").unwrap();
+    assert_eq!(
+        (stored.name, stored.times, *stored.options == with_deliveries(4).into()),
+        (changed.name, changed.times, true)
+    );
+}
+
+#[tokio::test]
+async fn of_those_who_create_at_once_one_wins() {
+    let broker = Broker::start(0).await;
+    broker.store.hold();
+    let tasks: Vec<_> = (1..=8)
+        .map(|count| {
+            let namespace = broker.namespace.clone();
+            tokio::spawn(async move { namespace.create("Raced", with_deliveries(count)).await })
+        })
+        .collect();
+    quiet().await;
+    assert!(tasks.iter().all(|task| !task.is_finished() || broker.namespace.describe("raced").is_none()));
+    broker.store.release_all();
+    let mut made = Vec::new();
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(description) => made.push(description.options),
+            Err(ChangeError::Exists { name }) => assert_eq!(name, "Raced"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(made.len(), 1);
+    assert_eq!(broker.namespace.describe("raced").unwrap().options, made[0]);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_refused_creates_nothing() {
+    let broker = Broker::start(0).await;
+    broker.store.fail_next(Error::Full { reason: "a test wants it so".to_owned() });
+    let full = broker.namespace.create("a", queue()).await;
+    assert!(matches!(full, Err(ChangeError::Store(Error::Full { .. }))), "{full:?}");
+    assert!(broker.namespace.describe("a").is_none());
+    broker.namespace.create("a", queue()).await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_of_a_declaration_happens_when_one_of_it_can_not_be() {
+    let broker = Broker::start(0).await;
+    let good = ("new".to_owned(), EntityOptions::from(queue()));
+    let bad = (QUEUE.to_owned(), TopicOptions::default().into());
+    let error = broker.namespace.declare_all([good, bad]).await.unwrap_err();
+    assert!(error.to_string().contains("can't become a topic"), "{error}");
+    broker.namespace.declare("other", queue()).await.unwrap();
+    assert_eq!(broker.namespace.names(), [QUEUE, "other"]);
+}
+
+#[tokio::test]
+async fn a_deleted_queue_is_gone_from_the_disk_and_its_name_is_free() {
+    let broker = Broker::start(0).await;
+    let mut client = broker.client();
+    client.sent("left").await;
+    let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
+    let watcher = ReceiverId(6);
+    client.submit(Command::Watch { watcher, queue: client.queue });
+    client.nothing().await;
+    broker.namespace.delete("ORDERS").await.unwrap();
+    let told = client.all().await.into_iter().map(|output| match output {
+        Output::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted } => receiver,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [receiver, watcher]);
+    let tag = client.submit(send("late"));
+    assert_eq!(client.response().await, (tag, refused(Refusal::EntityDeleted)));
+    assert!(broker.namespace.describe(QUEUE).is_none());
+    assert_eq!(stored_of(&broker, client.queue), 0);
+
+    let again = broker.namespace.create(QUEUE, queue()).await.unwrap();
+    assert_ne!(again.queue, client.queue, "another queue of the same name");
+    assert_eq!(again.counts.active, 0);
+}
+
+#[tokio::test]
+async fn a_queue_that_nobody_ever_used_is_deleted_as_well() {
+    let broker = Broker::start(0).await;
+    broker.namespace.create("dormant", queue()).await.unwrap();
+    let broker = restarted(broker).await;
+    broker.namespace.delete("dormant").await.unwrap();
+    let broker = restarted(broker).await;
+    assert!(broker.namespace.describe("dormant").is_none());
+}
+
+#[tokio::test]
+async fn a_topic_goes_with_its_subscriptions() {
+    let broker = Broker::start(0).await;
+    broker.namespace.create("news", TopicOptions::default()).await.unwrap();
+    let rules = vec![peeklock_engine::Rule::default_rule()];
+    let made = broker.namespace.create_subscription("news", "all", Default::default(), rules).await.unwrap();
+    let mut client = broker.client();
+    client.handle = broker.namespace.entity("news").unwrap().partition;
+    client.sent("copied").await;
+    assert!(stored_of(&broker, made.subscription.queue) > 0);
+    broker.namespace.delete("news").await.unwrap();
+    assert_eq!(stored_of(&broker, made.subscription.queue), 0);
+    assert!(broker.namespace.describe_subscription("news", "all").is_none());
+}
+
+#[tokio::test]
+async fn of_those_who_delete_at_once_one_wins_and_all_hear_when_it_is_durable() {
+    let broker = Broker::start(0).await;
+    broker.store.hold();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let namespace = broker.namespace.clone();
+            tokio::spawn(async move { namespace.delete(QUEUE).await })
+        })
+        .collect();
+    quiet().await;
+    assert!(tasks.iter().all(|task| !task.is_finished()), "nothing is durable yet");
+    broker.store.release_all();
+    let mut deleted = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(()) => deleted += 1,
+            Err(error) => assert!(matches!(error, ChangeError::NotFound { .. }), "{error:?}"),
+        }
+    }
+    assert_eq!(deleted, 1);
+}
+
+#[tokio::test]
+async fn declaring_what_is_being_deleted_ends_in_one_or_the_other() {
+    for yields in 0..12 {
+        let broker = Broker::start(0).await;
+        let old = broker.namespace.describe(QUEUE).unwrap().queue;
+        let namespace = broker.namespace.clone();
+        let deleting = tokio::spawn(async move { namespace.delete(QUEUE).await });
+        for _ in 0..yields {
+            tokio::task::yield_now().await;
+        }
+        broker.namespace.declare(QUEUE, with_deliveries(7)).await.unwrap();
+        deleting.await.unwrap().unwrap();
+        quiet().await;
+        // It was changed before it went, or is another one of the same name.
+        if let Some(found) = broker.namespace.describe(QUEUE) {
+            assert_ne!(found.queue, old);
+            assert_eq!(*found.options, with_deliveries(7).into());
+        }
+        assert_eq!(stored_of(&broker, old), 0);
+        let before = broker.namespace.describe(QUEUE).map(|found| found.queue);
+        let shard = broker.store.acquire(ShardId(0)).unwrap();
+        let again = Broker::over(broker.store.clone(), shard, broker.clock.clone(), 0, 2).await;
+        let after = again.namespace.describe(QUEUE).map(|found| found.queue);
+        assert!(before.is_none() || before == after);
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_that_the_store_refuses_is_tried_again() {
+    let broker = Broker::start(0).await;
+    let mut client = broker.client();
+    client.sent("left").await;
+    let full = || Error::Full { reason: "a test wants it so".to_owned() };
+    broker.store.fail_next(full());
+    quiet().await;
+    let refused = broker.namespace.delete(QUEUE).await;
+    // The catalogue tries again at once, for whoever waits.
+    refused.unwrap();
+    assert_eq!(stored_of(&broker, client.queue), 0);
+
+    broker.namespace.create("other", queue()).await.unwrap();
+    let other = broker.namespace.describe("other").unwrap().queue;
+    broker.store.hold();
+    let namespace = broker.namespace.clone();
+    let deleting = tokio::spawn(async move { namespace.delete("other").await });
+    quiet().await;
+    broker.store.fail_next(full());
+    broker.store.release_one();
+    quiet().await;
+    broker.store.fail_next(full());
+    broker.store.release_one();
+    let refused = deleting.await.unwrap();
+    assert!(matches!(refused, Err(ChangeError::Store(Error::Full { .. }))), "{refused:?}");
+    broker.store.release_all();
+    assert!(broker.namespace.describe("other").is_none());
+    broker.namespace.delete("other").await.unwrap();
+    let gone = broker.namespace.delete("other").await;
+    assert!(matches!(gone, Err(ChangeError::NotFound { .. })), "{gone:?}");
+    let entry =
+        peeklock_storage::Key::new(peeklock_storage::Space::Meta, peeklock_storage::PartitionId(0), other.0);
+    assert!(!broker.store.snapshot().contains_key(&entry));
+}
+
+#[tokio::test]
+async fn deletion_and_a_crash_leave_all_or_nothing() {
+    for durable_batches in 0..3 {
+        let broker = Broker::start(0).await;
+        let mut client = broker.client();
+        client.sent("left").await;
+        broker.store.hold();
+        let sent = client.send("last");
+        let namespace = broker.namespace.clone();
+        let deleting = tokio::spawn(async move { namespace.delete(QUEUE).await });
+        quiet().await;
+        for _ in 0..durable_batches {
+            broker.store.release_one();
+            quiet().await;
+        }
+        let answered = deleting.is_finished();
+        assert_eq!(answered, durable_batches == 2, "the message's batch, then the deletion");
+        broker.store.crash();
+        let shard = broker.store.acquire(ShardId(0)).unwrap();
+        let again = peeklock_engine::runtime::Namespace::start(
+            shard,
+            std::sync::Arc::new(broker.clock.clone()),
+            peeklock_engine::runtime::NamespaceOptions { body_cache_bytes: 0, seed: Some(2) },
+        );
+        let again = again.await.unwrap();
+        match again.counts(QUEUE) {
+            Some(counts) => assert_eq!(counts.active, 1 + durable_batches as u64),
+            None => assert!(answered && stored_of(&broker, client.queue) == 0),
+        }
+        let _ = sent;
+    }
+}
+
+#[tokio::test]
+async fn what_can_not_be_is_named() {
+    let broker = Broker::start(0).await;
+    let namespace = &broker.namespace;
+    let sessions = QueueOptions { requires_session: true, ..queue() };
+    assert!(reason(namespace.update(QUEUE, sessions).await).contains("requires_session"));
+    let duplicates = QueueOptions { requires_duplicate_detection: true, ..queue() };
+    assert!(reason(namespace.update(QUEUE, duplicates).await).contains("requires_duplicate_detection"));
+    let rule = AuthorizationRule {
+        name: "r".into(),
+        rights: Rights { manage: true, ..Rights::default() },
+        primary_key: Secret::new("p"),
+        secondary_key: Secret::new("s"),
+        created_at: Timestamp(1),
+        modified_at: Timestamp(1),
+    };
+    let rules = QueueOptions { authorization_rules: vec![rule], ..queue() };
+    assert!(reason(namespace.update(QUEUE, rules).await).contains("Manage"));
+}
+
+#[tokio::test]
+async fn targets_of_forwarding_must_exist() {
+    let broker = Broker::start(0).await;
+    let namespace = &broker.namespace;
+    let to = |target: &str| QueueOptions {
+        forwarding: Forwarding { forward_to: Some(target.into()), ..Forwarding::default() },
+        auto_delete_on_idle_ms: Some(300_000),
+        ..queue()
+    };
+    assert!(reason(namespace.create("a", to("nowhere")).await).contains("forward_to is \"nowhere\""));
+    assert!(reason(namespace.create("a", to("a")).await).contains("neither a queue nor a topic"));
+    namespace.create("news", TopicOptions::default()).await.unwrap();
+    namespace.create_subscription("news", "s", Default::default(), Vec::new()).await.unwrap();
+    reason(namespace.create("a", to("news/Subscriptions/s")).await);
+    let made = namespace.create("a", to("NEWS")).await.unwrap();
+    let EntityOptions::Queue(options) = &*made.options else { panic!("a queue") };
+    assert_eq!(options.auto_delete_on_idle_ms, None, "S-33: what forwards is never idle");
+    namespace.update("a", to("A")).await.unwrap();
+    let forwarding =
+        Forwarding { forward_dead_lettered_messages_to: Some("x".into()), ..Forwarding::default() };
+    let subscription = peeklock_engine::SubscriptionOptions { forwarding, ..Default::default() };
+    let refused = namespace.update_subscription("news", "s", subscription).await;
+    assert!(reason(refused).contains("forward_dead_lettered_messages_to"));
+    // Declared together they may name each other.
+    let pair = [("b".to_owned(), to("c")), ("c".to_owned(), to("b"))];
+    namespace.declare_all(pair).await.unwrap();
+}
+
+#[tokio::test]
+async fn changes_of_any_kind_are_told() {
+    let broker = Broker::start(0).await;
+    let namespace = &broker.namespace;
+    let mut changes = namespace.changes();
+    let mut told = async |what: &str| {
+        assert!(changes.has_changed().unwrap(), "{what}");
+        changes.mark_unchanged();
+    };
+    namespace.create("news", TopicOptions::default()).await.unwrap();
+    told("create").await;
+    namespace
+        .update("news", TopicOptions { max_size_bytes: 1 << 30, ..TopicOptions::default() })
+        .await
+        .unwrap();
+    told("update").await;
+    namespace.create_subscription("news", "s", Default::default(), Vec::new()).await.unwrap();
+    told("create a subscription").await;
+    namespace.create_rule("news", "s", peeklock_engine::Rule::default_rule()).await.unwrap();
+    told("create a rule").await;
+    namespace.delete_subscription("news", "s").await.unwrap();
+    told("delete a subscription").await;
+    namespace.delete("news").await.unwrap();
+    told("delete").await;
+    broker.client().sent("x").await;
+    assert!(!namespace.changes().has_changed().unwrap(), "messages change nothing");
+}
+
+#[tokio::test]
+async fn pages_over_ten_thousand_entities_show_each_once_in_order() {
+    let broker = Broker::start(0).await;
+    let queues = (0..10_000).map(|number| (format!("Queue-{number}"), EntityOptions::from(queue())));
+    let topics = (0..100).map(|number| (format!("queue-{number}-topic"), TopicOptions::default().into()));
+    broker.namespace.declare_all(queues.chain(topics)).await.unwrap();
+    let mut seen = Vec::new();
+    for skip in (0..).step_by(100) {
+        let page = broker.namespace.describe_all(EntityKind::Queue, skip, 100);
+        if page.is_empty() {
+            break;
+        }
+        seen.extend(page.into_iter().map(|found| found.name.to_lowercase()));
+    }
+    assert_eq!(seen.len(), 10_001);
+    assert!(seen.is_sorted() && seen.windows(2).all(|pair| pair[0] != pair[1]));
+    assert_eq!(broker.namespace.describe_all(EntityKind::Topic, 50, 100).len(), 50);
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_session_is_told_when_the_queue_is_deleted() {
+    let broker = Broker::start(0).await;
+    broker.namespace.create("s", QueueOptions { requires_session: true, ..queue() }).await.unwrap();
+    let mut client = broker.client();
+    let found = broker.namespace.entity("s").unwrap();
+    (client.handle, client.queue) = (found.partition, found.queue);
+    let wait_until = START.plus_ms(60_000);
+    let options = peeklock_engine::ReceiverOptions {
+        source: peeklock_engine::QueuePath::main(client.queue),
+        mode: ReceiveMode::PeekLock,
+    };
+    let session = Some(peeklock_engine::SessionWish { id: None, wait_until });
+    let tag = client.submit(Command::OpenReceiver { receiver: ReceiverId(9), options, session });
+    client.nothing().await;
+    broker.namespace.delete("s").await.unwrap();
+    assert_eq!(client.response().await, (tag, Response::Opened(Err(Refusal::EntityDeleted))));
+}

@@ -1,0 +1,192 @@
+//! From a stored message to the bytes a client reads: a fresh header and annotations, the rest as it was sent.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use peeklock_engine::{MessageState, MessageView, Property, Received, Timestamp};
+use smallvec::SmallVec;
+
+use crate::annotation;
+use peeklock_wire::message::{Header, MapSection, Sections};
+use peeklock_wire::{DecodeError, Value};
+
+/// Latest instant the SDKs can show, in milliseconds since 1970 (P and J clamp to the same).
+const EXPIRY_MAX_MS: u64 = 253_402_243_199_000;
+
+/// An encoded message, in slices.
+pub type Encoded = SmallVec<[Bytes; 3]>;
+
+/// What differs between the ways a message reaches a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Over a receiver link.
+    Link,
+    /// Inside a management response: browsed, or taken by number.
+    Management,
+}
+
+/// What is particular about messages of an entity, as far as it shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// Messages belong to sessions: each shows its session's id as partition key (P's own test suite).
+    pub sessions: bool,
+    /// Messages are copies of a topic's: each shows the number it had there as well (semantics §3).
+    pub copies: bool,
+}
+
+/// Writes messages; keeps the memory for fresh parts between messages.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    fresh: BytesMut,
+}
+
+/// Fresh parts are carved from blocks of this size.
+const FRESH_BLOCK_BYTES: usize = 16 * 1024;
+
+/// Room one plain delivery's fresh part takes: 5 + 2 + 5 fields of header, 135 bytes of annotations.
+const FRESH_PART_BYTES: usize = 192;
+
+impl Encoder {
+    /// Encodes a message for a reader.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the stored content is not a message, which sending had checked.
+    pub fn encode(&mut self, received: &Received, way: Way, origin: Origin) -> Result<Encoded, DecodeError> {
+        self.fresh.clear();
+        let sections = Sections::split_trusted(&received.content)?;
+        if self.fresh.capacity() < FRESH_PART_BYTES {
+            self.fresh.reserve(FRESH_BLOCK_BYTES);
+        }
+        let view = &received.view;
+        self.header(&sections, view)?;
+        if let (Way::Management, Some(lock)) = (way, &received.lock) {
+            let mut section = MapSection::delivery_annotations(&mut self.fresh);
+            section.value(annotation::LOCK_TOKEN, &Value::Uuid(lock.token.0.to_be_bytes()));
+            section.finish();
+        }
+        self.annotations(&sections, received, origin)?;
+        let mut kept = sections.header.len() + sections.delivery_annotations.len();
+        kept += sections.message_annotations.len();
+        if view.expires_at != Timestamp::NEVER {
+            self.properties(&sections, view)?;
+            kept += sections.properties.len();
+        }
+        if view.dead_letter.is_none() && view.modified.is_none() {
+            return Ok(SmallVec::from_iter([self.fresh.split().freeze(), received.content.slice(kept..)]));
+        }
+        if view.expires_at == Timestamp::NEVER {
+            self.fresh.put_slice(&sections.properties);
+        }
+        self.application_properties(&sections, view)?;
+        Ok(SmallVec::from_iter([self.fresh.split().freeze(), sections.body]))
+    }
+
+    /// The message in one piece, for a `message` entry of a management response.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_whole(&mut self, received: &Received, origin: Origin) -> Result<Bytes, DecodeError> {
+        let slices = self.encode(received, Way::Management, origin)?;
+        let mut whole = BytesMut::with_capacity(slices.iter().map(Bytes::len).sum());
+        for slice in &slices {
+            whole.put_slice(slice);
+        }
+        Ok(whole.freeze())
+    }
+
+    /// The delivery count is always explicit: N, G and P read it without a default.
+    fn header(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
+        let sent = if sections.header.is_empty() { Header::default() } else { sections.decode_header()? };
+        let ttl_ms = view.time_to_live_ms.map(|ttl_ms| u32::try_from(ttl_ms).unwrap_or(u32::MAX));
+        Header { ttl_ms, delivery_count: Some(view.delivery_count), ..sent }.encode(&mut self.fresh);
+        Ok(())
+    }
+
+    /// The sender's annotations, less those that only the broker writes, and the broker's.
+    fn annotations(
+        &mut self,
+        sections: &Sections,
+        received: &Received,
+        origin: Origin,
+    ) -> Result<(), DecodeError> {
+        let view = &received.view;
+        let mut needs_key = origin.sessions;
+        let mut section = MapSection::message_annotations(&mut self.fresh);
+        for entry in Sections::map_entries(&sections.message_annotations)? {
+            let entry = entry?;
+            needs_key &= entry.key != Some(annotation::PARTITION_KEY);
+            if !entry.key.is_some_and(annotation::is_service_owned) {
+                section.entry(entry);
+            }
+        }
+        if needs_key && let Some(session_id) = sections.decode_properties()?.group_id {
+            section.string(annotation::PARTITION_KEY, &session_id);
+        }
+        let number = view.sequence_number.0;
+        section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
+        section.long(annotation::SEQUENCE_NUMBER, signed(number));
+        let first_number = if origin.copies { view.body.0 } else { number };
+        section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, signed(first_number));
+        if let Some(lock) = &received.lock {
+            section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0));
+        }
+        match view.state {
+            MessageState::Active => {}
+            MessageState::Deferred => section.int(annotation::MESSAGE_STATE, 1),
+            MessageState::Scheduled => section.int(annotation::MESSAGE_STATE, 2),
+        }
+        section.finish();
+        Ok(())
+    }
+
+    /// The sender's properties with the instant of expiry, which only the broker knows (D: authoritative). J and N show
+    /// as time-to-live what lies between creation and expiry, so the sender's clock gives way to the broker's (S-13).
+    fn properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
+        let mut properties = sections.decode_properties()?;
+        let expires_at_ms = view.expires_at.0.min(EXPIRY_MAX_MS);
+        properties.absolute_expiry_time_ms = Some(signed(expires_at_ms));
+        if properties.creation_time_ms.is_some() {
+            let life_ms = view.time_to_live_ms.unwrap_or_default();
+            properties.creation_time_ms = Some(signed(expires_at_ms.saturating_sub(life_ms)));
+        }
+        properties.encode(&mut self.fresh);
+        Ok(())
+    }
+
+    /// The sender's application properties, under what receivers changed, under the reason of dead-lettering.
+    fn application_properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
+        let modified: &[Property] = view.modified.as_ref().map_or(&[], |modified| modified);
+        let stamps = view.dead_letter.as_deref().map_or([None, None], |why| {
+            let reason = why.reason.as_deref().map(|text| (DEAD_LETTER_REASON, text));
+            [reason, why.description.as_deref().map(|text| (DEAD_LETTER_DESCRIPTION, text))]
+        });
+        let stamped = |key: &str| stamps.iter().flatten().any(|(stamp, _)| *stamp == key);
+        let changed = |key: &str| modified.iter().any(|property| &*property.name == key) || stamped(key);
+        let mut section = MapSection::application_properties(&mut self.fresh);
+        for entry in Sections::map_entries(&sections.application_properties)? {
+            let entry = entry?;
+            if !entry.key.is_some_and(changed) {
+                section.entry(entry);
+            }
+        }
+        for property in modified.iter().filter(|property| !stamped(&property.name)) {
+            section.encoded(&property.name, &property.value);
+        }
+        for (key, text) in stamps.into_iter().flatten() {
+            section.string(key, text);
+        }
+        section.finish();
+        Ok(())
+    }
+}
+
+/// Application property under which every SDK looks for the reason.
+pub const DEAD_LETTER_REASON: &str = "DeadLetterReason";
+/// Application property under which every SDK looks for the description.
+pub const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
+
+/// Numbers and instants of the engine fit; saturates all the same.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

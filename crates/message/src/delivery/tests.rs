@@ -1,0 +1,215 @@
+use std::sync::Arc;
+
+use peeklock_engine::{BodyRef, DeadLetter, Lock, LockToken, Property, SequenceNumber, SubQueue, Timestamp};
+
+use super::*;
+use peeklock_wire::message::lookup;
+use peeklock_wire::message::{
+    MessageProperties, encode_application_properties, encode_body_value, encode_message_annotations,
+};
+
+fn view() -> MessageView {
+    MessageView {
+        queue: peeklock_engine::QueueId(1),
+        sequence_number: SequenceNumber(5),
+        enqueued_at: Timestamp(1000),
+        expires_at: Timestamp::NEVER,
+        time_to_live_ms: None,
+        delivery_count: 0,
+        state: MessageState::Active,
+        sub_queue: SubQueue::Main,
+        dead_letter: None,
+        modified: None,
+        body: BodyRef(5),
+    }
+}
+
+fn content(annotations: &[(Value, Value)], application_properties: &[(Value, Value)]) -> Bytes {
+    let mut output = BytesMut::new();
+    Header { durable: Some(true), priority: Some(7), ttl_ms: Some(1), ..Header::default() }
+        .encode(&mut output);
+    if !annotations.is_empty() {
+        encode_message_annotations(annotations, &mut output);
+    }
+    MessageProperties {
+        message_id: Value::ULong(9),
+        subject: Some("s".into()),
+        ..MessageProperties::default()
+    }
+    .encode(&mut output);
+    if !application_properties.is_empty() {
+        encode_application_properties(application_properties, &mut output);
+    }
+    encode_body_value(&Value::String("body".into()), &mut output);
+    output.freeze()
+}
+
+fn encode(received: &Received, way: Way) -> Sections {
+    let slices = Encoder::default().encode(received, way, Origin::default()).unwrap();
+    Sections::split(&Bytes::from(slices.concat())).unwrap()
+}
+
+fn received(content: Bytes, view: MessageView, lock: Option<Lock>) -> Received {
+    Received { view, content, lock }
+}
+
+const LOCK: Lock = Lock { token: LockToken(0x0102), locked_until: Timestamp(61_000) };
+
+#[test]
+fn plain_messages_get_a_fresh_front_and_keep_the_rest_as_a_slice() {
+    let content = content(&[], &[]);
+    let original = Sections::split(&content).unwrap();
+    let message = received(content.clone(), MessageView { delivery_count: 2, ..view() }, Some(LOCK));
+    let slices = Encoder::default().encode(&message, Way::Link, Origin::default()).unwrap();
+    assert_eq!(slices.len(), 2);
+    assert_eq!(slices[1].as_ptr_range().end, content.as_ptr_range().end, "the rest is not copied");
+    let sections = encode(&message, Way::Link);
+    assert_eq!(
+        sections.decode_header().unwrap(),
+        Header {
+            durable: Some(true),
+            priority: Some(7),
+            ttl_ms: None,
+            first_acquirer: None,
+            delivery_count: Some(2)
+        }
+    );
+    let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(
+        annotations,
+        [
+            (Value::symbol("x-opt-enqueued-time"), Value::Timestamp(1000)),
+            (Value::symbol("x-opt-sequence-number"), Value::Long(5)),
+            (Value::symbol("x-opt-enqueue-sequence-number"), Value::Long(5)),
+            (Value::symbol("x-opt-locked-until"), Value::Timestamp(61_000)),
+        ]
+    );
+    assert!(sections.delivery_annotations.is_empty());
+    assert_eq!((sections.properties, sections.body), (original.properties, original.body));
+}
+
+#[test]
+fn the_header_is_explicit_to_its_last_field() {
+    let mut bare = BytesMut::new();
+    encode_body_value(&Value::Null, &mut bare);
+    let sections = encode(&received(bare.freeze(), view(), None), Way::Link);
+    // list8, size, five fields, the last one delivery-count 0 (uint0).
+    assert_eq!(sections.header[..3], [0x00, 0x53, 0x70]);
+    assert_eq!(sections.header[5], 5);
+    assert_eq!(sections.header.last(), Some(&0x43));
+}
+
+#[test]
+fn service_annotations_win_over_the_senders_and_others_stay() {
+    let annotations = [
+        (Value::symbol("x-opt-partition-key"), Value::String("p".into())),
+        (Value::symbol("x-opt-sequence-number"), Value::Long(999)),
+        (Value::symbol("x-opt-locked-until"), Value::Timestamp(999)),
+        (Value::symbol("mine"), Value::UByte(3)),
+        (Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(12)),
+    ];
+    let sections = encode(&received(content(&annotations, &[]), view(), None), Way::Link);
+    let written = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(lookup(&written, "x-opt-sequence-number"), Some(&Value::Long(5)));
+    assert_eq!(lookup(&written, "x-opt-locked-until"), None);
+    assert_eq!(lookup(&written, "mine"), Some(&Value::UByte(3)));
+    assert_eq!(lookup(&written, "x-opt-partition-key"), Some(&Value::String("p".into())));
+    assert_eq!(lookup(&written, "x-opt-scheduled-enqueue-time"), Some(&Value::Timestamp(12)));
+    assert_eq!(written.len(), 6);
+}
+
+#[test]
+fn the_state_is_written_unless_it_is_active() {
+    for (state, expected) in [(MessageState::Active, None), (MessageState::Scheduled, Some(&Value::Int(2)))] {
+        let message = received(content(&[], &[]), MessageView { state, ..view() }, None);
+        let sections = encode(&message, Way::Management);
+        let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+        assert_eq!(lookup(&annotations, "x-opt-message-state"), expected);
+        assert_eq!(lookup(&annotations, "x-opt-locked-until"), None);
+    }
+}
+
+#[test]
+fn s13_effective_ttl_and_instant_of_expiry_are_written() {
+    let view = MessageView { expires_at: Timestamp(3000), time_to_live_ms: Some(2000), ..view() };
+    let sections = encode(&received(content(&[], &[]), view.clone(), None), Way::Link);
+    assert_eq!(sections.decode_header().unwrap().ttl_ms, Some(2000));
+    let properties = sections.decode_properties().unwrap();
+    assert_eq!(properties.absolute_expiry_time_ms, Some(3000));
+    assert_eq!((properties.message_id, properties.subject.as_deref()), (Value::ULong(9), Some("s")));
+
+    let long =
+        MessageView { expires_at: Timestamp(u64::MAX - 1), time_to_live_ms: Some(u64::MAX - 1), ..view };
+    let sections = encode(&received(content(&[], &[]), long, None), Way::Link);
+    assert_eq!(sections.decode_header().unwrap().ttl_ms, Some(u32::MAX));
+    let expiry = sections.decode_properties().unwrap().absolute_expiry_time_ms;
+    assert_eq!(expiry, Some(253_402_243_199_000));
+}
+
+#[test]
+fn s13_the_sender_s_creation_time_gives_way_where_there_is_a_time_to_live() {
+    let properties = MessageProperties { creation_time_ms: Some(5), ..MessageProperties::default() };
+    let mut sent = BytesMut::new();
+    properties.encode(&mut sent);
+    let created_at = |view: MessageView| {
+        let sections = encode(&received(sent.clone().freeze(), view, None), Way::Link);
+        sections.decode_properties().unwrap().creation_time_ms
+    };
+    let limited = MessageView { expires_at: Timestamp(3000), time_to_live_ms: Some(2000), ..view() };
+    assert_eq!(created_at(limited), Some(1000));
+    assert_eq!(created_at(view()), Some(5));
+}
+
+#[test]
+fn s19_dead_letter_stamps_and_modified_properties_are_merged() {
+    let mut number = BytesMut::new();
+    Value::Long(8).encode(&mut number);
+    let modified = vec![Property { name: "kept".into(), value: number.freeze() }];
+    let why = DeadLetter { reason: Some("because".into()), description: None };
+    let view = MessageView { dead_letter: Some(Arc::new(why)), modified: Some(Arc::new(modified)), ..view() };
+    let sent = [
+        (Value::String("kept".into()), Value::Int(1)),
+        (Value::String("other".into()), Value::Symbol("x".into())),
+    ];
+    let content = content(&[], &sent);
+    let sections = encode(&received(content.clone(), view, None), Way::Link);
+    assert_eq!(
+        Sections::decode_map(&sections.application_properties).unwrap(),
+        [
+            (Value::String("other".into()), Value::Symbol("x".into())),
+            (Value::String("kept".into()), Value::Long(8)),
+            (Value::String("DeadLetterReason".into()), Value::String("because".into())),
+        ]
+    );
+    let original = Sections::split(&content).unwrap();
+    assert_eq!((sections.properties, sections.body), (original.properties, original.body));
+}
+
+#[test]
+fn management_deliveries_carry_the_token_where_go_reads_it() {
+    let view = MessageView { state: MessageState::Deferred, ..view() };
+    let message = received(content(&[], &[]), view, Some(LOCK));
+    let whole = Encoder::default().encode_whole(&message, Origin::default()).unwrap();
+    let sections = Sections::split(&whole).unwrap();
+    let delivery = Sections::decode_map(&sections.delivery_annotations).unwrap();
+    assert_eq!(lookup(&delivery, "x-opt-lock-token"), Some(&Value::Uuid(0x0102_u128.to_be_bytes())));
+    let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(lookup(&annotations, "x-opt-message-state"), Some(&Value::Int(1)));
+}
+
+#[test]
+fn one_encoder_serves_many_messages() {
+    let mut encoder = Encoder::default();
+    let message = received(content(&[], &[]), view(), Some(LOCK));
+    let first = encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat();
+    for _ in 0..1000 {
+        assert_eq!(encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat(), first);
+    }
+    let broken = received(Bytes::from_static(&[0x00, 0x53, 0x70, 0xc0, 200]), view(), None);
+    assert!(encoder.encode(&broken, Way::Link, Origin::default()).is_err());
+    assert_eq!(
+        encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat(),
+        first,
+        "nothing of a failure is left"
+    );
+}

@@ -1,0 +1,190 @@
+//! From an encoded message to what the engine stores.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use peeklock_engine::{EntityOptions, MessageKey, NewMessage, Timestamp};
+use smallvec::SmallVec;
+
+use crate::Unfit;
+use crate::annotation;
+use crate::facts;
+use peeklock_wire::message::{Header, MessageProperties, Sections, lookup};
+use peeklock_wire::{DecodeError, Value};
+
+/// The message-format of a batch: a message whose `data` sections are encoded messages.
+pub const BATCH_MESSAGE_FORMAT: u32 = 0x8001_3700;
+
+/// Messages in one batch; the SDKs bound batches by bytes only.
+pub const BATCH_MESSAGES_MAX: usize = 32_768;
+
+/// Length of message ids and session ids, in characters (S-limits as checked by the SDKs).
+pub const ID_CHARACTERS_MAX: usize = 128;
+
+/// What an entity wants to know of the messages sent to it, beside what all do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// What rules look at.
+    pub facts: bool,
+    /// What duplicates are told by.
+    pub key: bool,
+}
+
+impl Wanted {
+    /// What this one wants; it never changes.
+    #[must_use]
+    pub const fn by(options: &EntityOptions) -> Self {
+        let facts = matches!(options, EntityOptions::Topic(_));
+        Self { facts, key: options.requires_duplicate_detection() }
+    }
+}
+
+/// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
+///
+/// `next_id` gives the id of a message that has none: JS refuses to renew the lock of a message without an id, and an
+/// id given on acceptance stays the same for every reader.
+///
+/// # Errors
+/// [`Unfit::Malformed`], [`Unfit::Argument`], [`Unfit::NotImplemented`] for unknown formats.
+pub fn read_transfer(
+    message_format: u32,
+    payload: &Bytes,
+    wanted: Wanted,
+    next_id: &mut dyn FnMut() -> u128,
+) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
+    match message_format {
+        0 => Ok(SmallVec::from_iter([read_message(payload, wanted, next_id)?])),
+        BATCH_MESSAGE_FORMAT => read_batch(payload, wanted, next_id),
+        other => Err(Unfit::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
+    }
+}
+
+fn read_batch(
+    payload: &Bytes,
+    wanted: Wanted,
+    next_id: &mut dyn FnMut() -> u128,
+) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
+    let messages =
+        Sections::split(payload).and_then(|envelope| envelope.batch_messages()).map_err(malformed)?;
+    if messages.is_empty() {
+        return Err(Unfit::Malformed("a batch without messages".to_owned()));
+    }
+    if messages.len() > BATCH_MESSAGES_MAX {
+        return Err(Unfit::Argument(format!("A batch holds at most {BATCH_MESSAGES_MAX} messages.")));
+    }
+    messages.iter().map(|message| read_message(message, wanted, next_id)).collect()
+}
+
+/// Reads one encoded message.
+///
+/// # Errors
+/// See [`read_transfer`].
+pub fn read_message(
+    payload: &Bytes,
+    wanted: Wanted,
+    next_id: &mut dyn FnMut() -> u128,
+) -> Result<NewMessage, Unfit> {
+    if payload.is_empty() {
+        return Err(Unfit::Malformed("it is empty".to_owned()));
+    }
+    let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
+    let header = sections.decode_header().map_err(malformed)?;
+    let mut properties = sections.decode_properties().map_err(malformed)?;
+    check_ids(&properties)?;
+    let time_to_live_ms = time_to_live_ms(&header, &properties);
+    let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
+    let session_id = properties.group_id.clone();
+    let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
+    // An id given here is nobody else's.
+    let key = wanted.key.then(|| facts::id_text(&properties.message_id)).flatten();
+    let message_key = key.map(|id| MessageKey::of(&id));
+    let content = if properties.message_id == Value::Null {
+        properties.message_id = Value::String(format!("{:032x}", next_id()).into());
+        with_properties(&payload, &sections, &properties)
+    } else {
+        payload
+    };
+    let facts = if wanted.facts {
+        let facts = facts::read(&properties, &sections.application_properties).map_err(malformed)?;
+        Some(Arc::new(facts))
+    } else {
+        None
+    };
+    Ok(NewMessage {
+        content,
+        time_to_live_ms,
+        scheduled_enqueue_time,
+        session_id,
+        header_bytes,
+        facts,
+        message_key,
+    })
+}
+
+fn malformed(error: DecodeError) -> Unfit {
+    Unfit::Malformed(error.reason)
+}
+
+fn check_ids(properties: &MessageProperties) -> Result<(), Unfit> {
+    let too_long = |text: &str| text.len() > ID_CHARACTERS_MAX && text.chars().count() > ID_CHARACTERS_MAX;
+    if properties.message_id.as_str().is_some_and(too_long)
+        || matches!(&properties.message_id, Value::Binary(bytes) if bytes.len() > ID_CHARACTERS_MAX)
+    {
+        return Err(Unfit::Argument(format!(
+            "The message id is longer than {ID_CHARACTERS_MAX} characters."
+        )));
+    }
+    if properties.group_id.as_deref().is_some_and(too_long) {
+        return Err(Unfit::Argument(format!(
+            "The session id is longer than {ID_CHARACTERS_MAX} characters."
+        )));
+    }
+    Ok(())
+}
+
+/// The requested time-to-live. A saturated or absent `ttl` leaves it to the two timestamps: only their difference
+/// means something, Python shifts both by its time zone.
+fn time_to_live_ms(header: &Header, properties: &MessageProperties) -> Option<u64> {
+    if let Some(ttl_ms) = header.ttl_ms.filter(|ttl_ms| *ttl_ms != u32::MAX) {
+        return Some(u64::from(ttl_ms));
+    }
+    let (expiry, creation) = (properties.absolute_expiry_time_ms?, properties.creation_time_ms?);
+    expiry.checked_sub(creation).and_then(|difference| u64::try_from(difference).ok())
+}
+
+/// Checks the annotations that mean something here and returns the scheduled time.
+fn read_annotations(sections: &Sections, properties: &MessageProperties) -> Result<Option<Timestamp>, Unfit> {
+    if sections.message_annotations.is_empty() {
+        return Ok(None);
+    }
+    let annotations = Sections::decode_map(&sections.message_annotations).map_err(malformed)?;
+    let partition_key = lookup(&annotations, annotation::PARTITION_KEY).and_then(Value::as_str);
+    if let (Some(key), Some(session_id)) = (partition_key, properties.group_id.as_deref())
+        && key != session_id
+    {
+        return Err(Unfit::Argument("The partition key differs from the session id.".to_owned()));
+    }
+    match lookup(&annotations, annotation::SCHEDULED_ENQUEUE_TIME) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Timestamp(at_ms)) => Ok(u64::try_from(*at_ms).ok().map(Timestamp)),
+        Some(_) => Err(Unfit::Argument(format!(
+            "The annotation {} must be a timestamp.",
+            annotation::SCHEDULED_ENQUEUE_TIME
+        ))),
+    }
+}
+
+/// The message with other properties, everything else as it was.
+fn with_properties(payload: &Bytes, sections: &Sections, properties: &MessageProperties) -> Bytes {
+    let before =
+        sections.header.len() + sections.delivery_annotations.len() + sections.message_annotations.len();
+    let after = before + sections.properties.len();
+    let mut content = BytesMut::with_capacity(payload.len() + 64);
+    content.extend_from_slice(payload.get(..before).unwrap_or_default());
+    properties.encode(&mut content);
+    content.extend_from_slice(payload.get(after..).unwrap_or_default());
+    content.freeze()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use proptest::prelude::*;
+
+use super::*;
+use peeklock_wire::message::{encode_body_value, encode_message_annotations};
+
+fn message(header: Header, annotations: &[(Value, Value)], properties: &MessageProperties) -> Bytes {
+    let mut output = BytesMut::new();
+    header.encode(&mut output);
+    if !annotations.is_empty() {
+        encode_message_annotations(annotations, &mut output);
+    }
+    properties.encode(&mut output);
+    encode_body_value(&Value::String("body".into()), &mut output);
+    output.freeze()
+}
+
+fn with_id(id: &str) -> MessageProperties {
+    MessageProperties { message_id: Value::String(id.into()), ..MessageProperties::default() }
+}
+
+fn read(payload: &Bytes) -> Result<NewMessage, Unfit> {
+    read_message(payload, Wanted::default(), &mut || 0xfeed)
+}
+
+fn batch(messages: &[Bytes]) -> Bytes {
+    let mut output = BytesMut::new();
+    for message in messages {
+        output.extend_from_slice(&[0x00, 0x53, 0x75, 0xb0]);
+        output.extend_from_slice(&u32::try_from(message.len()).unwrap().to_be_bytes());
+        output.extend_from_slice(message);
+    }
+    output.freeze()
+}
+
+#[test]
+fn content_is_the_payload_itself() {
+    let payload = message(Header::default(), &[], &with_id("m"));
+    let read = read(&payload).unwrap();
+    assert_eq!(read.content, payload);
+    assert_eq!(read.content.as_ptr(), payload.as_ptr(), "a slice, not a copy");
+    assert_eq!((read.time_to_live_ms, read.scheduled_enqueue_time, read.session_id), (None, None, None));
+}
+
+#[test]
+fn a_message_without_an_id_gets_one() {
+    for properties in [
+        MessageProperties { subject: Some("s".into()), ..MessageProperties::default() },
+        MessageProperties::default(),
+    ] {
+        let payload = message(Header { priority: Some(3), ..Header::default() }, &[], &properties);
+        let content = read(&payload).unwrap().content;
+        let sections = Sections::split(&content).unwrap();
+        let expected = Value::String(format!("{:032x}", 0xfeed).into());
+        assert_eq!(
+            sections.decode_properties().unwrap(),
+            MessageProperties { message_id: expected, ..properties }
+        );
+        let original = Sections::split(&payload).unwrap();
+        assert_eq!((sections.header, sections.body), (original.header, original.body));
+    }
+}
+
+#[test]
+fn duplicates_are_told_by_the_id_as_the_sdks_show_it() {
+    let key = |id: Value, wanted: Wanted| {
+        let properties = MessageProperties { message_id: id, ..MessageProperties::default() };
+        let payload = message(Header::default(), &[], &properties);
+        read_message(&payload, wanted, &mut || 0xfeed).unwrap().message_key
+    };
+    let wanted = Wanted { key: true, facts: false };
+    assert_eq!(key("m".into(), wanted), Some(MessageKey::of("m")));
+    assert_eq!(key("".into(), wanted), Some(MessageKey::of("")));
+    assert_eq!(key(Value::ULong(7), wanted), key("7".into(), wanted));
+    assert_eq!(key(Value::Binary(Bytes::from_static(b"m")), wanted), key("m".into(), wanted));
+    let uuid = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes();
+    assert_eq!(key(Value::Uuid(uuid), wanted), key("00112233-4455-6677-8899-aabbccddeeff".into(), wanted));
+    assert_eq!(key(Value::Null, wanted), None, "an id given here is nobody else's");
+    assert_eq!(key("m".into(), Wanted { key: false, facts: true }), None);
+}
+
+#[test]
+fn a_bare_body_gets_properties_with_an_id() {
+    let mut payload = BytesMut::new();
+    encode_body_value(&Value::Null, &mut payload);
+    let content = read(&payload.freeze()).unwrap().content;
+    let sections = Sections::split(&content).unwrap();
+    assert!(matches!(sections.decode_properties().unwrap().message_id, Value::String(_)));
+}
+
+/// Python writes delivery annotations last of all; stored, they stand where every reader expects them.
+#[test]
+fn delivery_annotations_at_the_end_are_put_in_their_place() {
+    for properties in [with_id("m"), MessageProperties::default()] {
+        let mut payload = BytesMut::from(&message(Header::default(), &[], &properties)[..]);
+        payload.extend_from_slice(b"\x00\x53\x71\xc1\x06\x02\xa3\x01h\x54\x01");
+        let payload = payload.freeze();
+        let content = read(&payload).unwrap().content;
+        let (canonical, sections) = Sections::split_canonical(&content).unwrap();
+        assert_eq!(canonical.as_ptr(), content.as_ptr(), "stored in canonical form");
+        assert_eq!(sections.delivery_annotations, Sections::split(&payload).unwrap().delivery_annotations);
+        assert_eq!(sections.body_value().unwrap(), Value::String("body".into()));
+    }
+}
+
+#[test]
+fn sections_out_of_order_or_oddly_described_are_put_straight() {
+    let payload = message(Header::default(), &[], &with_id("m"));
+    let mut annotations = BytesMut::new();
+    peeklock_wire::message::encode_delivery_annotations(
+        &[(Value::symbol("a"), Value::Int(1))],
+        &mut annotations,
+    );
+    let trailing = Bytes::from([&payload[..], &annotations[..]].concat());
+    let odd = Bytes::from([&[0x00, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x70][..], &payload[3..]].concat());
+    for sent in [trailing, odd] {
+        let content = read(&sent).unwrap().content;
+        let (canonical, sections) = Sections::split_canonical(&content).unwrap();
+        assert_eq!(canonical.as_ptr(), content.as_ptr(), "stored in canonical form");
+        assert_eq!(sections.body, Sections::split(&payload).unwrap().body);
+    }
+}
+
+#[test]
+fn s12_time_to_live_comes_from_the_header() {
+    let header = Header { ttl_ms: Some(5000), ..Header::default() };
+    assert_eq!(read(&message(header, &[], &with_id("m"))).unwrap().time_to_live_ms, Some(5000));
+    let header = Header { ttl_ms: Some(0), ..Header::default() };
+    assert_eq!(read(&message(header, &[], &with_id("m"))).unwrap().time_to_live_ms, Some(0));
+}
+
+#[test]
+fn a_saturated_or_missing_ttl_leaves_it_to_the_two_timestamps() {
+    let properties = MessageProperties {
+        absolute_expiry_time_ms: Some(9_000_000_000_000),
+        creation_time_ms: Some(1_000_000_000_000),
+        ..with_id("m")
+    };
+    for ttl_ms in [None, Some(u32::MAX)] {
+        let header = Header { ttl_ms, ..Header::default() };
+        let ttl = read(&message(header, &[], &properties)).unwrap().time_to_live_ms;
+        assert_eq!(ttl, Some(8_000_000_000_000));
+    }
+    let backwards = MessageProperties {
+        absolute_expiry_time_ms: Some(i64::MIN),
+        creation_time_ms: Some(i64::MAX),
+        ..with_id("m")
+    };
+    assert_eq!(read(&message(Header::default(), &[], &backwards)).unwrap().time_to_live_ms, None);
+    let only_expiry = MessageProperties { absolute_expiry_time_ms: Some(1), ..with_id("m") };
+    assert_eq!(read(&message(Header::default(), &[], &only_expiry)).unwrap().time_to_live_ms, None);
+}
+
+#[test]
+fn scheduled_time_is_an_annotation() {
+    let scheduled = |value| {
+        let annotations = [(Value::symbol("x-opt-scheduled-enqueue-time"), value)];
+        read(&message(Header::default(), &annotations, &with_id("m"))).map(|read| read.scheduled_enqueue_time)
+    };
+    assert_eq!(scheduled(Value::Timestamp(77)).unwrap(), Some(Timestamp(77)));
+    assert_eq!(scheduled(Value::Timestamp(-1)).unwrap(), None);
+    assert_eq!(scheduled(Value::Null).unwrap(), None);
+    assert!(matches!(scheduled(Value::String("soon".into())), Err(Unfit::Argument(_))));
+}
+
+#[test]
+fn ids_are_bounded_and_the_partition_key_agrees_with_the_session() {
+    let long = "ä".repeat(ID_CHARACTERS_MAX + 1);
+    let fits = "ä".repeat(ID_CHARACTERS_MAX);
+    assert!(read(&message(Header::default(), &[], &with_id(&fits))).is_ok());
+    assert!(matches!(read(&message(Header::default(), &[], &with_id(&long))), Err(Unfit::Argument(_))));
+    let session = MessageProperties { group_id: Some(long.into()), ..with_id("m") };
+    assert!(matches!(read(&message(Header::default(), &[], &session)), Err(Unfit::Argument(_))));
+    let session = MessageProperties { group_id: Some("".into()), ..with_id("m") };
+    assert_eq!(read(&message(Header::default(), &[], &session)).unwrap().session_id.as_deref(), Some(""));
+    let annotations = [(Value::symbol("x-opt-partition-key"), Value::String("other".into()))];
+    assert!(matches!(read(&message(Header::default(), &annotations, &session)), Err(Unfit::Argument(_))));
+}
+
+#[test]
+fn a_batch_is_taken_whole_or_not_at_all() {
+    let good = message(Header::default(), &[], &with_id("a"));
+    let next = &mut || 1;
+    let read =
+        read_transfer(BATCH_MESSAGE_FORMAT, &batch(&[good.clone(), good.clone()]), Wanted::default(), next)
+            .unwrap();
+    assert_eq!(read.iter().map(|message| &message.content).collect::<Vec<_>>(), [&good, &good]);
+    let broken = good.slice(..good.len() - 1);
+    for bad in
+        [batch(&[good.clone(), broken]), batch(&[good.clone(), Bytes::new()]), batch(&[]), good.clone()]
+    {
+        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, Wanted::default(), next);
+        assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
+    }
+    assert!(matches!(read_transfer(7, &good, Wanted::default(), next), Err(Unfit::NotImplemented(_))));
+}
+
+#[test]
+fn an_empty_payload_is_no_message() {
+    assert!(matches!(read(&Bytes::new()), Err(Unfit::Malformed(_))));
+}
+
+proptest! {
+    #[test]
+    fn never_panics_on_rubbish(bytes in prop::collection::vec(any::<u8>(), 0..200), format in prop_oneof![
+        Just(0), Just(BATCH_MESSAGE_FORMAT)
+    ]) {
+        let _ = read_transfer(format, &Bytes::from(bytes), Wanted::default(), &mut || 1);
+    }
+
+    #[test]
+    fn never_panics_on_mutated_messages(at in 0usize..200, with in any::<u8>()) {
+        let annotations = [(Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(1))];
+        let payload = message(Header { ttl_ms: Some(9), ..Header::default() }, &annotations, &with_id("m"));
+        let mut bytes = payload.to_vec();
+        let index = at % bytes.len();
+        bytes[index] = with;
+        let _ = read_transfer(0, &Bytes::from(bytes), Wanted::default(), &mut || 1);
+    }
+}

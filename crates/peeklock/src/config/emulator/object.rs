@@ -1,0 +1,227 @@
+//! Reads one JSON object property by property, with places, ranges and advice.
+
+use std::ops::{Range, RangeInclusive};
+
+use jsonc_parser::ast;
+use jsonc_parser::common::Ranged;
+
+use crate::config::duration;
+use crate::config::names::{Names, Place};
+use crate::config::problem::Collector;
+use crate::config::table::closest;
+
+/// Where mistakes and remarks about one file go.
+pub(super) struct Reports<'i> {
+    /// What keeps the file from being used.
+    pub(super) problems: Collector<'i>,
+    /// What the file says in vain: the emulator, too, reads past what it doesn't know.
+    pub(super) notes: Collector<'i>,
+}
+
+/// An object being read. Every property asked for becomes known; [`Self::finish`] remarks on the others. Names match
+/// regardless of case, and `null` is the same as nothing.
+pub(super) struct Object<'a, 'i> {
+    /// How messages name the object; ends with `: ` unless it is empty.
+    title: String,
+    object: Option<&'a ast::Object<'i>>,
+    reports: &'a Reports<'i>,
+    known: Vec<&'static str>,
+}
+
+impl<'a, 'i> Object<'a, 'i> {
+    /// Starts to read an object; a missing one has no properties.
+    pub(super) fn new(title: String, object: Option<&'a ast::Object<'i>>, reports: &'a Reports<'i>) -> Self {
+        Self { title, object, reports, known: Vec::new() }
+    }
+
+    /// An object about which the file says nothing, beside this one.
+    pub(super) fn missing(&self, title: String) -> Self {
+        Self::new(title, None, self.reports)
+    }
+
+    /// How messages name the object.
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Renames the object in messages, once more is known about it.
+    pub(super) fn set_title(&mut self, title: String) {
+        self.title = title;
+    }
+
+    /// Where the object stands; the file's start if it is missing.
+    pub(super) fn place(&self) -> Place {
+        self.object.map_or(0..0, place)
+    }
+
+    /// The value of a property, which becomes known. A second one of the same name is reported.
+    pub(super) fn value(&mut self, key: &'static str) -> Option<&'a ast::Value<'i>> {
+        let is_new = !self.known.contains(&key);
+        if is_new {
+            self.known.push(key);
+        }
+        let mut found =
+            self.object?.properties.iter().filter(|one| one.name.as_str().eq_ignore_ascii_case(key));
+        let first = found.next()?;
+        if let (true, Some(second)) = (is_new, found.next()) {
+            self.report(&place(&second.name), key, "is there twice; remove one");
+        }
+        (!matches!(first.value, ast::Value::NullKeyword(_))).then_some(&first.value)
+    }
+
+    /// Reads a property with a function that gives a value or the rest of a sentence that starts with the property.
+    pub(super) fn read<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl FnOnce(&'a ast::Value<'i>) -> Result<T, String>,
+    ) -> Option<T> {
+        let value = self.value(key)?;
+        parse(value).map_err(|message| self.report(&place(value), key, &message)).ok()
+    }
+
+    /// A string.
+    pub(super) fn text<T>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.read(key, |value| match value {
+            ast::Value::StringLit(text) => parse(&text.value),
+            other => Err(mismatch("a text in quotes", other, key, &format!("\"{example}\""))),
+        })
+    }
+
+    /// A duration in milliseconds within a range.
+    pub(super) fn duration_ms(
+        &mut self,
+        key: &'static str,
+        default_ms: u64,
+        range_ms: &RangeInclusive<u64>,
+    ) -> u64 {
+        let parse = |text: &str| duration::parse_in(text, range_ms);
+        self.text(key, &duration::iso(default_ms), parse).unwrap_or(default_ms)
+    }
+
+    /// A whole number within a range.
+    pub(super) fn integer(&mut self, key: &'static str, default: u64, range: &RangeInclusive<u64>) -> u64 {
+        self.read(key, |value| {
+            let ast::Value::NumberLit(number) = value else {
+                return Err(mismatch("a whole number", value, key, &default.to_string()));
+            };
+            number.value.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+                let (least, most) = (range.start(), range.end());
+                format!("{} is no whole number from {least} to {most}", number.value)
+            })
+        })
+        .unwrap_or(default)
+    }
+
+    /// `true` or `false`.
+    pub(super) fn boolean(&mut self, key: &'static str, default: bool) -> bool {
+        self.read(key, |value| match value {
+            ast::Value::BooleanLit(flag) => Ok(flag.value),
+            other => Err(mismatch("true or false", other, key, &default.to_string())),
+        })
+        .unwrap_or(default)
+    }
+
+    /// An object inside this one; `None` when it is missing or something else, which is reported.
+    pub(super) fn object(&mut self, key: &'static str, title: String) -> Option<Object<'a, 'i>> {
+        let object = self.read(key, |value| match value {
+            ast::Value::Object(object) => Ok(object),
+            other => Err(mismatch("an object", other, key, "{ ... }")),
+        })?;
+        Some(Object::new(title, Some(object), self.reports))
+    }
+
+    /// The objects of a list inside this one, each named by its `Name` where it has one; `None` when there is no list.
+    pub(super) fn list(&mut self, key: &'static str) -> Option<Vec<Object<'a, 'i>>> {
+        let list = self.read(key, |value| match value {
+            ast::Value::Array(list) => Ok(list),
+            other => Err(mismatch("a list", other, key, "[ { ... } ]")),
+        })?;
+        let mut objects = Vec::with_capacity(list.elements.len());
+        for element in &list.elements {
+            match element {
+                ast::Value::Object(object) => {
+                    let title = format!("{}{key}: ", self.title);
+                    objects.push(Object::new(title, Some(object), self.reports));
+                }
+                other => {
+                    let message =
+                        format!("holds objects, found {}; write [ {{ \"Name\": ... }} ]", show(other));
+                    self.report(&place(other), key, &message);
+                }
+            }
+        }
+        Some(objects)
+    }
+
+    /// The object's `Name` and where it stands; `None` when it is missing or unusable, which is reported.
+    pub(super) fn name(&mut self, check: fn(&str) -> Result<(), String>) -> Option<(String, Place)> {
+        let Some(value) = self.value("Name") else {
+            self.report(&self.place(), "Name", "missing; write \"Name\": \"orders\" or the like");
+            return None;
+        };
+        let name = self.text("Name", "orders", |name| check(name).map(|()| name.to_owned()))?;
+        Some((name, place(value)))
+    }
+
+    /// Takes a name for an object inside this one; `false` when it is taken, which is reported.
+    pub(super) fn take_name(&self, names: &mut Names, kind: &'static str, name: &str, place: &Place) -> bool {
+        names.take(&self.title, kind, name, place, &self.reports.problems)
+    }
+
+    /// Remarks that a property has no effect here.
+    pub(super) fn ignored(&mut self, key: &'static str, why: &str) {
+        if let Some(value) = self.value(key) {
+            self.note(&place(value), &format!("{key}: {why}"));
+        }
+    }
+
+    /// Reports a mistake at a property's value.
+    pub(super) fn report(&self, place: &Range<usize>, key: &str, message: &str) {
+        self.reports.problems.report(place, format!("{}{key}: {message}", self.title));
+    }
+
+    fn note(&self, place: &Range<usize>, message: &str) {
+        self.reports.notes.report(place, format!("{}{message}", self.title));
+    }
+
+    /// Remarks on every property that nobody asked for.
+    pub(super) fn finish(self) {
+        for property in self.object.into_iter().flat_map(|object| &object.properties) {
+            let name = property.name.as_str();
+            if self.known.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            let advice = closest(name, self.known.iter())
+                .map_or_else(String::new, |known| format!("; did you mean {known}?"));
+            self.note(&place(&property.name), &format!("{name} is unknown and has no effect{advice}"));
+        }
+    }
+}
+
+/// Where something stands in the file.
+pub(super) fn place(value: &impl Ranged) -> Place {
+    let range = value.range();
+    range.start..range.end
+}
+
+/// What was found instead, and what to write.
+pub(super) fn mismatch(expected: &str, found: &ast::Value<'_>, key: &str, example: &str) -> String {
+    format!("expected {expected}, found {}; write \"{key}\": {example}", show(found))
+}
+
+/// A value in JSON's notation, for messages.
+fn show(value: &ast::Value<'_>) -> String {
+    match value {
+        ast::Value::StringLit(text) => format!("\"{}\"", text.value),
+        ast::Value::NumberLit(number) => number.value.to_owned(),
+        ast::Value::BooleanLit(flag) => flag.value.to_string(),
+        ast::Value::NullKeyword(_) => "null".to_owned(),
+        ast::Value::Array(_) => "a list".to_owned(),
+        ast::Value::Object(_) => "an object".to_owned(),
+    }
+}

@@ -1,0 +1,34 @@
+//! What only a broker does that stands where the Service Bus emulator stood.
+
+use std::env;
+
+use crate::cli::output;
+use crate::config::Config;
+
+/// What the emulator prints when it is up, on standard output; Testcontainers' modules and many a script wait for it.
+const UP: &str = "Emulator Service is Successfully Up!";
+
+/// The emulator's variables that mean nothing here: there is no SQL server, and no licence to accept.
+const WITHOUT_EFFECT: [&str; 5] =
+    ["ACCEPT_EULA", "CONFIG_PATH", "MSSQL_SA_PASSWORD", "SQL_SERVER", "SQL_WAIT_INTERVAL"];
+
+/// Says what of the emulator's settings has no effect.
+pub(super) fn explain(config: &Config) {
+    for note in &config.notes {
+        tracing::warn!("{note}");
+    }
+    if !config.stands_in {
+        return;
+    }
+    for name in WITHOUT_EFFECT.iter().filter(|name| env::var_os(name).is_some()) {
+        tracing::debug!("the variable {name} is the emulator's and has no effect");
+    }
+    tracing::debug!("Logging in Config.json has no effect: the log goes to standard error");
+}
+
+/// Tells whoever waits for the emulator that it is there.
+pub(super) fn greet(config: &Config) {
+    if config.stands_in {
+        output::line(UP);
+    }
+}

@@ -1,0 +1,113 @@
+//! SIGHUP: the configuration is read again. What can change at run time changes; what can't is named; a configuration that
+//! is not right changes nothing. Flags and variables beat the file, as at start.
+
+use peeklock_engine::runtime::Namespace;
+use peeklock_storage::Limits;
+use tokio::signal::unix::Signal;
+
+use super::entities;
+use crate::audit::{self, AuditControl};
+use crate::config::{Config, ServeArgs};
+use crate::logging::LogControl;
+
+/// What is changed, and what it was told last.
+pub(super) struct Reload {
+    /// The flags and variables of this process.
+    pub(super) args: ServeArgs,
+    /// What is in force.
+    pub(super) config: Config,
+    /// The entities.
+    pub(super) namespace: Namespace,
+    /// What the store takes.
+    pub(super) limits: Limits,
+    /// The log.
+    pub(super) log: LogControl,
+    /// The audit log.
+    pub(super) audit: AuditControl,
+}
+
+impl Reload {
+    /// Reads the configuration again at each signal, until dropped.
+    pub(super) async fn run(mut self, mut hangup: Signal) {
+        while hangup.recv().await.is_some() {
+            tracing::info!("SIGHUP: reading the configuration again");
+            self.audit.reopen();
+            match self.reload().await {
+                Ok(changes) => {
+                    tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = "ok", changes);
+                    tracing::info!("reloaded; {changes} changes");
+                }
+                Err(error) => {
+                    tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = %error);
+                    tracing::error!("nothing was reloaded: {error}");
+                }
+            }
+        }
+    }
+
+    /// The number of changes.
+    async fn reload(&mut self) -> Result<usize, String> {
+        let next = Config::resolve(self.args.clone()).map_err(|error| error.to_string())?;
+        let changes = changes(&self.namespace, &next);
+        // First, because only this may fail: entities may refuse a change.
+        entities::declare(&self.namespace, &next, self.limits).await.map_err(|error| error.to_string())?;
+        let mut count = changes.len();
+        for change in changes {
+            tracing::info!(target: audit::TARGET, protocol = "config", operation = "declare", outcome = "ok", changed = change);
+            tracing::info!("{change}");
+        }
+        if next.log_filter != self.config.log_filter {
+            self.log.set(&next.log_filter);
+            tracing::info!("the log level is {} now", next.log_filter);
+            count += 1;
+        }
+        for note in next.notes.iter().filter(|note| !self.config.notes.contains(note)) {
+            tracing::warn!("{note}");
+        }
+        for what in fixed(&self.config, &next) {
+            tracing::warn!("{what} has changed in the configuration; that needs a restart");
+        }
+        // What needs a restart stays as it was, so that the next reload says so again.
+        (self.config.log_filter, self.config.notes) = (next.log_filter, next.notes);
+        Ok(count)
+    }
+}
+
+/// What declaring the entities of a configuration is about to create and to change.
+fn changes(namespace: &Namespace, next: &Config) -> Vec<String> {
+    let mut changes = Vec::new();
+    let mut compare = |what: String, before: Option<bool>| match before {
+        None => changes.push(format!("{what} was created")),
+        Some(false) => changes.push(format!("{what} has other properties now")),
+        Some(true) => {}
+    };
+    for queue in &next.queues {
+        let before = namespace.options(&queue.name).map(|before| *before == queue.options.clone().into());
+        compare(format!("queue \"{}\"", queue.name), before);
+    }
+    for topic in &next.topics {
+        let before = namespace.options(&topic.name).map(|before| *before == topic.options.clone().into());
+        compare(format!("topic \"{}\"", topic.name), before);
+        for subscription in &topic.subscriptions {
+            let before = namespace.subscription(&topic.name, &subscription.name);
+            let before = before.map(|before| *before.options == subscription.options);
+            compare(format!("subscription \"{}\" of topic \"{}\"", subscription.name, topic.name), before);
+        }
+    }
+    changes
+}
+
+/// What differs and can't change while the broker runs, by its keys.
+fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
+    let differs = [
+        ("amqp.listen", current.amqp_listen != next.amqp_listen),
+        ("[amqp]", current.amqp != next.amqp),
+        ("http.listen", current.http_listen != next.http_listen),
+        ("storage.data_dir", current.data_dir != next.data_dir),
+        ("[storage]", current.storage != next.storage),
+        ("log.audit", current.audit != next.audit),
+        ("log.format", current.log_format != next.log_format),
+        ("[development]", current.development != next.development),
+    ];
+    differs.into_iter().filter_map(|(what, differs)| differs.then_some(what)).collect()
+}

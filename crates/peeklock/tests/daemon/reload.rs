@@ -1,0 +1,145 @@
+//! SIGHUP: the configuration is read again.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::broker::{Home, wait_for, write};
+
+const RELOADED: &str = "reloaded; ";
+const REFUSED: &str = "nothing was reloaded: ";
+
+/// A broker whose log is read while it runs.
+struct Watched {
+    child: Child,
+    log: BufReader<ChildStderr>,
+}
+
+impl Watched {
+    fn start(home: &Home, command: &mut Command) -> Self {
+        command.args(["--config", "p.toml", "--ready-file", "ready.json"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        wait_for(|| home.path("ready.json").exists().then_some(()));
+        Self { child, log }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// What the log says from now to the line that ends a reload.
+    fn reload(&mut self) -> String {
+        self.signal(Signal::HUP);
+        let mut text = String::new();
+        while !text.contains(RELOADED) && !text.contains(REFUSED) {
+            assert_ne!(self.log.read_line(&mut text).unwrap(), 0, "it ended: {text}");
+        }
+        text
+    }
+
+    /// What the log says until the process ends.
+    fn stop(mut self) -> String {
+        self.signal(Signal::TERM);
+        let text = self.log.by_ref().lines().map(Result::unwrap).collect::<Vec<_>>().join("\n");
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{text}");
+        text
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn started(home: &Home, text: &str) -> Watched {
+    write(&home.path("p.toml"), text);
+    Watched::start(home, &mut home.command())
+}
+
+#[test]
+fn entities_are_declared_again_and_each_change_is_told() {
+    let home = Home::new();
+    let mut broker = started(&home, "[[queues]]\nname = \"orders\"\n[[topics]]\nname = \"news\"\n");
+    let log = broker.reload();
+    assert!(log.contains("reloaded; 0 changes"), "{log}");
+    write(
+        &home.path("p.toml"),
+        "[[queues]]\nname = \"orders\"\nmax_delivery_count = 5\n[[queues]]\nname = \"more\"\n\
+         [[topics]]\nname = \"news\"\n[[topics.subscriptions]]\nname = \"all\"\n",
+    );
+    let log = broker.reload();
+    for change in [
+        "queue \"orders\" has other properties now",
+        "queue \"more\" was created",
+        "subscription \"all\" of topic \"news\" was created",
+        "reloaded; 3 changes",
+    ] {
+        assert!(log.contains(change), "{log}");
+    }
+    assert!(broker.reload().contains("reloaded; 0 changes"));
+    write(&home.path("p.toml"), "[[queues]]\nname = \"orders\"\n[[topics]]\nname = \"news\"\n");
+    let log = broker.reload();
+    assert!(log.contains("queue \"more\" is stored but not declared; it is kept"), "{log}");
+    broker.stop();
+}
+
+#[test]
+fn the_log_level_changes_unless_a_flag_says_it() {
+    let home = Home::new();
+    let mut broker = started(&home, "[log]\nlevel = \"info\"\n");
+    write(&home.path("p.toml"), "[log]\nlevel = \"info,peeklock=debug\"\n");
+    let log = broker.reload();
+    assert!(log.contains("the log level is info,peeklock=debug now") && log.contains("1 changes"), "{log}");
+    drop(broker);
+    std::fs::remove_file(home.path("ready.json")).unwrap();
+    let mut broker = Watched::start(&home, home.command().args(["--log-level", "info"]));
+    write(&home.path("p.toml"), "[log]\nlevel = \"error\"\n");
+    assert!(broker.reload().contains("reloaded; 0 changes"));
+    broker.stop();
+}
+
+#[test]
+fn a_configuration_that_is_not_right_changes_nothing_and_says_why() {
+    let home = Home::new();
+    let mut broker = started(&home, "[[queues]]\nname = \"orders\"\n");
+    write(&home.path("p.toml"), "[log]\nlevel = \"loud\"\n[[queues]]\nname = \"a@b\"\n");
+    let log = broker.reload();
+    assert!(log.contains("p.toml:2:9: ") && log.contains("\"loud\" is not a log level"), "{log}");
+    // What an entity can't take keeps the log level back as well.
+    write(
+        &home.path("p.toml"),
+        "[log]\nlevel = \"off\"\n[[queues]]\nname = \"orders\"\nrequires_session = true\n",
+    );
+    let log = broker.reload();
+    assert!(log.contains("requires_session of an existing queue can't be changed"), "{log}");
+    std::fs::remove_file(home.path("p.toml")).unwrap();
+    let log = broker.reload();
+    assert!(log.contains("p.toml:1:1: can't be read"), "{log}");
+    let log = broker.stop();
+    assert!(log.contains("stopped"), "the log level is still info: {log}");
+}
+
+#[test]
+fn what_cannot_change_at_run_time_is_named_each_time() {
+    let home = Home::new();
+    let mut broker = started(&home, "");
+    write(
+        &home.path("p.toml"),
+        "[amqp]\nidle_time_out = \"PT1M\"\n[storage]\nsegment_size = \"1 MiB\"\n[log]\nformat = \"json\"\n",
+    );
+    for _ in 0..2 {
+        let log = broker.reload();
+        for what in ["[amqp]", "[storage]", "log.format"] {
+            assert!(
+                log.contains(&format!("{what} has changed in the configuration; that needs a restart")),
+                "{log}"
+            );
+        }
+        assert!(!log.contains("listen has changed") && log.contains("reloaded; 0 changes"), "{log}");
+    }
+    broker.stop();
+}
