@@ -264,7 +264,11 @@ async fn deletion_and_a_crash_leave_all_or_nothing() {
         let again = peeklock_engine::runtime::Namespace::start(
             shard,
             std::sync::Arc::new(broker.clock.clone()),
-            peeklock_engine::runtime::NamespaceOptions { body_cache_bytes: 0, seed: Some(2) },
+            peeklock_engine::runtime::NamespaceOptions {
+                body_cache_bytes: 0,
+                seed: Some(2),
+                read_facts: None,
+            },
         );
         let again = again.await.unwrap();
         match again.counts(QUEUE) {

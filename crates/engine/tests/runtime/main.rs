@@ -15,6 +15,8 @@ mod cold_reads;
 mod duplicates;
 mod durability;
 mod failures;
+mod forwarding;
+mod forwarding_topics;
 mod idle;
 mod restart;
 mod simulation;
