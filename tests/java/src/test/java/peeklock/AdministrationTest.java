@@ -146,6 +146,7 @@ class AdministrationTest {
         assertEquals("c", found.getCorrelationId());
         assertEquals("l", found.getLabel());
         assertEquals("rs", found.getReplyToSessionId());
+        assertEquals(types(properties), types(found.getProperties()));
         assertEquals(properties, found.getProperties());
         rule.setFilter(new FalseRuleFilter());
         assertInstanceOf(FalseRuleFilter.class, client.updateRule(name, "all", rule).getFilter());
@@ -156,6 +157,11 @@ class AdministrationTest {
         assertFalse(client.getSubscriptionExists(name, "all"));
         client.deleteTopic(name);
         assertFalse(client.getTopicExists(name));
+    }
+
+    private static Map<String, String> types(Map<String, Object> properties) {
+        return properties.entrySet().stream()
+            .collect(Collectors.toMap(Map.Entry::getKey, entry -> entry.getValue().getClass().getSimpleName()));
     }
 
     @ParameterizedTest
