@@ -154,10 +154,10 @@ func TestTopicSubscriptionAndRuleKeepEveryProperty(t *testing.T) {
 			EnableDeadLetteringOnFilterEvaluationExceptions: pointer(false),
 			MaxDeliveryCount:                                pointer(int32(4)),
 			// The SDK reads the status of a subscription, but never sends it.
-			Status:                                          pointer(admin.EntityStatusActive),
-			AutoDeleteOnIdle:                                pointer("PT6M"),
-			EnableBatchedOperations:                         pointer(false),
-			UserMetadata:                                    pointer("subscription"),
+			Status:                  pointer(admin.EntityStatusActive),
+			AutoDeleteOnIdle:        pointer("PT6M"),
+			EnableBatchedOperations: pointer(false),
+			UserMetadata:            pointer("subscription"),
 		}
 		given := wanted
 		given.DefaultRule = &admin.RuleProperties{Name: "first", Filter: &admin.CorrelationFilter{Subject: pointer("red")}}

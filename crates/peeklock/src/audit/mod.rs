@@ -153,6 +153,6 @@ mod tests {
     fn a_file_that_can_not_be_opened_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         assert!(AuditControl::open(&AuditTarget::File(directory.path().to_owned())).is_err());
-        assert!(AuditControl::open(&AuditTarget::Off).unwrap().0.is_none());
+        assert!(AuditControl::open(&AuditTarget::Off).unwrap().writer.is_none());
     }
 }
