@@ -65,14 +65,15 @@ impl Broker {
         let (kind, message_bytes_max) = match self.resolve(&address)? {
             Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX),
             Node::Management(entity) => {
-                self.watch(link, &entity);
+                self.watch(link, &entity, false);
                 let limit = entity.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
                 (Link::ManagementRequests { session, entity }, limit)
             }
             Node::Entity(entity) => {
                 entity.check_takes()?;
                 self.authorization.permit(&entity.address, Right::Send, &entity.uri)?;
-                self.watch(link, &entity);
+                entity.check_enabled_for_sending()?;
+                self.watch(link, &entity, true);
                 let limit = entity.max_message_size_bytes;
                 (Link::Sender(entity), limit)
             }
@@ -98,7 +99,7 @@ impl Broker {
         match self.resolve(&address)? {
             Node::Cbs => self.attach_responses(link, session, CBS_NODE.into(), attach, connection),
             Node::Management(entity) => {
-                self.watch(link, &entity);
+                self.watch(link, &entity, false);
                 self.attach_responses(link, session, entity.node.clone(), attach, connection);
             }
             Node::Entity(entity) => {

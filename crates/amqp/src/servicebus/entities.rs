@@ -68,6 +68,8 @@ pub(crate) struct Entity {
     pub(crate) kind: Kind,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
+    /// Whether messages could be sent to it at the time of attach.
+    is_enabled_for_sending: bool,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
     pub(crate) max_message_size_bytes: u64,
 }
@@ -81,8 +83,19 @@ impl Entity {
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
         let max_message_size_bytes = options.max_message_size_bytes();
+        let is_enabled_for_sending = options.status().takes();
         let node = node(&address);
-        Self { address, node, uri, partition, queue, kind, requires_session, max_message_size_bytes }
+        Self {
+            address,
+            node,
+            uri,
+            partition,
+            queue,
+            kind,
+            requires_session,
+            is_enabled_for_sending,
+            max_message_size_bytes,
+        }
     }
 
     /// A subscription as found; `uri` is its address as written.
@@ -90,8 +103,19 @@ impl Entity {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
         let max_message_size_bytes = topic.max_message_size_bytes();
+        let is_enabled_for_sending = topic.status().takes();
         let node = node(&address);
-        Self { address, node, uri, partition, queue, kind, requires_session, max_message_size_bytes }
+        Self {
+            address,
+            node,
+            uri,
+            partition,
+            queue,
+            kind,
+            requires_session,
+            is_enabled_for_sending,
+            max_message_size_bytes,
+        }
     }
 
     /// The queue inside the entity that the address names.
@@ -121,6 +145,14 @@ impl Entity {
             return Err(Fault::NotAllowed("Messages can't be sent to a dead-letter queue directly."));
         }
         Ok(())
+    }
+
+    /// Whether the entity's status lets messages be sent.
+    ///
+    /// # Errors
+    /// [`Refusal::EntityDisabled`].
+    pub(crate) fn check_enabled_for_sending(&self) -> Result<(), Fault> {
+        if self.is_enabled_for_sending { Ok(()) } else { Err(Fault::Refused(Refusal::EntityDisabled)) }
     }
 
     /// Whether messages may be received from what the address names.

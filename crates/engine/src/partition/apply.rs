@@ -3,7 +3,7 @@
 
 use super::Record;
 use super::locks::Held;
-use super::state::State;
+use super::state::{State, Watched};
 use crate::event::{Event, Removal};
 use crate::{CreditLimit, LockToken, QueueId, ReceiverId, ReceiverOptions, SequenceNumber, SubQueue};
 
@@ -44,8 +44,8 @@ impl State {
                 }
             }
             Event::ReceiverClosed { receiver } => self.close(*receiver),
-            Event::Watched { watcher, queue } => {
-                self.watchers.insert(*watcher, *queue);
+            Event::Watched { watcher, queue, sends } => {
+                self.watchers.insert(*watcher, Watched { queue: *queue, sends: *sends });
             }
             Event::Used { queue, at, stored } => {
                 if let Some(queue) = self.queue_mut(*queue) {

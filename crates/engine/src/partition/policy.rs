@@ -1,7 +1,7 @@
 //! How a queue or subscription treats what rests in it.
 
 use super::reasons::Reasons;
-use crate::{EntityOptions, SubscriptionOptions};
+use crate::{EntityOptions, EntityStatus, SubscriptionOptions};
 
 /// What queues and subscriptions have in common. Of a topic, whose own messages are only scheduled, little matters.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) struct Policy {
     pub(super) requires_session: bool,
     /// After how long it is deleted when idle.
     pub(super) auto_delete_on_idle_ms: Option<u64>,
+    /// Whether it takes and gives messages.
+    pub(super) status: EntityStatus,
     /// Why the broker itself dead-letters messages.
     pub(super) reasons: Reasons,
 }
@@ -32,11 +34,13 @@ impl From<&EntityOptions> for Policy {
                 dead_lettering_on_message_expiration: queue.dead_lettering_on_message_expiration,
                 requires_session: queue.requires_session,
                 auto_delete_on_idle_ms: queue.auto_delete_on_idle_ms,
+                status: queue.status,
                 reasons: Reasons::new(queue.max_delivery_count),
             },
             EntityOptions::Topic(topic) => Self {
                 default_message_time_to_live_ms: topic.default_message_time_to_live_ms,
                 auto_delete_on_idle_ms: topic.auto_delete_on_idle_ms,
+                status: topic.status,
                 ..Self::from(&SubscriptionOptions::default())
             },
         }
@@ -52,6 +56,7 @@ impl From<&SubscriptionOptions> for Policy {
             dead_lettering_on_message_expiration: options.dead_lettering_on_message_expiration,
             requires_session: options.requires_session,
             auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
+            status: options.status,
             reasons: Reasons::new(options.max_delivery_count),
         }
     }

@@ -82,7 +82,7 @@ impl<'a> Step<'a> {
             Command::OpenReceiver { receiver, options, session } => {
                 self.open_receiver(request, receiver, options, session);
             }
-            Command::Watch { watcher, queue } => self.watch(watcher, queue),
+            Command::Watch { watcher, queue, sends } => self.watch(watcher, queue, sends),
             Command::Credit { receiver, limit, drain } => self.set_credit(receiver, limit, drain),
             Command::CloseReceiver { receiver } => self.close_receiver(receiver),
             Command::Settle { queue, tokens, settlement } => {
@@ -113,7 +113,7 @@ impl<'a> Step<'a> {
             Command::RemoveRule { queue, name } => self.remove_rule(request, queue, name),
             Command::ListRules { queue, skip, top } => self.list_rules(request, queue, skip, top),
             Command::EndEntity => self.end_when_asked(request),
-            Command::Tick => {}
+            Command::Tick => self.obey_status(self.state().entity.id),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Entities created, changed and deleted by administrators, who may race each other and the clients.
 
-use peeklock_engine::runtime::{ChangeError, EntityKind, Output, Response};
+use std::sync::Arc;
+
+use peeklock_engine::runtime::{ChangeError, EntityKind, Namespace, NamespaceOptions, Output, Response};
 use peeklock_engine::{
-    AuthorizationRule, Command, EntityOptions, Forwarding, QueueOptions, ReceiveMode, ReceiverId, Refusal,
-    Rights, Secret, SubQueue, Timestamp, TopicOptions,
+    AuthorizationRule, Command, EntityOptions, EntityStatus, Forwarding, QueueOptions, ReceiveMode,
+    ReceiverId, Refusal, Rights, Secret, SubQueue, Timestamp, TopicOptions,
 };
 use peeklock_storage::{Error, ShardId, Store};
 
@@ -22,6 +24,15 @@ fn reason<T: std::fmt::Debug>(result: Result<T, ChangeError>) -> String {
         Err(ChangeError::Invalid { reason }) => reason,
         other => panic!("{other:?}"),
     }
+}
+
+/// Another start on what is stored, without declaring anything.
+async fn restarted_as_it_is(broker: Broker) -> Broker {
+    let Broker { store, clock, .. } = broker;
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(2) };
+    let shard = store.acquire(ShardId(0)).unwrap();
+    let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
+    Broker { store, clock, namespace }
 }
 
 async fn restarted(broker: Broker) -> Broker {
@@ -113,7 +124,7 @@ async fn a_deleted_queue_is_gone_from_the_disk_and_its_name_is_free() {
     client.sent("left").await;
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
     let watcher = ReceiverId(6);
-    client.submit(Command::Watch { watcher, queue: client.queue });
+    client.submit(Command::Watch { watcher, queue: client.queue, sends: false });
     client.nothing().await;
     broker.namespace.delete("ORDERS").await.unwrap();
     let told = client.all().await.into_iter().map(|output| match output {
@@ -249,7 +260,7 @@ async fn deletion_and_a_crash_leave_all_or_nothing() {
         let mut client = broker.client();
         client.sent("left").await;
         broker.store.hold();
-        let sent = client.send("last");
+        client.send("last");
         let namespace = broker.namespace.clone();
         let deleting = tokio::spawn(async move { namespace.delete(QUEUE).await });
         quiet().await;
@@ -260,18 +271,11 @@ async fn deletion_and_a_crash_leave_all_or_nothing() {
         let answered = deleting.is_finished();
         assert_eq!(answered, durable_batches == 2, "the message's batch, then the deletion");
         broker.store.crash();
-        let shard = broker.store.acquire(ShardId(0)).unwrap();
-        let again = peeklock_engine::runtime::Namespace::start(
-            shard,
-            std::sync::Arc::new(broker.clock.clone()),
-            peeklock_engine::runtime::NamespaceOptions { body_cache_bytes: 0, seed: Some(2) },
-        );
-        let again = again.await.unwrap();
-        match again.counts(QUEUE) {
+        let broker = restarted_as_it_is(broker).await;
+        match broker.namespace.counts(QUEUE) {
             Some(counts) => assert_eq!(counts.active, 1 + durable_batches as u64),
             None => assert!(answered && stored_of(&broker, client.queue) == 0),
         }
-        let _ = sent;
     }
 }
 
@@ -387,4 +391,64 @@ async fn whoever_waits_for_a_session_is_told_when_the_queue_is_deleted() {
     client.nothing().await;
     broker.namespace.delete("s").await.unwrap();
     assert_eq!(client.response().await, (tag, Response::Opened(Err(Refusal::EntityDeleted))));
+}
+
+#[tokio::test]
+async fn administrators_see_when_clients_were_last_there() {
+    let broker = Broker::start(0).await;
+    broker.namespace.create("news", TopicOptions::default()).await.unwrap();
+    let rules = vec![peeklock_engine::Rule::default_rule()];
+    let made = broker.namespace.create_subscription("news", "all", Default::default(), rules).await.unwrap();
+    let seen = || {
+        let subscription = broker.namespace.describe_subscription("NEWS", "ALL").unwrap();
+        let of = |name: &str| broker.namespace.describe(name).unwrap().accessed_at;
+        (of(QUEUE), of("news"), subscription.accessed_at)
+    };
+    assert_eq!(seen(), (None, None, None));
+    broker.clock.advance(1);
+    broker.client().sent("x").await;
+    let mut client = broker.client();
+    client.handle = broker.namespace.entity("news").unwrap().partition;
+    client.sent("x").await;
+    let first = Some(START.plus_ms(1));
+    assert_eq!(seen(), (first, first, None));
+    broker.clock.advance(1);
+    client.queue = made.subscription.queue;
+    client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    client.delivery().await;
+    let second = Some(START.plus_ms(2));
+    assert_eq!(seen(), (first, first, second));
+    // What administrators do is not theirs.
+    broker.clock.advance(1);
+    let changed = peeklock_engine::SubscriptionOptions { max_delivery_count: 3, ..Default::default() };
+    broker.namespace.update_subscription("news", "all", changed).await.unwrap();
+    assert_eq!(seen(), (first, first, second));
+}
+
+#[tokio::test]
+async fn a_status_reaches_whoever_is_attached() {
+    let broker = Broker::start(0).await;
+    let mut client = broker.client();
+    let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let (sender, asker) = (ReceiverId(6), ReceiverId(7));
+    client.submit(Command::Watch { watcher: sender, queue: client.queue, sends: true });
+    client.submit(Command::Watch { watcher: asker, queue: client.queue, sends: false });
+    client.nothing().await;
+    let status = |status| QueueOptions { status, ..queue() };
+    broker.namespace.update(QUEUE, status(EntityStatus::Disabled)).await.unwrap();
+    let told = client.all().await.into_iter().map(|output| match output {
+        Output::ReceiverClosed { receiver, refusal: Refusal::EntityDisabled } => receiver,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [receiver, sender]);
+    let tag = client.submit(send("refused"));
+    assert_eq!(client.response().await, (tag, refused(Refusal::EntityDisabled)));
+
+    let broker = restarted_as_it_is(broker).await;
+    assert_eq!(broker.namespace.describe(QUEUE).unwrap().options.status(), EntityStatus::Disabled);
+    let mut client = broker.client();
+    let tag = client.submit(send("refused"));
+    assert_eq!(client.response().await, (tag, refused(Refusal::EntityDisabled)));
+    broker.namespace.update(QUEUE, status(EntityStatus::Active)).await.unwrap();
+    client.sent("accepted").await;
 }

@@ -70,7 +70,7 @@ impl State {
         self.size_bytes = self.size_bytes.saturating_sub(state_bytes);
         self.locks.remove_of(id);
         self.homes.retain(|_, home| *home != id);
-        self.watchers.retain(|_, watched| *watched != id);
+        self.watchers.retain(|_, watched| watched.queue != id);
     }
 
     /// Contents to which only messages of this subscription refer, in order.
@@ -88,7 +88,8 @@ impl State {
 
     /// Whoever reads from a queue or watches it.
     pub(in crate::partition) fn attached_to(&self, id: QueueId) -> Vec<ReceiverId> {
-        let attached = self.homes.iter().chain(&self.watchers).filter(|(_, queue)| **queue == id);
+        let watchers = self.watchers.iter().map(|(watcher, watched)| (watcher, &watched.queue));
+        let attached = self.homes.iter().chain(watchers).filter(|(_, queue)| **queue == id);
         attached.map(|(receiver, _)| *receiver).collect()
     }
 }
