@@ -31,7 +31,7 @@ KINDS = {
         8,
     ),
     "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
-    "path/with/slashes": ({}, 4),
+    "path/with/slashes": ({}, 16),
     "session": ({"requires_session": True}, 180),
     "session_brief_lock": ({"requires_session": True, "lock_duration": "PT5S"}, 8),
     "session_dead_letter_on_expiry": (

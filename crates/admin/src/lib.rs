@@ -6,22 +6,40 @@ mod error;
 mod path;
 mod rest;
 
+use std::net::SocketAddr;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use peeklock_access::Access;
 use peeklock_engine::runtime::Namespace;
 
-/// What both need.
+/// What both need; cheap to clone.
 #[derive(Clone)]
 pub struct Admin {
     /// The entities.
     pub namespace: Namespace,
     /// Who may do what.
     pub access: Access,
+    limits: rest::Limits,
+}
+
+/// Who sent a request, as far as the connection tells; put among the extensions of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// Where from.
+    pub address: SocketAddr,
+    /// Whether the bytes came through TLS.
+    pub is_encrypted: bool,
 }
 
 impl Admin {
+    /// The HTTP side of a broker.
+    #[must_use]
+    pub fn new(namespace: Namespace, access: Access) -> Self {
+        Self { namespace, access, limits: rest::Limits::default() }
+    }
+
     /// Everything under `/`.
     pub fn router(self) -> Router {
         Router::new().fallback(answer).with_state(self)

@@ -4,6 +4,8 @@
 pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
 /// The sender's; kept.
 pub const PARTITION_KEY: &str = "x-opt-partition-key";
+/// The sender's; kept, and without effect.
+pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
 /// When the message was accepted or activated.
 pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
 /// Its number (long: Go and Java assert the type).
@@ -17,6 +19,9 @@ pub const MESSAGE_STATE: &str = "x-opt-message-state";
 /// Delivery annotation: the lock token (Go knows it only from here for deferred messages).
 pub const LOCK_TOKEN: &str = "x-opt-lock-token";
 
+/// The queue in which a forwarded dead letter first was dead-lettered.
+pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
+
 /// Keys only the broker writes; what a sender puts there is dropped on delivery.
 const SERVICE_OWNED: [&str; 8] = [
     ENQUEUED_TIME,
@@ -25,7 +30,7 @@ const SERVICE_OWNED: [&str; 8] = [
     LOCKED_UNTIL,
     MESSAGE_STATE,
     LOCK_TOKEN,
-    "x-opt-deadletter-source",
+    DEAD_LETTER_SOURCE,
     "x-opt-partition-id",
 ];
 

@@ -1,20 +1,37 @@
-//! The messaging API: messages over HTTP.
+//! The messaging API: messages over HTTP (admin reference §7).
+//!
+//! HTTP is translated to and from a message's AMQP encoding; what a message may be and what is shown of it is decided where
+//! AMQP has it decided as well (`peeklock_message`).
 
+mod batch;
+mod body;
+mod broker_properties;
+mod date;
+mod draft;
+mod limits;
+mod location;
 mod locks;
+mod object;
 mod operation;
+mod payload;
 mod place;
+mod receiving;
 mod refusal;
+mod scalar;
+mod sending;
+mod shown;
+mod user_properties;
 
 use axum::extract::Request;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use peeklock_engine::Settlement;
+use peeklock_engine::{ReceiveMode, Settlement};
 
 use crate::Admin;
 use crate::error::Error;
 use operation::Verb;
 use place::Place;
 
+pub(crate) use limits::Limits;
 pub(crate) use operation::Operation;
 
 /// Carries an operation out.
@@ -26,13 +43,23 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
     // First of all, so that nobody without the right learns what there is.
     admin.authorize(request.headers(), &operation.entity.resource(), operation.verb.right())?;
     let place = Place::find(&admin.namespace, &operation)?;
+    let Admin { namespace, limits, .. } = &admin;
     match &operation.verb {
+        Verb::Send => sending::send(namespace, limits, &place, request).await,
+        Verb::PeekLock => receive(&admin, place, ReceiveMode::PeekLock, request).await,
+        Verb::ReceiveAndDelete => receive(&admin, place, ReceiveMode::ReceiveAndDelete, request).await,
         Verb::Complete(lock) => locks::settle(&place, lock, Settlement::Complete).await,
         Verb::Unlock(lock) => locks::settle(&place, lock, Settlement::Abandon { modify: Vec::new() }).await,
         Verb::Renew(lock) => locks::renew(&place, lock).await,
-        Verb::Send | Verb::PeekLock | Verb::ReceiveAndDelete => {
-            let text = format!("{:?} is not there yet.", operation.verb);
-            Err(Error::new(StatusCode::NOT_IMPLEMENTED, 50100, text))
-        }
     }
+}
+
+async fn receive(
+    admin: &Admin,
+    place: Place,
+    mode: ReceiveMode,
+    request: Request,
+) -> Result<Response, Error> {
+    let (head, _) = request.into_parts();
+    receiving::receive(&admin.namespace, &admin.limits, place, mode, &head).await
 }

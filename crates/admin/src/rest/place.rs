@@ -4,6 +4,7 @@ use std::fmt;
 
 use peeklock_engine::runtime::{Namespace, PartitionHandle};
 use peeklock_engine::{EntityOptions, QueuePath, SubQueue};
+use peeklock_message::delivery::Origin;
 
 use super::operation::{Operation, Verb};
 use super::refusal;
@@ -19,6 +20,12 @@ pub(super) struct Place {
     pub(super) partition: PartitionHandle,
     /// Which queue, in commands.
     pub(super) source: QueuePath,
+    /// Whether rules look at what is sent to it.
+    pub(super) is_topic: bool,
+    /// What is particular about its messages.
+    pub(super) origin: Origin,
+    /// Largest encoded message accepted; of a subscription, its topic's.
+    pub(super) message_bytes_max: u64,
 }
 
 impl Place {
@@ -29,18 +36,29 @@ impl Place {
     pub(super) fn find(namespace: &Namespace, operation: &Operation) -> Result<Self, Error> {
         let Operation { entity, sub_queue, verb } = operation;
         let found = match &entity.subscription {
-            Some(name) => {
-                namespace.subscription(&entity.name, name).map(|it| (it.partition, it.queue, it.topic))
-            }
-            None => namespace.entity(&entity.name).map(|it| (it.partition, it.queue, it.options)),
+            Some(name) => namespace
+                .subscription(&entity.name, name)
+                .map(|found| (found.partition, found.queue, found.options.requires_session, found.topic)),
+            None => namespace.entity(&entity.name).map(|found| {
+                let requires_session =
+                    matches!(&*found.options, EntityOptions::Queue(queue) if queue.requires_session);
+                (found.partition, found.queue, requires_session, found.options)
+            }),
         };
-        let Some((partition, queue, options)) = found else {
+        let Some((partition, queue, sessions, options)) = found else {
             return Err(refusal::gone(format!("The messaging entity '{entity}' could not be found.")));
         };
-        let is_topic = entity.subscription.is_none() && matches!(*options, EntityOptions::Topic(_));
-        check(*verb == Verb::Send, is_topic, entity.subscription.is_some(), *sub_queue)?;
-        let source = QueuePath { queue, sub_queue: *sub_queue };
-        Ok(Self { entity: entity.clone(), partition, source })
+        let copies = entity.subscription.is_some();
+        let is_topic = !copies && matches!(*options, EntityOptions::Topic(_));
+        check(*verb == Verb::Send, is_topic, copies, *sub_queue)?;
+        Ok(Self {
+            entity: entity.clone(),
+            partition,
+            source: QueuePath { queue, sub_queue: *sub_queue },
+            is_topic,
+            origin: Origin { sessions, copies },
+            message_bytes_max: options.max_message_size_bytes(),
+        })
     }
 }
 

@@ -19,9 +19,18 @@ pub(super) fn error(refusal: &Refusal) -> Error {
         | Refusal::HeaderTooLarge { .. }
         | Refusal::EntityFull { .. }
         | Refusal::StorageFull => Error::quota_exceeded(text),
-        Refusal::Unavailable => Error::busy(text),
+        Refusal::EntityDisabled => Error::new(StatusCode::FORBIDDEN, 40301, text),
+        Refusal::Unavailable | Refusal::NoSessionAvailable => Error::busy(text),
         Refusal::ReceiverNotFound => Error::internal(),
-        _ => Error::bad_request(text),
+        Refusal::AlreadyDeadLettered
+        | Refusal::SessionCannotBeLocked(_)
+        | Refusal::SessionRequired
+        | Refusal::SessionNotSupported
+        | Refusal::SessionIdMissing
+        | Refusal::SubscriptionExists(_)
+        | Refusal::RuleExists(_)
+        | Refusal::NotAllowed(_)
+        | Refusal::InvalidArgument(_) => Error::bad_request(text),
     }
 }
 

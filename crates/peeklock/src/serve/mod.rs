@@ -90,7 +90,7 @@ async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), S
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin { namespace: namespace.clone(), access: Access::open() };
+    let admin = Admin::new(namespace.clone(), Access::open());
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;

@@ -1,0 +1,38 @@
+//! The body of a request, bounded.
+
+use axum::body::{Body, HttpBody};
+use axum::http::StatusCode;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use super::limits::SILENCE_MAX;
+use crate::error::Error;
+
+/// Reads a body of at most `bytes_max`. One that says that it is longer is not read at all.
+///
+/// # Errors
+/// 413 for a longer one, 408 when nothing comes for too long, 400 when it breaks off.
+pub(super) async fn read(mut body: Body, bytes_max: u64) -> Result<Bytes, Error> {
+    let too_long = || {
+        let text = format!("The body is longer than the {bytes_max} bytes that can be accepted here.");
+        Error::new(StatusCode::PAYLOAD_TOO_LARGE, 41300, text)
+    };
+    if body.size_hint().lower() > bytes_max {
+        return Err(too_long());
+    }
+    let mut read = BytesMut::new();
+    loop {
+        let frame = timeout(SILENCE_MAX, body.frame()).await;
+        let frame = frame.map_err(|_| {
+            Error::new(StatusCode::REQUEST_TIMEOUT, 40800, "The rest of the request did not come in time.")
+        })?;
+        let Some(frame) = frame else { return Ok(read.freeze()) };
+        let frame = frame.map_err(|error| Error::bad_request(format!("The body broke off: {error}.")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if (read.len() + data.len()) as u64 > bytes_max {
+            return Err(too_long());
+        }
+        read.extend_from_slice(&data);
+    }
+}

@@ -1,0 +1,42 @@
+//! Instants as HTTP writes them: `Sun, 06 Nov 1994 08:49:37 GMT`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use httpdate::HttpDate;
+
+/// The last instant that can be written, in milliseconds since 1970: the end of the year 9999.
+const LAST_MS: u64 = 253_402_300_799_000;
+
+/// Writes an instant, in milliseconds since 1970; what is later than can be written is written as the last.
+pub(super) fn text(at_ms: u64) -> String {
+    HttpDate::from(UNIX_EPOCH + Duration::from_millis(at_ms.min(LAST_MS))).to_string()
+}
+
+/// Reads an instant as RFC 1123 or ISO 8601 writes it: milliseconds since 1970.
+pub(super) fn read(text: &str) -> Option<u64> {
+    let text = text.trim();
+    read_rfc_1123(text).or_else(|| u64::try_from(text.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok())
+}
+
+/// Reads an instant only as RFC 1123 writes it.
+pub(super) fn read_rfc_1123(text: &str) -> Option<u64> {
+    let at: SystemTime = text.parse::<HttpDate>().ok()?.into();
+    u64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_read_as_they_are_written() {
+        assert_eq!(text(784_111_777_999), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(read(" Sun, 06 Nov 1994 08:49:37 GMT "), Some(784_111_777_000));
+        assert_eq!(read("1994-11-06T08:49:37.5Z"), Some(784_111_777_500));
+        assert_eq!(text(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
+        for nonsense in ["", "soon", "1994-11-06", "-2000-01-01T00:00:00Z"] {
+            assert_eq!(read(nonsense), None, "{nonsense}");
+        }
+        assert_eq!(read_rfc_1123("1994-11-06T08:49:37Z"), None);
+    }
+}

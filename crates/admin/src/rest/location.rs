@@ -1,0 +1,32 @@
+//! Where a locked message is found again.
+
+use axum::http::HeaderValue;
+use axum::http::header::HOST;
+use axum::http::request::Parts;
+use peeklock_engine::LockToken;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use uuid::Uuid;
+
+use super::place::Place;
+use crate::Caller;
+
+/// What a path may hold unescaped, of the names of entities.
+const PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'$');
+
+/// The address to complete, unlock or renew at: absolute, so that clients can use it as it is, with the host they reached
+/// the broker by. Relative only if they gave none that can be repeated.
+pub(super) fn of(head: &Parts, place: &Place, number: u64, lock: LockToken) -> Option<HeaderValue> {
+    let path = place.to_string();
+    let path = utf8_percent_encode(&path, PLAIN);
+    let origin = origin(head).unwrap_or_default();
+    HeaderValue::try_from(format!("{origin}/{path}/messages/{number}/{}", Uuid::from_u128(lock.0))).ok()
+}
+
+fn origin(head: &Parts) -> Option<String> {
+    let host = head.headers.get(HOST)?.to_str().ok()?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+    let is_encrypted = head.extensions.get::<Caller>().is_some_and(|caller| caller.is_encrypted);
+    let scheme = if is_encrypted { "https" } else { "http" };
+    (!host.is_empty() && host.bytes().all(is_plain)).then(|| format!("{scheme}://{host}"))
+}

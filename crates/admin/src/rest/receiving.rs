@@ -1,0 +1,192 @@
+//! `…/messages/head`: the next message, under a lock or removed.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use peeklock_engine::runtime::{
+    Mailbox, MailboxReceiver, Namespace, Output, PartitionHandle, Request, Response as Answer,
+};
+use peeklock_engine::{
+    Command, CreditLimit, QueueId, ReceiveMode, Received, ReceiverId, ReceiverOptions, Settlement,
+};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use super::limits::Limits;
+use super::place::Place;
+use super::{refusal, shown};
+use crate::error::Error;
+
+/// How long a receive waits when nothing is said about it (admin reference §7).
+const TIME_OUT_SECONDS: u64 = 60;
+
+/// How long it waits at most: what lies between takes a longer silence for a dead connection.
+const TIME_OUT_SECONDS_MAX: u64 = 300;
+
+/// Receives a message. 204 if none comes in time.
+///
+/// # Errors
+/// 400 for a senseless request, 410 when the entity is deleted meanwhile, 503 when too many wait already.
+pub(super) async fn receive(
+    namespace: &Namespace,
+    limits: &Limits,
+    place: Place,
+    mode: ReceiveMode,
+    head: &Parts,
+) -> Result<Response, Error> {
+    let deadline = Instant::now() + time_out(head.uri.query().unwrap_or_default())?;
+    let permit = limits.receive()?;
+    let mut listening = Listening::open(namespace, &place, mode);
+    let Some(received) = listening.next(deadline).await? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let held = Held {
+        partition: place.partition.clone(),
+        queue: place.source.queue,
+        received: Some(received),
+        _permit: permit,
+    };
+    shown::response(held, &place, head)
+}
+
+/// The time-out asked for; `timeout=0` is at once.
+fn time_out(query: &str) -> Result<Duration, Error> {
+    let mut values = query.split('&').filter_map(|pair| pair.split_once('='));
+    let given = values.find(|(name, _)| name.eq_ignore_ascii_case("timeout")).map(|(_, value)| value);
+    let seconds = match given {
+        None | Some("") => TIME_OUT_SECONDS,
+        Some(text) => text
+            .parse()
+            .map_err(|_| Error::bad_request("'timeout' must be a number of seconds, without a fraction."))?,
+    };
+    Ok(Duration::from_secs(seconds.min(TIME_OUT_SECONDS_MAX)))
+}
+
+/// A receiver with credit for one message: it counts as listening as long as it waits. Dropped when the client hangs up
+/// as well; what comes too late is given back.
+struct Listening {
+    partition: PartitionHandle,
+    queue: QueueId,
+    receiver: ReceiverId,
+    mailbox: Mailbox,
+    outputs: MailboxReceiver,
+}
+
+impl Listening {
+    fn open(namespace: &Namespace, place: &Place, mode: ReceiveMode) -> Self {
+        let (mailbox, outputs) = Mailbox::new();
+        let receiver = namespace.next_receiver_id();
+        let options = ReceiverOptions { source: place.source, mode };
+        let partition = place.partition.clone();
+        let listening = Self { partition, queue: place.source.queue, receiver, mailbox, outputs };
+        listening.submit(Some(0), Command::OpenReceiver { receiver, options, session: None });
+        listening
+    }
+
+    fn submit(&self, tag: Option<u64>, command: Command) {
+        self.partition.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+    }
+
+    fn credit(&self, drain: bool) {
+        let limit = CreditLimit { messages: 1, bytes: u64::MAX };
+        self.submit(None, Command::Credit { receiver: self.receiver, limit, drain });
+    }
+
+    /// The next message, or `None` once the partition says that there was none until the deadline.
+    async fn next(&mut self, deadline: Instant) -> Result<Option<Received>, Error> {
+        let is_due = |deadline| deadline <= Instant::now();
+        let mut draining = is_due(deadline);
+        self.credit(draining);
+        loop {
+            let output = match draining {
+                true => self.outputs.recv().await,
+                false => match timeout_at(deadline, self.outputs.recv()).await {
+                    Ok(output) => output,
+                    Err(_) => {
+                        draining = true;
+                        self.credit(true);
+                        continue;
+                    }
+                },
+            };
+            match output {
+                Some(Output::Delivery(delivery)) => return Ok(Some(delivery.message)),
+                Some(Output::Drained { .. }) => return Ok(None),
+                Some(
+                    Output::ReceiverClosed { refusal: refused, .. }
+                    | Output::Response { response: Answer::Opened(Err(refused)), .. },
+                ) => return Err(refusal::error(&refused)),
+                Some(Output::Response { .. }) => {}
+                None => return Err(Error::internal()),
+            }
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // What is delivered from here on finds nobody, and the partition gives it back itself.
+        self.outputs.close();
+        self.submit(None, Command::CloseReceiver { receiver: self.receiver });
+        while let Ok(output) = self.outputs.try_recv() {
+            if let Output::Delivery(delivery) = output {
+                release(&self.partition, self.queue, &delivery.message);
+            }
+        }
+    }
+}
+
+/// A message on its way to the client. Dropped before the client can have seen anything of it, its lock is given back.
+pub(super) struct Held {
+    partition: PartitionHandle,
+    queue: QueueId,
+    received: Option<Received>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Held {
+    /// The message, until it leaves.
+    pub(super) fn message(&self) -> Option<&Received> {
+        self.received.as_ref()
+    }
+
+    /// The client may have seen it: its lock stays.
+    pub(super) fn leaves(&mut self) {
+        self.received = None;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(received) = &self.received {
+            release(&self.partition, self.queue, received);
+        }
+    }
+}
+
+fn release(partition: &PartitionHandle, queue: QueueId, received: &Received) {
+    let Some(lock) = received.lock else { return };
+    let tokens = [lock.token].into_iter().collect();
+    let command = Command::Settle { queue, tokens, settlement: Settlement::Release };
+    let (mailbox, _) = Mailbox::new();
+    partition.submit(Request { mailbox, tag: None, command });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_outs_are_bounded_seconds() {
+        let seconds = |query| time_out(query).map(|time| time.as_secs());
+        assert_eq!(seconds(""), Ok(60));
+        assert_eq!(seconds("api-version=2015-01&timeout=0"), Ok(0));
+        assert_eq!(seconds("timeout=7&x"), Ok(7));
+        assert_eq!(seconds("Timeout=99999"), Ok(300));
+        for query in ["timeout=-1", "timeout=1.5", "timeout=PT1M"] {
+            assert!(seconds(query).is_err(), "{query}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `POST …/messages`: one message, or a batch.
+
+use axum::body::HttpBody;
+use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use peeklock_engine::runtime::{Namespace, Response as Answer};
+use peeklock_engine::{Command, NewMessage, Refusal};
+use smallvec::SmallVec;
+
+use super::broker_properties::{BrokerProperties, Wishes};
+use super::draft::Draft;
+use super::limits::Limits;
+use super::locks::ask;
+use super::place::Place;
+use super::{batch, body, refusal, user_properties};
+use crate::error::Error;
+
+/// What a JSON batch may be longer than the messages in it, beside twice their size.
+const BATCH_MARGIN_BYTES: u64 = 64 * 1024;
+
+/// Sends what a request brings.
+///
+/// # Errors
+/// 400 for what is no message, 403 or 413 for what is too large.
+pub(super) async fn send(
+    namespace: &Namespace,
+    limits: &Limits,
+    place: &Place,
+    request: Request,
+) -> Result<Response, Error> {
+    let (head, body) = request.into_parts();
+    let content_type = head.headers.get(CONTENT_TYPE).cloned();
+    let is_batch = content_type.as_ref().is_some_and(|value| value == batch::CONTENT_TYPE);
+    // Before the body: what is wrong with the head need not wait for it.
+    let single = if is_batch { None } else { Some(draft(&head.headers, content_type.as_ref())?) };
+    let body_bytes_max = match is_batch {
+        true => place.message_bytes_max.saturating_mul(2).saturating_add(BATCH_MARGIN_BYTES),
+        false => place.message_bytes_max,
+    };
+    let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(body_bytes_max);
+    let _room = limits.body(announced_bytes).await?;
+    let body = body::read(body, body_bytes_max).await?;
+    let (is_topic, now_ms) = (place.is_topic, namespace.clock().now().0);
+    let messages = match single {
+        Some(single) => SmallVec::from_iter([Draft { body, ..single }.into_message(is_topic, now_ms)?]),
+        // Long enough to keep others waiting.
+        None => tokio::task::spawn_blocking(move || read_batch(&body, is_topic, now_ms))
+            .await
+            .map_err(|_| Error::internal())??,
+    };
+    check_total(&messages, place.message_bytes_max)?;
+    match ask(&place.partition, Command::Send { messages }).await? {
+        Answer::Sent(Ok(_)) => Ok(created(content_type)),
+        Answer::Sent(Err(refused)) => Err(refusal::error(&refused)),
+        _ => Err(Error::internal()),
+    }
+}
+
+/// The documentation's answer: the content type as it came, and nothing else.
+fn created(content_type: Option<HeaderValue>) -> Response {
+    let mut response = StatusCode::CREATED.into_response();
+    if let Some(content_type) = content_type {
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+    }
+    response
+}
+
+/// A single message as far as the head of the request tells.
+fn draft(headers: &HeaderMap, content_type: Option<&HeaderValue>) -> Result<Draft, Error> {
+    let wishes = match headers.get("brokerproperties") {
+        Some(header) => BrokerProperties::read(&user_properties::text_of(header))?.into_wishes()?,
+        None => Wishes::default(),
+    };
+    let content_type = content_type.map(user_properties::text_of).or(wishes.content_type);
+    let wishes = Wishes { content_type, ..wishes };
+    Ok(Draft { wishes, user: user_properties::read(headers), body: Bytes::new() })
+}
+
+fn read_batch(body: &[u8], is_topic: bool, now_ms: u64) -> Result<SmallVec<[NewMessage; 1]>, Error> {
+    let drafts = batch::read(body)?.into_iter().enumerate();
+    let messages = drafts.map(|(index, draft)| {
+        let at = |error: Error| Error { text: format!("Message {index}: {}", error.text).into(), ..error };
+        draft.into_message(is_topic, now_ms).map_err(at)
+    });
+    messages.collect()
+}
+
+/// A batch may be as large as a message, as over AMQP.
+fn check_total(messages: &[NewMessage], limit_bytes: u64) -> Result<(), Error> {
+    let size_bytes = messages.iter().map(|message| message.content.len() as u64).sum();
+    if size_bytes > limit_bytes {
+        return Err(refusal::error(&Refusal::MessageTooLarge { size_bytes, limit_bytes }));
+    }
+    Ok(())
+}
