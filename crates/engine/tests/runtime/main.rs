@@ -12,6 +12,7 @@ mod auditor;
 mod broker;
 mod catalogue;
 mod cold_reads;
+mod descriptions;
 mod durability;
 mod failures;
 mod idle;
