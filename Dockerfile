@@ -4,16 +4,15 @@
 # For several platforms at once, each compiled on the machine at hand (needs QEMU or a builder of each kind):
 #   docker buildx build --platform linux/amd64,linux/arm64 -t registry.example/peeklock --push .
 #
-# The image is one static binary and nothing else. Two arguments let it be built where no image can be pulled:
-#   cargo build --locked --release --target x86_64-unknown-linux-musl -p peeklock
-#   docker build --build-arg BINARY_FROM=prebuilt --build-arg BINARY=target/x86_64-unknown-linux-musl/release/peeklock .
-# docker/image.sh does that with buildah.
+# The image is one static binary and nothing else. Where no image can be pulled, it is built around a binary compiled
+# before: BINARY_FROM=prebuilt takes `peeklock`, an empty directory `data` and the licences from the build context.
+# tests/image.sh does that, with buildah and without a container engine.
 
 # Compiles; a mirror can be named instead.
 ARG BUILD_IMAGE=rust:1.95-alpine
 # What the image starts from; any that has /etc/passwd and a shell makes looking around inside easier.
 ARG FINAL_IMAGE=scratch
-# `compiled`, or `prebuilt` to take BINARY from the build context.
+# `compiled` or `prebuilt`.
 ARG BINARY_FROM=compiled
 
 FROM ${BUILD_IMAGE} AS compiled
@@ -22,11 +21,13 @@ RUN apk add --no-cache musl-dev gcc make perl
 WORKDIR /src
 COPY . .
 # On Alpine the binary is static: it needs nothing of the image that it runs in.
-RUN cargo build --locked --release -p peeklock && install -D target/release/peeklock /out/peeklock
+RUN cargo build --locked --release -p peeklock && \
+    install -D target/release/peeklock /out/peeklock && \
+    install -d -m 0750 /out/data
 
 FROM scratch AS prebuilt
-ARG BINARY=target/x86_64-unknown-linux-musl/release/peeklock
-COPY ${BINARY} /out/peeklock
+COPY peeklock /out/peeklock
+COPY data /out/data
 
 FROM ${BINARY_FROM} AS binary
 
@@ -38,10 +39,10 @@ LABEL org.opencontainers.image.title="Peeklock" \
       org.opencontainers.image.licenses="Apache-2.0 OR MIT" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-COPY --from=binary --chmod=0755 /out/peeklock /usr/local/bin/peeklock
+COPY --from=binary /out/peeklock /usr/local/bin/peeklock
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/peeklock/
-# Empty but for a file that keeps it in version control, and owned by the broker, as a volume mounted there will be.
-COPY --chown=65532:65532 --chmod=0750 docker/data /data
+# Owned by the broker, and so will be a new volume that is mounted there.
+COPY --from=binary --chown=65532:65532 /out/data /data
 # Numbers, because there are no names in an empty image.
 USER 65532:65532
 # On every interface of the container, which is reached only through the ports that are published.

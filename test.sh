@@ -7,6 +7,7 @@
 #   ./test.sh build           the daemon, as released
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
 #   ./test.sh sdk             the same: build, python, js
+#   ./test.sh image           the container image, built by buildah and used; skipped where that can't be done
 #
 # Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later. Writes only into target/ and
 # tests/js/node_modules.
@@ -33,15 +34,26 @@ stage_build() {
     cargo build --locked --release -p peeklock
 }
 
-stage_python() {
+# A virtual environment with what the Python suite needs.
+prepare_python() {
     if [ ! -x "$venv/bin/python" ]; then
         python3 -m venv "$venv" || {
             echo "python3 can't make virtual environments: install python3-venv" >&2
             return 1
         }
     fi
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt &&
-        (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
+}
+
+stage_python() {
+    prepare_python && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
+}
+
+stage_image() {
+    prepare_python || return 1
+    tests/image.sh "$target/image" "$venv/bin/python"
+    local status=$?
+    [ "$status" -eq 77 ] || return "$status"
 }
 
 stage_js() {
@@ -58,6 +70,7 @@ counts() {
                 if ($i ~ /^(failed|error)/) { failed += $(i - 1); seen = 1 }
             }
         }
+        /^[0-9]+ passed, [0-9]+ failed: / { passed += $1; failed += $3; seen = 1 }
         /^(#|ℹ) pass / { passed += $3; seen = 1 }
         /^(#|ℹ) fail / { failed += $3; seen = 1 }
         END { if (seen) printf "%d passed, %d failed", passed, failed }'
@@ -66,9 +79,9 @@ counts() {
 stages=()
 for name in "${@:-all}"; do
     case "$name" in
-        all) stages+=(lint rust build python js) ;;
+        all) stages+=(lint rust build python js image) ;;
         sdk) stages+=(build python js) ;;
-        lint | rust | build | python | js) stages+=("$name") ;;
+        lint | rust | build | python | js | image) stages+=("$name") ;;
         *)
             sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
             exit 2

@@ -16,6 +16,8 @@ const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
 /** How long a condition may take to come true on a busy machine. */
 export const PATIENCE_MS = 40_000;
 
+const DUPLICATES = { requires_duplicate_detection: true, duplicate_detection_history_time_window: "PT1H" };
+
 /** Queues of a kind share their options: `[options, how many]`. */
 const KINDS = {
   plain: [{}, 120],
@@ -26,6 +28,8 @@ const KINDS = {
   default_ttl: [{ default_message_time_to_live: "PT1H" }, 4],
   long_lock_dead_letter_on_expiry: [{ lock_duration: "PT5M", dead_lettering_on_message_expiration: true }, 2],
   session: [{ requires_session: true }, 30],
+  duplicates: [DUPLICATES, 8],
+  duplicates_session: [{ ...DUPLICATES, requires_session: true }, 2],
   session_dead_letter_on_expiry: [{ requires_session: true, dead_lettering_on_message_expiration: true }, 4],
   session_brief_lock: [{ requires_session: true, lock_duration: "PT5S" }, 4],
 };
@@ -33,6 +37,7 @@ const KINDS = {
 /** As `KINDS`, for topics; no key `rules` is the rule that matches everything. */
 const TOPIC_KINDS = {
   topic: [{ subscriptions: [{ name: "one" }, { name: "two" }] }, 30],
+  topic_duplicates: [{ ...DUPLICATES, subscriptions: [{ name: "one" }, { name: "two" }] }, 2],
   topic_sessions: [{ subscriptions: [{ name: "plain" }, { name: "session", requires_session: true }] }, 4],
   topic_ttl: [
     {
@@ -109,12 +114,15 @@ export class Daemon {
 
   /**
    * With `timeTravel`, `now`, `advance` and `advanceTo` tell and move the daemon's clock. `config` is the file's text,
-   * such as `entitiesText` gives; without it every kind of entity is declared.
+   * such as `entitiesText` gives; without it every kind of entity is declared. `emulator` is the text of a Config.json,
+   * which declares them instead.
    */
-  constructor({ timeTravel = false, config = configText() } = {}) {
+  constructor({ timeTravel = false, emulator, config = emulator ? "" : configText() } = {}) {
     this.timeTravel = timeTravel;
     this.directory = fs.mkdtempSync(path.join(os.tmpdir(), "peeklock-js-"));
     fs.writeFileSync(path.join(this.directory, "peeklock.toml"), config);
+    this.emulator = emulator && path.join(this.directory, "Config.json");
+    if (emulator) fs.writeFileSync(this.emulator, emulator);
   }
 
   /** Returns when connections are accepted, on a port that the system chose. */
@@ -130,6 +138,7 @@ export class Daemon {
         ...["serve", "--config", file("peeklock.toml"), "--data-dir", file("data"), "--ready-file", file("ready.json")],
         ...["--amqp", `127.0.0.1:${amqpPort}`, "--http", "127.0.0.1:0"],
         ...(this.timeTravel ? ["--time-travel"] : []),
+        ...(this.emulator ? ["--emulator-config", this.emulator] : []),
       ],
       { stdio: ["ignore", log, log], cwd: this.directory, env: Object.fromEntries(environment) },
     );

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+DUPLICATES = {"requires_duplicate_detection": True, "duplicate_detection_history_time_window": "PT1H"}
+
 #: Queues of a kind share their options; tests take a fresh one of the kind they need.
 KINDS = {
     "plain": ({}, 260),
@@ -33,6 +35,8 @@ KINDS = {
     "one_megabyte": ({"max_size_in_megabytes": 1}, 4),
     "path/with/slashes": ({}, 16),
     "session": ({"requires_session": True}, 180),
+    "duplicates": (DUPLICATES, 16),
+    "duplicates_session": (DUPLICATES | {"requires_session": True}, 4),
     "session_brief_lock": ({"requires_session": True, "lock_duration": "PT5S"}, 8),
     "session_dead_letter_on_expiry": (
         {"requires_session": True, "dead_lettering_on_message_expiration": True},
@@ -43,6 +47,7 @@ KINDS = {
 #: As `KINDS`, for topics; no key `rules` is the rule that matches everything.
 TOPIC_KINDS = {
     "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 80),
+    "topic_duplicates": (DUPLICATES | {"subscriptions": [{"name": "one"}, {"name": "two"}]}, 4),
     "topic_sessions": ({"subscriptions": [{"name": "plain"}, {"name": "session", "requires_session": True}]}, 24),
     "topic_ttl": (
         {
@@ -154,10 +159,15 @@ def toml_value(value) -> str:
 class Daemon:
     """One daemon; its data outlives `kill` and comes back with `start`."""
 
-    def __init__(self, config: str | None = None, time_travel: bool = False):
+    def __init__(self, config: str | None = None, time_travel: bool = False, emulator: str | None = None):
+        """With `emulator`, which is the text of a Config.json, the daemon has its entities instead of those of `config`."""
         self._directory = tempfile.TemporaryDirectory(prefix="peeklock-python-")
         self.path = pathlib.Path(self._directory.name)
         self.config = self.path / "peeklock.toml"
+        self.emulator = self.path / "Config.json" if emulator else None
+        if self.emulator:
+            config = config or "# Config.json has the entities.\n"
+            self.emulator.write_text(emulator)
         self.config.write_text(config or config_text())
         self.log = self.path / "daemon.log"
         self.ready = self.path / "ready.json"
@@ -182,9 +192,20 @@ class Daemon:
         command = [binary(), "serve", "--config", self.config, "--data-dir", self.path / "data"]
         command += ["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", self.ready]
         command += ["--time-travel"] if self.time_travel else []
+        command += ["--emulator-config", self.emulator] if self.emulator else []
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
         with self.log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.path, env=environment)
+
+    def reload(self):
+        """SIGHUP: the configuration is read again; returns when the daemon says so."""
+        done = lambda: self.log.read_text().count("reloaded")
+        before = done()
+        self.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + START_SECS
+        while done() == before:
+            assert time.monotonic() < deadline, f"the daemon does not read its configuration:\n{self.log.read_text()}"
+            time.sleep(0.01)
 
     @property
     def connection_string(self) -> str:

@@ -8,19 +8,20 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 8] = [
+const FOLDERS: [(&str, &str); 9] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("rust/", "tests/tests/"),
     ("partition/", "crates/engine/src/partition/tests/"),
     ("runtime/", "crates/engine/tests/runtime/"),
     ("amqp/", "crates/amqp/src/servicebus/"),
+    ("message/", "crates/message/src/"),
     ("config/", "crates/peeklock/src/config/tests/"),
     ("daemon/", "crates/peeklock/tests/daemon/"),
 ];
 /// Prefixes of the tests that need no client, and those of each SDK's: the columns of the table, after number and rule.
 const COLUMNS: [(&str, &[&str]); 3] = [
-    ("Without a client", &["partition/", "runtime/", "amqp/", "config/", "daemon/"]),
+    ("Without a client", &["partition/", "runtime/", "amqp/", "message/", "config/", "daemon/"]),
     ("Python", &["python/"]),
     ("JavaScript", &["js/"]),
 ];

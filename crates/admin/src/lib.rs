@@ -3,6 +3,8 @@
 mod atom;
 mod authorize;
 mod error;
+pub mod exercise;
+mod limits;
 mod path;
 mod rest;
 
@@ -12,7 +14,10 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use peeklock_access::Access;
-use peeklock_engine::runtime::Namespace;
+use peeklock_engine::Timestamp;
+use peeklock_engine::runtime::{Clock, Namespace, SystemClock};
+
+pub use limits::Limits;
 
 /// What both need; cheap to clone.
 #[derive(Clone)]
@@ -22,6 +27,8 @@ pub struct Admin {
     /// Who may do what.
     pub access: Access,
     limits: rest::Limits,
+    entity_limits: Limits,
+    started_at: Timestamp,
 }
 
 /// Who sent a request, as far as the connection tells; put among the extensions of each request.
@@ -34,10 +41,11 @@ pub struct Caller {
 }
 
 impl Admin {
-    /// The HTTP side of a broker.
+    /// The HTTP side of a broker; `limits` bounds what administrators may ask for.
     #[must_use]
-    pub fn new(namespace: Namespace, access: Access) -> Self {
-        Self { namespace, access, limits: rest::Limits::default() }
+    pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
+        let started_at = SystemClock::new().now();
+        Self { namespace, access, limits: rest::Limits::default(), entity_limits: limits, started_at }
     }
 
     /// Everything under `/`.

@@ -6,6 +6,8 @@
 #![allow(clippy::disallowed_methods)] // a benchmark reads the clock
 #![allow(clippy::expect_used)] // and may fail loudly
 
+#[path = "partition/duplicates.rs"]
+mod duplicates;
 #[path = "partition/sessions.rs"]
 mod sessions;
 
@@ -303,4 +305,5 @@ fn main() {
     time_to_live();
     lock_ends();
     sessions::main();
+    duplicates::main();
 }

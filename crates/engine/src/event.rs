@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::partition::Record;
 use crate::{
-    BodyRef, CreditLimit, EntityTimes, LockToken, QueueId, ReceiverId, ReceiverOptions, RequestId, Rule,
-    SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
+    BodyRef, CreditLimit, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId, ReceiverOptions,
+    RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
@@ -207,6 +207,22 @@ pub enum Event {
         /// Whether it is worth writing: coarsely, so that use costs no write each time.
         stored: bool,
     },
+    /// The id of a message that was accepted is remembered, so that duplicates are told.
+    Remembered {
+        /// The number of the message.
+        number: SequenceNumber,
+        /// Its id.
+        key: MessageKey,
+        /// When it was accepted.
+        at: Timestamp,
+    },
+    /// Ids are remembered no longer: those of all messages between two, both included.
+    Forgotten {
+        /// The first that was remembered.
+        first: SequenceNumber,
+        /// The last to be forgotten.
+        last: SequenceNumber,
+    },
     /// The entity is about to be deleted: it takes no commands any more.
     Ended,
 }
@@ -330,10 +346,11 @@ impl Event {
             | Self::Removed { .. }
             | Self::SessionStateSet { .. }
             | Self::SubscriptionSet(_)
-            | Self::SubscriptionRemoved { .. } => Durability::Sync,
-            Self::Changed { change: Change::Returned, .. } | Self::Used { stored: true, .. } => {
-                Durability::Lazy
-            }
+            | Self::SubscriptionRemoved { .. }
+            | Self::Remembered { .. } => Durability::Sync,
+            Self::Changed { change: Change::Returned, .. }
+            | Self::Used { stored: true, .. }
+            | Self::Forgotten { .. } => Durability::Lazy,
             Self::Changed { .. } => Durability::Sync,
             Self::Locked { .. }
             | Self::Renewed { .. }

@@ -47,3 +47,40 @@ pub enum FactValue {
     /// Anything else, by its AMQP encoding: equal when the bytes are.
     Other(Box<[u8]>),
 }
+
+impl FactValue {
+    /// Whether two values are equal to a filter: numbers by value, whatever their type. JS writes all its numbers as
+    /// doubles in filters, and whole ones as integers in messages.
+    #[must_use]
+    pub fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Integer(integer), Self::Double(double))
+            | (Self::Double(double), Self::Integer(integer)) => is_integer(*double, (*integer).into()),
+            (Self::Unsigned(integer), Self::Double(double))
+            | (Self::Double(double), Self::Unsigned(integer)) => is_integer(*double, (*integer).into()),
+            _ => self == other,
+        }
+    }
+}
+
+/// Exactly: casting the integer instead would round it.
+fn is_integer(double: f64, integer: i128) -> bool {
+    double.fract() == 0.0 && double as i128 == integer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_equal_by_value() {
+        let (integer, double) = (FactValue::Integer, FactValue::Double);
+        assert!(integer(5).equals(&double(5.0)) && double(5.0).equals(&integer(5)));
+        assert!(integer(0).equals(&double(-0.0)) && double(0.5).equals(&double(0.5)));
+        assert!(!integer(5).equals(&double(5.5)) && !integer(0).equals(&double(f64::NAN)));
+        assert!(!integer(i64::MAX).equals(&double(i64::MAX as f64)), "a double can't be that number");
+        assert!(FactValue::Unsigned(1 << 63).equals(&double(9_223_372_036_854_775_808.0)));
+        assert!(!integer(5).equals(&FactValue::Text("5".into())));
+        assert!(!integer(i64::MAX).equals(&double(f64::INFINITY)));
+    }
+}

@@ -9,6 +9,7 @@ mod event;
 mod facts;
 mod ids;
 mod message;
+mod message_key;
 mod names;
 mod options;
 pub mod partition;
@@ -27,6 +28,7 @@ pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,
     Received,
 };
+pub use message_key::MessageKey;
 pub use names::{check_rule_name, check_subscription_name};
 pub use options::{
     AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Facts, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use crate::{Facts, LockToken, MessageKey, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// A message as a sender submits it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,6 +22,8 @@ pub struct NewMessage {
     pub header_bytes: u32,
     /// What rules see of it; needed in topics only.
     pub facts: Option<Arc<Facts>>,
+    /// What duplicates of it are told by; needed where duplicates are looked for. A message without one is no duplicate.
+    pub message_key: Option<MessageKey>,
 }
 
 /// One application property, its value encoded by the front end and opaque here.

@@ -31,7 +31,7 @@ pub enum Filter {
     Correlation(Box<CorrelationFilter>),
 }
 
-/// Equalities, all of which must hold. Strings compare case-sensitively; integers by value, whatever their width.
+/// Equalities, all of which must hold. Strings compare case-sensitively; numbers by value, whatever their type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CorrelationFilter {
     /// `correlation-id`.
@@ -97,7 +97,7 @@ impl CorrelationFilter {
         system.iter().all(|(wanted, has)| wanted.is_none() || wanted == has)
             && self.user.iter().all(|(name, wanted)| {
                 let has = facts.user.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-                has.is_some_and(|(_, value)| value == wanted)
+                has.is_some_and(|(_, value)| value.equals(wanted))
             })
     }
 }

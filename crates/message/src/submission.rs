@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use peeklock_engine::{NewMessage, Timestamp};
+use peeklock_engine::{EntityOptions, MessageKey, NewMessage, Timestamp};
 use smallvec::SmallVec;
 
 use crate::Unfit;
@@ -21,29 +21,47 @@ pub const BATCH_MESSAGES_MAX: usize = 32_768;
 /// Length of message ids and session ids, in characters (S-limits as checked by the SDKs).
 pub const ID_CHARACTERS_MAX: usize = 128;
 
+/// What an entity wants to know of the messages sent to it, beside what all do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// What rules look at.
+    pub facts: bool,
+    /// What duplicates are told by.
+    pub key: bool,
+}
+
+impl Wanted {
+    /// What this one wants; it never changes.
+    #[must_use]
+    pub const fn by(options: &EntityOptions) -> Self {
+        let facts = matches!(options, EntityOptions::Topic(_));
+        Self { facts, key: options.requires_duplicate_detection() }
+    }
+}
+
 /// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
 ///
 /// `next_id` gives the id of a message that has none: JS refuses to renew the lock of a message without an id, and an
-/// id given on acceptance stays the same for every reader. `with_facts` when rules will look at the messages.
+/// id given on acceptance stays the same for every reader.
 ///
 /// # Errors
 /// [`Unfit::Malformed`], [`Unfit::Argument`], [`Unfit::NotImplemented`] for unknown formats.
 pub fn read_transfer(
     message_format: u32,
     payload: &Bytes,
-    with_facts: bool,
+    wanted: Wanted,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     match message_format {
-        0 => Ok(SmallVec::from_iter([read_message(payload, with_facts, next_id)?])),
-        BATCH_MESSAGE_FORMAT => read_batch(payload, with_facts, next_id),
+        0 => Ok(SmallVec::from_iter([read_message(payload, wanted, next_id)?])),
+        BATCH_MESSAGE_FORMAT => read_batch(payload, wanted, next_id),
         other => Err(Unfit::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
     }
 }
 
 fn read_batch(
     payload: &Bytes,
-    with_facts: bool,
+    wanted: Wanted,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     let messages =
@@ -54,7 +72,7 @@ fn read_batch(
     if messages.len() > BATCH_MESSAGES_MAX {
         return Err(Unfit::Argument(format!("A batch holds at most {BATCH_MESSAGES_MAX} messages.")));
     }
-    messages.iter().map(|message| read_message(message, with_facts, next_id)).collect()
+    messages.iter().map(|message| read_message(message, wanted, next_id)).collect()
 }
 
 /// Reads one encoded message.
@@ -63,7 +81,7 @@ fn read_batch(
 /// See [`read_transfer`].
 pub fn read_message(
     payload: &Bytes,
-    with_facts: bool,
+    wanted: Wanted,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<NewMessage, Unfit> {
     if payload.is_empty() {
@@ -77,19 +95,30 @@ pub fn read_message(
     let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
     let session_id = properties.group_id.clone();
     let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
+    // An id given here is nobody else's.
+    let key = wanted.key.then(|| facts::id_text(&properties.message_id)).flatten();
+    let message_key = key.map(|id| MessageKey::of(&id));
     let content = if properties.message_id == Value::Null {
         properties.message_id = Value::String(format!("{:032x}", next_id()).into());
         with_properties(&payload, &sections, &properties)
     } else {
         payload
     };
-    let facts = if with_facts {
+    let facts = if wanted.facts {
         let facts = facts::read(&properties, &sections.application_properties).map_err(malformed)?;
         Some(Arc::new(facts))
     } else {
         None
     };
-    Ok(NewMessage { content, time_to_live_ms, scheduled_enqueue_time, session_id, header_bytes, facts })
+    Ok(NewMessage {
+        content,
+        time_to_live_ms,
+        scheduled_enqueue_time,
+        session_id,
+        header_bytes,
+        facts,
+        message_key,
+    })
 }
 
 fn malformed(error: DecodeError) -> Unfit {

@@ -4,7 +4,12 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 
-use tracing_subscriber::{EnvFilter, reload};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, reload};
+
+use crate::audit::{self, AuditControl};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -83,24 +88,20 @@ impl LogControl {
     }
 }
 
-/// Starts logging for the rest of the process.
-pub(crate) fn start(filter: &LogFilter, format: LogFormat) -> LogControl {
-    let filter = filter.to_env_filter();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match format {
-        LogFormat::Text => {
-            let lines = lines.with_ansi(io::stderr().is_terminal()).with_filter_reloading();
-            let handle = lines.reload_handle();
-            lines.init();
-            LogControl(Box::new(move |filter| handle.reload(filter)))
-        }
-        LogFormat::Json => {
-            let lines = lines.json().flatten_event(true).with_filter_reloading();
-            let handle = lines.reload_handle();
-            lines.init();
-            LogControl(Box::new(move |filter| handle.reload(filter)))
-        }
-    }
+/// Starts logging for the rest of the process; administrative changes go to the audit log and nowhere else.
+pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> LogControl {
+    let (filter, handle) = reload::Layer::new(filter.to_env_filter());
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let is_change = |metadata: &tracing::Metadata<'_>| metadata.target() == audit::TARGET;
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter).with_filter(filter_fn(move |metadata| !is_change(metadata))))
+        .with(audit.layer().with_filter(filter_fn(is_change)))
+        .init();
+    LogControl(Box::new(move |filter| handle.reload(filter)))
 }
 
 #[cfg(test)]

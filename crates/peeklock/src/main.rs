@@ -1,5 +1,6 @@
 //! The Peeklock broker: one binary to serve, to check configurations and data directories, and to ask for health.
 
+mod audit;
 mod cli;
 mod config;
 mod exit;

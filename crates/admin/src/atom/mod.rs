@@ -1,13 +1,206 @@
-//! The management API: entities as ATOM entries in XML.
+//! The management API: entities as Atom entries in XML, as the SDKs' administration clients speak it.
+//!
+//! `call` takes a request apart, `path` says what it is about, one file for each kind of entity does it; `properties` is
+//! the table machine by which descriptions are read and written, `xml` the bounded reader and the writer, `error` what
+//! clients are told when something fails. What the SDKs can't bear in a response is noted where it is written.
 
+mod audit;
+mod authorization_rules;
+mod call;
+mod duration;
+mod entity;
+mod error;
+mod exercise;
+mod feed;
+mod filter;
+mod instant;
+mod namespace_info;
+mod path;
+mod properties;
+mod queue;
+mod rule;
+mod subscription;
+#[cfg(test)]
+mod tests;
+mod topic;
+mod value;
+mod xml;
+
+pub(crate) use self::exercise::exercise;
+
+use axum::body::Body;
 use axum::extract::Request;
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use axum::http::{HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use peeklock_engine::runtime::ChangeError;
+use peeklock_engine::{Right, Timestamp};
 
+use self::call::Call;
+use self::feed::Page;
+use self::path::Target;
+use self::properties::Audience;
+use self::xml::Document;
 use crate::Admin;
 use crate::error::Error;
 
+/// What clients number their requests with.
+const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+
+/// A request that was let in.
+struct Session<'a> {
+    admin: &'a Admin,
+    call: &'a Call,
+}
+
+impl Session<'_> {
+    /// Now, by the clock that entities live by.
+    fn entity_now(&self) -> Timestamp {
+        self.admin.namespace.clock().now()
+    }
+
+    fn audience(&self) -> Audience<'_> {
+        Audience { host: &self.call.host, api_version: &self.call.api_version }
+    }
+
+    /// The page that was asked for; `find` gets how many to leave out and how many to give.
+    fn page<T>(&self, find: impl FnOnce(usize, usize) -> Vec<T>) -> Page<T> {
+        let Call { skip, top, .. } = *self.call;
+        // One more tells whether there is another page.
+        let mut items = find(skip, top.saturating_add(1));
+        let has_more = top > 0 && items.len() > top;
+        items.truncate(top);
+        Page { items, next_skip: has_more.then(|| skip.saturating_add(top)) }
+    }
+}
+
 /// Answers a request.
 pub(crate) async fn answer(admin: Admin, request: Request) -> Response {
-    let _ = admin;
-    Error::not_found(format!("There is nothing at '{}'.", request.uri().path())).into_response()
+    let id = request.headers().get(CLIENT_REQUEST_ID).cloned();
+    let mut response = match Call::new(&request) {
+        Ok(call) => respond(&admin, &call, request).await,
+        Err(error) => error.into_response(),
+    };
+    if let Some(id) = id {
+        response.headers_mut().insert(CLIENT_REQUEST_ID, id);
+    }
+    response
+}
+
+async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
+    let peer = audit::peer(&request);
+    let grant = admin.authorize(&call.headers, &call.target.resource(), Right::Manage);
+    let principal = grant.as_ref().ok().map(|grant| grant.principal.clone());
+    let outcome = match &grant {
+        Ok(_) => perform(&Session { admin, call }, request.into_body()).await,
+        Err(error) => Err(error.clone()),
+    };
+    audit::note(call, principal.as_deref(), peer, &outcome);
+    match outcome {
+        Ok((status, document)) => success(status, document),
+        Err(error) => refusal(call, error),
+    }
+}
+
+/// Status, and the body if there is one with what it is.
+type Answer = (StatusCode, Option<Document>);
+
+async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
+    match session.call.method {
+        Method::GET => get(session).map(|document| (StatusCode::OK, Some(document))),
+        Method::PUT if session.call.is_update()? => {
+            update(session, body).await.map(|document| (StatusCode::OK, Some(document)))
+        }
+        Method::PUT => create(session, body).await.map(|document| (StatusCode::CREATED, Some(document))),
+        // Python takes no other status than 200.
+        Method::DELETE => delete(session).await.map(|()| (StatusCode::OK, None)),
+        _ => Err(not_allowed(session.call)),
+    }
+}
+
+fn get(session: &Session<'_>) -> Result<Document, Error> {
+    match &session.call.target {
+        Target::NamespaceInfo => Ok(namespace_info::get(session)),
+        Target::Entities(kind) => Ok(entity::list(session, *kind)),
+        Target::Entity(name) => entity::get(session, name),
+        Target::Subscriptions(topic) => subscription::list(session, topic),
+        Target::Subscription(topic, name) => subscription::get(session, topic, name),
+        Target::Rules(topic, subscription) => rule::list(session, (topic, subscription)),
+        Target::Rule(topic, subscription, name) => rule::get(session, (topic, subscription, name)),
+    }
+}
+
+async fn create(session: &Session<'_>, body: Body) -> Result<Document, Error> {
+    check_is_one(session.call)?;
+    let description = call::description(body).await?;
+    match &session.call.target {
+        Target::Entity(name) => entity::create(session, name, &description).await,
+        Target::Subscription(topic, name) => subscription::create(session, (topic, name), &description).await,
+        Target::Rule(topic, subscription, name) => {
+            rule::create(session, (topic, subscription, name), &description).await
+        }
+        _ => Err(not_allowed(session.call)),
+    }
+}
+
+async fn update(session: &Session<'_>, body: Body) -> Result<Document, Error> {
+    check_is_one(session.call)?;
+    let description = call::description(body).await?;
+    match &session.call.target {
+        Target::Entity(name) => entity::update(session, name, &description).await,
+        Target::Subscription(topic, name) => subscription::update(session, (topic, name), &description).await,
+        Target::Rule(topic, subscription, name) => {
+            rule::update(session, (topic, subscription, name), &description).await
+        }
+        _ => Err(not_allowed(session.call)),
+    }
+}
+
+async fn delete(session: &Session<'_>) -> Result<(), Error> {
+    let namespace = &session.admin.namespace;
+    match &session.call.target {
+        Target::Entity(name) => namespace.delete(name).await?,
+        Target::Subscription(topic, name) => {
+            let deleted = namespace.delete_subscription(topic, name).await;
+            if !deleted.map_err(ChangeError::from)? {
+                return Err(Error::entity_not_found(&session.call.target.display()));
+            }
+        }
+        Target::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name).await?,
+        _ => return Err(not_allowed(session.call)),
+    }
+    Ok(())
+}
+
+/// Before a body is read: what it describes must be something that can be put.
+fn check_is_one(call: &Call) -> Result<(), Error> {
+    match call.target {
+        Target::Entity(_) | Target::Subscription(..) | Target::Rule(..) => Ok(()),
+        _ => Err(not_allowed(call)),
+    }
+}
+
+fn not_allowed(call: &Call) -> Error {
+    Error::method(call.method.as_str(), &call.target.display())
+}
+
+fn success(status: StatusCode, document: Option<Document>) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    if let Some(document) = document {
+        *response.body_mut() = Body::from(document.finish());
+        let content_type = HeaderValue::from_static("application/atom+xml; charset=utf-8");
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+    }
+    response
+}
+
+fn refusal(call: &Call, error: Error) -> Response {
+    let is_method = error.status == StatusCode::METHOD_NOT_ALLOWED;
+    let mut response = error.into_response();
+    if is_method {
+        let allowed = if check_is_one(call).is_ok() { "GET, PUT, DELETE" } else { "GET" };
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    }
+    response
 }

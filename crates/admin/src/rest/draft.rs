@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 use peeklock_engine::NewMessage;
 use peeklock_message::annotation;
 use peeklock_message::submission;
+use peeklock_message::submission::Wanted;
 use peeklock_wire::Value;
 use peeklock_wire::message::{
     Header, MapSection, MessageProperties, encode_application_properties, encode_body_data,
@@ -25,13 +26,13 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The message as the engine takes it, read like one that came encoded. `with_facts` when rules will look at it.
+    /// The message as the engine takes it, read like one that came encoded.
     ///
     /// # Errors
     /// 400 for what no message may be.
-    pub(super) fn into_message(self, with_facts: bool, now_ms: u64) -> Result<NewMessage, Error> {
+    pub(super) fn into_message(self, wanted: Wanted, now_ms: u64) -> Result<NewMessage, Error> {
         let encoded = self.encode(now_ms);
-        submission::read_message(&encoded, with_facts, &mut || Uuid::new_v4().as_u128())
+        submission::read_message(&encoded, wanted, &mut || Uuid::new_v4().as_u128())
             .map_err(|unfit| Error::bad_request(unfit.to_string()))
     }
 
@@ -114,7 +115,7 @@ mod tests {
             message_id: Some("m".into()),
             ..Wishes::default()
         };
-        let message = draft(wishes).into_message(true, 0).expect("sound");
+        let message = draft(wishes).into_message(Wanted { facts: true, key: false }, 0).expect("sound");
         assert_eq!(message.time_to_live_ms, Some(5000));
         assert_eq!(message.scheduled_enqueue_time, Some(Timestamp(9000)));
         assert_eq!(message.session_id.as_deref(), Some("s"));
@@ -125,9 +126,12 @@ mod tests {
     fn lives_longer_than_a_header_can_say_are_kept() {
         let life_ms = 100 * 86_400_000;
         let wishes = Wishes { time_to_live_ms: Some(life_ms), ..Wishes::default() };
-        assert_eq!(draft(wishes).into_message(false, 7).expect("sound").time_to_live_ms, Some(life_ms));
+        assert_eq!(
+            draft(wishes).into_message(Wanted::default(), 7).expect("sound").time_to_live_ms,
+            Some(life_ms)
+        );
         let wishes = Wishes { time_to_live_ms: Some(u64::MAX), ..Wishes::default() };
-        let message = draft(wishes).into_message(false, 7).expect("sound");
+        let message = draft(wishes).into_message(Wanted::default(), 7).expect("sound");
         assert!(message.time_to_live_ms.is_some_and(|life_ms| life_ms > 1 << 62));
     }
 
@@ -135,8 +139,8 @@ mod tests {
     fn keys_must_agree_and_ids_be_short() {
         let keys =
             Wishes { session_id: Some("s".into()), partition_key: Some("p".into()), ..Wishes::default() };
-        assert!(draft(keys).into_message(false, 0).is_err());
+        assert!(draft(keys).into_message(Wanted::default(), 0).is_err());
         let id = Wishes { message_id: Some("m".repeat(129)), ..Wishes::default() };
-        assert_eq!(draft(id).into_message(false, 0).expect_err("too long").sub_code, 40000);
+        assert_eq!(draft(id).into_message(Wanted::default(), 0).expect_err("too long").sub_code, 40000);
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use peeklock_engine::runtime::{Namespace, PartitionHandle};
 use peeklock_engine::{EntityOptions, QueuePath, SubQueue};
 use peeklock_message::delivery::Origin;
+use peeklock_message::submission::Wanted;
 
 use super::operation::{Operation, Verb};
 use super::refusal;
@@ -20,8 +21,8 @@ pub(super) struct Place {
     pub(super) partition: PartitionHandle,
     /// Which queue, in commands.
     pub(super) source: QueuePath,
-    /// Whether rules look at what is sent to it.
-    pub(super) is_topic: bool,
+    /// What it wants to know of messages sent to it.
+    pub(super) wanted: Wanted,
     /// What is particular about its messages.
     pub(super) origin: Origin,
     /// Largest encoded message accepted; of a subscription, its topic's.
@@ -55,7 +56,7 @@ impl Place {
             entity: entity.clone(),
             partition,
             source: QueuePath { queue, sub_queue: *sub_queue },
-            is_topic,
+            wanted: Wanted::by(&options),
             origin: Origin { sessions, copies },
             message_bytes_max: options.max_message_size_bytes(),
         })

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use peeklock_engine::runtime::{Namespace, Response as Answer};
 use peeklock_engine::{Command, NewMessage, Refusal};
+use peeklock_message::submission::Wanted;
 use smallvec::SmallVec;
 
 use super::broker_properties::{BrokerProperties, Wishes};
@@ -43,11 +44,11 @@ pub(super) async fn send(
     let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(body_bytes_max);
     let _room = limits.body(announced_bytes).await?;
     let body = body::read(body, body_bytes_max).await?;
-    let (is_topic, now_ms) = (place.is_topic, namespace.clock().now().0);
+    let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
     let messages = match single {
-        Some(single) => SmallVec::from_iter([Draft { body, ..single }.into_message(is_topic, now_ms)?]),
+        Some(single) => SmallVec::from_iter([Draft { body, ..single }.into_message(wanted, now_ms)?]),
         // Long enough to keep others waiting.
-        None => tokio::task::spawn_blocking(move || read_batch(&body, is_topic, now_ms))
+        None => tokio::task::spawn_blocking(move || read_batch(&body, wanted, now_ms))
             .await
             .map_err(|_| Error::internal())??,
     };
@@ -79,11 +80,11 @@ fn draft(headers: &HeaderMap, content_type: Option<&HeaderValue>) -> Result<Draf
     Ok(Draft { wishes, user: user_properties::read(headers), body: Bytes::new() })
 }
 
-fn read_batch(body: &[u8], is_topic: bool, now_ms: u64) -> Result<SmallVec<[NewMessage; 1]>, Error> {
+fn read_batch(body: &[u8], wanted: Wanted, now_ms: u64) -> Result<SmallVec<[NewMessage; 1]>, Error> {
     let drafts = batch::read(body)?.into_iter().enumerate();
     let messages = drafts.map(|(index, draft)| {
         let at = |error: Error| Error { text: format!("Message {index}: {}", error.text).into(), ..error };
-        draft.into_message(is_topic, now_ms).map_err(at)
+        draft.into_message(wanted, now_ms).map_err(at)
     });
     messages.collect()
 }

@@ -6,6 +6,7 @@ use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Refusal, Su
 use super::address::EntityAddress;
 use super::delivery::Origin;
 use super::errors::Fault;
+use super::submission::Wanted;
 
 /// The entities of a broker. [`Namespace`] is the real one; tests and benchmarks put others behind it.
 pub trait Entities: Send + Sync + 'static {
@@ -70,6 +71,8 @@ pub(crate) struct Entity {
     requires_session: bool,
     /// Whether messages could be sent to it at the time of attach.
     is_enabled_for_sending: bool,
+    /// What it wants to know of messages sent to it; never changes.
+    wanted: Wanted,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
     pub(crate) max_message_size_bytes: u64,
 }
@@ -82,6 +85,7 @@ impl Entity {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
+        let wanted = Wanted::by(&options);
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let node = node(&address);
@@ -94,6 +98,7 @@ impl Entity {
             kind,
             requires_session,
             is_enabled_for_sending,
+            wanted,
             max_message_size_bytes,
         }
     }
@@ -102,6 +107,8 @@ impl Entity {
     pub(crate) fn subscription(address: EntityAddress, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
+        // Nothing is sent to it.
+        let wanted = Wanted::default();
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
         let node = node(&address);
@@ -114,8 +121,14 @@ impl Entity {
             kind,
             requires_session,
             is_enabled_for_sending,
+            wanted,
             max_message_size_bytes,
         }
+    }
+
+    /// What it wants to know of messages sent to it.
+    pub(crate) const fn wanted(&self) -> Wanted {
+        self.wanted
     }
 
     /// The queue inside the entity that the address names.

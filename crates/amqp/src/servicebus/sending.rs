@@ -7,7 +7,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, Refusal};
 use rand::RngExt;
 
-use super::entities::{Entity, Kind};
+use super::entities::Entity;
 use super::errors::Fault;
 use super::submission::{BATCH_MESSAGE_FORMAT, read_transfer};
 use super::{Broker, Link, Pending};
@@ -57,8 +57,7 @@ impl Broker {
         refuse_transactions(state)?;
         check_size(entity, message_format, payload.len())?;
         let random = &mut self.random;
-        let messages =
-            read_transfer(message_format, payload, entity.kind == Kind::Topic, &mut || random.random())?;
+        let messages = read_transfer(message_format, payload, entity.wanted(), &mut || random.random())?;
         let bytes = payload.len();
         if delivery.is_none() {
             self.count_question(bytes);

@@ -103,13 +103,6 @@ impl EntityOptions {
         }
     }
 
-    const fn requires_duplicate_detection(&self) -> bool {
-        match self {
-            Self::Queue(queue) => queue.requires_duplicate_detection,
-            Self::Topic(topic) => topic.requires_duplicate_detection,
-        }
-    }
-
     const fn duplicate_detection_history_time_window_ms(&self) -> u64 {
         match self {
             Self::Queue(queue) => queue.duplicate_detection_history_time_window_ms,

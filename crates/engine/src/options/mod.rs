@@ -214,6 +214,15 @@ impl EntityOptions {
         }
     }
 
+    /// Whether duplicates are looked for.
+    #[must_use]
+    pub const fn requires_duplicate_detection(&self) -> bool {
+        match self {
+            Self::Queue(queue) => queue.requires_duplicate_detection,
+            Self::Topic(topic) => topic.requires_duplicate_detection,
+        }
+    }
+
     /// Whether it takes and gives messages.
     #[must_use]
     pub const fn status(&self) -> EntityStatus {

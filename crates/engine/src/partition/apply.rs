@@ -2,6 +2,7 @@
 //! there changes nothing.
 
 use super::Record;
+use super::duplicates::Remembered;
 use super::locks::Held;
 use super::state::{State, Watched};
 use crate::event::{Event, Removal};
@@ -53,6 +54,16 @@ impl State {
                     if *stored {
                         queue.used_at_stored = *at;
                     }
+                }
+            }
+            Event::Remembered { number, key, at } => {
+                if let Some(duplicates) = &mut self.duplicates {
+                    duplicates.remember(Remembered { key: *key, at: *at, number: *number });
+                }
+            }
+            Event::Forgotten { last, .. } => {
+                if let Some(duplicates) = &mut self.duplicates {
+                    duplicates.forget(*last);
                 }
             }
             Event::Ended => self.ended = true,

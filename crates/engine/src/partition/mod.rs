@@ -7,6 +7,7 @@
 //!   `status` are what commands share.
 //! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
 //!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
+//! - `duplicates` is which message ids were accepted lately, where that matters.
 //! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
 //! - `topic` is what a topic has beside its queues: the rules and the references to its contents.
 //! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
@@ -14,6 +15,7 @@
 mod apply;
 mod chunk;
 mod dispatch;
+mod duplicates;
 mod encoding;
 mod ending;
 mod handle;

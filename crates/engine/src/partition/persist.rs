@@ -6,11 +6,12 @@ use std::ops::{Range, RangeInclusive};
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 
+use super::duplicates::{REMEMBERED_FIRST, append_remembered};
 use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
 use super::sessions::append_state;
 use super::topic::{append_subscription, subscription_number};
-use crate::{BodyRef, Event, Publication, QueueId, SequenceNumber, Subscription, Timestamp};
+use crate::{BodyRef, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp};
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
 pub(super) const META_COUNTERS: u64 = 16;
@@ -73,6 +74,10 @@ struct Facts<'a> {
     body_runs: Vec<RangeInclusive<u64>>,
     /// Last uses worth storing.
     uses: Vec<(QueueId, Timestamp)>,
+    /// Ids to remember.
+    remembered: Vec<(SequenceNumber, MessageKey, Timestamp)>,
+    /// Those to forget: all between two numbers.
+    forgotten: Option<(SequenceNumber, SequenceNumber)>,
 }
 
 impl<'a> Facts<'a> {
@@ -87,6 +92,8 @@ impl<'a> Facts<'a> {
             bodies: Vec::new(),
             body_runs: Vec::new(),
             uses: Vec::new(),
+            remembered: Vec::new(),
+            forgotten: None,
         }
     }
 
@@ -119,6 +126,11 @@ impl<'a> Facts<'a> {
                 self.states.push(Fact { queue: *queue, number: *number, creates: *created, value });
             }
             Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
+            Event::Remembered { number, key, at } => {
+                self.numbered(*number);
+                self.remembered.push((*number, *key, *at));
+            }
+            Event::Forgotten { first, last } => self.forget(*first, *last),
             Event::Published(published) => self.published(published),
             Event::SubscriptionSet(subscription) => {
                 self.subscriptions.insert(subscription.queue, Some(subscription));
@@ -191,6 +203,13 @@ impl<'a> Facts<'a> {
         rest.into_iter().for_each(|few| self.without_content(few));
     }
 
+    /// Ids are forgotten in the order in which they were remembered.
+    fn forget(&mut self, first: SequenceNumber, last: SequenceNumber) {
+        self.remembered.retain(|(number, ..)| *number > last);
+        let first = self.forgotten.map_or(first, |(earlier, _)| earlier);
+        self.forgotten = Some((first, last));
+    }
+
     fn gone(&mut self, queue: QueueId, number: SequenceNumber) {
         self.heads.push(Fact { queue, number: number.0, creates: false, value: None });
     }
@@ -245,6 +264,16 @@ impl<'a> Facts<'a> {
             let start = buffer.len();
             buffer = append_used(*used_at, buffer);
             puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_USED), start..buffer.len()));
+        }
+        let entity = PartitionId(self.entity.0);
+        if let Some((first, last)) = self.forgotten {
+            let numbers = REMEMBERED_FIRST | first.0..=REMEMBERED_FIRST | last.0;
+            batch.delete_range(Space::Head, entity, numbers);
+        }
+        for (number, key, at) in &self.remembered {
+            let start = buffer.len();
+            buffer = append_remembered(*at, *key, buffer);
+            puts.push((Key::new(Space::Head, entity, REMEMBERED_FIRST | number.0), start..buffer.len()));
         }
         self.heads.sort_by_key(|fact| (fact.queue, fact.number));
         self.next_numbers(|queue, next_number| {

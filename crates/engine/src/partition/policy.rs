@@ -20,6 +20,8 @@ pub(super) struct Policy {
     pub(super) auto_delete_on_idle_ms: Option<u64>,
     /// Whether it takes and gives messages.
     pub(super) status: EntityStatus,
+    /// For how long message ids are remembered, if they are.
+    pub(super) duplicate_detection_history_time_window_ms: u64,
     /// Why the broker itself dead-letters messages.
     pub(super) reasons: Reasons,
 }
@@ -35,12 +37,14 @@ impl From<&EntityOptions> for Policy {
                 requires_session: queue.requires_session,
                 auto_delete_on_idle_ms: queue.auto_delete_on_idle_ms,
                 status: queue.status,
+                duplicate_detection_history_time_window_ms: queue.duplicate_detection_history_time_window_ms,
                 reasons: Reasons::new(queue.max_delivery_count),
             },
             EntityOptions::Topic(topic) => Self {
                 default_message_time_to_live_ms: topic.default_message_time_to_live_ms,
                 auto_delete_on_idle_ms: topic.auto_delete_on_idle_ms,
                 status: topic.status,
+                duplicate_detection_history_time_window_ms: topic.duplicate_detection_history_time_window_ms,
                 ..Self::from(&SubscriptionOptions::default())
             },
         }
@@ -57,6 +61,7 @@ impl From<&SubscriptionOptions> for Policy {
             requires_session: options.requires_session,
             auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
             status: options.status,
+            duplicate_detection_history_time_window_ms: 0,
             reasons: Reasons::new(options.max_delivery_count),
         }
     }

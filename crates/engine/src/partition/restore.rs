@@ -5,6 +5,7 @@ use std::sync::Arc;
 use peeklock_storage::Entry;
 
 use super::RestoreError;
+use super::duplicates::REMEMBERED_FIRST;
 use super::encoding::{read_counters, read_record, read_used};
 use super::persist::{META_COUNTERS, META_USED};
 use super::record::{Extra, Record};
@@ -56,6 +57,14 @@ impl State {
             if number >= STATE_FIRST {
                 self.restore_session_state(id, number, &value)
                     .map_err(|reason| bad("Head", number, reason))?;
+                continue;
+            }
+            if number >= REMEMBERED_FIRST + next_number.0 {
+                let reason = format!("messages from {} on were never given a number", next_number.0);
+                return Err(bad("Head", number, reason));
+            }
+            if number >= REMEMBERED_FIRST {
+                self.restore_remembered(id, number, &value).map_err(|reason| bad("Head", number, reason))?;
                 continue;
             }
             let mut record = read_record(&value).map_err(|reason| bad("Head", number, reason))?;

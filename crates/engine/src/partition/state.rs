@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Counts;
+use super::duplicates::Duplicates;
 use super::locks::Locks;
 use super::policy::Policy;
 use super::queue::Queue;
@@ -28,6 +29,8 @@ pub(super) struct State {
     pub(super) subscriptions: BTreeMap<QueueId, Queue>,
     /// What only a topic has.
     pub(super) topic: Option<Box<Topic>>,
+    /// Message ids accepted lately, if duplicates are looked for.
+    pub(super) duplicates: Option<Box<Duplicates>>,
     /// Sum of the lengths of all contents.
     pub(super) size_bytes: u64,
     /// Locks held.
@@ -56,6 +59,7 @@ impl State {
             entity: Queue::new(id, Policy::from(options)),
             subscriptions: BTreeMap::new(),
             topic: matches!(options, EntityOptions::Topic(_)).then(Box::default),
+            duplicates: options.requires_duplicate_detection().then(Box::default),
             size_bytes: 0,
             locks: Locks::default(),
             homes: BTreeMap::new(),

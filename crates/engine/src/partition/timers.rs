@@ -23,7 +23,13 @@ impl State {
             return None;
         }
         let timer = self.next_timer().map(|(at, _)| at);
-        self.next_queue_deadline().into_iter().chain(timer).min().filter(|at| *at != Timestamp::NEVER)
+        let over = self.duplicates_deadline();
+        self.next_queue_deadline()
+            .into_iter()
+            .chain(timer)
+            .chain(over)
+            .min()
+            .filter(|at| *at != Timestamp::NEVER)
     }
 
     /// The earliest lock or activation; of two at the same instant, the lock's.
@@ -53,6 +59,7 @@ impl Step<'_> {
                 _ => break,
             }
         }
+        self.forget_what_is_over();
         self.touch_due_queues();
     }
 

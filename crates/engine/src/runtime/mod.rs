@@ -40,5 +40,6 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity::{EntityRef, SubscriptionRef};
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
+pub use peeklock_storage::Error as StorageError;
 pub use start_error::StartError;
 pub use travel_clock::{TooFarAhead, TravelClock};

@@ -13,6 +13,7 @@ mod broker;
 mod catalogue;
 mod cold_reads;
 mod descriptions;
+mod duplicates;
 mod durability;
 mod failures;
 mod idle;

@@ -18,6 +18,7 @@ use super::queue::{self, QueueConfig};
 use super::storage::{self, StorageConfig};
 use super::table::Table;
 use super::topic::{self, TopicConfig};
+use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
 
 /// What a file says. `None` where flags, variables and defaults decide.
@@ -37,6 +38,8 @@ pub(crate) struct FileConfig {
     pub(crate) log_filter: Option<LogFilter>,
     /// `log.format`
     pub(crate) log_format: Option<LogFormat>,
+    /// `log.audit`
+    pub(crate) audit: Option<AuditTarget>,
     /// `development.time_travel`
     pub(crate) time_travel: Option<bool>,
     /// The rest of `[development]`.
@@ -132,6 +135,7 @@ fn read_http(mut http: Table<'_, '_>, config: &mut FileConfig) {
 fn read_log(mut log: Table<'_, '_>, config: &mut FileConfig) {
     config.log_filter = log.text("level", "\"info\"", str::parse);
     config.log_format = log.text("format", "\"text\"", str::parse);
+    config.audit = log.text("audit", "\"stderr\"", str::parse);
     log.finish();
 }
 

@@ -27,6 +27,7 @@ mod topic;
 
 use std::path::PathBuf;
 
+use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
 use entity::Bounds;
 
@@ -71,6 +72,8 @@ pub(crate) struct Config {
     pub(crate) log_filter: LogFilter,
     /// How it is logged.
     pub(crate) log_format: LogFormat,
+    /// Where administrative changes are noted.
+    pub(crate) audit: AuditTarget,
     /// Help for tests.
     pub(crate) development: DevelopmentConfig,
     /// What no entity may go beyond.
@@ -153,6 +156,7 @@ impl Config {
             storage: file.storage,
             log_filter: args.log_level.or(file.log_filter).unwrap_or_default(),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
+            audit: file.audit.unwrap_or_default(),
             development: DevelopmentConfig {
                 time_travel: args.time_travel.or(file.time_travel).unwrap_or(file.development.time_travel),
                 ..file.development

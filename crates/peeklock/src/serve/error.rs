@@ -26,6 +26,9 @@ pub(super) enum ServeError {
     /// Something basic failed: threads, signals, sockets.
     #[error("can't go on: {0}")]
     System(io::Error),
+    /// The audit log can't be opened.
+    #[error("audit log (log.audit): {0}")]
+    Audit(io::Error),
     /// The store does not open.
     #[error("data directory {}: {error}", directory.display())]
     Store {
@@ -91,6 +94,7 @@ impl ServeError {
             | Self::MessageSize { .. } => Exit::Usage,
             Self::Bind { .. }
             | Self::System(_)
+            | Self::Audit(_)
             | Self::Start(_)
             | Self::ReadyFile { .. }
             | Self::Fatal(_) => Exit::Failure,

@@ -1,13 +1,14 @@
-//! HTTP: `GET /health`, `/health/ready` and `/health/live`, in development `/development/clock`, and everything else for the administration, once there is
-//! one.
+//! HTTP: `GET /health`, `/health/ready` and `/health/live`, in development `/development/clock`, and everything else for
+//! the administration, once there is one.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
@@ -37,12 +38,26 @@ pub(super) async fn serve(
         .route("/health", get(report))
         .route("/health/ready", get(report_ready))
         .route("/health/live", get(report_live))
+        .route_layer(from_fn_with_state(Arc::clone(&administration), unless_token))
         .with_state(health);
     let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
     let router = router.fallback(move |request| administer(Arc::clone(&administration), request));
     if let Err(error) = axum::serve(BoundedListener::new(listener), router).await {
         tracing::error!("HTTP stopped: {error}");
     }
+}
+
+/// Whoever shows who they are, or wants to change something, means the queue or topic of that name.
+async fn unless_token(
+    State(administration): State<Administration>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Infallible> {
+    let asks = matches!(*request.method(), Method::GET | Method::HEAD);
+    if asks && !request.headers().contains_key(AUTHORIZATION) {
+        return Ok(next.run(request).await);
+    }
+    administer(administration, request).await
 }
 
 /// Ready or not, in the emulator's words.

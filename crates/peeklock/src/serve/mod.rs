@@ -21,7 +21,7 @@ mod subscriptions;
 use std::sync::Arc;
 
 use peeklock_access::Access;
-use peeklock_admin::Admin;
+use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
@@ -30,6 +30,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::audit::AuditControl;
 use crate::config::{AmqpConfig, Config, ListenAddress, ServeArgs};
 use crate::exit::Exit;
 use crate::logging::{self, LogControl};
@@ -45,13 +46,12 @@ use store::OpenStore;
 
 /// Serves until a signal or a fatal failure. `args` is what the configuration was resolved from, and is again on SIGHUP.
 pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
-    let log = logging::start(&config.log_filter, config.log_format);
-    let outcome = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("peeklock")
-        .build()
-        .map_err(ServeError::System)
-        .and_then(|runtime| runtime.block_on(serve(config, args, log)));
+    let opened = AuditControl::open(&config.audit);
+    let audit = opened.as_ref().cloned().unwrap_or_default();
+    let log = logging::start(&config.log_filter, config.log_format, &audit);
+    let control = audit.clone();
+    let outcome = opened.map_err(ServeError::Audit).and_then(|_| run_runtime(config, args, log, control));
+    audit.flush();
     match outcome {
         Ok(()) => {
             tracing::info!("stopped");
@@ -64,7 +64,26 @@ pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
     }
 }
 
-async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), ServeError> {
+fn run_runtime(
+    config: Config,
+    args: ServeArgs,
+    log: LogControl,
+    audit: AuditControl,
+) -> Result<(), ServeError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("peeklock")
+        .build()
+        .map_err(ServeError::System)
+        .and_then(|runtime| runtime.block_on(serve(config, args, log, audit)))
+}
+
+async fn serve(
+    config: Config,
+    args: ServeArgs,
+    log: LogControl,
+    audit: AuditControl,
+) -> Result<(), ServeError> {
     emulator::explain(&config);
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
@@ -90,13 +109,13 @@ async fn serve(config: Config, args: ServeArgs, log: LogControl) -> Result<(), S
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin::new(namespace.clone(), Access::open());
+    let admin = Admin::new(namespace.clone(), Access::open(), admin_limits(&config, limits));
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
-    let reload = Reload { args, config, namespace: namespace.clone(), limits, log };
+    let reload = Reload { args, config, namespace: namespace.clone(), limits, log, audit };
     let reloading = tokio::spawn(reload.run(hangup));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
@@ -161,6 +180,16 @@ async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> Sto
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
     NamespaceOptions { body_cache_bytes, seed: None }
+}
+
+/// What the file's entities must keep to, those made at run time must as well.
+fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits {
+    let store_bytes = store.value_bytes_max.min(store.batch_bytes_max) as u64;
+    AdminLimits {
+        auto_delete_on_idle_min_ms: config.limits.auto_delete_on_idle_min_ms,
+        message_time_to_live_max_ms: config.limits.message_time_to_live_max_ms,
+        message_size_max_bytes: store_bytes.min(config.amqp.reassembly_bytes_max),
+    }
 }
 
 fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {

@@ -6,6 +6,7 @@ use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
 
 use super::entities;
+use crate::audit::{self, AuditControl};
 use crate::config::{Config, ServeArgs};
 use crate::logging::LogControl;
 
@@ -21,6 +22,8 @@ pub(super) struct Reload {
     pub(super) limits: Limits,
     /// The log.
     pub(super) log: LogControl,
+    /// The audit log.
+    pub(super) audit: AuditControl,
 }
 
 impl Reload {
@@ -28,9 +31,16 @@ impl Reload {
     pub(super) async fn run(mut self, mut hangup: Signal) {
         while hangup.recv().await.is_some() {
             tracing::info!("SIGHUP: reading the configuration again");
+            self.audit.reopen();
             match self.reload().await {
-                Ok(changes) => tracing::info!("reloaded; {changes} changes"),
-                Err(error) => tracing::error!("nothing was reloaded: {error}"),
+                Ok(changes) => {
+                    tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = "ok", changes);
+                    tracing::info!("reloaded; {changes} changes");
+                }
+                Err(error) => {
+                    tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = %error);
+                    tracing::error!("nothing was reloaded: {error}");
+                }
             }
         }
     }
@@ -43,6 +53,7 @@ impl Reload {
         entities::declare(&self.namespace, &next, self.limits).await.map_err(|error| error.to_string())?;
         let mut count = changes.len();
         for change in changes {
+            tracing::info!(target: audit::TARGET, protocol = "config", operation = "declare", outcome = "ok", changed = change);
             tracing::info!("{change}");
         }
         if next.log_filter != self.config.log_filter {
@@ -94,6 +105,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ("http.listen", current.http_listen != next.http_listen),
         ("storage.data_dir", current.data_dir != next.data_dir),
         ("[storage]", current.storage != next.storage),
+        ("log.audit", current.audit != next.audit),
         ("log.format", current.log_format != next.log_format),
         ("[development]", current.development != next.development),
     ];

@@ -40,12 +40,18 @@ fn its_file_is_declared_and_its_line_is_printed_when_the_broker_is_ready() {
     assert!(!log.contains("secret"), "{log}");
 }
 
+/// A port that nobody uses and that the system gives to nobody who asks for any: the emulator's variable has no port 0.
+fn free_port() -> String {
+    let from = 10_000 + std::process::id() % 20_000;
+    let is_free = |port: &u32| std::net::TcpListener::bind(format!("127.0.0.1:{port}")).is_ok();
+    (from..32_768).find(is_free).unwrap().to_string()
+}
+
 #[test]
 fn the_emulators_variables_choose_the_port_and_bring_its_sample() {
     let home = Home::new();
     let mut command = home.command();
-    // Port 0 would not do: the emulator's variable has none.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_port();
     command.env("ACCEPT_EULA", "Y").env("SQL_SERVER", "sqledge").env("EMULATOR_HTTP_PORT", &port);
     let broker = home.started(command);
     assert!(broker.address("http").ends_with(&format!(":{port}")));

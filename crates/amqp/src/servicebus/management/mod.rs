@@ -3,6 +3,7 @@
 
 mod add_rule;
 mod arguments;
+mod audit;
 mod cancel_scheduled;
 mod enumerate_rules;
 mod get_message_sessions;

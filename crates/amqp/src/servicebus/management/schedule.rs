@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::Encoder;
-use crate::servicebus::entities::Kind;
 use crate::servicebus::envelope::{Answer, lookup};
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
@@ -26,14 +25,13 @@ pub(super) fn prepare(arguments: &Arguments, context: &mut Context<'_>) -> Resul
         },
     )?;
     let limit_bytes = context.entity.max_message_size_bytes;
-    let with_facts = context.entity.kind == Kind::Topic;
     let mut messages: SmallVec<[NewMessage; 1]> = SmallVec::with_capacity(encoded.len());
     for encoded in &encoded {
         let size_bytes = u64::try_from(encoded.len()).unwrap_or(u64::MAX);
         if size_bytes > limit_bytes {
             return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes }.into());
         }
-        let message = read_message(encoded, with_facts, context.next_id)?;
+        let message = read_message(encoded, context.entity.wanted(), context.next_id)?;
         if message.scheduled_enqueue_time.is_none() {
             return Err(Fault::Argument(
                 "A scheduled message needs x-opt-scheduled-enqueue-time.".to_owned(),

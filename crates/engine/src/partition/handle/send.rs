@@ -40,7 +40,9 @@ impl Step<'_> {
                 let (size_bytes, limit_bytes) = (u64::from(message.header_bytes), HEADER_BYTES_MAX as u64);
                 return Err(Refusal::HeaderTooLarge { size_bytes, limit_bytes });
             }
-            total_bytes = total_bytes.saturating_add(size_bytes);
+            if self.original_of(message).is_none() {
+                total_bytes = total_bytes.saturating_add(size_bytes);
+            }
         }
         let limit_bytes = self.options.max_size_bytes();
         if total_bytes > limit_bytes {
@@ -49,8 +51,20 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Stores one message under the next number, or publishes it.
+    /// Stores or publishes one message; of a duplicate nothing comes but the number of the message it repeats: whoever
+    /// schedules one again because no answer came can cancel it.
     fn accept(&mut self, message: NewMessage) -> SequenceNumber {
+        if let Some(original) = self.original_of(&message) {
+            return original;
+        }
+        let key = message.message_key;
+        let number = self.store(message);
+        self.remember(key, number);
+        number
+    }
+
+    /// Stores one message under the next number, or publishes it.
+    fn store(&mut self, message: NewMessage) -> SequenceNumber {
         // `admit` refused longer ones.
         let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
         let scheduled_enqueue_time = message.scheduled_enqueue_time.filter(|at| *at > self.now);

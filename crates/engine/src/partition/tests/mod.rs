@@ -3,6 +3,7 @@
 mod dead_letter;
 mod deferral;
 mod delivery;
+mod duplicates;
 mod expiry;
 mod idle;
 mod locks;

@@ -46,6 +46,11 @@ fn what_is_temporary_does_what_the_model_does() {
     agree(Area::Idleness);
 }
 
+#[test]
+fn what_looks_for_duplicates_does_what_the_model_does() {
+    agree(Area::Duplicates);
+}
+
 /// The comparison would be worth nothing if it could not fail.
 fn every_broken_rule_is_noticed(area: Area) {
     const HISTORIES_MAX: usize = 2000;
@@ -78,4 +83,9 @@ fn every_broken_rule_of_topics_is_noticed() {
 #[test]
 fn every_broken_rule_of_idleness_is_noticed() {
     every_broken_rule_is_noticed(Area::Idleness);
+}
+
+#[test]
+fn every_broken_rule_of_duplicates_is_noticed() {
+    every_broken_rule_is_noticed(Area::Duplicates);
 }

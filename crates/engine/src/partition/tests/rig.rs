@@ -9,6 +9,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use smallvec::smallvec;
 
+use crate::partition::duplicates::{REMEMBERED_FIRST, Remembered};
 use crate::partition::{Counts, Outputs, Partition, Record, persist, sessions};
 use crate::{
     Command, CreditLimit, Effect, EntityOptions, Event, Lock, LockToken, MessageState, MessageView,
@@ -36,7 +37,11 @@ impl Store {
                     let removed = self.0.remove(&(key.space, key.number));
                     assert!(removed.is_some(), "{key:?} was deleted but not there");
                 }
-                Operation::DeleteRange { .. } => panic!("a partition deletes single keys"),
+                Operation::DeleteRange { space, partition, numbers } => {
+                    assert_eq!((space, partition), (Space::Head, ID));
+                    assert!(*numbers.start() >= REMEMBERED_FIRST, "a partition deletes single messages");
+                    self.0.retain(|(space, number), _| *space != Space::Head || !numbers.contains(number));
+                }
             }
         }
     }
@@ -58,6 +63,7 @@ pub(super) struct Durable {
     messages: Vec<(SequenceNumber, Record)>,
     counts: Counts,
     session_states: Vec<(String, u64, Bytes, Timestamp)>,
+    remembered: Option<Vec<Remembered>>,
 }
 
 impl Durable {
@@ -69,7 +75,9 @@ impl Durable {
         }
         let entity = &partition.state.entity;
         let session_states = sessions::tests::states(entity);
-        Self { next_number: entity.next_number, messages, counts: partition.counts(), session_states }
+        let remembered = partition.state.duplicates.as_ref().map(|duplicates| duplicates.all());
+        let (next_number, counts) = (entity.next_number, partition.counts());
+        Self { next_number, messages, counts, session_states, remembered }
     }
 
     fn recount(&self) -> Counts {

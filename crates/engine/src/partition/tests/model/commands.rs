@@ -121,14 +121,29 @@ impl Model {
                 return Err(Refusal::HeaderTooLarge { size_bytes, limit_bytes: HEADER_BYTES_MAX });
             }
         }
-        let sent: usize = messages.iter().map(|one| one.content.len()).sum();
+        let counts = |one: &&NewMessage| {
+            self.original_of(one).is_none() || self.turn.breaks(Rule::DuplicatesTakeNoRoom)
+        };
+        let sent: usize = messages.iter().filter(counts).map(|one| one.content.len()).sum();
         if self.size_bytes() + sent as u64 > max_size_bytes {
+            if self.turn.breaks(Rule::WhatIsRefusedIsNotRemembered) {
+                messages.iter().for_each(|one| self.remember(one, SequenceNumber(0)));
+            }
             return Err(Refusal::EntityFull { limit_bytes: max_size_bytes });
         }
-        Ok(messages.into_iter().map(|one| self.store(&one)).collect())
+        let before = self.remembered.clone();
+        let send = |one: &NewMessage| {
+            let now = std::mem::take(&mut self.remembered);
+            self.remembered =
+                if self.turn.breaks(Rule::ABatchCanRepeatItself) { before.clone() } else { now.clone() };
+            let original = self.original_of(one);
+            self.remembered = now;
+            self.send_one(one, original)
+        };
+        Ok(messages.iter().map(send).collect())
     }
 
-    fn store(&mut self, new: &NewMessage) -> SequenceNumber {
+    pub(super) fn store(&mut self, new: &NewMessage) -> SequenceNumber {
         let now = self.turn.now;
         let entity = self.queues.get_mut(&ENTITY).unwrap();
         let mut message = Message::new(new, SequenceNumber(entity.next_number));

@@ -14,8 +14,8 @@ use super::{Model, Rule, Seen, SeenState};
 use crate::partition::queue::Queue;
 use crate::partition::{Counts, Outputs, Partition, persist, sessions};
 use crate::{
-    Command, CreditLimit, Effect, EntityOptions, LockToken, MessageView, QueueId, Refusal, Reply, RequestId,
-    SequenceNumber, Timestamp,
+    Command, CreditLimit, Effect, EntityOptions, LockToken, MessageView, QueueId, QueueOptions, Refusal,
+    Reply, RequestId, SequenceNumber, Timestamp, TopicOptions,
 };
 
 /// How many commands see that an entity ended, before somebody creates it anew.
@@ -133,8 +133,16 @@ impl Comparison {
     /// Other options; what can never change stays.
     fn changed(&self, to: &Options) -> EntityOptions {
         match &self.model.options {
-            EntityOptions::Queue(queue) => to.queue(queue.requires_session).into(),
-            EntityOptions::Topic(_) => to.topic().into(),
+            EntityOptions::Queue(queue) => QueueOptions {
+                requires_duplicate_detection: queue.requires_duplicate_detection,
+                ..to.queue(queue.requires_session)
+            }
+            .into(),
+            EntityOptions::Topic(topic) => TopicOptions {
+                requires_duplicate_detection: topic.requires_duplicate_detection,
+                ..to.topic()
+            }
+            .into(),
         }
     }
 

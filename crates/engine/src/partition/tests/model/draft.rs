@@ -90,6 +90,8 @@ pub(in crate::partition::tests) struct Draft {
     pub(super) delay_ms: Option<u64>,
     pub(super) session: Option<usize>,
     pub(super) label: Option<usize>,
+    /// The message id, where duplicates are looked for.
+    pub(super) id: Option<usize>,
     /// A user property: whether its name is in upper case, its value.
     pub(super) user: Option<(bool, i64)>,
 }
@@ -127,6 +129,7 @@ pub(in crate::partition::tests) struct Options {
     pub(super) idle_ms: Option<u64>,
     pub(super) message_bytes_max: u64,
     pub(super) bytes_max: u64,
+    pub(super) window_ms: u64,
 }
 
 impl Options {
@@ -140,6 +143,7 @@ impl Options {
             auto_delete_on_idle_ms: self.idle_ms,
             max_message_size_bytes: self.message_bytes_max,
             max_size_bytes: self.bytes_max,
+            duplicate_detection_history_time_window_ms: self.window_ms,
             ..QueueOptions::default()
         }
     }
@@ -150,6 +154,7 @@ impl Options {
             auto_delete_on_idle_ms: self.idle_ms,
             max_message_size_bytes: self.message_bytes_max,
             max_size_bytes: self.bytes_max,
+            duplicate_detection_history_time_window_ms: self.window_ms,
             ..TopicOptions::default()
         }
     }

@@ -37,8 +37,17 @@ fn sometimes<T: std::fmt::Debug + Clone>(
 fn options(idles: bool) -> impl Strategy<Value = Options> {
     let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
     let life = sometimes(3, 0..25u64);
-    (5..20u64, 1..4u32, life, any::<bool>(), idle_ms, 4..8u64, 20..80u64).prop_map(
-        |(lock_duration_ms, max_delivery_count, time_to_live_ms, dead_lettering, idle_ms, message, total)| {
+    let sizes = (4..8u64, 20..80u64);
+    (5..20u64, 1..4u32, life, any::<bool>(), idle_ms, sizes, 6..30u64).prop_map(
+        |(
+            lock_duration_ms,
+            max_delivery_count,
+            time_to_live_ms,
+            dead_lettering,
+            idle_ms,
+            (message, total),
+            window_ms,
+        )| {
             Options {
                 lock_duration_ms,
                 max_delivery_count,
@@ -47,6 +56,7 @@ fn options(idles: bool) -> impl Strategy<Value = Options> {
                 idle_ms,
                 message_bytes_max: message,
                 bytes_max: total,
+                window_ms,
             }
         },
     )
@@ -62,16 +72,15 @@ fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
     let user = sometimes(5, (any::<bool>(), 0..2i64));
     (
         (0..6usize, header_bytes, sometimes(5, 0..30u64), sometimes(2, 0..20u64)),
-        (prop::option::weighted(has_session, 0..4usize), sometimes(8, 0..3usize), user),
-    )
-        .prop_map(|((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user))| Draft {
-            bytes,
-            header_bytes,
-            time_to_live_ms,
-            delay_ms,
-            session,
-            label,
+        (
+            prop::option::weighted(has_session, 0..4usize),
+            sometimes(8, 0..3usize),
             user,
+            sometimes(8, 0..3usize),
+        ),
+    )
+        .prop_map(|((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user, id))| {
+            Draft { bytes, header_bytes, time_to_live_ms, delay_ms, session, label, user, id }
         })
 }
 
@@ -274,6 +283,18 @@ fn one_move(kind: Kind, idles: bool) -> impl Strategy<Value = Move> {
 
 pub(in crate::partition::tests) type History = (EntityOptions, Vec<Move>, u64);
 
+/// As [`histories_of`], of an entity that looks for duplicates.
+fn histories_with_duplicates(kind: Kind) -> BoxedStrategy<History> {
+    let with_duplicates = |(mut options, moves, seed): History| {
+        match &mut options {
+            EntityOptions::Queue(queue) => queue.requires_duplicate_detection = true,
+            EntityOptions::Topic(topic) => topic.requires_duplicate_detection = true,
+        }
+        (options, moves, seed)
+    };
+    histories_of(kind, false).prop_map(with_duplicates).boxed()
+}
+
 fn histories_of(kind: Kind, idles: bool) -> BoxedStrategy<History> {
     let entity = options(idles).prop_map(move |options| match kind {
         Kind::Queue => options.queue(false).into(),
@@ -296,6 +317,12 @@ pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<Histor
             1 => histories_of(Kind::Queue, true),
             1 => histories_of(Kind::Sessions, true),
             2 => histories_of(Kind::Topic, true),
+        ]
+        .boxed(),
+        Area::Duplicates => prop_oneof![
+            2 => histories_with_duplicates(Kind::Queue),
+            1 => histories_with_duplicates(Kind::Sessions),
+            2 => histories_with_duplicates(Kind::Topic),
         ]
         .boxed(),
     }

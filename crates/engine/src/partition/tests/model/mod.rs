@@ -2,7 +2,7 @@
 //! speed, storage or the partition's own code. Each rule can be broken on purpose, to see that the comparison notices.
 //!
 //! - [`Model`] takes commands; `queue` is a queue or subscription, `ending` how locks and stays end there, `session`
-//!   its sessions; `topic` and `idle` are about several of them.
+//!   its sessions; `topic` and `idle` are about several of them, `duplicates` about what was sent before.
 //! - [`Rule`] lists what can be broken.
 //! - [`histories`] are random, made of moves (`draft`); [`comparison`] lets partition and model carry out one, each move
 //!   being made a command (`moves`); `stored` is what the partition stores meanwhile.
@@ -10,6 +10,7 @@
 mod commands;
 pub(super) mod comparison;
 mod draft;
+mod duplicates;
 mod ending;
 pub(super) mod histories;
 mod idle;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use self::duplicates::Remembered;
 use self::queue::Queue;
 use self::turn::Turn;
 use crate::partition::Counts;
@@ -58,6 +60,7 @@ pub(super) struct Model {
     watchers: BTreeMap<u64, u64>,
     /// A topic's next number after a restart.
     topic_number_stored: u64,
+    remembered: Vec<Remembered>,
     turn: Turn,
 }
 
@@ -78,6 +81,7 @@ impl Model {
             subscriptions: BTreeMap::new(),
             watchers: BTreeMap::new(),
             topic_number_stored: 1,
+            remembered: Vec::new(),
             turn: Turn::new(broken),
         }
     }
@@ -140,6 +144,9 @@ impl Model {
 
     pub(super) fn restart(&mut self) {
         self.watchers.clear();
+        if self.turn.breaks(Rule::IdsSurviveARestart) {
+            self.remembered.clear();
+        }
         for queue in self.queues.values_mut() {
             queue.restart(&self.turn);
         }
@@ -189,6 +196,7 @@ impl Model {
     }
 
     fn let_time_pass(&mut self) {
+        self.forget();
         self.use_what_is_new();
         if self.turn.keeps(Rule::LeavingIsUse) {
             self.use_what_is_in_use();

@@ -8,14 +8,15 @@ use super::super::rig::QUEUE;
 use super::comparison::Comparison;
 use super::draft::{Draft, FilterDraft, Move, Verb, Wish};
 use crate::{
-    Command, CorrelationFilter, CreditLimit, DeadLetter, FactValue, Facts, Filter, LockToken, NewMessage,
-    Property, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber, SessionWish,
-    Settlement, SubQueue, Timestamp,
+    Command, CorrelationFilter, CreditLimit, DeadLetter, FactValue, Facts, Filter, LockToken, MessageKey,
+    NewMessage, Property, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber,
+    SessionWish, Settlement, SubQueue, Timestamp,
 };
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const RULE_NAMES: [&str; 5] = ["$Default", "$default", "x", "X", "#"];
 const LABELS: [&str; 3] = ["red", "RED", "blue"];
+const IDS: [&str; 3] = ["", "a", "A"];
 const SESSIONS: [&str; 4] = ["", "a", "b", "c"];
 /// Nobody's id.
 const UNKNOWN: QueueId = QueueId(5);
@@ -138,6 +139,7 @@ impl Comparison {
             session_id: draft.session.map(|session| SESSIONS[session].into()),
             header_bytes: draft.header_bytes,
             facts: Some(Arc::new(facts)),
+            message_key: draft.id.map(|id| MessageKey::of(IDS[id])),
         }
     }
 

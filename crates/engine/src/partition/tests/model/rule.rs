@@ -11,6 +11,8 @@ pub(in crate::partition::tests) enum Area {
     Topics,
     /// Any of them, deleted when idle.
     Idleness,
+    /// Any of them, which looks for duplicates.
+    Duplicates,
 }
 
 /// Writes the list of rules once: the type, all its values, and the area in which breaking one shows.
@@ -204,5 +206,37 @@ rules! {
         ARestartIsNoUse,
         /// Which is not every one of them.
         UseIsStoredCoarsely,
+    }
+    Duplicates {
+        /// A message with an id accepted lately is accepted and dropped (§11).
+        ADuplicateIsDropped,
+        /// It is answered with the number of the message it repeats.
+        ADuplicateGetsTheNumberOfItsOriginal,
+        /// At the end of the window an id is free again.
+        TheWindowEndsAtItsInstant,
+        /// A duplicate does not prolong it.
+        ADuplicateDoesNotProlongTheWindow,
+        /// Scheduled messages are remembered when they are submitted (§7).
+        ScheduledMessagesAreRemembered,
+        /// Whatever became of a message, its id is remembered.
+        WhatIsGoneIsRemembered,
+        /// Also after a restart.
+        IdsSurviveARestart,
+        /// Messages without an id are no duplicates.
+        NoIdIsLikeNoOther,
+        /// A new window counts for what is remembered already.
+        ANewWindowCountsAtOnce,
+        /// Ids are one for all sessions.
+        IdsAreOneForAllSessions,
+        /// Case matters.
+        IdsMatchExactly,
+        /// A duplicate takes no room, also in a full entity.
+        DuplicatesTakeNoRoom,
+        /// The messages of one batch may be duplicates of each other.
+        ABatchCanRepeatItself,
+        /// What was refused is not remembered.
+        WhatIsRefusedIsNotRemembered,
+        /// What no subscription wanted is.
+        WhatNobodyWantsIsRemembered,
     }
 }

@@ -14,6 +14,7 @@ use smallvec::smallvec;
 use super::super::rig::deliveries;
 use super::store::Store;
 use crate::partition::queue::Queue;
+use crate::partition::state::State;
 use crate::partition::{Counts, Outputs, Partition, Record, persist, sessions};
 use crate::{
     BodyRef, Command, CreditLimit, Effect, Event, Facts, Filter, Lock, LockToken, MessageState, MessageView,
@@ -63,6 +64,8 @@ pub(in crate::partition::tests) fn check_invariants(partition: &Partition, store
     let state = &partition.state;
     let restored = store.restore(topic_options(partition)).unwrap();
     assert_eq!(restored.counts(), partition.counts());
+    let remembered = |state: &State| state.duplicates.as_ref().map(|duplicates| duplicates.all());
+    assert_eq!(remembered(&restored.state), remembered(state));
     assert_eq!(restored.subscription_count(), partition.subscription_count());
     assert!(restored.state.entity.next_number <= state.entity.next_number, "only unmatched messages lack");
     let mut referred: BTreeMap<u64, (u32, u32)> = BTreeMap::new();

@@ -1,0 +1,168 @@
+//! One request, taken apart.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, IF_MATCH};
+use axum::http::{HeaderName, Method};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use peeklock_access::Resource;
+use peeklock_engine::Right;
+use percent_encoding::percent_decode_str;
+
+use super::path::Target;
+use super::xml::{self, Element};
+use crate::Admin;
+use crate::error::Error;
+
+/// Largest body of a request, in bytes.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// How long a body may take to come.
+const BODY_TIME_OUT: Duration = Duration::from_secs(30);
+/// Entities in one answer, and without `$top`: what the service gives.
+const TOP_MAX: usize = 100;
+/// What is taken for the version of a request that names none.
+const API_VERSION_DEFAULT: &str = "2021-05";
+/// The first version of the protocol in this form.
+const API_VERSION_MIN: &str = "2013-10";
+/// A token for the target of `ForwardTo`.
+pub(crate) const FORWARD_TOKEN: HeaderName = HeaderName::from_static("servicebussupplementaryauthorization");
+/// A token for the target of `ForwardDeadLetteredMessagesTo`.
+pub(crate) const DEAD_LETTER_FORWARD_TOKEN: HeaderName =
+    HeaderName::from_static("servicebusdlqsupplementaryauthorization");
+
+/// A request, its body aside.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// What it is about.
+    pub(crate) target: Target,
+    /// Its method.
+    pub(crate) method: Method,
+    /// The host and port by which its client knows this broker.
+    pub(crate) host: String,
+    /// Which version of the protocol it speaks; dates, compared as text.
+    pub(crate) api_version: String,
+    /// How many entities to leave out.
+    pub(crate) skip: usize,
+    /// How many entities to tell about.
+    pub(crate) top: usize,
+    /// Its headers.
+    pub(crate) headers: HeaderMap,
+}
+
+impl Call {
+    /// Takes a request apart.
+    ///
+    /// # Errors
+    /// A path or parameter that makes no sense.
+    pub(crate) fn new(request: &Request) -> Result<Self, Error> {
+        let target = Target::parse(request.uri().path()).map_err(Error::bad_request)?;
+        let mut call = Self {
+            target,
+            method: request.method().clone(),
+            host: host(request),
+            api_version: API_VERSION_DEFAULT.to_owned(),
+            skip: 0,
+            top: TOP_MAX,
+            headers: request.headers().clone(),
+        };
+        for parameter in request.uri().query().unwrap_or_default().split('&') {
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+            call.set_parameter(&decode(name), &decode(value))?;
+        }
+        Ok(call)
+    }
+
+    fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let number = || {
+            value
+                .parse()
+                .map_err(|_| Error::bad_request(format!("The parameter {name} must be a whole number.")))
+        };
+        match name.to_ascii_lowercase().as_str() {
+            "$skip" => self.skip = number()?,
+            "$top" => self.top = number()?.min(TOP_MAX),
+            "api-version" => self.api_version = api_version(value)?,
+            // What the service does not know it ignores as well.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a PUT updates, and does not create.
+    ///
+    /// # Errors
+    /// A condition that can't be told.
+    pub(crate) fn is_update(&self) -> Result<bool, Error> {
+        match self.headers.get(IF_MATCH) {
+            None => Ok(false),
+            Some(any) if any.as_bytes() == b"*" => Ok(true),
+            Some(_) => Err(Error::precondition()),
+        }
+    }
+
+    /// Whether messages may be forwarded to `target`: by the caller's own token, or by the one in `header`.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn authorize_forwarding(
+        &self,
+        admin: &Admin,
+        target: &str,
+        header: &HeaderName,
+    ) -> Result<(), Error> {
+        let resource = Resource::entity(target);
+        let own = admin.authorize(&self.headers, &resource, Right::Send);
+        match (own, self.headers.get(header)) {
+            (Ok(_), _) => Ok(()),
+            (Err(error), None) => Err(error),
+            (Err(_), Some(token)) => {
+                let supplementary = HeaderMap::from_iter([(AUTHORIZATION, token.clone())]);
+                admin.authorize(&supplementary, &resource, Right::Send).map(|_| ())
+            }
+        }
+    }
+}
+
+/// As the client knows us: it compares URLs with what it wrote.
+fn host(request: &Request) -> String {
+    let header = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    header.or(authority).unwrap_or("localhost").to_owned()
+}
+
+fn api_version(value: &str) -> Result<String, Error> {
+    let is_date = value.len() >= API_VERSION_MIN.len()
+        && value.chars().all(|character| character.is_ascii_digit() || character == '-');
+    if is_date && value >= API_VERSION_MIN {
+        return Ok(value.to_owned());
+    }
+    Err(Error::bad_request(format!("The api-version must be {API_VERSION_MIN} or later, such as 2021-05.")))
+}
+
+/// Reads the description in a request's body: the element in `entry/content`.
+///
+/// # Errors
+/// A body that is too large, too slow or no such document.
+pub(crate) async fn description(body: Body) -> Result<Element, Error> {
+    let whole = Limited::new(body, BODY_BYTES_MAX).collect();
+    let whole = tokio::time::timeout(BODY_TIME_OUT, whole).await.map_err(|_| Error::time_out())?;
+    let body = match whole {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => return Err(Error::too_large(BODY_BYTES_MAX)),
+        Err(_) => return Err(Error::bad_request("The body of the request ended early.")),
+    };
+    let mut entry = xml::parse(&body)
+        .map_err(|reason| Error::bad_request(format!("The body is not usable XML: {reason}.")))?;
+    let mut content = entry.children.iter_mut().find(|child| child.name == "content");
+    let description = content.as_mut().filter(|content| content.children.len() == 1);
+    let description = description.and_then(|content| content.children.pop());
+    if entry.name != "entry" {
+        return Err(Error::bad_request("The body must be an Atom entry."));
+    }
+    description.ok_or_else(|| {
+        Error::bad_request("The entry must have a content with one description, such as QueueDescription.")
+    })
+}

@@ -1,0 +1,198 @@
+//! Queues and topics: what is done with both, by their one path.
+
+use peeklock_engine::runtime::{EntityDescription, EntityKind};
+use peeklock_engine::{EntityOptions, Forwarding};
+
+use super::feed::{self, Entry};
+use super::path::{Target, check_entity_name};
+use super::properties::{Facts, Reading};
+use super::xml::{Document, Element, INSTANCE, SERVICE_BUS};
+use super::{Session, queue, topic};
+use crate::Limits;
+use crate::error::Error;
+
+/// Tells about a queue or topic.
+///
+/// # Errors
+/// There is none of that name.
+pub(super) fn get(session: &Session<'_>, name: &str) -> Result<Document, Error> {
+    let found = session.admin.namespace.describe(name).ok_or_else(|| Error::entity_not_found(name))?;
+    Ok(single(session, &found))
+}
+
+/// Creates a queue or topic; the description decides which.
+///
+/// # Errors
+/// It exists, or can't be as described.
+pub(super) async fn create(
+    session: &Session<'_>,
+    name: &str,
+    description: &Element,
+) -> Result<Document, Error> {
+    check_entity_name(name).map_err(|reason| {
+        Error::bad_request(format!("'{name}' can't be the name of an entity: {reason}."))
+    })?;
+    let options = read(session, description, None)?;
+    check_forwarding(session, forwarding(&options), None)?;
+    let created = session.admin.namespace.create(name, options).await?;
+    Ok(single(session, &created))
+}
+
+/// Replaces the options of a queue or topic.
+///
+/// # Errors
+/// There is none of that name, or it can't become as described.
+pub(super) async fn update(
+    session: &Session<'_>,
+    name: &str,
+    description: &Element,
+) -> Result<Document, Error> {
+    let current = session.admin.namespace.options(name).ok_or_else(|| Error::entity_not_found(name))?;
+    let options = read(session, description, Some(&current))?;
+    check_forwarding(session, forwarding(&options), forwarding(&current))?;
+    let updated = session.admin.namespace.update(name, options).await?;
+    Ok(single(session, &updated))
+}
+
+/// Lists queues or topics.
+pub(super) fn list(session: &Session<'_>, kind: EntityKind) -> Document {
+    let page = session.page(|skip, top| session.admin.namespace.describe_all(kind, skip, top));
+    let title = match kind {
+        EntityKind::Queue => "Queues",
+        EntityKind::Topic => "Topics",
+    };
+    feed::feed(session, title, &page, |document, found| write_entry(document, session, found))
+}
+
+fn read(
+    session: &Session<'_>,
+    description: &Element,
+    current: Option<&EntityOptions>,
+) -> Result<EntityOptions, Error> {
+    let (limits, now) = (&session.admin.entity_limits, session.entity_now());
+    match (description.name.as_str(), current) {
+        (queue::NAME, None) => Ok(queue::read(description, &Reading { limits, now, current: None })?.into()),
+        (topic::NAME, None) => Ok(topic::read(description, &Reading { limits, now, current: None })?.into()),
+        (queue::NAME, Some(EntityOptions::Queue(current))) => {
+            Ok(queue::read(description, &Reading { limits, now, current: Some(current) })?.into())
+        }
+        (topic::NAME, Some(EntityOptions::Topic(current))) => {
+            Ok(topic::read(description, &Reading { limits, now, current: Some(current) })?.into())
+        }
+        (queue::NAME, Some(_)) => Err(Error::bad_request("The entity is a topic and can't become a queue.")),
+        (topic::NAME, Some(_)) => Err(Error::bad_request("The entity is a queue and can't become a topic.")),
+        (other, _) => Err(Error::bad_request(format!(
+            "A queue is described by a QueueDescription, a topic by a TopicDescription, not by '{other}'."
+        ))),
+    }
+}
+
+const fn forwarding(options: &EntityOptions) -> Option<&Forwarding> {
+    match options {
+        EntityOptions::Queue(queue) => Some(&queue.forwarding),
+        EntityOptions::Topic(_) => None,
+    }
+}
+
+/// One of the two targets.
+type TargetOf = fn(&Forwarding) -> Option<&str>;
+
+/// Targets must exist, and whoever names one must be allowed to send to it; those that stay as they are were checked when
+/// they were set.
+///
+/// # Errors
+/// Which is not so.
+pub(super) fn check_forwarding(
+    session: &Session<'_>,
+    asked: Option<&Forwarding>,
+    current: Option<&Forwarding>,
+) -> Result<(), Error> {
+    let Some(asked) = asked else { return Ok(()) };
+    let targets: [(&str, TargetOf, _); 2] = [
+        ("ForwardTo", |to| to.forward_to.as_deref(), super::call::FORWARD_TOKEN),
+        (
+            "ForwardDeadLetteredMessagesTo",
+            |to| to.forward_dead_lettered_messages_to.as_deref(),
+            super::call::DEAD_LETTER_FORWARD_TOKEN,
+        ),
+    ];
+    for (property, of, header) in targets {
+        let Some(target) = of(asked) else { continue };
+        if current.and_then(of) == Some(target) {
+            continue;
+        }
+        session.call.authorize_forwarding(session.admin, target, &header)?;
+        if session.admin.namespace.options(target).is_none() {
+            return Err(Error::bad_request(format!(
+                "The property '{property}' must name a queue or topic that exists; '{target}' does not."
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A message must fit into the entity, and through the store and a connection. What stays as it is may stay.
+///
+/// # Errors
+/// Which is not so.
+pub(super) fn check_sizes(
+    sizes: (u64, u64),
+    current: Option<(u64, u64)>,
+    limits: &Limits,
+) -> Result<(), Error> {
+    let (message_bytes, total_bytes) = sizes;
+    if current == Some(sizes) {
+        return Ok(());
+    }
+    if message_bytes > total_bytes {
+        return Err(Error::bad_request(
+            "The property 'MaxMessageSizeInKilobytes' must not exceed 'MaxSizeInMegabytes'.",
+        ));
+    }
+    if message_bytes > limits.message_size_max_bytes {
+        return Err(Error::bad_request(format!(
+            "The property 'MaxMessageSizeInKilobytes' must be at most {} with this broker's configuration.",
+            limits.message_size_max_bytes >> 10
+        )));
+    }
+    Ok(())
+}
+
+/// The service's own refusal.
+///
+/// # Errors
+/// Both are asked for.
+pub(super) fn check_express(enable_express: bool, requires_duplicate_detection: bool) -> Result<(), Error> {
+    if enable_express && requires_duplicate_detection {
+        return Err(Error::bad_request(
+            "The property 'EnableExpress' (DelayedPersistence) and the property 'RequiresDuplicateDetection' can't both be true.",
+        ));
+    }
+    Ok(())
+}
+
+/// The element of a description around its properties.
+pub(super) fn description(document: &mut Document, name: &str, inner: impl FnOnce(&mut Document)) {
+    document.element(name, &[("xmlns", SERVICE_BUS), ("xmlns:i", INSTANCE)], inner);
+}
+
+fn single(session: &Session<'_>, found: &EntityDescription) -> Document {
+    let mut document = Document::new();
+    write_entry(&mut document, session, found);
+    document
+}
+
+fn write_entry(document: &mut Document, session: &Session<'_>, found: &EntityDescription) {
+    let facts = Facts {
+        times: found.times,
+        accessed_at: found.accessed_at,
+        counts: found.counts,
+        subscriptions: found.subscriptions,
+        correlation_filters: found.correlation_filters,
+    };
+    let entry = Entry { target: &Target::Entity(found.name.clone()), title: &found.name, times: found.times };
+    feed::entry(document, session, &entry, |document| match &*found.options {
+        EntityOptions::Queue(options) => queue::write(document, (options, &facts), &session.audience()),
+        EntityOptions::Topic(options) => topic::write(document, (options, &facts), &session.audience()),
+    });
+}

@@ -1,0 +1,127 @@
+//! Why a request of the management API fails (azure-sdk-for-net's constants).
+
+use axum::http::StatusCode;
+use peeklock_engine::runtime::{ChangeError, StorageError};
+
+use crate::error::Error;
+
+impl Error {
+    /// There is no such entity.
+    pub(super) fn entity_not_found(name: &str) -> Self {
+        Self::not_found(format!("Not Found. The messaging entity '{name}' could not be found."))
+    }
+
+    /// What is to be created exists.
+    pub(super) fn exists(name: &str) -> Self {
+        let text = format!("Conflict. The messaging entity '{name}' already exists.");
+        Self::new(StatusCode::CONFLICT, 40900, text)
+    }
+
+    /// Only `If-Match: *` is understood.
+    pub(super) fn precondition() -> Self {
+        let text =
+            "Precondition Failed. Entities have no versions here: 'If-Match: *' updates whatever is there.";
+        Self::new(StatusCode::PRECONDITION_FAILED, 41200, text)
+    }
+
+    /// The method is not for this path.
+    pub(super) fn method(method: &str, path: &str) -> Self {
+        let text = format!("Method Not Allowed. {method} is not for '{path}'.");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, 40500, text)
+    }
+
+    /// The body is too large.
+    pub(super) fn too_large(bytes_max: usize) -> Self {
+        let text = format!("Payload Too Large. The body of a request has at most {bytes_max} bytes.");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, 41300, text)
+    }
+
+    /// The body did not come in time.
+    pub(super) fn time_out() -> Self {
+        let text = "Request Timeout. The body of the request did not come in time.";
+        Self::new(StatusCode::REQUEST_TIMEOUT, 40800, text)
+    }
+
+    fn from_storage(error: &StorageError) -> Self {
+        match error {
+            StorageError::Full { .. } => Self::quota_exceeded(
+                "Forbidden. The broker's storage is full; changes are made again as soon as there is room.",
+            ),
+            StorageError::TooLarge { reason } => Self::bad_request(sentence(reason)),
+            StorageError::Unavailable { .. } => {
+                Self::busy("The broker is not available for changes now; retry the operation.")
+            }
+            // What exactly is on the disk is the log's business, not a client's.
+            StorageError::Fenced { .. } | StorageError::InDoubt { .. } | StorageError::Corrupt { .. } => {
+                Self::internal()
+            }
+        }
+    }
+}
+
+/// A change that the engine did not make.
+impl From<ChangeError> for Error {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::NotFound { name } => Self::entity_not_found(&name),
+            ChangeError::Exists { name } => Self::exists(&name),
+            ChangeError::Invalid { reason } => Self::bad_request(sentence(&reason)),
+            ChangeError::Store(error) => Self::from_storage(&error),
+        }
+    }
+}
+
+/// A reason as a sentence.
+fn sentence(reason: &str) -> String {
+    let mut letters = reason.chars();
+    let first = letters.next().map_or_else(String::new, |first| first.to_uppercase().collect());
+    let end = if reason.ends_with('.') { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use peeklock_access::Denied;
+
+    use super::*;
+
+    fn store(error: StorageError) -> Error {
+        ChangeError::Store(error).into()
+    }
+
+    #[test]
+    fn every_failure_has_its_status_and_sub_code() {
+        let reason = String::from("r");
+        let name = String::from("q");
+        for (error, status, sub_code) in [
+            (Error::bad_request("x"), 400, 40000),
+            (ChangeError::Invalid { reason: reason.clone() }.into(), 400, 40000),
+            (store(StorageError::TooLarge { reason: reason.clone() }), 400, 40000),
+            (Denied::Missing.into(), 401, 40102),
+            (Denied::Signature.into(), 401, 40103),
+            (Denied::Audience.into(), 401, 40104),
+            (Denied::Malformed("m").into(), 401, 40105),
+            (Denied::Expired.into(), 401, 40106),
+            (Denied::Right { right: "Manage" }.into(), 401, 40100),
+            (store(StorageError::Full { reason: reason.clone() }), 403, 40300),
+            (ChangeError::NotFound { name: name.clone() }.into(), 404, 40400),
+            (Error::method("POST", "q"), 405, 40500),
+            (Error::time_out(), 408, 40800),
+            (ChangeError::Exists { name }.into(), 409, 40900),
+            (Error::precondition(), 412, 41200),
+            (Error::too_large(1), 413, 41300),
+            (store(StorageError::InDoubt { reason: reason.clone() }), 500, 50000),
+            (store(StorageError::Fenced { reason: reason.clone() }), 500, 50000),
+            (store(StorageError::Unavailable { reason }), 503, 50004),
+        ] {
+            assert_eq!((error.status.as_u16(), error.sub_code), (status, sub_code), "{error}");
+        }
+    }
+
+    #[test]
+    fn reasons_become_sentences() {
+        assert_eq!(sentence("there is none"), "There is none.");
+        assert_eq!(sentence("Done."), "Done.");
+        assert_eq!(sentence(""), ".");
+    }
+}

@@ -1,0 +1,59 @@
+//! Every reader of descriptions on the same bytes.
+
+use peeklock_engine::Timestamp;
+use peeklock_engine::partition::Counts;
+
+use super::properties::{Audience, Facts, Reading};
+use super::xml::{Document, Element, parse};
+use super::{filter, queue, topic};
+use crate::Limits;
+
+/// Reads a body as every kind of description, and writes what it read.
+pub(crate) fn exercise(input: &[u8]) {
+    let Ok(root) = parse(input) else { return };
+    each(&root);
+}
+
+fn each(element: &Element) {
+    let (limits, now) = (&Limits::default(), Timestamp::default());
+    let facts = Facts {
+        times: Default::default(),
+        accessed_at: None,
+        counts: Counts::default(),
+        subscriptions: 0,
+        correlation_filters: 0,
+    };
+    let audience = Audience { host: "localhost", api_version: "2024-05" };
+    let mut document = Document::new();
+    if let Ok(options) = queue::read(element, &Reading { limits, now, current: None }) {
+        queue::write(&mut document, (&options, &facts), &audience);
+    }
+    if let Ok(options) = topic::read(element, &Reading { limits, now, current: None }) {
+        topic::write(&mut document, (&options, &facts), &audience);
+    }
+    if let (Ok(read), Ok(())) = (filter::read(element), filter::check_action(element)) {
+        filter::write(&mut document, &read);
+    }
+    // The depth of a document is bounded.
+    element.children.iter().for_each(each);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_of_the_sdks_cut_anywhere_are_survived() {
+        for body in [
+            include_str!("tests/bodies/python-queue.xml"),
+            include_str!("tests/bodies/python-rule.xml"),
+            include_str!("tests/bodies/js-rule.xml"),
+        ] {
+            for end in 0..body.len() {
+                exercise(&body.as_bytes()[..end]);
+                exercise(&body.as_bytes()[end..]);
+            }
+            exercise(body.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Entries, and feeds of them in pages.
+
+use peeklock_engine::{EntityTimes, Timestamp};
+
+use super::path::Target;
+use super::xml::{ATOM, Document};
+use super::{Session, instant};
+
+/// What an entry says around its content.
+pub(super) struct Entry<'a> {
+    /// Where it is.
+    pub(super) target: &'a Target,
+    /// Its name; Python and .NET take names from here, JS from the URL.
+    pub(super) title: &'a str,
+    /// When it was created and changed.
+    pub(super) times: EntityTimes,
+}
+
+/// Some of what was asked for.
+pub(super) struct Page<T> {
+    /// The entities.
+    pub(super) items: Vec<T>,
+    /// How many to leave out to get the next ones; `None` on the last page.
+    pub(super) next_skip: Option<usize>,
+}
+
+/// Writes an entry with what `content` writes in it.
+pub(super) fn entry(
+    document: &mut Document,
+    session: &Session<'_>,
+    entry: &Entry<'_>,
+    content: impl FnOnce(&mut Document),
+) {
+    let url = url(session, entry.target, "");
+    document.element("entry", &[("xmlns", ATOM)], |document| {
+        document.text("id", &url);
+        document.attributed_text("title", &[("type", "text")], entry.title);
+        document.text("published", &instant::text(entry.times.created_at));
+        document.text("updated", &instant::text(entry.times.updated_at));
+        document.element("author", &[], |document| document.text("name", namespace_name(&session.call.host)));
+        document.attributed_text("link", &[("rel", "self"), ("href", &url)], "");
+        document.element("content", &[("type", "application/xml")], content);
+    });
+}
+
+/// A feed of the entities of a page. It has a second link, to the next page, exactly if there is one: Python counts links,
+/// JS looks for `rel="next"`.
+pub(super) fn feed<T>(
+    session: &Session<'_>,
+    title: &str,
+    page: &Page<T>,
+    write: impl Fn(&mut Document, &T),
+) -> Document {
+    let target = &session.call.target;
+    let this = url(session, target, &page_query(session.call.skip, session.call.top));
+    let mut document = Document::new();
+    document.element("feed", &[("xmlns", ATOM)], |document| {
+        document.attributed_text("title", &[("type", "text")], title);
+        document.text("id", &this);
+        document.text("updated", &instant::text(session.entity_now()));
+        document.attributed_text("link", &[("rel", "self"), ("href", &this)], "");
+        if let Some(skip) = page.next_skip {
+            let next = url(session, target, &page_query(skip, session.call.top));
+            document.attributed_text("link", &[("rel", "next"), ("href", &next)], "");
+        }
+        for item in &page.items {
+            write(document, item);
+        }
+    });
+    document
+}
+
+fn page_query(skip: usize, top: usize) -> String {
+    format!("&$skip={skip}&$top={top}")
+}
+
+fn url(session: &Session<'_>, target: &Target, query: &str) -> String {
+    let (host, version) = (&session.call.host, &session.call.api_version);
+    format!("https://{host}{}?api-version={version}{query}", target.url_path())
+}
+
+/// What the service calls a namespace: the first part of its host name.
+pub(super) fn namespace_name(host: &str) -> &str {
+    let end = host.find(['.', ':']).unwrap_or(host.len());
+    host.get(..end).filter(|name| !name.is_empty() && !name.starts_with('[')).unwrap_or("peeklock")
+}
+
+/// Times of what was never changed.
+pub(super) const fn unchanged_since(created_at: Timestamp) -> EntityTimes {
+    EntityTimes { created_at, updated_at: created_at }
+}

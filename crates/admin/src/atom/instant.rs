@@ -1,0 +1,44 @@
+//! Instants as XML has them.
+
+use peeklock_engine::Timestamp;
+
+/// What the service says where nothing ever happened.
+pub(super) const NEVER: &str = "0001-01-01T00:00:00Z";
+
+/// An instant in UTC: `2026-11-20T18:00:00.5Z`.
+pub(super) fn text(at: Timestamp) -> String {
+    i64::try_from(at.0).map_or_else(|_| text_ms(i64::MAX), text_ms)
+}
+
+/// As [`text`], from milliseconds since 1970; what is beyond the year 9999 is its end.
+pub(super) fn text_ms(at_ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(at_ms);
+    at.unwrap_or(if at_ms < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX }).to_string()
+}
+
+/// Milliseconds since 1970; without a zone it is UTC, as Python writes it.
+pub(super) fn parse_ms(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        return Some(at.as_millisecond());
+    }
+    let civil: jiff::civil::DateTime = text.parse().ok()?;
+    Some(jiff::tz::Offset::UTC.to_timestamp(civil).ok()?.as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_utc() {
+        assert_eq!(text(Timestamp(0)), "1970-01-01T00:00:00Z");
+        assert_eq!(text(Timestamp(1_500)), "1970-01-01T00:00:01.5Z");
+        assert!(text(Timestamp::NEVER).starts_with("9999-12-"));
+        assert_eq!(parse_ms("1970-01-01T00:00:01.5Z"), Some(1_500));
+        assert_eq!(parse_ms("1970-01-01T00:00:01"), Some(1_000));
+        assert_eq!(parse_ms("1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(parse_ms("1970-01-01T00:00:00+0000"), Some(0));
+        assert_eq!(parse_ms("soon"), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! `SubscriptionDescription`.
+
+use peeklock_engine::runtime::SubscriptionDescription;
+use peeklock_engine::{Rule, SubscriptionOptions, check_subscription_name};
+
+use super::feed::{self, Entry};
+use super::path::Target;
+use super::properties::{self, Facts, Property, Reading, Value};
+use super::xml::{Document, Element};
+use super::{Session, entity, rule};
+use crate::error::Error;
+use Value::{
+    Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Status, Target as ForwardTarget, Text,
+    TimeToLive, Unchanging,
+};
+
+const NAME: &str = "SubscriptionDescription";
+
+/// Its properties, in the order of the service. `DefaultRuleDescription` is read at creation and never written.
+const PROPERTIES: &[Property<SubscriptionOptions>] = &[
+    Property::new("LockDuration", Duration(|o| &mut o.lock_duration_ms, properties::LOCK_DURATION_MS)),
+    Property::new("RequiresSession", Unchanging(|o| &mut o.requires_session)),
+    Property::new("DefaultMessageTimeToLive", TimeToLive(|o| &mut o.default_message_time_to_live_ms)),
+    Property::new(
+        "DeadLetteringOnMessageExpiration",
+        Boolean(|o| &mut o.dead_lettering_on_message_expiration),
+    ),
+    Property::new(
+        "DeadLetteringOnFilterEvaluationExceptions",
+        Boolean(|o| &mut o.dead_lettering_on_filter_evaluation_exceptions),
+    ),
+    Property::new("MessageCount", Fact(Facts::message_count)),
+    Property::new("MaxDeliveryCount", Count(|o| &mut o.max_delivery_count, properties::MAX_DELIVERY_COUNT)),
+    Property::new("EnableBatchedOperations", Boolean(|o| &mut o.kept.enable_batched_operations)),
+    Property::new("Status", Status(|o| &mut o.status)),
+    Property::new("ForwardTo", ForwardTarget(|o| &mut o.forwarding.forward_to)),
+    Property::new("CreatedAt", Fact(Facts::created)),
+    Property::new("UpdatedAt", Fact(Facts::updated)),
+    Property::new("AccessedAt", Fact(Facts::accessed)),
+    Property::new("CountDetails", CountDetails),
+    Property::new("UserMetadata", Text(|o| &mut o.kept.user_metadata)),
+    Property::new(
+        "ForwardDeadLetteredMessagesTo",
+        ForwardTarget(|o| &mut o.forwarding.forward_dead_lettered_messages_to),
+    ),
+    Property::new("AutoDeleteOnIdle", IdleTime(|o| &mut o.auto_delete_on_idle_ms)),
+    Property::new("EntityAvailabilityStatus", Constant("Available")),
+];
+
+/// Tells about a subscription.
+///
+/// # Errors
+/// There is none of that name.
+pub(super) fn get(session: &Session<'_>, topic: &str, name: &str) -> Result<Document, Error> {
+    let found = find(session, topic, name)?;
+    Ok(single(session, topic, &found))
+}
+
+/// The subscription.
+///
+/// # Errors
+/// There is none of that name.
+pub(super) fn find(session: &Session<'_>, topic: &str, name: &str) -> Result<SubscriptionDescription, Error> {
+    let found = session.admin.namespace.describe_subscription(topic, name);
+    found.ok_or_else(|| Error::entity_not_found(&session.call.target.display()))
+}
+
+/// Creates a subscription with the rule that its description names, or the one that matches everything.
+///
+/// # Errors
+/// It exists, there is no such topic, or it can't be as described.
+pub(super) async fn create(
+    session: &Session<'_>,
+    (topic, name): (&str, &str),
+    description: &Element,
+) -> Result<Document, Error> {
+    check_subscription_name(name).map_err(|reason| {
+        Error::bad_request(format!("'{name}' can't be the name of a subscription: {reason}."))
+    })?;
+    let options = read(session, description, None)?;
+    let default_rule = match description.child("DefaultRuleDescription").filter(|rule| !rule.nil) {
+        None => Rule { created_at: session.entity_now(), ..Rule::default_rule() },
+        Some(rule) => rule::read(session, rule, rule.text_of("Name").map(str::trim).unwrap_or_default())?,
+    };
+    let namespace = &session.admin.namespace;
+    entity::check_forwarding(session, Some(&options.forwarding), None)?;
+    let created = namespace.create_subscription(topic, name, options, vec![default_rule]).await?;
+    Ok(single(session, topic, &created))
+}
+
+/// Replaces the options of a subscription; its rules stay.
+///
+/// # Errors
+/// There is none of that name, or it can't become as described.
+pub(super) async fn update(
+    session: &Session<'_>,
+    (topic, name): (&str, &str),
+    description: &Element,
+) -> Result<Document, Error> {
+    let current = find(session, topic, name)?.subscription;
+    let options = read(session, description, Some(&current.options))?;
+    entity::check_forwarding(session, Some(&options.forwarding), Some(&current.options.forwarding))?;
+    let updated = session.admin.namespace.update_subscription(topic, name, options).await?;
+    Ok(single(session, topic, &updated))
+}
+
+/// Lists the subscriptions of a topic.
+///
+/// # Errors
+/// There is no such topic.
+pub(super) fn list(session: &Session<'_>, topic: &str) -> Result<Document, Error> {
+    let missing = || Error::entity_not_found(topic);
+    let namespace = &session.admin.namespace;
+    namespace.describe_subscriptions(topic, 0, 0).ok_or_else(missing)?;
+    let page =
+        session.page(|skip, top| namespace.describe_subscriptions(topic, skip, top).unwrap_or_default());
+    let write = |document: &mut Document, found: &_| write_entry(document, session, topic, found);
+    Ok(feed::feed(session, "Subscriptions", &page, write))
+}
+
+fn read(
+    session: &Session<'_>,
+    description: &Element,
+    current: Option<&SubscriptionOptions>,
+) -> Result<SubscriptionOptions, Error> {
+    if description.name != NAME {
+        let name = &description.name;
+        return Err(Error::bad_request(format!("A subscription is described by a {NAME}, not by '{name}'.")));
+    }
+    let reading = Reading { limits: &session.admin.entity_limits, now: session.entity_now(), current };
+    let mut options = reading.options(PROPERTIES, description)?;
+    if options.forwarding.forward_to.is_some() {
+        // What forwards is never idle (S-33), and the service shows it so.
+        options.auto_delete_on_idle_ms = None;
+    }
+    Ok(options)
+}
+
+fn single(session: &Session<'_>, topic: &str, found: &SubscriptionDescription) -> Document {
+    let mut document = Document::new();
+    write_entry(&mut document, session, topic, found);
+    document
+}
+
+fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, found: &SubscriptionDescription) {
+    let subscription = &found.subscription;
+    let facts = Facts {
+        times: subscription.times,
+        accessed_at: found.accessed_at,
+        counts: found.counts,
+        subscriptions: 0,
+        correlation_filters: 0,
+    };
+    let name = &*subscription.name;
+    let target = Target::Subscription(topic.to_owned(), name.to_owned());
+    let entry = Entry { target: &target, title: name, times: subscription.times };
+    feed::entry(document, session, &entry, |document| {
+        entity::description(document, NAME, |document| {
+            let described = (&subscription.options, &facts);
+            properties::write(document, PROPERTIES, described, &session.audience());
+        });
+    });
+}

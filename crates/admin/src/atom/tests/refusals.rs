@@ -1,0 +1,213 @@
+use axum::http::Method;
+
+use super::{Broker, entry};
+use crate::Limits;
+
+#[tokio::test]
+async fn a_property_out_of_range_is_named_with_its_range() {
+    let broker = Broker::start().await;
+    for (property, value, text) in [
+        ("LockDuration", "PT1S", "'LockDuration' must be from PT5S to PT5M."),
+        ("LockDuration", "PT6M", "'LockDuration'"),
+        ("LockDuration", "1 minute", "'LockDuration' must be a duration"),
+        ("DefaultMessageTimeToLive", "PT0.5S", "'DefaultMessageTimeToLive' must be at least PT1S."),
+        ("AutoDeleteOnIdle", "PT4M", "'AutoDeleteOnIdle' must be at least PT5M."),
+        ("DuplicateDetectionHistoryTimeWindow", "PT19S", "from PT20S to P7D."),
+        ("DuplicateDetectionHistoryTimeWindow", "P8D", "from PT20S to P7D."),
+        ("MaxDeliveryCount", "0", "'MaxDeliveryCount' must be a whole number from 1 to 2147483647."),
+        ("MaxDeliveryCount", "-1", "'MaxDeliveryCount'"),
+        ("MaxSizeInMegabytes", "0", "'MaxSizeInMegabytes'"),
+        ("MaxMessageSizeInKilobytes", "102401", "from 1 to 102400."),
+        ("RequiresSession", "maybe", "'RequiresSession' must be true or false."),
+        ("Status", "Gone", "'Status' must be Active, Disabled, SendDisabled or ReceiveDisabled."),
+        ("UserMetadata", &"x".repeat(1025), "'UserMetadata' has at most 1024 characters."),
+        ("ForwardTo", "nowhere", "'nowhere' does not"),
+        ("ForwardDeadLetteredMessagesTo", "sb://h/nowhere", "'ForwardDeadLetteredMessagesTo'"),
+    ] {
+        let description = format!("<QueueDescription><{property}>{value}</{property}></QueueDescription>");
+        broker.create("/q", &description).await.refused(400, text);
+        assert_eq!(broker.get("/q").await.status, 404, "{property}");
+    }
+}
+
+#[tokio::test]
+async fn limits_of_the_configuration_hold() {
+    let limits = Limits {
+        auto_delete_on_idle_min_ms: 100,
+        message_time_to_live_max_ms: Some(3_600_000),
+        message_size_max_bytes: 2 << 20,
+    };
+    let broker = Broker::with_limits(limits).await;
+    let one = |property: &str, value: &str| {
+        format!("<QueueDescription><{property}>{value}</{property}></QueueDescription>")
+    };
+    broker.create("/q", &one("DefaultMessageTimeToLive", "PT2H")).await.refused(400, "from PT1S to PT1H.");
+    broker.create("/q", &one("MaxMessageSizeInKilobytes", "4096")).await.refused(400, "at most 2048");
+    let created = broker.create("/q", &one("AutoDeleteOnIdle", "PT0.1S")).await;
+    assert_eq!(created.text_of("AutoDeleteOnIdle").as_deref(), Some("PT0.1S"));
+    assert_eq!(created.text_of("DefaultMessageTimeToLive").as_deref(), Some("PT1H"));
+}
+
+#[tokio::test]
+async fn what_never_changes_does_not_change() {
+    let broker = Broker::start().await;
+    assert_eq!(broker.create("/q", "<QueueDescription/>").await.status, 201);
+    for property in ["RequiresSession", "RequiresDuplicateDetection", "EnablePartitioning"] {
+        let description = format!("<QueueDescription><{property}>true</{property}></QueueDescription>");
+        broker
+            .update("/q", &description)
+            .await
+            .refused(400, &format!("'{property}' can&apos;t be changed").replace("&apos;", "'"));
+    }
+    broker.update("/q", "<TopicDescription/>").await.refused(400, "is a queue");
+    broker.create("/q", "<TopicDescription/>").await.refused(409, "already exists");
+    broker.create("/Q", "<QueueDescription/>").await.refused(409, "already exists");
+}
+
+#[tokio::test]
+async fn express_and_duplicate_detection_exclude_each_other() {
+    let both =
+        "<EnableExpress>true</EnableExpress><RequiresDuplicateDetection>true</RequiresDuplicateDetection>";
+    let broker = Broker::start().await;
+    for kind in ["Queue", "Topic"] {
+        let description = format!("<{kind}Description>{both}</{kind}Description>");
+        broker.create("/e", &description).await.refused(400, "DelayedPersistence");
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_not_found() {
+    let broker = Broker::with_subscription().await;
+    for path in [
+        "/x",
+        "/t/subscriptions/x",
+        "/x/subscriptions/s",
+        "/x/subscriptions",
+        "/t/subscriptions/s/rules/x",
+        "/t/subscriptions/x/rules",
+        "/x/subscriptions/s/rules/x",
+        "/$x",
+        "/$resources/x",
+        "/",
+    ] {
+        broker.get(path).await.refused(404, "could not be found");
+    }
+    for path in ["/x", "/t/subscriptions/x", "/x/subscriptions/x", "/t/subscriptions/s/rules/x"] {
+        broker.delete(path).await.refused(404, "could not be found");
+    }
+    broker.update("/x", "<QueueDescription/>").await.refused(404, "could not be found");
+    broker
+        .update("/t/subscriptions/x", "<SubscriptionDescription/>")
+        .await
+        .refused(404, "could not be found");
+    broker
+        .update("/t/subscriptions/s/rules/x", "<RuleDescription/>")
+        .await
+        .refused(404, "could not be found");
+    broker
+        .create("/x/subscriptions/s", "<SubscriptionDescription/>")
+        .await
+        .refused(404, "could not be found");
+    broker
+        .create("/t/subscriptions/x/rules/r", "<RuleDescription/>")
+        .await
+        .refused(404, "could not be found");
+}
+
+#[tokio::test]
+async fn names_that_can_not_be_are_refused() {
+    let broker = Broker::with_subscription().await;
+    let long = format!("/{}", "x".repeat(261));
+    for path in ["/a@b", "/$x", "/a%00", "/a%5Cb", "/subscriptions/x%2F", "/%20a", long.as_str()] {
+        let answer = broker.create(path, "<QueueDescription/>").await;
+        assert_eq!(answer.status, 400, "{path}: {}", answer.body);
+    }
+    let long = "x".repeat(51);
+    for name in ["a%2Fb", "$x", long.as_str()] {
+        let path = format!("/t/subscriptions/{name}");
+        broker
+            .create(&path, "<SubscriptionDescription/>")
+            .await
+            .refused(400, "can't be the name of a subscription");
+    }
+    let path = format!("/t/subscriptions/s/rules/{long}");
+    broker.create(&path, "<RuleDescription/>").await.refused(400, "can't be the name of a rule");
+}
+
+#[tokio::test]
+async fn methods_and_conditions_that_make_no_sense_are_refused() {
+    let broker = Broker::with_subscription().await;
+    for (method, path, allowed) in [
+        (Method::PUT, "/$namespaceinfo", "GET"),
+        (Method::DELETE, "/$resources/queues", "GET"),
+        (Method::PUT, "/t/subscriptions", "GET"),
+        (Method::POST, "/t", "GET, PUT, DELETE"),
+        (Method::PATCH, "/t/subscriptions/s/rules/r", "GET, PUT, DELETE"),
+    ] {
+        let answer = broker.ask(method, path, &[], "").await;
+        answer.refused(405, "is not for");
+        assert_eq!(answer.headers["allow"], allowed);
+    }
+    let answer = broker.ask(Method::PUT, "/t", &[("if-match", "\"1\"")], entry("<TopicDescription/>")).await;
+    answer.refused(412, "If-Match");
+    broker.get("/$resources/queues?$skip=x").await.refused(400, "$skip");
+    broker.get("/$resources/queues?api-version=1").await.refused(400, "api-version");
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_descriptions_are_refused() {
+    let broker = Broker::start().await;
+    let put = async |body: String| broker.ask(Method::PUT, "/q", &[], body).await;
+    put(String::new()).await.refused(400, "not usable XML");
+    put("<a/>".to_owned()).await.refused(400, "Atom entry");
+    put("<entry/>".to_owned()).await.refused(400, "content with one description");
+    put(entry("<RuleDescription/>")).await.refused(400, "not by 'RuleDescription'");
+    put("x".repeat((1 << 20) + 1)).await.refused(413, "1048576 bytes");
+    let bomb = "<!DOCTYPE a [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;\">]><entry>&b;</entry>";
+    put(bomb.to_owned()).await.refused(400, "document type");
+}
+
+#[tokio::test]
+async fn sql_is_refused_with_a_word_about_it() {
+    let broker = Broker::with_subscription().await;
+    let rule = |filter: &str, action: &str| {
+        format!(
+            "<RuleDescription><Filter i:type=\"SqlFilter\"><SqlExpression>{filter}</SqlExpression></Filter>{action}</RuleDescription>"
+        )
+    };
+    let path = "/t/subscriptions/s/rules/r";
+    broker
+        .create(path, &rule("a &gt; 1", ""))
+        .await
+        .refused(400, "SQL filters are not supported yet: 'a &gt; 1'");
+    let action = "<Action i:type=\"SqlRuleAction\"><SqlExpression>SET a = 1</SqlExpression></Action>";
+    broker.create(path, &rule("1=1", action)).await.refused(400, "SQL actions are not supported yet");
+    let nothing = "<RuleDescription><Filter i:type=\"CorrelationFilter\"/></RuleDescription>";
+    broker.create(path, nothing).await.refused(400, "at least one field");
+    let unknown = "<RuleDescription><Filter i:type=\"MagicFilter\"/></RuleDescription>";
+    broker.create(path, unknown).await.refused(400, "xsi:type");
+}
+
+#[tokio::test]
+async fn rules_about_access_must_make_sense() {
+    let broker = Broker::start().await;
+    let rule = |name: &str, rights: &[&str]| {
+        let rights: String =
+            rights.iter().map(|right| format!("<AccessRights>{right}</AccessRights>")).collect();
+        format!("<AuthorizationRule><Rights>{rights}</Rights><KeyName>{name}</KeyName></AuthorizationRule>")
+    };
+    let with = |rules: &str| {
+        format!("<QueueDescription><AuthorizationRules>{rules}</AuthorizationRules></QueueDescription>")
+    };
+    let thirteen: String = (0..13).map(|n| rule(&format!("r{n}"), &["Send"])).collect();
+    for (rules, text) in [
+        (rule("", &["Send"]), "KeyName"),
+        (rule("r", &[]), "without any right"),
+        (rule("r", &["Manage"]), "needs Send and Listen"),
+        (rule("r", &["Fly"]), "not Manage, Send or Listen"),
+        (rule("r", &["Send"]) + &rule("r", &["Listen"]), "twice"),
+        (thirteen, "at most 12"),
+    ] {
+        broker.create("/q", &with(&rules)).await.refused(400, text);
+    }
+}

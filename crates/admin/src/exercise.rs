@@ -1,0 +1,6 @@
+//! What fuzz targets call: the readers of what strangers send.
+
+/// Reads a body of the management API as every kind of description, and writes what it read.
+pub fn description(input: &[u8]) {
+    crate::atom::exercise(input);
+}

@@ -1,0 +1,170 @@
+//! Duplicate detection (semantics §11): which message ids were accepted within the window.
+//!
+//! Ids are remembered in the order of acceptance, which is that of the messages' numbers, so those whose time is over are
+//! the first: no scan, however many there are. Looking one up is a search in an ordered set of small numbers. An id
+//! takes about 50 bytes in memory and 23 in the store, in a number space of the entity's own partition; an entity without
+//! duplicate detection has none of this.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::encoding::{append, read};
+use super::state::State;
+use super::step::{Step, TIMERS_PER_CALL_MAX};
+use crate::event::Event;
+use crate::{MessageKey, NewMessage, QueueId, SequenceNumber, Timestamp};
+
+/// First number of a remembered id in the `Head` space; the rest is the number of its message. Messages have lower ones,
+/// states of sessions higher ones.
+pub(super) const REMEMBERED_FIRST: u64 = 1 << 62;
+
+/// Room is made for so many at a time at least.
+const ROOM_MIN: usize = 64;
+
+/// Ids stay in memory a little longer than they count, so that many go at once and not one by one.
+const LINGER_MS_MAX: u64 = 1_000;
+const LINGER_SHARE: u64 = 32;
+
+/// A remembered id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Remembered {
+    pub(super) key: MessageKey,
+    /// When its message was accepted.
+    pub(super) at: Timestamp,
+    /// The number that message got.
+    pub(super) number: SequenceNumber,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Duplicates {
+    /// In the order of numbers.
+    all: VecDeque<Remembered>,
+    /// Where each is found: a fragment of its key, then its place counted from the first ever.
+    places: BTreeSet<u64>,
+    /// The place of the first of all, modulo 2^32: there are never that many.
+    first: u32,
+}
+
+impl Duplicates {
+    /// The message with this id that was accepted less than the window ago.
+    fn find(&self, key: MessageKey, window_ms: u64, now: Timestamp) -> Option<&Remembered> {
+        let low = u64::from(key.fragment()) << 32;
+        let places = self.places.range(low..=low | u64::from(u32::MAX));
+        let mut same =
+            places.filter_map(|place| self.all.get((*place as u32).wrapping_sub(self.first) as usize));
+        same.find(|one| one.key == key && one.at.plus_ms(window_ms) > now)
+    }
+
+    /// Remembers an id; numbers only grow.
+    pub(super) fn remember(&mut self, one: Remembered) {
+        if self.all.len() == self.all.capacity() {
+            self.all.reserve_exact(ROOM_MIN.max(self.all.len() / 4));
+        }
+        let place = self.first.wrapping_add(self.all.len() as u32);
+        self.places.insert(place_of(one.key, place));
+        self.all.push_back(one);
+    }
+
+    /// Forgets every id up to that of the message with this number.
+    pub(super) fn forget(&mut self, last: SequenceNumber) {
+        while let Some(one) = self.all.front().filter(|one| one.number <= last) {
+            self.places.remove(&place_of(one.key, self.first));
+            self.first = self.first.wrapping_add(1);
+            self.all.pop_front();
+        }
+        if self.all.capacity() > ROOM_MIN.max(self.all.len().saturating_mul(4)) {
+            self.all.shrink_to(ROOM_MIN.max(self.all.len() * 2));
+        }
+    }
+
+    /// When something is to be forgotten.
+    pub(super) fn next_deadline(&self, window_ms: u64) -> Option<Timestamp> {
+        let linger_ms = (window_ms / LINGER_SHARE).min(LINGER_MS_MAX);
+        self.all.front().map(|first| first.at.plus_ms(window_ms).plus_ms(linger_ms))
+    }
+
+    /// The first and the last of those whose time is over, at most so many.
+    fn over(&self, window_ms: u64, now: Timestamp) -> Option<(SequenceNumber, SequenceNumber)> {
+        let is_over = |one: &&Remembered| one.at.plus_ms(window_ms) <= now;
+        let last = self.all.iter().take(TIMERS_PER_CALL_MAX).take_while(is_over).last()?;
+        Some((self.all.front()?.number, last.number))
+    }
+
+    /// All of them.
+    #[cfg(test)]
+    pub(super) fn all(&self) -> Vec<Remembered> {
+        assert_eq!(self.all.len(), self.places.len());
+        self.all.iter().copied().collect()
+    }
+}
+
+/// Where an id is found.
+fn place_of(key: MessageKey, place: u32) -> u64 {
+    u64::from(key.fragment()) << 32 | u64::from(place)
+}
+
+impl State {
+    /// When ids are to be forgotten.
+    pub(super) fn duplicates_deadline(&self) -> Option<Timestamp> {
+        let duplicates = self.duplicates.as_ref()?;
+        duplicates.next_deadline(self.entity.policy.duplicate_detection_history_time_window_ms)
+    }
+
+    /// Takes in a stored id.
+    pub(super) fn restore_remembered(
+        &mut self,
+        id: QueueId,
+        number: u64,
+        value: &[u8],
+    ) -> Result<(), String> {
+        let number = SequenceNumber(number & !REMEMBERED_FIRST);
+        let Stored { at, key } = read(value)?;
+        let key = MessageKey::from_bytes(key);
+        let duplicates = self.duplicates.as_mut().filter(|_| id == self.entity.id);
+        let duplicates = duplicates.ok_or("nobody looks for duplicates here")?;
+        duplicates.remember(Remembered { key, at, number });
+        Ok(())
+    }
+}
+
+impl Step<'_> {
+    /// The number of the message of which this one is a duplicate.
+    pub(super) fn original_of(&self, message: &NewMessage) -> Option<SequenceNumber> {
+        let duplicates = self.state().duplicates.as_ref()?;
+        let window_ms = self.state().entity.policy.duplicate_detection_history_time_window_ms;
+        duplicates.find(message.message_key?, window_ms, self.now).map(|original| original.number)
+    }
+
+    /// Remembers the id of a message that was accepted now, whatever becomes of it.
+    pub(super) fn remember(&mut self, key: Option<MessageKey>, number: SequenceNumber) {
+        if let (Some(key), Some(_)) = (key, &self.state().duplicates) {
+            self.emit(Event::Remembered { number, key, at: self.now });
+        }
+    }
+
+    /// Forgets ids whose time is over, a bounded number.
+    pub(super) fn forget_what_is_over(&mut self) {
+        if self.state().duplicates_deadline().is_none_or(|at| at > self.now) {
+            return;
+        }
+        let window_ms = self.state().entity.policy.duplicate_detection_history_time_window_ms;
+        let over = self.state().duplicates.as_ref().and_then(|all| all.over(window_ms, self.now));
+        if let Some((first, last)) = over {
+            self.emit(Event::Forgotten { first, last });
+        }
+    }
+}
+
+/// What the `Head` space holds of each id. A change needs a new version, and the old one stays readable.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    at: Timestamp,
+    key: [u8; 16],
+}
+
+/// Appends the stored form of an id.
+pub(super) fn append_remembered(at: Timestamp, key: MessageKey, to: Vec<u8>) -> Vec<u8> {
+    append(&Stored { at, key: key.to_bytes() }, to)
+}

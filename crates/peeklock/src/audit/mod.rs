@@ -1,0 +1,143 @@
+//! The audit log: one JSON line for each administrative change, made or refused.
+//!
+//! Whoever makes a change says so with a `tracing` event whose target is [`TARGET`]; so no room has to know of this one. Its
+//! fields become the line's: `protocol`, `principal`, `peer`, `operation`, `entity`, `outcome`, `changed` (names of
+//! options, never their values). Nobody waits for the file: lines go through a bounded queue to a thread that writes them,
+//! and what finds the queue full is counted in the next line.
+
+mod line;
+mod writer;
+
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+use writer::Writer;
+
+/// The target of events that are administrative changes.
+pub(crate) const TARGET: &str = "peeklock::audit";
+
+/// Where the audit log goes: `log.audit`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum AuditTarget {
+    /// Beside the log.
+    #[default]
+    Stderr,
+    /// To the end of a file, which is opened again on SIGHUP so that it can be moved away.
+    File(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+impl FromStr for AuditTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "" => {
+                Err("the audit log needs a place; write \"stderr\", \"off\" or the path of a file".to_owned())
+            }
+            "stderr" => Ok(Self::Stderr),
+            "off" => Ok(Self::Off),
+            path => Ok(Self::File(path.into())),
+        }
+    }
+}
+
+/// Opens the audit log again, and ends it; cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AuditControl(Option<Writer>);
+
+impl AuditControl {
+    /// Opens the audit log.
+    ///
+    /// # Errors
+    /// The file can't be opened, or there is no thread to be had.
+    pub(crate) fn open(target: &AuditTarget) -> io::Result<Self> {
+        Ok(Self(match target {
+            AuditTarget::Off => None,
+            AuditTarget::Stderr => Some(Writer::start(None)?),
+            AuditTarget::File(path) => Some(Writer::start(Some(path.clone()))?),
+        }))
+    }
+
+    /// What catches the events.
+    pub(crate) fn layer(&self) -> AuditLayer {
+        AuditLayer(self.0.clone())
+    }
+
+    /// Opens the file again: the one before may have been moved away.
+    pub(crate) fn reopen(&self) {
+        if let Some(writer) = &self.0 {
+            writer.reopen();
+        }
+    }
+
+    /// Waits until everything noted so far is written, for a second at most.
+    pub(crate) fn flush(&self) {
+        if let Some(writer) = &self.0 {
+            writer.flush();
+        }
+    }
+}
+
+/// Hands events with [`TARGET`] to the writer.
+pub(crate) struct AuditLayer(Option<Writer>);
+
+impl<S: Subscriber> Layer<S> for AuditLayer {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        if let Some(writer) = &self.0 {
+            writer.note(line::of(event));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    fn note(control: &AuditControl, operation: &str) {
+        let subscriber = tracing_subscriber::registry().with(control.layer());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(target: TARGET, protocol = "http", operation, entity = "a \"b\"", outcome = 201);
+        });
+        control.flush();
+    }
+
+    #[test]
+    fn a_change_is_a_line_and_a_moved_file_is_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("audit.log"), directory.path().join("audit.log.1"));
+        let control = AuditControl::open(&path.to_str().unwrap().parse().unwrap()).unwrap();
+        note(&control, "create");
+        fs::rename(&path, &moved).unwrap();
+        note(&control, "update");
+        control.reopen();
+        note(&control, "delete");
+        let operations = |path| {
+            let text = fs::read_to_string(path).unwrap();
+            let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+            let lines: Vec<_> = text.lines().map(read).collect();
+            assert!(lines.iter().all(|line| line["entity"] == "a \"b\"" && line["outcome"] == 201));
+            assert!(lines.iter().all(|line| line["time"].as_str().unwrap().ends_with('Z')));
+            lines.iter().map(|line| line["operation"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(operations(&moved), ["create", "update"]);
+        assert_eq!(operations(&path), ["delete"]);
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_opened_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(AuditControl::open(&AuditTarget::File(directory.path().to_owned())).is_err());
+        assert!(AuditControl::open(&AuditTarget::Off).unwrap().0.is_none());
+    }
+}

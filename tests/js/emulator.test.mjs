@@ -1,0 +1,60 @@
+// A daemon in the place of the Service Bus emulator, with its Config.json and its connection string.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { DEAD_LETTER, Daemon, bodies, drain, one, peek, send, until, withClient } from "./harness.mjs";
+
+const config = (more = "") => `{
+  // As the emulator reads it.
+  "UserConfig": {
+    "Namespaces": [{
+      "Name": "sbemulatorns",
+      "Queues": [{ "Name": "orders", "Properties": { "MaxDeliveryCount": 2 } } ${more}],
+      "Topics": [{
+        "Name": "news",
+        "Subscriptions": [
+          { "Name": "all" },
+          { "Name": "red", "Rules": [{ "Name": "label", "Properties": {
+            "FilterType": "Correlation", "CorrelationFilter": { "Label": "red", "Properties": { "region": "eu" } } } }] }
+        ]
+      }]
+    }],
+    "Logging": { "Type": "Console" }
+  }
+}`;
+
+describe("in the place of the emulator", () => {
+  let daemon;
+  before(async () => (daemon = await new Daemon({ emulator: config() }).start()));
+  after(() => daemon.close());
+
+  it("says that it is up, as the emulator does", async () => {
+    await until(() => daemon.log().split("\n").includes("Emulator Service is Successfully Up!"), "the line");
+  });
+
+  it("the declared queue has the declared properties", () => withClient(daemon, async (client) => {
+    await send(client, "orders", { body: "hello" });
+    const receiver = client.createReceiver("orders");
+    for (let round = 0; round < 2; round++) await receiver.abandonMessage(await one(receiver));
+    const [dead] = await drain(client, "orders", 1, DEAD_LETTER);
+    assert.equal(dead.deadLetterReason, "MaxDeliveryCountExceeded");
+    assert.equal(dead.timeToLive, 3_600_000, "the emulator's default");
+  }));
+
+  it("the declared topic gives to its subscriptions by their rules", () => withClient(daemon, async (client) => {
+    const message = (body, subject, region) => ({ body, subject, applicationProperties: { region } });
+    await send(client, "news", message(1, "red", "eu"), message(2, "red", "us"), message(3, "blue", "eu"));
+    assert.deepEqual(bodies(await peek(client, ["news", "all"])), [1, 2, 3]);
+    assert.deepEqual(bodies(await drain(client, ["news", "red"], 1)), [1]);
+    assert.deepEqual(await peek(client, ["news", "red"]), []);
+  }));
+
+  it("a queue that is added to the file is there after SIGHUP", () => withClient(daemon, async (client) => {
+    fs.writeFileSync(daemon.emulator, config(', { "Name": "more" }'));
+    daemon.process.kill("SIGHUP");
+    await until(() => daemon.log().includes("reloaded; 1 changes"), "the reload");
+    await send(client, "more", { body: "hello" });
+    assert.deepEqual(bodies(await drain(client, "more", 1)), ["hello"]);
+  }));
+});

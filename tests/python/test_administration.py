@@ -1,0 +1,331 @@
+"""Entities made, changed, listed and deleted by the SDK's administration client."""
+
+import datetime
+
+import pytest
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.management import (
+    AccessRights,
+    AuthorizationRule,
+    CorrelationRuleFilter,
+    EntityStatus,
+    FalseRuleFilter,
+    SqlRuleAction,
+    SqlRuleFilter,
+    TrueRuleFilter,
+)
+
+from administration import administration_client
+from daemon import Daemon, entities_text
+
+seconds, minutes, hours, days = (
+    (lambda count, unit=unit: datetime.timedelta(**{unit: count})) for unit in ("seconds", "minutes", "hours", "days")
+)
+NEVER_MIN = days(10_675_199)
+
+QUEUE = {
+    "lock_duration": seconds(30),
+    "max_size_in_megabytes": 2048,
+    "requires_duplicate_detection": True,
+    "requires_session": True,
+    "default_message_time_to_live": days(2),
+    "dead_lettering_on_message_expiration": True,
+    "duplicate_detection_history_time_window": minutes(5),
+    "max_delivery_count": 7,
+    "enable_batched_operations": False,
+    "status": EntityStatus.RECEIVE_DISABLED,
+    "user_metadata": 'mine & "yours" <ä>',
+    "auto_delete_on_idle": hours(1),
+    "enable_partitioning": True,
+    "enable_express": False,
+    "max_message_size_in_kilobytes": 2048,
+}
+TOPIC = {
+    "default_message_time_to_live": days(2),
+    "max_size_in_megabytes": 2048,
+    "requires_duplicate_detection": True,
+    "duplicate_detection_history_time_window": minutes(5),
+    "enable_batched_operations": False,
+    "filtering_messages_before_publishing": True,
+    "status": EntityStatus.SEND_DISABLED,
+    "support_ordering": False,
+    "auto_delete_on_idle": hours(1),
+    "enable_partitioning": True,
+    "user_metadata": "mine",
+    "max_message_size_in_kilobytes": 2048,
+}
+SUBSCRIPTION = {
+    "lock_duration": seconds(30),
+    "requires_session": True,
+    "default_message_time_to_live": days(2),
+    "dead_lettering_on_message_expiration": True,
+    "dead_lettering_on_filter_evaluation_exceptions": False,
+    "max_delivery_count": 7,
+    "enable_batched_operations": False,
+    "status": EntityStatus.DISABLED,
+    "user_metadata": "mine",
+    "auto_delete_on_idle": hours(1),
+}
+
+
+@pytest.fixture(scope="module")
+def admin_daemon():
+    daemon = Daemon(entities_text()).start()
+    yield daemon
+    assert daemon.panics() == []
+    daemon.close()
+
+
+@pytest.fixture
+def admin(admin_daemon):
+    with administration_client(admin_daemon) as client:
+        yield client
+
+
+@pytest.fixture
+def name(request):
+    return request.node.name
+
+
+def chosen(entity, of: dict) -> dict:
+    return {key: getattr(entity, key) for key in of}
+
+
+# FilteringMessagesBeforePublishing is not among what this SDK sends.
+SENT_BY_TOPIC = {key: value for key, value in TOPIC.items() if key != "filtering_messages_before_publishing"}
+
+
+def test_every_property_of_a_queue_comes_back_and_survives_an_update(admin, name):
+    admin.create_queue(f"{name}-target")
+    rights = [AccessRights.MANAGE, AccessRights.SEND, AccessRights.LISTEN]
+    rule = AuthorizationRule(
+        type="SharedAccessAuthorizationRule",
+        claim_type="SharedAccessKey",
+        claim_value="None",
+        rights=rights,
+        key_name="key",
+        primary_key="one",
+        secondary_key="two",
+    )
+    forwarding = f"{name}-target"
+    created = admin.create_queue(
+        name, **QUEUE, authorization_rules=[rule], forward_dead_lettered_messages_to=forwarding
+    )
+    assert chosen(created, QUEUE) == QUEUE
+    got = admin.get_queue(name)
+    assert chosen(got, QUEUE) == QUEUE
+    assert got.forward_dead_lettered_messages_to.endswith(f"/{forwarding}")
+    (back,) = got.authorization_rules
+    assert (back.key_name, back.primary_key, back.secondary_key, back.rights) == ("key", "one", "two", rights)
+    admin.update_queue(got)
+    assert chosen(admin.get_queue(name), QUEUE) == QUEUE
+    admin.update_queue(got, user_metadata=None, max_delivery_count=3, status="Active")
+    changed = admin.get_queue(name)
+    assert (changed.user_metadata, changed.max_delivery_count, changed.status) == (None, 3, "Active")
+    admin.delete_queue(name)
+    with pytest.raises(ResourceNotFoundError):
+        admin.get_queue(name)
+
+
+def test_every_property_of_a_topic_comes_back_and_survives_an_update(admin, name):
+    assert chosen(admin.create_topic(name, **TOPIC), SENT_BY_TOPIC) == SENT_BY_TOPIC
+    got = admin.get_topic(name)
+    admin.update_topic(got)
+    assert chosen(admin.get_topic(name), SENT_BY_TOPIC) == SENT_BY_TOPIC
+    admin.delete_topic(name)
+    with pytest.raises(ResourceNotFoundError):
+        admin.get_topic(name)
+
+
+def test_every_property_of_a_subscription_comes_back_and_survives_an_update(admin, name):
+    admin.create_topic(name)
+    sent = {key: value for key, value in SUBSCRIPTION.items() if key != "status"}
+    assert chosen(admin.create_subscription(name, "s", **sent), sent) == sent
+    got = admin.get_subscription(name, "s")
+    got.status = EntityStatus.DISABLED
+    admin.update_subscription(name, got)
+    assert chosen(admin.get_subscription(name, "s"), SUBSCRIPTION) == SUBSCRIPTION
+    admin.delete_subscription(name, "s")
+    with pytest.raises(ResourceNotFoundError):
+        admin.get_subscription(name, "s")
+    admin.delete_topic(name)
+
+
+def test_durations_of_no_limit_survive_an_update(admin, name):
+    admin.create_queue(name)
+    queue = admin.get_queue(name)
+    assert queue.default_message_time_to_live > NEVER_MIN and queue.auto_delete_on_idle > NEVER_MIN
+    admin.update_queue(queue)
+    assert admin.get_queue(name).auto_delete_on_idle == queue.auto_delete_on_idle
+
+
+def test_names_with_slashes_and_the_name_health(admin):
+    for name in ("a/b/c", "txt/.-_123", "health", "with space"):
+        assert admin.create_queue(name).name == name
+        assert admin.get_queue(name).name == name
+        assert name in [queue.name for queue in admin.list_queues()]
+        admin.delete_queue(name)
+
+
+def test_forwarding_is_shown_as_a_url_and_cleared_by_leaving_it_out(admin, name):
+    admin.create_queue(f"{name}-target")
+    queue = admin.create_queue(name, forward_to=f"{name}-target")
+    assert queue.forward_to.startswith("sb://") and queue.forward_to.endswith(f"/{name}-target")
+    queue.forward_to = None
+    admin.update_queue(queue)
+    assert admin.get_queue(name).forward_to is None
+
+
+def test_rules_of_every_kind(admin, name):
+    admin.create_topic(name)
+    admin.create_subscription(name, "s")
+    (default,) = admin.list_rules(name, "s")
+    assert default.name == "$Default" and isinstance(default.filter, TrueRuleFilter)
+    properties = {
+        "int": 5,
+        "long": 2**40,
+        "double": 1.5,
+        "bool": True,
+        "text": "x & y",
+        "time": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+        "span": minutes(5),
+    }
+    fields = {
+        "correlation_id": "c",
+        "message_id": "m",
+        "to": "t",
+        "reply_to": "r",
+        "label": "l",
+        "session_id": "s",
+        "reply_to_session_id": "rs",
+        "content_type": "ct",
+    }
+    correlation = CorrelationRuleFilter(**fields, properties=properties)
+    admin.create_rule(name, "s", "correlation", filter=correlation)
+    rule = admin.get_rule(name, "s", "correlation")
+    assert chosen(rule.filter, fields) == fields and rule.filter.properties == properties and rule.action is None
+    admin.update_rule(name, "s", rule)
+    assert admin.get_rule(name, "s", "correlation").filter.properties == properties
+    admin.create_rule(name, "s", "false", filter=FalseRuleFilter())
+    rule = admin.get_rule(name, "s", "false")
+    rule.filter = CorrelationRuleFilter(label="red")
+    admin.update_rule(name, "s", rule)
+    assert admin.get_rule(name, "s", "false").filter.label == "red"
+    admin.delete_rule(name, "s", "$Default")
+    assert [rule.name for rule in admin.list_rules(name, "s")] == ["correlation", "false"]
+    with pytest.raises(ResourceExistsError):
+        admin.create_rule(name, "s", "false", filter=TrueRuleFilter())
+    for refused in ({"filter": SqlRuleFilter("a > 1")}, {"filter": TrueRuleFilter(), "action": SqlRuleAction("SET a = 1")}):
+        with pytest.raises(HttpResponseError, match="not supported yet"):
+            admin.create_rule(name, "s", "sql", **refused)
+
+
+def test_errors_are_the_sdks_own(admin, name):
+    admin.create_queue(name)
+    with pytest.raises(ResourceExistsError):
+        admin.create_queue(name.upper())
+    with pytest.raises(ResourceExistsError):
+        admin.create_topic(name)
+    for missing in (
+        lambda: admin.get_queue("missing"),
+        lambda: admin.delete_queue("missing"),
+        lambda: admin.get_queue_runtime_properties("missing"),
+        lambda: admin.get_subscription("missing", "s"),
+        lambda: list(admin.list_subscriptions("missing")),
+        lambda: admin.create_subscription("missing", "s"),
+    ):
+        with pytest.raises(ResourceNotFoundError):
+            missing()
+    with pytest.raises(HttpResponseError, match="'LockDuration' must be from PT5S to PT5M"):
+        admin.create_queue("bad", lock_duration=hours(1))
+    with pytest.raises(HttpResponseError, match="'RequiresSession' can't be changed"):
+        queue = admin.get_queue(name)
+        queue.requires_session = True
+        admin.update_queue(queue)
+    with pytest.raises(HttpResponseError, match="DelayedPersistence"):
+        admin.create_queue("bad", enable_express=True, requires_duplicate_detection=True)
+
+
+def test_pages_over_250_entities(start_daemon):
+    names = [f"q{number:03}" for number in range(250)]
+    daemon = start_daemon(entities_text(queues={name: {} for name in names}))
+    with administration_client(daemon) as admin:
+        assert [queue.name for queue in admin.list_queues()] == names
+        assert [queue.name for queue in admin.list_queues_runtime_properties()] == names
+        assert list(admin.list_topics()) == []
+
+
+def test_counts_are_right_on_every_look(admin, admin_daemon, name):
+    admin.create_queue(name)
+    admin.create_topic(f"{name}-topic")
+    admin.create_subscription(f"{name}-topic", "s")
+    later = datetime.datetime.now(datetime.timezone.utc) + hours(1)
+    with ServiceBusClient.from_connection_string(admin_daemon.connection_string) as client:
+        with client.get_queue_sender(name) as sender, client.get_queue_receiver(name) as receiver:
+            sender.send_messages([ServiceBusMessage(f"{number}") for number in range(5)])
+            sender.schedule_messages(ServiceBusMessage("later"), later)
+            (message,) = receiver.receive_messages(1, max_wait_time=30)
+            receiver.dead_letter_message(message)
+        with client.get_topic_sender(f"{name}-topic") as sender:
+            sender.send_messages([ServiceBusMessage("a"), ServiceBusMessage("b")])
+            sender.schedule_messages(ServiceBusMessage("later"), later)
+    queue = admin.get_queue_runtime_properties(name)
+    assert (queue.active_message_count, queue.dead_letter_message_count, queue.scheduled_message_count) == (4, 1, 1)
+    assert queue.total_message_count == 6 and queue.size_in_bytes > 0
+    assert queue.created_at_utc <= queue.updated_at_utc
+    assert queue.transfer_message_count == queue.transfer_dead_letter_message_count == 0
+    topic = admin.get_topic_runtime_properties(f"{name}-topic")
+    assert (topic.subscription_count, topic.scheduled_message_count) == (1, 1) and topic.size_in_bytes > 0
+    subscription = admin.get_subscription_runtime_properties(f"{name}-topic", "s")
+    assert (subscription.active_message_count, subscription.total_message_count) == (2, 2)
+
+
+def test_what_is_made_serves_messages_at_once_and_survives_a_kill(own_daemon):
+    with administration_client(own_daemon) as admin:
+        admin.create_queue("made", max_delivery_count=3, user_metadata="kept")
+        admin.create_topic("news")
+        admin.create_subscription("news", "red")
+        admin.create_rule("news", "red", "red", filter=CorrelationRuleFilter(label="red", properties={"n": 5}))
+        admin.delete_rule("news", "red", "$Default")
+    with ServiceBusClient.from_connection_string(own_daemon.connection_string) as client:
+        with client.get_queue_sender("made") as sender:
+            sender.send_messages(ServiceBusMessage("hello"))
+        with client.get_topic_sender("news") as sender:
+            sender.send_messages(ServiceBusMessage("yes", subject="red", application_properties={"n": 5.0}))
+            sender.send_messages(ServiceBusMessage("no", subject="blue", application_properties={"n": 5}))
+    own_daemon.kill()
+    own_daemon.start()
+    with administration_client(own_daemon) as admin:
+        made = admin.get_queue("made")
+        assert (made.max_delivery_count, made.user_metadata) == (3, "kept")
+        assert [rule.name for rule in admin.list_rules("news", "red")] == ["red"]
+        assert admin.get_subscription_runtime_properties("news", "red").active_message_count == 1
+    with ServiceBusClient.from_connection_string(own_daemon.connection_string) as client:
+        with client.get_queue_receiver("made", max_wait_time=30) as receiver:
+            (message,) = receiver.receive_messages(1)
+            assert str(message) == "hello"
+
+
+def test_the_namespace_tells_about_itself(admin):
+    info = admin.get_namespace_properties()
+    assert (info.name, info.messaging_sku, info.namespace_type) == ("localhost", "Premium", "Messaging")
+
+
+def test_what_the_file_declares_wins_at_the_next_start_and_the_rest_stays(start_daemon):
+    daemon = start_daemon(entities_text(queues={"declared": {"max_delivery_count": 5}}))
+    with administration_client(daemon) as admin:
+        queue = admin.get_queue("declared")
+        queue.max_delivery_count = 9
+        admin.update_queue(queue)
+        admin.create_queue("undeclared", max_delivery_count=9)
+    daemon.stop()
+    daemon.start()
+    with administration_client(daemon) as admin:
+        counts = {queue.name: queue.max_delivery_count for queue in admin.list_queues()}
+        assert counts == {"declared": 5, "undeclared": 9}
+        admin.delete_queue("declared")
+    daemon.stop()
+    daemon.start()
+    with administration_client(daemon) as admin:
+        assert {queue.name for queue in admin.list_queues()} == {"declared", "undeclared"}
