@@ -48,7 +48,8 @@ USER 65532:65532
 # On every interface of the container, which is reached only through the ports that are published.
 ENV PEEKLOCK_DATA_DIR=/data \
     PEEKLOCK_AMQP=0.0.0.0:5672 \
-    PEEKLOCK_HTTP=0.0.0.0:5300
+    PEEKLOCK_HTTP=0.0.0.0:5300 \
+    PEEKLOCK_ALLOW_DEFAULT_KEY=true
 VOLUME /data
 EXPOSE 5672 5300
 STOPSIGNAL SIGTERM

@@ -9,11 +9,18 @@ from proton.reactor import AtLeastOnce, AtMostOnce
 
 TIMEOUT_SECS = 20
 
+#: The emulator's rule.
+IDENTITY = {
+    "allowed_mechs": "PLAIN",
+    "allow_insecure_mechs": True,
+    "user": "RootManageSharedAccessKey",
+    "password": "SAS_KEY_VALUE",
+}
 
 
 @pytest.fixture
 def connection(daemon):
-    connection = BlockingConnection(f"amqp://127.0.0.1:{daemon.amqp_port}", timeout=TIMEOUT_SECS, allowed_mechs="ANONYMOUS")
+    connection = BlockingConnection(f"amqp://127.0.0.1:{daemon.amqp_port}", timeout=TIMEOUT_SECS, **IDENTITY)
     yield connection
     connection.close()
 
@@ -40,18 +47,10 @@ def test_send_receive_accept(connection, queue):
     assert [m.body for m in receive(connection, queue, 10)] == [f"{n}" for n in range(10)]
 
 
-def test_plain_authentication(daemon, queue):
-    connection = BlockingConnection(
-        f"amqp://127.0.0.1:{daemon.amqp_port}",
-        timeout=TIMEOUT_SECS,
-        allowed_mechs="PLAIN",
-        allow_insecure_mechs=True,
-        user="RootManageSharedAccessKey",
-        password="SAS_KEY_VALUE",
-    )
-    send(connection, queue, proton.Message("plain"))
-    assert receive(connection, queue)[0].body == "plain"
-    connection.close()
+@pytest.mark.parametrize("wrong", [{"password": "wrong"}, {"user": "nobody"}, {"password": ""}])
+def test_plain_authentication_takes_the_name_and_a_key_of_a_rule(daemon, wrong):
+    with pytest.raises(proton.ConnectionException, match="unauthorized-access"):
+        BlockingConnection(f"amqp://127.0.0.1:{daemon.amqp_port}", timeout=TIMEOUT_SECS, **IDENTITY | wrong)
 
 
 #: Every primitive type of AMQP that an application property may have.
@@ -129,7 +128,7 @@ def test_bodies_of_every_shape_come_back(connection, queue, name):
 def test_a_message_of_many_frames(daemon, queue):
     """The client allows frames of 512 bytes: the least of the standard, both ways."""
     connection = BlockingConnection(
-        f"amqp://127.0.0.1:{daemon.amqp_port}", timeout=TIMEOUT_SECS, allowed_mechs="ANONYMOUS", max_frame_size=512
+        f"amqp://127.0.0.1:{daemon.amqp_port}", timeout=TIMEOUT_SECS, **IDENTITY, max_frame_size=512
     )
     sent = bytes(range(256)) * 400
     send(connection, queue, proton.Message(sent))

@@ -19,6 +19,8 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 pub const AMQP_HEADER: &[u8; 8] = b"AMQP\x00\x01\x00\x00";
 /// The protocol header of SASL.
 pub const SASL_HEADER: &[u8; 8] = b"AMQP\x03\x01\x00\x00";
+/// The emulator's rule and key, as SASL PLAIN has them.
+pub const IDENTITY: &[u8] = b"\0RootManageSharedAccessKey\0SAS_KEY_VALUE";
 /// Room for the header and the performative of a transfer frame.
 const TRANSFER_BYTES_MAX: usize = 128;
 /// The message format of a Service Bus batch.
@@ -38,7 +40,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with SASL ANONYMOUS and begins a session.
+    /// Connects with SASL PLAIN, as the emulator's rule, and begins a session.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let mut client = Self::plug(address)?;
         client.write(&Self::greeting())?;
@@ -67,9 +69,10 @@ impl Client {
         })
     }
 
-    /// Everything up to the session, in one write: headers, SASL ANONYMOUS, open, begin.
+    /// Everything up to the session, in one write: headers, SASL PLAIN as the emulator's rule, open, begin.
     pub fn greeting() -> Vec<u8> {
-        let init = Value::composite(code::SASL_INIT, vec![Value::symbol("ANONYMOUS")]);
+        let init =
+            Value::composite(code::SASL_INIT, vec![Value::symbol("PLAIN"), Value::Binary(IDENTITY.to_vec())]);
         [
             SASL_HEADER.to_vec(),
             codec::raw_frame(2, 1, 0, &init.encode()),

@@ -19,7 +19,14 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("peeklock-admin", &["peeklock-access", "peeklock-engine", "peeklock-message", "peeklock-wire"]),
     (
         "peeklock",
-        &["peeklock-access", "peeklock-admin", "peeklock-amqp", "peeklock-engine", "peeklock-storage"],
+        &[
+            "peeklock-access",
+            "peeklock-admin",
+            "peeklock-amqp",
+            "peeklock-engine",
+            "peeklock-message",
+            "peeklock-storage",
+        ],
     ),
     ("peeklock-tests", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),
 ];

@@ -1,6 +1,6 @@
 //! What somebody may do.
 
-use peeklock_engine::{Right, Rights, Timestamp};
+use peeklock_engine::{Right, Rights, Secret, Timestamp};
 
 use crate::Resource;
 
@@ -15,17 +15,42 @@ pub struct Grant {
     pub expires_at: Option<Timestamp>,
     /// Who, for logs: the rule's name, the token's subject.
     pub principal: Box<str>,
+    /// Why.
+    pub(crate) basis: Basis,
+}
+
+/// What a grant rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// Nothing has to be shown.
+    Open,
+    /// A key of a shared access rule of the entity at `level`, or of the namespace.
+    Rule { level: Resource, name: Box<str>, key: Secret },
+    /// A client certificate of this subject.
+    Certificate { subject: Box<str> },
 }
 
 impl Grant {
     /// Everything on a resource, without end.
     pub(crate) fn everything(scope: Resource) -> Self {
-        Self { scope, rights: Rights::ALL, expires_at: None, principal: "anybody".into() }
+        Self { scope, rights: Rights::ALL, expires_at: None, principal: "anybody".into(), basis: Basis::Open }
     }
 
     /// Whether it allows this now.
     #[must_use]
     pub fn permits(&self, resource: &Resource, right: Right, now: Timestamp) -> bool {
-        self.scope.covers(resource) && self.rights.allow(right) && self.expires_at.is_none_or(|at| now < at)
+        self.is_valid(resource, now) && self.rights.allow(right)
+    }
+
+    /// Whether it says anything about the resource now.
+    #[must_use]
+    pub fn is_valid(&self, resource: &Resource, now: Timestamp) -> bool {
+        self.scope.covers(resource) && !self.is_expired(now)
+    }
+
+    /// Whether its time is over.
+    #[must_use]
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
     }
 }

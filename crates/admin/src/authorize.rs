@@ -4,7 +4,6 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use peeklock_access::{Denied, Grant, Resource};
 use peeklock_engine::Right;
-use peeklock_engine::runtime::{Clock, SystemClock};
 
 use crate::Admin;
 use crate::error::Error;
@@ -23,8 +22,7 @@ impl Admin {
         resource: &Resource,
         right: Right,
     ) -> Result<Grant, Error> {
-        // Never the clock that can be moved: tokens live by the machine's.
-        let now = SystemClock::new().now();
+        let now = self.access.now();
         let token = match presented(headers)? {
             Some(token) => token,
             None if self.access.is_required() => return Err(Denied::Missing.into()),

@@ -8,8 +8,6 @@ mod limits;
 mod path;
 mod rest;
 
-use std::net::SocketAddr;
-
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -29,15 +27,6 @@ pub struct Admin {
     limits: rest::Limits,
     entity_limits: Limits,
     started_at: Timestamp,
-}
-
-/// Who sent a request, as far as the connection tells; put among the extensions of each request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Caller {
-    /// Where from.
-    pub address: SocketAddr,
-    /// Whether the bytes came through TLS.
-    pub is_encrypted: bool,
 }
 
 impl Admin {

@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use criterion::{
     BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
 };
+use peeklock_access::Access;
 use peeklock_amqp::endpoint::{Config, Connection, Event, IncomingId, LinkId, Outgoing};
 use peeklock_amqp::server::{Application, ApplicationFactory, Peer};
 use peeklock_amqp::servicebus::{Broker, DialectConfig, Entities, ServiceBus};
@@ -78,7 +79,7 @@ impl Pair {
         let (partition, requests) = PartitionHandle::new();
         let (mailbox, outputs) = Mailbox::new();
         let entities = OneQueue(partition, Arc::new(QueueOptions::default().into()));
-        let bus = ServiceBus::new(Arc::new(entities), DialectConfig::default());
+        let bus = ServiceBus::new(Arc::new(entities), Access::open(), DialectConfig::default());
         let broker = bus.accept(&Peer::default(), mailbox.clone());
         let config = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };
         let bare = Config { sasl_mechanisms: Vec::new(), ..config.clone() };
@@ -277,10 +278,11 @@ fn delivery(number: u64, content: Bytes) -> Delivery {
         sub_queue: SubQueue::Main,
         dead_letter: None,
         modified: None,
+        forwarded: None,
         body: BodyRef(number),
     };
     let lock = Some(Lock { token: LockToken(u128::from(number)), locked_until: Timestamp(1) });
-    Delivery { receiver: ReceiverId(1), message: Received { view, content, lock } }
+    Delivery { receiver: ReceiverId(1), message: Received { view, content, lock }, departing: None }
 }
 
 fn bench_send(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, payload: &Bytes) {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::{
-    DeadLetter, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode, ReceiverId, Refusal,
-    Reply, Rule, SequenceNumber, SettleFailure, SubscriptionOptions, Timestamp,
+    DeadLetter, Departure, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode, ReceiverId,
+    Refusal, Reply, Rule, SequenceNumber, SettleFailure, SubscriptionOptions, Timestamp, Transfer,
 };
 
 /// A request to a partition. Each says which reply it causes; whoever does not wait gives no request id.
@@ -182,6 +182,31 @@ pub enum Command {
         /// At most this many.
         top: u32,
     },
+    /// Takes messages over from another entity, each on its own, and removes them there with the same batch; answers
+    /// [`crate::Reply::Forwarded`]. Unlike a send it may be refused for a part of them.
+    Forward {
+        /// Which.
+        messages: Vec<Transfer>,
+    },
+    /// Says which messages other entities have taken over: they are gone from the store already.
+    Departed {
+        /// Which, and the locks they were held by.
+        messages: Vec<(LockToken, Departure)>,
+    },
+    /// Keeps receivers away from where a forwarder has messages in hand: after the state was read back, which knows
+    /// nothing of that.
+    HoldForForwarder {
+        /// Who has; closing it lets go.
+        receiver: ReceiverId,
+        /// Where.
+        source: QueuePath,
+    },
+    /// Writes something without meaning, so that whoever writes finds out whether the store still accepts what is written
+    /// about this queue: a refused batch of another entity may have taken it along.
+    Probe {
+        /// The queue or subscription.
+        queue: QueueId,
+    },
     /// Ends the entity with all that rests in it: whoever is attached is told, and every later command is refused.
     /// Answers [`crate::Reply::Done`]; [`crate::Effect::Ended`] comes before.
     EndEntity,
@@ -197,6 +222,7 @@ impl Command {
             Self::Send { .. } => Reply::Sent(Err(refusal)),
             Self::OpenReceiver { .. } => Reply::Opened(Err(refusal)),
             Self::Settle { tokens, .. } => Reply::Settled(SettleFailure::all(tokens.len(), &refusal)),
+            Self::Forward { messages } => Reply::Forwarded(SettleFailure::all(messages.len(), &refusal)),
             Self::RenewLocks { .. } => Reply::Renewed(Err(refusal)),
             Self::ReceiveDeferred { .. } | Self::Peek { .. } => Reply::Received(Err(refusal)),
             Self::RenewSessionLock { .. } => Reply::SessionRenewed(Err(refusal)),
@@ -211,9 +237,13 @@ impl Command {
             | Self::ReplaceRule { .. }
             | Self::RemoveRule { .. }
             | Self::EndEntity => Reply::Done(Err(refusal)),
-            Self::Watch { .. } | Self::Credit { .. } | Self::CloseReceiver { .. } | Self::Tick => {
-                return None;
-            }
+            Self::Watch { .. }
+            | Self::Credit { .. }
+            | Self::CloseReceiver { .. }
+            | Self::Departed { .. }
+            | Self::HoldForForwarder { .. }
+            | Self::Probe { .. }
+            | Self::Tick => return None,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Lock, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber, Timestamp};
+use crate::{Departing, Lock, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber, Timestamp};
 
 /// An output of the partition. The runtime adds contents to views before they leave.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,8 @@ pub enum Effect {
         view: MessageView,
         /// The lock, in peek-lock mode.
         lock: Option<Lock>,
+        /// What a forwarder needs to know.
+        departing: Option<Box<Departing>>,
     },
     /// All that was available has been delivered; the rest of the credit is void.
     Drained {
@@ -61,6 +63,8 @@ pub enum Reply {
     Opened(Result<Option<AcceptedSession>, Refusal>),
     /// To `Settle`: the tokens that failed; empty when all went well.
     Settled(Vec<SettleFailure>),
+    /// To `Forward`: the messages that were not taken, by position; empty when all went well.
+    Forwarded(Vec<SettleFailure>),
     /// To `RenewLocks`: the new ends in order.
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// To `ReceiveDeferred` and `Peek`.
@@ -84,7 +88,7 @@ pub struct AcceptedSession {
     pub locked_until: Timestamp,
 }
 
-/// One failed token of a `Settle`.
+/// One failed token of a `Settle`, or message of a `Forward`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettleFailure {
     /// Its position in the command's list.

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::partition::Record;
 use crate::{
-    BodyRef, CreditLimit, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId, ReceiverOptions,
-    RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
+    BodyRef, CreditLimit, Departure, EntityTimes, LockToken, MessageKey, QueueId, QueuePath, ReceiverId,
+    ReceiverOptions, RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
@@ -225,6 +225,30 @@ pub enum Event {
     },
     /// The entity is about to be deleted: it takes no commands any more.
     Ended,
+    /// A message of another entity (or of this one) was taken over: it goes from the store there.
+    Departed(Box<Departure>),
+    /// A message that went to another entity is forgotten: what the store still has of it goes, and its content if nothing
+    /// else refers to it.
+    TraceErased {
+        /// Where it was.
+        queue: QueueId,
+        /// Which.
+        number: SequenceNumber,
+        /// Its content, if nothing else refers to it.
+        body: Option<BodyRef>,
+    },
+    /// A forwarder has messages of a queue in hand.
+    ForwarderHeld {
+        /// Who.
+        receiver: ReceiverId,
+        /// Where.
+        source: QueuePath,
+    },
+    /// Something without meaning is written about a queue.
+    Probed {
+        /// Which.
+        queue: QueueId,
+    },
 }
 
 /// See [`Event::Published`].
@@ -294,17 +318,13 @@ pub enum Removal {
     Expired(Option<LockToken>),
     /// Cancelled while it was scheduled.
     Cancelled,
-}
-
-/// How much an event weighs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Durability {
-    /// Gone after a restart: locks, credit.
-    Volatile,
-    /// Written, not waited for: delivery counts.
-    Lazy,
-    /// Effects wait until it is durable.
-    Sync,
+    /// Taken over by another entity.
+    Forwarded {
+        /// The forwarder's lock.
+        token: LockToken,
+        /// Whether the store still has a trace of it; else it has nothing any more.
+        traced: bool,
+    },
 }
 
 impl Event {
@@ -324,49 +344,12 @@ impl Event {
     #[must_use]
     pub fn removed_bodies(&self) -> &[BodyRef] {
         match self {
-            Self::Removed { body, .. } => body.as_slice(),
+            Self::Removed { body, .. } | Self::TraceErased { body, .. } => body.as_slice(),
             Self::Published(published) if published.copies.is_empty() && published.scheduled.is_some() => {
                 std::slice::from_ref(&published.body)
             }
             Self::SubscriptionRemoved { bodies, .. } => bodies,
             _ => &[],
-        }
-    }
-
-    /// How much it weighs.
-    #[must_use]
-    pub fn durability(&self) -> Durability {
-        match self {
-            Self::Published(published) if published.copies.is_empty() && published.scheduled.is_none() => {
-                Durability::Volatile
-            }
-            Self::Accepted { .. }
-            | Self::Published(_)
-            | Self::Activated { .. }
-            | Self::Removed { .. }
-            | Self::SessionStateSet { .. }
-            | Self::SubscriptionSet(_)
-            | Self::SubscriptionRemoved { .. }
-            | Self::Remembered { .. } => Durability::Sync,
-            Self::Changed { change: Change::Returned, .. }
-            | Self::Used { stored: true, .. }
-            | Self::Forgotten { .. } => Durability::Lazy,
-            Self::Changed { .. } => Durability::Sync,
-            Self::Locked { .. }
-            | Self::Renewed { .. }
-            | Self::Released { .. }
-            | Self::ReceiverOpened { .. }
-            | Self::CreditSet { .. }
-            | Self::CreditDrained { .. }
-            | Self::ReceiverClosed { .. }
-            | Self::Watched { .. }
-            | Self::SessionAwaited { .. }
-            | Self::SessionNotAwaited { .. }
-            | Self::SessionLocked { .. }
-            | Self::SessionRenewed { .. }
-            | Self::SessionUnlocked { .. }
-            | Self::Used { stored: false, .. }
-            | Self::Ended => Durability::Volatile,
         }
     }
 }

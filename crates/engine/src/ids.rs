@@ -75,4 +75,7 @@ pub enum ReceiveMode {
     PeekLock,
     /// Removed on delivery.
     ReceiveAndDelete,
+    /// Locked until the receiver says what became of it: only for those that forward. There is one such receiver at a
+    /// time, and no other beside it; it takes messages in their order, whatever session they belong to.
+    Forward,
 }

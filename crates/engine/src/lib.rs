@@ -4,9 +4,11 @@
 //! over a storage shard and a clock.
 
 mod command;
+mod durability;
 mod effect;
 mod event;
 mod facts;
+mod forward;
 mod ids;
 mod message;
 mod message_key;
@@ -18,9 +20,11 @@ mod rule;
 pub mod runtime;
 
 pub use command::{Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Settlement};
+pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
-pub use event::{Change, Durability, Event, Publication, Removal, Subscription, SubscriptionCopy};
+pub use event::{Change, Event, Publication, Removal, Subscription, SubscriptionCopy};
 pub use facts::{FactValue, Facts};
+pub use forward::{Departing, Departure, Forwarded, HOPS_MAX, Origin, Transfer};
 pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
 };

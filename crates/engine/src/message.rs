@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Facts, LockToken, MessageKey, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use crate::{
+    Departing, Facts, Forwarded, LockToken, MessageKey, Origin, QueueId, ReceiverId, SequenceNumber,
+    SubQueue, Timestamp,
+};
 
 /// A message as a sender submits it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,6 +25,8 @@ pub struct NewMessage {
     pub header_bytes: u32,
     /// What rules see of it; needed in topics only.
     pub facts: Option<Arc<Facts>>,
+    /// What a forwarded message brings along; senders have nothing to say here.
+    pub origin: Option<Box<Origin>>,
     /// What duplicates of it are told by; needed where duplicates are looked for. A message without one is no duplicate.
     pub message_key: Option<MessageKey>,
 }
@@ -89,6 +94,8 @@ pub struct MessageView {
     pub dead_letter: Option<Arc<DeadLetter>>,
     /// Properties changed by receivers, to be merged over those in the content.
     pub modified: Option<Arc<Properties>>,
+    /// Its way here, if it was forwarded.
+    pub forwarded: Option<Arc<Forwarded>>,
     /// Where its content is.
     pub body: BodyRef,
 }
@@ -120,6 +127,8 @@ pub struct Delivery {
     pub receiver: ReceiverId,
     /// The message; `lock` is set in peek-lock mode.
     pub message: Received,
+    /// What a forwarder needs to know ([`crate::ReceiveMode::Forward`]).
+    pub departing: Option<Box<Departing>>,
 }
 
 /// Serde for encoded values: a byte string, not a list of numbers.

@@ -123,8 +123,13 @@ impl Encoder {
         let number = view.sequence_number.0;
         section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
         section.long(annotation::SEQUENCE_NUMBER, signed(number));
-        let first_number = if origin.copies { view.body.0 } else { number };
+        let forwarded = view.forwarded.as_deref();
+        let own_number = if origin.copies { view.body.0 } else { number };
+        let first_number = forwarded.map_or(own_number, |forwarded| forwarded.enqueued_sequence_number.0);
         section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, signed(first_number));
+        if let Some(source) = forwarded.and_then(|forwarded| forwarded.dead_letter_source.as_deref()) {
+            section.string(annotation::DEAD_LETTER_SOURCE, source);
+        }
         if let Some(lock) = &received.lock {
             section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0));
         }

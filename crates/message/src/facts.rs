@@ -1,11 +1,13 @@
 //! What rules see of a message, and values of properties as rules compare them.
 
 use bytes::Bytes;
-use peeklock_engine::{FactValue, Facts};
+use peeklock_engine::{DeadLetter, FactValue, Facts, Properties};
 use uuid::Uuid;
 
 use peeklock_wire::message::{MessageProperties, Sections};
 use peeklock_wire::{DecodeError, Value};
+
+use crate::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 
 /// Reads what filters can name.
 ///
@@ -28,6 +30,36 @@ pub fn read(properties: &MessageProperties, application: &Bytes) -> Result<Facts
         content_type: properties.content_type.clone(),
         user: user.into_iter().filter_map(named).collect(),
     })
+}
+
+/// Reads out of a stored message what filters can name, as whoever receives it would: under what receivers changed and
+/// the reason of dead-lettering. `None` if it is not a message, which sending had checked.
+#[must_use]
+pub fn read_facts(
+    content: &Bytes,
+    modified: Option<&Properties>,
+    dead_letter: Option<&DeadLetter>,
+) -> Option<Facts> {
+    let sections = Sections::split_trusted(content).ok()?;
+    let mut facts = read(&sections.decode_properties().ok()?, &sections.application_properties).ok()?;
+    for property in modified.into_iter().flatten() {
+        let value = Value::decode(&mut property.value.clone()).ok()?;
+        set(&mut facts, &property.name, from_value(&value));
+    }
+    let stamps = dead_letter.map_or([None, None], |why| [why.reason.as_deref(), why.description.as_deref()]);
+    for (name, text) in [DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION].into_iter().zip(stamps) {
+        if let Some(text) = text {
+            set(&mut facts, name, FactValue::Text(text.into()));
+        }
+    }
+    Some(facts)
+}
+
+fn set(facts: &mut Facts, name: &str, value: FactValue) {
+    match facts.user.iter_mut().find(|(known, _)| &**known == name) {
+        Some((_, before)) => *before = value,
+        None => facts.user.push((name.into(), value)),
+    }
 }
 
 /// A message id of any type as text, the way the SDKs show it.

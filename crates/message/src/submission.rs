@@ -117,6 +117,7 @@ pub fn read_message(
         session_id,
         header_bytes,
         facts,
+        origin: None,
         message_key,
     })
 }

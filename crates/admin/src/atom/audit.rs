@@ -2,17 +2,16 @@
 
 use std::net::SocketAddr;
 
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::Method;
 
 use super::Answer;
 use super::call::Call;
-use crate::Caller;
 use crate::error::Error;
 
 /// Where a request comes from, if the server says so.
 pub(super) fn peer(request: &Request) -> Option<SocketAddr> {
-    request.extensions().get::<Caller>().map(|caller| caller.address)
+    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
 }
 
 /// Notes an attempt to change something; looking at things is nobody's business.
@@ -28,12 +27,11 @@ pub(super) fn note(
         (&Method::DELETE, _) => "delete",
         _ => return,
     };
-    let (status, detail) = match outcome {
-        Ok((status, _)) => (status.as_u16(), ""),
+    let (status, outcome) = match outcome {
+        Ok((status, _)) => (status.as_u16(), "ok"),
         Err(error) => (error.status.as_u16(), &*error.text),
     };
-    let who = principal.unwrap_or("unknown");
-    let from = peer.map(tracing::field::display);
+    let peer = peer.map(tracing::field::display);
     let entity = call.target.display();
-    tracing::info!(target: "peeklock::audit", who, from, operation, entity, status, detail);
+    tracing::info!(target: "peeklock::audit", protocol = "http", principal, peer, operation, entity, status, outcome);
 }

@@ -3,12 +3,12 @@
 use axum::http::HeaderValue;
 use axum::http::header::HOST;
 use axum::http::request::Parts;
+use axum::http::uri::Scheme;
 use peeklock_engine::LockToken;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use uuid::Uuid;
 
 use super::place::Place;
-use crate::Caller;
 
 /// What a path may hold unescaped, of the names of entities.
 const PLAIN: &AsciiSet =
@@ -26,7 +26,7 @@ pub(super) fn of(head: &Parts, place: &Place, number: u64, lock: LockToken) -> O
 fn origin(head: &Parts) -> Option<String> {
     let host = head.headers.get(HOST)?.to_str().ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
-    let is_encrypted = head.extensions.get::<Caller>().is_some_and(|caller| caller.is_encrypted);
-    let scheme = if is_encrypted { "https" } else { "http" };
+    // A request line has no scheme; whoever serves TLS says so beside it.
+    let scheme = head.extensions.get::<Scheme>().map_or("http", Scheme::as_str);
     (!host.is_empty() && host.bytes().all(is_plain)).then(|| format!("{scheme}://{host}"))
 }

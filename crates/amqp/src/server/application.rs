@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use peeklock_engine::runtime::{Mailbox, Output};
 
@@ -100,6 +101,13 @@ pub trait Application: Send {
     /// When [`Self::handle_timeout`] is due, if ever. Asked after every turn.
     fn poll_deadline(&self) -> Option<NowMs> {
         None
+    }
+
+    /// Ready when something beside peer, engine and time calls for a turn; asked when nothing else is going on, and must
+    /// then wake the context later.
+    fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let _ = context;
+        Poll::Pending
     }
 
     /// Requests sent to the engine and not answered yet, and their bytes, beyond the unsettled deliveries that the

@@ -147,10 +147,14 @@ where
         self.poll_rarely(context, woken)
     }
 
-    /// What is looked at only when nothing else is going on: time, and the signal to stop.
+    /// What is looked at only when nothing else is going on: time, what the application waits
+    /// for, and the signal to stop.
     fn poll_rarely(&mut self, context: &mut Context<'_>, mut woken: Woken) -> Poll<Woken> {
         let deadline = self.deadline();
         if self.timer.poll(deadline, context).is_ready() {
+            woken.any = true;
+        }
+        if self.application.poll_wake(context).is_ready() {
             woken.any = true;
         }
         if self.stop.as_mut().is_some_and(|stop| stop.as_mut().poll(context).is_ready()) {

@@ -1,7 +1,6 @@
 //! Addresses as clients write them: paths, leading slashes, full URLs, percent-encoding, any letter case.
 
-use std::borrow::Cow;
-
+use peeklock_access::Resource;
 use peeklock_engine::SubQueue;
 
 /// Longest address looked at, in bytes: an entity name has at most 260 characters, the rest is authority and suffixes.
@@ -30,7 +29,16 @@ pub(crate) struct EntityAddress {
 }
 
 impl EntityAddress {
-    /// Canonical path in lower case, without `/$management`: the key of tokens and reply links.
+    /// What rights are about: the queue, topic or subscription.
+    #[must_use]
+    pub(crate) fn resource(&self) -> Resource {
+        match &self.subscription {
+            Some(subscription) => Resource::entity(&format!("{}/subscriptions/{subscription}", self.name)),
+            None => Resource::entity(&self.name),
+        }
+    }
+
+    /// Canonical path in lower case, without `/$management`: the key of reply links.
     #[must_use]
     pub(crate) fn key(&self) -> String {
         let mut key = self.name.to_lowercase();
@@ -119,18 +127,6 @@ pub(crate) fn percent_decoded(address: &str) -> Option<String> {
     String::from_utf8(decoded).ok().filter(|text| text != address)
 }
 
-/// The key under which a token's audience is kept: the entity's key, or the empty string for the whole namespace.
-/// Scheme, host, port, `/$management` and letter case do not matter.
-#[must_use]
-pub(crate) fn audience_key(audience: &str) -> Option<String> {
-    let decoded = percent_decoded(audience).map_or(Cow::Borrowed(audience), Cow::Owned);
-    match parse(&decoded) {
-        Ok(Address::Entity(entity)) => Some(entity.key()),
-        Ok(Address::Cbs) | Err(AddressError::Empty) => Some(String::new()),
-        Err(AddressError::TooLong | AddressError::UnknownSubQueue) => None,
-    }
-}
-
 fn without_authority(address: &str) -> &str {
     match address.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => rest.split_once('/').map_or("", |(_, path)| path),
@@ -211,20 +207,10 @@ mod tests {
         assert_eq!(percent_decoded("plain"), None);
     }
 
-    #[test]
-    fn audiences_of_all_sdks_agree() {
-        for audience in
-            ["sb://localhost:5672/Q", "sb://h/q/$management", "amqps://h/q", "amqp://h/q/", "q", "sb://h/%71"]
-        {
-            assert_eq!(audience_key(audience).as_deref(), Some("q"), "{audience}");
-        }
-        assert_eq!(audience_key("sb://host/").as_deref(), Some(""));
-    }
-
     proptest! {
         #[test]
         fn never_panics(text in "\\PC{0,60}") {
-            let _ = (parse(&text), percent_decoded(&text), audience_key(&text));
+            let _ = (parse(&text), percent_decoded(&text));
         }
 
         #[test]

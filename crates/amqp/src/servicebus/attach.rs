@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
-    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, SessionWish,
+    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Right, SessionWish,
 };
 
-use super::authorization::Right;
+use super::authorization::Need;
 use super::entities::Entity;
 use super::errors::Fault;
 use super::receiver::Receiver;
@@ -65,13 +65,14 @@ impl Broker {
         let (kind, message_bytes_max) = match self.resolve(&address)? {
             Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX),
             Node::Management(entity) => {
+                self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
                 self.watch(link, &entity, false);
                 let limit = entity.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
                 (Link::ManagementRequests { session, entity }, limit)
             }
             Node::Entity(entity) => {
+                self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
                 entity.check_takes()?;
-                self.authorization.permit(&entity.address, Right::Send, &entity.uri)?;
                 entity.check_enabled_for_sending()?;
                 self.watch(link, &entity, true);
                 let limit = entity.max_message_size_bytes;
@@ -97,19 +98,20 @@ impl Broker {
         };
         let address = static_address(source)?;
         match self.resolve(&address)? {
-            Node::Cbs => self.attach_responses(link, session, CBS_NODE.into(), attach, connection),
+            Node::Cbs => self.attach_responses(link, session, None, attach, connection),
             Node::Management(entity) => {
+                self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
                 self.watch(link, &entity, false);
-                self.attach_responses(link, session, entity.node.clone(), attach, connection);
+                self.attach_responses(link, session, Some(entity), attach, connection);
             }
             Node::Entity(entity) => {
+                self.authorization.permit(&entity.resource, Need::Right(Right::Listen), &entity.uri)?;
                 entity.check_gives()?;
                 check_source(source)?;
                 let filter = SessionFilter::find(&source.filter)?;
                 if filter.is_some() && !entity.has_sessions() {
                     return Err(Fault::Refused(Refusal::SessionNotSupported));
                 }
-                self.authorization.permit(&entity.address, Right::Listen, &entity.uri)?;
                 self.open_receiver(link, entity, attach, filter);
             }
         }
@@ -120,7 +122,7 @@ impl Broker {
         &mut self,
         link: LinkId,
         session: u16,
-        node: Box<str>,
+        entity: Option<Arc<Entity>>,
         attach: Attach,
         connection: &mut Connection,
     ) {
@@ -129,8 +131,9 @@ impl Broker {
             _ => None,
         };
         let name = attach.name.clone();
+        let node = entity.as_ref().map_or_else(|| CBS_NODE.into(), |entity| entity.node.clone());
         self.response_links.push(ResponseLink { link, session, node, target, name, sent: 0 });
-        self.links.insert(link, Link::Responses);
+        self.links.insert(link, Link::Responses { entity });
         connection.accept_attach(link, Attach { initial_delivery_count: Some(0), ..echo(attach) }, 0);
     }
 

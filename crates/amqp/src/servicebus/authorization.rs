@@ -1,90 +1,150 @@
 //! The one place that decides whether a connection may do something.
 //!
-//! Tokens belong to a connection and cover a path and all below it. Whether a token is genuine is not looked at
-//! yet: every well-formed token grants every right on its audience.
+//! What a peer showed belongs to its connection: who it is, by SASL, and the tokens it put to `$cbs`, each for a path and all
+//! below it. Links ask when they are attached, management requests each time; [`super::revocation`] takes away what ends
+//! in between.
 
 use std::collections::HashMap;
 
-use super::address::{self, EntityAddress};
+use peeklock_access::{Access, Grant, Resource};
+use peeklock_engine::{Right, Timestamp};
+use tokio::sync::watch;
+
 use super::errors::Fault;
-use super::token::Token;
 
 /// Audiences one connection may hold tokens for; further ones are refused.
 pub(crate) const TOKENS_MAX: usize = 10_000;
 
-/// What an operation needs.
+/// What a link or a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Right {
-    /// Attach as sender, schedule, cancel.
-    Send,
-    /// Attach as receiver, browse, settle, renew.
-    Listen,
-    /// Change and list rules.
-    Manage,
+pub(crate) enum Need {
+    /// A certain right.
+    Right(Right),
+    /// Any: the management node asks for the right of each operation.
+    Any,
 }
 
-impl Right {
-    fn name(self) -> &'static str {
+impl Need {
+    pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Send => "Send",
-            Self::Listen => "Listen",
-            Self::Manage => "Manage",
+            Self::Right(Right::Send) => "Send",
+            Self::Right(Right::Listen) => "Listen",
+            Self::Right(Right::Manage) => "Manage",
+            Self::Any => "Listen, Send or Manage",
         }
     }
 }
 
-/// The tokens of one connection.
-#[derive(Debug, Default)]
+/// What one connection may do.
 pub(crate) struct Authorization {
-    required: bool,
-    /// By audience key, see [`address::audience_key`].
-    tokens: HashMap<String, Token>,
+    access: Access,
+    changes: watch::Receiver<u64>,
+    /// By SASL PLAIN or EXTERNAL.
+    identity: Option<Grant>,
+    /// By the path of the audience.
+    tokens: HashMap<Box<str>, Grant>,
+    /// When a token ends next, or one that was renewed would have.
+    next_expiry: Option<Timestamp>,
 }
 
 impl Authorization {
-    /// With `required`, nothing is permitted before a token; without, everything is.
+    /// Nothing is shown yet.
     #[must_use]
-    pub(crate) fn new(required: bool) -> Self {
-        Self { required, tokens: HashMap::new() }
+    pub(crate) fn new(access: Access) -> Self {
+        let changes = access.changes();
+        Self { access, changes, identity: None, tokens: HashMap::new(), next_expiry: None }
+    }
+
+    /// Who decides.
+    #[must_use]
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// To be told when a rule changes.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    /// Who the peer is.
+    pub(crate) fn identify(&mut self, grant: Grant) {
+        self.identity = Some(grant);
     }
 
     /// Keeps a token for an audience; one that is there already is replaced, links are not disturbed.
     ///
     /// # Errors
-    /// Malformed tokens and audiences, more than [`TOKENS_MAX`].
+    /// Tokens that grant nothing, audiences that are none, more than [`TOKENS_MAX`].
     pub(crate) fn put(&mut self, audience: &str, token: &str) -> Result<(), Fault> {
-        let token = Token::parse(token)?;
-        let key = address::audience_key(audience)
+        let resource = Resource::of(audience)
             .ok_or_else(|| Fault::Argument(format!("The audience '{}' is no address.", excerpt(audience))))?;
-        if self.tokens.len() >= TOKENS_MAX && !self.tokens.contains_key(&key) {
+        let now = self.access.now();
+        let grant = self.access.token(token, &resource, now).map_err(|denied| {
+            tracing::debug!(resource = resource.path(), %denied, "token refused");
+            Fault::Denied(denied)
+        })?;
+        if self.tokens.len() >= TOKENS_MAX && !self.tokens.contains_key(resource.path()) {
             return Err(Fault::NotAllowed("A connection holds tokens for at most 10 000 audiences."));
         }
-        self.tokens.insert(key, token);
+        tracing::debug!(resource = resource.path(), principal = &*grant.principal, "token accepted");
+        self.next_expiry = self.next_expiry.into_iter().chain(grant.expires_at).min();
+        self.tokens.insert(resource.path().into(), grant);
         Ok(())
     }
 
-    /// Whether an operation on an entity may go ahead.
+    /// Whether an operation may go ahead; `uri` is what it was asked for.
     ///
     /// # Errors
     /// [`Fault::Unauthorized`].
-    pub(crate) fn permit(&self, entity: &EntityAddress, right: Right, uri: &str) -> Result<(), Fault> {
-        if !self.required || self.covers(&entity.key()) {
+    pub(crate) fn permit(&self, resource: &Resource, need: Need, uri: &str) -> Result<(), Fault> {
+        if self.permits(resource, need) {
             return Ok(());
         }
-        Err(Fault::Unauthorized { right: right.name(), uri: uri.to_owned() })
+        Err(Fault::Unauthorized { right: need.name(), uri: uri.to_owned() })
     }
 
-    fn covers(&self, path: &str) -> bool {
-        let mut scope = path;
-        loop {
-            if self.tokens.contains_key(scope) {
-                return true;
-            }
-            match scope.rsplit_once('/') {
-                Some((parent, _)) => scope = parent,
-                None => return self.tokens.contains_key(""),
-            }
+    /// [`Self::permit`] without a reason.
+    pub(crate) fn permits(&self, resource: &Resource, need: Need) -> bool {
+        if !self.access.is_required() {
+            return true;
         }
+        let now = self.access.now();
+        let allows = |grant: &Grant| match need {
+            Need::Right(right) => grant.permits(resource, right, now),
+            Need::Any => grant.is_valid(resource, now),
+        };
+        self.identity.as_ref().is_some_and(allows)
+            || resource.ancestors().chain([""]).any(|path| self.tokens.get(path).is_some_and(allows))
+    }
+
+    /// Whether the peer has shown nothing that counts, though it has to.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.identity.is_none() && self.tokens.is_empty() && self.access.is_required()
+    }
+
+    /// Forgets what has ended.
+    pub(crate) fn expire(&mut self) {
+        let now = self.access.now();
+        self.tokens.retain(|_, grant| !grant.is_expired(now));
+        self.next_expiry = self.tokens.values().filter_map(|grant| grant.expires_at).min();
+    }
+
+    /// When [`Self::expire`] is worth a call.
+    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
+        self.next_expiry
+    }
+
+    /// Forgets what rests on rules that changed, if any did since the last call; says whether any did. Costs next to nothing
+    /// if none did.
+    pub(crate) fn revoke(&mut self) -> bool {
+        if !self.changes.has_changed().unwrap_or(false) {
+            return false;
+        }
+        self.changes.mark_unchanged();
+        let access = &self.access;
+        self.identity = self.identity.take().filter(|grant| access.stands(grant));
+        self.tokens.retain(|_, grant| access.stands(grant));
+        true
     }
 }
 
@@ -96,41 +156,6 @@ pub(crate) fn excerpt(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::servicebus::address::{Address, parse};
-
-    const TOKEN: &str = "SharedAccessSignature sr=x&sig=y&se=1&skn=k";
-
-    fn entity(path: &str) -> EntityAddress {
-        match parse(path) {
-            Ok(Address::Entity(entity)) => entity,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn without_requirement_everything_is_permitted() {
-        assert!(Authorization::new(false).permit(&entity("q"), Right::Send, "q").is_ok());
-    }
-
-    #[test]
-    fn a_token_covers_its_path_and_all_below() {
-        let mut authorization = Authorization::new(true);
-        let refused = authorization.permit(&entity("q"), Right::Listen, "sb://h/q");
-        assert_eq!(refused, Err(Fault::Unauthorized { right: "Listen", uri: "sb://h/q".into() }));
-        authorization.put("sb://host:5672/Q/$management", TOKEN).unwrap();
-        assert!(authorization.permit(&entity("q"), Right::Listen, "").is_ok());
-        assert!(authorization.permit(&entity("q/$DeadLetterQueue"), Right::Listen, "").is_ok());
-        assert!(authorization.permit(&entity("qq"), Right::Listen, "").is_err());
-        authorization.put("sb://host/", TOKEN).unwrap();
-        assert!(authorization.permit(&entity("other"), Right::Send, "").is_ok());
-    }
-
-    #[test]
-    fn malformed_tokens_leave_nothing_behind() {
-        let mut authorization = Authorization::new(true);
-        assert!(authorization.put("sb://h/q", "nonsense").is_err());
-        assert!(authorization.permit(&entity("q"), Right::Send, "").is_err());
-    }
 
     #[test]
     fn excerpts_end_on_character_boundaries() {

@@ -8,7 +8,7 @@ use crate::wire::Value;
 /// Carries out `put-token` and answers 202, as every SDK accepts.
 ///
 /// # Errors
-/// 501 for other operations, 400 for missing arguments, 401 for malformed tokens.
+/// 501 for other operations, 400 for missing arguments, 401 for tokens that grant nothing.
 pub(crate) fn handle(request: &Request, authorization: &mut Authorization) -> Result<Answer, Fault> {
     match request.property("operation") {
         Some("put-token") => {}
@@ -33,7 +33,10 @@ fn missing(what: &str) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use peeklock_access::Access;
+
     use super::*;
+    use crate::servicebus::tests::authorization::access;
 
     fn request(properties: &[(&str, &str)], body: Value) -> Request {
         let properties = properties
@@ -43,18 +46,19 @@ mod tests {
         Request { message_id: Value::ULong(1), reply_to: None, properties, body }
     }
 
+    const PUT: [(&str, &str); 3] =
+        [("operation", "put-token"), ("type", "jwt"), ("name", "sb://localhost:5672/q")];
+
     #[test]
     fn accepts_python_signature_announced_as_jwt() {
-        let mut authorization = Authorization::new(true);
+        let mut authorization = Authorization::new(Access::open());
         let token = Value::String("SharedAccessSignature sr=x&sig=y&se=1&skn=k".into());
-        let put =
-            request(&[("operation", "put-token"), ("type", "jwt"), ("name", "sb://localhost:5672/q")], token);
-        assert_eq!(handle(&put, &mut authorization).unwrap().status, 202);
+        assert_eq!(handle(&request(&PUT, token), &mut authorization).unwrap().status, 202);
     }
 
     #[test]
     fn reports_what_is_wrong() {
-        let mut authorization = Authorization::new(false);
+        let mut authorization = Authorization::new(access());
         let mut status = |properties: &[(&str, &str)], body: Value| {
             let fault = handle(&request(properties, body), &mut authorization).unwrap_err();
             fault.condition_and_status().1
@@ -62,9 +66,10 @@ mod tests {
         assert_eq!(status(&[], Value::Null), 400);
         assert_eq!(status(&[("operation", "delete-token")], Value::Null), 501);
         assert_eq!(status(&[("operation", "put-token")], Value::Null), 400);
-        let put = [("operation", "put-token"), ("name", "sb://h/q")];
-        assert_eq!(status(&put, Value::Null), 400);
-        assert_eq!(status(&put, Value::Binary(bytes::Bytes::from_static(b"\xff"))), 400);
-        assert_eq!(status(&put, Value::String("rubbish".into())), 401);
+        assert_eq!(status(&PUT, Value::Null), 400);
+        assert_eq!(status(&PUT, Value::Binary(bytes::Bytes::from_static(b"\xff"))), 400);
+        for token in ["rubbish", "SharedAccessSignature sr=x&sig=y&se=1&skn=k", &"x".repeat(100_000)] {
+            assert_eq!(status(&PUT, Value::String(token.into())), 401, "{token:.40}");
+        }
     }
 }

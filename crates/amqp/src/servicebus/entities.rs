@@ -1,5 +1,6 @@
 //! What the dialect needs of the engine beside partitions: finding them.
 
+use peeklock_access::Resource;
 use peeklock_engine::runtime::{EntityRef, Namespace, PartitionHandle, SubscriptionRef};
 use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp};
 
@@ -57,6 +58,8 @@ pub(crate) enum Kind {
 pub(crate) struct Entity {
     /// As resolved.
     pub(crate) address: EntityAddress,
+    /// The same as rights see it: without the queue inside.
+    pub(crate) resource: Resource,
     /// Identifies the management node: links with the same key answer each other.
     pub(crate) node: Box<str>,
     /// Full address, for error texts.
@@ -88,9 +91,10 @@ impl Entity {
         let wanted = Wanted::by(&options);
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
-        let node = node(&address);
+        let (node, resource) = (node(&address), address.resource());
         Self {
             address,
+            resource,
             node,
             uri,
             partition,
@@ -111,9 +115,10 @@ impl Entity {
         let wanted = Wanted::default();
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
-        let node = node(&address);
+        let (node, resource) = (node(&address), address.resource());
         Self {
             address,
+            resource,
             node,
             uri,
             partition,

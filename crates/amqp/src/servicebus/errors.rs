@@ -1,5 +1,6 @@
 //! The one table from what went wrong to what a client is told: AMQP condition, management status, text.
 
+use peeklock_access::Denied;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Refusal, Timestamp};
 use peeklock_message::Unfit;
@@ -53,9 +54,19 @@ pub enum Fault {
         /// What was asked for.
         uri: String,
     },
-    /// A token that is neither a shared access signature nor a JSON web token.
-    #[error("The token is malformed: {0}.")]
-    MalformedToken(&'static str),
+    /// A right that the connection had when the link was attached.
+    #[error(
+        "Unauthorized access. The token, key or rule that gave '{right}' on '{uri}' has expired or was changed. Put a token to $cbs and attach again."
+    )]
+    GrantEnded {
+        /// `Send`, `Listen` or `Manage`.
+        right: &'static str,
+        /// What the link was attached to.
+        uri: String,
+    },
+    /// A token that grants nothing.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A message whose encoding is broken.
     #[error("The message is malformed: {0}.")]
     MalformedMessage(String),
@@ -141,7 +152,9 @@ impl Fault {
                 (condition::ENTITY_ALREADY_EXISTS, 409)
             }
             // P, J, N: authorization errors; put-token: 401.
-            Self::Unauthorized { .. } | Self::MalformedToken(_) => (condition::UNAUTHORIZED_ACCESS, 401),
+            Self::Unauthorized { .. } | Self::GrantEnded { .. } | Self::Denied(_) => {
+                (condition::UNAUTHORIZED_ACCESS, 401)
+            }
             // Spec 2.8.15; P: in its no-retry list.
             Self::MalformedMessage(_) => (condition::DECODE_ERROR, 400),
             // P, J, N: NotSupportedException and its like; 501 for unknown management operations.
@@ -265,7 +278,7 @@ mod tests {
             Fault::Refused(Refusal::RuleExists("r".into())),
             Fault::Refused(Refusal::RuleNotFound("r".into())),
             Fault::Unauthorized { right: "Send", uri: "q".into() },
-            Fault::MalformedToken("x"),
+            Fault::Denied(Denied::Signature),
             Fault::MalformedMessage("x".into()),
             Fault::Argument("x".into()),
             Fault::NotAllowed("x"),

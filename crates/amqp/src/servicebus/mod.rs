@@ -19,18 +19,20 @@ mod receiver;
 mod receiving;
 mod requests;
 mod resolve;
+mod revocation;
 pub mod sasl;
 mod sending;
 mod session_filter;
 mod settlement;
 #[cfg(test)]
 mod tests;
-mod token;
 mod watching;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use peeklock_access::Access;
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, LockToken, QueueId, ReceiverId};
 use peeklock_message::{delivery, facts, submission};
@@ -54,28 +56,31 @@ use entities::Entity;
 use envelope::Dialect;
 use errors::Tracker;
 use receiver::{Receiver, Window};
+use revocation::Vigil;
+use sasl::Outcome;
 use watching::Watchers;
 
 /// Makes the logic of connections to one broker.
 #[derive(Clone)]
 pub struct ServiceBus {
     entities: Arc<dyn Entities>,
+    access: Access,
     config: Arc<DialectConfig>,
 }
 
 impl ServiceBus {
-    /// The dialect over these entities.
+    /// The dialect over these entities, for those whom `access` lets in.
     #[must_use]
-    pub fn new(entities: Arc<dyn Entities>, config: DialectConfig) -> Self {
-        Self { entities, config: Arc::new(config) }
+    pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
+        Self { entities, access, config: Arc::new(config) }
     }
 }
 
 impl ApplicationFactory for ServiceBus {
     type Application = Broker;
 
-    fn accept(&self, _peer: &Peer, mailbox: Mailbox) -> Broker {
-        Broker::new(Arc::clone(&self.entities), Arc::clone(&self.config), mailbox)
+    fn accept(&self, peer: &Peer, mailbox: Mailbox) -> Broker {
+        Broker::new(self, peer.clone(), mailbox)
     }
 }
 
@@ -85,8 +90,8 @@ enum Link {
     CbsRequests { session: u16 },
     /// We receive requests to an entity's management node.
     ManagementRequests { session: u16, entity: Arc<Entity> },
-    /// We send responses.
-    Responses,
+    /// We send responses: of `$cbs`, or of an entity's management node.
+    Responses { entity: Option<Arc<Entity>> },
     /// We receive messages for an entity.
     Sender(Arc<Entity>),
     /// We send messages of an entity.
@@ -146,7 +151,9 @@ pub struct Broker {
     config: Arc<DialectConfig>,
     mailbox: Mailbox,
     random: StdRng,
+    peer: Peer,
     authorization: Authorization,
+    vigil: Vigil,
     /// As the client named us, for error texts.
     hostname: Str,
     links: HashMap<LinkId, Link>,
@@ -170,7 +177,9 @@ pub struct Broker {
 }
 
 impl Broker {
-    fn new(entities: Arc<dyn Entities>, config: Arc<DialectConfig>, mailbox: Mailbox) -> Self {
+    fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
+        let ServiceBus { entities, access, config } = bus.clone();
+        let authorization = Authorization::new(access);
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
             // Ids need no secrecy: a fixed seed when the system has no randomness is a nuisance, not a danger.
@@ -179,7 +188,9 @@ impl Broker {
             }
         };
         Self {
-            authorization: Authorization::new(config.require_token),
+            peer,
+            vigil: Vigil::new(authorization.changes()),
+            authorization,
             entities,
             config,
             mailbox,
@@ -198,6 +209,21 @@ impl Broker {
             unanswered: Unanswered::default(),
             encoder: Encoder::default(),
             responses: 0,
+        }
+    }
+
+    fn authenticate(&mut self, mechanism: &str, initial_response: Option<&[u8]>) -> bool {
+        let (access, certificate) = (self.authorization.access(), self.peer.certificate.as_deref());
+        let exchange = (mechanism, initial_response);
+        match sasl::outcome(access, self.config.plain_enabled, certificate, exchange) {
+            Outcome::Anonymous => true,
+            Outcome::Known(grant) => {
+                tracing::debug!(mechanism, principal = &*grant.principal, "authenticated");
+                self.authorization.identify(grant);
+                self.vigil.is_due = true;
+                true
+            }
+            Outcome::Refused => false,
         }
     }
 
@@ -263,7 +289,7 @@ impl Broker {
     fn forget_link(&mut self, link: LinkId) -> Option<ReceiverId> {
         match self.links.remove(&link)? {
             Link::Receiver(receiver) => Some(receiver),
-            Link::Responses => {
+            Link::Responses { .. } => {
                 self.response_links.retain(|candidate| candidate.link != link);
                 None
             }
@@ -293,8 +319,7 @@ impl Application for Broker {
     fn handle_event(&mut self, event: Event, connection: &mut Connection, _now: NowMs) {
         match event {
             Event::Authenticate { mechanism, initial_response } => {
-                let plain_enabled = self.config.plain_enabled;
-                let accepted = sasl::accepts(&mechanism, initial_response.as_deref(), plain_enabled);
+                let accepted = self.authenticate(&mechanism, initial_response.as_deref());
                 connection.sasl_outcome(accepted);
             }
             Event::Opened(open) => self.opened(&open),
@@ -325,8 +350,21 @@ impl Application for Broker {
         }
     }
 
-    fn end_of_turn(&mut self, _connection: &mut Connection, _now: NowMs) {
+    fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
         self.submit_completions();
+        self.tend_authorization(connection, now);
+    }
+
+    fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
+        self.authorization_due(connection, now);
+    }
+
+    fn poll_deadline(&self) -> Option<NowMs> {
+        self.vigil.deadline()
+    }
+
+    fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_change(context)
     }
 
     fn after_transmit(&mut self, connection: &Connection) {

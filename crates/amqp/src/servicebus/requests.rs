@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rand::RngExt;
 
+use super::authorization::Need;
 use super::entities::Entity;
 use super::envelope::{self, Answer, Dialect, Request};
 use super::errors::Fault;
@@ -37,6 +38,7 @@ impl Broker {
         self.check_waiting(&reply_to, connection)?;
         accept(delivery, connection);
         let result = cbs::handle(&request, &mut self.authorization);
+        self.vigil.is_due = true;
         self.respond(&reply_to, &result, connection);
         Ok(())
     }
@@ -74,7 +76,7 @@ impl Broker {
             Fault::Argument("A request needs the application property 'operation'.".to_owned())
         })?;
         let operation = management::Operation::parse(operation)?;
-        self.authorization.permit(&entity.address, operation.right(), &entity.uri)?;
+        self.authorization.permit(&entity.resource, Need::Right(operation.right()), &entity.uri)?;
         let arguments = Arguments::new(request.body)?;
         let (random, sessions) = (&mut self.random, &self.sessions);
         let mut context = Context { entity, sessions, next_id: &mut || random.random() };

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use peeklock_access::Resource;
 use peeklock_engine::SubQueue;
 
 use super::Broker;
 use super::address::{self, Address, AddressError, EntityAddress};
-use super::authorization::excerpt;
+use super::authorization::{Need, excerpt};
 use super::entities::{Entity, Kind};
 use super::errors::Fault;
 
@@ -23,8 +24,7 @@ impl Broker {
         let parsed = match address::parse(written) {
             Ok(Address::Cbs) => return Ok(Node::Cbs),
             Ok(Address::Entity(address)) => self.lookup(written, address),
-            Err(AddressError::TooLong) => return Err(self.not_found(written)),
-            Err(AddressError::Empty | AddressError::UnknownSubQueue) => None,
+            Err(AddressError::TooLong | AddressError::Empty | AddressError::UnknownSubQueue) => None,
         };
         let entity = parsed.or_else(|| {
             let decoded = address::percent_decoded(written)?;
@@ -57,8 +57,13 @@ impl Broker {
         exists.then(|| Arc::new(entity))
     }
 
+    /// Which names exist is told only to those who may know.
     fn not_found(&self, written: &str) -> Fault {
-        Fault::EntityNotFound { uri: self.uri(written) }
+        let (uri, resource) = (self.uri(written), Resource::of(written).unwrap_or_default());
+        match self.authorization.permit(&resource, Need::Any, &uri) {
+            Ok(()) => Fault::EntityNotFound { uri },
+            Err(fault) => fault,
+        }
     }
 
     fn uri(&self, written: &str) -> String {

@@ -1,24 +1,55 @@
-//! Which SASL exchanges are accepted.
+//! Which SASL exchanges are accepted, and who a peer is by them.
+
+use peeklock_access::{Access, Grant};
+use percent_encoding::percent_decode_str;
 
 /// The mechanisms offered, in order: what the SDKs choose first (P, G, N: ANONYMOUS; J: ANONYMOUS with a key name as
-/// initial response), then PLAIN for generic clients.
+/// initial response), then PLAIN for generic clients, then EXTERNAL for those with a client certificate.
 pub const MECHANISMS: [&str; 4] = ["ANONYMOUS", "PLAIN", "EXTERNAL", "MSSBCBS"];
 
-/// Whether a client gets in. Rights come from tokens later; PLAIN is taken with any user and password as long as
-/// it is well-formed (`[authzid] NUL user NUL password`, RFC 4616), unless the configuration turns it off.
-#[must_use]
-pub fn accepts(mechanism: &str, initial_response: Option<&[u8]>, plain_enabled: bool) -> bool {
-    match mechanism {
-        "ANONYMOUS" | "EXTERNAL" | "MSSBCBS" => true,
-        "PLAIN" => plain_enabled && initial_response.is_some_and(is_plain),
-        _ => false,
-    }
+/// What comes of an exchange.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It gets in; what it may do comes from tokens later.
+    Anonymous,
+    /// It gets in and may do this.
+    Known(Grant),
+    /// It does not.
+    Refused,
 }
 
-fn is_plain(response: &[u8]) -> bool {
-    let mut parts = response.split(|byte| *byte == 0);
-    let (_authorization, user, password) = (parts.next(), parts.next(), parts.next());
-    user.is_some_and(|user| !user.is_empty()) && password.is_some() && parts.next().is_none()
+/// Whether a client gets in. PLAIN takes the name of a rule of the namespace and one of its keys (`[authzid] NUL user NUL
+/// password`, RFC 4616); EXTERNAL what the configuration gives to the certificate's subject.
+pub(super) fn outcome(
+    access: &Access,
+    plain_enabled: bool,
+    certificate: Option<&str>,
+    (mechanism, initial_response): (&str, Option<&[u8]>),
+) -> Outcome {
+    let granted = match mechanism {
+        "ANONYMOUS" | "MSSBCBS" => return Outcome::Anonymous,
+        "PLAIN" if plain_enabled => initial_response.and_then(plain).and_then(|(user, password)| {
+            // A URL's user part comes percent-encoded from some clients.
+            let user = percent_decode_str(user).decode_utf8().ok()?;
+            access.password(&user, password).ok()
+        }),
+        "EXTERNAL" => match certificate {
+            Some(subject) => access.certificate(subject).ok(),
+            None if access.is_required() => None,
+            None => return Outcome::Anonymous,
+        },
+        _ => None,
+    };
+    if granted.is_none() {
+        tracing::debug!(mechanism, certificate, "authentication failed");
+    }
+    granted.map_or(Outcome::Refused, Outcome::Known)
+}
+
+fn plain(response: &[u8]) -> Option<(&str, &str)> {
+    let mut parts = std::str::from_utf8(response).ok()?.split('\0');
+    let (_authorization, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+    (!user.is_empty() && parts.next().is_none()).then_some((user, password))
 }
 
 #[cfg(test)]
@@ -26,14 +57,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepts_what_is_offered_and_nothing_else() {
-        assert!(accepts("ANONYMOUS", Some(b"RootManageSharedAccessKey"), true));
-        assert!(accepts("EXTERNAL", None, true) && accepts("MSSBCBS", None, true));
-        assert!(accepts("PLAIN", Some(b"\0user\0password"), true));
-        assert!(!accepts("PLAIN", Some(b"\0user\0password"), false));
-        for broken in [&b""[..], b"user", b"\0user", b"\0\0password", b"a\0b\0c\0d"] {
-            assert!(!accepts("PLAIN", Some(broken), true), "{broken:?}");
+    fn reads_plain_and_nothing_like_it() {
+        assert_eq!(plain(b"\0user\0password"), Some(("user", "password")));
+        assert_eq!(plain(b"someone\0user\0"), Some(("user", "")));
+        for broken in [&b""[..], b"user", b"\0user", b"\0\0password", b"a\0b\0c\0d", b"\0\xff\0p"] {
+            assert_eq!(plain(broken), None, "{broken:?}");
         }
-        assert!(!accepts("PLAIN", None, true) && !accepts("SCRAM-SHA-256", None, true));
+    }
+
+    #[test]
+    fn without_requirement_everybody_who_is_well_formed_gets_in() {
+        let access = Access::open();
+        let outcome = |plain_enabled, exchange| super::outcome(&access, plain_enabled, None, exchange);
+        assert_eq!(outcome(true, ("ANONYMOUS", Some(&b"RootManageSharedAccessKey"[..]))), Outcome::Anonymous);
+        assert_eq!(outcome(true, ("MSSBCBS", None)), Outcome::Anonymous);
+        assert_eq!(outcome(true, ("EXTERNAL", None)), Outcome::Anonymous);
+        assert!(matches!(outcome(true, ("PLAIN", Some(&b"\0user\0password"[..]))), Outcome::Known(_)));
+        assert_eq!(outcome(false, ("PLAIN", Some(&b"\0user\0password"[..]))), Outcome::Refused);
+        assert_eq!(outcome(true, ("PLAIN", None)), Outcome::Refused);
+        assert_eq!(outcome(true, ("SCRAM-SHA-256", None)), Outcome::Refused);
     }
 }

@@ -39,7 +39,7 @@ impl Broker {
                 self.management_request(session, &entity, delivery, state.as_ref(), &payload, connection)
             }
             // Only links that receive get here, and those are ours until they are detached.
-            Some(Link::Responses | Link::Receiver(_)) | None => Err(Fault::Internal),
+            Some(Link::Responses { .. } | Link::Receiver(_)) | None => Err(Fault::Internal),
         };
         if let Err(fault) = result {
             self.reject(delivery, &fault, connection);

@@ -1,5 +1,6 @@
 //! The dialect between a client's endpoint and an engine that a test plays by hand.
 
+pub(super) mod authorization;
 mod harness;
 mod links;
 mod receiving;

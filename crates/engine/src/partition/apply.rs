@@ -6,7 +6,10 @@ use super::duplicates::Remembered;
 use super::locks::Held;
 use super::state::{State, Watched};
 use crate::event::{Event, Removal};
-use crate::{CreditLimit, LockToken, QueueId, ReceiverId, ReceiverOptions, SequenceNumber, SubQueue};
+use crate::{
+    CreditLimit, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber,
+    SubQueue,
+};
 
 impl State {
     /// Lets `event` have happened.
@@ -67,6 +70,9 @@ impl State {
                 }
             }
             Event::Ended => self.ended = true,
+            Event::ForwarderHeld { receiver, source } => self.hold_for_forwarder(*receiver, *source),
+            Event::TraceErased { queue, number, .. } => self.erase_trace(*queue, *number),
+            Event::Departed(_) | Event::Probed { .. } => {}
             Event::Published(published) => self.published(published),
             Event::SubscriptionSet(subscription) => self.set_subscription(subscription),
             Event::SubscriptionRemoved { queue, .. } => self.remove_subscription(*queue),
@@ -85,9 +91,26 @@ impl State {
 
     fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
         if let Some(queue) = self.queue_mut(options.source.queue) {
-            let competes = queue.sessions.is_none() || options.source.sub_queue != SubQueue::Main;
+            let forwards = options.mode == ReceiveMode::Forward;
+            let competes = queue.sessions.is_none() || options.source.sub_queue != SubQueue::Main || forwards;
             queue.receivers.open(receiver, options, competes);
+            if forwards {
+                *queue.forwarders.get_mut(options.source.sub_queue) = Some(receiver);
+            }
             self.homes.insert(receiver, options.source.queue);
+        }
+    }
+
+    fn erase_trace(&mut self, queue: QueueId, number: SequenceNumber) {
+        if let Some((body, content_bytes)) = self.traces.remove(&(queue, number)) {
+            self.unrefer(body, content_bytes);
+        }
+    }
+
+    fn hold_for_forwarder(&mut self, receiver: ReceiverId, source: QueuePath) {
+        if let Some(queue) = self.queue_mut(source.queue) {
+            *queue.forwarders.get_mut(source.sub_queue) = Some(receiver);
+            self.homes.insert(receiver, source.queue);
         }
     }
 
@@ -107,6 +130,7 @@ impl State {
                 sessions.receiver_closed(receiver);
             }
             queue.receivers.close(receiver);
+            queue.forwarders.let_go(receiver);
             self.homes.remove(&receiver);
         }
         self.watchers.remove(&receiver);
@@ -125,7 +149,7 @@ impl State {
     /// A message goes, and its content if nothing else refers to it.
     fn leave(&mut self, queue: QueueId, number: SequenceNumber, sub_queue: SubQueue, removal: Removal) {
         match removal {
-            Removal::Completed(token) | Removal::Expired(Some(token)) => {
+            Removal::Completed(token) | Removal::Expired(Some(token)) | Removal::Forwarded { token, .. } => {
                 self.locks.remove(token);
             }
             Removal::Received(receiver) => self.serve(receiver, queue, sub_queue, number),

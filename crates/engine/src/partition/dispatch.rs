@@ -45,6 +45,7 @@ impl Step<'_> {
     ) {
         let view = record.view(queue, number);
         let lock = match mode {
+            ReceiveMode::Forward => return self.hand_over(receiver, queue, number, record),
             ReceiveMode::PeekLock => Some(self.lock(queue, number, record.sub_queue(), Some(receiver))),
             ReceiveMode::ReceiveAndDelete => {
                 let removal = Removal::Received(Some(receiver));
@@ -52,7 +53,7 @@ impl Step<'_> {
                 None
             }
         };
-        self.effect(Effect::Deliver { receiver, view, lock });
+        self.effect(Effect::Deliver { receiver, view, lock, departing: None });
     }
 
     /// Locks a message from now on; that of a session as long as the session's lock holds.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Extra, Record};
-use crate::{Facts, MessageState, SequenceNumber, SubQueue, Timestamp};
+use crate::{BodyRef, Facts, Forwarded, MessageState, SequenceNumber, SubQueue, Timestamp};
 
 /// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`], [`Extra`] or a session's state needs a
 /// new one, and the old one stays readable.
@@ -33,6 +33,34 @@ struct More {
     header_bytes: u32,
     /// What rules will see of a message scheduled on a topic.
     facts: Option<Arc<Facts>>,
+}
+
+/// Version of records of forwarded messages, with their way behind [`More`].
+const VERSION_WITH_WAY: u8 = 3;
+
+/// Version of what stands in place of a message that went to another entity.
+const VERSION_OF_TRACES: u8 = 4;
+
+/// What stands in place of a message that went to another entity, until its source has removed it: where its content is,
+/// and the length of that.
+#[derive(Serialize, Deserialize)]
+struct Trace {
+    body: BodyRef,
+    content_bytes: u32,
+}
+
+/// Appends a trace.
+pub(super) fn append_trace(body: BodyRef, content_bytes: u32, to: Vec<u8>) -> Vec<u8> {
+    append_version(VERSION_OF_TRACES, &Trace { body, content_bytes }, to)
+}
+
+/// Reads a trace; `None` if something else is there.
+pub(super) fn read_trace(bytes: &[u8]) -> Result<Option<(BodyRef, u32)>, String> {
+    if bytes.first() != Some(&VERSION_OF_TRACES) {
+        return Ok(None);
+    }
+    let trace: Trace = read_version(VERSION_OF_TRACES, bytes)?;
+    Ok(Some((trace.body, trace.content_bytes)))
 }
 
 impl More {
@@ -68,6 +96,9 @@ pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
         extra: record.extra().cloned(),
     };
     let more = More::of(record);
+    if let Some(way) = record.extra().and_then(|extra| extra.forwarded.as_deref()) {
+        return append_version(VERSION_WITH_WAY, &(head, more, way), to);
+    }
     if more == More::default() {
         return append(&head, to);
     }
@@ -76,18 +107,26 @@ pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
 
 /// Reads the stored form of a record.
 pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
-    let (head, more) = match bytes.first() {
-        Some(&VERSION_WITH_MORE) => read_version::<(Head, More)>(VERSION_WITH_MORE, bytes)?,
-        _ => (read::<Head>(bytes)?, More::default()),
+    let (head, more, way) = match bytes.first() {
+        Some(&VERSION_WITH_WAY) => {
+            let (head, more, way) = read_version::<(Head, More, Arc<Forwarded>)>(VERSION_WITH_WAY, bytes)?;
+            (head, more, Some(way))
+        }
+        Some(&VERSION_WITH_MORE) => {
+            let (head, more) = read_version::<(Head, More)>(VERSION_WITH_MORE, bytes)?;
+            (head, more, None)
+        }
+        _ => (read::<Head>(bytes)?, More::default(), None),
     };
     let mut record = Record::new(head.enqueued_at, head.time_to_live_ms, head.content_bytes);
     record.set_place(head.sub_queue, head.state);
     record.set_delivery_count(head.delivery_count);
     record.set_extra(head.extra);
-    if more != More::default() {
+    if more != More::default() || way.is_some() {
         record.edit_extra(|extra| {
             extra.header_bytes = more.header_bytes;
             extra.facts = more.facts;
+            extra.forwarded = way;
         });
     }
     let is_scheduled = head.state == MessageState::Scheduled;

@@ -37,14 +37,20 @@ impl Queue {
         self.policy.auto_delete_on_idle_ms.is_some()
     }
 
-    /// Whether it counts as used without anybody doing anything: someone listens to it (S-30, S-32) or to a subscription
+    /// Whether it counts as used without anybody doing anything: someone listens to it (S-30, S-32), it
+    /// forwards (S-33) or to a subscription
     /// of it (S-31), or messages are scheduled (S-30, S-31).
     pub(super) fn is_in_use(&self) -> bool {
         let is_waited_for = self.sessions.as_ref().is_some_and(|sessions| !sessions.waiters.is_empty());
+        // Forwarding of dead letters is no use of the queue.
         let listened_to = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
             .into_iter()
-            .any(|sub_queue| self.receivers.is_active(sub_queue));
-        listened_to || is_waited_for || self.subscriptions_in_use > 0 || !self.activations.is_empty()
+            .any(|sub_queue| self.receivers.is_active(sub_queue) && self.forwarders.get(sub_queue).is_none());
+        self.policy.forwards
+            || listened_to
+            || is_waited_for
+            || self.subscriptions_in_use > 0
+            || !self.activations.is_empty()
     }
 }
 
@@ -62,9 +68,10 @@ impl Step<'_> {
     /// What a command is about to use (§17).
     pub(super) fn use_of(&self, command: &Command) -> Use {
         match command {
-            Command::Send { .. } | Command::CancelScheduled { .. } | Command::DeleteSubscription { .. } => {
-                Use::Entity
-            }
+            Command::Send { .. }
+            | Command::Forward { .. }
+            | Command::CancelScheduled { .. }
+            | Command::DeleteSubscription { .. } => Use::Entity,
             Command::Settle { queue, .. }
             | Command::RenewLocks { queue, .. }
             | Command::AddRule { queue, .. }
@@ -76,6 +83,7 @@ impl Step<'_> {
             Command::ReceiveDeferred { source, .. } | Command::Peek { source, .. } => {
                 Use::Queue(source.queue)
             }
+            Command::Credit { receiver, .. } if self.state().is_forwarder(*receiver) => Use::Nothing,
             Command::Credit { receiver, .. }
             | Command::RenewSessionLock { receiver }
             | Command::GetSessionState { receiver }
@@ -87,6 +95,9 @@ impl Step<'_> {
             | Command::CloseReceiver { .. }
             | Command::ListSessions { .. }
             | Command::ListRules { .. }
+            | Command::Departed { .. }
+            | Command::HoldForForwarder { .. }
+            | Command::Probe { .. }
             | Command::EndEntity
             | Command::Tick => Use::Nothing,
         }

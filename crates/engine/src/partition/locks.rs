@@ -46,6 +46,12 @@ impl Locks {
         Some((token, *self.held.get(&token)?))
     }
 
+    /// Locks that end only when their holder says so, by number.
+    pub(super) fn endless(&self) -> impl Iterator<Item = (LockToken, &Held)> {
+        let from = (Timestamp::NEVER, SequenceNumber(0), LockToken(0));
+        self.ends.range(from..).filter_map(|(_, _, token)| Some((*token, self.held.get(token)?)))
+    }
+
     /// Adds a lock.
     pub(super) fn insert(&mut self, token: LockToken, held: Held) {
         self.held.insert(token, held);

@@ -47,11 +47,15 @@ use rand::Rng;
 
 pub use self::persist::persist;
 use self::policy::Policy;
+use self::queue::Queue;
 pub use self::record::Record;
 use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;
-use crate::{Command, Effect, EntityOptions, Event, QueueId, ReceiverId, RequestId, Subscription, Timestamp};
+use crate::{
+    Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiverId, RequestId, SubQueue,
+    Subscription, Timestamp,
+};
 
 /// What handling produced; reused from turn to turn.
 #[derive(Debug, Default)]
@@ -119,9 +123,52 @@ impl Partition {
     /// whoever a new status leaves nothing to do.
     pub fn set_options(&mut self, options: impl Into<EntityOptions>) {
         self.options = options.into();
+        self.state.forwarding_changed = true;
+        // Receivers of what is forwarded from now on are closed by the next call.
+        self.state.queue_mut(self.state.entity.id);
         self.state.entity.policy = Arc::new(Policy::from(&self.options));
         // An update counts as use (S-30, S-31): the next call notes it.
         self.state.entity.used_at = Timestamp::default();
+    }
+
+    /// Whether anything goes on from here to other entities.
+    #[must_use]
+    pub fn is_forwarding(&self) -> bool {
+        let subscriptions = self.state.subscriptions.values();
+        std::iter::once(&self.state.entity).chain(subscriptions).any(|queue| queue.policy.is_forwarding())
+    }
+
+    /// What goes on from here, and the names of the targets, if that may have changed since this was last asked.
+    pub fn take_forwarding(&mut self) -> Option<Vec<(QueuePath, Box<str>)>> {
+        if !std::mem::take(&mut self.state.forwarding_changed) {
+            return None;
+        }
+        let mut found = Vec::new();
+        // What is not to give keeps what it has.
+        if !self.options.status().gives() {
+            return Some(found);
+        }
+        if let EntityOptions::Queue(queue) = &self.options {
+            note_targets(self.state.entity.id, &queue.forwarding, &mut found);
+        }
+        for subscription in self.subscriptions().filter(|subscription| subscription.options.status.gives()) {
+            note_targets(subscription.queue, &subscription.options.forwarding, &mut found);
+        }
+        Some(found)
+    }
+
+    /// Who forwards, or still has messages in hand, and from where.
+    #[must_use]
+    pub fn forwarders(&self) -> Vec<(ReceiverId, QueuePath)> {
+        let queues = std::iter::once(&self.state.entity).chain(self.state.subscriptions.values());
+        let path = |queue: &Queue, sub_queue| {
+            let receiver = *queue.forwarders.get(sub_queue);
+            receiver.map(|receiver| (receiver, QueuePath { queue: queue.id, sub_queue }))
+        };
+        queues
+            .flat_map(|queue| [path(queue, SubQueue::Main), path(queue, SubQueue::DeadLetter)])
+            .flatten()
+            .collect()
     }
 
     /// The earliest instant at which [`Command::Tick`] has something to do.
@@ -221,5 +268,16 @@ impl Partition {
     #[must_use]
     pub fn subscription_counts(&self, id: QueueId) -> Option<Counts> {
         Some(self.state.subscriptions.get(&id)?.counts())
+    }
+}
+
+/// Adds what goes on from a queue or subscription, and to whom.
+fn note_targets(queue: QueueId, forwarding: &Forwarding, to: &mut Vec<(QueuePath, Box<str>)>) {
+    let targets = [
+        (SubQueue::Main, &forwarding.forward_to),
+        (SubQueue::DeadLetter, &forwarding.forward_dead_lettered_messages_to),
+    ];
+    for (sub_queue, target) in targets {
+        to.extend(target.clone().map(|target| (QueuePath { queue, sub_queue }, target)));
     }
 }

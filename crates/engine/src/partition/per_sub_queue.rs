@@ -1,6 +1,6 @@
 //! One of each for every queue inside an entity.
 
-use crate::SubQueue;
+use crate::{ReceiverId, SubQueue};
 
 /// A value for each [`SubQueue`].
 #[derive(Debug, Default)]
@@ -29,6 +29,17 @@ impl<T> PerSubQueue<T> {
             SubQueue::Main => &mut self.main,
             SubQueue::DeadLetter => &mut self.dead_letter,
             SubQueue::TransferDeadLetter => &mut self.transfer_dead_letter,
+        }
+    }
+}
+
+impl PerSubQueue<Option<ReceiverId>> {
+    /// Forgets a receiver wherever it is noted.
+    pub(super) fn let_go(&mut self, receiver: ReceiverId) {
+        for noted in [&mut self.main, &mut self.dead_letter, &mut self.transfer_dead_letter] {
+            if *noted == Some(receiver) {
+                *noted = None;
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How a queue or subscription treats what rests in it.
 
 use super::reasons::Reasons;
-use crate::{EntityOptions, EntityStatus, SubscriptionOptions};
+use crate::{EntityOptions, EntityStatus, Forwarding, SubQueue, SubscriptionOptions};
 
 /// What queues and subscriptions have in common. Of a topic, whose own messages are only scheduled, little matters.
 #[derive(Debug)]
@@ -20,6 +20,10 @@ pub(super) struct Policy {
     pub(super) auto_delete_on_idle_ms: Option<u64>,
     /// Whether it takes and gives messages.
     pub(super) status: EntityStatus,
+    /// Whether its messages go on to another entity.
+    pub(super) forwards: bool,
+    /// Whether its dead letters do.
+    pub(super) forwards_dead_letters: bool,
     /// For how long message ids are remembered, if they are.
     pub(super) duplicate_detection_history_time_window_ms: u64,
     /// Why the broker itself dead-letters messages.
@@ -35,8 +39,10 @@ impl From<&EntityOptions> for Policy {
                 default_message_time_to_live_ms: queue.default_message_time_to_live_ms,
                 dead_lettering_on_message_expiration: queue.dead_lettering_on_message_expiration,
                 requires_session: queue.requires_session,
-                auto_delete_on_idle_ms: queue.auto_delete_on_idle_ms,
                 status: queue.status,
+                auto_delete_on_idle_ms: idle_ms(queue.auto_delete_on_idle_ms, &queue.forwarding),
+                forwards: queue.forwarding.forward_to.is_some(),
+                forwards_dead_letters: queue.forwarding.forward_dead_lettered_messages_to.is_some(),
                 duplicate_detection_history_time_window_ms: queue.duplicate_detection_history_time_window_ms,
                 reasons: Reasons::new(queue.max_delivery_count),
             },
@@ -59,15 +65,36 @@ impl From<&SubscriptionOptions> for Policy {
             default_message_time_to_live_ms: options.default_message_time_to_live_ms,
             dead_lettering_on_message_expiration: options.dead_lettering_on_message_expiration,
             requires_session: options.requires_session,
-            auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
             status: options.status,
+            auto_delete_on_idle_ms: idle_ms(options.auto_delete_on_idle_ms, &options.forwarding),
+            forwards: options.forwarding.forward_to.is_some(),
+            forwards_dead_letters: options.forwarding.forward_dead_lettered_messages_to.is_some(),
             duplicate_detection_history_time_window_ms: 0,
             reasons: Reasons::new(options.max_delivery_count),
         }
     }
 }
 
+/// What forwards its messages is never idle (S-33), whatever its options say.
+fn idle_ms(asked_ms: Option<u64>, forwarding: &Forwarding) -> Option<u64> {
+    asked_ms.filter(|_| forwarding.forward_to.is_none())
+}
+
 impl Policy {
+    /// Whether messages of a sub-queue go on to another entity.
+    pub(super) const fn forwards(&self, sub_queue: SubQueue) -> bool {
+        match sub_queue {
+            SubQueue::Main => self.forwards,
+            SubQueue::DeadLetter => self.forwards_dead_letters,
+            SubQueue::TransferDeadLetter => false,
+        }
+    }
+
+    /// Whether anything goes on from here.
+    pub(super) const fn is_forwarding(&self) -> bool {
+        self.forwards || self.forwards_dead_letters
+    }
+
     /// The life that a message asks for, capped by the default (S-12, S-13).
     pub(super) fn effective_time_to_live_ms(&self, asked_ms: Option<u64>) -> Option<u64> {
         asked_ms.into_iter().chain(self.default_message_time_to_live_ms).min()

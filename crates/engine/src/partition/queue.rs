@@ -30,6 +30,8 @@ pub(super) struct Queue {
     pub(super) sessions: Option<Box<Sessions>>,
     /// Receivers open.
     pub(super) receivers: Receivers,
+    /// Who forwards, or still has messages in hand.
+    pub(super) forwarders: PerSubQueue<Option<ReceiverId>>,
     /// When it was last used; kept only if it is deleted when idle, zero until the first use is noted.
     pub(super) used_at: Timestamp,
     /// The last use that is stored.
@@ -57,6 +59,7 @@ impl Queue {
             messages: PerSubQueue::default(),
             activations: BTreeSet::new(),
             receivers: Receivers::default(),
+            forwarders: PerSubQueue::default(),
             used_at: Timestamp::default(),
             used_at_stored: Timestamp::default(),
             was_in_use: false,

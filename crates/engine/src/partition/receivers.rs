@@ -78,6 +78,14 @@ impl Receivers {
         })
     }
 
+    /// Those that read by themselves where somebody forwards.
+    pub(super) fn others_than_forwarders(&self, is_forwarded: impl Fn(SubQueue) -> bool) -> Vec<ReceiverId> {
+        let others = self.open.iter().filter(|(_, receiver)| {
+            receiver.options.mode != ReceiveMode::Forward && is_forwarded(receiver.options.source.sub_queue)
+        });
+        others.map(|(id, _)| *id).collect()
+    }
+
     /// Adds a receiver without credit; one that does not compete is served by whoever knows what it gets.
     pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions, competes: bool) {
         let (delivered, limit) = (CreditLimit::default(), CreditLimit::default());

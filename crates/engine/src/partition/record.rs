@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BodyRef, DeadLetter, Facts, MessageState, MessageView, Properties, QueueId, SequenceNumber, SubQueue,
-    Timestamp,
+    BodyRef, DeadLetter, Facts, Forwarded, MessageState, MessageView, Origin, Properties, QueueId,
+    SequenceNumber, SubQueue, Timestamp,
 };
 
 /// Stands for "no limit" in a packed time-to-live.
@@ -45,6 +45,18 @@ pub(super) struct Extra {
     /// What rules will see of a message scheduled on a topic. Stored apart from the others.
     #[serde(skip)]
     pub(super) facts: Option<Arc<Facts>>,
+    /// Its way here, if it was forwarded. Stored apart from the others.
+    #[serde(skip)]
+    pub(super) forwarded: Option<Arc<Forwarded>>,
+}
+
+impl Extra {
+    /// Notes what a forwarded message brings along.
+    pub(super) fn bring_along(&mut self, origin: Origin) {
+        self.modified = origin.modified;
+        self.dead_letter = origin.dead_letter;
+        self.forwarded = Some(origin.forwarded);
+    }
 }
 
 impl Record {
@@ -151,6 +163,7 @@ impl Record {
             sub_queue: self.sub_queue(),
             dead_letter: extra.and_then(|extra| extra.dead_letter.clone()),
             modified: extra.and_then(|extra| extra.modified.clone()),
+            forwarded: extra.and_then(|extra| extra.forwarded.clone()),
             body: self.body(number),
         }
     }

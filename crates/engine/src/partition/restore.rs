@@ -6,7 +6,7 @@ use peeklock_storage::Entry;
 
 use super::RestoreError;
 use super::duplicates::REMEMBERED_FIRST;
-use super::encoding::{read_counters, read_record, read_used};
+use super::encoding::{read_counters, read_record, read_trace, read_used};
 use super::persist::{META_COUNTERS, META_USED};
 use super::record::{Extra, Record};
 use super::sessions::STATE_FIRST;
@@ -67,6 +67,13 @@ impl State {
                 self.restore_remembered(id, number, &value).map_err(|reason| bad("Head", number, reason))?;
                 continue;
             }
+            if let Some((body, content_bytes)) =
+                read_trace(&value).map_err(|reason| bad("Head", number, reason))?
+            {
+                self.refer(body, 1, content_bytes);
+                self.traces.insert((id, SequenceNumber(number)), (body, content_bytes));
+                continue;
+            }
             let mut record = read_record(&value).map_err(|reason| bad("Head", number, reason))?;
             if SequenceNumber(number) >= next_number {
                 let reason = format!("numbers from {} on were never given out", next_number.0);
@@ -109,7 +116,11 @@ impl SharedExtras {
     fn share(&mut self, record: &mut Record) {
         let Some(extra) = record.extra() else { return };
         // Bodies elsewhere and schedules are particular to one message.
-        if extra.body.is_some() || extra.scheduled_enqueue_time.is_some() || extra.header_bytes > 0 {
+        if extra.body.is_some()
+            || extra.scheduled_enqueue_time.is_some()
+            || extra.header_bytes > 0
+            || extra.forwarded.is_some()
+        {
             return;
         }
         if let Some(known) = self.recent.iter().find(|known| *known == extra) {

@@ -9,7 +9,7 @@ use super::policy::Policy;
 use super::queue::Queue;
 use super::record::Record;
 use super::topic::Topic;
-use crate::{EntityOptions, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+use crate::{BodyRef, EntityOptions, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// What a link watches that receives nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,10 @@ pub(super) struct State {
     changed: Vec<QueueId>,
     /// Deadlines of the subscriptions.
     deadlines: BTreeSet<(Timestamp, QueueId)>,
+    /// What a crash has left of messages that went to other entities, and where their contents are.
+    pub(super) traces: BTreeMap<(QueueId, SequenceNumber), (BodyRef, u32)>,
+    /// Whether targets of forwarding may have changed since somebody looked.
+    pub(super) forwarding_changed: bool,
     /// Whether the entity is about to be deleted.
     pub(super) ended: bool,
     /// How often a queue was looked after.
@@ -67,6 +71,8 @@ impl State {
             touched: Vec::new(),
             changed: Vec::new(),
             deadlines: BTreeSet::new(),
+            traces: BTreeMap::new(),
+            forwarding_changed: true,
             ended: false,
             #[cfg(test)]
             times_looked_after: 0,
@@ -101,6 +107,11 @@ impl State {
     /// The receiver's queue.
     pub(super) fn home(&self, receiver: ReceiverId) -> Option<&Queue> {
         self.queue(*self.homes.get(&receiver)?)
+    }
+
+    /// Whether a receiver is one that forwards.
+    pub(super) fn is_forwarder(&self, receiver: ReceiverId) -> bool {
+        self.home(receiver).is_some_and(|queue| queue.forwarders.each().contains(&&Some(receiver)))
     }
 
     /// Stores a message that was not there.

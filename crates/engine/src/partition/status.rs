@@ -49,8 +49,11 @@ impl Step<'_> {
         }
         let state = self.state();
         let is_closed = |queue: QueueId| (of_entity || queue == changed) && !state.gives(queue);
-        let receivers = state.homes.iter().filter(|(_, queue)| is_closed(**queue));
-        let mut detached: Vec<ReceiverId> = receivers.map(|(receiver, _)| *receiver).collect();
+        let receivers =
+            state.homes.iter().filter(|(_, queue)| is_closed(**queue)).map(|(receiver, _)| *receiver);
+        // Forwarders are called off by the runtime: what they have in hand may have arrived already.
+        let mut detached: Vec<ReceiverId> =
+            receivers.filter(|receiver| !state.is_forwarder(*receiver)).collect();
         if of_entity && !self.takes() {
             let senders = state.watchers.iter().filter(|(_, watched)| watched.sends);
             detached.extend(senders.map(|(watcher, _)| *watcher));

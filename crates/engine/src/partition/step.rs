@@ -112,6 +112,10 @@ impl<'a> Step<'a> {
             Command::ReplaceRule { queue, rule } => self.replace_rule(request, queue, rule),
             Command::RemoveRule { queue, name } => self.remove_rule(request, queue, name),
             Command::ListRules { queue, skip, top } => self.list_rules(request, queue, skip, top),
+            Command::Forward { messages } => self.forward(request, messages),
+            Command::Departed { messages } => self.departed(messages),
+            Command::HoldForForwarder { receiver, source } => self.hold_for_forwarder(receiver, source),
+            Command::Probe { queue } => self.probe(queue),
             Command::EndEntity => self.end_when_asked(request),
             Command::Tick => self.obey_status(self.state().entity.id),
         }
@@ -119,12 +123,16 @@ impl<'a> Step<'a> {
 
     /// Lets happen in a queue what follows from its state: expiry, deliveries, ends of drains.
     fn look_after(&mut self, queue: QueueId) {
+        self.detach_receivers(queue);
         let is_plain = |queue: &Queue| queue.sessions.is_none() && queue.receivers.are_quiet();
         if self.state.queue(queue).is_some_and(is_plain) {
             return self.tend_idleness(queue);
         }
         if self.sessions(queue).is_some() {
             self.look_after_sessions(queue);
+            if self.state.queue(queue).is_some_and(|queue| queue.forwarders.get(SubQueue::Main).is_some()) {
+                self.dispatch(QueuePath::main(queue));
+            }
         } else {
             self.sweep_expired(queue);
             self.dispatch(QueuePath::main(queue));

@@ -22,6 +22,9 @@ impl State {
         if self.ended {
             return None;
         }
+        if !self.traces.is_empty() {
+            return Some(Timestamp::default());
+        }
         let timer = self.next_timer().map(|(at, _)| at);
         let over = self.duplicates_deadline();
         self.next_queue_deadline()
@@ -48,6 +51,7 @@ impl State {
 impl Step<'_> {
     /// Ends locks and activates messages whose time has come, in order of time.
     pub(super) fn fire_due_timers(&mut self) {
+        self.erase_traces();
         for _ in 0..TIMERS_PER_CALL_MAX {
             match self.state().next_timer() {
                 Some((at, timer)) if at <= self.now => match timer {

@@ -14,6 +14,9 @@ pub(super) enum AnswerKind {
     Settled {
         tokens: usize,
     },
+    Forwarded {
+        messages: usize,
+    },
     Renewed,
     SessionRenewed,
     SessionState,
@@ -38,6 +41,7 @@ impl AnswerKind {
             | Command::ReplaceRule { .. }
             | Command::RemoveRule { .. }
             | Command::EndEntity => Self::Done,
+            Command::Forward { messages } => Self::Forwarded { messages: messages.len() },
             Command::OpenReceiver { receiver, .. } => Self::Opened { receiver: *receiver },
             Command::Settle { tokens, .. } => Self::Settled { tokens: tokens.len() },
             Command::RenewLocks { .. } => Self::Renewed,
@@ -52,6 +56,9 @@ impl AnswerKind {
             Command::Watch { .. }
             | Command::Credit { .. }
             | Command::CloseReceiver { .. }
+            | Command::Departed { .. }
+            | Command::HoldForForwarder { .. }
+            | Command::Probe { .. }
             | Command::Tick => return None,
         })
     }
@@ -63,6 +70,7 @@ impl AnswerKind {
             Self::Done => Response::Done(Err(refusal)),
             Self::Opened { .. } => Response::Opened(Err(refusal)),
             Self::Settled { tokens } => Response::Settled(SettleFailure::all(tokens, &refusal)),
+            Self::Forwarded { messages } => Response::Forwarded(SettleFailure::all(messages, &refusal)),
             Self::Renewed => Response::Renewed(Err(refusal)),
             Self::SessionRenewed => Response::SessionRenewed(Err(refusal)),
             Self::SessionState => Response::SessionState(Err(refusal)),
@@ -126,6 +134,7 @@ pub(super) fn response(reply: Reply) -> Result<Response, ReceivedReply> {
         Reply::Sessions(result) => Response::Sessions(result),
         Reply::Rules(result) => Response::Rules(result),
         Reply::Settled(failures) => Response::Settled(failures),
+        Reply::Forwarded(failures) => Response::Forwarded(failures),
         Reply::Renewed(result) => Response::Renewed(result),
         Reply::Received(Err(refusal)) => Response::Received(Err(refusal)),
         Reply::Received(Ok(views)) => return Err(views),

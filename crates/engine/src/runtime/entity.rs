@@ -148,10 +148,12 @@ impl Entity {
         }
     }
 
-    /// Starts the actor if a timer is pending, which must fire without anybody looking.
+    /// Starts the actor if something happens without anybody looking: a timer is pending, or messages go on from here.
     pub(super) fn start_if_timed(&self, spawner: &Spawner) {
         let timed = match &*self.actor() {
-            ActorState::Dormant(partition) => partition.next_deadline().is_some(),
+            ActorState::Dormant(partition) => {
+                partition.next_deadline().is_some() || partition.is_forwarding()
+            }
             ActorState::Running { .. } | ActorState::Stopped => false,
         };
         if timed {
@@ -211,6 +213,8 @@ impl Entity {
         let (control, control_receiver) = mpsc::unbounded_channel();
         let seat = Seat {
             id: self.id,
+            name: self.name.clone(),
+            handle: handle.clone(),
             partition,
             options: EntityOptions::clone(&self.options()),
             random: spawner.random.partition(self.id),

@@ -49,6 +49,8 @@ pub enum Response {
     Opened(Result<Option<AcceptedSession>, Refusal>),
     /// See [`crate::Reply::Settled`].
     Settled(Vec<SettleFailure>),
+    /// See [`crate::Reply::Forwarded`].
+    Forwarded(Vec<SettleFailure>),
     /// See [`crate::Reply::Renewed`].
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// See [`crate::Reply::Received`].

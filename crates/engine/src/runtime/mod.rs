@@ -6,6 +6,7 @@
 //!   those who hang on it.
 //! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
+//! - `forwarder` is the task that takes messages from one entity to another.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
 //! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time was made to jump; `body_cache` keeps
 //!   recent contents.
@@ -23,6 +24,7 @@ mod clock;
 mod entities;
 mod entity;
 mod fatal;
+mod forwarder;
 mod mailbox;
 mod names;
 mod namespace;
@@ -38,6 +40,7 @@ pub use administration::{EntityDescription, EntityKind, SubscriptionDescription}
 pub use change_error::ChangeError;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entity::{EntityRef, SubscriptionRef};
+pub use forwarder::ReadFacts;
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use peeklock_storage::Error as StorageError;

@@ -15,6 +15,7 @@ use super::changes::Changes;
 use super::entities::Entities;
 use super::entity::{Entity, EntityRef, Spawner};
 use super::fatal::Fatal;
+use super::forwarder::{ReadFacts, Routes};
 use super::names::name_key;
 use super::random::RandomSource;
 use super::record::{CATALOGUE, COUNTER, EntityRecord, decode_counter};
@@ -34,6 +35,9 @@ pub struct NamespaceOptions {
     /// Seed of the randomness door; `None` draws one from the operating system. Lock tokens repeat with the seed, so
     /// it is for tests, and one that restarts a namespace gives each start another.
     pub seed: Option<u64>,
+    /// Reads out of an encoded message what rules see of it, for messages forwarded to a topic; without it rules see
+    /// nothing of those.
+    pub read_facts: Option<ReadFacts>,
 }
 
 /// All entities; cheap to clone.
@@ -63,15 +67,20 @@ impl Namespace {
         let cache = CacheBudget::new(options.body_cache_bytes);
         let (ended, ended_receiver) = mpsc::unbounded_channel();
         let spawner = Spawner {
-            shared: Shared { shard, clock, cache, fatal: Fatal::new(), ended, changes: Changes::new() },
+            shared: Shared {
+                shard,
+                clock,
+                cache,
+                fatal: Fatal::new(),
+                ended,
+                changes: Changes::new(),
+                routes: Routes::new(options.read_facts),
+            },
             random: RandomSource::new(options.seed).map_err(StartError::Randomness)?,
             runtime: Handle::current(),
         };
         let entities = Arc::new(Entities::default());
         let next_partition = load(&*spawner.shared.shard, &entities).await?;
-        for entity in entities.all() {
-            entity.start_if_timed(&spawner);
-        }
         let (declarations, receiver) = mpsc::channel(DECLARATIONS_WAITING_MAX);
         let catalogue = Catalogue {
             entities: Arc::clone(&entities),
@@ -81,7 +90,12 @@ impl Namespace {
         };
         spawner.runtime.spawn(catalogue.run(receiver, ended_receiver));
         let inner = Inner { entities, spawner, declarations, next_receiver: AtomicU64::new(1) };
-        Ok(Self { inner: Arc::new(inner) })
+        let namespace = Self { inner: Arc::new(inner) };
+        namespace.inner.spawner.shared.routes.open(&namespace.inner);
+        for entity in namespace.inner.entities.all() {
+            entity.start_if_timed(&namespace.inner.spawner);
+        }
+        Ok(namespace)
     }
 
     /// Creates a queue or topic, or updates the options of an existing one, durably. Declaring what is already so

@@ -40,9 +40,30 @@ impl Broker {
         body_cache_bytes: usize,
         seed: u64,
     ) -> Self {
-        let options = NamespaceOptions { body_cache_bytes, seed: Some(seed) };
+        let broker = Self::with_cache(store, shard, clock, body_cache_bytes, seed).await;
+        broker.namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
+        broker
+    }
+
+    /// What is stored already, options included.
+    pub(crate) async fn over_existing(
+        store: MemoryStore,
+        shard: Arc<dyn Shard>,
+        clock: ManualClock,
+        seed: u64,
+    ) -> Self {
+        Self::with_cache(store, shard, clock, 0, seed).await
+    }
+
+    async fn with_cache(
+        store: MemoryStore,
+        shard: Arc<dyn Shard>,
+        clock: ManualClock,
+        body_cache_bytes: usize,
+        seed: u64,
+    ) -> Self {
+        let options = NamespaceOptions { body_cache_bytes, seed: Some(seed), read_facts: None };
         let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
-        namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         Self { store, clock, namespace }
     }
 

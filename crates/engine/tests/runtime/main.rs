@@ -16,6 +16,8 @@ mod descriptions;
 mod duplicates;
 mod durability;
 mod failures;
+mod forwarding;
+mod forwarding_topics;
 mod idle;
 mod restart;
 mod simulation;

@@ -20,6 +20,7 @@ fn view() -> MessageView {
         sub_queue: SubQueue::Main,
         dead_letter: None,
         modified: None,
+        forwarded: None,
         body: BodyRef(5),
     }
 }

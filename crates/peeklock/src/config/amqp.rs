@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use peeklock_amqp::endpoint;
 use peeklock_amqp::servicebus::sasl::MECHANISMS;
 
-use super::ListenAddress;
 use super::table::Table;
+use super::{AuthorizationConfig, ListenAddress};
 
 const SECOND_MS: u64 = 1_000;
 /// Below 5 s the .NET SDK refuses to connect.
@@ -22,10 +22,6 @@ const REASSEMBLY_BYTES: RangeInclusive<u64> = 1 << 20..=4 << 30;
 /// How AMQP is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AmqpConfig {
-    /// Whether links to entities need a token put to `$cbs` before.
-    pub(crate) require_token: bool,
-    /// Whether SASL PLAIN is accepted, with any user and password.
-    pub(crate) plain_enabled: bool,
     /// Whether clients may skip SASL.
     pub(crate) sasl_optional: bool,
     /// A connection silent for this long is closed.
@@ -50,8 +46,6 @@ impl Default for AmqpConfig {
     fn default() -> Self {
         let endpoint = endpoint::Config::default();
         Self {
-            require_token: false,
-            plain_enabled: true,
             sasl_optional: true,
             idle_time_out_ms: endpoint.idle_time_out_ms.map_or(*IDLE_TIME_OUT_MS.end(), u64::from),
             open_time_out_ms: endpoint.open_time_out_ms,
@@ -67,9 +61,9 @@ impl Default for AmqpConfig {
 
 impl AmqpConfig {
     /// The limits and the identity of each connection.
-    pub(crate) fn endpoint(&self) -> endpoint::Config {
+    pub(crate) fn endpoint(&self, authorization: &AuthorizationConfig) -> endpoint::Config {
         let mut mechanisms: Vec<String> = MECHANISMS.map(str::to_owned).to_vec();
-        mechanisms.retain(|mechanism| self.plain_enabled || mechanism != "PLAIN");
+        mechanisms.retain(|mechanism| authorization.offers(mechanism));
         let default = endpoint::Config::default();
         endpoint::Config {
             max_frame_size: u32::try_from(self.frame_bytes_max).unwrap_or(default.max_frame_size),
@@ -91,8 +85,6 @@ pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<ListenAddress>, AmqpConf
     let listen = table.text("listen", "\"127.0.0.1:5672\"", str::parse);
     let default = AmqpConfig::default();
     let config = AmqpConfig {
-        require_token: table.boolean("require_token", default.require_token),
-        plain_enabled: table.boolean("plain_enabled", default.plain_enabled),
         sasl_optional: table.boolean("sasl_optional", default.sasl_optional),
         idle_time_out_ms: table.duration_ms("idle_time_out", default.idle_time_out_ms, &IDLE_TIME_OUT_MS),
         open_time_out_ms: table.duration_ms("open_time_out", default.open_time_out_ms, &OPEN_TIME_OUT_MS),
@@ -107,6 +99,8 @@ pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<ListenAddress>, AmqpConf
             &REASSEMBLY_BYTES,
         ),
     };
+    table.misplaced("require_token", "tokens are verified now; write required = true under [authorization]");
+    table.misplaced("plain_enabled", "passwords are verified now; write it under [authorization]");
     table.finish();
     (listen, config)
 }

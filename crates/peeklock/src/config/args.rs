@@ -56,6 +56,20 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) topics: Vec<AskedTopic>,
 
+    /// Whether clients have to show a token, key or certificate; with --authorization-required=false everybody
+    /// may do everything. Refused unless AMQP and HTTP listen on loopback [default: true].
+    #[arg(long, value_name = "BOOL", env = "PEEKLOCK_AUTHORIZATION_REQUIRED", hide_env_values = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new())]
+    pub(crate) authorization_required: Option<bool>,
+
+    /// Let clients in with the emulator's key, which everybody knows, although AMQP or HTTP listen on other
+    /// addresses than loopback.
+    #[arg(long, value_name = "BOOL", env = "PEEKLOCK_ALLOW_DEFAULT_KEY", hide_env_values = true)]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new())]
+    pub(crate) allow_default_key: Option<bool>,
+
     /// What to log to standard error: off, error, warn, info, debug, trace, or levels by module such as
     /// "info,peeklock_amqp=debug" [default: info].
     #[arg(long, value_name = "LEVEL", env = "PEEKLOCK_LOG_LEVEL", hide_env_values = true)]

@@ -67,7 +67,8 @@ fn read(mut table: Table<'_, '_>, place: &Place, owner: &str) -> Option<(Authori
     Some((rule, place))
 }
 
-fn read_rights(table: &mut Table<'_, '_>, place: &Place) -> Option<Rights> {
+/// The rights that a table gives; `None` if it gives none, which has been reported then.
+pub(super) fn read_rights(table: &mut Table<'_, '_>, place: &Place) -> Option<Rights> {
     if table.value("rights").is_none() {
         table.report(place, "rights", &format!("missing; write rights = {RIGHTS_EXAMPLE} or the like"));
         return None;

@@ -8,6 +8,7 @@ use toml::de::DeTable;
 use super::ListenAddress;
 use super::amqp::{self, AmqpConfig};
 use super::asked::same_name;
+use super::authorization::{self, AuthorizationConfig, AuthorizationFlags};
 use super::development::{self, DevelopmentConfig};
 use super::emulator;
 use super::entity::Bounds;
@@ -44,6 +45,10 @@ pub(crate) struct FileConfig {
     pub(crate) time_travel: Option<bool>,
     /// The rest of `[development]`.
     pub(crate) development: DevelopmentConfig,
+    /// Of `[authorization]`, what flags may overrule.
+    pub(crate) authorization_flags: AuthorizationFlags,
+    /// The rest of `[authorization]`.
+    pub(crate) authorization: AuthorizationConfig,
     /// `[limits]`
     pub(crate) limits: LimitsConfig,
     /// `[[queues]]`, in file order.
@@ -121,6 +126,7 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
     (config.time_travel, config.development) = development::read(root.section("development"));
+    (config.authorization_flags, config.authorization) = authorization::read(root.section("authorization"));
     config.limits = limits::read(root.section("limits"));
     read_entities(&mut root, &mut config);
     root.finish();

@@ -3,6 +3,7 @@
 mod amqp;
 mod args;
 mod asked;
+mod authorization;
 mod authorization_rule;
 mod convert;
 mod development;
@@ -29,11 +30,13 @@ use std::path::PathBuf;
 
 use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
+use authorization::AuthorizationFlags;
 use entity::Bounds;
 
 pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
 pub(crate) use asked::{AskedTopic, same_name};
+pub(crate) use authorization::AuthorizationConfig;
 pub(crate) use convert::to_toml;
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
@@ -62,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) amqp_listen: ListenAddress,
     /// How AMQP is served.
     pub(crate) amqp: AmqpConfig,
+    /// Who may do what.
+    pub(crate) authorization: AuthorizationConfig,
     /// Where HTTP is served.
     pub(crate) http_listen: ListenAddress,
     /// Where messages are kept.
@@ -137,6 +142,10 @@ impl Config {
     }
 
     fn merge(args: ServeArgs, file: FileConfig, undeclared: bool) -> Result<Self, ConfigError> {
+        let flags = AuthorizationFlags {
+            required: args.authorization_required,
+            allow_default_key: args.allow_default_key,
+        };
         let amqp_default = || AMQP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
         let http_default = || HTTP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
         let topics_if_missing = asked::topics(args.topics, &file.topics, &file.queues, &args.queues)
@@ -161,6 +170,7 @@ impl Config {
                 time_travel: args.time_travel.or(file.time_travel).unwrap_or(file.development.time_travel),
                 ..file.development
             },
+            authorization: flags.over(file.authorization_flags, file.authorization),
             limits: file.limits,
             ready_file: args.ready_file,
             queues: file.queues,
@@ -177,7 +187,9 @@ impl Config {
                 format!("AMQP and HTTP can't both listen on {}; change one port", config.amqp_listen);
             return Err(ConfigError::Combination(message));
         }
-        config.development.check([("AMQP", &config.amqp_listen), ("HTTP", &config.http_listen)])?;
+        let listeners = [("AMQP", &config.amqp_listen), ("HTTP", &config.http_listen)];
+        config.development.check(listeners)?;
+        config.authorization.check(listeners)?;
         Ok(config)
     }
 }

@@ -1,5 +1,6 @@
 //! Good files, bad files, precedence, and the reference file against the truth.
 
+mod authorization;
 mod authorization_rules;
 mod drop_in;
 mod entities;
@@ -30,7 +31,8 @@ fn an_empty_file_gives_the_defaults() {
 #[test]
 fn a_flag_or_variable_beats_the_file_and_the_file_beats_the_default() {
     let text = "[amqp]\nlisten = \"0.0.0.0:1\"\n[http]\nlisten = \"0.0.0.0:2\"\n[storage]\ndata_dir = \"d\"\n\
-                [log]\nlevel = \"warn\"\nformat = \"json\"\n";
+                [log]\nlevel = \"warn\"\nformat = \"json\"\n\
+                [authorization]\nallow_default_key = true\n";
     let config = merged(ServeArgs::default(), text);
     assert_eq!(config.amqp_listen.to_string(), "0.0.0.0:1");
     assert_eq!(config.http_listen.to_string(), "0.0.0.0:2");
@@ -73,7 +75,8 @@ fn time_travel_is_off_until_asked_for_and_a_flag_beats_the_file() {
 #[test]
 fn time_travel_is_refused_where_other_machines_may_connect() {
     let attempt = |text: &str| {
-        let args = ServeArgs { time_travel: Some(true), ..ServeArgs::default() };
+        let args =
+            ServeArgs { time_travel: Some(true), allow_default_key: Some(true), ..ServeArgs::default() };
         Config::merge(args, parse("test.toml", text).unwrap(), false)
     };
     for (section, what, address) in
@@ -84,7 +87,7 @@ fn time_travel_is_refused_where_other_machines_may_connect() {
         assert!(error.contains(&format!("{what} listens on {address}, which other machines")), "{error}");
         assert!(error.contains("allow_remote = true"), "{error}");
         attempt(&format!("{listen}[development]\nallow_remote = true")).unwrap();
-        merged(ServeArgs::default(), &listen);
+        merged(ServeArgs { allow_default_key: Some(true), ..ServeArgs::default() }, &listen);
     }
     attempt("[amqp]\nlisten = \"localhost:1\"\n[http]\nlisten = \"[::1]:1\"").unwrap();
 }
@@ -103,7 +106,7 @@ const BAD: &[(&str, &str)] = &[
     ("\n[ampq]\n", "t:2:2: unknown key `ampq`; did you mean `amqp`?"),
     (
         "colour = 1",
-        "t:1:1: unknown key `colour`; known keys are amqp, http, storage, log, development, limits, queues, topics",
+        "t:1:1: unknown key `colour`; known keys are amqp, http, storage, log, development, authorization, limits, queues, topics",
     ),
     ("amqp = 1", "t:1:8: `amqp` is a table; write [amqp] on a line of its own"),
     ("[amqp]\nLISTEN = \"a:1\"", "t:2:1: [amqp] unknown key `LISTEN`; did you mean `listen`?"),
@@ -135,8 +138,8 @@ const BAD: &[(&str, &str)] = &[
     ),
     ("[amqp]\nlinks_max = 0", "t:2:13: [amqp] links_max: 0 is outside the range from 1 to 65535"),
     (
-        "[amqp]\nrequire_token = 1",
-        "t:2:17: [amqp] require_token: expected true or false, found 1; write require_tok",
+        "[amqp]\nsasl_optional = 1",
+        "t:2:17: [amqp] sasl_optional: expected true or false, found 1; write sasl_optio",
     ),
     (
         "[amqp]\nidle_timeout = \"1m\"",

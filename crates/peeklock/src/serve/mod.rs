@@ -4,6 +4,7 @@
 //! the store, restore and declare entities, accept AMQP connections, answer 200. Stopping: answer 503, stop accepting,
 //! let connections finish, stop the partitions, close the store.
 
+mod access;
 mod bounded;
 mod descriptors;
 mod development;
@@ -24,14 +25,14 @@ use peeklock_access::Access;
 use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Listener, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
-use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, SystemClock};
+use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, ReadFacts, SystemClock};
 use peeklock_storage::Error as StorageError;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::audit::AuditControl;
-use crate::config::{AmqpConfig, Config, ListenAddress, ServeArgs};
+use crate::config::{AuthorizationConfig, Config, ListenAddress, ServeArgs};
 use crate::exit::Exit;
 use crate::logging::{self, LogControl};
 use descriptors::connections_that_fit;
@@ -90,7 +91,7 @@ async fn serve(
     let connections_max = connections_that_fit(config.amqp.connections_max);
     let http = bind("HTTP", &config.http_listen).await?;
     let amqp = bind("AMQP", &config.amqp_listen).await?;
-    let addresses = Addresses::of(&amqp, &http).map_err(ServeError::System)?;
+    let addresses = Addresses::of(&amqp, &http, &config.authorization).map_err(ServeError::System)?;
     let health = Health::default();
     let travel = config.development.time_travel.then(TimeTravel::default);
     let administration = Administration::default();
@@ -101,21 +102,22 @@ async fn serve(
     let clock = entity_clock(travel.as_ref());
     let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
+    let access = access::start(&namespace, &config.authorization);
     let listener = Listener::new(
         amqp,
-        service_bus(&namespace, &config),
+        service_bus(&namespace, &access, &config),
         // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
         Arc::new(SystemClock::default()),
         listener_options(&config, connections_max),
     );
 
-    let admin = Admin::new(namespace.clone(), Access::open(), admin_limits(&config, limits));
+    let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let ready_file = announce(&config, &addresses, &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
-    let reload = Reload { args, config, namespace: namespace.clone(), limits, log, audit };
+    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log, audit };
     let reloading = tokio::spawn(reload.run(hangup));
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
@@ -179,7 +181,8 @@ async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> Sto
 
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
-    NamespaceOptions { body_cache_bytes, seed: None }
+    let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
+    NamespaceOptions { body_cache_bytes, seed: None, read_facts }
 }
 
 /// What the file's entities must keep to, those made at run time must as well.
@@ -192,16 +195,16 @@ fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits
     }
 }
 
-fn service_bus(namespace: &Namespace, config: &Config) -> Arc<ServiceBus> {
-    let AmqpConfig { require_token, plain_enabled, .. } = config.amqp;
-    let dialect = DialectConfig { require_token, plain_enabled, seed: None };
-    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), dialect))
+fn service_bus(namespace: &Namespace, access: &Access, config: &Config) -> Arc<ServiceBus> {
+    let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
+    let dialect = DialectConfig { plain_enabled, authorization_time_out_ms: time_out_ms, seed: None };
+    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect))
 }
 
 fn listener_options(config: &Config, connections_max: u64) -> ListenerOptions {
     ListenerOptions {
         connections_max: usize::try_from(connections_max).unwrap_or(usize::MAX),
-        endpoint: config.amqp.endpoint(),
+        endpoint: config.amqp.endpoint(&config.authorization),
         grace_ms: config.amqp.drain_time_out_ms,
     }
 }

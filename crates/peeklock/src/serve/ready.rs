@@ -5,8 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use peeklock_access::{DEFAULT_KEY, DEFAULT_RULE_NAME};
+use peeklock_engine::AuthorizationRule;
 use serde::Serialize;
 use tokio::net::TcpListener;
+
+use crate::config::AuthorizationConfig;
 
 /// The addresses in use, with the ports that the system gave for port 0.
 #[derive(Debug, Clone, Serialize)]
@@ -26,14 +30,20 @@ impl Addresses {
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn of(amqp: &TcpListener, http: &TcpListener) -> io::Result<Self> {
+    pub(super) fn of(
+        amqp: &TcpListener,
+        http: &TcpListener,
+        authorization: &AuthorizationConfig,
+    ) -> io::Result<Self> {
         let (amqp, http) = (amqp.local_addr()?, http.local_addr()?);
-        Ok(Self { pid: std::process::id(), amqp, http, connection_string: connection_string(amqp) })
+        let connection_string = connection_string(amqp, authorization.rules.first());
+        Ok(Self { pid: std::process::id(), amqp, http, connection_string })
     }
 }
 
-/// What an SDK on this machine needs. The key is the emulator's well-known placeholder.
-fn connection_string(amqp: SocketAddr) -> String {
+/// What an SDK on this machine needs. Of a rule of one's own only the name is told; without one, everybody knows the key.
+fn connection_string(amqp: SocketAddr, rule: Option<&AuthorizationRule>) -> String {
+    let (name, key) = rule.map_or((DEFAULT_RULE_NAME, DEFAULT_KEY), |rule| (&*rule.name, "<its key>"));
     let host = match amqp {
         _ if amqp.ip().is_loopback() || amqp.ip().is_unspecified() => "localhost".to_owned(),
         SocketAddr::V4(address) => address.ip().to_string(),
@@ -41,8 +51,7 @@ fn connection_string(amqp: SocketAddr) -> String {
     };
     let port = amqp.port();
     format!(
-        "Endpoint=sb://{host}:{port};SharedAccessKeyName=RootManageSharedAccessKey;\
-         SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+        "Endpoint=sb://{host}:{port};SharedAccessKeyName={name};SharedAccessKey={key};UseDevelopmentEmulator=true;"
     )
 }
 
@@ -88,7 +97,7 @@ mod tests {
     #[test]
     fn local_addresses_are_called_localhost() {
         let host = |address: &str| {
-            let text = connection_string(address.parse().unwrap());
+            let text = connection_string(address.parse().unwrap(), None);
             let rest = text.strip_prefix("Endpoint=sb://").unwrap();
             assert!(rest.ends_with(";UseDevelopmentEmulator=true;"));
             rest.split(';').next().unwrap().to_owned()

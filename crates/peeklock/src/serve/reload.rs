@@ -1,13 +1,14 @@
 //! SIGHUP: the configuration is read again. What can change at run time changes; what can't is named; a configuration that
 //! is not right changes nothing. Flags and variables beat the file, as at start.
 
+use peeklock_access::Access;
 use peeklock_engine::runtime::Namespace;
 use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
 
 use super::entities;
 use crate::audit::{self, AuditControl};
-use crate::config::{Config, ServeArgs};
+use crate::config::{AuthorizationConfig, Config, ServeArgs};
 use crate::logging::LogControl;
 
 /// What is changed, and what it was told last.
@@ -18,6 +19,8 @@ pub(super) struct Reload {
     pub(super) config: Config,
     /// The entities.
     pub(super) namespace: Namespace,
+    /// Who may do what.
+    pub(super) access: Access,
     /// What the store takes.
     pub(super) limits: Limits,
     /// The log.
@@ -61,6 +64,11 @@ impl Reload {
             tracing::info!("the log level is {} now", next.log_filter);
             count += 1;
         }
+        if next.authorization != self.config.authorization {
+            self.access.replace(next.authorization.policy());
+            tracing::info!("[authorization] is in force as it is written now");
+            count += 1;
+        }
         for note in next.notes.iter().filter(|note| !self.config.notes.contains(note)) {
             tracing::warn!("{note}");
         }
@@ -69,6 +77,11 @@ impl Reload {
         }
         // What needs a restart stays as it was, so that the next reload says so again.
         (self.config.log_filter, self.config.notes) = (next.log_filter, next.notes);
+        self.config.authorization = AuthorizationConfig {
+            plain_enabled: self.config.authorization.plain_enabled,
+            time_out_ms: self.config.authorization.time_out_ms,
+            ..next.authorization
+        };
         Ok(count)
     }
 }
@@ -102,6 +115,11 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
     let differs = [
         ("amqp.listen", current.amqp_listen != next.amqp_listen),
         ("[amqp]", current.amqp != next.amqp),
+        (
+            "authorization.plain_enabled",
+            current.authorization.plain_enabled != next.authorization.plain_enabled,
+        ),
+        ("authorization.time_out", current.authorization.time_out_ms != next.authorization.time_out_ms),
         ("http.listen", current.http_listen != next.http_listen),
         ("storage.data_dir", current.data_dir != next.data_dir),
         ("[storage]", current.storage != next.storage),

@@ -81,9 +81,9 @@ fn a_broker_that_stops_tells_the_time_and_does_not_move_it() {
 fn there_is_no_clock_to_move_unless_asked_for() {
     let home = Home::new();
     let broker = home.start(&["--time-travel=false"]);
-    // To the administration it is the path of an entity, to which nothing is posted.
-    assert_eq!(ask(&broker, "POST", r#"{"advance":"PT1H"}"#).0, 405);
-    assert_eq!(get(&broker.address("http"), CLOCK).0, 404);
+    // To the administration it is the path of an entity, about which strangers learn nothing.
+    assert_eq!(ask(&broker, "POST", r#"{"advance":"PT1H"}"#).0, 401);
+    assert_eq!(get(&broker.address("http"), CLOCK).0, 401);
     broker.signal(Signal::TERM);
     let (_, log) = broker.finish();
     assert!(!log.contains("TIME TRAVEL"), "{log}");
@@ -103,7 +103,9 @@ fn time_travel_is_refused_to_other_machines_unless_they_are_allowed() {
     write(&home.path("p.toml"), "[development]\nallow_remote = true\n");
     let mut command = peeklock();
     command.current_dir(home.path("")).args(["--data-dir", &data, "--config", "p.toml"]);
-    command.args(["--amqp", "127.0.0.1:0", "--http", "0.0.0.0:0"]).env("PEEKLOCK_TIME_TRAVEL", "1");
+    command
+        .args(["--amqp", "127.0.0.1:0", "--http", "0.0.0.0:0"])
+        .envs([("PEEKLOCK_TIME_TRAVEL", "1"), ("PEEKLOCK_ALLOW_DEFAULT_KEY", "1")]);
     let broker = home.started(command);
     let port = broker.address("http").rsplit_once(':').unwrap().1.to_owned();
     assert_eq!(get(&format!("127.0.0.1:{port}"), CLOCK).0, 200);

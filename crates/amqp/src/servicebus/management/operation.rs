@@ -1,8 +1,8 @@
 //! Operations by name: where each makes sense, and what it needs.
 
-use peeklock_engine::SubQueue;
+use peeklock_engine::{Right, SubQueue};
 
-use crate::servicebus::authorization::{Right, excerpt};
+use crate::servicebus::authorization::excerpt;
 use crate::servicebus::entities::{Entity, Kind};
 use crate::servicebus::errors::Fault;
 

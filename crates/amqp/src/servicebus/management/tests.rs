@@ -89,6 +89,7 @@ fn received(lock: Option<Lock>) -> Received {
         sub_queue: SubQueue::Main,
         dead_letter: None,
         modified: None,
+        forwarded: None,
         body: BodyRef(3),
     };
     Received { view, content: encoded(None), lock }

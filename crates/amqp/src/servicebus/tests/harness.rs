@@ -92,19 +92,22 @@ pub(super) struct Harness {
     requests: UnboundedReceiver<Request>,
     pub(super) session: u16,
     links: u32,
+    now: NowMs,
 }
 
 impl Harness {
     pub(super) fn new() -> Self {
-        Self::with(DialectConfig { seed: Some(1), ..DialectConfig::default() })
+        Self::with(Access::open(), &Peer::default())
     }
 
-    pub(super) fn with(config: DialectConfig) -> Self {
+    /// A broker to which something has to be shown.
+    pub(super) fn with(access: Access, peer: &Peer) -> Self {
         let (partition, requests) = PartitionHandle::new();
         let entities = SomeEntities { partition, receivers: AtomicU64::new(1) };
         let (mailbox, outputs) = Mailbox::new();
-        let bus = ServiceBus::new(Arc::new(entities), config);
-        let broker = bus.accept(&Peer::default(), mailbox.clone());
+        let config = DialectConfig { seed: Some(1), ..DialectConfig::default() };
+        let bus = ServiceBus::new(Arc::new(entities), access, config);
+        let broker = bus.accept(peer, mailbox.clone());
         let plain = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };
         let bare = Config { sasl_mechanisms: Vec::new(), ..plain.clone() };
         let mut harness = Self {
@@ -119,6 +122,7 @@ impl Harness {
             requests,
             session: 0,
             links: 0,
+            now: 0,
         };
         harness.session = harness.client.begin().unwrap();
         harness.pump();
@@ -162,14 +166,23 @@ impl Harness {
         self.server.handle_input(&mut self.to_server, 0);
         while let Some(event) = self.server.poll_event() {
             busy = true;
-            self.broker.handle_event(event, &mut self.server, 0);
+            self.broker.handle_event(event, &mut self.server, self.now);
         }
         while let Ok(output) = self.outputs.try_recv() {
             busy = true;
-            self.broker.handle_output(output, &mut self.server, 0);
+            self.broker.handle_output(output, &mut self.server, self.now);
         }
-        self.broker.end_of_turn(&mut self.server, 0);
+        if self.broker.poll_deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.broker.handle_timeout(&mut self.server, self.now);
+        }
+        self.broker.end_of_turn(&mut self.server, self.now);
         busy || self.server.has_input_work(&self.to_server)
+    }
+
+    /// The connection's time goes on.
+    pub(super) fn advance(&mut self, duration_ms: NowMs) {
+        self.now += duration_ms;
+        self.pump();
     }
 
     /// What the client has heard since the last call.
@@ -306,7 +319,7 @@ impl Harness {
     pub(super) fn deliver(&mut self, receiver: ReceiverId, number: u64) {
         let lock = Some(Lock { token: LockToken(number.into()), locked_until: Timestamp(9) });
         let message = Received { view: view(number), content: message(&"x".repeat(50)), lock };
-        self.output(Output::Delivery(Box::new(Delivery { receiver, message })));
+        self.output(Output::Delivery(Box::new(Delivery { receiver, message, departing: None })));
     }
 }
 
@@ -361,6 +374,7 @@ pub(super) fn view(number: u64) -> MessageView {
         sub_queue: SubQueue::Main,
         dead_letter: None,
         modified: None,
+        forwarded: None,
         body: BodyRef(number),
     }
 }

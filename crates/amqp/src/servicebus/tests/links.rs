@@ -1,6 +1,6 @@
 use peeklock_engine::{QueuePath, ReceiveMode, ReceiverOptions, Refusal, SubQueue};
 
-use super::harness::{Harness, QUEUE, request};
+use super::harness::{Harness, QUEUE};
 use crate::endpoint::Event;
 use crate::servicebus::*;
 use crate::wire::Value;
@@ -146,24 +146,6 @@ fn filters_that_are_not_in_place_are_not_echoed() {
     let (tag, _) = harness.command();
     harness.answer(tag, Response::Opened(Ok(None)));
     assert!(attach_reply(&mut harness).source.unwrap().filter.is_empty());
-}
-
-#[test]
-fn a_required_token_opens_its_entity_and_no_other() {
-    let mut harness =
-        Harness::with(DialectConfig { require_token: true, seed: Some(1), ..Default::default() });
-    let attach = harness.sender_attach("q");
-    assert_eq!(condition_of(&mut harness, attach), "amqp:unauthorized-access");
-    let cbs = harness.requester("$cbs");
-    let properties = [
-        ("operation", Value::String("put-token".into())),
-        ("name", Value::String("sb://localhost:5672/q".into())),
-    ];
-    let token = Value::String("SharedAccessSignature sr=x&sig=y&se=1&skn=k".into());
-    harness.send(cbs, false, 0, request(Value::ULong(1), &properties, &token));
-    harness.sender("q");
-    let attach = harness.receiver_attach("my queue");
-    assert_eq!(condition_of(&mut harness, attach), "amqp:unauthorized-access");
 }
 
 #[test]

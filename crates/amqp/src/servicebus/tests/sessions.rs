@@ -349,7 +349,11 @@ fn messages_show_the_locks_end_and_the_session_as_partition_key() {
     let lock = peeklock_engine::Lock { token: LockToken(1), locked_until: Timestamp(77) };
     let view = super::harness::view(1);
     let message = peeklock_engine::Received { view, content: content.freeze(), lock: Some(lock) };
-    harness.output(Output::Delivery(Box::new(peeklock_engine::Delivery { receiver, message })));
+    harness.output(Output::Delivery(Box::new(peeklock_engine::Delivery {
+        receiver,
+        message,
+        departing: None,
+    })));
     let (_, _, payload) = harness.messages().remove(0);
     let sections = Sections::split(&payload).unwrap();
     let annotations = Sections::decode_map(&sections.message_annotations).unwrap();

@@ -82,7 +82,9 @@ impl Step<'_> {
     ) -> (MessageView, Option<Lock>) {
         let view = record.view(queue, number);
         let lock = match mode {
-            ReceiveMode::PeekLock => Some(self.lock(queue, number, record.sub_queue(), None)),
+            ReceiveMode::PeekLock | ReceiveMode::Forward => {
+                Some(self.lock(queue, number, record.sub_queue(), None))
+            }
             ReceiveMode::ReceiveAndDelete => {
                 self.remove(queue, number, record.sub_queue(), record, Removal::Received(None));
                 None

@@ -4,6 +4,7 @@ mod cancel;
 mod credit;
 mod deferred;
 mod entity;
+mod forward;
 mod peek;
 mod receiver;
 mod renew;

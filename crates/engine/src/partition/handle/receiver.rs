@@ -2,7 +2,9 @@
 
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{Effect, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish};
+use crate::{
+    Effect, QueueId, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish,
+};
 
 impl Step<'_> {
     pub(in crate::partition) fn open_receiver(
@@ -14,8 +16,10 @@ impl Step<'_> {
     ) {
         let checked = if self.state().homes.contains_key(&receiver) {
             Err(Refusal::InvalidArgument(format!("Receiver {} is open already.", receiver.0)))
-        } else if let Err(refusal) = self.readable(options.source.queue) {
+        } else if let Err(refusal) = self.check_forwarding(options) {
             Err(refusal)
+        } else if options.mode == ReceiveMode::Forward {
+            Ok(())
         } else {
             self.check_session_wish(options, session.as_ref())
         };
@@ -42,6 +46,7 @@ impl Step<'_> {
     /// The locks it took stay until they are settled or end by themselves; a session is given back.
     pub(in crate::partition) fn close_receiver(&mut self, receiver: ReceiverId) {
         self.leave_session(receiver);
+        self.release_all_of_forwarder(receiver);
         let state = self.state();
         if state.homes.contains_key(&receiver) || state.watchers.contains_key(&receiver) {
             self.emit(Event::ReceiverClosed { receiver });

@@ -6,7 +6,7 @@ use super::super::properties::{HEADER_BYTES_MAX, noted_header_bytes};
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{MessageState, NewMessage, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
+use crate::{MessageState, NewMessage, Refusal, Reply, RequestId, SequenceNumber, SubQueue, Timestamp};
 
 impl Step<'_> {
     pub(in crate::partition) fn send(
@@ -14,9 +14,17 @@ impl Step<'_> {
         request: Option<RequestId>,
         messages: SmallVec<[NewMessage; 1]>,
     ) {
-        let admitted = self.admit(&messages);
-        let sent = admitted.map(|()| messages.into_iter().map(|message| self.accept(message)).collect());
+        let sent = self.take_in(messages);
         self.reply(request, Reply::Sent(sent));
+    }
+
+    /// Stores messages, all or none.
+    pub(super) fn take_in(
+        &mut self,
+        messages: SmallVec<[NewMessage; 1]>,
+    ) -> Result<SmallVec<[SequenceNumber; 1]>, Refusal> {
+        self.admit(&messages)?;
+        Ok(messages.into_iter().map(|message| self.accept(message)).collect())
     }
 
     /// Whether all of them fit.
@@ -51,6 +59,12 @@ impl Step<'_> {
         Ok(())
     }
 
+    /// The life that a message asks for; one that was forwarded keeps the end it had.
+    pub(in crate::partition) fn asked_life_ms(&self, message: &NewMessage) -> Option<u64> {
+        let Some(origin) = &message.origin else { return message.time_to_live_ms };
+        (origin.expires_at != Timestamp::NEVER).then(|| origin.expires_at.0.saturating_sub(self.now.0))
+    }
+
     /// Stores or publishes one message; of a duplicate nothing comes but the number of the message it repeats: whoever
     /// schedules one again because no answer came can cancel it.
     fn accept(&mut self, message: NewMessage) -> SequenceNumber {
@@ -72,7 +86,8 @@ impl Step<'_> {
             return self.publish(message, content_bytes);
         }
         let number = self.state().entity.next_number;
-        let time_to_live_ms = self.state().entity.policy.effective_time_to_live_ms(message.time_to_live_ms);
+        let time_to_live_ms =
+            self.state().entity.policy.effective_time_to_live_ms(self.asked_life_ms(&message));
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
         // Rules are asked when it is published, possibly after a restart.
         let facts = message.facts.filter(|_| self.is_topic());
@@ -89,6 +104,9 @@ impl Step<'_> {
                 extra.scheduled_enqueue_time = scheduled_enqueue_time;
                 extra.facts = facts;
             });
+        }
+        if let Some(origin) = message.origin {
+            record.edit_extra(|extra| extra.bring_along(*origin));
         }
         self.emit(Event::Accepted { number, record, content: message.content });
         number

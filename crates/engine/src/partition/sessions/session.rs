@@ -210,8 +210,16 @@ impl Session {
 
 /// Whether these rare facts are a session id and nothing else.
 pub(super) fn is_plain(extra: &Extra) -> bool {
-    let Extra { modified, dead_letter, scheduled_enqueue_time, session_id, body, header_bytes, facts } =
-        extra;
+    let Extra {
+        modified,
+        dead_letter,
+        scheduled_enqueue_time,
+        session_id,
+        body,
+        header_bytes,
+        facts,
+        forwarded,
+    } = extra;
     session_id.is_some()
         && modified.is_none()
         && dead_letter.is_none()
@@ -219,4 +227,5 @@ pub(super) fn is_plain(extra: &Extra) -> bool {
         && body.is_none()
         && *header_bytes == 0
         && facts.is_none()
+        && forwarded.is_none()
 }

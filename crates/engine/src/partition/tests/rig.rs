@@ -295,7 +295,7 @@ impl Rig {
 
 pub(super) fn deliveries(effects: Vec<Effect>) -> Vec<(ReceiverId, MessageView, Option<Lock>)> {
     let delivered = effects.into_iter().filter_map(|effect| match effect {
-        Effect::Deliver { receiver, view, lock } => Some((receiver, view, lock)),
+        Effect::Deliver { receiver, view, lock, .. } => Some((receiver, view, lock)),
         _ => None,
     });
     delivered.collect()

@@ -271,7 +271,7 @@ impl History {
     fn notice(&mut self, command: &Command, request: RequestId, effect: Effect) {
         let now = self.rig.now;
         match effect {
-            Effect::Deliver { receiver, view, lock } => {
+            Effect::Deliver { receiver, view, lock, .. } => {
                 let (session, until) = &self.held[&receiver];
                 assert_eq!(self.sessions[&view.sequence_number.0], *session, "of its session");
                 assert!(view.expires_at > now, "S-4");

@@ -1,5 +1,6 @@
 //! How events change a topic: parts of [`super::super::apply`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::policy::Policy;
@@ -43,6 +44,7 @@ impl State {
     pub(in crate::partition) fn set_subscription(&mut self, subscription: &Subscription) {
         let (Some(topic), id) = (&mut self.topic, subscription.queue) else { return };
         topic.set(Arc::new(subscription.clone()));
+        self.forwarding_changed = true;
         let policy = Policy::from(&subscription.options);
         match self.queue_mut(id) {
             Some(queue) => {
@@ -68,6 +70,13 @@ impl State {
         }
         let state_bytes = queue.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes());
         self.size_bytes = self.size_bytes.saturating_sub(state_bytes);
+        let (gone, traces) =
+            std::mem::take(&mut self.traces).into_iter().partition(|((queue, _), _)| *queue == id);
+        self.traces = traces;
+        for (_, (body, content_bytes)) in BTreeMap::into_iter(gone) {
+            self.unrefer(body, content_bytes);
+        }
+        self.forwarding_changed = true;
         self.locks.remove_of(id);
         self.homes.retain(|_, home| *home != id);
         self.watchers.retain(|_, watched| watched.queue != id);
@@ -78,6 +87,7 @@ impl State {
         let (Some(topic), Some(queue)) = (&self.topic, self.queue(id)) else { return Box::default() };
         let mut bodies: Vec<u64> =
             queue.all_messages().map(|(number, record)| record.body(number).0).collect();
+        bodies.extend(self.traces.iter().filter(|((queue, _), _)| *queue == id).map(|(_, (body, _))| body.0));
         bodies.sort_unstable();
         let alone = bodies.chunk_by(|one, other| one == other).filter_map(|references| {
             let body = BodyRef(*references.first()?);

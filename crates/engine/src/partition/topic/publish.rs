@@ -9,7 +9,9 @@ use super::super::record::{Extra, Record};
 use super::super::step::Step;
 use super::shares::shares;
 use crate::event::{Event, Publication, SubscriptionCopy};
-use crate::{BodyRef, EntityOptions, Facts, MessageState, NewMessage, QueueId, SequenceNumber, SubQueue};
+use crate::{
+    BodyRef, EntityOptions, Facts, MessageState, NewMessage, Origin, QueueId, SequenceNumber, SubQueue,
+};
 
 /// What the copies of a message have in common.
 struct Original {
@@ -19,6 +21,8 @@ struct Original {
     session_id: Option<Arc<str>>,
     header_bytes: u32,
     facts: Option<Arc<Facts>>,
+    /// What a forwarded message brings along.
+    origin: Option<Box<Origin>>,
 }
 
 impl Step<'_> {
@@ -37,10 +41,11 @@ impl Step<'_> {
         let original = Original {
             body: BodyRef(number.0),
             content_bytes,
-            time_to_live_ms: message.time_to_live_ms,
+            time_to_live_ms: self.asked_life_ms(&message),
             session_id: message.session_id.map(Arc::from),
             header_bytes: noted_header_bytes(message.header_bytes),
             facts: message.facts,
+            origin: message.origin,
         };
         let copies = self.copies(&original);
         self.emit(Event::Published(Box::new(Publication {
@@ -66,6 +71,7 @@ impl Step<'_> {
             session_id: record.session_id().cloned(),
             header_bytes: extra.map_or(0, |extra| extra.header_bytes),
             facts: extra.and_then(|extra| extra.facts.clone()),
+            origin: None,
         };
         let number = entity.next_number;
         let copies = self.copies(&original);
@@ -123,12 +129,15 @@ struct Extras {
 
 impl Extras {
     fn new(original: &Original) -> Self {
-        let plain = Extra {
+        let mut plain = Extra {
             body: Some(original.body),
             session_id: original.session_id.clone(),
             header_bytes: original.header_bytes,
             ..Extra::default()
         };
+        if let Some(origin) = &original.origin {
+            plain.bring_along(Origin::clone(origin));
+        }
         Self { plain: Arc::new(plain), without_session: None }
     }
 

@@ -54,6 +54,11 @@ impl HeldBodies {
         removals
     }
 
+    /// Whether a removal waits for a content.
+    pub(super) fn contains(&self, body: BodyRef) -> bool {
+        self.0.contains_key(&body)
+    }
+
     fn take(&mut self, wanted: &Wanted, events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
         let mut removals = Removals::new();
         let mut positions = Vec::new();

@@ -35,6 +35,10 @@ pub(super) const COPY_BYTES_ESTIMATE: usize = 64;
 /// The same of one that goes to the dead letters at once, with the reason.
 pub(super) const DEAD_COPY_BYTES_ESTIMATE: usize = 192;
 
+/// What stands in place of a message that went to another entity, and what a forwarded message remembers of its way, in
+/// bytes.
+pub(super) const TRACE_BYTES_ESTIMATE: usize = 64;
+
 /// What a subscription's stored rules are counted as, in bytes: they usually take less, and at most a megabyte. A batch that
 /// exceeds the store's limit all the same is split between commands.
 pub(super) const RULES_BYTES_ESTIMATE: usize = 64 << 10;

@@ -10,6 +10,7 @@ mod alarm;
 mod browse;
 mod catch_up;
 mod commits;
+mod forwarders;
 mod held;
 mod lane;
 mod limits;
@@ -33,18 +34,21 @@ pub(super) use self::catch_up::CatchUp;
 use self::catch_up::CatchUps;
 pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
+use self::forwarders::Forwarders;
 use self::held::HeldBodies;
 use self::lane::DeliveryLane;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
+pub(super) use self::release::unreadable;
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
 use super::catalogue::deletion::Ended;
 use super::changes::Changes;
 use super::fatal::Fatal;
+use super::forwarder::Routes;
 use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
-use super::{Clock, Mailbox, Request, Response};
+use super::{Clock, Mailbox, PartitionHandle, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
 use crate::{BodyRef, Command, EntityOptions, QueueId, ReceiverId};
 
@@ -55,6 +59,8 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cache: Arc<CacheBudget>,
     pub(super) fatal: Fatal,
+    /// Where forwarders find their targets.
+    pub(super) routes: Routes,
     /// Where entities that ended are deleted.
     pub(super) ended: mpsc::UnboundedSender<Ended>,
     /// Who hangs on options and rules is told here.
@@ -95,6 +101,9 @@ pub(super) struct Inputs {
 /// What an actor takes over.
 pub(super) struct Seat {
     pub(super) id: PartitionId,
+    pub(super) name: String,
+    /// The actor's own, for its forwarders.
+    pub(super) handle: PartitionHandle,
     pub(super) partition: Partition,
     pub(super) options: EntityOptions,
     pub(super) random: StdRng,
@@ -129,6 +138,7 @@ pub(super) struct Actor {
     lane: DeliveryLane,
     browses: Browses,
     held: HeldBodies,
+    forwarders: Forwarders,
     cache: BodyCache,
     alarm: Alarm,
     catch_ups: CatchUps,
@@ -174,6 +184,7 @@ impl Actor {
             lane: DeliveryLane::new(id),
             browses: Browses::new(id),
             held: HeldBodies::default(),
+            forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             alarm: Alarm::default(),
             catch_ups: CatchUps::default(),
@@ -190,6 +201,7 @@ impl Actor {
     pub(super) async fn run(mut self: Box<Self>) {
         let _guard = self.shared.fatal.clone().guard();
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        self.see_to_forwarders();
         while !self.is_done() {
             match std::future::poll_fn(|context| self.poll_wake(context)).await {
                 Wake::Work => {
@@ -262,8 +274,9 @@ impl Actor {
                 Poll::Ready(Some(Control::SetOptions(options))) => {
                     self.seat.partition.set_options(options.clone());
                     self.seat.options = options;
-                    // Something may be due from now on, and nobody else arms the alarm for it.
+                    // Lets follow what follows from them.
                     self.internal.push_back(Command::Tick);
+                    // Something may be due from now on, and nobody else arms the alarm for it.
                     work = true;
                 }
                 Poll::Ready(Some(Control::CatchUp(wish))) => {

@@ -31,6 +31,7 @@ impl Actor {
         tracing::warn!(partition, %error, "a batch was refused; the partition is read back from the store");
         let settled = self.commits.settle().await;
         let watching = self.seat.partition.watchers();
+        let forwarding = self.seat.partition.forwarders();
         let mailboxes: Vec<_> =
             watching.iter().filter_map(|(watcher, _)| self.receivers.remove_entry(watcher)).collect();
         self.refuse_everything(&Refusal::StorageFull);
@@ -58,6 +59,9 @@ impl Actor {
             Command::Watch { watcher, queue, sends }
         };
         self.internal.extend(watching.into_iter().map(watch));
+        // What they have in hand may be on its way still.
+        let hold = |(receiver, source)| Command::HoldForForwarder { receiver, source };
+        self.internal.extend(forwarding.into_iter().map(hold));
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         Ok(())
     }

@@ -16,21 +16,22 @@ use crate::{
     RequestId, Settlement, SubQueue,
 };
 
-/// `DeadLetterReason` of a message whose content can't be read back.
-const UNREADABLE_REASON: &str = "ContentUnreadable";
-
 impl Actor {
     /// Sends an effect on its way; it leaves at once when nothing holds it up.
     pub(super) fn route(&mut self, after: CommitNumber, effect: Effect, removals: &mut Removals) {
         match effect {
             Effect::Reply { request, reply } => self.route_reply(after, request, reply, removals),
-            Effect::Deliver { receiver, view, lock } => {
+            Effect::Deliver { receiver, view, lock, mut departing } => {
+                // A copy whose removal waits for the same content needs it.
+                if let Some(departing) = &mut departing {
+                    departing.departure.shared |= self.held.contains(view.body);
+                }
                 let content = self.cache.get(view.body);
                 let cold = content.is_none();
                 let message = (view.queue, view.sequence_number);
                 let removal = if lock.is_none() { removals.remove(&message) } else { None };
                 let message = Received { view, content: content.unwrap_or_default(), lock };
-                let delivery = Box::new(Delivery { receiver, message });
+                let delivery = Box::new(Delivery { receiver, message, departing });
                 if cold {
                     self.lane.push_cold(after, delivery, removal);
                 } else if self.may_leave(after) {
@@ -109,7 +110,7 @@ impl Actor {
         while let Some(ready) = self.lane.pop(durable) {
             match ready {
                 Ready::Delivery(delivery) => self.deliver(delivery),
-                Ready::Unreadable(delivery, reason) => self.set_aside(&delivery, &reason),
+                Ready::Unreadable(delivery, reason) => self.set_aside(delivery, &reason),
                 Ready::Drained(receiver) => self.drained(receiver),
             }
         }
@@ -151,8 +152,14 @@ impl Actor {
 
     /// A message whose content can't be read does not stand in the way of others: it goes to the dead-letter queue,
     /// or stays locked for a while if it is there already. Its receiver is closed, because the partition has
-    /// counted a delivery against its credit that its owner never saw; a new one starts with fresh counts.
-    fn set_aside(&mut self, delivery: &Delivery, reason: &str) {
+    /// counted a delivery against its credit that its owner never saw; a new one starts with fresh counts. A forwarder sees
+    /// to it by itself.
+    fn set_aside(&mut self, mut delivery: Box<Delivery>, reason: &str) {
+        if let Some(departing) = &mut delivery.departing {
+            departing.unreadable = true;
+            self.report_unreadable(delivery.message.view.body, reason);
+            return self.deliver(delivery);
+        }
         if !self.receivers.contains_key(&delivery.receiver) {
             // It may have gone with its subscription; if not, whoever gets it next finds out.
             self.give_back(&delivery.message);
@@ -161,11 +168,7 @@ impl Actor {
         let Received { view, lock, .. } = &delivery.message;
         self.report_unreadable(view.body, reason);
         if let (Some(lock), SubQueue::Main) = (lock, view.sub_queue) {
-            let description =
-                "The stored content of this message is missing or damaged; see the broker's log.";
-            let why =
-                DeadLetter { reason: Some(UNREADABLE_REASON.into()), description: Some(description.into()) };
-            let settlement = Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() };
+            let settlement = Settlement::DeadLetter { why: Arc::new(unreadable()), modify: Vec::new() };
             self.settle(view.queue, *lock, settlement);
         }
         self.close_receiver(delivery.receiver, Refusal::Unavailable);
@@ -223,4 +226,10 @@ impl Actor {
             messages.into_iter().enumerate().filter(|(at, _)| !unreadable.iter().any(|(bad, _)| bad == at));
         waiter.answer(Response::Received(Ok(readable.map(|(_, message)| message).collect())));
     }
+}
+
+/// Why a message whose content can't be read back is dead-lettered.
+pub(in crate::runtime) fn unreadable() -> DeadLetter {
+    let description = "The stored content of this message is missing or damaged; see the broker's log.";
+    DeadLetter { reason: Some("ContentUnreadable".into()), description: Some(description.into()) }
 }

@@ -6,7 +6,7 @@ use super::Actor;
 use super::held::{HeldRemoval, Removals, Wanted};
 use super::limits::{
     BATCH_BYTES_MAX, COPY_BYTES_ESTIMATE, DEAD_COPY_BYTES_ESTIMATE, RECORD_BYTES_ESTIMATE,
-    RULES_BYTES_ESTIMATE, TURN_EVENTS_MAX, TURN_REQUESTS_MAX,
+    RULES_BYTES_ESTIMATE, TRACE_BYTES_ESTIMATE, TURN_EVENTS_MAX, TURN_REQUESTS_MAX,
 };
 use crate::partition::persist;
 use crate::runtime::Request;
@@ -40,6 +40,7 @@ impl Actor {
         }
         self.flush();
         self.show_access(moment.now);
+        self.see_to_forwarders();
         self.store_removals();
         self.lane.start_reads(&*self.shared.shard);
         self.browses.start_reads(&*self.shared.shard);
@@ -109,10 +110,9 @@ impl Actor {
         if moment.storage_full && grows(command) {
             return Err(Refusal::StorageFull);
         }
-        if let Command::Send { messages } = command {
+        if let Some(largest) = largest_content(command) {
             let too_large =
                 |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
-            let largest = messages.iter().map(|message| message.content.len()).max().unwrap_or(0);
             if largest > self.limits.value_bytes_max {
                 return Err(too_large(largest, self.limits.value_bytes_max));
             }
@@ -252,10 +252,23 @@ const fn grows(command: &Command) -> bool {
     matches!(
         command,
         Command::Send { .. }
+            | Command::Forward { .. }
             | Command::SetSessionState { state: Some(_), .. }
             | Command::AddRule { .. }
             | Command::ReplaceRule { .. }
     )
+}
+
+/// Length of the largest content that a command brings along; `None` if it is not about such.
+fn largest_content(command: &Command) -> Option<usize> {
+    let length = |message: &NewMessage| message.content.len();
+    match command {
+        Command::Send { messages } => Some(messages.iter().map(length).max().unwrap_or(0)),
+        Command::Forward { messages } => {
+            Some(messages.iter().map(|transfer| length(&transfer.message)).max().unwrap_or(0))
+        }
+        _ => None,
+    }
 }
 
 /// An upper estimate of what a command writes to an entity with so many subscriptions, in bytes.
@@ -265,6 +278,11 @@ fn weight(command: &Command, subscriptions: usize) -> usize {
             .iter()
             .map(|message| message_weight(message, subscriptions))
             .fold(0, usize::saturating_add),
+        Command::Forward { messages } => messages
+            .iter()
+            .map(|transfer| transfer_weight(&transfer.message, subscriptions))
+            .fold(0, usize::saturating_add),
+        Command::Departed { messages } => messages.len().saturating_mul(TRACE_BYTES_ESTIMATE),
         Command::Settle { tokens, settlement, .. } => {
             tokens.len().saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
         }
@@ -288,6 +306,8 @@ fn weight(command: &Command, subscriptions: usize) -> usize {
         | Command::Credit { .. }
         | Command::CloseReceiver { .. }
         | Command::Peek { .. }
+        | Command::HoldForForwarder { .. }
+        | Command::Probe { .. }
         | Command::EndEntity
         | Command::Tick => 0,
     }
@@ -303,16 +323,30 @@ fn message_weight(message: &NewMessage, subscriptions: usize) -> usize {
     (own_bytes + facts_bytes).saturating_add(copy_bytes.saturating_mul(subscriptions))
 }
 
+/// What a forwarded message brings along is stored with each of its copies.
+fn transfer_weight(message: &NewMessage, subscriptions: usize) -> usize {
+    let along = message.origin.as_ref().map_or(0, |origin| {
+        let modified = origin.modified.as_ref().map_or(0, |modified| properties_bytes(modified));
+        modified + origin.dead_letter.as_ref().map_or(0, |why| dead_letter_bytes(why)) + TRACE_BYTES_ESTIMATE
+    });
+    message_weight(message, subscriptions)
+        .saturating_add(along.saturating_mul(subscriptions + 1))
+        .saturating_add(TRACE_BYTES_ESTIMATE)
+}
+
+fn properties_bytes(list: &crate::Properties) -> usize {
+    list.iter().map(|property| property.name.len() + property.value.len() + 8).sum()
+}
+
+fn dead_letter_bytes(why: &crate::DeadLetter) -> usize {
+    let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+    text(&why.reason) + text(&why.description)
+}
+
 fn settlement_bytes(settlement: &Settlement) -> usize {
-    let properties = |list: &crate::Properties| -> usize {
-        list.iter().map(|property| property.name.len() + property.value.len() + 8).sum()
-    };
     match settlement {
         Settlement::Complete | Settlement::Release => 0,
-        Settlement::Abandon { modify } | Settlement::Defer { modify } => properties(modify),
-        Settlement::DeadLetter { why, modify } => {
-            let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map_or(0, |text| text.len());
-            text(&why.reason) + text(&why.description) + properties(modify)
-        }
+        Settlement::Abandon { modify } | Settlement::Defer { modify } => properties_bytes(modify),
+        Settlement::DeadLetter { why, modify } => dead_letter_bytes(why) + properties_bytes(modify),
     }
 }

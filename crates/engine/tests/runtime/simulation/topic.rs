@@ -80,11 +80,12 @@ fn apply(subscriptions: &mut Subscriptions, change: &Change) -> bool {
     match change {
         Change::Declare { queue, name } => {
             let rules = Rules::from([usize::from(*name == 1)]);
+            // One of that name under another number is found and stays as it is: all have the same options.
             let taken = subscriptions.iter().any(|(other, known)| other != queue && known.name == *name);
             if !taken {
                 subscriptions.entry(*queue).or_insert(Subscription { name: *name, rules });
             }
-            !taken
+            true
         }
         Change::AddRule { queue, rule } => {
             subscriptions.get_mut(queue).is_some_and(|found| found.rules.insert(*rule))

@@ -83,8 +83,13 @@ fn with_the_emulators_variables_and_nothing_else_there_is_its_sample() {
 fn the_emulators_port_beats_the_port_of_the_http_address() {
     let emulator = EmulatorArgs { emulator_http_port: Some(81), ..EmulatorArgs::default() };
     let http = Some("0.0.0.0:5300".parse().unwrap());
-    let config =
-        Config::resolve(ServeArgs { emulator: emulator.clone(), http, ..ServeArgs::default() }).unwrap();
+    let config = Config::resolve(ServeArgs {
+        emulator: emulator.clone(),
+        http,
+        allow_default_key: Some(true),
+        ..ServeArgs::default()
+    })
+    .unwrap();
     assert_eq!(config.http_listen.to_string(), "0.0.0.0:81");
     let config = Config::resolve(ServeArgs { emulator, ..ServeArgs::default() }).unwrap();
     assert_eq!(config.http_listen.to_string(), "127.0.0.1:81");

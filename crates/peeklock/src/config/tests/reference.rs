@@ -65,12 +65,14 @@ const RULE: &str = "name = \"a\"\nrights = [\"Send\"]\nprimary_key = \"k\"\nseco
 
 /// Every section, with what must stand before a key of it.
 fn sections() -> Vec<(String, String)> {
-    let mut sections: Vec<_> = ["amqp", "http", "storage", "log", "development", "limits"]
+    let mut sections: Vec<_> = ["amqp", "authorization", "http", "storage", "log", "development", "limits"]
         .map(|name| format!("[{name}]"))
         .map(|header| (header.clone(), header))
         .into();
     let mut before = String::new();
     for (header, first) in [
+        ("[[authorization.rules]]", RULE),
+        ("[[authorization.certificates]]", "subject = \"CN=a\"\nrights = [\"Send\"]"),
         ("[[queues]]", "name = \"q\""),
         ("[[queues.authorization_rules]]", RULE),
         ("[[topics]]", "name = \"t\""),
@@ -98,7 +100,9 @@ fn the_reference_file_documents_every_key() {
         let lines: Vec<&str> = bodies.iter().flat_map(|body| body.lines()).collect();
         for key in known_keys(&before) {
             // These have headers of their own.
-            if ["authorization_rules", "subscriptions", "rules", "correlation"].contains(&key.as_str()) {
+            if ["authorization_rules", "certificates", "subscriptions", "rules", "correlation"]
+                .contains(&key.as_str())
+            {
                 continue;
             }
             // An example would need the file or the variable.

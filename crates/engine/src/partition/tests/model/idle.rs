@@ -55,9 +55,14 @@ impl Model {
             Command::ListSessions { queue, .. } | Command::ListRules { queue, .. } => {
                 Some(*queue).filter(|_| turn.breaks(Rule::ListingIsNoUse))
             }
-            Command::Watch { .. } | Command::CloseReceiver { .. } | Command::EndEntity | Command::Tick => {
-                None
-            }
+            Command::Forward { .. } => Some(QueueId(ENTITY)),
+            Command::Watch { .. }
+            | Command::CloseReceiver { .. }
+            | Command::EndEntity
+            | Command::Departed { .. }
+            | Command::HoldForForwarder { .. }
+            | Command::Probe { .. }
+            | Command::Tick => None,
         }
     }
 

@@ -31,6 +31,7 @@ impl Message {
             sub_queue: SubQueue::Main,
             dead_letter: None,
             modified: None,
+            forwarded: None,
             body: BodyRef(body.0),
         };
         Self {

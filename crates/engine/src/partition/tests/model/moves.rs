@@ -139,6 +139,7 @@ impl Comparison {
             session_id: draft.session.map(|session| SESSIONS[session].into()),
             header_bytes: draft.header_bytes,
             facts: Some(Arc::new(facts)),
+            origin: None,
             message_key: draft.id.map(|id| MessageKey::of(IDS[id])),
         }
     }

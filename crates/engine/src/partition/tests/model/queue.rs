@@ -258,7 +258,7 @@ impl Queue {
         served.got.messages += 1;
         served.got.bytes += bytes;
         served.since = turn.next_moment();
-        turn.effects.push(Effect::Deliver { receiver, view, lock });
+        turn.effects.push(Effect::Deliver { receiver, view, lock, departing: None });
     }
 
     fn finish_drains(&mut self, turn: &mut Turn) {

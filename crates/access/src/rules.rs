@@ -1,0 +1,76 @@
+//! Finding the rule that something presented names.
+
+use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
+
+use crate::grant::{Basis, Grant};
+use crate::keys::{self, Proof};
+use crate::policy::Policy;
+use crate::{EntityRules, Resource};
+
+/// A rule with the key that was used.
+pub(crate) struct Found {
+    level: Resource,
+    name: Box<str>,
+    rights: Rights,
+    key: Secret,
+}
+
+impl Found {
+    /// What the rule is a rule of: an entity, or the namespace.
+    pub(crate) fn level(&self) -> &Resource {
+        &self.level
+    }
+
+    /// What it allows.
+    pub(crate) fn grant(self, scope: Resource, expires_at: Option<Timestamp>) -> Grant {
+        let Self { level, name, rights, key } = self;
+        let basis = Basis::Rule { level, name: name.clone(), key };
+        Grant { scope, rights, expires_at, principal: name, basis }
+    }
+}
+
+/// The rule of that name, of the namespace or on the way down to the resource, whose key the proof is of. No such rule and
+/// another key take the same way to the same answer.
+pub(crate) fn find(
+    policy: &Policy,
+    entities: Option<&dyn EntityRules>,
+    name: &str,
+    resource: &Resource,
+    proof: &impl Proof,
+) -> Option<Found> {
+    let mut is_known = false;
+    let mut check = |level: &dyn Fn() -> Resource, rules: &[AuthorizationRule]| {
+        let rule = rules.iter().find(|rule| &*rule.name == name)?;
+        is_known = true;
+        let key = keys::key_of(rule, proof)?.clone();
+        Some(Found { level: level(), name: rule.name.clone(), rights: rule.rights, key })
+    };
+    let found = check(&Resource::namespace, &policy.rules).or_else(|| {
+        resource.ancestors().find_map(|path| {
+            let options = entities?.options(path)?;
+            check(&|| Resource::entity(path), options.authorization_rules())
+        })
+    });
+    if !is_known {
+        keys::key_of_nobody(proof);
+    }
+    found
+}
+
+/// Whether the rule of that name and level is there and passes.
+pub(crate) fn named(
+    policy: &Policy,
+    entities: Option<&dyn EntityRules>,
+    level: &Resource,
+    name: &str,
+    passes: impl Fn(&AuthorizationRule) -> bool,
+) -> bool {
+    let options;
+    let rules = if *level == Resource::namespace() {
+        &*policy.rules
+    } else {
+        options = entities.and_then(|entities| entities.options(level.path()));
+        options.as_deref().map_or(&[][..], |options| options.authorization_rules())
+    };
+    rules.iter().any(|rule| &*rule.name == name && passes(rule))
+}

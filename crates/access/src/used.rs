@@ -1,0 +1,55 @@
+//! The rules of entities that grants were made of, to tell a change that matters from one that does not.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use peeklock_engine::{Rights, Secret};
+
+use crate::grant::{Basis, Grant};
+use crate::{EntityRules, Resource, rights};
+
+/// What a rule was when a grant was made of it, by its entity, its name and the key that was used. Not more than there are
+/// rules and keys of entities, those deleted since the last look aside.
+#[derive(Default)]
+pub(crate) struct UsedRules(Mutex<HashMap<RuleOf, Vec<(Secret, Rights)>>>);
+
+/// An entity, and the name of one of its rules.
+type RuleOf = (Resource, Box<str>);
+
+impl UsedRules {
+    /// Notes what a grant rests on, if that is a rule of an entity.
+    pub(crate) fn remember(&self, grant: &Grant) {
+        let Basis::Rule { level, name, key } = &grant.basis else { return };
+        if *level == Resource::namespace() {
+            return;
+        }
+        let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let uses = rules.entry((level.clone(), name.clone())).or_default();
+        let used = (key.clone(), grant.rights);
+        if !uses.contains(&used) {
+            uses.push(used);
+        }
+    }
+
+    /// Forgets those that do not allow what they did; says whether there were any.
+    pub(crate) fn forget_changed(&self, entities: Option<&dyn EntityRules>) -> bool {
+        let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut has_changed = false;
+        rules.retain(|(level, name), uses| {
+            let options = entities.and_then(|entities| entities.options(level.path()));
+            let rule = options
+                .as_deref()
+                .and_then(|options| options.authorization_rules().iter().find(|rule| rule.name == *name));
+            let before = uses.len();
+            uses.retain(|(key, granted)| {
+                rule.is_some_and(|rule| {
+                    (rule.primary_key == *key || rule.secondary_key == *key)
+                        && rights::include(rule.rights, *granted)
+                })
+            });
+            has_changed |= uses.len() < before;
+            !uses.is_empty()
+        });
+        has_changed
+    }
+}

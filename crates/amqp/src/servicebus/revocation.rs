@@ -1,0 +1,132 @@
+//! What a connection may do ends: tokens expire, rules change, strangers stay strangers. Costs a connection on which nothing
+//! ends one deadline, and one look at a counter in each of its turns.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use peeklock_access::Resource;
+use peeklock_engine::Right;
+use tokio::sync::watch;
+
+use super::authorization::Need;
+use super::errors::Fault;
+use super::{Broker, Link};
+use crate::endpoint::condition::{UNAUTHORIZED_ACCESS, error};
+use crate::endpoint::{Connection, LinkId, NowMs};
+
+/// The machine's clock may be set: distances measured by it are looked at again after this, in milliseconds.
+const EXPIRY_LOOK_MS_MAX: u64 = 3_600_000;
+
+/// When a connection has to look after what it may do.
+pub(super) struct Vigil {
+    /// Something was shown or has ended: the deadline below is to be set again.
+    pub(super) is_due: bool,
+    deadline: Option<NowMs>,
+    /// Since when nothing that counts was shown.
+    stranger_since: Option<NowMs>,
+    /// Ready when a rule changes.
+    change: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Vigil {
+    pub(super) fn new(changes: watch::Receiver<u64>) -> Self {
+        Self { is_due: true, deadline: None, stranger_since: None, change: next_change(changes) }
+    }
+
+    pub(super) fn deadline(&self) -> Option<NowMs> {
+        self.deadline
+    }
+}
+
+fn next_change(mut changes: watch::Receiver<u64>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        if changes.changed().await.is_err() {
+            // Nothing decides any more: the broker ends.
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+impl Broker {
+    /// Wakes the connection when a rule changes; [`Self::tend_authorization`] looks.
+    pub(super) fn poll_change(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let woken = self.vigil.change.as_mut().poll(context);
+        if woken.is_ready() {
+            let mut changes = self.authorization.changes();
+            changes.mark_unchanged();
+            self.vigil.change = next_change(changes);
+        }
+        woken
+    }
+
+    /// Once per turn.
+    pub(super) fn tend_authorization(&mut self, connection: &mut Connection, now: NowMs) {
+        if self.authorization.revoke() {
+            self.detach_unpermitted(connection);
+            self.vigil.is_due = true;
+        }
+        if std::mem::take(&mut self.vigil.is_due) {
+            self.set_deadline(now);
+        }
+    }
+
+    /// The deadline has passed.
+    pub(super) fn authorization_due(&mut self, connection: &mut Connection, now: NowMs) {
+        self.vigil.deadline = None;
+        self.authorization.expire();
+        self.detach_unpermitted(connection);
+        let time_out_ms = self.config.authorization_time_out_ms;
+        let is_over = |since: NowMs| now >= since.saturating_add(time_out_ms);
+        if self.authorization.is_stranger() && self.vigil.stranger_since.is_some_and(is_over) {
+            tracing::debug!(time_out_ms, "connection closed: nothing that grants access was shown in time");
+            let reason = "no valid token was put to $cbs, nor another credential shown, in time";
+            return connection.close(Some(error(UNAUTHORIZED_ACCESS, reason)));
+        }
+        self.set_deadline(now);
+    }
+
+    fn set_deadline(&mut self, now: NowMs) {
+        self.vigil.deadline = if self.authorization.is_stranger() {
+            let since = *self.vigil.stranger_since.get_or_insert(now);
+            Some(since.saturating_add(self.config.authorization_time_out_ms))
+        } else {
+            self.vigil.stranger_since = None;
+            self.peer.admission.admit();
+            self.authorization.next_expiry().map(|at| {
+                let left_ms = at.0.saturating_sub(self.authorization.access().now().0);
+                now.saturating_add(left_ms.min(EXPIRY_LOOK_MS_MAX))
+            })
+        };
+    }
+
+    /// Detaches every link for which nothing speaks any more.
+    fn detach_unpermitted(&mut self, connection: &mut Connection) {
+        let lost: Vec<(LinkId, Need, String)> = self
+            .links
+            .iter()
+            .filter_map(|(link, kind)| {
+                let (resource, uri, need) = self.needs(kind)?;
+                (!self.authorization.permits(resource, need)).then(|| (*link, need, uri.to_owned()))
+            })
+            .collect();
+        for (link, need, uri) in lost {
+            let fault = Fault::GrantEnded { right: need.name(), uri };
+            let error = self.tracker().error(&fault);
+            connection.detach(link, Some(error));
+            self.detached(link);
+        }
+    }
+
+    fn needs<'a>(&'a self, link: &'a Link) -> Option<(&'a Resource, &'a str, Need)> {
+        let (entity, need) = match link {
+            Link::Sender(entity) => (entity, Need::Right(Right::Send)),
+            Link::Receiver(id) => (&self.receivers.get(id)?.entity, Need::Right(Right::Listen)),
+            Link::ManagementRequests { entity, .. } | Link::Responses { entity: Some(entity) } => {
+                (entity, Need::Any)
+            }
+            Link::CbsRequests { .. } | Link::Responses { entity: None } => return None,
+        };
+        Some((&entity.resource, &entity.uri, need))
+    }
+}

@@ -1,0 +1,59 @@
+//! How much facts weigh.
+
+use crate::event::{Change, Event, Removal};
+
+/// How much an event weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Gone after a restart: locks, credit.
+    Volatile,
+    /// Written, not waited for: delivery counts.
+    Lazy,
+    /// Effects wait until it is durable.
+    Sync,
+}
+
+impl Event {
+    /// How much it weighs.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        match self {
+            Self::Published(published) if published.copies.is_empty() && published.scheduled.is_none() => {
+                Durability::Volatile
+            }
+            Self::Removed { removal: Removal::Forwarded { traced: false, .. }, .. } => Durability::Volatile,
+            Self::Removed { removal: Removal::Forwarded { traced: true, .. }, .. }
+            | Self::TraceErased { .. }
+            | Self::Probed { .. } => Durability::Lazy,
+            Self::Accepted { .. }
+            | Self::Departed(_)
+            | Self::Published(_)
+            | Self::Activated { .. }
+            | Self::Removed { .. }
+            | Self::SessionStateSet { .. }
+            | Self::SubscriptionSet(_)
+            | Self::SubscriptionRemoved { .. }
+            | Self::Remembered { .. } => Durability::Sync,
+            Self::Changed { change: Change::Returned, .. }
+            | Self::Used { stored: true, .. }
+            | Self::Forgotten { .. } => Durability::Lazy,
+            Self::Changed { .. } => Durability::Sync,
+            Self::Locked { .. }
+            | Self::Renewed { .. }
+            | Self::Released { .. }
+            | Self::ReceiverOpened { .. }
+            | Self::CreditSet { .. }
+            | Self::CreditDrained { .. }
+            | Self::ReceiverClosed { .. }
+            | Self::Watched { .. }
+            | Self::SessionAwaited { .. }
+            | Self::SessionNotAwaited { .. }
+            | Self::SessionLocked { .. }
+            | Self::SessionRenewed { .. }
+            | Self::SessionUnlocked { .. }
+            | Self::Used { stored: false, .. }
+            | Self::ForwarderHeld { .. }
+            | Self::Ended => Durability::Volatile,
+        }
+    }
+}

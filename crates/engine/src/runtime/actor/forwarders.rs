@@ -1,0 +1,54 @@
+//! The forwarders of a partition: one task for each queue or dead-letter queue whose messages go on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::Actor;
+use crate::runtime::forwarder::Forwarder;
+use crate::{QueueId, QueuePath, SubQueue};
+
+/// Each is told the name of its target; it ends when nobody tells it any more.
+#[derive(Debug, Default)]
+pub(super) struct Forwarders(BTreeMap<(QueueId, SubQueue), watch::Sender<Box<str>>>);
+
+impl Actor {
+    /// Starts forwarders, tells them their targets, or lets them end, when options have changed.
+    pub(super) fn see_to_forwarders(&mut self) {
+        let Some(wanted) = self.seat.partition.take_forwarding() else { return };
+        if wanted.is_empty() && self.forwarders.0.is_empty() {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.forwarders.0);
+        for (source, target) in wanted {
+            let key = (source.queue, source.sub_queue);
+            let teller = match before.remove(&key) {
+                Some(teller) => {
+                    teller.send_if_modified(|known| {
+                        let changed = *known != target;
+                        *known = target;
+                        changed
+                    });
+                    teller
+                }
+                None => self.start_forwarder(source, target),
+            };
+            self.forwarders.0.insert(key, teller);
+        }
+    }
+
+    fn start_forwarder(&self, source: QueuePath, target: Box<str>) -> watch::Sender<Box<str>> {
+        let (teller, told) = watch::channel(target);
+        let subscription = self.seat.partition.subscription(source.queue);
+        let name = match subscription {
+            Some(subscription) => format!("{}/Subscriptions/{}", self.seat.name, subscription.name),
+            None => self.seat.name.clone(),
+        };
+        let handle = self.seat.handle.clone();
+        let clock = Arc::clone(&self.shared.clock);
+        let forwarder = Forwarder::new(name, source, handle, told, self.shared.routes.clone(), clock);
+        tokio::spawn(forwarder.run());
+        teller
+    }
+}

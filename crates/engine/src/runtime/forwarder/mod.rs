@@ -1,0 +1,349 @@
+//! The task that takes messages from a queue, subscription or dead-letter queue to another entity, in their order
+//! (semantics §14.1).
+//!
+//! It reads like a receiver, a bounded number ahead, and hands a batch to the target together with what is to be removed
+//! here: the target stores both at once, so that a message is in exactly one of both whatever happens. One batch is under
+//! way at a time, and nothing is done about its messages until the target has answered: only then is it known where they
+//! are. `refused` is what becomes of those it did not take, `route` finds it, `transfer` is what it gets.
+
+mod refused;
+mod route;
+mod transfer;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use self::refused::{Fate, Unreachable, fate, too_many_hops};
+pub use self::route::ReadFacts;
+pub(super) use self::route::Routes;
+use super::actor::unreadable;
+use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
+use crate::{
+    Command, CreditLimit, Delivery, Departure, HOPS_MAX, LockToken, QueuePath, ReceiveMode, ReceiverId,
+    ReceiverOptions, Refusal, SettleFailure, Settlement, SubQueue,
+};
+
+/// Messages read ahead of the target, those under way included.
+const WINDOW_MESSAGES: u64 = 1024;
+/// The same in bytes of content; one message more is always read.
+const WINDOW_BYTES: u64 = 4 << 20;
+/// Messages handed to the target at a time.
+const BATCH_MESSAGES: usize = 256;
+/// Contents handed over at a time, in bytes, unless a single one is larger.
+const BATCH_BYTES: usize = 1 << 20;
+/// First and longest pause after an attempt that failed, in milliseconds.
+const PAUSE_MS: std::ops::RangeInclusive<u64> = 100..=5_000;
+
+/// See the module.
+pub(super) struct Forwarder {
+    /// The source as messages forwarded out of its dead-letter queue remember it.
+    name: Arc<str>,
+    source: QueuePath,
+    handle: PartitionHandle,
+    /// The target's name; nobody tells it any more when forwarding is over.
+    target: watch::Receiver<Box<str>>,
+    routes: Routes,
+    clock: Arc<dyn Clock>,
+    mailbox: Mailbox,
+    outputs: MailboxReceiver,
+    /// What it reads with, and how much of that it has dealt with.
+    receiver: ReceiverId,
+    done: CreditLimit,
+    closed: bool,
+    waiting: VecDeque<Delivery>,
+    /// So many messages go one by one, because they were too much together.
+    one_by_one: usize,
+    last_tag: u64,
+    pause_ms: u64,
+}
+
+/// Why forwarding stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// It is over.
+    Over,
+    /// It is tried again after a while.
+    Pause,
+}
+
+impl Forwarder {
+    pub(super) fn new(
+        name: String,
+        source: QueuePath,
+        handle: PartitionHandle,
+        target: watch::Receiver<Box<str>>,
+        routes: Routes,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (mailbox, outputs) = Mailbox::new();
+        Self {
+            name: name.into(),
+            source,
+            handle,
+            target,
+            routes,
+            clock,
+            mailbox,
+            outputs,
+            receiver: ReceiverId(0),
+            done: CreditLimit::default(),
+            closed: true,
+            waiting: VecDeque::new(),
+            one_by_one: 0,
+            last_tag: 0,
+            pause_ms: *PAUSE_MS.start(),
+        }
+    }
+
+    /// Forwards until nobody tells a target any more.
+    pub(super) async fn run(mut self) {
+        loop {
+            let stop = self.forward().await;
+            // What is in hand goes back to where it was.
+            self.send(None, Command::CloseReceiver { receiver: self.receiver });
+            self.waiting.clear();
+            self.closed = true;
+            if stop == Stop::Over || !self.pause().await {
+                return;
+            }
+        }
+    }
+
+    /// Reads and hands over until something is in the way.
+    async fn forward(&mut self) -> Stop {
+        if let Err(stop) = self.open().await {
+            return stop;
+        }
+        loop {
+            while let Ok(output) = self.outputs.try_recv() {
+                self.take(output);
+            }
+            if self.target.has_changed().is_err() {
+                return Stop::Over;
+            }
+            if self.closed {
+                return Stop::Pause;
+            }
+            if self.waiting.is_empty() {
+                tokio::select! {
+                    biased;
+                    // A new target is that of the next batch.
+                    _ = self.target.changed() => {}
+                    output = self.outputs.recv() => output.into_iter().for_each(|output| self.take(output)),
+                }
+            } else if let Err(stop) = self.forward_some().await {
+                return stop;
+            }
+        }
+    }
+
+    /// Opens a receiver with as much credit as may be read ahead.
+    async fn open(&mut self) -> Result<(), Stop> {
+        self.receiver = self.routes.next_receiver_id().ok_or(Stop::Over)?;
+        let (receiver, source) = (self.receiver, self.source);
+        let options = ReceiverOptions { source, mode: ReceiveMode::Forward };
+        self.closed = false;
+        let opened = self.ask(None, Command::OpenReceiver { receiver, options, session: None }).await;
+        match opened {
+            Some(Response::Opened(Ok(_))) => {}
+            Some(Response::Opened(Err(Refusal::EntityDeleted))) | None => return Err(Stop::Over),
+            Some(_) => return Err(Stop::Pause),
+        }
+        self.done = CreditLimit::default();
+        self.give_credit();
+        Ok(())
+    }
+
+    fn give_credit(&self) {
+        let limit = CreditLimit {
+            messages: self.done.messages + WINDOW_MESSAGES,
+            bytes: self.done.bytes + WINDOW_BYTES,
+        };
+        self.send(None, Command::Credit { receiver: self.receiver, limit, drain: false });
+    }
+
+    /// Hands the next messages to the target.
+    async fn forward_some(&mut self) -> Result<(), Stop> {
+        let name = self.target.borrow_and_update().clone();
+        let batch = self.next_batch();
+        for delivery in &batch {
+            self.done.messages += 1;
+            self.done.bytes += delivery.message.content.len() as u64;
+        }
+        let (going, staying) = split(batch);
+        let mut stop = Ok(());
+        for (delivery, fate) in staying {
+            stop = stop.and(self.settle(&delivery, fate));
+        }
+        if !going.is_empty() {
+            stop = stop.and(self.hand_over(&name, going).await);
+        }
+        if stop.is_ok() {
+            self.give_credit();
+        }
+        stop
+    }
+
+    /// As many messages as go together, in order.
+    fn next_batch(&mut self) -> Vec<Delivery> {
+        let most = if self.one_by_one > 0 { 1 } else { BATCH_MESSAGES };
+        self.one_by_one = self.one_by_one.saturating_sub(1);
+        let (mut batch, mut bytes) = (Vec::new(), 0_usize);
+        while let Some(next) = self.waiting.front()
+            && batch.len() < most
+        {
+            bytes = bytes.saturating_add(next.message.content.len());
+            if !batch.is_empty() && bytes > BATCH_BYTES {
+                break;
+            }
+            batch.extend(self.waiting.pop_front());
+        }
+        batch
+    }
+
+    async fn hand_over(&mut self, name: &str, batch: Vec<Delivery>) -> Result<(), Stop> {
+        let target = match self.find(name) {
+            Ok(target) => target,
+            Err(unreachable) => {
+                let fates = batch.iter().map(|delivery| self.settle(delivery, unreachable.fate(name)));
+                return fates.fold(Ok(()), Result::and);
+            }
+        };
+        let transfer = |delivery| self.transfer(delivery, &target.options);
+        let messages = batch.iter().filter_map(transfer).collect();
+        let answer = self.ask(Some(&target.partition), Command::Forward { messages }).await;
+        let Some(Response::Forwarded(failures)) = answer else { return Err(Stop::Over) };
+        if batch.len() > 1 && failures.len() == batch.len() && failures.iter().all(is_too_large) {
+            self.put_back(batch);
+            return Ok(());
+        }
+        self.conclude(name, &batch, failures)
+    }
+
+    /// The target of this name, if messages can be sent to it.
+    fn find(&self, name: &str) -> Result<EntityRef, Unreachable> {
+        let target = self.routes.find(name).ok_or(Unreachable::Missing)?;
+        if target.options.status().takes() { Ok(target) } else { Err(Unreachable::Disabled) }
+    }
+
+    /// They were too much together.
+    fn put_back(&mut self, batch: Vec<Delivery>) {
+        self.one_by_one = batch.len();
+        for delivery in batch.into_iter().rev() {
+            self.done.messages -= 1;
+            self.done.bytes -= delivery.message.content.len() as u64;
+            self.waiting.push_front(delivery);
+        }
+    }
+
+    /// The target has answered: what it took is forgotten here, the rest gets its fate.
+    fn conclude(&mut self, name: &str, batch: &[Delivery], failures: Vec<SettleFailure>) -> Result<(), Stop> {
+        let mut failures = failures.into_iter().peekable();
+        let (mut departed, mut refused) = (Vec::new(), Vec::new());
+        for (index, delivery) in batch.iter().enumerate() {
+            match failures.next_if(|failure| failure.index == index) {
+                Some(failure) => refused.push((delivery, failure.refusal)),
+                None => departed.extend(departure(delivery)),
+            }
+        }
+        if !departed.is_empty() {
+            self.pause_ms = *PAUSE_MS.start();
+            self.send(None, Command::Departed { messages: departed });
+        }
+        let fates = refused.into_iter().map(|(delivery, refusal)| {
+            if fate(&refusal, name) == Fate::Later {
+                tracing::debug!(source = &*self.name, target = name, %refusal, "forwarding waits");
+            }
+            self.settle(delivery, fate(&refusal, name))
+        });
+        fates.fold(Ok(()), Result::and)
+    }
+
+    /// Lets a message that did not go on meet its fate.
+    fn settle(&self, delivery: &Delivery, fate: Fate) -> Result<(), Stop> {
+        let why = match (fate, self.source.sub_queue) {
+            (Fate::Later, _) | (Fate::NotNow(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
+                return Err(Stop::Pause);
+            }
+            // It stays, and locked, so that nobody meets it again before the next start or the next target.
+            (Fate::Never(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => return Ok(()),
+            (Fate::Never(why) | Fate::NotNow(why), SubQueue::Main) => why,
+        };
+        let tokens = delivery.message.lock.iter().map(|lock| lock.token).collect();
+        let settlement = Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() };
+        self.send(None, Command::Settle { queue: self.source.queue, tokens, settlement });
+        Ok(())
+    }
+
+    /// Waits before the next attempt, unless the target changes; false when forwarding is over.
+    async fn pause(&mut self) -> bool {
+        // A batch of the target that the store refused has halted the source as well.
+        self.send(None, Command::Probe { queue: self.source.queue });
+        let until = self.clock.now().plus_ms(self.pause_ms);
+        self.pause_ms = (self.pause_ms * 2).min(*PAUSE_MS.end());
+        tokio::select! {
+            biased;
+            changed = self.target.changed() => changed.is_ok(),
+            () = self.clock.sleep_until(until) => true,
+        }
+    }
+
+    /// Asks the source, or somebody else, and waits for the answer; `None` when there will be none. What else arrives
+    /// meanwhile is kept.
+    async fn ask(&mut self, whom: Option<&PartitionHandle>, command: Command) -> Option<Response> {
+        self.last_tag += 1;
+        let tag = self.last_tag;
+        let request = Request { mailbox: self.mailbox.clone(), tag: Some(tag), command };
+        whom.unwrap_or(&self.handle).submit(request);
+        loop {
+            match self.outputs.recv().await? {
+                Output::Response { tag: answered, response } if answered == tag => return Some(response),
+                output => self.take(output),
+            }
+        }
+    }
+
+    /// Tells the source.
+    fn send(&self, tag: Option<u64>, command: Command) {
+        self.handle.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+    }
+
+    /// Takes note of what arrived; what is about an earlier receiver is void.
+    fn take(&mut self, output: Output) {
+        match output {
+            Output::Delivery(delivery) if delivery.receiver == self.receiver && !self.closed => {
+                self.waiting.push_back(*delivery);
+            }
+            Output::ReceiverClosed { receiver, .. } if receiver == self.receiver => self.closed = true,
+            _ => {}
+        }
+    }
+}
+
+/// Those that may go on, and those that may not whatever the target says.
+fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, Fate)>) {
+    let (mut going, mut staying) = (Vec::with_capacity(batch.len()), Vec::new());
+    for delivery in batch {
+        let hops = delivery.message.view.forwarded.as_ref().map_or(0, |forwarded| forwarded.hops);
+        if delivery.departing.as_ref().is_none_or(|departing| departing.unreadable) {
+            staying.push((delivery, Fate::Never(unreadable())));
+        } else if hops >= HOPS_MAX {
+            staying.push((delivery, too_many_hops()));
+        } else {
+            going.push(delivery);
+        }
+    }
+    (going, staying)
+}
+
+/// How the source knows a message.
+fn departure(delivery: &Delivery) -> Option<(LockToken, Departure)> {
+    let lock = delivery.message.lock.as_ref()?;
+    Some((lock.token, delivery.departing.as_ref()?.departure.clone()))
+}
+
+fn is_too_large(failure: &SettleFailure) -> bool {
+    matches!(failure.refusal, Refusal::MessageTooLarge { .. })
+}

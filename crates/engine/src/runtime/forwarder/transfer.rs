@@ -1,0 +1,58 @@
+//! What a target gets.
+
+use std::sync::Arc;
+
+use super::Forwarder;
+use crate::{
+    Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, SequenceNumber, SubQueue, Timestamp,
+    Transfer,
+};
+
+impl Forwarder {
+    /// The message as the target is to store it; `None` for what is no forwarder's delivery.
+    pub(super) fn transfer(&self, delivery: &Delivery, to: &EntityOptions) -> Option<Transfer> {
+        let departing = delivery.departing.as_deref()?;
+        let (view, content) = (&delivery.message.view, &delivery.message.content);
+        let departure = departing.departure.clone();
+        let earlier = view.forwarded.as_deref();
+        // What a topic's copy shows as its first number is the topic's.
+        let is_copy = departure.entity != departure.source.queue;
+        let number = if is_copy { SequenceNumber(view.body.0) } else { view.sequence_number };
+        let is_dead = departure.source.sub_queue != SubQueue::Main;
+        let source = if is_dead {
+            Some(Arc::clone(&self.name))
+        } else {
+            earlier.and_then(|earlier| earlier.dead_letter_source.clone())
+        };
+        let forwarded = Forwarded {
+            enqueued_sequence_number: earlier.map_or(number, |earlier| earlier.enqueued_sequence_number),
+            hops: earlier.map_or(0, |earlier| earlier.hops).saturating_add(1),
+            dead_letter_source: source,
+        };
+        let is_topic = matches!(to, EntityOptions::Topic(_));
+        let wants_key = match to {
+            EntityOptions::Queue(queue) => queue.requires_duplicate_detection,
+            EntityOptions::Topic(topic) => topic.requires_duplicate_detection,
+        };
+        let read = || self.routes.facts(content, view.modified.as_deref(), view.dead_letter.as_deref());
+        let origin = Origin {
+            forwarded: Arc::new(forwarded),
+            // Time does not count among dead letters (semantics §9), so what comes from there starts anew.
+            expires_at: if is_dead { Timestamp::NEVER } else { view.expires_at },
+            modified: view.modified.clone(),
+            dead_letter: view.dead_letter.clone(),
+        };
+        let facts = if is_topic || wants_key { read() } else { None };
+        let id = facts.as_ref().filter(|_| wants_key).and_then(|facts| facts.message_id.as_deref());
+        let message = NewMessage {
+            content: content.clone(),
+            session_id: departing.session_id.as_deref().map(Box::from),
+            header_bytes: departing.header_bytes,
+            message_key: id.map(MessageKey::of),
+            facts: facts.filter(|_| is_topic),
+            origin: Some(Box::new(origin)),
+            ..NewMessage::default()
+        };
+        Some(Transfer { message, departure })
+    }
+}

@@ -1,0 +1,62 @@
+//! Messages of subscriptions go on, and share their contents with those that stay.
+
+use peeklock_engine::runtime::SubscriptionRef;
+use peeklock_engine::{
+    Forwarding, QueueOptions, Rule, SequenceNumber, SubQueue, SubscriptionOptions, TopicOptions,
+};
+use peeklock_storage::Space;
+
+use crate::broker::{Broker, quiet};
+use crate::forwarding::{client_of, contents, deliveries, restarted, stored, to};
+
+async fn topic(broker: &Broker, subscriptions: &[(&str, Forwarding)]) {
+    broker.namespace.declare("news", TopicOptions::default()).await.unwrap();
+    let wanted = subscriptions.iter().map(|(name, forwarding)| {
+        let options =
+            SubscriptionOptions { forwarding: forwarding.clone(), ..SubscriptionOptions::default() };
+        ((*name).to_owned(), options, vec![Rule::default_rule()])
+    });
+    broker.namespace.declare_subscriptions("news", wanted.collect()).await.unwrap();
+}
+
+#[tokio::test]
+async fn subscriptions_share_contents_with_what_went_on() {
+    let broker = Broker::start(0).await;
+    broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
+    topic(&broker, &[("goes", to("target")), ("also", to("target")), ("stays", Forwarding::default())]).await;
+    let mut news = client_of(&broker, "news");
+    for content in ["one", "two"] {
+        news.sent(content).await;
+    }
+    quiet().await;
+    let got = contents(&broker, "target", SubQueue::Main).await;
+    assert_eq!(got.iter().filter(|content| *content == "one").count(), 2, "{got:?}");
+    assert_eq!(got.len(), 4);
+    let SubscriptionRef { queue, .. } = broker.namespace.subscription("news", "stays").unwrap();
+    news.queue = queue;
+    assert_eq!(news.browsed(SubQueue::Main).await, ["one", "two"]);
+    // 4 messages in the target; 2 in the subscription that keeps them, and 2 contents.
+    assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (6, 6));
+    let got = deliveries(&mut client_of(&broker, "target"), SubQueue::Main).await;
+    assert_eq!(got[3].message.view.forwarded.as_ref().unwrap().enqueued_sequence_number, SequenceNumber(2));
+}
+
+#[tokio::test]
+async fn traces_of_a_crash_go_with_the_next_start() {
+    let broker = Broker::start(0).await;
+    broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
+    topic(&broker, &[("goes", to("target")), ("also", to("target"))]).await;
+    let mut news = client_of(&broker, "news");
+    broker.store.hold();
+    news.send("one");
+    quiet().await;
+    assert!(broker.store.release_one(), "the message");
+    quiet().await;
+    assert!(broker.store.release_one(), "it went on");
+    quiet().await;
+    broker.store.crash();
+    assert!(stored(&broker, Space::Head) > 2, "a trace is left");
+    let broker = restarted(broker, 2).await;
+    assert_eq!(contents(&broker, "target", SubQueue::Main).await, ["one", "one"]);
+    assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (2, 2));
+}

@@ -1,0 +1,68 @@
+use super::*;
+
+const EVERYWHERE: &str = "[amqp]\nlisten = \"0.0.0.0:5672\"\n";
+const RULE: &str = "[[authorization.rules]]\nname = \"app\"\nrights = [\"Send\"]\nprimary_key = \"one\"\nsecondary_key = \"two\"\n";
+
+fn refused(args: ServeArgs, text: &str) -> String {
+    let file = parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
+    Config::merge(args, file, false).unwrap_err().to_string()
+}
+
+#[test]
+fn without_rules_the_emulators_key_is_in_force() {
+    let config = merged(ServeArgs::default(), "").authorization;
+    assert!(config.required && config.has_default_key());
+    assert_eq!(config.policy(), peeklock_access::Policy::development());
+}
+
+#[test]
+fn the_known_key_is_for_loopback_unless_that_is_asked_for() {
+    let message = refused(ServeArgs::default(), EVERYWHERE);
+    assert!(message.starts_with("AMQP listens on 0.0.0.0:5672"), "{message}");
+    assert!(
+        message.contains("[[authorization.rules]]") && message.contains("--allow-default-key"),
+        "{message}"
+    );
+    merged(ServeArgs { allow_default_key: Some(true), ..ServeArgs::default() }, EVERYWHERE);
+    merged(ServeArgs::default(), &format!("{EVERYWHERE}[authorization]\nallow_default_key = true"));
+    let config = merged(ServeArgs::default(), &format!("{EVERYWHERE}{RULE}"));
+    assert_eq!(config.authorization.policy().rules.len(), 1);
+    let http = refused(ServeArgs::default(), "[http]\nlisten = \"[::]:5300\"");
+    assert!(http.starts_with("HTTP listens on [::]:5300"), "{http}");
+}
+
+#[test]
+fn anybody_is_let_in_on_loopback_only_unless_that_is_asked_for() {
+    let anybody = ServeArgs { authorization_required: Some(false), ..ServeArgs::default() };
+    assert!(!merged(anybody.clone(), RULE).authorization.policy().required);
+    let message = refused(anybody.clone(), EVERYWHERE);
+    assert!(message.contains("allow_anybody = true"), "{message}");
+    let allowed = format!("{EVERYWHERE}[authorization]\nrequired = false\nallow_anybody = true");
+    assert!(!merged(ServeArgs::default(), &allowed).authorization.required);
+    let overruled = ServeArgs { authorization_required: Some(true), ..ServeArgs::default() };
+    assert!(merged(overruled, "[authorization]\nrequired = false").authorization.required);
+}
+
+#[test]
+fn certificates_are_given_rights_on_a_scope() {
+    let text =
+        "[[authorization.certificates]]\nsubject = \"CN=shop\"\nrights = [\"Listen\"]\nscope = \"Orders\"\n";
+    let config = merged(ServeArgs::default(), text).authorization;
+    let policy = config.policy();
+    assert_eq!(
+        (&*policy.certificates[0].subject, policy.certificates[0].scope.path()),
+        ("CN=shop", "orders")
+    );
+    assert!(policy.rules.is_empty() && config.offers("EXTERNAL"));
+    assert!(!AuthorizationConfig::default().offers("EXTERNAL"));
+}
+
+#[test]
+fn what_was_provisional_is_refused_with_its_new_name() {
+    for (old, new) in
+        [("require_token = true", "required = true"), ("plain_enabled = false", "[authorization]")]
+    {
+        let problems = parse("t", &format!("[amqp]\n{old}")).unwrap_err().to_string();
+        assert!(problems.contains(new), "{problems}");
+    }
+}

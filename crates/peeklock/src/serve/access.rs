@@ -1,0 +1,24 @@
+//! Who decides who may do what, and hears of changes of the entities.
+
+use std::sync::Arc;
+
+use peeklock_access::Access;
+use peeklock_engine::runtime::{Namespace, SystemClock};
+
+use crate::config::AuthorizationConfig;
+
+/// Tokens live by the machine's clock, whatever the one that can be moved says.
+pub(super) fn start(namespace: &Namespace, config: &AuthorizationConfig) -> Access {
+    if !config.required {
+        tracing::warn!("AUTHORIZATION IS OFF: whoever reaches the broker may do everything");
+    }
+    let clock = Arc::new(SystemClock::default());
+    let access = Access::new(config.policy(), Arc::new(namespace.clone()), clock);
+    let (told, mut changes) = (access.clone(), namespace.changes());
+    tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            told.entities_changed();
+        }
+    });
+    access
+}
