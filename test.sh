@@ -6,7 +6,8 @@
 #   ./test.sh rust            unit, property, simulation, licence and house tests
 #   ./test.sh build           the daemon, as released
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
-#   ./test.sh sdk             the same: build, python, js
+#   ./test.sh go java         the official Go and Java SDKs, where Go 1.24 or Maven and a JDK 17 are installed
+#   ./test.sh sdk             the same: build, python, js, go, java
 #   ./test.sh image           the container image, built by buildah and used; skipped where that can't be done
 #
 # Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later. Writes only into target/ and
@@ -60,7 +61,25 @@ stage_js() {
     (cd tests/js && npm ci --no-audit --no-fund --loglevel=error && PEEKLOCK_BIN="$daemon" npm test)
 }
 
-# Sums "N passed" and "N failed" of cargo, pytest and node in a stage's output.
+stage_go() {
+    command -v go >/dev/null || {
+        echo "skipped: go is not installed"
+        return 0
+    }
+    (cd tests/go && PEEKLOCK_BIN="$daemon" GOFLAGS=-modcacherw GOMODCACHE="$target/go-modules" GOCACHE="$target/go-build" \
+        go test -count=1 -v ./... | grep -v '^=== ')
+}
+
+stage_java() {
+    command -v mvn >/dev/null && command -v javac >/dev/null || {
+        echo "skipped: Maven or a JDK is not installed"
+        return 0
+    }
+    (cd tests/java && PEEKLOCK_BIN="$daemon" mvn --batch-mode --no-transfer-progress \
+        -Dpeeklock.output="$target/java" -Dmaven.repo.local="$target/maven" test)
+}
+
+# Sums "N passed" and "N failed" of cargo, pytest, node, go and Maven in a stage's output.
 counts() {
     sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
         /^test result:/ { passed += $4; failed += $6; seen = 1 }
@@ -69,6 +88,18 @@ counts() {
                 if ($i ~ /^passed/) { passed += $(i - 1); seen = 1 }
                 if ($i ~ /^(failed|error)/) { failed += $(i - 1); seen = 1 }
             }
+        }
+        /^ *--- PASS:/ { passed++; seen = 1 }
+        /^ *--- FAIL:/ { failed++; seen = 1 }
+        /Tests run:.*Skipped: [0-9]+$/ {
+            gsub(",", "")
+            for (i = 1; i < NF; i++) {
+                if ($i == "run:") run = $(i + 1)
+                if ($i == "Failures:" || $i == "Errors:") { run -= $(i + 1); failed += $(i + 1) }
+                if ($i == "Skipped:") run -= $(i + 1)
+            }
+            passed += run
+            seen = 1
         }
         /^[0-9]+ passed, [0-9]+ failed: / { passed += $1; failed += $3; seen = 1 }
         /^(#|ℹ) pass / { passed += $3; seen = 1 }
@@ -79,9 +110,9 @@ counts() {
 stages=()
 for name in "${@:-all}"; do
     case "$name" in
-        all) stages+=(lint rust build python js image) ;;
-        sdk) stages+=(build python js) ;;
-        lint | rust | build | python | js | image) stages+=("$name") ;;
+        all) stages+=(lint rust build python js go java image) ;;
+        sdk) stages+=(build python js go java) ;;
+        lint | rust | build | python | js | go | java | image) stages+=("$name") ;;
         *)
             sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
             exit 2

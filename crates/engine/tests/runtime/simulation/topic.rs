@@ -80,7 +80,7 @@ fn apply(subscriptions: &mut Subscriptions, change: &Change) -> bool {
     match change {
         Change::Declare { queue, name } => {
             let rules = Rules::from([usize::from(*name == 1)]);
-            // One of that name under another number is found and stays as it is: all have the same options.
+            // Found by name under another number, it stays as it is: whoever declares may not know it yet.
             let taken = subscriptions.iter().any(|(other, known)| other != queue && known.name == *name);
             if !taken {
                 subscriptions.entry(*queue).or_insert(Subscription { name: *name, rules });

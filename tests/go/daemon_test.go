@@ -1,0 +1,158 @@
+// Peeklock against the official Go SDK: each test talks to one daemon, started here.
+package peeklock
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+)
+
+// What the daemon writes once it accepts connections.
+type readyFile struct {
+	AMQP                string `json:"amqp"`
+	HTTP                string `json:"http"`
+	TLSConnectionString string `json:"tls_connection_string"`
+	CAFile              string `json:"ca_file"`
+}
+
+var ready readyFile
+
+// How long anything may take; on a busy machine as well.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	code, err := withDaemon(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withDaemon(run func() int) (int, error) {
+	binary := os.Getenv("PEEKLOCK_BIN")
+	if binary == "" {
+		return 1, fmt.Errorf("PEEKLOCK_BIN must name the daemon; ./test.sh go sets it")
+	}
+	directory, err := os.MkdirTemp("", "peeklock-go-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(directory)
+	path := filepath.Join(directory, "ready.json")
+	daemon := exec.Command(binary, "serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--data-dir", filepath.Join(directory, "data"), "--ready-file", path, "--log-level", "warn", "--queue", "unused")
+	daemon.Stderr = os.Stderr
+	if err := daemon.Start(); err != nil {
+		return 1, err
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- daemon.Wait() }()
+	if err := waitForReady(path, exited); err != nil {
+		return 1, err
+	}
+	code := run()
+	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
+		return 1, err
+	}
+	select {
+	case err := <-exited:
+		return code, err
+	case <-time.After(patience):
+		return 1, fmt.Errorf("the daemon did not stop")
+	}
+}
+
+func waitForReady(path string, exited <-chan error) error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if text, err := os.ReadFile(path); err == nil {
+			return json.Unmarshal(text, &ready)
+		}
+		select {
+		case err := <-exited:
+			return fmt.Errorf("the daemon ended: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("the daemon was not ready in %s", patience)
+}
+
+// The certificates to trust: the daemon's own authority.
+func trusted(t *testing.T) *tls.Config {
+	t.Helper()
+	pem, err := os.ReadFile(ready.CAFile)
+	must(t, err)
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		t.Fatalf("%s holds no certificate", ready.CAFile)
+	}
+	return &tls.Config{RootCAs: roots}
+}
+
+// Sends what the SDK means for https to the same address over http, as Microsoft's sample for its emulator does.
+type plain struct{ http.RoundTripper }
+
+func (p plain) Do(request *http.Request) (*http.Response, error) {
+	request.URL.Scheme = "http"
+	return p.RoundTrip(request)
+}
+
+// An administration client as an application makes it, over https and over http.
+func administrators(t *testing.T) map[string]*admin.Client {
+	t.Helper()
+	transports := map[string]azcore.ClientOptions{
+		"https": {Transport: &http.Client{Transport: &http.Transport{TLSClientConfig: trusted(t)}}},
+		"http":  {Transport: plain{http.DefaultTransport}},
+	}
+	clients := map[string]*admin.Client{}
+	for name, options := range transports {
+		client, err := admin.NewClientFromConnectionString(ready.TLSConnectionString, &admin.ClientOptions{ClientOptions: options})
+		must(t, err)
+		clients[name] = client
+	}
+	return clients
+}
+
+// A client for messages, over AMQP with TLS.
+func messages(t *testing.T) *azservicebus.Client {
+	t.Helper()
+	client, err := azservicebus.NewClientFromConnectionString(ready.TLSConnectionString, &azservicebus.ClientOptions{TLSConfig: trusted(t)})
+	must(t, err)
+	t.Cleanup(func() { _ = client.Close(context.Background()) })
+	return client
+}
+
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A name that no other test uses.
+func unique(t *testing.T) string {
+	return strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pointer[T any](value T) *T { return &value }

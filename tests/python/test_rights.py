@@ -1,0 +1,155 @@
+"""Who may do what, through the SDK: each right, each operation, each reason to be turned away."""
+
+import base64
+import datetime
+import hashlib
+import hmac
+import os
+import signal
+import time
+import urllib.parse
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import (
+    ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+    ServiceBusError,
+)
+
+from daemon import Daemon
+
+RULE = """
+[[{where}]]
+name = "{name}"
+rights = [{rights}]
+primary_key = "{name}-primary"
+secondary_key = "{name}-secondary"
+"""
+
+
+def rule(where: str, name: str, *rights: str) -> str:
+    return RULE.format(where=where, name=name, rights=", ".join(f'"{right}"' for right in rights))
+
+
+RULES = (
+    rule("authorization.rules", "listener", "Listen")
+    + rule("authorization.rules", "sender", "Send")
+    + rule("authorization.rules", "owner", "Listen", "Send", "Manage")
+)
+ENTITIES = '[[queues]]\nname = "orders"\n' + rule("queues.authorization_rules", "clerk", "Listen", "Send")
+ENTITIES += '[[queues]]\nname = "invoices"\n'
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    daemon = Daemon(RULES + ENTITIES).start()
+    yield daemon
+    assert daemon.panics() == []
+    assert "-primary" not in daemon.log.read_text() and "-secondary" not in daemon.log.read_text()
+    daemon.close()
+
+
+def connection_string(daemon, name: str, key: str | None = None) -> str:
+    key = key or f"{name}-primary"
+    return daemon.connection_string.replace("RootManageSharedAccessKey", name).replace("SAS_KEY_VALUE", key)
+
+
+def client(daemon, name: str, key: str | None = None) -> ServiceBusClient:
+    return ServiceBusClient.from_connection_string(connection_string(daemon, name, key), retry_total=0)
+
+
+def send(client, queue="orders"):
+    with client.get_queue_sender(queue) as sender:
+        sender.send_messages(ServiceBusMessage(b"x"))
+
+
+def schedule(client, queue="orders"):
+    with client.get_queue_sender(queue) as sender:
+        when = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+        sender.cancel_scheduled_messages(sender.schedule_messages(ServiceBusMessage(b"x"), when))
+
+
+def receive(client, queue="orders"):
+    with client.get_queue_receiver(queue) as receiver:
+        for message in receiver.receive_messages(max_wait_time=1):
+            receiver.complete_message(message)
+
+
+def peek(client, queue="orders"):
+    with client.get_queue_receiver(queue) as receiver:
+        receiver.peek_messages()
+
+
+@pytest.mark.parametrize("name", ["listener", "sender", "owner", "clerk"])
+@pytest.mark.parametrize("operation", [send, schedule, receive, peek], ids=lambda operation: operation.__name__)
+def test_each_operation_takes_its_right(guarded, name, operation):
+    allowed = {"listener": [receive, peek], "sender": [send, schedule]}.get(name, [send, schedule, receive, peek])
+    with client(guarded, name) as connected:
+        if operation in allowed:
+            operation(connected)
+        else:
+            with pytest.raises(ServiceBusAuthorizationError):
+                operation(connected)
+
+
+def test_either_key_is_good(guarded):
+    with client(guarded, "sender", "sender-secondary") as connected:
+        send(connected)
+
+
+def test_a_rule_of_an_entity_is_for_that_entity(guarded):
+    with client(guarded, "clerk") as connected, pytest.raises(ServiceBusAuthenticationError):
+        send(connected, "invoices")
+
+
+@pytest.mark.parametrize("name, key", [("sender", "wrong"), ("nobody", "sender-primary"), ("clerk", "sender-primary")])
+def test_a_wrong_key_and_an_unknown_rule_are_turned_away_alike(guarded, name, key):
+    with client(guarded, name, key) as connected, pytest.raises(ServiceBusAuthenticationError):
+        send(connected)
+
+
+def signature(resource: str, name: str, key: str, expiry: int) -> str:
+    encoded = urllib.parse.quote(resource, safe="")
+    digest = hmac.new(key.encode(), f"{encoded}\n{expiry}".encode(), hashlib.sha256).digest()
+    signed = urllib.parse.quote(base64.b64encode(digest), safe="")
+    return f"SharedAccessSignature sr={encoded}&sig={signed}&se={expiry}&skn={name}"
+
+
+def with_token(daemon, token: str) -> ServiceBusClient:
+    base = f"Endpoint=sb://localhost:{daemon.amqp_port};SharedAccessSignature={token};UseDevelopmentEmulator=true;"
+    return ServiceBusClient.from_connection_string(base, retry_total=0)
+
+
+HOUR = 3600
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda now: signature("sb://localhost/orders", "owner", "owner-primary", now - 1),
+        lambda now: signature("sb://localhost/invoices", "owner", "owner-primary", now + HOUR),
+        lambda now: signature("sb://localhost/orders", "owner", "wrong", now + HOUR),
+        lambda now: signature("sb://localhost/orders", "owner", "owner-primary", now + HOUR)[:60],
+    ],
+    ids=["expired", "for another entity", "wrongly signed", "truncated"],
+)
+def test_tokens_that_are_no_good(guarded, make):
+    """The SDK tells no more than the type: it keeps the description of `$cbs` to itself."""
+    token = make(int(time.time()))
+    with with_token(guarded, token) as connected, pytest.raises(ServiceBusAuthenticationError) as error:
+        send(connected)
+    assert "-primary" not in str(error.value)
+
+
+def test_a_changed_rule_ends_open_links_at_once(start_daemon):
+    daemon = start_daemon(RULES + ENTITIES)
+    with client(daemon, "owner") as connected, connected.get_queue_sender("orders") as sender:
+        sender.send_messages(ServiceBusMessage(b"before"))
+        daemon.config.write_text((RULES + ENTITIES).replace("owner-primary", "another").replace("owner-secondary", "other"))
+        os.kill(daemon.process.pid, signal.SIGHUP)
+        with pytest.raises(ServiceBusError):
+            for _ in range(2000):
+                sender.send_messages(ServiceBusMessage(b"after"))
+    with client(daemon, "owner", "another") as connected:
+        send(connected)
