@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Which room may depend on which, tests aside.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("peeklock-storage", &[]),
     ("peeklock-engine", &["peeklock-storage"]),
     ("peeklock-access", &["peeklock-engine"]),
@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("peeklock-message", &["peeklock-engine", "peeklock-wire"]),
     ("peeklock-amqp", &["peeklock-access", "peeklock-engine", "peeklock-message", "peeklock-wire"]),
     ("peeklock-admin", &["peeklock-access", "peeklock-engine", "peeklock-message", "peeklock-wire"]),
+    ("peeklock-net", &[]),
     (
         "peeklock",
         &[
@@ -25,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
             "peeklock-amqp",
             "peeklock-engine",
             "peeklock-message",
+            "peeklock-net",
             "peeklock-storage",
         ],
     ),
@@ -32,11 +34,12 @@ const ARROWS: [(&str, &[&str]); 9] = [
 ];
 
 /// Words that may not appear under a path, tests aside.
-const WALLS: [(&str, &[&str]); 7] = [
+const WALLS: [(&str, &[&str]); 8] = [
     ("crates/engine/src/partition", &["tokio", "std::fs", "std::time"]),
     ("crates/engine/src", &["std::net", "amqp::"]),
     ("crates/storage/src", &["peeklock_"]),
     ("crates/wire/src", &["tokio", "peeklock_", "std::net", "std::fs"]),
+    ("crates/net/src", &["peeklock_", "axum", "hyper"]),
     ("crates/message/src", &["tokio", "std::net", "std::fs", "std::time"]),
     ("crates/amqp/src/endpoint", &["tokio", "peeklock_engine", "crate::servicebus", "crate::server"]),
     ("crates/amqp/src/servicebus", &["tokio::net", "std::net::Tcp"]),
@@ -169,6 +172,7 @@ fn every_crate_takes_the_workspace_lints() {
         "crates/wire",
         "crates/amqp",
         "crates/admin",
+        "crates/net",
         "crates/peeklock",
         "tests",
     ] {

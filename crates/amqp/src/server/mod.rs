@@ -1,9 +1,11 @@
-//! Sockets: the listener and one task per connection.
+//! Sockets: one task per connection.
 //!
-//! [`Listener`] accepts; [`Transport`] drives one socket, one [`crate::endpoint::Connection`] and one
-//! [`Application`] in a single task. Any reliable byte stream will do, so TLS and WebSockets have their place.
+//! [`Transport`] drives one byte stream, one [`crate::endpoint::Connection`] and one [`Application`] in a single task;
+//! TCP, TLS and WebSockets are alike to it. [`Connections`] serves streams that somebody else accepted, and takes leave of
+//! them; [`Listener`] accepts by itself.
 
 mod application;
+mod connections;
 mod input;
 mod limits;
 mod listener;
@@ -14,5 +16,6 @@ mod timer;
 mod transport;
 
 pub use application::{Admission, Application, ApplicationFactory, Peer, Unanswered};
-pub use listener::{Listener, ListenerOptions};
-pub use transport::{Ended, StopSignal, Transport};
+pub use connections::{Connections, ListenerOptions};
+pub use listener::Listener;
+pub use transport::{Ended, Stop, StopSignal, Transport};

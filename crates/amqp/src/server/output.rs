@@ -16,12 +16,19 @@ pub(super) struct Output {
     /// Slices at the front that are written.
     written: usize,
     bytes: usize,
+    /// Whether the stream may hold back what it took: TLS records, frames of WebSockets.
+    unflushed: bool,
 }
 
 impl Output {
     /// Bytes not written yet.
     pub(super) fn len(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether there is something to write, or written and not on its way.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.bytes > 0 || self.unflushed
     }
 
     /// Lets `produce` append slices.
@@ -35,8 +42,24 @@ impl Output {
         self.bytes += self.slices.iter().skip(before).map(Bytes::len).sum::<usize>();
     }
 
-    /// Writes once. Must not be called when there is nothing to write.
+    /// Writes once, and sees to it that the last of it leaves. Must not be called when nothing is unfinished.
     pub(super) fn poll_write(
+        &mut self,
+        socket: &mut (impl AsyncWrite + Unpin),
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.bytes > 0 {
+            ready!(self.poll_write_once(socket, context))?;
+        }
+        if self.bytes == 0 {
+            self.unflushed = true;
+            ready!(Pin::new(socket).poll_flush(context))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write_once(
         &mut self,
         socket: &mut (impl AsyncWrite + Unpin),
         context: &mut Context<'_>,

@@ -1,5 +1,7 @@
 //! Connections over sockets, in memory and over TCP.
 
+mod cut;
+
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::net::SocketAddr;
@@ -326,7 +328,10 @@ async fn a_stop_closes_with_connection_forced() {
     let (near, far) = duplex(1 << 16);
     let (brokers, clock) = (Brokers::default(), StillClock::new());
     let (stop, stopped) = oneshot::channel::<()>();
-    let stop_signal: StopSignal = Box::pin(async move { stopped.await.unwrap() });
+    let stop_signal: StopSignal = Box::pin(async move {
+        stopped.await.unwrap();
+        Stop::Close
+    });
     let server = serve(far, &brokers, &clock, stop_signal);
     let (connection, application) = client(1_000_000);
     let client =

@@ -23,8 +23,17 @@ use crate::endpoint::condition::{self, error};
 use crate::endpoint::{Connection, Event, NowMs};
 use crate::wire::performative::Error;
 
-/// Resolves when the connection is to be closed from our side.
-pub type StopSignal = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Resolves when the connection is to end from our side.
+pub type StopSignal = Pin<Box<dyn Future<Output = Stop> + Send>>;
+
+/// How a connection is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// In order: the broker is shutting down.
+    Close,
+    /// At once, as if the socket had failed: whoever is there has no right to more.
+    Cut,
+}
 
 /// How a connection came to its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +63,8 @@ pub struct Transport<S, A> {
     /// When the socket last took bytes, or there were none.
     last_write: NowMs,
     ended: Option<Ended>,
+    /// No farewell.
+    cut: bool,
 }
 
 /// What a turn has to deal with beside input that was read.
@@ -61,7 +72,7 @@ pub struct Transport<S, A> {
 struct Woken {
     end_of_input: bool,
     failure: Option<io::Error>,
-    stop: bool,
+    stop: Option<Stop>,
     /// Anything at all.
     any: bool,
 }
@@ -94,6 +105,7 @@ where
             timer,
             stop: Some(stop),
             ended: None,
+            cut: false,
         }
     }
 
@@ -109,16 +121,18 @@ where
             let woken = poll_fn(|context| self.poll_wake(context)).await;
             self.turn(woken);
         };
-        let Self { socket, output, timer, application, mailbox, .. } = self;
+        let Self { socket, output, timer, application, mailbox, cut, .. } = self;
         drop((application, mailbox));
-        linger(socket, output, timer).await;
+        if !cut {
+            linger(socket, output, timer).await;
+        }
         ended
     }
 
     /// Lets everything that can make progress do so once; ready if anything did or is waiting for its turn.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         let mut woken = Woken { any: self.has_work(), ..Woken::default() };
-        if self.output.len() > 0
+        if self.output.is_unfinished()
             && let Poll::Ready(result) = self.output.poll_write(&mut self.socket, context)
         {
             woken.any = true;
@@ -157,10 +171,12 @@ where
         if self.application.poll_wake(context).is_ready() {
             woken.any = true;
         }
-        if self.stop.as_mut().is_some_and(|stop| stop.as_mut().poll(context).is_ready()) {
+        if let Some(stop) = &mut self.stop
+            && let Poll::Ready(how) = stop.as_mut().poll(context)
+        {
             self.stop = None;
             woken.any = true;
-            woken.stop = true;
+            woken.stop = Some(how);
         }
         if woken.any { Poll::Ready(woken) } else { Poll::Pending }
     }
@@ -184,7 +200,7 @@ where
     }
 
     fn deadline(&self) -> Option<NowMs> {
-        let stall = (self.output.len() > 0).then(|| self.last_write.saturating_add(WRITE_STALL_MS_MAX));
+        let stall = self.output.is_unfinished().then(|| self.last_write.saturating_add(WRITE_STALL_MS_MAX));
         [self.connection.poll_deadline(), self.application.poll_deadline(), stall].into_iter().flatten().min()
     }
 
@@ -200,7 +216,7 @@ where
         }
         let room = UNWRITTEN_BYTES_MAX.saturating_sub(self.output.len()).min(TRANSMIT_BYTES_PER_TURN);
         if room > 0 {
-            if self.output.len() == 0 {
+            if !self.output.is_unfinished() {
                 self.last_write = now;
             }
             let connection = &mut self.connection;
@@ -246,14 +262,19 @@ where
     }
 
     fn take_end(&mut self, woken: Woken, now: NowMs) {
-        let stalled = self.output.len() > 0 && now.saturating_sub(self.last_write) >= WRITE_STALL_MS_MAX;
+        let stalled =
+            self.output.is_unfinished() && now.saturating_sub(self.last_write) >= WRITE_STALL_MS_MAX;
         if let Some(failure) = woken.failure {
             tracing::debug!(error = %failure, "socket failed");
             self.connection.handle_end_of_input();
         } else if woken.end_of_input || stalled {
             tracing::debug!(stalled, "socket closed by the peer, or not read from");
             self.connection.handle_end_of_input();
-        } else if woken.stop {
+        } else if woken.stop == Some(Stop::Cut) {
+            tracing::debug!("cut");
+            self.cut = true;
+            self.connection.handle_end_of_input();
+        } else if woken.stop == Some(Stop::Close) {
             let reason = "the broker is shutting down";
             self.connection.close(Some(error(condition::CONNECTION_FORCED, reason)));
         }
@@ -286,7 +307,7 @@ impl<S, A> fmt::Debug for Transport<S, A> {
 async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut socket: S, mut output: Output, timer: Timer) {
     let too_long = timer.sleep_ms(LINGER_MS);
     let farewell = async {
-        while output.len() > 0 {
+        while output.is_unfinished() {
             poll_fn(|context| output.poll_write(&mut socket, context)).await?;
         }
         socket.shutdown().await?;

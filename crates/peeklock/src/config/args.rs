@@ -33,6 +33,17 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_HTTP", hide_env_values = true)]
     pub(crate) http: Option<ListenAddress>,
 
+    /// Listen on more addresses, such as those of ports 5671 and 443 for clients that leave no choice; every
+    /// address answers every protocol. May be repeated or comma-separated.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "PEEKLOCK_ALSO_LISTEN",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub(crate) also_listen: Option<Vec<ListenAddress>>,
+
     /// Create a queue with default options if it doesn't exist; may be repeated or comma-separated.
     /// With none of --queue, --topic and --config, an empty data directory gets one queue named `queue`.
     #[arg(

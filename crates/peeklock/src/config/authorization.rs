@@ -70,8 +70,8 @@ impl AuthorizationConfig {
     ///
     /// # Errors
     /// [`ConfigError::Combination`] with the first address that is not on loopback.
-    pub(super) fn check(&self, listeners: [(&str, &ListenAddress); 2]) -> Result<(), ConfigError> {
-        let Some((what, address)) = listeners.into_iter().find(|(_, address)| !address.is_loopback()) else {
+    pub(super) fn check(&self, listeners: &[(&str, &ListenAddress)]) -> Result<(), ConfigError> {
+        let Some((what, address)) = listeners.iter().find(|(_, address)| !address.is_loopback()) else {
             return Ok(());
         };
         let exposed = format!("{what} listens on {address}, which other machines may reach, and");

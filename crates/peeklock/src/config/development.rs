@@ -17,11 +17,11 @@ impl DevelopmentConfig {
     ///
     /// # Errors
     /// [`ConfigError::Combination`] with the first address that is not on loopback.
-    pub(super) fn check(self, listeners: [(&str, &ListenAddress); 2]) -> Result<(), ConfigError> {
+    pub(super) fn check(self, listeners: &[(&str, &ListenAddress)]) -> Result<(), ConfigError> {
         if !self.time_travel || self.allow_remote {
             return Ok(());
         }
-        let Some((what, address)) = listeners.into_iter().find(|(_, address)| !address.is_loopback()) else {
+        let Some((what, address)) = listeners.iter().find(|(_, address)| !address.is_loopback()) else {
             return Ok(());
         };
         Err(ConfigError::Combination(format!(

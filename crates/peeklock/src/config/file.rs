@@ -14,10 +14,12 @@ use super::emulator;
 use super::entity::Bounds;
 use super::limits::{self, LimitsConfig};
 use super::names::Names;
+use super::network::{self, NetworkConfig};
 use super::problem::{Collector, Problems};
 use super::queue::{self, QueueConfig};
 use super::storage::{self, StorageConfig};
 use super::table::Table;
+use super::tls::{self, TlsConfig};
 use super::topic::{self, TopicConfig};
 use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
@@ -31,6 +33,12 @@ pub(crate) struct FileConfig {
     pub(crate) amqp: AmqpConfig,
     /// `http.listen`
     pub(crate) http_listen: Option<ListenAddress>,
+    /// `network.also_listen`
+    pub(crate) also_listen: Option<Vec<ListenAddress>>,
+    /// The rest of `[network]`.
+    pub(crate) network: NetworkConfig,
+    /// `[tls]`
+    pub(crate) tls: TlsConfig,
     /// `storage.data_dir`
     pub(crate) data_dir: Option<PathBuf>,
     /// The rest of `[storage]`.
@@ -123,6 +131,8 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     let mut config = FileConfig::default();
     (config.amqp_listen, config.amqp) = amqp::read(root.section("amqp"));
     read_http(root.section("http"), &mut config);
+    (config.also_listen, config.network) = network::read(root.section("network"));
+    config.tls = tls::read(root.section("tls"));
     (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
     (config.time_travel, config.development) = development::read(root.section("development"));

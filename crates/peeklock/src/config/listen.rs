@@ -33,7 +33,7 @@ impl ListenAddress {
         address.map_or_else(|_| self.host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
     }
 
-    /// Whether two listeners with these addresses are bound to collide.
+    /// Whether two listeners with these addresses are one.
     pub(crate) fn collides_with(&self, other: &Self) -> bool {
         self.port != 0 && self == other
     }

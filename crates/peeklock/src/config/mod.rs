@@ -15,6 +15,7 @@ mod forwarding;
 mod limits;
 mod listen;
 mod names;
+mod network;
 mod problem;
 mod queue;
 mod rule;
@@ -24,6 +25,7 @@ mod subscription;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod topic;
 
 use std::path::PathBuf;
@@ -43,10 +45,12 @@ pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use listen::ListenAddress;
+pub(crate) use network::NetworkConfig;
 pub(crate) use problem::Problems;
 pub(crate) use queue::QueueConfig;
 pub(crate) use storage::StorageConfig;
 pub(crate) use subscription::SubscriptionConfig;
+pub(crate) use tls::TlsConfig;
 pub(crate) use topic::TopicConfig;
 
 /// Where AMQP clients connect, unless told otherwise.
@@ -69,6 +73,10 @@ pub(crate) struct Config {
     pub(crate) authorization: AuthorizationConfig,
     /// Where HTTP is served.
     pub(crate) http_listen: ListenAddress,
+    /// What all addresses have in common.
+    pub(crate) network: NetworkConfig,
+    /// How TLS is served.
+    pub(crate) tls: TlsConfig,
     /// Where messages are kept.
     pub(crate) data_dir: PathBuf,
     /// How messages are kept.
@@ -160,6 +168,11 @@ impl Config {
         let config = Self {
             amqp_listen: args.amqp.or(file.amqp_listen).map_or_else(amqp_default, Ok)?,
             http_listen,
+            network: NetworkConfig {
+                also_listen: args.also_listen.or(file.also_listen).unwrap_or_default(),
+                ..file.network
+            },
+            tls: file.tls,
             data_dir: args.data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR_DEFAULT.into()),
             amqp: file.amqp,
             storage: file.storage,
@@ -182,14 +195,22 @@ impl Config {
             stands_in,
             notes: file.notes,
         };
-        if config.amqp_listen.collides_with(&config.http_listen) {
-            let message =
-                format!("AMQP and HTTP can't both listen on {}; change one port", config.amqp_listen);
-            return Err(ConfigError::Combination(message));
-        }
-        let listeners = [("AMQP", &config.amqp_listen), ("HTTP", &config.http_listen)];
-        config.development.check(listeners)?;
-        config.authorization.check(listeners)?;
+        config.tls.check()?;
+        config.development.check(&config.addresses())?;
+        config.authorization.check(&config.addresses())?;
         Ok(config)
+    }
+
+    /// Every address to listen on, each once, with what it is called.
+    pub(crate) fn addresses(&self) -> Vec<(&'static str, &ListenAddress)> {
+        let more = self.network.also_listen.iter().map(|address| ("also_listen", address));
+        let all = [("AMQP", &self.amqp_listen), ("HTTP", &self.http_listen)].into_iter().chain(more);
+        let mut once: Vec<(&'static str, &ListenAddress)> = Vec::new();
+        for (what, address) in all {
+            if !once.iter().any(|(_, known)| known.collides_with(address)) {
+                once.push((what, address));
+            }
+        }
+        once
     }
 }

@@ -56,10 +56,29 @@ fn a_flag_or_variable_beats_the_file_and_the_file_beats_the_default() {
 }
 
 #[test]
-fn one_address_for_amqp_and_http_is_refused() {
-    let args = ServeArgs { amqp: Some(HTTP_LISTEN_DEFAULT.parse().unwrap()), ..ServeArgs::default() };
-    let error = Config::merge(args, FileConfig::default(), false).unwrap_err();
-    assert_eq!(error.to_string(), "AMQP and HTTP can't both listen on 127.0.0.1:5300; change one port");
+fn an_address_named_twice_is_one() {
+    let text = "[network]\nalso_listen = [\"127.0.0.1:5671\", \"127.0.0.1:5672\"]";
+    let addresses = |args| {
+        let config = merged(args, text);
+        config.addresses().iter().map(|(_, address)| address.to_string()).collect::<Vec<_>>()
+    };
+    let all = addresses(ServeArgs::default());
+    assert_eq!(all, ["127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671"]);
+    let args = ServeArgs {
+        amqp: Some(HTTP_LISTEN_DEFAULT.parse().unwrap()),
+        also_listen: Some(vec!["[::1]:443".parse().unwrap()]),
+        ..ServeArgs::default()
+    };
+    assert_eq!(addresses(args), ["127.0.0.1:5300", "[::1]:443"]);
+}
+
+#[test]
+fn half_a_pair_of_certificate_and_key_is_refused() {
+    for (key, missing) in [("certificate", "tls.key is missing"), ("key", "tls.certificate is missing")] {
+        let file = parse("test.toml", &format!("[tls]\n{key} = \"a.pem\"")).unwrap();
+        let error = Config::merge(ServeArgs::default(), file, false).unwrap_err().to_string();
+        assert!(error.contains(missing), "{error}");
+    }
 }
 
 #[test]
@@ -106,7 +125,7 @@ const BAD: &[(&str, &str)] = &[
     ("\n[ampq]\n", "t:2:2: unknown key `ampq`; did you mean `amqp`?"),
     (
         "colour = 1",
-        "t:1:1: unknown key `colour`; known keys are amqp, http, storage, log, development, authorization, limits, queues, topics",
+        "t:1:1: unknown key `colour`; known keys are amqp, http, network, tls, storage, log, development, authorization, limits, queues, topics",
     ),
     ("amqp = 1", "t:1:8: `amqp` is a table; write [amqp] on a line of its own"),
     ("[amqp]\nLISTEN = \"a:1\"", "t:2:1: [amqp] unknown key `LISTEN`; did you mean `listen`?"),

@@ -2,31 +2,52 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for segments, listeners and HTTP, so that connections never starve the log.
+/// Kept for segments and listeners, so that connections never starve the log.
 const RESERVED: u64 = 512;
+/// What strangers get at most of what is left.
+const STRANGERS_PART: u64 = 4;
 
-/// Raises the soft limit of file descriptors to the hard one, and says how many of `connections_max` connections fit.
-pub(super) fn connections_that_fit(connections_max: u64) -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let available = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    let fitting = fit(connections_max, available);
-    if fitting < connections_max {
-        tracing::warn!(
-            connections_max,
-            "the system allows {} open files: at most {fitting} connections are accepted (see `ulimit -Hn`)",
-            available.unwrap_or(u64::MAX),
-        );
-    }
-    fitting
+/// How many connections the system lets us have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Connections served at a time.
+    pub(super) connections_max: u64,
+    /// Connections beside these whose peers have not shown who they are.
+    pub(super) strangers_max: u64,
 }
 
-/// `None` is no limit.
-fn fit(connections_max: u64, available: Option<u64>) -> u64 {
-    available.map_or(connections_max, |files| connections_max.min(files.saturating_sub(RESERVED).max(1)))
+impl Room {
+    /// Raises the soft limit of file descriptors to the hard one, and says how many of what is asked for fit.
+    pub(super) fn within_limits(connections_max: u64, strangers_max: u64) -> Self {
+        let asked = Self { connections_max, strangers_max };
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        let available = match setrlimit(Resource::Nofile, raised) {
+            Ok(()) => limit.maximum,
+            Err(_) => limit.current,
+        };
+        let fitting = asked.within(available);
+        if fitting != asked {
+            tracing::warn!(
+                connections_max,
+                strangers_max,
+                "the system allows {} open files: at most {} connections are accepted, and {} strangers (see `ulimit -Hn`)",
+                available.unwrap_or(u64::MAX),
+                fitting.connections_max,
+                fitting.strangers_max,
+            );
+        }
+        fitting
+    }
+
+    /// `None` is no limit.
+    fn within(self, available: Option<u64>) -> Self {
+        let Some(files) = available else { return self };
+        let left = files.saturating_sub(RESERVED);
+        let strangers_max = self.strangers_max.min(left / STRANGERS_PART).max(1);
+        let connections_max = self.connections_max.min(left.saturating_sub(strangers_max)).max(1);
+        Self { connections_max, strangers_max }
+    }
 }
 
 #[cfg(test)]
@@ -35,9 +56,11 @@ mod tests {
 
     #[test]
     fn connections_leave_room_for_the_log() {
-        assert_eq!(fit(10_000, None), 10_000);
-        assert_eq!(fit(10_000, Some(1 << 20)), 10_000);
-        assert_eq!(fit(10_000, Some(1_024)), 512);
-        assert_eq!(fit(10_000, Some(256)), 1);
+        let room = |connections_max, strangers_max| Room { connections_max, strangers_max };
+        let asked = room(10_000, 4_096);
+        assert_eq!(asked.within(None), asked);
+        assert_eq!(asked.within(Some(1 << 20)), asked);
+        assert_eq!(asked.within(Some(1_024)), room(384, 128));
+        assert_eq!(asked.within(Some(256)), room(1, 1));
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use peeklock_engine::runtime::StartError;
+use peeklock_net::TlsError;
 use peeklock_storage as storage;
 use tokio::task::JoinError;
 
@@ -14,7 +15,7 @@ use crate::exit::Exit;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ServeError {
     /// An address can't be listened on.
-    #[error("can't listen for {what} on {address}: {error}; is another broker running? (--{flag} ADDR:PORT chooses another)", flag = what.to_lowercase())]
+    #[error("can't listen for {what} on {address}: {error}; is another broker running? (--{flag} ADDR:PORT chooses another)", flag = what.to_lowercase().replace('_', "-"))]
     Bind {
         /// The protocol.
         what: &'static str,
@@ -54,6 +55,9 @@ pub(super) enum ServeError {
         /// What the store takes, in KB.
         limit_kb: u64,
     },
+    /// TLS can't be served.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The ready file can't be written.
     #[error("ready file {}: {error}", file.display())]
     ReadyFile {
@@ -71,7 +75,7 @@ impl ServeError {
     /// [`Self::System`]: the listener's task ended though nobody asked for it.
     pub(super) fn listener_ended(ended: Result<(), JoinError>) -> Self {
         let reason = ended.map_or_else(|error| error.to_string(), |()| "it ended by itself".to_owned());
-        Self::System(io::Error::other(format!("the AMQP listener is gone: {reason}")))
+        Self::System(io::Error::other(format!("nothing is listened to any more: {reason}")))
     }
 
     /// [`Self::ReadyFile`].
@@ -91,7 +95,8 @@ impl ServeError {
                 | StartError::NoSuchTopic { .. }
                 | StartError::Refused { .. },
             )
-            | Self::MessageSize { .. } => Exit::Usage,
+            | Self::MessageSize { .. }
+            | Self::Tls(_) => Exit::Usage,
             Self::Bind { .. }
             | Self::System(_)
             | Self::Audit(_)

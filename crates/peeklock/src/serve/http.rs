@@ -1,93 +1,190 @@
-//! HTTP: `GET /health`, `/health/ready` and `/health/live`, in development `/development/clock`, and everything else for
-//! the administration, once there is one.
+//! One HTTP connection: its deadlines, its requests, and its way to a WebSocket.
 
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{Method, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use tokio::net::TcpListener;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::uri::Scheme;
+use axum::http::{Request, Response};
+use axum::response::IntoResponse;
+use bytes::BytesMut;
+use hyper::body::Incoming as Received;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use peeklock_net::websocket::{self, WebSocket};
+use peeklock_net::{ByteStream, Pass, Peer, Rewind, Stranger};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
-use super::bounded::BoundedListener;
-use super::development::TimeTravel;
-use super::health::{self, Health};
+use super::patient::{Patient, PatientBody};
+use super::routes::HEALTH;
 
-const JSON: &str = "application/json";
-/// The texts of the Service Bus emulator's health endpoint.
-const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
-const UNHEALTHY: &str =
-    r#"{"status":"unhealthy","message":"Service not available. Please try after some time."}"#;
+/// Connections at a time that are no strangers.
+const REGULARS_MAX: usize = 1_024;
+/// Within this time the head of the first request must be there.
+const FIRST_HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// Within this time from the last answer the head of the next request must be there.
+const NEXT_HEAD_WITHIN: Duration = Duration::from_secs(60);
+/// Longest head of a request, in bytes: tokens in headers can be long.
+const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// What answers when entities are there to be administered; set once.
-pub(super) type Administration = Arc<OnceLock<Router>>;
+/// Serves HTTP on connections that somebody accepted.
+pub(super) struct Http {
+    router: Router,
+    /// Who may finish when the broker stops holds a receiver.
+    leaving: watch::Sender<bool>,
+    regulars: Arc<Semaphore>,
+}
 
-/// Serves until the task is dropped. The clock can be moved only if there is a `travel`.
-pub(super) async fn serve(
-    listener: TcpListener,
-    health: Health,
-    travel: Option<TimeTravel>,
-    administration: Administration,
-) {
-    let router = Router::new()
-        .route("/health", get(report))
-        .route("/health/ready", get(report_ready))
-        .route("/health/live", get(report_live))
-        .route_layer(from_fn_with_state(Arc::clone(&administration), unless_token))
-        .with_state(health);
-    let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
-    let router = router.fallback(move |request| administer(Arc::clone(&administration), request));
-    if let Err(error) = axum::serve(BoundedListener::new(listener), router).await {
-        tracing::error!("HTTP stopped: {error}");
+/// A connection that is a WebSocket from now on.
+pub(super) struct WebSocketAsked<S> {
+    pub(super) socket: WebSocket<Patient<Rewind<S>>>,
+    pub(super) peer: Peer,
+    pub(super) stranger: Stranger,
+}
+
+/// What the requests of one connection have in common.
+struct Visit {
+    router: Router,
+    peer: Peer,
+    pass: Pass,
+    regulars: Arc<Semaphore>,
+    /// Held while the peer counts as a regular.
+    regular: OnceLock<OwnedSemaphorePermit>,
+    /// Whether a whole head has come.
+    arrived: AtomicBool,
+    upgrade: Mutex<Option<OnUpgrade>>,
+}
+
+impl Http {
+    /// Answers by `router`.
+    pub(super) fn new(router: Router) -> Arc<Self> {
+        let regulars = Arc::new(Semaphore::new(REGULARS_MAX));
+        Arc::new(Self { router, leaving: watch::Sender::new(false), regulars })
+    }
+
+    /// Serves one connection to its end, or until it becomes a WebSocket.
+    pub(super) async fn serve<S: ByteStream>(
+        &self,
+        stream: S,
+        first_bytes: BytesMut,
+        peer: Peer,
+        mut stranger: Stranger,
+    ) -> Option<WebSocketAsked<S>> {
+        let visit = Arc::new(Visit {
+            router: self.router.clone(),
+            peer: peer.clone(),
+            pass: stranger.pass(),
+            regulars: Arc::clone(&self.regulars),
+            regular: OnceLock::new(),
+            arrived: AtomicBool::new(false),
+            upgrade: Mutex::default(),
+        });
+        let io = TokioIo::new(Patient::new(Rewind::new(first_bytes, stream)));
+        self.converse(io, &visit, &mut stranger).await?;
+        let upgrade = visit.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let parts = upgrade.await.ok()?.downcast::<TokioIo<Patient<Rewind<S>>>>().ok()?;
+        let socket = WebSocket::new(parts.io.into_inner(), BytesMut::from(parts.read_buf));
+        Some(WebSocketAsked { socket, peer, stranger })
+    }
+
+    /// Answers requests, one after the other; `None` when the connection is of no more use.
+    async fn converse<S: ByteStream>(
+        &self,
+        io: TokioIo<S>,
+        visit: &Arc<Visit>,
+        stranger: &mut Stranger,
+    ) -> Option<()> {
+        let service = |request| {
+            let visit = Arc::clone(visit);
+            async move { Ok::<_, Infallible>(visit.answer(request).await) }
+        };
+        let mut server = http1::Builder::new();
+        server.timer(TokioTimer::new()).header_read_timeout(NEXT_HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
+        let mut connection = pin!(server.serve_connection(io, service_fn(service)).with_upgrades());
+        let mut driven_out = pin!(stranger.driven_out_meanwhile());
+        let mut first_head = pin!(sleep(FIRST_HEAD_WITHIN));
+        // Who comes while others take leave may still ask how the broker is.
+        let mut leaving = self.leaving.subscribe();
+        let mut leaves = *leaving.borrow_and_update();
+        let mut waits = true;
+        loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => {
+                    return ended.map_err(|error| tracing::debug!(%error, "HTTP connection failed")).ok();
+                }
+                () = &mut driven_out => return None,
+                () = &mut first_head, if waits => {
+                    waits = false;
+                    if !visit.arrived.load(Ordering::Relaxed) {
+                        return None;
+                    }
+                }
+                _ = leaving.changed(), if !leaves => {
+                    leaves = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+
+    /// Lets requests that are being answered finish, for `grace` at most.
+    pub(super) async fn drain(&self, grace: Duration) {
+        self.leaving.send_replace(true);
+        // Who does not finish in time is cut.
+        let _ = timeout(grace, self.leaving.closed()).await;
     }
 }
 
-/// Whoever shows who they are, or wants to change something, means the queue or topic of that name.
-async fn unless_token(
-    State(administration): State<Administration>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Infallible> {
-    let asks = matches!(*request.method(), Method::GET | Method::HEAD);
-    if asks && !request.headers().contains_key(AUTHORIZATION) {
-        return Ok(next.run(request).await);
+impl Visit {
+    async fn answer(&self, mut request: Request<Received>) -> Response<Body> {
+        self.arrived.store(true, Ordering::Relaxed);
+        if websocket::is_asked_for(request.uri().path()) {
+            return self.upgrade(&mut request);
+        }
+        let shows_nothing = request.uri().path().starts_with(HEALTH);
+        let scheme = if self.peer.encrypted { Scheme::HTTPS } else { Scheme::HTTP };
+        request.extensions_mut().insert(scheme);
+        request.extensions_mut().insert(ConnectInfo(self.peer.address));
+        let answer = self.router.clone().oneshot(request.map(PatientBody::wrap)).await;
+        let response = match answer {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        if response.status().is_success() && !shows_nothing {
+            self.admit();
+        }
+        response
     }
-    administer(administration, request).await
-}
 
-/// Ready or not, in the emulator's words.
-async fn report(State(health): State<Health>) -> impl IntoResponse {
-    let (status, body) = match health.state() {
-        health::State::Ready => (StatusCode::OK, HEALTHY),
-        _ => (StatusCode::SERVICE_UNAVAILABLE, UNHEALTHY),
-    };
-    (status, [(CONTENT_TYPE, JSON)], body)
-}
+    /// The peer was let in by whoever answered; it is a regular as long as there is room for regulars.
+    fn admit(&self) {
+        if self.regular.get().is_none()
+            && let Ok(permit) = Arc::clone(&self.regulars).try_acquire_owned()
+        {
+            // Requests of one connection come one after the other.
+            let _ = self.regular.set(permit);
+            self.pass.admit();
+        }
+    }
 
-/// The same, and if not, why.
-async fn report_ready(State(health): State<Health>) -> impl IntoResponse {
-    let state = health.state();
-    let status = match state {
-        health::State::Ready => StatusCode::OK,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    (status, [(CONTENT_TYPE, JSON)], format!("{{\"status\":\"{}\"}}", state.name()))
-}
-
-/// Whoever can answer is alive.
-async fn report_live() -> impl IntoResponse {
-    ([(CONTENT_TYPE, JSON)], "{\"status\":\"alive\"}")
-}
-
-/// Hands a request on to the administration; before there is one, the broker is starting.
-async fn administer(administration: Administration, request: Request) -> Result<Response, Infallible> {
-    match administration.get() {
-        Some(router) => router.clone().oneshot(request).await,
-        None => Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()),
+    fn upgrade(&self, request: &mut Request<Received>) -> Response<Body> {
+        let upgrade = hyper::upgrade::on(&mut *request);
+        match websocket::shake_hands(request.method(), request.headers()) {
+            Ok(response) => {
+                *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+                response.map(|()| Body::empty())
+            }
+            Err(websocket::Refused { status, reason }) => (status, reason).into_response(),
+        }
     }
 }

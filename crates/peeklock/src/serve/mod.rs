@@ -1,47 +1,50 @@
 //! `peeklock serve`: joins store, engine and front ends, and takes them apart again in order.
 //!
-//! Starting: bind both addresses (a taken port is reported before anything is touched), answer 503 on `/health`, open
-//! the store, restore and declare entities, accept AMQP connections, answer 200. Stopping: answer 503, stop accepting,
-//! let connections finish, stop the partitions, close the store.
+//! Starting: bind all addresses (a taken port is reported before anything is touched), answer 503 on `/health`, open
+//! the store, read or make certificates, restore and declare entities, serve AMQP, answer 200. Stopping: answer 503, serve
+//! no new AMQP connections, let connections finish, stop the partitions, close the store.
 
 mod access;
-mod bounded;
 mod descriptors;
 mod development;
 mod emulator;
 mod entities;
 mod error;
+mod front_ends;
 mod health;
 mod http;
+mod network;
+mod patient;
 mod ready;
 mod reload;
+mod routes;
 mod signals;
 mod store;
 mod subscriptions;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use peeklock_access::Access;
 use peeklock_admin::{Admin, Limits as AdminLimits};
-use peeklock_amqp::server::{Listener, ListenerOptions};
+use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, ReadFacts, SystemClock};
 use peeklock_storage::Error as StorageError;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::audit::AuditControl;
-use crate::config::{AuthorizationConfig, Config, ListenAddress, ServeArgs};
+use crate::config::{AuthorizationConfig, Config, ServeArgs};
 use crate::exit::Exit;
 use crate::logging::{self, LogControl};
-use descriptors::connections_that_fit;
+use descriptors::Room;
 use development::TimeTravel;
 use error::ServeError;
 use health::{Health, State};
-use http::Administration;
+use network::{Listening, Network};
 use ready::{Addresses, ReadyFile};
 use reload::Reload;
+use routes::Administration;
 use signals::Signals;
 use store::OpenStore;
 
@@ -88,50 +91,48 @@ async fn serve(
     emulator::explain(&config);
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
-    let connections_max = connections_that_fit(config.amqp.connections_max);
-    let http = bind("HTTP", &config.http_listen).await?;
-    let amqp = bind("AMQP", &config.amqp_listen).await?;
-    let addresses = Addresses::of(&amqp, &http, &config.authorization).map_err(ServeError::System)?;
+    let room = Room::within_limits(config.amqp.connections_max, config.network.strangers_max);
+    let listening = Listening::bind(&config).await?;
     let health = Health::default();
     let travel = config.development.time_travel.then(TimeTravel::default);
     let administration = Administration::default();
-    tokio::spawn(http::serve(http, health.clone(), travel.clone(), Arc::clone(&administration)));
+    let router = routes::router(health.clone(), travel.clone(), Arc::clone(&administration));
+    let mut network = Network::start(listening, router, &config, room);
 
     let store = OpenStore::open(&config).await?;
     let limits = store.shard.limits();
     let clock = entity_clock(travel.as_ref());
     let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
+    let tls = network.secure(&config)?;
     let access = access::start(&namespace, &config.authorization);
-    let listener = Listener::new(
-        amqp,
+    let connections = Connections::new(
         service_bus(&namespace, &access, &config),
         // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
         Arc::new(SystemClock::default()),
-        listener_options(&config, connections_max),
+        listener_options(&config, room.connections_max),
     );
 
     let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
     // Nobody else sets it.
     let _ = administration.set(admin.router());
-    let ready_file = announce(&config, &addresses, &namespace)?;
+    network.serve_amqp(connections);
+    let ready_file = announce(&config, network.addresses(), &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
-    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log, audit };
+    let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
+    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log, audit, tls };
     let reloading = tokio::spawn(reload.run(hangup));
-    let (stop, stopped) = oneshot::channel::<()>();
-    let mut serving = tokio::spawn(listener.run(async { drop(stopped.await) }));
     tokio::select! {
         () = signals.stop() => {}
         error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
-        ended = &mut serving => return Err(ServeError::listener_ended(ended)),
+        ended = network.ended() => return Err(ServeError::listener_ended(ended)),
     }
     drop(ready_file);
     set_ready(&health, travel.as_ref(), None);
-    drop(stop);
     end(reloading).await;
     tokio::select! {
-        () = drain(serving, &namespace) => {}
+        () = drain(network, grace, &namespace) => {}
         error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
     }
     drop(namespace);
@@ -156,11 +157,11 @@ fn set_ready(health: &Health, travel: Option<&TimeTravel>, namespace: Option<&Na
     health.set(if namespace.is_some() { State::Ready } else { State::Draining });
 }
 
-/// Lets connections finish, then partitions.
-async fn drain(serving: JoinHandle<()>, namespace: &Namespace) {
-    // If the listener's task panicked, that has been logged; the partitions stop all the same.
-    let _ = serving.await;
+/// Lets connections finish, then partitions; then nothing is listened to any more.
+async fn drain(network: Network, grace: Duration, namespace: &Namespace) {
+    network.drain(grace).await;
     namespace.shutdown().await;
+    network.close().await;
 }
 
 /// Ends a task; whatever it held is free then.
@@ -221,18 +222,11 @@ fn announce(
     addresses: &Addresses,
     namespace: &Namespace,
 ) -> Result<Option<ReadyFile>, ServeError> {
-    let Addresses { amqp, http, connection_string, .. } = addresses;
+    let Addresses { amqp, http, connection_string, authority, .. } = addresses;
     let (queues, topics) = entities::count(namespace);
-    tracing::info!(%amqp, %http, queues, topics, "ready; connect with {connection_string}");
+    let authority = authority.as_ref().map(|file| tracing::field::display(file.display()));
+    tracing::info!(%amqp, %http, queues, topics, tls_ca = authority, "ready; connect with {connection_string}");
     let file = config.ready_file.as_deref();
     file.map(|file| ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error)))
         .transpose()
-}
-
-async fn bind(what: &'static str, address: &ListenAddress) -> Result<TcpListener, ServeError> {
-    TcpListener::bind((address.host(), address.port())).await.map_err(|error| ServeError::Bind {
-        what,
-        address: address.clone(),
-        error,
-    })
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use peeklock_access::{DEFAULT_KEY, DEFAULT_RULE_NAME};
 use peeklock_engine::AuthorizationRule;
 use serde::Serialize;
-use tokio::net::TcpListener;
 
 use crate::config::AuthorizationConfig;
 
@@ -21,27 +20,39 @@ pub(super) struct Addresses {
     pub(super) amqp: SocketAddr,
     /// Where HTTP is served.
     pub(super) http: SocketAddr,
-    /// For the SDKs.
+    /// Every address, these two included; each answers every protocol.
+    addresses: Vec<SocketAddr>,
+    /// For the SDKs, without TLS.
     pub(super) connection_string: String,
+    /// For the SDKs, with TLS.
+    connection_string_tls: String,
+    /// The CA that clients have to trust, if the broker made it.
+    #[serde(rename = "ca_file")]
+    pub(super) authority: Option<PathBuf>,
 }
 
 impl Addresses {
-    /// Of two listeners.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(super) fn of(
-        amqp: &TcpListener,
-        http: &TcpListener,
+    /// Of the listeners, without a CA.
+    pub(super) fn new(
+        amqp: SocketAddr,
+        http: SocketAddr,
+        addresses: Vec<SocketAddr>,
         authorization: &AuthorizationConfig,
-    ) -> io::Result<Self> {
-        let (amqp, http) = (amqp.local_addr()?, http.local_addr()?);
-        let connection_string = connection_string(amqp, authorization.rules.first());
-        Ok(Self { pid: std::process::id(), amqp, http, connection_string })
+    ) -> Self {
+        let connection_string_tls = connection_string(amqp, authorization.rules.first());
+        let connection_string = format!("{connection_string_tls}UseDevelopmentEmulator=true;");
+        let pid = std::process::id();
+        Self { pid, amqp, http, addresses, connection_string, connection_string_tls, authority: None }
+    }
+
+    /// From now on clients have to trust this one.
+    pub(super) fn set_authority(&mut self, authority: Option<PathBuf>) {
+        self.authority = authority;
     }
 }
 
-/// What an SDK on this machine needs. Of a rule of one's own only the name is told; without one, everybody knows the key.
+/// What an SDK on this machine needs; over TLS, unless it is told that this is the emulator. Of a rule of one's own only
+/// the name is told; without one, everybody knows the key.
 fn connection_string(amqp: SocketAddr, rule: Option<&AuthorizationRule>) -> String {
     let (name, key) = rule.map_or((DEFAULT_RULE_NAME, DEFAULT_KEY), |rule| (&*rule.name, "<its key>"));
     let host = match amqp {
@@ -50,9 +61,7 @@ fn connection_string(amqp: SocketAddr, rule: Option<&AuthorizationRule>) -> Stri
         SocketAddr::V6(address) => format!("[{}]", address.ip()),
     };
     let port = amqp.port();
-    format!(
-        "Endpoint=sb://{host}:{port};SharedAccessKeyName={name};SharedAccessKey={key};UseDevelopmentEmulator=true;"
-    )
+    format!("Endpoint=sb://{host}:{port};SharedAccessKeyName={name};SharedAccessKey={key};")
 }
 
 /// A file that exists while the broker accepts connections; removed when dropped.
@@ -99,7 +108,7 @@ mod tests {
         let host = |address: &str| {
             let text = connection_string(address.parse().unwrap(), None);
             let rest = text.strip_prefix("Endpoint=sb://").unwrap();
-            assert!(rest.ends_with(";UseDevelopmentEmulator=true;"));
+            assert!(rest.ends_with(";SharedAccessKey=SAS_KEY_VALUE;"));
             rest.split(';').next().unwrap().to_owned()
         };
         assert_eq!(host("127.0.0.1:5672"), "localhost:5672");

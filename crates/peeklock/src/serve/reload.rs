@@ -1,8 +1,11 @@
 //! SIGHUP: the configuration is read again. What can change at run time changes; what can't is named; a configuration that
 //! is not right changes nothing. Flags and variables beat the file, as at start.
 
+use std::sync::Arc;
+
 use peeklock_access::Access;
 use peeklock_engine::runtime::Namespace;
+use peeklock_net::Certificates;
 use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
 
@@ -25,6 +28,8 @@ pub(super) struct Reload {
     pub(super) limits: Limits,
     /// The log.
     pub(super) log: LogControl,
+    /// The certificates.
+    pub(super) tls: Arc<Certificates>,
     /// The audit log.
     pub(super) audit: AuditControl,
 }
@@ -44,6 +49,10 @@ impl Reload {
                     tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = %error);
                     tracing::error!("nothing was reloaded: {error}");
                 }
+            }
+            match self.tls.reload() {
+                Ok(()) => tracing::info!("took the TLS certificates as they are now"),
+                Err(error) => tracing::error!("{error}; the TLS certificates in force stay"),
             }
         }
     }
@@ -121,6 +130,8 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ),
         ("authorization.time_out", current.authorization.time_out_ms != next.authorization.time_out_ms),
         ("http.listen", current.http_listen != next.http_listen),
+        ("[network]", current.network != next.network),
+        ("[tls]", current.tls != next.tls),
         ("storage.data_dir", current.data_dir != next.data_dir),
         ("[storage]", current.storage != next.storage),
         ("log.audit", current.audit != next.audit),

@@ -11,6 +11,8 @@ mod entities;
 #[cfg(test)]
 mod life;
 #[cfg(test)]
+mod network;
+#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod travel;

@@ -25,5 +25,6 @@ mod sessions_lock;
 mod sessions_state;
 mod sessions_table;
 mod settling;
+mod status;
 mod table;
 mod topics;

@@ -65,10 +65,10 @@ const RULE: &str = "name = \"a\"\nrights = [\"Send\"]\nprimary_key = \"k\"\nseco
 
 /// Every section, with what must stand before a key of it.
 fn sections() -> Vec<(String, String)> {
-    let mut sections: Vec<_> = ["amqp", "authorization", "http", "storage", "log", "development", "limits"]
-        .map(|name| format!("[{name}]"))
-        .map(|header| (header.clone(), header))
-        .into();
+    let names =
+        ["amqp", "authorization", "http", "network", "tls", "storage", "log", "development", "limits"];
+    let mut sections: Vec<_> =
+        names.map(|name| format!("[{name}]")).map(|header| (header.clone(), header)).into();
     let mut before = String::new();
     for (header, first) in [
         ("[[authorization.rules]]", RULE),

@@ -1,0 +1,155 @@
+//! Serving connections that somebody accepted, and taking leave of them.
+
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::BytesMut;
+use peeklock_engine::runtime::{Clock, Mailbox};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tracing::Instrument;
+
+use super::application::{ApplicationFactory, Peer};
+use super::limits::LEAVE_MS;
+use super::timer::Timer;
+use super::transport::{Ended, Stop, StopSignal, Transport};
+use crate::endpoint::{Config, Connection};
+
+/// How connections are served.
+#[derive(Debug, Clone)]
+pub struct ListenerOptions {
+    /// Connections at a time; more are hung up on.
+    pub connections_max: usize,
+    /// For each connection's endpoint.
+    pub endpoint: Config,
+    /// How long connections may go on after the signal to stop before they are closed, in milliseconds.
+    pub grace_ms: u64,
+}
+
+/// Serves AMQP over any reliable byte stream, each connection in the task that calls [`Self::serve`].
+pub struct Connections<F> {
+    factory: Arc<F>,
+    clock: Arc<dyn Clock>,
+    options: ListenerOptions,
+    phase: watch::Sender<Phase>,
+    /// Who is served holds a receiver, to the very end.
+    present: watch::Sender<()>,
+    /// Whether the last one that came was one too many.
+    full: AtomicBool,
+}
+
+/// How far the end is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// Nobody new.
+    Draining,
+    /// Nobody at all.
+    Closing,
+}
+
+impl<F: ApplicationFactory> Connections<F> {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new(factory: Arc<F>, clock: Arc<dyn Clock>, options: ListenerOptions) -> Self {
+        let (phase, present) = (watch::Sender::new(Phase::Open), watch::Sender::new(()));
+        Self { factory, clock, options, phase, present, full: AtomicBool::new(false) }
+    }
+
+    /// Serves one connection to its end. `first_bytes` were read before, to see what the peer speaks. When `cut`
+    /// resolves, the connection ends without farewell. One too many, and one that comes after [`Self::drain`] began, is
+    /// hung up on.
+    pub async fn serve<S>(
+        &self,
+        socket: S,
+        first_bytes: BytesMut,
+        peer: Peer,
+        cut: impl Future<Output = ()> + Send + 'static,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        let phase = self.phase.subscribe();
+        if *phase.borrow() != Phase::Open {
+            return;
+        }
+        let present = self.present.subscribe();
+        let is_full = self.present.receiver_count() > self.options.connections_max;
+        if self.full.swap(is_full, Ordering::Relaxed) != is_full && is_full {
+            tracing::warn!(limit = self.options.connections_max, "too many connections");
+        }
+        if is_full {
+            return;
+        }
+        let (mailbox, outputs) = Mailbox::new();
+        let application = self.factory.accept(&peer, mailbox);
+        let connection = Connection::server(self.options.endpoint.clone(), self.clock.now().0);
+        let clock = Arc::clone(&self.clock);
+        let stop = stop_signal(phase, cut);
+        let transport = Transport::new(socket, first_bytes, connection, (application, outputs), clock, stop);
+        let address = peer.address.map(|address: SocketAddr| address.to_string()).unwrap_or_default();
+        let span = tracing::info_span!("connection", peer = address, container = tracing::field::Empty);
+        async move { log_end(&transport.run().await) }.instrument(span).await;
+        drop(present);
+    }
+
+    /// Takes leave: no new connections, the grace for those that are there, then a close with
+    /// `amqp:connection:forced` for the rest. Gives the number of those that are still there some seconds later: cut them.
+    pub async fn drain(&self) -> usize {
+        let timer = Timer::new(Arc::clone(&self.clock));
+        self.phase.send_replace(Phase::Draining);
+        for pause_ms in [self.options.grace_ms, LEAVE_MS] {
+            tokio::select! {
+                () = timer.sleep_ms(pause_ms) => {}
+                () = self.present.closed() => {}
+            }
+            self.phase.send_replace(Phase::Closing);
+        }
+        let left = self.present.receiver_count();
+        if left > 0 {
+            tracing::warn!(connections = left, "connections cut: they did not close in time");
+        }
+        left
+    }
+}
+
+/// What a connection's driver waits for beside its socket.
+fn stop_signal(
+    mut phase: watch::Receiver<Phase>,
+    cut: impl Future<Output = ()> + Send + 'static,
+) -> StopSignal {
+    Box::pin(async move {
+        let closing = async {
+            if phase.wait_for(|phase| *phase == Phase::Closing).await.is_err() {
+                // Whoever serves is gone without a word: nothing to obey any more.
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = closing => Stop::Close,
+            () = cut => Stop::Cut,
+        }
+    })
+}
+
+impl<F> fmt::Debug for Connections<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connections = self.present.receiver_count();
+        formatter.debug_struct("Connections").field("connections", &connections).finish_non_exhaustive()
+    }
+}
+
+/// The one line about a connection's end.
+fn log_end(ended: &Ended) {
+    match &ended.error {
+        None => tracing::debug!("connection closed"),
+        Some(error) => tracing::info!(
+            condition = &*error.condition,
+            description = error.description.as_deref(),
+            by_peer = ended.by_peer,
+            "connection ended"
+        ),
+    }
+}

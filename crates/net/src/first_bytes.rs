@@ -1,0 +1,165 @@
+//! What a peer speaks, by the first bytes it sends.
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// The head of a TLS record that holds a `ClientHello`: its type, and the major version of SSL 3.0 and all of TLS.
+const TLS: &[u8] = &[0x16, 0x03];
+/// The head of every AMQP protocol header.
+const AMQP: &[u8] = b"AMQP";
+/// Longer than any registered HTTP method.
+const METHOD_BYTES_MAX: usize = 24;
+/// Room for the first read: a `ClientHello` or the head of a request, mostly.
+const FIRST_READ_BYTES: usize = 512;
+
+/// What is spoken on a connection, TLS aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// AMQP, or what is neither: AMQP has an answer for whoever speaks something else.
+    Amqp,
+    /// HTTP/1.1, perhaps on its way to a WebSocket.
+    Http,
+}
+
+/// What the first bytes tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstBytes {
+    /// Too few to tell.
+    Undecided,
+    /// TLS begins; what is spoken inside will show.
+    Tls,
+    /// This.
+    Plain(Protocol),
+}
+
+impl FirstBytes {
+    /// Looks at all bytes that have come so far. At most 24 bytes leave it undecided.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        if is_start(bytes, TLS) {
+            return if bytes.len() < TLS.len() { Self::Undecided } else { Self::Tls };
+        }
+        if bytes.starts_with(AMQP) {
+            return Self::Plain(Protocol::Amqp);
+        }
+        // The start of `AMQP` is that of a method as well.
+        let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
+        match bytes.get(method) {
+            None if method < METHOD_BYTES_MAX => Self::Undecided,
+            Some(b' ') if method > 0 => Self::Plain(Protocol::Http),
+            _ => Self::Plain(Protocol::Amqp),
+        }
+    }
+}
+
+/// Whether `bytes` may go on to be, or begins with, `whole`; never for no bytes.
+fn is_start(bytes: &[u8], whole: &[u8]) -> bool {
+    let common = bytes.len().min(whole.len());
+    common > 0 && bytes.get(..common) == whole.get(..common)
+}
+
+/// Reads until the first bytes tell, which are left in `bytes`; `None` when the peer hangs up before.
+///
+/// # Errors
+/// The stream's.
+pub async fn read_first_bytes(
+    stream: &mut (impl AsyncRead + Unpin),
+    bytes: &mut BytesMut,
+) -> io::Result<Option<FirstBytes>> {
+    loop {
+        match FirstBytes::of(bytes) {
+            FirstBytes::Undecided => {}
+            decided => return Ok(Some(decided)),
+        }
+        bytes.reserve(FIRST_READ_BYTES);
+        if stream.read_buf(bytes).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// For the fuzzer: the verdict never changes with more bytes, and comes in time.
+#[doc(hidden)]
+pub fn exercise(bytes: &[u8]) {
+    let mut verdict = FirstBytes::Undecided;
+    for length in 0..=bytes.len() {
+        let next = FirstBytes::of(bytes.get(..length).unwrap_or_default());
+        assert!(verdict == FirstBytes::Undecided || verdict == next, "{verdict:?} became {next:?}");
+        assert!(next != FirstBytes::Undecided || length < METHOD_BYTES_MAX, "undecided after {length} bytes");
+        verdict = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    use super::*;
+
+    const AMQP: FirstBytes = FirstBytes::Plain(Protocol::Amqp);
+    const HTTP: FirstBytes = FirstBytes::Plain(Protocol::Http);
+
+    const KNOWN: [(&[u8], FirstBytes); 9] = [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", FirstBytes::Tls),
+        (b"AMQP\x03\x01\x00\x00", AMQP),
+        (b"AMQP\x00\x00\x09\x01", AMQP),
+        (b"GET /health HTTP/1.1\r\n\r\n", HTTP),
+        (b"DELETE /queue HTTP/1.1\r\n\r\n", HTTP),
+        (b"ACL / HTTP/1.1\r\n\r\n", HTTP),
+        (b"\x00\x00\x00\x00", AMQP),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", AMQP),
+        (b"AAAAAAAAAAAAAAAAAAAAAAAAAAAA", AMQP),
+    ];
+
+    #[tokio::test]
+    async fn protocols_are_told_apart_however_the_first_bytes_are_split() {
+        for (bytes, expected) in KNOWN {
+            for split in 0..bytes.len() {
+                let (mut near, mut far) = duplex(64);
+                let (first, rest) = bytes.split_at(split);
+                let peer = async move {
+                    for part in [first, rest] {
+                        near.write_all(part).await.unwrap();
+                        tokio::task::yield_now().await;
+                    }
+                    near
+                };
+                let mut read = BytesMut::new();
+                let (_near, found) = tokio::join!(peer, read_first_bytes(&mut far, &mut read));
+                assert_eq!(found.unwrap(), Some(expected), "{bytes:?} split at {split}");
+                assert!(bytes.starts_with(&read));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn one_byte_at_a_time_will_do() {
+        for (bytes, expected) in KNOWN {
+            let (mut near, mut far) = duplex(1);
+            let peer = tokio::spawn(async move { near.write_all(bytes).await });
+            assert_eq!(read_first_bytes(&mut far, &mut BytesMut::new()).await.unwrap(), Some(expected));
+            peer.abort();
+        }
+    }
+
+    #[tokio::test]
+    async fn who_hangs_up_before_it_shows_speaks_nothing() {
+        for bytes in [&b""[..], b"\x16", b"AMQ", b"GET"] {
+            let (mut near, mut far) = duplex(64);
+            near.write_all(bytes).await.unwrap();
+            drop(near);
+            assert_eq!(read_first_bytes(&mut far, &mut BytesMut::new()).await.unwrap(), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_change_their_meaning_by_what_follows(bytes: Vec<u8>, text in "[A-Z -]{0,40}") {
+            exercise(&bytes);
+            exercise(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Accepting connections, and finding out what they are.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::{
+    ByteStream, FirstBytes, Incoming, Peer, Protocol, Rewind, Serve, Stranger, Strangers, Tls,
+    read_first_bytes,
+};
+
+/// Pause after a failed accept (no more file descriptors).
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// What AMQP answers whoever has to speak TLS first (part 5, §5.2.1: the header of the protocol that is expected).
+const AMQP_NEEDS_TLS: &[u8] = b"AMQP\x02\x01\x00\x00";
+/// What HTTP answers.
+const HTTP_NEEDS_TLS: &[u8] = b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Type: text/plain\r\n\
+    Content-Length: 42\r\n\r\nthis broker requires TLS: write https://\r\n\r\n";
+
+/// How connections are taken.
+#[derive(Debug, Clone, Copy)]
+pub struct PortOptions {
+    /// Whether who does not speak TLS is sent away.
+    pub tls_required: bool,
+    /// How long a peer may take to show what it speaks; once more inside TLS.
+    pub first_bytes_within: Duration,
+    /// How long TLS may take to agree.
+    pub handshake_within: Duration,
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        let ten_seconds = Duration::from_secs(10);
+        Self { tls_required: false, first_bytes_within: ten_seconds, handshake_within: ten_seconds }
+    }
+}
+
+/// What every port has in common.
+pub struct Ports<H> {
+    handler: H,
+    tls: Arc<Tls>,
+    strangers: Strangers,
+    options: PortOptions,
+}
+
+impl<H: Serve> Ports<H> {
+    /// Joins the parts.
+    pub fn new(handler: H, tls: Arc<Tls>, strangers: Strangers, options: PortOptions) -> Arc<Self> {
+        Arc::new(Self { handler, tls, strangers, options })
+    }
+
+    /// Accepts on all listeners until dropped, which cuts every connection.
+    pub async fn run(self: Arc<Self>, listeners: Vec<TcpListener>) {
+        let mut loops = JoinSet::new();
+        for listener in listeners {
+            loops.spawn(Arc::clone(&self).accept_all(listener));
+        }
+        while loops.join_next().await.is_some() {}
+    }
+
+    async fn accept_all(self: Arc<Self>, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        loop {
+            let (socket, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(failure) => {
+                    tracing::warn!(error = %failure, "a connection could not be accepted");
+                    self.strangers.drive_out_oldest();
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
+                }
+            };
+            while connections.try_join_next().is_some() {}
+            let stranger = self.strangers.arrive(address.ip());
+            connections.spawn(Arc::clone(&self).receive(socket, address, stranger));
+        }
+    }
+
+    async fn receive(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Stranger) {
+        if let Err(failure) = socket.set_nodelay(true) {
+            tracing::debug!(error = %failure, %address, "TCP_NODELAY could not be set");
+        }
+        self.look(socket, address, stranger).await;
+    }
+
+    /// Finds out what a stream carries, and serves it. Boxes what is large, so that silent strangers stay small.
+    async fn look<S: ByteStream>(&self, mut socket: S, address: SocketAddr, mut stranger: Stranger) {
+        let mut first_bytes = BytesMut::new();
+        let Some(found) = self.first_bytes(&mut socket, &mut first_bytes, &mut stranger).await else {
+            tracing::debug!(%address, "hung up on a peer that did not show what it speaks, or hung up itself");
+            return;
+        };
+        let peer = Peer { address, encrypted: false, certificate: None };
+        match found {
+            FirstBytes::Plain(protocol) if self.options.tls_required => {
+                tracing::info!(%address, ?protocol, "sent away: TLS is required (tls.required)");
+                Box::pin(self.send_away(socket, protocol)).await;
+            }
+            FirstBytes::Plain(protocol) => {
+                let incoming = Incoming { stream: socket, first_bytes, protocol, peer, stranger };
+                Box::pin(self.handler.serve(incoming)).await;
+            }
+            FirstBytes::Tls => {
+                Box::pin(self.look_inside(Rewind::new(first_bytes, socket), peer, stranger)).await;
+            }
+            FirstBytes::Undecided => {}
+        }
+    }
+
+    async fn look_inside<S: ByteStream>(&self, socket: S, mut peer: Peer, mut stranger: Stranger) {
+        let handshake = timeout(self.options.handshake_within, self.tls.accept(socket));
+        let accepted = tokio::select! {
+            biased;
+            () = stranger.driven_out_meanwhile() => return,
+            accepted = handshake => accepted,
+        };
+        let mut stream = match accepted {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(failure)) => {
+                tracing::info!(address = %peer.address, error = %failure, "no TLS: the handshake failed");
+                return;
+            }
+            Err(_) => {
+                tracing::debug!(address = %peer.address, "no TLS: the handshake took too long");
+                return;
+            }
+        };
+        peer.encrypted = true;
+        peer.certificate = Tls::subject(&stream);
+        let mut first_bytes = BytesMut::new();
+        let protocol = match self.first_bytes(&mut stream, &mut first_bytes, &mut stranger).await {
+            Some(FirstBytes::Plain(protocol)) => protocol,
+            // Nobody does TLS in TLS.
+            _ => return,
+        };
+        Box::pin(self.handler.serve(Incoming { stream, first_bytes, protocol, peer, stranger })).await;
+    }
+
+    /// `None` when the peer says too little in time, hangs up, or has to go.
+    async fn first_bytes<S: ByteStream>(
+        &self,
+        socket: &mut S,
+        bytes: &mut BytesMut,
+        stranger: &mut Stranger,
+    ) -> Option<FirstBytes> {
+        tokio::select! {
+            biased;
+            () = stranger.driven_out_meanwhile() => None,
+            found = timeout(self.options.first_bytes_within, read_first_bytes(socket, bytes)) => found.ok()?.ok()?,
+        }
+    }
+
+    async fn send_away(&self, mut socket: impl AsyncWrite + Unpin, protocol: Protocol) {
+        let answer = match protocol {
+            Protocol::Amqp => AMQP_NEEDS_TLS,
+            Protocol::Http => HTTP_NEEDS_TLS,
+        };
+        let farewell = async {
+            socket.write_all(answer).await?;
+            socket.shutdown().await
+        };
+        // The peer may have gone; it was told why, if it listens.
+        let _ = timeout(self.options.first_bytes_within, farewell).await;
+    }
+}
+
+impl<H> std::fmt::Debug for Ports<H> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Ports").field("options", &self.options).finish_non_exhaustive()
+    }
+}

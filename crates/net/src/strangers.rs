@@ -1,0 +1,248 @@
+//! Peers that have not shown who they are: few at a time, and the oldest goes when there are too many.
+//!
+//! Whoever opens many connections and says nothing drives out his own, not those of others: a newcomer is never refused,
+//! and a good client is no stranger for long.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::{Future, pending};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// How many there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StrangerLimits {
+    /// In total, at least 1.
+    pub total_max: usize,
+    /// From one address (one /64 of IPv6), at least 1.
+    pub per_address_max: usize,
+}
+
+/// All strangers of a broker; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Strangers(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limits: StrangerLimits,
+    present: Mutex<Present>,
+}
+
+/// Numbers grow with time: the first is the oldest.
+#[derive(Debug, Default)]
+struct Present {
+    next: u64,
+    all: BTreeMap<u64, (IpAddr, oneshot::Sender<()>)>,
+    by_address: HashMap<IpAddr, BTreeSet<u64>>,
+}
+
+impl Strangers {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new(limits: StrangerLimits) -> Self {
+        Self(Arc::new(Shared { limits, present: Mutex::default() }))
+    }
+
+    /// Somebody comes; if that is one too many, the oldest of the same address or of all is told to go.
+    #[must_use]
+    pub fn arrive(&self, address: IpAddr) -> Stranger {
+        let address = household(address);
+        let (tell, told) = oneshot::channel();
+        let mut present = self.present();
+        let of_address = present.by_address.get(&address);
+        let oldest = of_address.filter(|all| all.len() >= self.0.limits.per_address_max);
+        let driven_out = oldest.and_then(|all| all.first().copied()).or_else(|| {
+            let full = present.all.len() >= self.0.limits.total_max;
+            present.all.keys().next().copied().filter(|_| full)
+        });
+        if let Some(number) = driven_out {
+            present.drive_out(number);
+        }
+        let number = present.next;
+        present.next += 1;
+        present.all.insert(number, (address, tell));
+        present.by_address.entry(address).or_default().insert(number);
+        Stranger { pass: Pass { strangers: self.clone(), number }, told: Some(told), is_driven_out: false }
+    }
+
+    /// Tells the oldest to go, if there is any: for when something else runs short.
+    pub fn drive_out_oldest(&self) {
+        let mut present = self.present();
+        if let Some(number) = present.all.keys().next().copied() {
+            present.drive_out(number);
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.present().all.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn present(&self) -> MutexGuard<'_, Present> {
+        self.0.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Present {
+    fn drive_out(&mut self, number: u64) {
+        if let Some(tell) = self.remove(number) {
+            // Who does not listen any more has gone already.
+            let _ = tell.send(());
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<oneshot::Sender<()>> {
+        let (address, tell) = self.all.remove(&number)?;
+        if let Some(numbers) = self.by_address.get_mut(&address) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.by_address.remove(&address);
+            }
+        }
+        Some(tell)
+    }
+}
+
+/// Whose connections count together: who has an IPv6 address mostly has 2⁶⁴ of them.
+fn household(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into()
+        }
+        address => address,
+    }
+}
+
+/// One connection's place among the strangers; given up when dropped.
+#[derive(Debug)]
+pub struct Stranger {
+    pass: Pass,
+    told: Option<oneshot::Receiver<()>>,
+    is_driven_out: bool,
+}
+
+impl Stranger {
+    /// What admits this one; may be handed on.
+    #[must_use]
+    pub fn pass(&self) -> Pass {
+        self.pass.clone()
+    }
+
+    /// Resolves when the connection has to go; never, once it is admitted. For one stage of a connection's life: what is
+    /// told while nobody waits is not lost.
+    pub async fn driven_out_meanwhile(&mut self) {
+        if let Some(told) = &mut self.told {
+            self.is_driven_out |= told.await.is_ok();
+            self.told = None;
+        }
+        if !self.is_driven_out {
+            pending::<()>().await;
+        }
+    }
+
+    /// As [`Self::driven_out_meanwhile`], for the rest of its life. Gives its answer to one caller.
+    pub fn driven_out(&mut self) -> impl Future<Output = ()> + Send + 'static {
+        let (told, is_driven_out) = (self.told.take(), self.is_driven_out);
+        async move {
+            let told = async { told.ok_or(())?.await.map_err(drop) };
+            if !is_driven_out && told.await.is_err() {
+                pending::<()>().await;
+            }
+        }
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.pass.admit();
+    }
+}
+
+/// Makes a stranger known.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    strangers: Strangers,
+    number: u64,
+}
+
+impl Pass {
+    /// It is no stranger any more: nobody drives it out. Nothing happens the second time.
+    pub fn admit(&self) {
+        self.strangers.present().remove(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    fn strangers(total_max: usize, per_address_max: usize) -> Strangers {
+        Strangers::new(StrangerLimits { total_max, per_address_max })
+    }
+
+    /// Whether each has been told to go.
+    async fn told(strangers: &mut [Stranger]) -> Vec<bool> {
+        let mut told = Vec::new();
+        for stranger in strangers {
+            told.push(tokio::select! {
+                biased;
+                () = stranger.driven_out_meanwhile() => true,
+                () = async {} => false,
+            });
+        }
+        told
+    }
+
+    #[tokio::test]
+    async fn the_oldest_of_an_address_goes() {
+        let all = strangers(100, 2);
+        let mut present = vec![all.arrive(address(1)), all.arrive(address(2)), all.arrive(address(1))];
+        assert_eq!(told(&mut present).await, [false, false, false]);
+        present.push(all.arrive(address(1)));
+        assert_eq!(told(&mut present).await, [true, false, false, false]);
+        assert_eq!(all.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn the_oldest_of_all_goes_when_there_are_too_many_in_total() {
+        let all = strangers(3, 2);
+        let mut present: Vec<Stranger> = (1..=4).map(|last| all.arrive(address(last))).collect();
+        assert_eq!(told(&mut present).await, [true, false, false, false]);
+        assert_eq!(all.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn who_is_admitted_or_gone_does_not_count() {
+        let all = strangers(100, 2);
+        let mut present = vec![all.arrive(address(1)), all.arrive(address(1))];
+        present[0].pass().admit();
+        present[0].pass().admit();
+        present.push(all.arrive(address(1)));
+        assert_eq!(told(&mut present).await, [false, false, false]);
+        drop(present.pop());
+        assert_eq!(all.len(), 1);
+        drop(present);
+        assert!(all.is_empty() && all.present().by_address.is_empty());
+    }
+
+    #[test]
+    fn one_household_counts_as_one_address() {
+        let of = |text: &str| household(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("::1"), of("::2"));
+    }
+}

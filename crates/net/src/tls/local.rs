@@ -1,0 +1,188 @@
+//! Certificates of a broker that was given none: a CA of its own, and by it a server certificate for this machine.
+//!
+//! Both live in one directory. The CA stays, so that clients need to be told of it once; the server's certificate is made
+//! anew before it ends and when the names change.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
+};
+use time::OffsetDateTime;
+
+use super::pem::{self, Identity};
+use super::{TlsError, facts};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the CA is good.
+const CA_DAYS: u32 = 3_650;
+/// A CA that would end before a new server certificate is replaced.
+const CA_DAYS_LEFT_MIN: u32 = SERVER_DAYS + 30;
+/// How long a server certificate is good: what clients accept at most is 398 days, and shorter for good reasons.
+const SERVER_DAYS: u32 = 90;
+/// With less time left it is made anew.
+const SERVER_DAYS_LEFT_MIN: u32 = 30;
+/// Clocks of clients may be behind ours.
+const BACKDATED: Duration = DAY;
+
+const CA_FILE: &str = "ca.pem";
+const CA_KEY_FILE: &str = "ca.key";
+const SERVER_FILE: &str = "server.pem";
+const SERVER_KEY_FILE: &str = "server.key";
+
+/// The directory, and for whom the server's certificate is.
+#[derive(Debug, Clone)]
+pub(super) struct Local {
+    directory: PathBuf,
+    names: BTreeSet<String>,
+}
+
+impl Local {
+    /// For this machine and `more` names or addresses.
+    pub(super) fn new(directory: PathBuf, more: &[String]) -> Self {
+        let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
+        let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into_iter();
+        // A machine's name may be anything; a certificate takes only what names are made of.
+        let host = Some(host).filter(|host| !host.is_empty() && host.bytes().all(is_of_a_name));
+        Self {
+            directory,
+            names: own.chain(host).chain(more.iter().map(|name| name.to_lowercase())).collect(),
+        }
+    }
+
+    /// The CA's certificate, for clients.
+    pub(super) fn authority(&self) -> PathBuf {
+        self.directory.join(CA_FILE)
+    }
+
+    /// What is there and good, or new ones, kept.
+    ///
+    /// # Errors
+    /// Files that can't be read or written; a CA that is damaged.
+    pub(super) fn ensure(&self, now: SystemTime) -> Result<Identity, TlsError> {
+        let authority = match self.stored_authority(now)? {
+            Some(authority) => authority,
+            None => self.make_authority(now)?,
+        };
+        let (certificate, key) = (self.directory.join(SERVER_FILE), self.directory.join(SERVER_KEY_FILE));
+        match Identity::read(&certificate, &key) {
+            Ok(stored) if self.will_do(&stored, now) => Ok(stored),
+            _ => self.make_server(&authority, now),
+        }
+    }
+
+    /// Whether a server certificate is for our names, by our CA, and not about to end.
+    fn will_do(&self, stored: &Identity, now: SystemTime) -> bool {
+        let authority = pem::certificates("CA certificate", &self.authority()).ok();
+        let authority = authority.as_ref().and_then(|chain| chain.first());
+        let (Some(own), Some(authority)) = (stored.chain.first(), authority) else { return false };
+        facts::outlasts(own, now, SERVER_DAYS_LEFT_MIN * DAY)
+            && facts::names(own) == self.names
+            && facts::issuer(own) == facts::subject(authority)
+    }
+
+    /// The CA that is there, unless it is about to end.
+    fn stored_authority(&self, now: SystemTime) -> Result<Option<Issuer<'static, KeyPair>>, TlsError> {
+        let (certificate, key) = (self.authority(), self.directory.join(CA_KEY_FILE));
+        if !certificate.exists() && !key.exists() {
+            return Ok(None);
+        }
+        let advice = |reason: String| {
+            let directory = self.directory.display();
+            let reason =
+                format!("{reason}; put it right, or remove {directory} to have new certificates made");
+            TlsError::content("CA key", &key, reason)
+        };
+        let identity = Identity::read(&certificate, &key).map_err(|error| advice(error.to_string()))?;
+        let own = identity.chain.first();
+        if !own.is_some_and(|own| facts::outlasts(own, now, CA_DAYS_LEFT_MIN * DAY)) {
+            tracing::warn!(file = %certificate.display(), "the CA is about to end; a new one is made: tell clients");
+            return Ok(None);
+        }
+        let pair = KeyPair::try_from(&identity.key).map_err(|error| advice(error.to_string()))?;
+        Ok(Some(Issuer::new(authority_params(&pair, now), pair)))
+    }
+
+    fn make_authority(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
+        fs::create_dir_all(&self.directory)
+            .map_err(|error| TlsError::file("TLS directory", &self.directory, error))?;
+        let pair = KeyPair::generate()?;
+        let params = authority_params(&pair, now);
+        let certificate = params.self_signed(&pair)?;
+        // The key first: a certificate without its key would be damage.
+        self.write(CA_KEY_FILE, &pair.serialize_pem(), true)?;
+        self.write(CA_FILE, &certificate.pem(), false)?;
+        tracing::info!(file = %self.authority().display(), "made a CA for TLS");
+        Ok(Issuer::new(params, pair))
+    }
+
+    fn make_server(
+        &self,
+        authority: &Issuer<'static, KeyPair>,
+        now: SystemTime,
+    ) -> Result<Identity, TlsError> {
+        let pair = KeyPair::generate()?;
+        let mut params = CertificateParams::new(self.names.iter().cloned().collect::<Vec<_>>())?;
+        params.distinguished_name = called("Peeklock");
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        (params.not_before, params.not_after) = valid(now, SERVER_DAYS);
+        let certificate = params.signed_by(&pair, authority)?;
+        self.write(SERVER_KEY_FILE, &pair.serialize_pem(), true)?;
+        self.write(SERVER_FILE, &certificate.pem(), false)?;
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        tracing::info!("made a TLS certificate for {}", names.join(", "));
+        Identity::read(&self.directory.join(SERVER_FILE), &self.directory.join(SERVER_KEY_FILE))
+    }
+
+    /// Readers see all of a file or none. Only the broker's user may read what is `secret`.
+    fn write(&self, name: &'static str, text: &str, secret: bool) -> Result<(), TlsError> {
+        let path = self.directory.join(name);
+        let partial = self.directory.join(format!("{name}.partial"));
+        let write = || {
+            // The mode is given to new files only.
+            let _ = fs::remove_file(&partial);
+            let mode = if secret { 0o600 } else { 0o644 };
+            let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&partial)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&partial, &path)
+        };
+        write().map_err(|error| TlsError::file("TLS file", &path, error))
+    }
+}
+
+/// What can be in the name of a host; `*` is for all in a domain.
+fn is_of_a_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._*:".contains(&byte)
+}
+
+/// The same for the same key, whenever it is called: what it issues goes on fitting the stored certificate.
+fn authority_params(pair: &KeyPair, now: SystemTime) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    // Trust stores find CAs by name: two brokers' must differ.
+    let key = pair.public_key_raw();
+    let tail: String = key.iter().rev().take(4).map(|byte| format!("{byte:02x}")).collect();
+    params.distinguished_name = called(&format!("Peeklock local CA {tail}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    (params.not_before, params.not_after) = valid(now, CA_DAYS);
+    params
+}
+
+fn called(name: &str) -> DistinguishedName {
+    let mut called = DistinguishedName::new();
+    called.push(DnType::CommonName, name);
+    called
+}
+
+fn valid(now: SystemTime, days: u32) -> (OffsetDateTime, OffsetDateTime) {
+    ((now - BACKDATED).into(), (now + days * DAY).into())
+}

@@ -1,0 +1,124 @@
+//! TLS by rustls: which certificate is shown, and whose certificates are asked for.
+
+mod certificates;
+mod facts;
+mod local;
+mod pem;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+use tokio_rustls::server::TlsStream;
+
+pub use certificates::{CertificateSource, Certificates, TlsOptions};
+use pem::Identity;
+
+/// Why TLS can't be served. Each names the file and what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file can't be read or written.
+    #[error("{what} {}: {error}", file.display())]
+    File {
+        /// What it holds.
+        what: &'static str,
+        /// Where it is.
+        file: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{what} {}: {reason}", file.display())]
+    Content {
+        /// What it should hold.
+        what: &'static str,
+        /// Where it is.
+        file: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// A certificate can't be made.
+    #[error("no certificate could be made: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+impl TlsError {
+    fn file(what: &'static str, file: &Path, error: io::Error) -> Self {
+        Self::File { what, file: file.to_owned(), error }
+    }
+
+    fn content(what: &'static str, file: &Path, reason: impl Into<String>) -> Self {
+        Self::Content { what, file: file.to_owned(), reason: reason.into() }
+    }
+}
+
+/// What new connections meet; changes at run time concern those that come later.
+#[derive(Debug)]
+pub struct Tls(watch::Sender<Option<Arc<ServerConfig>>>);
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self(watch::Sender::new(None))
+    }
+}
+
+impl Tls {
+    /// Agrees with a client on keys; before there is a certificate, waits for it. Any server name will do.
+    ///
+    /// # Errors
+    /// The stream's, and rustls's as [`io::ErrorKind::InvalidData`].
+    pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
+        let mut config = self.0.subscribe();
+        // The sender is `self`.
+        let config = config.wait_for(Option::is_some).await.ok().and_then(|config| config.clone());
+        let config = config.ok_or(io::ErrorKind::NotConnected)?;
+        TlsAcceptor::from(config).accept(stream).await
+    }
+
+    /// The subject of the certificate that the client has shown and TLS has verified.
+    pub fn subject<S>(stream: &TlsStream<S>) -> Option<Arc<str>> {
+        let (_, connection) = stream.get_ref();
+        let certificate = connection.peer_certificates()?.first()?;
+        facts::subject(certificate).map(Arc::from)
+    }
+
+    fn set(&self, config: ServerConfig) {
+        self.0.send_replace(Some(Arc::new(config)));
+    }
+}
+
+/// The one provider of cryptography in this program.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Shows `identity` to clients; asks for certificates, and lets clients without one in, if there is a `client_ca`.
+fn server_config(identity: Identity, client_ca: Option<&Path>) -> Result<ServerConfig, TlsError> {
+    let Identity { chain, key, certificate_file, .. } = identity;
+    let refused =
+        |error: rustls::Error| TlsError::content("TLS certificate", &certificate_file, error.to_string());
+    let builder = ServerConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions().map_err(refused)?;
+    let builder = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some(file) => {
+            let wrong = |reason: String| TlsError::content("client CA", file, reason);
+            let mut roots = RootCertStore::empty();
+            for certificate in pem::certificates("client CA", file)? {
+                roots.add(certificate).map_err(|error| wrong(format!("is no CA certificate: {error}")))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+            let verifier = verifier.allow_unauthenticated().build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| wrong(error.to_string()))?)
+        }
+    };
+    builder.with_single_cert(chain, key).map_err(refused)
+}

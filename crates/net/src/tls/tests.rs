@@ -1,0 +1,216 @@
+//! Certificates made, kept, taken and refused.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::certificates::{CertificateSource, Certificates, TlsOptions};
+use super::local::Local;
+use super::pem::{self, Identity};
+use super::{Tls, facts, provider};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn local(directory: &Path, names: &[&str]) -> TlsOptions {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    TlsOptions {
+        source: CertificateSource::Local { directory: directory.to_owned(), names },
+        client_ca: None,
+    }
+}
+
+/// A client that trusts `authority` and shows what it is given.
+fn client(authority: &Path, own: Option<Identity>) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    for certificate in pem::certificates("CA", authority).unwrap() {
+        roots.add(certificate).unwrap();
+    }
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(roots);
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some(own) => builder.with_client_auth_cert(own.chain, own.key).unwrap(),
+    };
+    TlsConnector::from(Arc::new(config))
+}
+
+/// What the server learns of the client's certificate, or why they don't agree.
+async fn meet(tls: &Tls, client: &TlsConnector, name: &str) -> Result<Option<Arc<str>>, String> {
+    let (near, far) = duplex(1 << 14);
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let server = async {
+        let mut stream = tls.accept(far).await.map_err(|error| error.to_string())?;
+        stream.write_all(b"!").await.map_err(|error| error.to_string())?;
+        stream.flush().await.map_err(|error| error.to_string())?;
+        Ok(Tls::subject(&stream))
+    };
+    let client = async {
+        let mut stream = client.connect(name, near).await.map_err(|error| error.to_string())?;
+        stream.read_u8().await.map_err(|error| error.to_string())
+    };
+    let (served, connected) = tokio::join!(server, client);
+    connected.and(served)
+}
+
+#[tokio::test]
+async fn a_broker_that_was_given_nothing_makes_what_clients_can_verify() {
+    let home = TempDir::new().unwrap();
+    let tls = Arc::new(Tls::default());
+    let certificates =
+        Certificates::load(local(home.path(), &["broker.example", "192.0.2.7"]), Arc::clone(&tls));
+    let client = client(&certificates.unwrap().authority().unwrap(), None);
+    for name in ["localhost", "127.0.0.1", "::1", "broker.example", "192.0.2.7"] {
+        assert_eq!(meet(&tls, &client, name).await, Ok(None), "{name}");
+    }
+    assert!(meet(&tls, &client, "other.example").await.is_err());
+    for key in ["ca.key", "server.key"] {
+        assert_eq!(fs::metadata(home.path().join(key)).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_waits_for_the_first_certificate() {
+    let home = TempDir::new().unwrap();
+    let tls = Arc::new(Tls::default());
+    let local_options = local(home.path(), &[]);
+    Certificates::load(local_options.clone(), Arc::default()).unwrap();
+    let client = client(&home.path().join("ca.pem"), None);
+    let load = async { Certificates::load(local_options, Arc::clone(&tls)).unwrap() };
+    let (met, _) = tokio::join!(meet(&tls, &client, "localhost"), load);
+    assert_eq!(met, Ok(None));
+}
+
+#[test]
+fn the_ca_stays_and_the_certificate_is_made_anew_when_it_must() {
+    let home = TempDir::new().unwrap();
+    let now = SystemTime::now();
+    let plain = Local::new(home.path().to_owned(), &[]);
+    let first = plain.ensure(now).unwrap();
+    let authority = fs::read(plain.authority()).unwrap();
+    assert_eq!(plain.ensure(now + 59 * DAY).unwrap().chain, first.chain, "good for long enough");
+    let renewed = plain.ensure(now + 61 * DAY).unwrap();
+    assert_ne!(renewed.chain, first.chain);
+    assert!(facts::end(&renewed.chain[0]) > facts::end(&first.chain[0]));
+    let named = Local::new(home.path().to_owned(), &["Broker.Example".into()]).ensure(now).unwrap();
+    assert!(facts::names(&named.chain[0]).contains("broker.example"));
+    fs::write(home.path().join("server.pem"), "nonsense").unwrap();
+    plain.ensure(now).unwrap();
+    assert_eq!(fs::read(plain.authority()).unwrap(), authority);
+    plain.ensure(now + 3_600 * DAY).unwrap();
+    assert_ne!(fs::read(plain.authority()).unwrap(), authority, "a CA that would end too soon is replaced");
+}
+
+#[test]
+fn a_damaged_ca_is_refused_with_what_to_do() {
+    let home = TempDir::new().unwrap();
+    let local = Local::new(home.path().to_owned(), &[]);
+    local.ensure(SystemTime::now()).unwrap();
+    fs::remove_file(home.path().join("ca.key")).unwrap();
+    let error = local.ensure(SystemTime::now()).unwrap_err().to_string();
+    assert!(error.contains("ca.key") && error.contains("to have new certificates made"), "{error}");
+}
+
+/// Certificate and key files made for one name, somewhere else.
+fn files(home: &TempDir, name: &str) -> (std::path::PathBuf, std::path::PathBuf) {
+    let directory = home.path().join(name);
+    Local::new(directory.clone(), &[format!("{name}.example")]).ensure(SystemTime::now()).unwrap();
+    (directory.join("server.pem"), directory.join("server.key"))
+}
+
+#[tokio::test]
+async fn changed_files_count_and_broken_ones_do_not() {
+    let home = TempDir::new().unwrap();
+    let (one, one_key) = files(&home, "one");
+    let (two, two_key) = files(&home, "two");
+    let (certificate, key) = (home.path().join("tls.pem"), home.path().join("tls.key"));
+    fs::copy(&one, &certificate).unwrap();
+    fs::copy(&one_key, &key).unwrap();
+    let source = CertificateSource::Files { certificate: certificate.clone(), key: key.clone() };
+    let tls = Arc::new(Tls::default());
+    let certificates = Certificates::load(TlsOptions { source, client_ca: None }, Arc::clone(&tls)).unwrap();
+    let (first, second) =
+        (client(&one.with_file_name("ca.pem"), None), client(&two.with_file_name("ca.pem"), None));
+    assert_eq!(meet(&tls, &first, "one.example").await, Ok(None));
+
+    fs::copy(&two, &certificate).unwrap();
+    let error = certificates.reload().unwrap_err().to_string();
+    assert!(error.contains("tls.key") && error.contains("is not the key of the certificate"), "{error}");
+    certificates.look();
+    assert_eq!(meet(&tls, &first, "one.example").await, Ok(None), "the old one stays");
+
+    fs::copy(&two_key, &key).unwrap();
+    // Copies made within one tick of the file system's clock are as long as each other.
+    certificates.reload().unwrap();
+    assert_eq!(meet(&tls, &second, "two.example").await, Ok(None));
+    assert!(meet(&tls, &first, "one.example").await.is_err());
+}
+
+#[test]
+fn broken_files_are_refused_with_file_and_reason() {
+    let home = TempDir::new().unwrap();
+    let (good, good_key) = files(&home, "one");
+    let nonsense = home.path().join("nonsense.pem");
+    fs::write(&nonsense, "nonsense").unwrap();
+    let torn = home.path().join("torn.pem");
+    fs::write(&torn, &fs::read(&good).unwrap()[..200]).unwrap();
+    let wrong = home.path().join("wrong.pem");
+    fs::write(&wrong, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    let encrypted = home.path().join("encrypted.key");
+    let header = "ENCRYPTED PRIVATE KEY";
+    fs::write(&encrypted, format!("-----BEGIN {header}-----\nAAAA\n-----END {header}-----\n")).unwrap();
+    let missing = home.path().join("missing.pem");
+    for (certificate, key, client_ca, file, reason) in [
+        (&missing, &good_key, None, "missing.pem", "No such file"),
+        (&nonsense, &good_key, None, "nonsense.pem", "holds no certificate"),
+        (&torn, &good_key, None, "torn.pem", "is damaged"),
+        (&wrong, &good_key, None, "wrong.pem", "can't be used"),
+        (&good, &missing, None, "missing.pem", "No such file"),
+        (&good, &nonsense, None, "nonsense.pem", "holds no private key"),
+        (&good, &encrypted, None, "encrypted.key", "holds an encrypted key"),
+        (&good, &good_key, Some(&nonsense), "nonsense.pem", "holds no certificate"),
+        (&good, &good_key, Some(&wrong), "wrong.pem", "is no CA certificate"),
+    ] {
+        let source = CertificateSource::Files { certificate: certificate.clone(), key: key.clone() };
+        let options = TlsOptions { source, client_ca: client_ca.cloned() };
+        let error = Certificates::load(options, Arc::default()).unwrap_err().to_string();
+        assert!(error.contains(file) && error.contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn client_certificates_are_verified_if_shown_and_tell_their_subject() {
+    let home = TempDir::new().unwrap();
+    let authority = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let client_ca = home.path().join("clients.pem");
+    fs::write(&client_ca, params.self_signed(&authority).unwrap().pem()).unwrap();
+    let issuer = rcgen::Issuer::new(params, authority);
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::OrganizationName, "Example");
+    params.distinguished_name.push(rcgen::DnType::CommonName, "orders");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let (certificate_file, key_file) = (home.path().join("client.pem"), home.path().join("client.key"));
+    fs::write(&certificate_file, params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
+    fs::write(&key_file, key.serialize_pem()).unwrap();
+
+    let tls = Arc::new(Tls::default());
+    let options = TlsOptions { client_ca: Some(client_ca), ..local(&home.path().join("tls"), &[]) };
+    let authority = Certificates::load(options, Arc::clone(&tls)).unwrap().authority().unwrap();
+    assert_eq!(meet(&tls, &client(&authority, None), "localhost").await, Ok(None), "none is fine");
+    let known = client(&authority, Some(Identity::read(&certificate_file, &key_file).unwrap()));
+    assert_eq!(meet(&tls, &known, "localhost").await.unwrap().as_deref(), Some("CN=orders,O=Example"));
+    let (foreign, foreign_key) = files(&home, "foreign");
+    let unknown = client(&authority, Some(Identity::read(&foreign, &foreign_key).unwrap()));
+    assert!(meet(&tls, &unknown, "localhost").await.is_err(), "somebody else's CA");
+}

@@ -1,0 +1,154 @@
+//! What comes in: frames in any fragmentation, taken apart as they come.
+
+use std::io::{self, Cursor};
+
+use bytes::{Buf, BytesMut};
+use tungstenite::protocol::frame::FrameHeader;
+use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+
+/// A control frame's payload (RFC 6455, §5.5).
+const CONTROL_BYTES_MAX: u64 = 125;
+
+/// What the next bytes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Too few bytes for a frame's header, or for a whole control frame.
+    More,
+    /// So many bytes of payload.
+    Payload(u64),
+    /// The peer wants these back.
+    Ping(BytesMut),
+    /// The peer has no more to say; the code it gave, if any.
+    Close(BytesMut),
+}
+
+/// Where in the sequence of frames we are.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    /// Bytes of the present data frame's payload still to come.
+    payload: u64,
+    mask: [u8; 4],
+    /// Whether the present message goes on in another frame.
+    unfinished: bool,
+}
+
+impl Input {
+    /// Looks at the front of what came; takes headers and control frames away, leaves payload where it is.
+    ///
+    /// # Errors
+    /// What RFC 6455 or AMQP's binding forbid.
+    pub(super) fn next(&mut self, bytes: &mut BytesMut) -> io::Result<Next> {
+        while self.payload == 0 {
+            let mut cursor = Cursor::new(&bytes[..]);
+            let parsed = FrameHeader::parse(&mut cursor).map_err(|_| wrong("an unknown kind of frame"))?;
+            let Some((header, length)) = parsed else { return Ok(Next::More) };
+            let header_bytes = usize::try_from(cursor.position()).unwrap_or(bytes.len());
+            let mask = check(&header)?;
+            let control = match header.opcode {
+                OpCode::Data(kind) => {
+                    self.begin(kind, header.is_final)?;
+                    bytes.advance(header_bytes);
+                    (self.payload, self.mask) = (length, mask);
+                    continue;
+                }
+                OpCode::Control(control) => control,
+            };
+            if length > CONTROL_BYTES_MAX || !header.is_final {
+                return Err(wrong("a control frame that is too long or in fragments"));
+            }
+            // At most 125.
+            let length = usize::try_from(length).unwrap_or_default();
+            if bytes.len() < header_bytes + length {
+                return Ok(Next::More);
+            }
+            bytes.advance(header_bytes);
+            let mut content = bytes.split_to(length);
+            unmask(&mut content, &mut { mask });
+            match control {
+                Control::Close => return Ok(Next::Close(content)),
+                Control::Ping => return Ok(Next::Ping(content)),
+                Control::Pong | Control::Reserved(_) => {}
+            }
+        }
+        Ok(Next::Payload(self.payload))
+    }
+
+    /// Whether a stream may end here.
+    pub(super) fn is_between_messages(&self) -> bool {
+        self.payload == 0 && !self.unfinished
+    }
+
+    /// Makes payload readable, in place, and counts it. At most what [`Next::Payload`] told.
+    pub(super) fn take(&mut self, payload: &mut [u8]) {
+        unmask(payload, &mut self.mask);
+        self.payload = self.payload.saturating_sub(payload.len() as u64);
+    }
+
+    fn begin(&mut self, kind: Data, is_final: bool) -> io::Result<()> {
+        match (kind, self.unfinished) {
+            (Data::Binary, false) | (Data::Continue, true) => {}
+            (Data::Text, _) => return Err(wrong("text: AMQP takes binary frames")),
+            (Data::Continue, false) => return Err(wrong("the continuation of nothing")),
+            _ => return Err(wrong("a new message within another")),
+        }
+        self.unfinished = !is_final;
+        Ok(())
+    }
+}
+
+/// The mask of a frame, which every client's has.
+fn check(header: &FrameHeader) -> io::Result<[u8; 4]> {
+    if header.rsv1 || header.rsv2 || header.rsv3 {
+        return Err(wrong("a frame of an extension that was not agreed on"));
+    }
+    header.mask.ok_or_else(|| wrong("a frame without mask"))
+}
+
+/// Applies a mask, and turns it so that it fits what follows.
+fn unmask(payload: &mut [u8], mask: &mut [u8; 4]) {
+    let key = u32::from_ne_bytes(*mask);
+    let mut words = payload.chunks_exact_mut(4);
+    for word in &mut words {
+        if let Ok(bytes) = <[u8; 4]>::try_from(&*word) {
+            word.copy_from_slice(&(u32::from_ne_bytes(bytes) ^ key).to_ne_bytes());
+        }
+    }
+    let rest = words.into_remainder();
+    let turned = rest.len();
+    for (byte, key) in rest.iter_mut().zip(*mask) {
+        *byte ^= key;
+    }
+    mask.rotate_left(turned);
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("WebSocket: {what}"))
+}
+
+/// For the fuzzer: any bytes, split anywhere, are taken apart without surprise and always the same.
+#[doc(hidden)]
+pub fn exercise(bytes: &[u8], split: usize) {
+    let run = |parts: &[&[u8]]| {
+        let (mut input, mut buffer, mut payload) = (Input::default(), BytesMut::new(), Vec::new());
+        for part in parts {
+            buffer.extend_from_slice(part);
+            loop {
+                match input.next(&mut buffer) {
+                    Ok(Next::More) => break,
+                    Ok(Next::Payload(_)) if buffer.is_empty() => break,
+                    Ok(Next::Payload(length)) => {
+                        let length = buffer.len().min(usize::try_from(length).unwrap_or(usize::MAX));
+                        let mut part = buffer.split_to(length);
+                        input.take(&mut part);
+                        payload.extend_from_slice(&part);
+                    }
+                    Ok(Next::Ping(content)) => assert!(content.len() <= 125),
+                    Ok(Next::Close(_)) | Err(_) => return payload,
+                }
+            }
+        }
+        payload
+    };
+    let (first, rest) = bytes.split_at(split.min(bytes.len()));
+    assert_eq!(run(&[bytes]), run(&[first, rest]));
+}

@@ -1,0 +1,65 @@
+//! `[tls]`: which certificate clients see, and whether theirs are asked for.
+
+use std::path::PathBuf;
+
+use super::ConfigError;
+use super::network::texts;
+use super::table::Table;
+
+/// How TLS is served.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct TlsConfig {
+    /// The server's certificate and those that lead to its CA; `None` to have one made.
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its key.
+    pub(crate) key: Option<PathBuf>,
+    /// For which names a certificate is made, beside this machine's.
+    pub(crate) names: Vec<String>,
+    /// Whose client certificates are verified.
+    pub(crate) client_ca: Option<PathBuf>,
+    /// Whether who does not speak TLS is sent away.
+    pub(crate) required: bool,
+}
+
+impl TlsConfig {
+    /// Refuses half a pair.
+    ///
+    /// # Errors
+    /// [`ConfigError::Combination`].
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let missing = match (&self.certificate, &self.key) {
+            (Some(_), None) => "tls.key is missing: tls.certificate needs its key",
+            (None, Some(_)) => "tls.certificate is missing: tls.key is for nothing without it",
+            _ => return Ok(()),
+        };
+        Err(ConfigError::Combination(missing.to_owned()))
+    }
+}
+
+/// Reads the section.
+pub(super) fn read(mut table: Table<'_, '_>) -> TlsConfig {
+    let mut file = |key, example| {
+        table.text(key, example, |path| match path {
+            "" => Err(format!("is empty; write {key} = {example}")),
+            _ => Ok(PathBuf::from(path)),
+        })
+    };
+    let certificate = file("certificate", "\"tls/server.pem\"");
+    let key = file("key", "\"tls/server.key\"");
+    let client_ca = file("client_ca", "\"tls/clients.pem\"");
+    let names = texts(&mut table, "names", "\"broker.example\"", host_name).unwrap_or_default();
+    let required = table.boolean("required", false);
+    table.finish();
+    TlsConfig { certificate, key, names, client_ca, required }
+}
+
+/// What a certificate can be for.
+fn host_name(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._*:".contains(&byte);
+    match text.bytes().all(fits) && !text.is_empty() && text.len() <= 253 {
+        true => Ok(text.to_owned()),
+        false => {
+            Err(format!("\"{text}\" is no host name or address; write \"broker.example\" or \"192.0.2.7\""))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What is spoken on a connection, and who serves it: AMQP, HTTP, and AMQP that began as HTTP.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use peeklock_amqp::server::{self as amqp, Admission, Connections};
+use peeklock_amqp::servicebus::ServiceBus;
+use peeklock_net::{ByteStream, Incoming, Peer, Protocol, Serve, Stranger};
+use tokio::sync::watch;
+
+use super::http::{Http, WebSocketAsked};
+
+/// AMQP once it is served: connections that come before wait.
+pub(super) type Amqp = watch::Receiver<Option<Arc<Connections<ServiceBus>>>>;
+
+/// Everything that every port answers.
+pub(super) struct FrontEnds {
+    pub(super) amqp: Amqp,
+    pub(super) http: Arc<Http>,
+}
+
+impl FrontEnds {
+    async fn serve_amqp<S: ByteStream>(
+        &self,
+        stream: S,
+        first_bytes: BytesMut,
+        peer: Peer,
+        mut stranger: Stranger,
+    ) {
+        let mut amqp = self.amqp.clone();
+        let connections = tokio::select! {
+            biased;
+            () = stranger.driven_out_meanwhile() => return,
+            // The sender lives until nothing is served any more.
+            connections = amqp.wait_for(Option::is_some) => connections.ok().and_then(|found| found.clone()),
+        };
+        let Some(connections) = connections else { return };
+        let (pass, driven_out) = (stranger.pass(), stranger.driven_out());
+        let Peer { address, encrypted, certificate } = peer;
+        let admission = Admission::new(move || pass.admit());
+        let peer = amqp::Peer { address: Some(address), encrypted, certificate, admission };
+        connections.serve(stream, first_bytes, peer, driven_out).await;
+        drop(stranger);
+    }
+}
+
+impl Serve for FrontEnds {
+    async fn serve<S: ByteStream>(&self, incoming: Incoming<S>) {
+        let Incoming { stream, first_bytes, protocol, peer, stranger } = incoming;
+        match protocol {
+            Protocol::Amqp => self.serve_amqp(stream, first_bytes, peer, stranger).await,
+            Protocol::Http => {
+                let asked = Box::pin(self.http.serve(stream, first_bytes, peer, stranger)).await;
+                let Some(WebSocketAsked { socket, peer, stranger }) = asked else { return };
+                Box::pin(self.serve_amqp(socket, BytesMut::new(), peer, stranger)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Every address, and all that is answered there.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use peeklock_amqp::server::Connections;
+use peeklock_amqp::servicebus::ServiceBus;
+use peeklock_net::{
+    CertificateSource, Certificates, PortOptions, Ports, StrangerLimits, Strangers, Tls, TlsOptions,
+};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
+
+use super::descriptors::Room;
+use super::error::ServeError;
+use super::front_ends::FrontEnds;
+use super::http::Http;
+use super::ready::Addresses;
+use crate::config::Config;
+
+/// Where certificates are kept that the broker makes, inside the data directory.
+const TLS_DIRECTORY: &str = "tls";
+
+/// Bound ports; connections wait.
+pub(super) struct Listening {
+    listeners: Vec<TcpListener>,
+    amqp: SocketAddr,
+    http: SocketAddr,
+    all: Vec<SocketAddr>,
+}
+
+impl Listening {
+    /// Binds every configured address.
+    ///
+    /// # Errors
+    /// The first that can't be listened on.
+    pub(super) async fn bind(config: &Config) -> Result<Self, ServeError> {
+        let (mut listeners, mut all) = (Vec::new(), Vec::new());
+        let (mut amqp, mut http) = (None, None);
+        for (what, address) in config.addresses() {
+            let bound = TcpListener::bind((address.host(), address.port())).await;
+            let refused = |error| ServeError::Bind { what, address: address.clone(), error };
+            let listener = bound.map_err(refused)?;
+            let local = listener.local_addr().map_err(ServeError::System)?;
+            // Port 0 is another one each time.
+            match what {
+                "AMQP" => amqp = Some(local),
+                "HTTP" => http = Some(local),
+                _ => {}
+            }
+            all.push(local);
+            listeners.push(listener);
+        }
+        let missing = || ServeError::System(std::io::ErrorKind::AddrNotAvailable.into());
+        let amqp = amqp.ok_or_else(missing)?;
+        // One address for both is one listener.
+        Ok(Self { listeners, amqp, http: http.unwrap_or(amqp), all })
+    }
+}
+
+/// The addresses being served.
+pub(super) struct Network {
+    addresses: Addresses,
+    http: Arc<Http>,
+    amqp: watch::Sender<Option<Arc<Connections<ServiceBus>>>>,
+    tls: Arc<Tls>,
+    serving: JoinHandle<()>,
+    keeping_up: Option<JoinHandle<()>>,
+}
+
+impl Network {
+    /// Answers HTTP from now on; AMQP and TLS wait.
+    pub(super) fn start(listening: Listening, router: Router, config: &Config, room: Room) -> Self {
+        let addresses = Addresses::new(listening.amqp, listening.http, listening.all, &config.authorization);
+        let (http, tls) = (Http::new(router), Arc::new(Tls::default()));
+        let amqp = watch::Sender::new(None);
+        let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http) };
+        let total_max = usize::try_from(room.strangers_max).unwrap_or(usize::MAX);
+        let per_address_max = usize::try_from(config.network.strangers_per_address_max).unwrap_or(usize::MAX);
+        let strangers = Strangers::new(StrangerLimits { total_max, per_address_max });
+        let options = PortOptions { tls_required: config.tls.required, ..PortOptions::default() };
+        let ports = Ports::new(front_ends, Arc::clone(&tls), strangers, options);
+        let serving = tokio::spawn(ports.run(listening.listeners));
+        Self { addresses, http, amqp, tls, serving, keeping_up: None }
+    }
+
+    /// Serves TLS from now on, and keeps its certificates up to date.
+    ///
+    /// # Errors
+    /// Files that can't be used.
+    pub(super) fn secure(&mut self, config: &Config) -> Result<Arc<Certificates>, ServeError> {
+        let certificates = Arc::new(Certificates::load(tls_options(config), Arc::clone(&self.tls))?);
+        self.addresses.set_authority(certificates.authority().map(absolute));
+        self.keeping_up = Some(tokio::spawn(Arc::clone(&certificates).keep_up()));
+        Ok(certificates)
+    }
+
+    /// Serves AMQP from now on.
+    pub(super) fn serve_amqp(&self, connections: Connections<ServiceBus>) {
+        self.amqp.send_replace(Some(Arc::new(connections)));
+    }
+
+    /// Where to connect.
+    pub(super) fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// Resolves when nothing is served any more though nobody asked for it.
+    pub(super) async fn ended(&mut self) -> Result<(), JoinError> {
+        (&mut self.serving).await
+    }
+
+    /// Lets connections finish. Whoever asks how the broker is gets an answer still.
+    pub(super) async fn drain(&self, grace: Duration) {
+        let connections = self.amqp.borrow().clone();
+        let amqp = async {
+            if let Some(connections) = connections {
+                connections.drain().await;
+            }
+        };
+        tokio::join!(amqp, self.http.drain(grace));
+    }
+
+    /// Cuts whoever is left.
+    pub(super) async fn close(self) {
+        for task in [Some(self.serving), self.keeping_up].into_iter().flatten() {
+            task.abort();
+            // It was cancelled.
+            let _ = task.await;
+        }
+    }
+}
+
+fn tls_options(config: &Config) -> TlsOptions {
+    let source = match (&config.tls.certificate, &config.tls.key) {
+        (Some(certificate), Some(key)) => {
+            CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }
+        }
+        _ => CertificateSource::Local {
+            directory: config.data_dir.join(TLS_DIRECTORY),
+            names: config.tls.names.clone(),
+        },
+    };
+    TlsOptions { source, client_ca: config.tls.client_ca.clone() }
+}
+
+/// A path that means the same to clients, wherever they run.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}

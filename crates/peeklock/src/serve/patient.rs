@@ -1,0 +1,124 @@
+//! Bounds of an HTTP connection's patience that its server does not set: with a peer that takes no answer, and with one
+//! that does not finish its request.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use http_body::{Frame, SizeHint};
+use peeklock_net::ByteStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// A peer that takes nothing of an answer, or sends nothing of a body, for this long is cut off.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// Runs while something is being waited for.
+#[derive(Debug, Default)]
+struct Patience(Option<Pin<Box<Sleep>>>);
+
+impl Patience {
+    /// What came of the waiting: `outcome`, or the end of patience.
+    fn poll<T>(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.0 = None;
+            return outcome;
+        }
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep(STALL_MAX)));
+        sleep.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// A stream whose peer must take what it asked for.
+#[derive(Debug)]
+pub(super) struct Patient<S> {
+    stream: S,
+    writing: Patience,
+}
+
+impl<S> Patient<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, writing: Patience::default() }
+    }
+}
+
+impl<S: ByteStream> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        pin!(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: ByteStream> AsyncWrite for Patient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = pin!(&mut self.stream).poll_write(context, bytes);
+        self.writing.poll(context, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = pin!(&mut self.stream).poll_write_vectored(context, slices);
+        self.writing.poll(context, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = pin!(&mut self.stream).poll_flush(context);
+        self.writing.poll(context, outcome)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let outcome = pin!(&mut self.stream).poll_shutdown(context);
+        self.writing.poll(context, outcome)
+    }
+}
+
+/// A request's body that must go on coming.
+pub(super) struct PatientBody {
+    body: hyper::body::Incoming,
+    reading: Patience,
+}
+
+impl PatientBody {
+    pub(super) fn wrap(body: hyper::body::Incoming) -> Body {
+        Body::new(Self { body, reading: Patience::default() })
+    }
+}
+
+impl HttpBody for PatientBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let frame = frame.map(|frame| frame.transpose().map_err(io::Error::other));
+        Poll::Ready(ready!(self.reading.poll(context, frame)).transpose())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
