@@ -85,7 +85,7 @@ struct World {
     /// Where messages are sent: the queue, and the topic.
     clients: [Client; 2],
     next: usize,
-    /// What was sent, by whether it was accepted; nobody knows of what is missing here.
+    /// What was sent and not answered yet.
     sent: BTreeMap<u64, String>,
     accepted: Vec<String>,
 }
@@ -93,6 +93,8 @@ struct World {
 impl World {
     async fn start() -> Self {
         let broker = Broker::start(1 << 20).await;
+        // What takes several pages is read back on another thread, for which turns given to tasks are no measure.
+        broker.store.set_page_entries_max(usize::MAX);
         broker.namespace.declare(TARGET, QueueOptions::default()).await.unwrap();
         broker.namespace.declare(QUEUE, queue(true, false)).await.unwrap();
         broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
