@@ -190,6 +190,14 @@ impl Entity {
         *self.declared.write().unwrap_or_else(PoisonError::into_inner) = declared;
     }
 
+    /// Asks the actor whether it still takes commands, with the options set before; `None` when no actor runs that could
+    /// have ended.
+    pub(super) fn confirm(&self) -> Option<oneshot::Receiver<bool>> {
+        let ActorState::Running { control, .. } = &*self.actor() else { return None };
+        let (answer, answered) = oneshot::channel();
+        control.send(Control::Confirm(answer)).ok().map(|()| answered)
+    }
+
     /// Whoever still has a handle learns that the entity is no more.
     pub(super) fn set_deleted(&self) {
         if let ActorState::Running { handle, .. } = &*self.actor() {
