@@ -57,6 +57,7 @@ pub(super) enum Step {
     Topic(TopicStep),
     Session(SessionStep),
     DeclareTemporary,
+    DeleteTemporary,
 }
 
 /// How a lock ends.
@@ -150,6 +151,7 @@ impl Area {
                 (6, send(Just(Place::Temporary))),
                 (4, receive(Just(Place::Temporary))),
                 (3, Just(Step::DeclareTemporary).boxed()),
+                (1, Just(Step::DeleteTemporary).boxed()),
                 (2, (30_000..90_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }).boxed()),
             ],
         }
