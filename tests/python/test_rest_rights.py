@@ -74,6 +74,7 @@ def test_tokens_that_are_no_good(guarded, rule, key, scope):
         assert operation(rest) == 401
     answer = rest.send("no-such-queue", b"x")
     assert answer.status == 401, "nothing is told about what exists"
+    assert answer.headers["Connection"] == "close", "nobody reads the body of who is refused"
 
 
 def lines(daemon, **wanted) -> list[dict]:
