@@ -14,6 +14,7 @@ mod front_ends;
 mod health;
 mod http;
 mod network;
+mod openid;
 mod patient;
 mod ready;
 mod reload;
