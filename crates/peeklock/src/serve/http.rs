@@ -9,8 +9,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::http::header::CONNECTION;
 use axum::http::uri::Scheme;
-use axum::http::{Request, Response};
+use axum::http::{HeaderValue, Request, Response};
 use axum::response::IntoResponse;
 use bytes::BytesMut;
 use hyper::body::Incoming as Received;
@@ -156,10 +157,17 @@ impl Visit {
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
         let router = self.router.clone();
         request.extensions_mut().insert(Admission::new(move || self.admit()));
-        match router.oneshot(request.map(PatientBody::wrap)).await {
+        let (head, body) = request.into_parts();
+        let (body, unread) = PatientBody::wrap(body);
+        let mut response = match router.oneshot(Request::from_parts(head, body)).await {
             Ok(response) => response,
             Err(never) => match never {},
+        };
+        // Nobody reads what is left, so the connection ends; who is not told sends the next request into the void.
+        if unread.is_left() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        response
     }
 
     /// The peer was let in by whoever answers; it is a regular as long as there is room for regulars.

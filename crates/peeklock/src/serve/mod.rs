@@ -116,6 +116,7 @@ async fn serve(
     );
 
     let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
+    let admin = admin.named(config.namespace.as_deref());
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     network.serve_amqp(connections);
