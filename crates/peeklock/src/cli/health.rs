@@ -169,7 +169,8 @@ impl Asking {
 
 fn exchange(mut stream: impl Read + Write, target: &Target) -> io::Result<(u16, String)> {
     let Target { authority, path, .. } = target;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n")?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     stream.flush()?;
     let mut answer = String::new();
     match stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer) {
