@@ -35,12 +35,15 @@ pub enum Command {
         session: Option<SessionWish>,
     },
     /// Tells of a link that receives nothing (it sends, or asks questions), so that it can be told when what it is
-    /// attached to is deleted: [`crate::Effect::ReceiverClosed`]. Closed like a receiver; counts as no activity.
+    /// attached to is deleted, or takes no messages any more: [`crate::Effect::ReceiverClosed`]. Closed like a receiver;
+    /// counts as no activity.
     Watch {
         /// Its id, never used before.
         watcher: ReceiverId,
         /// What it is attached to.
         queue: QueueId,
+        /// Whether it sends messages.
+        sends: bool,
     },
     /// Sets how far a receiver may be served; ignored if it is not open. With `drain`, what is available is delivered
     /// at once, then one [`crate::Effect::Drained`] follows: when nothing is left or the message credit is used up. A

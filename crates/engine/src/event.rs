@@ -124,6 +124,8 @@ pub enum Event {
         watcher: ReceiverId,
         /// What it is attached to.
         queue: QueueId,
+        /// Whether it sends messages.
+        sends: bool,
     },
     /// A receiver waits for an available session.
     SessionAwaited {

@@ -66,14 +66,15 @@ impl Broker {
             Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX),
             Node::Management(entity) => {
                 self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
-                self.watch(link, &entity);
+                self.watch(link, &entity, false);
                 let limit = entity.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
                 (Link::ManagementRequests { session, entity }, limit)
             }
             Node::Entity(entity) => {
                 self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
                 entity.check_takes()?;
-                self.watch(link, &entity);
+                entity.check_enabled_for_sending()?;
+                self.watch(link, &entity, true);
                 let limit = entity.max_message_size_bytes;
                 (Link::Sender(entity), limit)
             }
@@ -100,7 +101,7 @@ impl Broker {
             Node::Cbs => self.attach_responses(link, session, None, attach, connection),
             Node::Management(entity) => {
                 self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
-                self.watch(link, &entity);
+                self.watch(link, &entity, false);
                 self.attach_responses(link, session, Some(entity), attach, connection);
             }
             Node::Entity(entity) => {

@@ -72,6 +72,8 @@ pub(crate) struct Entity {
     pub(crate) kind: Kind,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
+    /// Whether messages could be sent to it at the time of attach.
+    is_enabled_for_sending: bool,
     /// What it wants to know of messages sent to it; never changes.
     wanted: Wanted,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
@@ -88,6 +90,7 @@ impl Entity {
         };
         let wanted = Wanted::by(&options);
         let max_message_size_bytes = options.max_message_size_bytes();
+        let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
         Self {
             address,
@@ -98,6 +101,7 @@ impl Entity {
             queue,
             kind,
             requires_session,
+            is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
         }
@@ -110,6 +114,7 @@ impl Entity {
         // Nothing is sent to it.
         let wanted = Wanted::default();
         let max_message_size_bytes = topic.max_message_size_bytes();
+        let is_enabled_for_sending = topic.status().takes();
         let (node, resource) = (node(&address), address.resource());
         Self {
             address,
@@ -120,6 +125,7 @@ impl Entity {
             queue,
             kind,
             requires_session,
+            is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
         }
@@ -157,6 +163,14 @@ impl Entity {
             return Err(Fault::NotAllowed("Messages can't be sent to a dead-letter queue directly."));
         }
         Ok(())
+    }
+
+    /// Whether the entity's status lets messages be sent.
+    ///
+    /// # Errors
+    /// [`Refusal::EntityDisabled`].
+    pub(crate) fn check_enabled_for_sending(&self) -> Result<(), Fault> {
+        if self.is_enabled_for_sending { Ok(()) } else { Err(Fault::Refused(Refusal::EntityDisabled)) }
     }
 
     /// Whether messages may be received from what the address names.

@@ -1,4 +1,5 @@
-//! Links that receive nothing: they are told when their entity goes, as receivers are.
+//! Links that receive nothing: they are told when their entity goes, or takes no messages any more, as
+//! receivers are.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,10 +35,10 @@ impl Watchers {
 }
 
 impl Broker {
-    pub(super) fn watch(&mut self, link: LinkId, entity: &Arc<Entity>) {
+    pub(super) fn watch(&mut self, link: LinkId, entity: &Arc<Entity>, sends: bool) {
         let watcher = self.entities.next_receiver_id();
         self.watchers.add(watcher, link, Arc::clone(entity));
-        self.tell(&entity.partition, Command::Watch { watcher, queue: entity.queue });
+        self.tell(&entity.partition, Command::Watch { watcher, queue: entity.queue, sends });
     }
 
     /// The link is gone.

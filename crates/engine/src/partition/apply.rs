@@ -4,7 +4,7 @@
 use super::Record;
 use super::duplicates::Remembered;
 use super::locks::Held;
-use super::state::State;
+use super::state::{State, Watched};
 use crate::event::{Event, Removal};
 use crate::{
     CreditLimit, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber,
@@ -48,8 +48,8 @@ impl State {
                 }
             }
             Event::ReceiverClosed { receiver } => self.close(*receiver),
-            Event::Watched { watcher, queue } => {
-                self.watchers.insert(*watcher, *queue);
+            Event::Watched { watcher, queue, sends } => {
+                self.watchers.insert(*watcher, Watched { queue: *queue, sends: *sends });
             }
             Event::Used { queue, at, stored } => {
                 if let Some(queue) = self.queue_mut(*queue) {

@@ -3,7 +3,8 @@
 //!
 //! Only events change state. What is stored are events, as facts; deciding code may change freely.
 //!
-//! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch` and `ending` are what commands share.
+//! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch`, `ending` and
+//!   `status` are what commands share.
 //! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
 //!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
 //! - `duplicates` is which message ids were accepted lately, where that matters.
@@ -32,6 +33,7 @@ mod record;
 mod restore;
 mod sessions;
 mod state;
+mod status;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,7 @@ use self::policy::Policy;
 use self::queue::Queue;
 pub use self::record::Record;
 use self::state::State;
+pub use self::state::Watched;
 use self::step::Step;
 use crate::{
     Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiverId, RequestId, SubQueue,
@@ -116,7 +119,8 @@ impl Partition {
         Step::new(now, &self.options, &mut self.state, random, outputs).run(request, command);
     }
 
-    /// Changes the options; messages already stored keep their times (S-11).
+    /// Changes the options; messages already stored keep their times (S-11). A [`Command::Tick`] is to follow: it detaches
+    /// whoever a new status leaves nothing to do.
     pub fn set_options(&mut self, options: impl Into<EntityOptions>) {
         self.options = options.into();
         self.state.forwarding_changed = true;
@@ -238,8 +242,14 @@ impl Partition {
 
     /// Links that want to know when what they are attached to is deleted, and what that is.
     #[must_use]
-    pub fn watchers(&self) -> Vec<(ReceiverId, QueueId)> {
-        self.state.watchers.iter().map(|(watcher, queue)| (*watcher, *queue)).collect()
+    pub fn watchers(&self) -> Vec<(ReceiverId, Watched)> {
+        self.state.watchers.iter().map(|(watcher, watched)| (*watcher, *watched)).collect()
+    }
+
+    /// Where an open receiver reads.
+    #[must_use]
+    pub fn home(&self, receiver: ReceiverId) -> Option<QueueId> {
+        self.state.homes.get(&receiver).copied()
     }
 
     /// How many subscriptions there are.

@@ -1,7 +1,7 @@
 //! How a queue or subscription treats what rests in it.
 
 use super::reasons::Reasons;
-use crate::{EntityOptions, Forwarding, SubQueue, SubscriptionOptions};
+use crate::{EntityOptions, EntityStatus, Forwarding, SubQueue, SubscriptionOptions};
 
 /// What queues and subscriptions have in common. Of a topic, whose own messages are only scheduled, little matters.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) struct Policy {
     pub(super) requires_session: bool,
     /// After how long it is deleted when idle.
     pub(super) auto_delete_on_idle_ms: Option<u64>,
+    /// Whether it takes and gives messages.
+    pub(super) status: EntityStatus,
     /// Whether its messages go on to another entity.
     pub(super) forwards: bool,
     /// Whether its dead letters do.
@@ -37,6 +39,7 @@ impl From<&EntityOptions> for Policy {
                 default_message_time_to_live_ms: queue.default_message_time_to_live_ms,
                 dead_lettering_on_message_expiration: queue.dead_lettering_on_message_expiration,
                 requires_session: queue.requires_session,
+                status: queue.status,
                 auto_delete_on_idle_ms: idle_ms(queue.auto_delete_on_idle_ms, &queue.forwarding),
                 forwards: queue.forwarding.forward_to.is_some(),
                 forwards_dead_letters: queue.forwarding.forward_dead_lettered_messages_to.is_some(),
@@ -46,6 +49,7 @@ impl From<&EntityOptions> for Policy {
             EntityOptions::Topic(topic) => Self {
                 default_message_time_to_live_ms: topic.default_message_time_to_live_ms,
                 auto_delete_on_idle_ms: topic.auto_delete_on_idle_ms,
+                status: topic.status,
                 duplicate_detection_history_time_window_ms: topic.duplicate_detection_history_time_window_ms,
                 ..Self::from(&SubscriptionOptions::default())
             },
@@ -61,6 +65,7 @@ impl From<&SubscriptionOptions> for Policy {
             default_message_time_to_live_ms: options.default_message_time_to_live_ms,
             dead_lettering_on_message_expiration: options.dead_lettering_on_message_expiration,
             requires_session: options.requires_session,
+            status: options.status,
             auto_delete_on_idle_ms: idle_ms(options.auto_delete_on_idle_ms, &options.forwarding),
             forwards: options.forwarding.forward_to.is_some(),
             forwards_dead_letters: options.forwarding.forward_dead_lettered_messages_to.is_some(),

@@ -11,6 +11,15 @@ use super::record::Record;
 use super::topic::Topic;
 use crate::{BodyRef, EntityOptions, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
+/// What a link watches that receives nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watched {
+    /// What it is attached to.
+    pub queue: QueueId,
+    /// Whether it sends messages.
+    pub sends: bool,
+}
+
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
 pub(super) struct State {
@@ -29,7 +38,7 @@ pub(super) struct State {
     /// Where each open receiver reads.
     pub(super) homes: BTreeMap<ReceiverId, QueueId>,
     /// Links that want to know when what they are attached to is deleted.
-    pub(super) watchers: BTreeMap<ReceiverId, QueueId>,
+    pub(super) watchers: BTreeMap<ReceiverId, Watched>,
     /// Queues to look after before the command is done.
     touched: Vec<QueueId>,
     /// Subscriptions that changed or went since [`Self::take_changed`].

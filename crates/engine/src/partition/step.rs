@@ -82,7 +82,7 @@ impl<'a> Step<'a> {
             Command::OpenReceiver { receiver, options, session } => {
                 self.open_receiver(request, receiver, options, session);
             }
-            Command::Watch { watcher, queue } => self.watch(watcher, queue),
+            Command::Watch { watcher, queue, sends } => self.watch(watcher, queue, sends),
             Command::Credit { receiver, limit, drain } => self.set_credit(receiver, limit, drain),
             Command::CloseReceiver { receiver } => self.close_receiver(receiver),
             Command::Settle { queue, tokens, settlement } => {
@@ -117,7 +117,7 @@ impl<'a> Step<'a> {
             Command::HoldForForwarder { receiver, source } => self.hold_for_forwarder(receiver, source),
             Command::Probe { queue } => self.probe(queue),
             Command::EndEntity => self.end_when_asked(request),
-            Command::Tick => {}
+            Command::Tick => self.obey_status(self.state().entity.id),
         }
     }
 

@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::accessed::AccessedAt;
 use super::actor::{Actor, CatchUp, Control, Inputs, Seat, Shared, SharedCounts};
 use super::random::RandomSource;
 use super::subscriptions::Subscriptions;
@@ -54,6 +55,7 @@ pub(super) struct Entity {
     pub(super) kind: EntityKind,
     declared: RwLock<Declared>,
     counts: Arc<SharedCounts>,
+    accessed: Arc<AccessedAt>,
     /// Of a topic; empty otherwise.
     pub(super) subscriptions: Arc<Subscriptions>,
     actor: Mutex<ActorState>,
@@ -88,6 +90,7 @@ impl Entity {
             kind: EntityKind::from(&options),
             declared: RwLock::new(Declared { options: Arc::new(options), times }),
             counts,
+            accessed: Arc::default(),
             subscriptions: Arc::new(Subscriptions::of(&mut partition)),
             actor: Mutex::new(ActorState::Dormant(Box::new(partition))),
         }
@@ -114,7 +117,7 @@ impl Entity {
             queue: QueueId(self.id.0),
             options,
             times,
-            accessed_at: None,
+            accessed_at: self.accessed.get(),
             counts: self.counts(),
             subscriptions,
             correlation_filters,
@@ -216,6 +219,7 @@ impl Entity {
             options: EntityOptions::clone(&self.options()),
             random: spawner.random.partition(self.id),
             counts: Arc::clone(&self.counts),
+            accessed: Arc::clone(&self.accessed),
             subscriptions: Arc::clone(&self.subscriptions),
         };
         let inputs = Inputs { requests, control: control_receiver };

@@ -11,6 +11,7 @@
 //! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time was made to jump; `body_cache` keeps
 //!   recent contents.
 
+mod accessed;
 mod actor;
 mod administration;
 mod answer;

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use super::SubscriptionDescription;
+use super::accessed::AccessedAt;
 use super::actor::SharedCounts;
 use crate::names::name_key;
 use crate::partition::{Counts, Partition};
 use crate::rule::correlation_filters;
-use crate::{QueueId, Subscription, SubscriptionOptions};
+use crate::{QueueId, Subscription, SubscriptionOptions, Timestamp};
 
 /// What the topic's actor knows of its subscriptions, as of its last turn; it may be ahead of what is durable.
 #[derive(Debug, Default)]
@@ -31,6 +32,7 @@ pub(super) struct Found {
     pub(super) subscription: Arc<Subscription>,
     pub(super) options: Arc<SubscriptionOptions>,
     counts: Arc<SharedCounts>,
+    accessed: Arc<AccessedAt>,
 }
 
 impl Found {
@@ -41,7 +43,7 @@ impl Found {
     /// What administrators see.
     pub(super) fn describe(&self) -> SubscriptionDescription {
         let subscription = Arc::clone(&self.subscription);
-        SubscriptionDescription { subscription, accessed_at: None, counts: self.counts() }
+        SubscriptionDescription { subscription, accessed_at: self.accessed.get(), counts: self.counts() }
     }
 }
 
@@ -52,6 +54,7 @@ impl Known {
             subscription: Arc::clone(subscription),
             options: Arc::new(subscription.options.clone()),
             counts: Arc::new(SharedCounts::default()),
+            accessed: self.by_id.get(&id).map(|known| Arc::clone(&known.accessed)).unwrap_or_default(),
         };
         found.counts.set(counts);
         self.remove(id);
@@ -135,14 +138,20 @@ impl Subscriptions {
         true
     }
 
+    /// Clients did something with a subscription.
+    pub(super) fn set_accessed(&self, id: QueueId, at: Timestamp) {
+        if let Some(found) = self.known().by_id.get(&id) {
+            found.accessed.set(at);
+        }
+    }
+
     /// Takes over everything, as after the partition was read back.
     pub(super) fn reset(&self, partition: &mut Partition) {
         partition.take_changed();
-        let mut known = Known::default();
-        for subscription in partition.subscriptions() {
-            known.update(partition, subscription.queue);
-        }
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let stale: Vec<QueueId> = known.by_id.keys().copied().collect();
+        let all = stale.into_iter().chain(partition.subscription_ids());
+        all.for_each(|id| known.update(partition, id));
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {

@@ -1,15 +1,17 @@
 //! Entities created, changed and deleted by administrators, who may race each other and the clients.
 
-use peeklock_engine::runtime::{ChangeError, EntityKind, Output, Response};
+use std::sync::Arc;
+
+use peeklock_engine::runtime::{ChangeError, Namespace, NamespaceOptions, Output, Response};
 use peeklock_engine::{
-    AuthorizationRule, Command, EntityOptions, Forwarding, QueueOptions, ReceiveMode, ReceiverId, Refusal,
-    Rights, Secret, SubQueue, Timestamp, TopicOptions,
+    Command, EntityOptions, EntityStatus, QueueOptions, ReceiveMode, ReceiverId, Refusal, SubQueue,
+    TopicOptions,
 };
 use peeklock_storage::{Error, ShardId, Store};
 
 use crate::broker::{Broker, QUEUE, START, quiet, refused, send};
 
-fn queue() -> QueueOptions {
+pub(crate) fn queue() -> QueueOptions {
     QueueOptions::default()
 }
 
@@ -17,11 +19,13 @@ fn with_deliveries(max_delivery_count: u32) -> QueueOptions {
     QueueOptions { max_delivery_count, ..queue() }
 }
 
-fn reason<T: std::fmt::Debug>(result: Result<T, ChangeError>) -> String {
-    match result {
-        Err(ChangeError::Invalid { reason }) => reason,
-        other => panic!("{other:?}"),
-    }
+/// Another start on what is stored, without declaring anything.
+async fn restarted_as_it_is(broker: Broker) -> Broker {
+    let Broker { store, clock, .. } = broker;
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(2), read_facts: None };
+    let shard = store.acquire(ShardId(0)).unwrap();
+    let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
+    Broker { store, clock, namespace }
 }
 
 async fn restarted(broker: Broker) -> Broker {
@@ -113,7 +117,7 @@ async fn a_deleted_queue_is_gone_from_the_disk_and_its_name_is_free() {
     client.sent("left").await;
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
     let watcher = ReceiverId(6);
-    client.submit(Command::Watch { watcher, queue: client.queue });
+    client.submit(Command::Watch { watcher, queue: client.queue, sends: false });
     client.nothing().await;
     broker.namespace.delete("ORDERS").await.unwrap();
     let told = client.all().await.into_iter().map(|output| match output {
@@ -249,7 +253,7 @@ async fn deletion_and_a_crash_leave_all_or_nothing() {
         let mut client = broker.client();
         client.sent("left").await;
         broker.store.hold();
-        let sent = client.send("last");
+        client.send("last");
         let namespace = broker.namespace.clone();
         let deleting = tokio::spawn(async move { namespace.delete(QUEUE).await });
         quiet().await;
@@ -260,71 +264,12 @@ async fn deletion_and_a_crash_leave_all_or_nothing() {
         let answered = deleting.is_finished();
         assert_eq!(answered, durable_batches == 2, "the message's batch, then the deletion");
         broker.store.crash();
-        let shard = broker.store.acquire(ShardId(0)).unwrap();
-        let again = peeklock_engine::runtime::Namespace::start(
-            shard,
-            std::sync::Arc::new(broker.clock.clone()),
-            peeklock_engine::runtime::NamespaceOptions {
-                body_cache_bytes: 0,
-                seed: Some(2),
-                read_facts: None,
-            },
-        );
-        let again = again.await.unwrap();
-        match again.counts(QUEUE) {
+        let broker = restarted_as_it_is(broker).await;
+        match broker.namespace.counts(QUEUE) {
             Some(counts) => assert_eq!(counts.active, 1 + durable_batches as u64),
             None => assert!(answered && stored_of(&broker, client.queue) == 0),
         }
-        let _ = sent;
     }
-}
-
-#[tokio::test]
-async fn what_can_not_be_is_named() {
-    let broker = Broker::start(0).await;
-    let namespace = &broker.namespace;
-    let sessions = QueueOptions { requires_session: true, ..queue() };
-    assert!(reason(namespace.update(QUEUE, sessions).await).contains("requires_session"));
-    let duplicates = QueueOptions { requires_duplicate_detection: true, ..queue() };
-    assert!(reason(namespace.update(QUEUE, duplicates).await).contains("requires_duplicate_detection"));
-    let rule = AuthorizationRule {
-        name: "r".into(),
-        rights: Rights { manage: true, ..Rights::default() },
-        primary_key: Secret::new("p"),
-        secondary_key: Secret::new("s"),
-        created_at: Timestamp(1),
-        modified_at: Timestamp(1),
-    };
-    let rules = QueueOptions { authorization_rules: vec![rule], ..queue() };
-    assert!(reason(namespace.update(QUEUE, rules).await).contains("Manage"));
-}
-
-#[tokio::test]
-async fn targets_of_forwarding_must_exist() {
-    let broker = Broker::start(0).await;
-    let namespace = &broker.namespace;
-    let to = |target: &str| QueueOptions {
-        forwarding: Forwarding { forward_to: Some(target.into()), ..Forwarding::default() },
-        auto_delete_on_idle_ms: Some(300_000),
-        ..queue()
-    };
-    assert!(reason(namespace.create("a", to("nowhere")).await).contains("forward_to is \"nowhere\""));
-    assert!(reason(namespace.create("a", to("a")).await).contains("neither a queue nor a topic"));
-    namespace.create("news", TopicOptions::default()).await.unwrap();
-    namespace.create_subscription("news", "s", Default::default(), Vec::new()).await.unwrap();
-    reason(namespace.create("a", to("news/Subscriptions/s")).await);
-    let made = namespace.create("a", to("NEWS")).await.unwrap();
-    let EntityOptions::Queue(options) = &*made.options else { panic!("a queue") };
-    assert_eq!(options.auto_delete_on_idle_ms, None, "S-33: what forwards is never idle");
-    namespace.update("a", to("A")).await.unwrap();
-    let forwarding =
-        Forwarding { forward_dead_lettered_messages_to: Some("x".into()), ..Forwarding::default() };
-    let subscription = peeklock_engine::SubscriptionOptions { forwarding, ..Default::default() };
-    let refused = namespace.update_subscription("news", "s", subscription).await;
-    assert!(reason(refused).contains("forward_dead_lettered_messages_to"));
-    // Declared together they may name each other.
-    let pair = [("b".to_owned(), to("c")), ("c".to_owned(), to("b"))];
-    namespace.declare_all(pair).await.unwrap();
 }
 
 #[tokio::test]
@@ -356,25 +301,6 @@ async fn changes_of_any_kind_are_told() {
 }
 
 #[tokio::test]
-async fn pages_over_ten_thousand_entities_show_each_once_in_order() {
-    let broker = Broker::start(0).await;
-    let queues = (0..10_000).map(|number| (format!("Queue-{number}"), EntityOptions::from(queue())));
-    let topics = (0..100).map(|number| (format!("queue-{number}-topic"), TopicOptions::default().into()));
-    broker.namespace.declare_all(queues.chain(topics)).await.unwrap();
-    let mut seen = Vec::new();
-    for skip in (0..).step_by(100) {
-        let page = broker.namespace.describe_all(EntityKind::Queue, skip, 100);
-        if page.is_empty() {
-            break;
-        }
-        seen.extend(page.into_iter().map(|found| found.name.to_lowercase()));
-    }
-    assert_eq!(seen.len(), 10_001);
-    assert!(seen.is_sorted() && seen.windows(2).all(|pair| pair[0] != pair[1]));
-    assert_eq!(broker.namespace.describe_all(EntityKind::Topic, 50, 100).len(), 50);
-}
-
-#[tokio::test]
 async fn whoever_waits_for_a_session_is_told_when_the_queue_is_deleted() {
     let broker = Broker::start(0).await;
     broker.namespace.create("s", QueueOptions { requires_session: true, ..queue() }).await.unwrap();
@@ -391,4 +317,32 @@ async fn whoever_waits_for_a_session_is_told_when_the_queue_is_deleted() {
     client.nothing().await;
     broker.namespace.delete("s").await.unwrap();
     assert_eq!(client.response().await, (tag, Response::Opened(Err(Refusal::EntityDeleted))));
+}
+
+#[tokio::test]
+async fn a_status_reaches_whoever_is_attached() {
+    let broker = Broker::start(0).await;
+    let mut client = broker.client();
+    let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let (sender, asker) = (ReceiverId(6), ReceiverId(7));
+    client.submit(Command::Watch { watcher: sender, queue: client.queue, sends: true });
+    client.submit(Command::Watch { watcher: asker, queue: client.queue, sends: false });
+    client.nothing().await;
+    let status = |status| QueueOptions { status, ..queue() };
+    broker.namespace.update(QUEUE, status(EntityStatus::Disabled)).await.unwrap();
+    let told = client.all().await.into_iter().map(|output| match output {
+        Output::ReceiverClosed { receiver, refusal: Refusal::EntityDisabled } => receiver,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [receiver, sender]);
+    let tag = client.submit(send("refused"));
+    assert_eq!(client.response().await, (tag, refused(Refusal::EntityDisabled)));
+
+    let broker = restarted_as_it_is(broker).await;
+    assert_eq!(broker.namespace.describe(QUEUE).unwrap().options.status(), EntityStatus::Disabled);
+    let mut client = broker.client();
+    let tag = client.submit(send("refused"));
+    assert_eq!(client.response().await, (tag, refused(Refusal::EntityDisabled)));
+    broker.namespace.update(QUEUE, status(EntityStatus::Active)).await.unwrap();
+    client.sent("accepted").await;
 }

@@ -97,7 +97,7 @@ async fn links_that_only_watch_survive_a_refused_batch() {
     let EntityRef { partition, queue, .. } = broker.namespace.entity("temporary").unwrap();
     client.handle = partition;
     let watcher = ReceiverId(1);
-    client.submit(Command::Watch { watcher, queue });
+    client.submit(Command::Watch { watcher, queue, sends: false });
     client.sent("one").await;
     broker.store.fail_next(full());
     let lost = client.send("lost");

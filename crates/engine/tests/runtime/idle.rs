@@ -103,7 +103,7 @@ async fn attached_links_are_told() {
     let (broker, mut client) = with_temporary().await;
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 0);
     let watcher = ReceiverId(6);
-    client.submit(Command::Watch { watcher, queue: client.queue });
+    client.submit(Command::Watch { watcher, queue: client.queue, sends: false });
     client.nothing().await;
     broker.clock.advance(IDLE_MS);
     let told: Vec<_> = client

@@ -10,7 +10,7 @@ fn watched(harness: &mut Harness, role_of_sender: bool, address: &str) -> (LinkI
         if role_of_sender { harness.sender_attach(address) } else { harness.receiver_attach(address) };
     let link = harness.attach(attach);
     match harness.command() {
-        (None, Command::Watch { watcher, queue }) => (link, watcher, queue),
+        (None, Command::Watch { watcher, queue, .. }) => (link, watcher, queue),
         other => panic!("{other:?}"),
     }
 }

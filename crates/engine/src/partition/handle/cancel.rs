@@ -17,6 +17,7 @@ impl Step<'_> {
 
     fn try_cancel_scheduled(&mut self, numbers: &[SequenceNumber]) -> Result<(), Refusal> {
         check_numbers(numbers)?;
+        self.check_takes()?;
         let mut records = Vec::with_capacity(numbers.len());
         for number in numbers {
             match self.state().entity.messages.get(SubQueue::Main).get(*number) {

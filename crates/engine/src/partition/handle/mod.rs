@@ -38,7 +38,9 @@ impl Step<'_> {
                 "A topic has no receivers: receive or peek from one of its subscriptions.",
             ));
         }
-        self.state().queue(id).ok_or(Refusal::EntityDeleted)
+        let queue = self.state().queue(id).ok_or(Refusal::EntityDeleted)?;
+        self.check_gives(id)?;
+        Ok(queue)
     }
 }
 

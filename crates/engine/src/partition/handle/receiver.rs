@@ -34,13 +34,13 @@ impl Step<'_> {
     }
 
     /// Links that receive nothing are told all the same when what they are attached to goes.
-    pub(in crate::partition) fn watch(&mut self, watcher: ReceiverId, queue: QueueId) {
-        if self.state().queue(queue).is_some() {
-            self.emit(Event::Watched { watcher, queue });
-        } else {
-            let refusal = Refusal::EntityDeleted;
-            self.effect(Effect::ReceiverClosed { receiver: watcher, refusal });
-        }
+    pub(in crate::partition) fn watch(&mut self, watcher: ReceiverId, queue: QueueId, sends: bool) {
+        let refusal = match self.state().queue(queue) {
+            None => Refusal::EntityDeleted,
+            Some(_) if sends && !self.takes() => Refusal::EntityDisabled,
+            Some(_) => return self.emit(Event::Watched { watcher, queue, sends }),
+        };
+        self.effect(Effect::ReceiverClosed { receiver: watcher, refusal });
     }
 
     /// The locks it took stay until they are settled or end by themselves; a session is given back.

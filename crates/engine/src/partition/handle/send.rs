@@ -32,6 +32,7 @@ impl Step<'_> {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument("There is no message in it.".to_owned()));
         }
+        self.check_takes()?;
         let limit_bytes = self.options.max_message_size_bytes().min(u64::from(u32::MAX));
         let mut total_bytes = self.state().size_bytes;
         let requires_session = self.state().entity.sessions.is_some();

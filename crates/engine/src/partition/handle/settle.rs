@@ -40,6 +40,10 @@ impl Step<'_> {
         token: LockToken,
         settlement: &Settlement,
     ) -> Result<(), Refusal> {
+        // What was never handed over is given back all the same.
+        if *settlement != Settlement::Release {
+            self.check_gives(queue)?;
+        }
         let held = self.held(queue, token)?;
         let message = self.state().record(held.queue, held.sub_queue, held.number);
         let mut record = message.ok_or(Refusal::MessageLockLost)?.clone();

@@ -90,6 +90,7 @@ impl Step<'_> {
         if known.options != options {
             let times = EntityTimes { updated_at: self.now, ..known.times };
             self.emit(Event::SubscriptionSet(Box::new(Subscription { times, options, ..known.clone() })));
+            self.obey_status(known.queue);
         }
         Ok(())
     }

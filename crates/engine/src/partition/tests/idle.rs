@@ -52,7 +52,7 @@ fn s25_what_ended_refuses_every_command_and_tells_whoever_is_attached() {
     rig.send(message("a"));
     let receiver = rig.open(SubQueue::Main, ReceiveMode::PeekLock);
     let watcher = crate::ReceiverId(77);
-    rig.handle(None, Command::Watch { watcher, queue: QUEUE });
+    rig.handle(None, Command::Watch { watcher, queue: QUEUE, sends: false });
     rig.now = rig.now.plus_ms(IDLE_MS);
     let effects = rig.handle(None, Command::Tick);
     let closed = |receiver| Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted };
@@ -164,7 +164,7 @@ fn attaching_without_asking_for_messages_is_no_use() {
     let mut rig = temporary();
     assert!(!idles(&mut rig, IDLE_MS - 1));
     rig.open(SubQueue::Main, ReceiveMode::PeekLock);
-    rig.handle(None, Command::Watch { watcher: crate::ReceiverId(50), queue: QUEUE });
+    rig.handle(None, Command::Watch { watcher: crate::ReceiverId(50), queue: QUEUE, sends: false });
     assert!(idles(&mut rig, 1));
 }
 

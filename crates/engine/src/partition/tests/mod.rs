@@ -24,5 +24,6 @@ mod sessions_lock;
 mod sessions_state;
 mod sessions_table;
 mod settling;
+mod status;
 mod table;
 mod topics;

@@ -206,14 +206,21 @@ impl Rig {
     }
 
     pub(super) fn open(&mut self, sub_queue: SubQueue, mode: ReceiveMode) -> ReceiverId {
+        self.try_attach(sub_queue, mode).unwrap()
+    }
+
+    pub(super) fn try_attach(
+        &mut self,
+        sub_queue: SubQueue,
+        mode: ReceiveMode,
+    ) -> Result<ReceiverId, Refusal> {
         let receiver = ReceiverId(self.next_receiver);
         self.next_receiver += 1;
         let options = ReceiverOptions { source: path(sub_queue), mode };
-        assert_eq!(
-            self.ask(Command::OpenReceiver { receiver, options, session: None }),
-            Reply::Opened(Ok(None))
-        );
-        receiver
+        match self.ask(Command::OpenReceiver { receiver, options, session: None }) {
+            Reply::Opened(opened) => opened.map(|session| assert_eq!(session, None)).map(|()| receiver),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(super) fn credit(&mut self, receiver: ReceiverId, messages: u64, drain: bool) -> Vec<Effect> {
@@ -221,14 +228,17 @@ impl Rig {
         self.handle(None, Command::Credit { receiver, limit, drain })
     }
 
-    /// Opens a receiver, lets it take up to `count` messages, closes it.
+    /// Opens a receiver, lets it take up to `count` messages, closes it; nothing if the queue gives none.
     pub(super) fn take(
         &mut self,
         sub_queue: SubQueue,
         mode: ReceiveMode,
         count: u64,
     ) -> Vec<(MessageView, Option<Lock>)> {
-        let receiver = self.open(sub_queue, mode);
+        let receiver = match self.try_attach(sub_queue, mode) {
+            Err(Refusal::EntityDisabled) => return Vec::new(),
+            opened => opened.unwrap(),
+        };
         let effects = self.credit(receiver, count, true);
         assert_eq!(effects.last(), Some(&Effect::Drained { receiver }));
         self.handle(None, Command::CloseReceiver { receiver });

@@ -108,7 +108,7 @@ pub(super) fn expected(at: At, happening: Happening) -> Option<(At, u32)> {
 }
 
 /// Leads a new message to a state; the last lock taken, if any, is the second value.
-fn reach(at: At) -> (Rig, LockToken) {
+pub(super) fn reach(at: At) -> (Rig, LockToken) {
     // The message must not be dropped by the lock that ends after its time-to-live.
     let mut rig = Rig::new(QueueOptions { max_delivery_count: 100, ..options() });
     let mut token = LockToken(77);
@@ -156,7 +156,7 @@ fn by_number(rig: &mut Rig, sub_queue: SubQueue) -> Result<LockToken, Refusal> {
 }
 
 /// Lets it happen and says whether the partition accepted it.
-fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> bool {
+pub(super) fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> bool {
     match happening {
         Happening::Receive => rig.take_one().is_some(),
         Happening::ReceiveAndDelete => !rig.take(SubQueue::Main, ReceiveMode::ReceiveAndDelete, 1).is_empty(),
@@ -218,7 +218,7 @@ pub(super) fn place(view: &MessageView, locked: bool) -> At {
 }
 
 /// Where message 1 is and how often its delivery failed.
-fn observe(rig: &mut Rig) -> (At, u32) {
+pub(super) fn observe(rig: &mut Rig) -> (At, u32) {
     for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
         if let Some(view) = rig.peek(sub_queue).pop() {
             let locked = rig.partition.state.entity.messages.get(sub_queue).is_locked(view.sequence_number);

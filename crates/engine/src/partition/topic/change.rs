@@ -79,7 +79,7 @@ impl State {
         self.forwarding_changed = true;
         self.locks.remove_of(id);
         self.homes.retain(|_, home| *home != id);
-        self.watchers.retain(|_, watched| *watched != id);
+        self.watchers.retain(|_, watched| watched.queue != id);
     }
 
     /// Contents to which only messages of this subscription refer, in order.
@@ -98,7 +98,8 @@ impl State {
 
     /// Whoever reads from a queue or watches it.
     pub(in crate::partition) fn attached_to(&self, id: QueueId) -> Vec<ReceiverId> {
-        let attached = self.homes.iter().chain(&self.watchers).filter(|(_, queue)| **queue == id);
+        let watchers = self.watchers.iter().map(|(watcher, watched)| (watcher, &watched.queue));
+        let attached = self.homes.iter().chain(watchers).filter(|(_, queue)| **queue == id);
         attached.map(|(receiver, _)| *receiver).collect()
     }
 }

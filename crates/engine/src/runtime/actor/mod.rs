@@ -5,6 +5,7 @@
 //! durable. A turn whose facts need not be waited for (delivery counts, locks) depends on the last earlier batch
 //! that must.
 
+mod access;
 mod alarm;
 mod browse;
 mod catch_up;
@@ -38,6 +39,7 @@ use self::held::HeldBodies;
 use self::lane::DeliveryLane;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 pub(super) use self::release::unreadable;
+use super::accessed::AccessedAt;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
 use super::catalogue::deletion::Ended;
@@ -48,7 +50,7 @@ use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
-use crate::{BodyRef, Command, EntityOptions, ReceiverId};
+use crate::{BodyRef, Command, EntityOptions, QueueId, ReceiverId};
 
 /// What every actor of a namespace shares.
 #[derive(Clone)]
@@ -106,6 +108,7 @@ pub(super) struct Seat {
     pub(super) options: EntityOptions,
     pub(super) random: StdRng,
     pub(super) counts: Arc<SharedCounts>,
+    pub(super) accessed: Arc<AccessedAt>,
     pub(super) subscriptions: Arc<Subscriptions>,
 }
 
@@ -122,6 +125,8 @@ pub(super) struct Actor {
     /// Commands that the actor gives itself: locks to give back, receivers to close.
     internal: VecDeque<Command>,
     outputs: Outputs,
+    /// Queues and subscriptions that clients used in this turn.
+    accessed: Vec<QueueId>,
     /// Where the events of each command of this turn end.
     event_ends: Vec<usize>,
     /// Estimated size of this turn's batch, in bytes.
@@ -169,6 +174,7 @@ impl Actor {
             requests: Vec::new(),
             internal: VecDeque::new(),
             outputs: Outputs::default(),
+            accessed: Vec::new(),
             event_ends: Vec::new(),
             batch_bytes: 0,
             waiters: Slab::new(),
@@ -254,6 +260,7 @@ impl Actor {
             self.requests.shrink_to(IDLE_CAPACITY_MAX);
             self.outputs.events.shrink_to(IDLE_CAPACITY_MAX);
             self.outputs.effects.shrink_to(IDLE_CAPACITY_MAX);
+            self.accessed.shrink_to(IDLE_CAPACITY_MAX);
             self.event_ends.shrink_to(IDLE_CAPACITY_MAX);
             self.replies.shrink_to(IDLE_CAPACITY_MAX);
         }

@@ -6,6 +6,7 @@ use super::commits::{Commits, is_dead};
 use super::held::HeldBodies;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
+use crate::partition::Watched;
 use crate::runtime::Output;
 use crate::runtime::answer;
 use crate::runtime::restore::restore;
@@ -53,7 +54,10 @@ impl Actor {
         self.seat.counts.set(self.seat.partition.counts());
         self.seat.subscriptions.reset(&mut self.seat.partition);
         self.shared.changes.notify();
-        let watch = |(watcher, queue)| Command::Watch { watcher, queue };
+        let watch = |(watcher, watched): (_, Watched)| {
+            let Watched { queue, sends } = watched;
+            Command::Watch { watcher, queue, sends }
+        };
         self.internal.extend(watching.into_iter().map(watch));
         // What they have in hand may be on its way still.
         let hold = |(receiver, source)| Command::HoldForForwarder { receiver, source };

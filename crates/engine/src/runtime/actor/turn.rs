@@ -39,6 +39,7 @@ impl Actor {
             behind = self.is_due(moment.now);
         }
         self.flush();
+        self.show_access(moment.now);
         self.see_to_forwarders();
         self.store_removals();
         self.lane.start_reads(&*self.shared.shard);
@@ -87,6 +88,7 @@ impl Actor {
             self.flush();
         }
         self.batch_bytes += weight;
+        self.note_access(&request.command);
         let Request { mailbox, tag, command } = request;
         match &command {
             Command::OpenReceiver { receiver, .. } | Command::Watch { watcher: receiver, .. } => {

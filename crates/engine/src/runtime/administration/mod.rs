@@ -26,7 +26,8 @@ pub struct EntityDescription {
     pub options: Arc<EntityOptions>,
     /// When it was created and changed.
     pub times: EntityTimes,
-    /// When a client last did something with it since the broker started.
+    /// When a client last sent, received, browsed or settled since the broker started. What clients do with a
+    /// subscription is noted there, not here.
     pub accessed_at: Option<Timestamp>,
     /// Its messages; of a topic, those scheduled on it, and the size of all contents.
     pub counts: Counts,

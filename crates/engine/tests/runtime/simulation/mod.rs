@@ -55,7 +55,7 @@ mod whatever_happens {
             play(&history);
         }
 
-        /// It goes only when idle for long enough, as a whole, and nothing of it shows up in the next of its name.
+        /// It goes only when idle for long enough or when asked for, as a whole, and nothing of it shows up in the next of its name.
         #[test]
         fn a_temporary_queue_goes_as_a_whole(history in steps(&[Area::Temporary])) {
             play(&history);

@@ -58,6 +58,7 @@ pub(super) enum Step {
     Topic(TopicStep),
     Session(SessionStep),
     DeclareTemporary,
+    DeleteTemporary,
     Forward(ForwardStep),
 }
 
@@ -169,6 +170,7 @@ impl Area {
                 (6, send(Just(Place::Temporary))),
                 (4, receive(Just(Place::Temporary))),
                 (3, Just(Step::DeclareTemporary).boxed()),
+                (1, Just(Step::DeleteTemporary).boxed()),
                 (2, (30_000..90_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }).boxed()),
             ],
             Self::Forwarding => {

@@ -161,6 +161,7 @@ impl World {
             Step::Topic(step) => self.topic_step(*step),
             Step::Session(step) => self.session_step(*step),
             Step::DeclareTemporary => self.declare_temporary(),
+            Step::DeleteTemporary => self.delete_temporary(),
             Step::Forward(step) => self.forward_step(step),
         }
         self.observe().await;

@@ -24,7 +24,7 @@ impl Model {
             Command::OpenReceiver { receiver, options, session } => {
                 Reply::Opened(self.open(receiver, options, session).transpose()?)
             }
-            Command::Watch { watcher, queue } => {
+            Command::Watch { watcher, queue, .. } => {
                 self.watch(watcher, queue);
                 return None;
             }

@@ -44,7 +44,9 @@ impl Comparison {
                 let options = ReceiverOptions { source, mode: *mode };
                 Command::OpenReceiver { receiver: self.new_receiver(), options, session }
             }
-            Move::Watch(queue) => Command::Watch { watcher: self.new_receiver(), queue: self.queue(*queue) },
+            Move::Watch(queue) => {
+                Command::Watch { watcher: self.new_receiver(), queue: self.queue(*queue), sends: true }
+            }
             Move::Credit { pick, messages, bytes, drain } => {
                 let receiver = self.receiver(*pick);
                 let got = self.got.get(&receiver.0).copied().unwrap_or_default();

@@ -66,8 +66,8 @@ fn whoever_is_attached_is_told() {
     let mut open = |queue| rig.open(queue, SubQueue::Main, ReceiveMode::PeekLock);
     let (receiver, stays) = (open(gone), open(other));
     let watcher = ReceiverId(50);
-    rig.handle(None, Command::Watch { watcher, queue: gone });
-    rig.handle(None, Command::Watch { watcher: ReceiverId(51), queue: TOPIC });
+    rig.handle(None, Command::Watch { watcher, queue: gone, sends: false });
+    rig.handle(None, Command::Watch { watcher: ReceiverId(51), queue: TOPIC, sends: false });
     rig.send(message("x"));
     let (reply, effects) = rig.ask_all(Command::DeleteSubscription { queue: gone });
     assert_eq!(reply, Reply::Done(Ok(())));
@@ -93,7 +93,7 @@ fn what_is_gone_is_refused() {
     assert_eq!(rig.done(Command::DeleteSubscription { queue: TOPIC }), Err(Refusal::EntityDeleted));
     assert_eq!(rig.try_peek(queue, SubQueue::Main), Err(Refusal::EntityDeleted));
     let watcher = ReceiverId(1);
-    let told = rig.handle(None, Command::Watch { watcher, queue });
+    let told = rig.handle(None, Command::Watch { watcher, queue, sends: false });
     assert_eq!(told, [Effect::ReceiverClosed { receiver: watcher, refusal: Refusal::EntityDeleted }]);
     let again = rig.subscribe("gone");
     assert_ne!(again, queue, "the name is free, the number is not");
@@ -217,7 +217,7 @@ fn s32_an_idle_subscription_goes_and_its_topic_stays() {
     rig.send(message("no use of the subscription"));
     rig.restart();
     let watcher = ReceiverId(1);
-    rig.handle(None, Command::Watch { watcher, queue });
+    rig.handle(None, Command::Watch { watcher, queue, sends: false });
     rig.advance(239_999);
     assert_eq!(rig.partition.subscription_count(), 2);
     let told = rig.advance(60_001);

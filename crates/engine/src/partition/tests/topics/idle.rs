@@ -87,7 +87,7 @@ const NONE: [Use; 3] = [
         rig.open(queue, SubQueue::Main, ReceiveMode::PeekLock);
     }),
     ("watch", |rig, queue| {
-        rig.handle(None, Command::Watch { watcher: crate::ReceiverId(50), queue });
+        rig.handle(None, Command::Watch { watcher: crate::ReceiverId(50), queue, sends: false });
     }),
     ("list rules", |rig, queue| {
         rig.rules(queue, 0, 10).unwrap();

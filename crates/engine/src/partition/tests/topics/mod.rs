@@ -8,6 +8,7 @@ pub(super) mod rig;
 mod rules;
 mod scheduling;
 mod sessions;
+mod status;
 pub(super) mod store;
 mod storing;
 mod subscriptions;

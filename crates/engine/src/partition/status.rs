@@ -1,0 +1,67 @@
+//! What an entity's status forbids (semantics §4.4), and who is detached when it changes.
+//!
+//! Sends ask the status of the queue or topic; everything else asks that of the queue, or those of the subscription and
+//! its topic. A subscription gets copies whatever its own status: "If you send a message to an active topic, Service Bus
+//! copies the message into a disabled subscription" (.NET reference of `EntityStatus`). Timers go on, and so does
+//! whatever administers: subscriptions and their rules.
+
+use super::state::State;
+use super::step::Step;
+use crate::event::Event;
+use crate::{Effect, QueueId, ReceiverId, Refusal};
+
+impl State {
+    /// Whether messages may be received from a queue or subscription; from one that is gone, that is not the question.
+    fn gives(&self, id: QueueId) -> bool {
+        self.entity.policy.status.gives() && self.queue(id).is_none_or(|queue| queue.policy.status.gives())
+    }
+}
+
+impl Step<'_> {
+    /// Whether messages may be sent to the entity.
+    pub(super) fn takes(&self) -> bool {
+        self.state().entity.policy.status.takes()
+    }
+
+    /// Refuses to send.
+    pub(super) fn check_takes(&self) -> Result<(), Refusal> {
+        if self.takes() { Ok(()) } else { Err(Refusal::EntityDisabled) }
+    }
+
+    /// Refuses to receive, browse, settle.
+    pub(super) fn check_gives(&self, id: QueueId) -> Result<(), Refusal> {
+        if self.state().gives(id) { Ok(()) } else { Err(Refusal::EntityDisabled) }
+    }
+
+    /// Detaches whoever the status of the entity, or of one subscription, leaves nothing to do. Locks that they took end
+    /// as always; but sessions are given back.
+    pub(super) fn obey_status(&mut self, changed: QueueId) {
+        let state = self.state();
+        let of_entity = changed == state.entity.id;
+        if state.gives(changed) && (!of_entity || self.takes()) {
+            return;
+        }
+        if !state.gives(changed) {
+            let others: Vec<QueueId> = state.subscriptions.keys().copied().filter(|_| of_entity).collect();
+            for queue in others.into_iter().chain([changed]) {
+                self.refuse_session_waiters(queue, &Refusal::EntityDisabled);
+            }
+        }
+        let state = self.state();
+        let is_closed = |queue: QueueId| (of_entity || queue == changed) && !state.gives(queue);
+        let receivers =
+            state.homes.iter().filter(|(_, queue)| is_closed(**queue)).map(|(receiver, _)| *receiver);
+        // Forwarders are called off by the runtime: what they have in hand may have arrived already.
+        let mut detached: Vec<ReceiverId> =
+            receivers.filter(|receiver| !state.is_forwarder(*receiver)).collect();
+        if of_entity && !self.takes() {
+            let senders = state.watchers.iter().filter(|(_, watched)| watched.sends);
+            detached.extend(senders.map(|(watcher, _)| *watcher));
+        }
+        for receiver in detached {
+            self.leave_session(receiver);
+            self.emit(Event::ReceiverClosed { receiver });
+            self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDisabled });
+        }
+    }
+}

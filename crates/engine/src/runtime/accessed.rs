@@ -1,0 +1,19 @@
+//! When clients last did something with an entity or subscription: for administrators, forgotten at a restart.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Timestamp;
+
+/// An instant, readable from outside; zero for never.
+#[derive(Debug, Default)]
+pub(super) struct AccessedAt(AtomicU64);
+
+impl AccessedAt {
+    pub(super) fn get(&self) -> Option<Timestamp> {
+        Some(Timestamp(self.0.load(Ordering::Relaxed))).filter(|at| *at != Timestamp::default())
+    }
+
+    pub(super) fn set(&self, at: Timestamp) {
+        self.0.store(at.0, Ordering::Relaxed);
+    }
+}
