@@ -65,14 +65,37 @@ pub(super) enum Step {
 /// What happens in the network of those who forward.
 #[derive(Debug, Clone)]
 pub(super) enum ForwardStep {
-    Send { to: Node, ids: Vec<usize>, delay_ms: Option<u64>, ttl_ms: Option<u64> },
-    Receive { from: Node, dead: bool, credit: u64 },
-    Settle { which: usize, how: How },
+    Send {
+        to: Node,
+        ids: Vec<usize>,
+        delay_ms: Option<u64>,
+        ttl_ms: Option<u64>,
+    },
+    Receive {
+        from: Node,
+        dead: bool,
+        credit: u64,
+    },
+    Settle {
+        which: usize,
+        how: How,
+    },
     CloseReceivers,
-    Loose { to: Option<Node>, dead_letters_go: bool },
-    Turns { to: Option<Node> },
-    Sink { takes: bool },
-    Ghost { there: bool },
+    Loose {
+        to: Option<Node>,
+        dead_letters_go: bool,
+    },
+    /// Declares the subscription, or deletes it.
+    Turns {
+        there: bool,
+        to: Option<Node>,
+    },
+    Sink {
+        takes: bool,
+    },
+    Ghost {
+        there: bool,
+    },
 }
 
 /// How a lock ends.
@@ -249,7 +272,7 @@ fn forward_step() -> BoxedStrategy<Step> {
         1 => Just(ForwardStep::CloseReceivers),
         2 => (prop::sample::select(&LOOSE_TO[..]), is(0.5))
             .prop_map(|(to, dead_letters_go)| ForwardStep::Loose { to, dead_letters_go }),
-        2 => prop::sample::select(&TURNS_TO[..]).prop_map(|to| ForwardStep::Turns { to }),
+        3 => (is(0.75), prop::sample::select(&TURNS_TO[..])).prop_map(|(there, to)| ForwardStep::Turns { there, to }),
         1 => is(0.5).prop_map(|takes| ForwardStep::Sink { takes }),
         1 => is(0.7).prop_map(|there| ForwardStep::Ghost { there }),
     ]

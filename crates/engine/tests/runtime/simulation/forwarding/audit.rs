@@ -98,6 +98,11 @@ impl Audit {
             story.completed < story.origin.copies(),
             "{content} came back after it was completed: {story:?}"
         );
+        // What died lives for ever.
+        let died = view.forwarded.as_ref().is_some_and(|way| way.dead_letter_source.is_some());
+        if story.expires_at.is_some() && view.dead_letter.is_none() && !died {
+            assert_ne!(view.expires_at, Timestamp::NEVER, "{content} lives for ever in {at:?}");
+        }
         self.check_order(content, &story, at, view);
         if at == Node::Unique {
             self.check_duplicates(content, view);
@@ -140,6 +145,11 @@ impl Audit {
         let instants: Vec<Timestamp> = there.values().map(|(at, _)| *at).collect();
         let apart = |pair: &[Timestamp]| pair[0].plus_ms(WINDOW_MS) <= pair[1];
         assert!(instants.windows(2).all(apart), "{content} is a duplicate: {there:?}");
+    }
+
+    /// Somebody begins to count what is left.
+    pub(super) fn count(&mut self) {
+        self.stories.values_mut().for_each(|story| story.present = 0);
     }
 
     /// One more copy is left in the end.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use peeklock_engine::runtime::{Mailbox, MailboxReceiver, Output, Request, Response};
 use peeklock_engine::{
     BodyRef, Command, CreditLimit, Delivery, Facts, LockToken, MessageKey, NewMessage, QueueId, QueueOptions,
-    QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Settlement, SubQueue,
+    QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Rule, Settlement, SubQueue,
 };
 use peeklock_storage::Space;
 use tokio::task::JoinHandle;
@@ -50,7 +50,11 @@ pub(super) struct Forwarding {
     receivers: BTreeMap<ReceiverId, (Address, Node)>,
     locks: Vec<Held>,
     changing: Option<JoinHandle<Result<(), String>>>,
+    /// Whether that may delete something.
+    deletes: bool,
     audit: Audit,
+    /// Messages sent here.
+    sent: u64,
 }
 
 impl Default for Forwarding {
@@ -64,7 +68,9 @@ impl Default for Forwarding {
             receivers: BTreeMap::new(),
             locks: Vec::new(),
             changing: None,
+            deletes: false,
             audit: Audit::default(),
+            sent: 0,
         }
     }
 }
@@ -205,20 +211,24 @@ impl World {
             ForwardStep::Loose { to, dead_letters_go } => {
                 self.redeclare(Node::Loose, network::loose(to, dead_letters_go))
             }
-            ForwardStep::Turns { to } => {
+            ForwardStep::Turns { there, to } => {
                 let namespace = self.broker.namespace.clone();
-                let options = network::subscription(to);
-                self.change_network(async move {
-                    let changed =
-                        namespace.update_subscription(Node::Fan.name(), Node::Turns.name(), options).await;
-                    changed.map(|_| ()).map_err(|error| format!("{error:?}"))
+                let (fan, turns) = (Node::Fan.name(), Node::Turns.name());
+                let wanted = vec![(turns.to_owned(), network::subscription(to), vec![Rule::default_rule()])];
+                self.change_network(!there, async move {
+                    let changed = if there {
+                        namespace.declare_subscriptions(fan, wanted).await
+                    } else {
+                        namespace.delete_subscription(fan, turns).await.map(|_| ())
+                    };
+                    changed.map_err(|error| format!("{error:?}"))
                 });
             }
             ForwardStep::Sink { takes } => self.redeclare(Node::Sink, network::sink(takes)),
             ForwardStep::Ghost { there: true } => self.redeclare(Node::Ghost, QueueOptions::default()),
             ForwardStep::Ghost { there: false } => {
                 let namespace = self.broker.namespace.clone();
-                self.change_network(async move {
+                self.change_network(true, async move {
                     namespace.delete(Node::Ghost.name()).await.map_err(|error| format!("{error:?}"))
                 });
             }
@@ -227,15 +237,20 @@ impl World {
 
     fn redeclare(&mut self, node: Node, options: QueueOptions) {
         let namespace = self.broker.namespace.clone();
-        self.change_network(async move {
+        self.change_network(false, async move {
             namespace.declare(node.name(), options).await.map_err(|error| format!("{error:?}"))
         });
     }
 
     /// One change at a time; each takes until it is durable.
-    fn change_network(&mut self, change: impl Future<Output = Result<(), String>> + Send + 'static) {
+    fn change_network(
+        &mut self,
+        deletes: bool,
+        change: impl Future<Output = Result<(), String>> + Send + 'static,
+    ) {
         if self.forwarding.changing.is_none() {
             self.forwarding.changing = Some(tokio::spawn(change));
+            self.forwarding.deletes = deletes;
         }
     }
 
@@ -257,15 +272,17 @@ impl World {
                 ..NewMessage::default()
             });
             contents.push(content);
+            self.forwarding.sent += 1;
         }
         self.forwarding.submit(&address, Command::Send { messages }, Some(Asked::Send { contents }));
     }
 
     pub(super) async fn observe_forwarding(&mut self) {
         self.forwarding.listen();
-        // A deletion may be going on, or be done again at a start.
-        let ghost = self.broker.namespace.options(Node::Ghost.name());
-        if self.forwarding.changing.is_some() || ghost.is_none() {
+        // A deletion may be going on, or be done again at a start; what is not there is forgotten by its topic.
+        let is_there = |node| self.node(node).is_some();
+        let is_deleting = self.forwarding.changing.is_some() && self.forwarding.deletes;
+        if is_deleting || !is_there(Node::Ghost) || !is_there(Node::Turns) {
             self.forwarding.audit.deleting();
         }
         if let Some(changing) = self.forwarding.changing.take_if(|changing| changing.is_finished()) {
@@ -273,6 +290,11 @@ impl World {
             let ghost = self.broker.namespace.options(Node::Ghost.name()).is_none();
             assert!(changed.is_ok() || ghost || self.was_full, "{changed:?}");
         }
+    }
+
+    /// Whether nothing but this was played: then time is free.
+    pub(super) fn only_forwards(&self) -> bool {
+        self.forwarding.sent == self.sent
     }
 
     /// Whether the partition belongs to the network.
@@ -285,11 +307,14 @@ impl World {
         nodes.filter_map(|node| Some((node, self.node(node)?))).collect()
     }
 
-    /// After a restart in good order: all that forwards has done so, and the store holds what is left.
+    /// Nothing fails any more: all that forwards has done so, and the store holds what is left.
     pub(super) async fn end_forwarding(&mut self) {
         self.forwarding.listen();
         assert!(self.forwarding.asked.is_empty(), "{} questions got no answer", self.forwarding.asked.len());
         let namespace = self.broker.namespace.clone();
+        self.forwarding.audit.count();
+        // The first may be refused for a disk that was full.
+        let _ = namespace.declare(Node::Ghost.name(), QueueOptions::default()).await;
         namespace.declare(Node::Ghost.name(), QueueOptions::default()).await.unwrap();
         namespace.declare(Node::Sink.name(), network::sink(true)).await.unwrap();
         for _ in 0..ROUNDS {
@@ -337,12 +362,17 @@ impl World {
         let source = QueuePath { queue: address.queue, sub_queue };
         self.forwarding.submit(address, peek(source), Some(Asked::Peek));
         self.slow.release().await;
-        let Ok(Output::Response { tag, response: Response::Received(Ok(messages)) }) =
-            self.forwarding.outputs.try_recv()
-        else {
-            panic!("can't browse {node:?}")
+        let messages = loop {
+            match self.forwarding.outputs.try_recv() {
+                Ok(Output::Response { tag, response: Response::Received(Ok(messages)) }) => {
+                    self.forwarding.asked.remove(&tag);
+                    break messages;
+                }
+                Ok(Output::Delivery(delivery)) => self.forwarding.delivered(&delivery),
+                Ok(Output::ReceiverClosed { .. }) => {}
+                other => panic!("can't browse {node:?}: {other:?}"),
+            }
         };
-        self.forwarding.asked.remove(&tag);
         for message in &messages {
             let content = String::from_utf8(message.content.to_vec()).unwrap();
             self.forwarding.audit.left(&content, node, &message.view);

@@ -35,7 +35,7 @@ pub(in crate::simulation) enum Node {
     Fan,
     /// → `Sink`.
     East,
-    /// Goes nowhere.
+    /// → `Second`.
     West,
     /// Wherever it is told.
     Turns,
@@ -66,8 +66,8 @@ pub(in crate::simulation) const SOURCES: [Node; 10] = [
     Node::Fan,
 ];
 /// Who can be read from at times.
-pub(in crate::simulation) const READ: [Node; 6] =
-    [Node::Sink, Node::Works, Node::Loose, Node::Unique, Node::West, Node::Turns];
+pub(in crate::simulation) const READ: [Node; 5] =
+    [Node::Sink, Node::Works, Node::Loose, Node::Unique, Node::Turns];
 /// Where `Loose` and `Turns` may be told to forward to.
 pub(in crate::simulation) const LOOSE_TO: [Option<Node>; 6] =
     [None, Some(Node::First), Some(Node::Second), Some(Node::Sink), Some(Node::Ghost), Some(Node::Loose)];
@@ -108,7 +108,7 @@ impl Node {
 
     /// Whether nobody ever receives from it, dead letters aside.
     pub(super) const fn always_forwards(self) -> bool {
-        matches!(self, Self::First | Self::Second | Self::East | Self::Ids | Self::Pages)
+        matches!(self, Self::First | Self::Second | Self::East | Self::West | Self::Ids | Self::Pages)
     }
 
     /// How often a message is forwarded on the way that never changes.
@@ -176,7 +176,11 @@ pub(in crate::simulation) async fn declare(namespace: &Namespace) {
     let queues = QUEUES.map(|node| (node.name().to_owned(), EntityOptions::from(node.queue_options())));
     namespace.declare_all(std::iter::once(fan).chain(queues)).await.unwrap();
     let subscriptions = SUBSCRIPTIONS.map(|node| {
-        let to = (node == Node::East).then_some(Node::Sink);
+        let to = match node {
+            Node::East => Some(Node::Sink),
+            Node::West => Some(Node::Second),
+            _ => None,
+        };
         (node.name().to_owned(), subscription(to), vec![Rule::default_rule()])
     });
     namespace.declare_subscriptions(Node::Fan.name(), subscriptions.into()).await.unwrap();
