@@ -23,9 +23,8 @@ import (
 
 // What the daemon writes once it accepts connections.
 type readyFile struct {
-	AMQP                string `json:"amqp"`
-	HTTP                string `json:"http"`
-	TLSConnectionString string `json:"tls_connection_string"`
+	ConnectionString    string `json:"connection_string"`
+	TLSConnectionString string `json:"connection_string_tls"`
 	CAFile              string `json:"ca_file"`
 }
 
@@ -127,13 +126,21 @@ func administrators(t *testing.T) map[string]*admin.Client {
 	return clients
 }
 
-// A client for messages, over AMQP with TLS.
-func messages(t *testing.T) *azservicebus.Client {
+// Clients for messages: over AMQP as with an emulator, and with TLS.
+func clients(t *testing.T) map[string]*azservicebus.Client {
 	t.Helper()
-	client, err := azservicebus.NewClientFromConnectionString(ready.TLSConnectionString, &azservicebus.ClientOptions{TLSConfig: trusted(t)})
+	plain, err := azservicebus.NewClientFromConnectionString(ready.ConnectionString, nil)
 	must(t, err)
-	t.Cleanup(func() { _ = client.Close(context.Background()) })
-	return client
+	// Given a port, the SDK takes it for a part of the name that the certificate must have, unless told the name.
+	config := trusted(t)
+	config.ServerName = "localhost"
+	encrypted, err := azservicebus.NewClientFromConnectionString(ready.TLSConnectionString, &azservicebus.ClientOptions{TLSConfig: config})
+	must(t, err)
+	clients := map[string]*azservicebus.Client{"http": plain, "https": encrypted}
+	for _, client := range clients {
+		t.Cleanup(func() { _ = client.Close(context.Background()) })
+	}
+	return clients
 }
 
 func patient(t *testing.T) context.Context {

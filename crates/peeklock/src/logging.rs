@@ -88,7 +88,7 @@ impl LogControl {
     }
 }
 
-/// Starts logging for the rest of the process; administrative changes go to the audit log and nowhere else.
+/// Starts logging for the rest of the process; administrative changes go where the audit log is, and nowhere else.
 pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> LogControl {
     let (filter, handle) = reload::Layer::new(filter.to_env_filter());
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
@@ -96,9 +96,12 @@ pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl)
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
+    let in_log = audit.is_in_log();
     let is_change = |metadata: &tracing::Metadata<'_>| metadata.target() == audit::TARGET;
     tracing_subscriber::registry()
-        .with(lines.with_filter(filter).with_filter(filter_fn(move |metadata| !is_change(metadata))))
+        .with(
+            lines.with_filter(filter).with_filter(filter_fn(move |metadata| in_log || !is_change(metadata))),
+        )
         .with(audit.layer().with_filter(filter_fn(is_change)))
         .init();
     LogControl(Box::new(move |filter| handle.reload(filter)))

@@ -124,10 +124,10 @@ impl Target {
 }
 
 /// A name that is the target of forwarding, from a URL (whatever its host: clients write what they take it for) or a bare
-/// name; `None` for none.
+/// name; `None` for none. Java 7.17.20 puts a URL before what it got, even if that is one: the last counts.
 pub(crate) fn forward_target(text: &str) -> Option<String> {
     let text = text.trim();
-    let path = match text.split_once("://") {
+    let path = match text.rsplit_once("://") {
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
         None => text,
     };

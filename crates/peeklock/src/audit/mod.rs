@@ -24,8 +24,10 @@ pub(crate) const TARGET: &str = "peeklock::audit";
 /// Where the audit log goes: `log.audit`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum AuditTarget {
-    /// Beside the log.
+    /// Into the log, as lines of the level info.
     #[default]
+    Log,
+    /// Beside the log, as JSON.
     Stderr,
     /// To the end of a file, which is opened again on SIGHUP so that it can be moved away.
     File(PathBuf),
@@ -39,8 +41,10 @@ impl FromStr for AuditTarget {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "" => {
-                Err("the audit log needs a place; write \"stderr\", \"off\" or the path of a file".to_owned())
+                Err("the audit log needs a place; write \"log\", \"stderr\", \"off\" or the path of a file"
+                    .to_owned())
             }
+            "log" => Ok(Self::Log),
             "stderr" => Ok(Self::Stderr),
             "off" => Ok(Self::Off),
             path => Ok(Self::File(path.into())),
@@ -50,7 +54,12 @@ impl FromStr for AuditTarget {
 
 /// Opens the audit log again, and ends it; cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct AuditControl(Option<Writer>);
+pub(crate) struct AuditControl {
+    /// If it is a place of its own.
+    writer: Option<Writer>,
+    /// Whether changes are lines of the log.
+    in_log: bool,
+}
 
 impl AuditControl {
     /// Opens the audit log.
@@ -58,28 +67,34 @@ impl AuditControl {
     /// # Errors
     /// The file can't be opened, or there is no thread to be had.
     pub(crate) fn open(target: &AuditTarget) -> io::Result<Self> {
-        Ok(Self(match target {
-            AuditTarget::Off => None,
+        let writer = match target {
+            AuditTarget::Log | AuditTarget::Off => None,
             AuditTarget::Stderr => Some(Writer::start(None)?),
             AuditTarget::File(path) => Some(Writer::start(Some(path.clone()))?),
-        }))
+        };
+        Ok(Self { writer, in_log: *target == AuditTarget::Log })
     }
 
     /// What catches the events.
     pub(crate) fn layer(&self) -> AuditLayer {
-        AuditLayer(self.0.clone())
+        AuditLayer(self.writer.clone())
+    }
+
+    /// Whether the log shows changes like everything else.
+    pub(crate) const fn is_in_log(&self) -> bool {
+        self.in_log
     }
 
     /// Opens the file again: the one before may have been moved away.
     pub(crate) fn reopen(&self) {
-        if let Some(writer) = &self.0 {
+        if let Some(writer) = &self.writer {
             writer.reopen();
         }
     }
 
     /// Waits until everything noted so far is written, for a second at most.
     pub(crate) fn flush(&self) {
-        if let Some(writer) = &self.0 {
+        if let Some(writer) = &self.writer {
             writer.flush();
         }
     }
@@ -138,6 +153,6 @@ mod tests {
     fn a_file_that_can_not_be_opened_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         assert!(AuditControl::open(&AuditTarget::File(directory.path().to_owned())).is_err());
-        assert!(AuditControl::open(&AuditTarget::Off).unwrap().0.is_none());
+        assert!(AuditControl::open(&AuditTarget::Off).unwrap().writer.is_none());
     }
 }

@@ -54,6 +54,8 @@ fn forwarding_ignores_the_host() {
     {
         assert_eq!(forward_target(text).as_deref(), Some("a/b"), "{text}");
     }
+    let twice = "https://localhost/sb://localhost:1/a/b";
+    assert_eq!(forward_target(twice).as_deref(), Some("a/b"), "what Java makes of what it got");
     assert_eq!(forward_target(""), None);
     assert_eq!(forward_target("sb://host/"), None);
     assert_eq!(forward_url("h:1", "a/b c"), "sb://h:1/a/b%20c");
