@@ -209,7 +209,7 @@ impl World {
             ForwardStep::Settle { which, how } => self.forwarding.settle(which, how),
             ForwardStep::CloseReceivers => self.forwarding.close_receivers(),
             ForwardStep::Loose { to, dead_letters_go } => {
-                self.redeclare(Node::Loose, network::loose(to, dead_letters_go))
+                self.redeclare(Node::Loose, network::loose(to, dead_letters_go));
             }
             ForwardStep::Turns { there, to } => {
                 let namespace = self.broker.namespace.clone();
@@ -313,10 +313,12 @@ impl World {
         assert!(self.forwarding.asked.is_empty(), "{} questions got no answer", self.forwarding.asked.len());
         let namespace = self.broker.namespace.clone();
         self.forwarding.audit.count();
-        // The first may be refused for a disk that was full.
-        let _ = namespace.declare(Node::Ghost.name(), QueueOptions::default()).await;
-        namespace.declare(Node::Ghost.name(), QueueOptions::default()).await.unwrap();
-        namespace.declare(Node::Sink.name(), network::sink(true)).await.unwrap();
+        let wanted = [(Node::Ghost, QueueOptions::default()), (Node::Sink, network::sink(true))];
+        let wanted = wanted.map(|(node, options)| (node.name().to_owned(), options));
+        // What was to be refused is so now.
+        while let Err(error) = namespace.declare_all(wanted.clone()).await {
+            assert!(self.was_full, "{error}");
+        }
         for _ in 0..ROUNDS {
             self.broker.clock.advance(ROUND_MS);
             let namespace = namespace.clone();
@@ -336,6 +338,8 @@ impl World {
             let main = self.look(node, &address, SubQueue::Main).await;
             let dead = self.look(node, &address, SubQueue::DeadLetter).await;
             assert!(!node.always_forwards() || main.is_empty(), "{node:?} has messages left: {main:?}");
+            let dead_go = node == Node::Works;
+            assert!(!dead_go || dead.is_empty(), "{node:?} has dead letters left: {dead:?}");
             let here = [main, dead].concat();
             heads.insert(address.queue, here.len());
             let keeper = if SUBSCRIPTIONS.contains(&node) { fan } else { address.queue };
