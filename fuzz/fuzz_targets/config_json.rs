@@ -7,6 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+#[path = "../../crates/peeklock/src/audit/mod.rs"]
+mod audit;
 #[path = "../../crates/peeklock/src/config/mod.rs"]
 mod config;
 #[path = "../../crates/peeklock/src/logging.rs"]

@@ -3,16 +3,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ServiceBusAdministrationClient } from "@azure/service-bus";
-import { Daemon, drain, entitiesText, range, send, withClient } from "./harness.mjs";
+import { Daemon, drain, entitiesText, isTrusting, range, runTrusting, send, withClient } from "./harness.mjs";
 
-/** The client insists on https; a policy in its pipeline leads it to plain HTTP. */
-function administrationClient(daemon) {
-  const { port } = new URL(daemon.clock);
-  const client = new ServiceBusAdministrationClient(
-    `Endpoint=sb://localhost:${port};SharedAccessKeyName=RootManageSharedAccessKey;` +
-      "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;",
-    { retryOptions: { maxRetries: 0 } },
-  );
+/** With NODE_EXTRA_CA_CERTS the client works as it is. It insists on https; a policy in its pipeline leads it to plain HTTP. */
+function administrationClient(daemon, connectionString = daemon.connectionStringTls) {
+  const client = new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
+  if (isTrusting) return client;
   client.pipeline.addPolicy({
     name: "plain HTTP",
     sendRequest(request, next) {
@@ -83,11 +79,11 @@ const all = async (pages) => {
   return found;
 };
 
-describe("administration", () => {
+describe(`administration over ${isTrusting ? "https" : "plain HTTP"}`, () => {
   let daemon, admin;
   before(async () => {
     const queues = Object.fromEntries(range(250).map((n) => [`many-${String(n).padStart(3, "0")}`, {}]));
-    daemon = await new Daemon({ config: entitiesText({ queues }) }).start();
+    daemon = isTrusting ? Daemon.attached() : await new Daemon({ config: entitiesText({ queues }) }).start();
     admin = administrationClient(daemon);
   });
   after(() => daemon.close());
@@ -146,6 +142,21 @@ describe("administration", () => {
     await assert.rejects(admin.createQueue("many-000"), { code: "MessageEntityAlreadyExistsError" });
     await assert.rejects(admin.createQueue("bad", { lockDuration: "PT1H" }), /'LockDuration' must be from PT5S to PT5M/);
     await assert.rejects(admin.deleteTopic("missing"), { code: "MessageEntityNotFoundError" });
+    const wrong = administrationClient(daemon, daemon.connectionStringTls.replace("SAS_KEY_VALUE", "wrong"));
+    await assert.rejects(wrong.getQueue("many-000"), { code: "UnauthorizedRequestError", statusCode: 401 });
+  });
+
+  it("forwards and disables what it is told to", async () => {
+    await admin.createQueue("last");
+    await admin.createQueue("first", { forwardTo: "last", forwardDeadLetteredMessagesTo: "last" });
+    await withClient(daemon, async (client) => {
+      await send(client, "first", { body: "forwarded" });
+      const [message] = await drain(client, "last", 1);
+      assert.equal(message.body, "forwarded");
+      await admin.updateQueue({ ...(await admin.getQueue("last")), status: "SendDisabled" });
+      await assert.rejects(send(client, "last", { body: "refused" }), { code: "MessagingEntityDisabled" });
+    }, { retryOptions: { maxRetries: 0 } });
+    await Promise.all(["first", "last"].map((name) => admin.deleteQueue(name)));
   });
 
   it("lists 250 queues in pages of any size", async () => {
@@ -162,5 +173,11 @@ describe("administration", () => {
     const queue = await admin.getQueueRuntimeProperties("counted");
     assert.deepEqual([queue.activeMessageCount, queue.totalMessageCount], [2, 2]);
     assert.equal((await admin.getNamespaceProperties()).messagingSku, "Premium");
+  });
+
+  it("does all of this over https as well", { skip: isTrusting }, async () => {
+    for (const name of ["counted", "target"]) await admin.deleteQueue(name);
+    await admin.deleteTopic("rules");
+    await runTrusting(import.meta.url, daemon);
   });
 });

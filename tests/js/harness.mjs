@@ -147,8 +147,24 @@ export class Daemon {
     fs.closeSync(log);
     await until(() => fs.existsSync(file("ready.json")) || this.process.exitCode !== null, "the ready file");
     assert.equal(this.process.exitCode, null, `the daemon does not start:\n${this.log()}`);
-    const addresses = JSON.parse(fs.readFileSync(file("ready.json")));
+    return this.find(file("ready.json"));
+  }
+
+  /** The daemon of the process that started this one by `runTrusting`. */
+  static attached() {
+    const daemon = Object.create(Daemon.prototype);
+    const file = process.env.PEEKLOCK_TEST_READY_FILE;
+    return Object.assign(daemon.find(file), { close: () => {} });
+  }
+
+  /** Learns from the ready file where the daemon is. */
+  find(readyFile) {
+    const addresses = JSON.parse(fs.readFileSync(readyFile));
+    this.readyFile = readyFile;
     this.amqpPort = Number(addresses.amqp.split(":").at(-1));
+    this.httpPort = Number(addresses.http.split(":").at(-1));
+    this.connectionStringTls = addresses.connection_string_tls;
+    this.ca = addresses.ca_file;
     this.clock = `http://${addresses.http}/development/clock`;
     return this;
   }
@@ -221,6 +237,21 @@ export class Daemon {
     assert(alive, `the daemon died:\n${log}`);
     assert.doesNotMatch(log, /panicked/);
   }
+}
+
+/** Whether this process trusts the CA of a daemon that another one started. */
+export const isTrusting = process.env.PEEKLOCK_TEST_READY_FILE !== undefined;
+
+/** Runs a test file, named by its URL, in a process that trusts the daemon's CA: Node reads the variable at its start only. */
+export async function runTrusting(url, daemon) {
+  const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
+  const env = { ...environment, NODE_EXTRA_CA_CERTS: daemon.ca, PEEKLOCK_TEST_READY_FILE: daemon.readyFile };
+  const child = spawn(process.execPath, ["--test", "--test-reporter=spec", fileURLToPath(url)], { env });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (output += data));
+  const [code] = await once(child, "close");
+  assert.equal(code, 0, output);
+  assert.match(output, /pass [1-9]/, output);
 }
 
 async function told(response) {

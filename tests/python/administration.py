@@ -1,17 +1,20 @@
-"""The SDK's administration client against a daemon over plain HTTP."""
+"""The SDK's administration client against a daemon: unmodified over https, led to plain HTTP by hand."""
 
 from azure.servicebus.management import ServiceBusAdministrationClient
 
-#: The emulator's rule and key.
-CONNECTION_STRING = (
-    "Endpoint=sb://localhost:{port};SharedAccessKeyName=RootManageSharedAccessKey;"
-    "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
-)
 
+def administration_client(daemon, scheme: str = "http", **options) -> ServiceBusAdministrationClient:
+    """Over https it takes the connection string of data clients, with the CA; so does whoever sets REQUESTS_CA_BUNDLE.
 
-def administration_client(daemon) -> ServiceBusAdministrationClient:
-    """The client insists on https; as in the samples of the emulator, its base URL is replaced."""
-    connection_string = CONNECTION_STRING.format(port=daemon.http_port)
-    client = ServiceBusAdministrationClient.from_connection_string(connection_string, retry_total=0)
+    It insists on https; for plain HTTP its base URL is replaced, as in the samples of the emulator.
+    """
+    if scheme == "https":
+        return https_client(daemon.connection_string_tls, connection_verify=daemon.ca, **options)
+    connection_string = daemon.connection_string.replace(f":{daemon.amqp_port};", f":{daemon.http_port};")
+    client = https_client(connection_string, **options)
     client._impl._client._base_url = f"http://localhost:{daemon.http_port}"
     return client
+
+
+def https_client(connection_string: str, **options) -> ServiceBusAdministrationClient:
+    return ServiceBusAdministrationClient.from_connection_string(connection_string, retry_total=0, **options)

@@ -20,9 +20,11 @@ PATIENCE_SECS = 40
 class Bus:
     """A client of one flavour, with its senders and receivers closed at the end."""
 
-    def __init__(self, flavour: str, connection_string: str):
+    def __init__(self, flavour: str, connection_string: str, **options):
+        """With options for every client."""
         self.flavour = flavour
         self.connection_string = connection_string
+        self.options = options
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self):
@@ -36,7 +38,7 @@ class Bus:
         await self._stack.aclose()
 
     def new_client(self, **options):
-        return sdk.client(self.flavour, self.connection_string, **options)
+        return sdk.client(self.flavour, self.connection_string, **self.options | options)
 
     def sender(self, target: str, **options):
         """Of a queue, or of a `Topic`; so for all that sends."""

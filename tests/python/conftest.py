@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import datetime
+import socket
 
 import pytest
 
@@ -43,6 +44,18 @@ def own_daemon():
     yield daemon
     assert daemon.panics() == []
     daemon.close()
+
+
+@pytest.fixture(scope="session")
+def amqps_address(worker_id):
+    """A loopback address of this worker alone, where the port of AMQPS, 5671, is free."""
+    address = f"127.0.0.{100 + int(worker_id.removeprefix('gw') if worker_id != 'master' else 99)}"
+    with contextlib.closing(socket.socket()) as probe:
+        try:
+            probe.bind((address, 5671))
+        except OSError as error:
+            pytest.skip(f"{address}:5671 can't be listened on: {error}")
+    return address
 
 
 @pytest.fixture

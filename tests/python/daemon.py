@@ -100,6 +100,10 @@ def binary() -> pathlib.Path:
     raise FileNotFoundError("no daemon: run `cargo build --release` or set PEEKLOCK_BIN")
 
 
+def port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
 class Topic(str):
     """The name of a topic; `topic / "one"` is its subscription."""
 
@@ -159,7 +163,13 @@ def toml_value(value) -> str:
 class Daemon:
     """One daemon; its data outlives `kill` and comes back with `start`."""
 
-    def __init__(self, config: str | None = None, time_travel: bool = False, emulator: str | None = None):
+    def __init__(
+        self,
+        config: str | None = None,
+        time_travel: bool = False,
+        emulator: str | None = None,
+        also_listen: list[str] = [],
+    ):
         """With `emulator`, which is the text of a Config.json, the daemon has its entities instead of those of `config`."""
         self._directory = tempfile.TemporaryDirectory(prefix="peeklock-python-")
         self.path = pathlib.Path(self._directory.name)
@@ -172,6 +182,7 @@ class Daemon:
         self.log = self.path / "daemon.log"
         self.ready = self.path / "ready.json"
         self.time_travel = time_travel
+        self.also_listen = also_listen
         self.process = None
 
     def start(self) -> "Daemon":
@@ -182,8 +193,12 @@ class Daemon:
             assert self.process.poll() is None, f"the daemon does not start:\n{self.log.read_text()}"
             assert time.monotonic() < deadline, f"the daemon is not ready:\n{self.log.read_text()}"
             time.sleep(0.01)
-        addresses = json.loads(self.ready.read_text())
-        self.amqp_port, self.http_port = (int(addresses[name].rpartition(":")[2]) for name in ("amqp", "http"))
+        told = json.loads(self.ready.read_text())
+        self.amqp_port, self.http_port = (port(told[name]) for name in ("amqp", "http"))
+        self.ports = [port(address) for address in told["addresses"]]
+        self.connection_string_tls = told["connection_string_tls"]
+        #: The CA that made the daemon's certificate.
+        self.ca = told["ca_file"]
         return self
 
     def _spawn(self) -> subprocess.Popen:
@@ -191,6 +206,7 @@ class Daemon:
         self.ready.unlink(missing_ok=True)
         command = [binary(), "serve", "--config", self.config, "--data-dir", self.path / "data"]
         command += ["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", self.ready]
+        command += ["--also-listen", ",".join(self.also_listen)] if self.also_listen else []
         command += ["--time-travel"] if self.time_travel else []
         command += ["--emulator-config", self.emulator] if self.emulator else []
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}

@@ -77,15 +77,20 @@ def admin_daemon():
     daemon.close()
 
 
+@pytest.fixture(params=["http", "https"])
+def scheme(request):
+    return request.param
+
+
 @pytest.fixture
-def admin(admin_daemon):
-    with administration_client(admin_daemon) as client:
+def admin(admin_daemon, scheme):
+    with administration_client(admin_daemon, scheme) as client:
         yield client
 
 
 @pytest.fixture
-def name(request):
-    return request.node.name
+def name(request, scheme):
+    return f"{request.node.originalname}-{scheme}"
 
 
 def chosen(entity, of: dict) -> dict:
@@ -247,10 +252,10 @@ def test_errors_are_the_sdks_own(admin, name):
         admin.create_queue("bad", enable_express=True, requires_duplicate_detection=True)
 
 
-def test_pages_over_250_entities(start_daemon):
+def test_pages_over_250_entities(start_daemon, scheme):
     names = [f"q{number:03}" for number in range(250)]
     daemon = start_daemon(entities_text(queues={name: {} for name in names}))
-    with administration_client(daemon) as admin:
+    with administration_client(daemon, scheme) as admin:
         assert [queue.name for queue in admin.list_queues()] == names
         assert [queue.name for queue in admin.list_queues_runtime_properties()] == names
         assert list(admin.list_topics()) == []

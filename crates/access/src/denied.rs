@@ -13,12 +13,27 @@ pub enum Denied {
     /// The signature does not match any key of the rule, or there is no such rule: which of both is not told.
     #[error("InvalidSignature: The token has an invalid signature.")]
     Signature,
+    /// There is no such key: the issuer's are being fetched, and the same token may be good in a moment.
+    #[error(
+        "InvalidSignature: The token is signed with a key that is not known; the issuer's keys are being fetched, try \
+         again."
+    )]
+    UnknownKey,
+    /// Somebody else issued it.
+    #[error("InvalidIssuer: The token was issued by somebody else.")]
+    Issuer,
     /// It is for something else.
     #[error("InvalidAudience: The authorization header contains a token for another resource.")]
     Audience,
     /// Its time is over.
     #[error("ExpiredToken: The token is expired.")]
     Expired,
+    /// Its time has not begun.
+    #[error("TokenNotYetValid: The token is not valid yet.")]
+    NotYet,
+    /// It is genuine, but none of its roles is given rights on what it was presented for.
+    #[error("Unauthorized access: no role of the token has rights on this resource.")]
+    Role,
     /// It is genuine but does not allow this.
     #[error("Unauthorized access: '{right}' claim(s) are required to perform this operation.")]
     Right {
@@ -32,12 +47,12 @@ impl Denied {
     #[must_use]
     pub const fn sub_code(&self) -> u16 {
         match self {
-            Self::Right { .. } => 40100,
+            Self::Right { .. } | Self::Role => 40100,
             Self::Missing => 40102,
-            Self::Signature => 40103,
+            Self::Signature | Self::UnknownKey | Self::Issuer => 40103,
             Self::Audience => 40104,
             Self::Malformed(_) => 40105,
-            Self::Expired => 40106,
+            Self::Expired | Self::NotYet => 40106,
         }
     }
 }

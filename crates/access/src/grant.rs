@@ -3,20 +3,28 @@
 use peeklock_engine::{Right, Rights, Secret, Timestamp};
 
 use crate::Resource;
+use crate::jwt::JsonWebBasis;
 
-/// Rights on a resource and all below it, for a time.
+/// Rights on resources and all below them, for a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// On what.
-    pub scope: Resource,
-    /// Which.
-    pub rights: Rights,
+    /// At least one; several if roles of a token are for several entities.
+    pub permissions: Box<[Permission]>,
     /// Until when; `None` for as long as the rule stands.
     pub expires_at: Option<Timestamp>,
     /// Who, for logs: the rule's name, the token's subject.
     pub principal: Box<str>,
     /// Why.
     pub(crate) basis: Basis,
+}
+
+/// Rights on a resource and all below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permission {
+    /// On what.
+    pub scope: Resource,
+    /// Which.
+    pub rights: Rights,
 }
 
 /// What a grant rests on.
@@ -28,24 +36,28 @@ pub(crate) enum Basis {
     Rule { level: Resource, name: Box<str>, key: Secret },
     /// A client certificate of this subject.
     Certificate { subject: Box<str> },
+    /// Roles of a JSON web token.
+    JsonWeb(Box<JsonWebBasis>),
 }
 
 impl Grant {
     /// Everything on a resource, without end.
     pub(crate) fn everything(scope: Resource) -> Self {
-        Self { scope, rights: Rights::ALL, expires_at: None, principal: "anybody".into(), basis: Basis::Open }
+        let permissions = Box::new([Permission { scope, rights: Rights::ALL }]);
+        Self { permissions, expires_at: None, principal: "anybody".into(), basis: Basis::Open }
     }
 
     /// Whether it allows this now.
     #[must_use]
     pub fn permits(&self, resource: &Resource, right: Right, now: Timestamp) -> bool {
-        self.is_valid(resource, now) && self.rights.allow(right)
+        let allows = |one: &Permission| one.scope.covers(resource) && one.rights.allow(right);
+        !self.is_expired(now) && self.permissions.iter().any(allows)
     }
 
     /// Whether it says anything about the resource now.
     #[must_use]
     pub fn is_valid(&self, resource: &Resource, now: Timestamp) -> bool {
-        self.scope.covers(resource) && !self.is_expired(now)
+        !self.is_expired(now) && self.permissions.iter().any(|one| one.scope.covers(resource))
     }
 
     /// Whether its time is over.

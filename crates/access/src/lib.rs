@@ -5,7 +5,10 @@
 //! [`Access::changes`] says that a rule changed.
 
 mod denied;
+pub mod exercise;
 mod grant;
+mod issuer;
+mod jwt;
 mod keys;
 mod policy;
 mod resource;
@@ -22,11 +25,13 @@ use peeklock_engine::{AuthorizationRule, EntityOptions, Rights, Timestamp};
 use tokio::sync::watch;
 
 pub use denied::Denied;
-pub use grant::Grant;
+pub use grant::{Grant, Permission};
+pub use jwt::{JsonWebPolicy, KeySet, KeySetError, RoleRule};
 pub use policy::{CertificateRule, DEFAULT_KEY, DEFAULT_RULE_NAME, Policy, default_rule};
 pub use resource::Resource;
 
 use grant::Basis;
+use issuer::IssuerKeys;
 use keys::{Shown, Signed};
 use token::{SharedAccessSignature, Token};
 use used::UsedRules;
@@ -52,6 +57,7 @@ struct Inner {
     entities: Option<Arc<dyn EntityRules>>,
     clock: Arc<dyn Clock>,
     used: UsedRules,
+    issuer: IssuerKeys,
     changes: watch::Sender<u64>,
 }
 
@@ -74,7 +80,8 @@ impl Access {
     fn with(policy: Policy, entities: Option<Arc<dyn EntityRules>>, clock: Arc<dyn Clock>) -> Self {
         let policy = RwLock::new(Arc::new(policy));
         let used = UsedRules::default();
-        Self(Arc::new(Inner { policy, entities, clock, used, changes: watch::Sender::new(0) }))
+        let (issuer, changes) = (IssuerKeys::default(), watch::Sender::new(0));
+        Self(Arc::new(Inner { policy, entities, clock, used, issuer, changes }))
     }
 
     /// Another policy from now on; grants that rest on what it does not hold any more don't stand.
@@ -123,7 +130,7 @@ impl Access {
         }
         match Token::parse(token)? {
             Token::SharedAccessSignature(signature) => self.signature(&policy, &signature, resource, now),
-            Token::JsonWeb(_) => Err(Denied::Signature),
+            Token::JsonWeb(token) => self.json_web(&policy, token, resource, now),
         }
     }
 
@@ -178,15 +185,16 @@ impl Access {
         let rule =
             policy.certificates.iter().find(|rule| &*rule.subject == subject).ok_or(Denied::Signature)?;
         let basis = Basis::Certificate { subject: subject.into() };
-        let (scope, rights) = (rule.scope.clone(), rule.rights);
-        Ok(Grant { scope, rights, expires_at: None, principal: subject.into(), basis })
+        let permissions = Box::new([Permission { scope: rule.scope.clone(), rights: rule.rights }]);
+        Ok(Grant { permissions, expires_at: None, principal: subject.into(), basis })
     }
 
     /// Whether what a grant rests on is still so: its rule has the same key and the rights. Does not look at the time.
     #[must_use]
     pub fn stands(&self, grant: &Grant) -> bool {
         let policy = self.policy();
-        let holds = |rights: Rights| rights::include(rights, grant.rights);
+        let holds =
+            |rights: Rights| grant.permissions.iter().all(|given| rights::include(rights, given.rights));
         !policy.required
             || match &grant.basis {
                 Basis::Open => false,
@@ -198,7 +206,11 @@ impl Access {
                     })
                 }
                 Basis::Certificate { subject } => policy.certificates.iter().any(|rule| {
-                    rule.subject == *subject && rule.scope.covers(&grant.scope) && holds(rule.rights)
+                    let covers = |given: &Permission| rule.scope.covers(&given.scope);
+                    rule.subject == *subject && grant.permissions.iter().all(covers) && holds(rule.rights)
+                }),
+                Basis::JsonWeb(basis) => policy.json_web.as_ref().is_some_and(|policy| {
+                    policy.gives(basis, &grant.permissions) && self.keys(policy).contains(&basis.key)
                 }),
             }
     }

@@ -2,7 +2,7 @@
 
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 
-use crate::Resource;
+use crate::{JsonWebPolicy, Resource};
 
 /// The rule that the Service Bus emulator and every new namespace have.
 pub const DEFAULT_RULE_NAME: &str = "RootManageSharedAccessKey";
@@ -18,6 +18,8 @@ pub struct Policy {
     pub rules: Vec<AuthorizationRule>,
     /// Whose client certificates allow what.
     pub certificates: Vec<CertificateRule>,
+    /// Whose JSON web tokens allow what; `None` refuses all.
+    pub json_web: Option<JsonWebPolicy>,
 }
 
 /// What a client certificate allows.
@@ -34,7 +36,7 @@ pub struct CertificateRule {
 impl Default for Policy {
     /// Access is required and nobody has it.
     fn default() -> Self {
-        Self { required: true, rules: Vec::new(), certificates: Vec::new() }
+        Self { required: true, rules: Vec::new(), certificates: Vec::new(), json_web: None }
     }
 }
 

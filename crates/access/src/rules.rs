@@ -2,7 +2,7 @@
 
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 
-use crate::grant::{Basis, Grant};
+use crate::grant::{Basis, Grant, Permission};
 use crate::keys::{self, Proof};
 use crate::policy::Policy;
 use crate::{EntityRules, Resource};
@@ -25,7 +25,7 @@ impl Found {
     pub(crate) fn grant(self, scope: Resource, expires_at: Option<Timestamp>) -> Grant {
         let Self { level, name, rights, key } = self;
         let basis = Basis::Rule { level, name: name.clone(), key };
-        Grant { scope, rights, expires_at, principal: name, basis }
+        Grant { permissions: Box::new([Permission { scope, rights }]), expires_at, principal: name, basis }
     }
 }
 

@@ -106,14 +106,17 @@ fn golden_tokens_of_every_sdk_pass() {
     for (sdk, token) in GOLDEN {
         let grant = access.token(token, &of("my queue"), MADE_AT).unwrap();
         let whole = sdk == "Python, HTTP";
-        assert_eq!(grant.scope.path(), if whole { "" } else { "my queue" }, "{sdk}");
-        assert_eq!((grant.expires_at, grant.rights), (Some(END), Rights::ALL), "{sdk}");
+        assert_eq!(grant.permissions[0].scope.path(), if whole { "" } else { "my queue" }, "{sdk}");
+        assert_eq!((grant.expires_at, grant.permissions[0].rights), (Some(END), Rights::ALL), "{sdk}");
         assert_eq!(access.token(token, &of("my queue"), END), Err(Denied::Expired), "{sdk}");
         assert!(access.token(&format!("{token}x"), &of("my queue"), MADE_AT).is_err(), "{sdk}");
     }
     for token in GOLDEN_ENTITY {
         let grant = access.token(token, &of("orders/subscriptions/eu"), MADE_AT).unwrap();
-        assert_eq!((grant.scope.path(), grant.rights), ("orders/subscriptions/eu", SEND));
+        assert_eq!(
+            (grant.permissions[0].scope.path(), grant.permissions[0].rights),
+            ("orders/subscriptions/eu", SEND)
+        );
     }
 }
 
@@ -157,7 +160,7 @@ fn a_rule_of_an_entity_never_grants_beyond_it() {
     for signed in ["sb%3A%2F%2Fh", "sb%3A%2F%2Fh%2F", "sb%3A%2F%2Fh%2Forders"] {
         let token = token(signed, "1900003600", "sender", SENDER_KEY);
         let grant = access.token(&token, &of("orders"), MADE_AT).unwrap();
-        assert_eq!(grant.scope.path(), "orders");
+        assert_eq!(grant.permissions[0].scope.path(), "orders");
         assert!(grant.permits(&of("orders/subscriptions/eu"), Right::Send, MADE_AT));
         assert!(!grant.permits(&of("orders"), Right::Listen, MADE_AT));
         assert!(!grant.permits(&of("invoices"), Right::Send, MADE_AT));
@@ -182,7 +185,7 @@ fn rules_of_the_same_name_are_told_apart_by_their_keys() {
     let (access, _) = access();
     let rights = |key: &str| {
         let token = token("sb%3A%2F%2Fh%2Finvoices", "1900003600", "RootManageSharedAccessKey", key);
-        access.token(&token, &of("invoices"), MADE_AT).map(|grant| grant.rights)
+        access.token(&token, &of("invoices"), MADE_AT).map(|grant| grant.permissions[0].rights)
     };
     assert_eq!(rights("own"), Ok(LISTEN));
     assert_eq!(rights(DEFAULT_KEY), Ok(Rights::ALL));
@@ -195,7 +198,10 @@ fn passwords_are_the_keys_of_namespace_rules() {
     access.replace(second);
     for key in ["a+b/c=", "a%2Bb%2fc%3D", "s%c"] {
         let grant = access.password("app", key).unwrap();
-        assert_eq!((grant.scope.path(), grant.rights, grant.expires_at), ("", SEND, None));
+        assert_eq!(
+            (grant.permissions[0].scope.path(), grant.permissions[0].rights, grant.expires_at),
+            ("", SEND, None)
+        );
     }
     assert_eq!(access.password(DEFAULT_RULE_NAME, DEFAULT_KEY), Err(Denied::Signature));
 }

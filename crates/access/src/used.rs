@@ -25,9 +25,10 @@ impl UsedRules {
         }
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let uses = rules.entry((level.clone(), name.clone())).or_default();
-        let used = (key.clone(), grant.rights);
-        if !uses.contains(&used) {
-            uses.push(used);
+        for used in grant.permissions.iter().map(|one| (key.clone(), one.rights)) {
+            if !uses.contains(&used) {
+                uses.push(used);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whether whoever sent a request may do what it asks for.
 
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use peeklock_access::{Denied, Grant, Resource};
 use peeklock_engine::Right;
 
@@ -55,9 +55,33 @@ fn presented(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     }))
 }
 
+/// See [`crate::exercise::authorization_header`].
+pub(crate) fn exercise(input: &[u8]) {
+    let Ok(value) = HeaderValue::from_bytes(input) else { return };
+    for name in [SERVICE_BUS_AUTHORIZATION, AUTHORIZATION.as_str()] {
+        let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value.clone())]);
+        if let Ok(Some(token)) = presented(&headers) {
+            peeklock_access::exercise::token(token.as_bytes());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_header_is_survived(
+            text in "((?i:bearer|SharedAccessSignature) {0,2})?\\PC{0,40}",
+            bytes in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            exercise(text.as_bytes());
+            exercise(&bytes);
+        }
+    }
 
     #[test]
     fn the_token_is_found_in_either_header() {

@@ -66,6 +66,9 @@ impl Error {
 
 impl From<Denied> for Error {
     fn from(denied: Denied) -> Self {
+        if denied == Denied::UnknownKey {
+            return Self::busy(denied.to_string());
+        }
         Self::new(StatusCode::UNAUTHORIZED, denied.sub_code(), denied.to_string())
     }
 }

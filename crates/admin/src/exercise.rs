@@ -4,3 +4,8 @@
 pub fn description(input: &[u8]) {
     crate::atom::exercise(input);
 }
+
+/// Reads the value of an `Authorization` header, and the token in it.
+pub fn authorization_header(input: &[u8]) {
+    crate::authorize::exercise(input);
+}

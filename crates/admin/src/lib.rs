@@ -8,6 +8,8 @@ mod limits;
 mod path;
 mod rest;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -24,6 +26,8 @@ pub struct Admin {
     pub namespace: Namespace,
     /// Who may do what.
     pub access: Access,
+    /// What the namespace is called; without a name, as the client calls its host.
+    name: Option<Arc<str>>,
     limits: rest::Limits,
     entity_limits: Limits,
     started_at: Timestamp,
@@ -34,7 +38,14 @@ impl Admin {
     #[must_use]
     pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
         let started_at = SystemClock::new().now();
-        Self { namespace, access, limits: rest::Limits::default(), entity_limits: limits, started_at }
+        let limits_of_requests = rest::Limits::default();
+        Self { namespace, access, name: None, limits: limits_of_requests, entity_limits: limits, started_at }
+    }
+
+    /// The same with a name for the namespace.
+    #[must_use]
+    pub fn named(self, name: Option<&str>) -> Self {
+        Self { name: name.map(Arc::from), ..self }
     }
 
     /// Everything under `/`.

@@ -37,7 +37,7 @@ pub(super) fn entry(
         document.attributed_text("title", &[("type", "text")], entry.title);
         document.text("published", &instant::text(entry.times.created_at));
         document.text("updated", &instant::text(entry.times.updated_at));
-        document.element("author", &[], |document| document.text("name", namespace_name(&session.call.host)));
+        document.element("author", &[], |document| document.text("name", namespace_name(session)));
         document.attributed_text("link", &[("rel", "self"), ("href", &url)], "");
         document.element("content", &[("type", "application/xml")], content);
     });
@@ -79,8 +79,12 @@ fn url(session: &Session<'_>, target: &Target, query: &str) -> String {
     format!("https://{host}{}?api-version={version}{query}", target.url_path())
 }
 
-/// What the service calls a namespace: the first part of its host name.
-pub(super) fn namespace_name(host: &str) -> &str {
+/// What the namespace is called: its own name, or what the service makes of a host name, which is its first part.
+pub(super) fn namespace_name<'a>(session: &'a Session<'_>) -> &'a str {
+    let host = &session.call.host;
+    if let Some(name) = &session.admin.name {
+        return name;
+    }
     let end = host.find(['.', ':']).unwrap_or(host.len());
     host.get(..end).filter(|name| !name.is_empty() && !name.starts_with('[')).unwrap_or("peeklock")
 }

@@ -113,8 +113,22 @@ impl Authorization {
             Need::Right(right) => grant.permits(resource, right, now),
             Need::Any => grant.is_valid(resource, now),
         };
-        self.identity.as_ref().is_some_and(allows)
-            || resource.ancestors().chain([""]).any(|path| self.tokens.get(path).is_some_and(allows))
+        self.shown(resource).any(allows)
+    }
+
+    /// What the peer showed for a resource, valid or not.
+    fn shown(&self, resource: &Resource) -> impl Iterator<Item = &Grant> {
+        let tokens = resource.ancestors().chain([""]).filter_map(|path| self.tokens.get(path));
+        self.identity.iter().chain(tokens)
+    }
+
+    /// Who asks for an operation: whoever has the right, else whoever is known at the resource.
+    pub(crate) fn principal(&self, resource: &Resource, right: Right) -> Option<&str> {
+        let now = self.access.now();
+        let mut permitted = self.shown(resource).filter(|grant| grant.permits(resource, right, now));
+        let grant =
+            permitted.next().or_else(|| self.shown(resource).find(|grant| grant.is_valid(resource, now)));
+        grant.map(|grant| &*grant.principal)
     }
 
     /// Whether the peer has shown nothing that counts, though it has to.

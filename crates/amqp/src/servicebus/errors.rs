@@ -151,6 +151,8 @@ impl Fault {
             Self::Refused(Refusal::RuleExists(_) | Refusal::SubscriptionExists(_)) => {
                 (condition::ENTITY_ALREADY_EXISTS, 409)
             }
+            // All SDKs try again; after 401 they don't.
+            Self::Denied(Denied::UnknownKey) => (condition::SERVER_BUSY, 503),
             // P, J, N: authorization errors; put-token: 401.
             Self::Unauthorized { .. } | Self::GrantEnded { .. } | Self::Denied(_) => {
                 (condition::UNAUTHORIZED_ACCESS, 401)

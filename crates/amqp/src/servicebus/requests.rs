@@ -12,11 +12,12 @@ use super::authorization::Need;
 use super::entities::Entity;
 use super::envelope::{self, Answer, Dialect, Request};
 use super::errors::Fault;
-use super::management::{self, Arguments, Context};
+use super::management::{self, Arguments, Change, Context, Operation};
 use super::receiving::number_tag;
 use super::sending::refuse_transactions;
 use super::{Broker, Pending, ReplyTo, cbs};
 use crate::endpoint::{Connection, IncomingId};
+use crate::wire::Value;
 use crate::wire::performative::DeliveryState;
 
 /// Responses that may wait for a peer to read them, per link.
@@ -75,9 +76,28 @@ impl Broker {
         let operation = request.property("operation").ok_or_else(|| {
             Fault::Argument("A request needs the application property 'operation'.".to_owned())
         })?;
-        let operation = management::Operation::parse(operation)?;
+        let operation = Operation::parse(operation)?;
+        let mut change = Change::asked(operation, entity, &self.authorization, self.peer.address);
+        let prepared = self.prepare_operation(operation, request.body, entity, change.as_mut());
+        match change {
+            Some(change) => change.follow(prepared),
+            None => prepared,
+        }
+    }
+
+    fn prepare_operation(
+        &mut self,
+        operation: Operation,
+        body: Value,
+        entity: &Entity,
+        change: Option<&mut Change>,
+    ) -> Result<management::Prepared, Fault> {
+        let arguments = Arguments::new(body);
+        if let (Some(change), Ok(arguments)) = (change, &arguments) {
+            change.set_rule(arguments);
+        }
         self.authorization.permit(&entity.resource, Need::Right(operation.right()), &entity.uri)?;
-        let arguments = Arguments::new(request.body)?;
+        let arguments = arguments?;
         let (random, sessions) = (&mut self.random, &self.sessions);
         let mut context = Context { entity, sessions, next_id: &mut || random.random() };
         management::prepare(operation, &arguments, &mut context)

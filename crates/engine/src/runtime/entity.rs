@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use peeklock_storage::PartitionId;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::accessed::AccessedAt;
@@ -188,6 +188,14 @@ impl Entity {
         }
         let declared = Declared { options: Arc::new(options), times };
         *self.declared.write().unwrap_or_else(PoisonError::into_inner) = declared;
+    }
+
+    /// Asks the actor whether it still takes commands, with the options set before; `None` when no actor runs that could
+    /// have ended.
+    pub(super) fn confirm(&self) -> Option<oneshot::Receiver<bool>> {
+        let ActorState::Running { control, .. } = &*self.actor() else { return None };
+        let (answer, answered) = oneshot::channel();
+        control.send(Control::Confirm(answer)).ok().map(|()| answered)
     }
 
     /// Whoever still has a handle learns that the entity is no more.

@@ -125,7 +125,37 @@ impl Namespace {
         entities: impl IntoIterator<Item = (String, O)>,
     ) -> Result<(), StartError> {
         let entities = entities.into_iter().map(|(name, options)| (name, options.into())).collect();
-        self.ask_catalogue(Wish::Declare { intent: Intent::Declare, entities }).await.map(|_| ())
+        self.declare_as(Intent::Declare, entities).await
+    }
+
+    /// Hands declarations to the catalogue. An entity that ended by itself before it knew of its new options was declared
+    /// too late: then the catalogue is asked again, which knows of the end by now.
+    pub(super) async fn declare_as(
+        &self,
+        intent: Intent,
+        entities: Vec<(String, EntityOptions)>,
+    ) -> Result<(), StartError> {
+        loop {
+            self.ask_catalogue(Wish::Declare { intent, entities: entities.clone() }).await?;
+            if intent == Intent::Create || self.confirm(&entities).await {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether all of them are there and take commands.
+    async fn confirm(&self, entities: &[(String, EntityOptions)]) -> bool {
+        let mut asked = Vec::new();
+        for (name, _) in entities {
+            let Some(entity) = self.inner.entities.get(&name_key(name)) else { return false };
+            asked.extend(entity.confirm());
+        }
+        for answered in asked {
+            if answered.await != Ok(true) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Ids for so many subscriptions, never given to anything else: the first of them.

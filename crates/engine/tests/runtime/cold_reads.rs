@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{ManualClock, Output, Response};
-use peeklock_engine::{Command, QueuePath, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue};
+use peeklock_engine::{
+    Command, Forwarding, QueueOptions, QueuePath, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue,
+};
 use peeklock_storage::{MemoryStore, Shard, ShardId, Space, Store};
 
 use crate::broker::{Broker, QUEUE, START, peek, token};
@@ -167,4 +169,26 @@ async fn a_client_that_vanished_loses_its_messages_to_others_at_once() {
     let mut client = broker.client();
     client.open(2, ReceiveMode::PeekLock, SubQueue::Main, 10);
     assert_eq!(client.delivery().await.message.view.delivery_count, 0);
+}
+
+/// The source counts them against the credit of what forwards: it must not run out.
+#[tokio::test]
+async fn contents_that_can_not_be_read_do_not_stop_forwarding() {
+    let (broker, slow) = cold_broker().await;
+    broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
+    let options = QueueOptions { max_message_size_bytes: 4 << 20, ..QueueOptions::default() };
+    broker.namespace.declare(QUEUE, options.clone()).await.unwrap();
+    let mut client = broker.client();
+    let large = "x".repeat(3 << 20);
+    for number in 1..=3 {
+        slow.damaged.lock().unwrap().insert(number);
+        client.sent(&large).await;
+    }
+    client.sent("four").await;
+    let forwarding = Forwarding { forward_to: Some("target".into()), ..Forwarding::default() };
+    broker.namespace.declare(QUEUE, QueueOptions { forwarding, ..options }).await.unwrap();
+    slow.release().await;
+    assert_eq!(broker.namespace.counts("target").unwrap().active, 1);
+    let counts = broker.namespace.counts(QUEUE).unwrap();
+    assert_eq!((counts.active, counts.dead_letter), (0, 3));
 }

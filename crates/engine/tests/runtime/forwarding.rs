@@ -357,3 +357,25 @@ async fn s_33_a_source_is_never_idle() {
     assert!(broker.namespace.options("forwards").is_some());
     assert!(broker.namespace.options("only-its-dead-letters").is_none());
 }
+
+/// Dead letters that a target never takes wait, locked, for the next.
+#[tokio::test]
+async fn dead_letters_that_one_target_never_takes_go_to_the_next() {
+    let broker = Broker::start(0).await;
+    let sessions = QueueOptions { requires_session: true, ..QueueOptions::default() };
+    broker.namespace.declare("sessions", sessions).await.unwrap();
+    broker.namespace.declare("plain", QueueOptions::default()).await.unwrap();
+    let options = QueueOptions { max_delivery_count: 1, ..forwarding(dead_letters_to("sessions")) };
+    broker.namespace.declare(QUEUE, options.clone()).await.unwrap();
+    let mut source = broker.client();
+    source.sent("one").await;
+    source.open(91, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let delivery = source.delivery().await;
+    source.settle(token(&delivery), Settlement::Abandon { modify: Vec::new() });
+    quiet().await;
+    assert_eq!(contents(&broker, QUEUE, SubQueue::DeadLetter).await, ["one"]);
+    let options = QueueOptions { forwarding: dead_letters_to("plain"), ..options };
+    broker.namespace.declare(QUEUE, options).await.unwrap();
+    quiet().await;
+    assert_eq!(contents(&broker, "plain", SubQueue::Main).await, ["one"]);
+}

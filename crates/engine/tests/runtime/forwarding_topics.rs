@@ -2,7 +2,7 @@
 
 use peeklock_engine::runtime::SubscriptionRef;
 use peeklock_engine::{
-    Forwarding, QueueOptions, Rule, SequenceNumber, SubQueue, SubscriptionOptions, TopicOptions,
+    Command, Forwarding, QueueOptions, Rule, SequenceNumber, SubQueue, SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::Space;
 
@@ -59,4 +59,27 @@ async fn traces_of_a_crash_go_with_the_next_start() {
     let broker = restarted(broker, 2).await;
     assert_eq!(contents(&broker, "target", SubQueue::Main).await, ["one", "one"]);
     assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (2, 2));
+}
+
+/// Whatever comes first, the deletion or the batch of the target, nothing is left of what went on.
+#[tokio::test]
+async fn a_subscription_deleted_while_its_messages_go_on_leaves_nothing() {
+    for turns in 0..16 {
+        let broker = Broker::start(0).await;
+        broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
+        topic(&broker, &[("goes", to("target")), ("also", to("target"))]).await;
+        let mut news = client_of(&broker, "news");
+        let queue = broker.namespace.subscription("news", "goes").unwrap().queue;
+        quiet().await;
+        news.send("one");
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        news.submit(Command::DeleteSubscription { queue });
+        quiet().await;
+        let arrived = contents(&broker, "target", SubQueue::Main).await.len();
+        assert!((1..=2).contains(&arrived), "{arrived} after {turns} turns");
+        let left = (stored(&broker, Space::Head), stored(&broker, Space::Body));
+        assert_eq!(left, (arrived, arrived), "after {turns} turns");
+    }
 }

@@ -57,6 +57,35 @@ async fn s25_an_idle_queue_goes_with_all_that_rests_in_it_and_its_name_is_free()
     assert_eq!(entries(&broker, client.queue).await, 0);
 }
 
+/// An update is answered with the truth: a queue that ends while its new options are being written was not updated.
+#[tokio::test]
+async fn an_update_that_is_answered_was_in_time() {
+    for intent_is_update in [true, false] {
+        let (broker, _client) = with_temporary().await;
+        let options = QueueOptions { max_delivery_count: 3, ..options() };
+        broker.store.hold();
+        let namespace = broker.namespace.clone();
+        let changed = tokio::spawn(async move {
+            match intent_is_update {
+                true => namespace.update(NAME, options).await.is_ok(),
+                false => namespace.declare(NAME, options).await.is_ok(),
+            }
+        });
+        quiet().await;
+        assert_eq!(broker.store.held(), 1, "the options are under way");
+        broker.clock.advance(IDLE_MS);
+        quiet().await;
+        broker.store.release_all();
+        assert_eq!(
+            changed.await.unwrap(),
+            !intent_is_update,
+            "what is declared is there, whatever was before"
+        );
+        quiet().await;
+        assert_eq!(broker.namespace.options(NAME).is_some(), !intent_is_update);
+    }
+}
+
 #[tokio::test]
 async fn one_whose_deletion_was_refused_goes_before_another_gets_its_name() {
     let (broker, mut client) = with_temporary().await;

@@ -17,6 +17,7 @@ mod duplicates;
 mod durability;
 mod failures;
 mod forwarding;
+mod forwarding_histories;
 mod forwarding_topics;
 mod idle;
 mod restart;

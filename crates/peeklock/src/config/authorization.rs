@@ -2,12 +2,12 @@
 
 use std::ops::RangeInclusive;
 
-use peeklock_access::{CertificateRule, Policy, Resource, default_rule};
+use peeklock_access::{CertificateRule, JsonWebPolicy, Policy, Resource, default_rule};
 use peeklock_engine::AuthorizationRule;
 
 use super::authorization_rule::{read_all, read_rights};
 use super::table::Table;
-use super::{ConfigError, ListenAddress};
+use super::{ConfigError, ListenAddress, json_web};
 
 const SECOND_MS: u64 = 1_000;
 const TIME_OUT_MS: RangeInclusive<u64> = SECOND_MS..=600 * SECOND_MS;
@@ -29,6 +29,8 @@ pub(crate) struct AuthorizationConfig {
     pub(crate) rules: Vec<AuthorizationRule>,
     /// Whose client certificates allow what.
     pub(crate) certificates: Vec<CertificateRule>,
+    /// Whose JSON web tokens allow what.
+    pub(crate) json_web: Option<JsonWebPolicy>,
 }
 
 impl Default for AuthorizationConfig {
@@ -41,6 +43,7 @@ impl Default for AuthorizationConfig {
             time_out_ms: 20 * SECOND_MS,
             rules: Vec::new(),
             certificates: Vec::new(),
+            json_web: None,
         }
     }
 }
@@ -48,13 +51,14 @@ impl Default for AuthorizationConfig {
 impl AuthorizationConfig {
     /// Whether the emulator's rule is in force, because nobody is named.
     pub(crate) fn has_default_key(&self) -> bool {
-        self.rules.is_empty() && self.certificates.is_empty()
+        self.rules.is_empty() && self.certificates.is_empty() && self.json_web.is_none()
     }
 
     /// The decisions.
     pub(crate) fn policy(&self) -> Policy {
         let rules = if self.has_default_key() { vec![default_rule()] } else { self.rules.clone() };
-        Policy { required: self.required, rules, certificates: self.certificates.clone() }
+        let (certificates, json_web) = (self.certificates.clone(), self.json_web.clone());
+        Policy { required: self.required, rules, certificates, json_web }
     }
 
     /// The SASL mechanisms, of those the dialect knows, that somebody can use.
@@ -127,6 +131,7 @@ pub(super) fn read(mut table: Table<'_, '_>) -> (AuthorizationFlags, Authorizati
         time_out_ms: table.duration_ms("time_out", default.time_out_ms, &TIME_OUT_MS),
         rules: read_all(&mut table, "rules", "authorization.rules"),
         certificates: read_certificates(&mut table),
+        json_web: json_web::read(&mut table),
         ..default
     };
     table.finish();
@@ -144,7 +149,7 @@ fn read_certificates(table: &mut Table<'_, '_>) -> Vec<CertificateRule> {
             inner.report(&place, "subject", "missing; write subject = \"CN=shop\" or the like");
         }
         let rights = read_rights(&mut inner, &place);
-        let scope = read_scope(&mut inner);
+        let scope = read_scope(&mut inner, "scope");
         inner.finish();
         if let (Some(subject), Some(rights)) = (subject, rights) {
             certificates.push(CertificateRule { subject, rights, scope });
@@ -154,8 +159,8 @@ fn read_certificates(table: &mut Table<'_, '_>) -> Vec<CertificateRule> {
 }
 
 /// An entity's path, or nothing for the whole namespace.
-fn read_scope(table: &mut Table<'_, '_>) -> Resource {
-    let scope = table.text("scope", "\"orders\"", |text| {
+pub(super) fn read_scope(table: &mut Table<'_, '_>, key: &'static str) -> Resource {
+    let scope = table.text(key, "\"orders\"", |text| {
         Resource::of(text).ok_or_else(|| "is longer than any path; write the name of an entity".to_owned())
     });
     scope.unwrap_or_default()

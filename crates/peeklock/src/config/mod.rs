@@ -12,6 +12,7 @@ mod emulator;
 mod entity;
 mod file;
 mod forwarding;
+mod json_web;
 mod limits;
 mod listen;
 mod names;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use peeklock_access::Access;
 use peeklock_engine::runtime::{Namespace, SystemClock};
 
+use super::openid;
 use crate::config::AuthorizationConfig;
 
 /// Tokens live by the machine's clock, whatever the one that can be moved says.
@@ -20,5 +21,6 @@ pub(super) fn start(namespace: &Namespace, config: &AuthorizationConfig) -> Acce
             told.entities_changed();
         }
     });
+    tokio::spawn(openid::run(access.clone(), openid::fetch));
     access
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::http::header::CONNECTION;
 use axum::http::uri::Scheme;
-use axum::http::{Request, Response};
+use axum::http::{HeaderValue, Request, Response};
 use axum::response::IntoResponse;
 use bytes::BytesMut;
 use hyper::body::Incoming as Received;
@@ -155,11 +156,17 @@ impl Visit {
         let scheme = if self.peer.encrypted { Scheme::HTTPS } else { Scheme::HTTP };
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
-        let answer = self.router.clone().oneshot(request.map(PatientBody::wrap)).await;
-        let response = match answer {
+        let (head, body) = request.into_parts();
+        let (body, unread) = PatientBody::wrap(body);
+        let answer = self.router.clone().oneshot(Request::from_parts(head, body)).await;
+        let mut response = match answer {
             Ok(response) => response,
             Err(never) => match never {},
         };
+        // Nobody reads what is left, so the connection ends; who is not told sends the next request into the void.
+        if unread.is_left() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if response.status().is_success() && !shows_nothing {
             self.admit();
         }

@@ -14,6 +14,7 @@ mod front_ends;
 mod health;
 mod http;
 mod network;
+mod openid;
 mod patient;
 mod ready;
 mod reload;
@@ -114,6 +115,7 @@ async fn serve(
     );
 
     let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
+    let admin = admin.named(config.namespace.as_deref());
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     network.serve_amqp(connections);

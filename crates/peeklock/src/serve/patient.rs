@@ -4,6 +4,8 @@
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -93,11 +95,23 @@ impl<S: ByteStream> AsyncWrite for Patient<S> {
 pub(super) struct PatientBody {
     body: hyper::body::Incoming,
     reading: Patience,
+    unread: Unread,
+}
+
+/// Whether something of a request's body has not been read.
+#[derive(Debug, Clone)]
+pub(super) struct Unread(Arc<AtomicBool>);
+
+impl Unread {
+    pub(super) fn is_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl PatientBody {
-    pub(super) fn wrap(body: hyper::body::Incoming) -> Body {
-        Body::new(Self { body, reading: Patience::default() })
+    pub(super) fn wrap(body: hyper::body::Incoming) -> (Body, Unread) {
+        let unread = Unread(Arc::new(AtomicBool::new(!body.is_end_stream())));
+        (Body::new(Self { body, reading: Patience::default(), unread: unread.clone() }), unread)
     }
 }
 
@@ -110,6 +124,9 @@ impl HttpBody for PatientBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.unread.0.store(false, Ordering::Relaxed);
+        }
         let frame = frame.map(|frame| frame.transpose().map_err(io::Error::other));
         Poll::Ready(ready!(self.reading.poll(context, frame)).transpose())
     }

@@ -2,7 +2,7 @@
 
 use peeklock_engine::{Command, Rule, Timestamp, check_rule_name};
 
-use super::{Arguments, Prepared, arguments, audit, rule_description};
+use super::{Arguments, Prepared, arguments, done, rule_description};
 use crate::servicebus::entities::Entity;
 use crate::servicebus::errors::Fault;
 
@@ -12,6 +12,5 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
         .map_err(|reason| Fault::Argument(format!("The rule's name can't be used: {reason}.")))?;
     let filter = rule_description::read(arguments.map("rule-description")?)?;
     let rule = Rule { name: name.into(), filter, created_at: Timestamp::default() };
-    let finish = audit::noted("add-rule", entity, name);
-    Ok(Prepared::new(Command::AddRule { queue: entity.queue, rule }, finish))
+    Ok(Prepared::new(Command::AddRule { queue: entity.queue, rule }, done))
 }

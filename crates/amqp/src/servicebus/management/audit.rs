@@ -1,27 +1,56 @@
 //! Changes of rules are administrative: each is noted, made or refused.
 
-use peeklock_engine::runtime::Response;
+use std::net::SocketAddr;
 
-use super::done;
-use crate::servicebus::delivery::Encoder;
+use super::{Arguments, Finish, Operation, Prepared};
+use crate::servicebus::authorization::Authorization;
 use crate::servicebus::entities::Entity;
-use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
 
-/// Events with this target are administrative changes; the process decides where they are kept.
-const TARGET: &str = "peeklock::audit";
-
-/// [`done`], with a note of how it ended.
-pub(super) fn noted(
+/// A change that somebody asks for.
+pub(crate) struct Change {
     operation: &'static str,
-    entity: &Entity,
-    rule: &str,
-) -> impl Fn(Response, &mut Encoder) -> Result<Answer, Fault> + Send + 'static + use<> {
-    let entity = format!("{}/rules/{rule}", entity.address.key());
-    move |response, encoder| {
-        let answer = done(response, encoder);
-        let outcome = answer.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned());
-        tracing::info!(target: TARGET, protocol = "amqp", operation, entity, outcome);
-        answer
+    entity: String,
+    /// By what the peer was let in; `None` if it showed nothing that is valid for the entity.
+    principal: Option<Box<str>>,
+    peer: Option<SocketAddr>,
+}
+
+impl Change {
+    /// What a request would change, and who asks; `None` if it only looks.
+    pub(crate) fn asked(
+        operation: Operation,
+        entity: &Entity,
+        authorization: &Authorization,
+        peer: Option<SocketAddr>,
+    ) -> Option<Self> {
+        let name = operation.change()?;
+        let principal = authorization.principal(&entity.resource, operation.right()).map(Box::from);
+        Some(Self { operation: name, entity: entity.address.key(), principal, peer })
+    }
+
+    /// Tells which rule it is about, if the request says so.
+    pub(crate) fn set_rule(&mut self, arguments: &Arguments) {
+        if let Ok(Some(rule)) = arguments.text("rule-name") {
+            self.entity = format!("{}/rules/{rule}", self.entity);
+        }
+    }
+
+    /// Has it noted how it ends: at once if it was refused, else when the engine has answered.
+    pub(crate) fn follow(self, prepared: Result<Prepared, Fault>) -> Result<Prepared, Fault> {
+        let Prepared { command, finish } = prepared.inspect_err(|fault| self.note(&fault.to_string()))?;
+        let finish: Finish = Box::new(move |response, encoder| {
+            let answer = finish(response, encoder);
+            self.note(&answer.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned()));
+            answer
+        });
+        Ok(Prepared { command, finish })
+    }
+
+    /// Events with this target are administrative changes; the process decides where they are kept.
+    fn note(&self, outcome: &str) {
+        let Self { operation, entity, .. } = self;
+        let (principal, peer) = (self.principal.as_deref(), self.peer.map(tracing::field::display));
+        tracing::info!(target: "peeklock::audit", protocol = "amqp", principal, peer, operation, entity, outcome);
     }
 }

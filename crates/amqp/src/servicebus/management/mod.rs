@@ -31,6 +31,7 @@ use super::envelope::Answer;
 use super::errors::Fault;
 
 pub(crate) use arguments::{Arguments, integer};
+pub(crate) use audit::Change;
 pub(crate) use operation::Operation;
 
 /// Sequence numbers, lock tokens or messages named in one request.

@@ -61,6 +61,15 @@ impl Operation {
         }
     }
 
+    /// The name of a change that has to be noted; whatever else an operation does is nobody's business.
+    pub(crate) fn change(self) -> Option<&'static str> {
+        match self {
+            Self::AddRule => Some("add-rule"),
+            Self::RemoveRule => Some("remove-rule"),
+            _ => None,
+        }
+    }
+
     /// What a token must grant.
     pub(crate) fn right(self) -> Right {
         match self {

@@ -303,7 +303,9 @@ fn sasl_tells_who_a_peer_is() {
     for right in
         ["\0RootManageSharedAccessKey\0SAS_KEY_VALUE", "\0RootManage%53haredAccessKey\0SAS%5FKEY%5FVALUE"]
     {
-        assert!(matches!(plain(right), Outcome::Known(grant) if grant.scope == Resource::namespace()));
+        assert!(
+            matches!(plain(right), Outcome::Known(grant) if grant.permissions[0].scope == Resource::namespace())
+        );
     }
     for wrong in
         ["\0RootManageSharedAccessKey\0wrong", "\0nobody\0SAS_KEY_VALUE", "\0RootManageSharedAccessKey\0"]
@@ -311,7 +313,7 @@ fn sasl_tells_who_a_peer_is() {
         assert_eq!(plain(wrong), Outcome::Refused, "{wrong}");
     }
     assert!(
-        matches!(outcome(Some("CN=shop"), ("EXTERNAL", None)), Outcome::Known(grant) if grant.scope.path() == "q")
+        matches!(outcome(Some("CN=shop"), ("EXTERNAL", None)), Outcome::Known(grant) if grant.permissions[0].scope.path() == "q")
     );
     assert_eq!(outcome(Some("CN=other"), ("EXTERNAL", None)), Outcome::Refused);
     assert_eq!(outcome(None, ("EXTERNAL", None)), Outcome::Refused);

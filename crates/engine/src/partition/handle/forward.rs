@@ -38,11 +38,16 @@ impl Step<'_> {
     pub(in crate::partition) fn departed(&mut self, messages: Vec<(LockToken, Departure)>) {
         for (token, departure) in messages {
             let QueuePath { queue, sub_queue } = departure.source;
-            let Some(record) = self.state().record(queue, sub_queue, departure.number).cloned() else {
+            let number = departure.number;
+            let Some(record) = self.state().record(queue, sub_queue, number).cloned() else {
+                if departure.shared && self.state().queue(queue).is_none() {
+                    // Its subscription was deleted before the trace was left there.
+                    self.emit(Event::TraceErased { queue, number, body: None });
+                }
                 continue;
             };
             let removal = Removal::Forwarded { token, traced: departure.shared };
-            self.remove(queue, departure.number, sub_queue, &record, removal);
+            self.remove(queue, number, sub_queue, &record, removal);
         }
     }
 
@@ -62,13 +67,10 @@ impl Step<'_> {
     pub(super) fn check_forwarding(&self, options: ReceiverOptions) -> Result<(), Refusal> {
         let queue = self.readable(options.source.queue)?;
         let sub_queue = options.source.sub_queue;
-        if options.mode == ReceiveMode::Forward {
-            return Ok(());
-        }
-        if queue.policy.forwards(sub_queue) {
+        if options.mode != ReceiveMode::Forward && queue.policy.forwards(sub_queue) {
             return Err(IS_FORWARDED);
         }
-        // A forwarder that is about to go still has messages in hand.
+        // A forwarder that is about to go still has messages in hand: the next one must not meet them either.
         if queue.forwarders.get(sub_queue).is_some() { Err(Refusal::Unavailable) } else { Ok(()) }
     }
 

@@ -5,6 +5,7 @@ mod deferral;
 mod delivery;
 mod duplicates;
 mod expiry;
+mod forwarding;
 mod idle;
 mod locks;
 mod messages;

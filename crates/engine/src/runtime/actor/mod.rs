@@ -26,7 +26,7 @@ use std::task::{Context, Poll};
 use peeklock_storage::{Error, Limits, PartitionId, Pressure, Shard};
 use rand::rngs::StdRng;
 use slab::Slab;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use self::alarm::Alarm;
 use self::browse::Browses;
@@ -72,6 +72,8 @@ pub(super) struct Shared {
 pub(super) enum Control {
     /// New options, already stored.
     SetOptions(EntityOptions),
+    /// Say whether the entity still takes commands, with the options as of now.
+    Confirm(oneshot::Sender<bool>),
     /// Say when nothing due is left to do.
     CatchUp(CatchUp),
     /// Finish what is in hand, then end.
@@ -278,6 +280,9 @@ impl Actor {
                     self.internal.push_back(Command::Tick);
                     // Something may be due from now on, and nobody else arms the alarm for it.
                     work = true;
+                }
+                Poll::Ready(Some(Control::Confirm(answer))) => {
+                    let _ = answer.send(!self.seat.partition.has_ended());
                 }
                 Poll::Ready(Some(Control::CatchUp(wish))) => {
                     let was_due = self.is_due(wish.until);

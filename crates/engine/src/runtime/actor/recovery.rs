@@ -7,9 +7,9 @@ use super::held::HeldBodies;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
 use crate::partition::Watched;
-use crate::runtime::Output;
 use crate::runtime::answer;
 use crate::runtime::restore::restore;
+use crate::runtime::{Output, Request};
 use crate::{Command, Refusal};
 
 impl Actor {
@@ -34,7 +34,10 @@ impl Actor {
         let forwarding = self.seat.partition.forwarders();
         let mailboxes: Vec<_> =
             watching.iter().filter_map(|(watcher, _)| self.receivers.remove_entry(watcher)).collect();
+        // Nobody says twice that he goes.
+        let closings: Vec<Request> = self.requests.extract_if(.., |request| is_closing(request)).collect();
         self.refuse_everything(&Refusal::StorageFull);
+        self.requests = closings;
         self.receivers.extend(mailboxes);
         settled?;
         self.shared.shard.resume(self.seat.id);
@@ -62,6 +65,8 @@ impl Actor {
         // What they have in hand may be on its way still.
         let hold = |(receiver, source)| Command::HoldForForwarder { receiver, source };
         self.internal.extend(forwarding.into_iter().map(hold));
+        // A subscription whose deletion was refused forwards again.
+        self.see_to_forwarders();
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         Ok(())
     }
@@ -100,4 +105,8 @@ impl Actor {
         self.event_ends.clear();
         self.cache.clear();
     }
+}
+
+fn is_closing(request: &Request) -> bool {
+    matches!(request.command, Command::CloseReceiver { .. })
 }

@@ -38,7 +38,7 @@ impl Namespace {
         name: &str,
         options: EntityOptions,
     ) -> Result<EntityDescription, ChangeError> {
-        self.ask_catalogue(Wish::Declare { intent, entities: vec![(name.to_owned(), options)] }).await?;
+        self.declare_as(intent, vec![(name.to_owned(), options)]).await?;
         self.describe(name).ok_or_else(|| not_found(name))
     }
 

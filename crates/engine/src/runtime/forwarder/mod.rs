@@ -71,6 +71,8 @@ enum Stop {
     Over,
     /// It is tried again after a while.
     Pause,
+    /// It begins anew: what nobody took may find somebody who does.
+    NewTarget,
 }
 
 impl Forwarder {
@@ -113,7 +115,12 @@ impl Forwarder {
             self.send(None, Command::CloseReceiver { receiver: self.receiver });
             self.waiting.clear();
             self.closed = true;
-            if stop == Stop::Over || !self.pause().await {
+            let goes_on = match stop {
+                Stop::Over => false,
+                Stop::Pause => self.pause().await,
+                Stop::NewTarget => true,
+            };
+            if !goes_on {
                 return;
             }
         }
@@ -128,8 +135,13 @@ impl Forwarder {
             while let Ok(output) = self.outputs.try_recv() {
                 self.take(output);
             }
-            if self.target.has_changed().is_err() {
-                return Stop::Over;
+            match self.target.has_changed() {
+                Err(_) => return Stop::Over,
+                Ok(true) => {
+                    self.target.mark_unchanged();
+                    return Stop::NewTarget;
+                }
+                Ok(false) => {}
             }
             if self.closed {
                 return Stop::Pause;
@@ -138,8 +150,9 @@ impl Forwarder {
                 self.nothing_left();
                 tokio::select! {
                     biased;
-                    // A new target is that of the next batch.
-                    _ = self.target.changed() => {}
+                    changed = self.target.changed() => {
+                        return if changed.is_ok() { Stop::NewTarget } else { Stop::Over };
+                    }
                     output = self.outputs.recv() => output.into_iter().for_each(|output| self.take(output)),
                     Some(wish) = self.wishes.recv() => self.wished.push(wish),
                 }
@@ -177,11 +190,11 @@ impl Forwarder {
     /// Hands the next messages to the target.
     async fn forward_some(&mut self) -> Result<(), Stop> {
         self.has_worked = true;
-        let name = self.target.borrow_and_update().clone();
+        let name = self.target.borrow().clone();
         let batch = self.next_batch();
         for delivery in &batch {
             self.done.messages += 1;
-            self.done.bytes += delivery.message.content.len() as u64;
+            self.done.bytes += counted_bytes(delivery);
         }
         let (going, staying) = split(batch);
         let mut stop = Ok(());
@@ -244,7 +257,7 @@ impl Forwarder {
         self.one_by_one = batch.len();
         for delivery in batch.into_iter().rev() {
             self.done.messages -= 1;
-            self.done.bytes -= delivery.message.content.len() as u64;
+            self.done.bytes -= counted_bytes(&delivery);
             self.waiting.push_front(delivery);
         }
     }
@@ -349,6 +362,11 @@ impl Forwarder {
             _ => {}
         }
     }
+}
+
+/// What the source has counted against the credit, also of a content that can't be read.
+fn counted_bytes(delivery: &Delivery) -> u64 {
+    delivery.departing.as_ref().map_or(0, |departing| departing.departure.content_bytes.into())
 }
 
 /// Those that may go on, and those that may not whatever the target says.

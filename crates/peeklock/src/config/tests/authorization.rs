@@ -66,3 +66,37 @@ fn what_was_provisional_is_refused_with_its_new_name() {
         assert!(problems.contains(new), "{problems}");
     }
 }
+
+const JWT: &str = "[authorization.jwt]\nissuer = \"https://login.example/t\"\naudience = \"a\"\n";
+const ROLE: &str = "[[authorization.jwt.roles]]\nrole = \"r\"\nrights = [\"Send\"]\nentity = \"Orders\"\n";
+
+#[test]
+fn json_web_tokens_are_for_roles_of_an_issuer() {
+    let config = merged(ServeArgs::default(), &format!("{EVERYWHERE}{JWT}{ROLE}")).authorization;
+    assert!(!config.has_default_key());
+    let policy = config.policy().json_web.unwrap();
+    assert_eq!((policy.issuer.as_deref(), &*policy.roles_claim), (Some("https://login.example/t"), "roles"));
+    assert_eq!((&*policy.roles[0].role, policy.roles[0].scope.path()), ("r", "orders"));
+    for issuer in ["http://localhost:8080/realms/r", "http://127.0.0.1", "http://[::1]:80"] {
+        merged(ServeArgs::default(), &format!("{JWT}{ROLE}").replace("https://login.example/t", issuer));
+    }
+    for issuer in [
+        "http://login.example",
+        "http://localhost.example",
+        "http://localhost@h",
+        "login",
+        "https://",
+        "https://h?x",
+    ] {
+        let text = format!("{JWT}{ROLE}").replace("https://login.example/t", issuer);
+        assert!(only_message(&text).contains("https address"), "{issuer}");
+    }
+    for (text, message) in [
+        (JWT.to_owned(), "[[authorization.jwt.roles]]"),
+        (format!("[authorization.jwt]\naudience = \"a\"\n{ROLE}"), "keys_file"),
+        (format!("{JWT}{ROLE}").replace("audience = \"a\"", ""), "aud"),
+        (format!("{JWT}keys_file = \"/nowhere\"\n{ROLE}"), "can't be read"),
+    ] {
+        assert!(only_message(&text).contains(message), "{text}");
+    }
+}

@@ -63,6 +63,9 @@ fn known_keys(before: &str) -> Vec<String> {
 /// An authorization rule that is complete.
 const RULE: &str = "name = \"a\"\nrights = [\"Send\"]\nprimary_key = \"k\"\nsecondary_key = \"k\"";
 
+/// Whose JSON web tokens are accepted, but for their roles.
+const JWT: &str = "issuer = \"https://i\"\naudience = \"a\"";
+
 /// Every section, with what must stand before a key of it.
 fn sections() -> Vec<(String, String)> {
     let names =
@@ -73,6 +76,8 @@ fn sections() -> Vec<(String, String)> {
     for (header, first) in [
         ("[[authorization.rules]]", RULE),
         ("[[authorization.certificates]]", "subject = \"CN=a\"\nrights = [\"Send\"]"),
+        ("[authorization.jwt]", JWT),
+        ("[[authorization.jwt.roles]]", "role = \"r\"\nrights = [\"Send\"]"),
         ("[[queues]]", "name = \"q\""),
         ("[[queues.authorization_rules]]", RULE),
         ("[[topics]]", "name = \"t\""),
@@ -81,7 +86,9 @@ fn sections() -> Vec<(String, String)> {
         ("[[topics.subscriptions.rules]]", "name = \"r\"\ncorrelation.to = \"x\""),
     ] {
         write!(before, "{header}\n{first}\n").unwrap();
-        sections.push((header.to_owned(), before.clone()));
+        // The header of its roles is the next one.
+        let roles = if first == JWT { "roles = []" } else { "" };
+        sections.push((header.to_owned(), format!("{before}{roles}")));
     }
     let header = "[topics.subscriptions.rules.correlation]";
     let before = before.replace("correlation.to = \"x\"", &format!("{header}\nto = \"x\""));
@@ -100,13 +107,21 @@ fn the_reference_file_documents_every_key() {
         let lines: Vec<&str> = bodies.iter().flat_map(|body| body.lines()).collect();
         for key in known_keys(&before) {
             // These have headers of their own.
-            if ["authorization_rules", "certificates", "subscriptions", "rules", "correlation"]
-                .contains(&key.as_str())
+            if [
+                "authorization_rules",
+                "certificates",
+                "jwt",
+                "roles",
+                "subscriptions",
+                "rules",
+                "correlation",
+            ]
+            .contains(&key.as_str())
             {
                 continue;
             }
             // An example would need the file or the variable.
-            if key.ends_with("_key_file") || key.ends_with("_key_env") {
+            if key.ends_with("_key_file") || key.ends_with("_key_env") || key == "keys_file" {
                 assert!(
                     lines.iter().any(|line| line.starts_with("# ") && line.contains(&key)),
                     "{header} {key}"

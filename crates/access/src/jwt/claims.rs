@@ -1,0 +1,73 @@
+//! What a token says, once its signature is verified.
+
+use peeklock_engine::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{JsonWebPolicy, LEEWAY_MS};
+use crate::Denied;
+
+/// Principals are shown in logs: not more of them than this many characters.
+const PRINCIPAL_CHARS_MAX: usize = 128;
+
+/// The claims.
+pub(super) struct Claims(Map<String, Value>);
+
+impl Claims {
+    pub(super) fn new(claims: Map<String, Value>) -> Self {
+        Self(claims)
+    }
+
+    /// Checks who issued it, for whom and for when; gives the end of its time, leeway included. A claim of the wrong type is
+    /// not taken for a missing one.
+    pub(super) fn check(&self, policy: &JsonWebPolicy, now: Timestamp) -> Result<Timestamp, Denied> {
+        if let Some(issuer) = &policy.issuer
+            && self.0.get("iss").and_then(Value::as_str) != Some(issuer)
+        {
+            return Err(Denied::Issuer);
+        }
+        let is_audience = |value: &Value| value.as_str() == Some(&policy.audience);
+        let for_us = match self.0.get("aud") {
+            Some(Value::Array(audiences)) => audiences.iter().any(is_audience),
+            Some(audience) => is_audience(audience),
+            None => false,
+        };
+        if !for_us {
+            return Err(Denied::Audience);
+        }
+        let expires_at_ms = self.instant_ms("exp")?.ok_or(Denied::Malformed("it has no end (exp)"))?;
+        let expires_at = Timestamp(expires_at_ms.saturating_add(LEEWAY_MS));
+        if expires_at <= now {
+            return Err(Denied::Expired);
+        }
+        match self.instant_ms("nbf")? {
+            Some(begin_ms) if begin_ms > now.0.saturating_add(LEEWAY_MS) => Err(Denied::NotYet),
+            _ => Ok(expires_at),
+        }
+    }
+
+    /// RFC 7519 §2, NumericDate: seconds since 1970, with a fraction or without; in milliseconds.
+    fn instant_ms(&self, claim: &str) -> Result<Option<u64>, Denied> {
+        let Some(value) = self.0.get(claim) else { return Ok(None) };
+        let fits = |seconds: &f64| (0.0..1e15).contains(seconds);
+        let seconds = value.as_f64().filter(fits).ok_or(Denied::Malformed("exp or nbf is no instant"))?;
+        // Within the range just checked, nothing is lost but the fraction of a millisecond.
+        Ok(Some((seconds * 1000.0) as u64))
+    }
+
+    /// Whether the claim names the role, in a list or as one of several words (`scp`).
+    pub(super) fn has_role(&self, claim: &str, role: &str) -> bool {
+        match self.0.get(claim) {
+            Some(Value::Array(roles)) => roles.iter().any(|one| one.as_str() == Some(role)),
+            Some(Value::String(words)) => words.split_ascii_whitespace().any(|word| word == role),
+            _ => false,
+        }
+    }
+
+    /// Who it was issued to, for logs: the subject, or the application (`appid` and `azp` of Entra's two versions).
+    pub(super) fn principal(&self) -> Box<str> {
+        let claims = ["sub", "appid", "azp"].into_iter().filter_map(|claim| self.0.get(claim)?.as_str());
+        let who = claims.map(str::trim).find(|who| !who.is_empty()).unwrap_or("a token without subject");
+        let shown = who.chars().filter(|char| !char.is_control()).take(PRINCIPAL_CHARS_MAX);
+        shown.collect::<String>().into()
+    }
+}

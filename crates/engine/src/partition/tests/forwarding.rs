@@ -1,0 +1,61 @@
+//! Who reads where messages go on.
+
+use super::rig::{QUEUE, Rig, message, options, path};
+use crate::{
+    Command, CreditLimit, Effect, Forwarding, LockToken, QueueOptions, ReceiveMode, ReceiverId,
+    ReceiverOptions, Refusal, Reply, SubQueue,
+};
+
+fn forwarding() -> QueueOptions {
+    let forwarding = Forwarding { forward_to: Some("target".into()), ..Forwarding::default() };
+    QueueOptions { forwarding, ..options() }
+}
+
+fn try_open(rig: &mut Rig, receiver: u64, mode: ReceiveMode) -> Reply {
+    let options = ReceiverOptions { source: path(SubQueue::Main), mode };
+    rig.ask(Command::OpenReceiver { receiver: ReceiverId(receiver), options, session: None })
+}
+
+fn read(rig: &mut Rig, receiver: u64) -> Vec<(u64, LockToken)> {
+    let limit = CreditLimit { messages: 10, bytes: u64::MAX };
+    let effects = rig.handle(None, Command::Credit { receiver: ReceiverId(receiver), limit, drain: false });
+    let delivered = |effect| match effect {
+        Effect::Deliver { view, lock, departing: Some(_), .. } => {
+            Some((view.sequence_number.0, lock.unwrap().token))
+        }
+        _ => None,
+    };
+    effects.into_iter().filter_map(delivered).collect()
+}
+
+/// One that is told to end may still have a batch under way while its successor starts: were both to read, a message would
+/// go on twice, or stay locked for ever.
+#[test]
+fn of_two_forwarders_the_second_waits_until_the_first_has_let_go() {
+    let mut rig = Rig::new(forwarding());
+    for content in ["one", "two", "three"] {
+        rig.send(message(content));
+    }
+    assert_eq!(try_open(&mut rig, 91, ReceiveMode::Forward), Reply::Opened(Ok(None)));
+    let first = read(&mut rig, 91);
+    assert_eq!(first.len(), 3);
+    for change in [options(), forwarding()] {
+        rig.partition.set_options(change);
+        rig.handle(None, Command::Tick);
+        for mode in [ReceiveMode::Forward, ReceiveMode::PeekLock] {
+            assert!(matches!(try_open(&mut rig, 92, mode), Reply::Opened(Err(_))));
+        }
+    }
+    assert_eq!(
+        try_open(&mut rig, 92, ReceiveMode::Forward),
+        Reply::Opened(Err(Refusal::Unavailable)),
+        "it comes back"
+    );
+    rig.handle(None, Command::CloseReceiver { receiver: ReceiverId(91) });
+    assert_eq!(try_open(&mut rig, 92, ReceiveMode::Forward), Reply::Opened(Ok(None)));
+    let second = read(&mut rig, 92);
+    let numbers =
+        |messages: &[(u64, LockToken)]| messages.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+    assert_eq!(numbers(&second), numbers(&first));
+    assert_eq!(rig.partition.forwarders().first().map(|(_, source)| source.queue), Some(QUEUE));
+}

@@ -1,0 +1,213 @@
+"""Who may administer, through the SDK's administration client over https: errors of its own, keys of entities, forwarding."""
+
+import contextlib
+import datetime
+import os
+
+import pytest
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import MessagingEntityDisabledError, ServiceBusAuthorizationError, ServiceBusError
+from azure.servicebus.management import AccessRights, AuthorizationRule, EntityStatus
+
+from administration import administration_client, https_client
+from daemon import Daemon
+
+RIGHTS = {
+    "listener": ["Listen"],
+    "sender": ["Send"],
+    "owner": ["Listen", "Send", "Manage"],
+}
+CONFIG = "".join(
+    f'[[authorization.rules]]\nname = "{name}"\nrights = {rights}\nprimary_key = "{name}-key"\nsecondary_key = "{name}-other"\n'.replace("'", '"')
+    for name, rights in RIGHTS.items()
+)
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    with contextlib.closing(Daemon(CONFIG).start()) as daemon:
+        yield daemon
+        assert daemon.panics() == []
+
+
+def string_of(daemon, name: str, key: str | None = None, tls: bool = True) -> str:
+    base = f"Endpoint=sb://localhost:{daemon.amqp_port};SharedAccessKeyName={name};SharedAccessKey={key or f'{name}-key'};"
+    return base if tls else f"{base}UseDevelopmentEmulator=true;"
+
+
+def admin_of(daemon, name: str, key: str | None = None):
+    return https_client(string_of(daemon, name, key), connection_verify=daemon.ca)
+
+
+def client_of(daemon, name: str, **options):
+    options = {"retry_total": 0} | options
+    return ServiceBusClient.from_connection_string(string_of(daemon, name, tls=False), **options)
+
+
+@pytest.fixture
+def owner(guarded):
+    with admin_of(guarded, "owner") as admin:
+        yield admin
+
+
+@pytest.fixture
+def name(request):
+    return request.node.name.replace("[", "-").replace("]", "")
+
+
+@pytest.mark.parametrize("who, key", [("listener", None), ("sender", None), ("owner", "wrong"), ("nobody", "owner-key")])
+def test_who_may_not_manage_is_refused(guarded, owner, name, who, key):
+    owner.create_queue(name)
+    with admin_of(guarded, who, key) as admin:
+        for refused in (
+            lambda: list(admin.list_queues()),
+            lambda: admin.get_queue(name),
+            lambda: admin.create_queue(f"{name}-another"),
+            lambda: admin.delete_queue(name),
+            lambda: admin.get_namespace_properties(),
+            lambda: admin.get_queue("never/was"),
+        ):
+            with pytest.raises(ClientAuthenticationError):
+                refused()
+    assert name in [queue.name for queue in owner.list_queues()]
+
+
+def rule(key_name: str, *rights) -> AuthorizationRule:
+    return AuthorizationRule(
+        type="SharedAccessAuthorizationRule",
+        claim_type="SharedAccessKey",
+        claim_value="None",
+        rights=list(rights),
+        key_name=key_name,
+        primary_key=f"{key_name}-key",
+        secondary_key=f"{key_name}-other",
+    )
+
+
+def test_keys_of_an_entity_are_good_for_that_entity(guarded, owner, name):
+    everything = (AccessRights.MANAGE, AccessRights.SEND, AccessRights.LISTEN)
+    rules = [rule("clerk", AccessRights.SEND), rule("chief", *everything)]
+    owner.create_queue(name, authorization_rules=rules)
+    owner.create_queue(f"{name}-another")
+    with client_of(guarded, "clerk") as client:
+        with client.get_queue_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage(b"x"))
+        with pytest.raises(ServiceBusAuthorizationError), client.get_queue_receiver(name) as receiver:
+            receiver.receive_messages(max_wait_time=1)
+    with admin_of(guarded, "chief") as chief:
+        assert chief.get_queue(name).name == name
+        queue = chief.get_queue(name)
+        queue.authorization_rules = queue.authorization_rules[1:]
+        chief.update_queue(queue)
+        for refused in (lambda: chief.get_queue(f"{name}-another"), lambda: list(chief.list_queues())):
+            with pytest.raises(ClientAuthenticationError):
+                refused()
+    with client_of(guarded, "clerk") as client, pytest.raises(ServiceBusError):
+        with client.get_queue_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage(b"x"))
+
+
+def test_forwarding_made_by_an_administrator_forwards(guarded, owner, name):
+    """The SDK shows a token of its own for each target."""
+    owner.create_queue(f"{name}-target")
+    owner.create_queue(f"{name}-graves")
+    queue = owner.create_queue(
+        name, forward_to=f"{name}-target", forward_dead_lettered_messages_to=f"{name}-graves"
+    )
+    owner.create_topic(f"{name}-topic")
+    owner.create_subscription(f"{name}-topic", "s", forward_to=f"{name}-target")
+    with client_of(guarded, "owner") as client:
+        with client.get_queue_sender(name) as sender, client.get_topic_sender(f"{name}-topic") as publisher:
+            sender.send_messages(ServiceBusMessage(b"queue"))
+            publisher.send_messages(ServiceBusMessage(b"topic"))
+        with client.get_queue_receiver(f"{name}-target", max_wait_time=30) as receiver:
+            messages = []
+            while len(messages) < 2:
+                messages += receiver.receive_messages(2)
+            assert {b"".join(message.body) for message in messages} == {b"queue", b"topic"}
+        queue.forward_to = None
+        owner.update_queue(queue)
+        with client.get_queue_sender(name) as sender, client.get_queue_receiver(name, max_wait_time=30) as receiver:
+            sender.send_messages(ServiceBusMessage(b"dies"))
+            (message,) = receiver.receive_messages(1)
+            receiver.dead_letter_message(message)
+        with client.get_queue_receiver(f"{name}-graves", max_wait_time=30) as receiver:
+            (message,) = receiver.receive_messages(1)
+            assert b"".join(message.body) == b"dies"
+
+
+def test_a_target_takes_the_right_to_send_there(guarded, owner, name):
+    everything = (AccessRights.MANAGE, AccessRights.SEND, AccessRights.LISTEN)
+    owner.create_queue(f"{name}-target")
+    owner.create_queue(name, authorization_rules=[rule("chief", *everything)])
+    with admin_of(guarded, "chief") as chief:
+        queue = chief.get_queue(name)
+        with pytest.raises(ClientAuthenticationError):
+            chief.update_queue(queue, forward_to=f"{name}-target")
+    assert owner.get_queue(name).forward_to is None
+    with pytest.raises(HttpResponseError):
+        owner.update_queue(queue, forward_to=f"{name}-missing")
+
+
+@pytest.mark.parametrize("status", [EntityStatus.DISABLED, EntityStatus.SEND_DISABLED])
+def test_a_disabled_queue_refuses_and_detaches_senders(guarded, owner, name, status):
+    """With one retry: the SDK sends before it reads, and takes the detach for a lost connection."""
+    owner.create_queue(name)
+    with client_of(guarded, "owner", retry_total=1, retry_backoff_factor=0.1) as client:
+        with client.get_queue_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage(b"before"))
+            queue = owner.get_queue(name)
+            owner.update_queue(queue, status=status)
+            with pytest.raises(MessagingEntityDisabledError):
+                sender.send_messages(ServiceBusMessage(b"refused"))
+        with pytest.raises(MessagingEntityDisabledError), client.get_queue_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage(b"refused"))
+        owner.update_queue(queue, status=EntityStatus.ACTIVE)
+        with client.get_queue_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage(b"after"))
+    assert owner.get_queue_runtime_properties(name).active_message_count == 2
+
+
+@pytest.mark.parametrize("status", [EntityStatus.DISABLED, EntityStatus.RECEIVE_DISABLED])
+def test_a_disabled_queue_gives_nothing(guarded, owner, name, status):
+    owner.create_queue(name)
+    with client_of(guarded, "owner") as client:
+        with client.get_queue_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage(b"x"))
+        queue = owner.get_queue(name)
+        owner.update_queue(queue, status=status)
+        with pytest.raises(MessagingEntityDisabledError), client.get_queue_receiver(name) as receiver:
+            receiver.receive_messages(max_wait_time=1)
+        owner.update_queue(queue, status=EntityStatus.ACTIVE)
+        with client.get_queue_receiver(name, max_wait_time=30) as receiver:
+            (message,) = receiver.receive_messages(1)
+            receiver.complete_message(message)
+
+
+def test_use_is_told(guarded, owner, name):
+    owner.create_queue(name)
+    unused = owner.get_queue_runtime_properties(name)
+    with client_of(guarded, "owner") as client, client.get_queue_sender(name) as sender:
+        sender.send_messages(ServiceBusMessage(b"x"))
+    used = owner.get_queue_runtime_properties(name)
+    assert used.accessed_at_utc >= unused.created_at_utc
+    assert datetime.datetime.now(datetime.timezone.utc) - used.accessed_at_utc.replace(
+        tzinfo=datetime.timezone.utc
+    ) < datetime.timedelta(hours=1)
+
+
+def test_the_variable_of_requests_is_enough(guarded, monkeypatch):
+    """Unmodified: a connection string and REQUESTS_CA_BUNDLE."""
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", guarded.ca)
+    with https_client(string_of(guarded, "owner")) as admin:
+        assert admin.get_namespace_properties().messaging_sku == "Premium"
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", os.devnull)
+    with https_client(string_of(guarded, "owner")) as admin, pytest.raises(Exception, match="(?i)cert|TLS"):
+        admin.get_namespace_properties()
+
+
+def test_the_namespace_has_the_name_in_the_emulators_file(start_daemon):
+    daemon = start_daemon(emulator='{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": []}]}}')
+    with administration_client(daemon, "https") as admin:
+        assert admin.get_namespace_properties().name == "sbemulatorns"
