@@ -13,7 +13,7 @@ use super::random::RandomSource;
 use super::subscriptions::Subscriptions;
 use super::{EntityDescription, EntityKind, PartitionHandle};
 use crate::partition::{Counts, Partition};
-use crate::{EntityOptions, EntityTimes, QueueId, SubscriptionOptions, Timestamp};
+use crate::{EntityOptions, EntityTimes, QueueId, SubscriptionOptions};
 
 /// What it takes to start an actor.
 #[derive(Clone)]
@@ -161,19 +161,19 @@ impl Entity {
         }
     }
 
-    /// Asks to be told when nothing due by `until` is left to do, and whether anything was; an actor starts for it if
-    /// need be. `None` when there is nothing to wait for.
-    pub(super) fn catch_up(&self, spawner: &Spawner, until: Timestamp) -> Option<oneshot::Receiver<bool>> {
+    /// Asks to be told when nothing due is left to do, and whether anything was; an actor starts for it if need be.
+    pub(super) fn catch_up(&self, spawner: &Spawner, wish: CatchUp) {
         let is_due = match &*self.actor() {
-            ActorState::Dormant(partition) => partition.next_deadline().is_some_and(|at| at <= until),
+            ActorState::Dormant(partition) => partition.next_deadline().is_some_and(|at| at <= wish.until),
             ActorState::Running { .. } | ActorState::Stopped => false,
         };
         if is_due {
             self.handle(spawner);
         }
-        let ActorState::Running { control, .. } = &*self.actor() else { return None };
-        let (answer, answered) = oneshot::channel();
-        control.send(Control::CatchUp(CatchUp { until, answer })).ok().map(|()| answered)
+        if let ActorState::Running { control, .. } = &*self.actor() {
+            // An actor that is gone has nothing left to do.
+            let _ = control.send(Control::CatchUp(wish));
+        }
     }
 
     /// Takes over options that are already stored.

@@ -51,6 +51,8 @@ pub(super) struct Inner {
     pub(super) spawner: Spawner,
     declarations: mpsc::Sender<Declaration>,
     next_receiver: AtomicU64,
+    /// One at a time catches up: forwarders tell a single one that they were at work.
+    catching_up: tokio::sync::Mutex<()>,
 }
 
 impl Namespace {
@@ -89,7 +91,13 @@ impl Namespace {
             undeleted: Vec::new(),
         };
         spawner.runtime.spawn(catalogue.run(receiver, ended_receiver));
-        let inner = Inner { entities, spawner, declarations, next_receiver: AtomicU64::new(1) };
+        let inner = Inner {
+            entities,
+            spawner,
+            declarations,
+            next_receiver: AtomicU64::new(1),
+            catching_up: tokio::sync::Mutex::default(),
+        };
         let namespace = Self { inner: Arc::new(inner) };
         namespace.inner.spawner.shared.routes.open(&namespace.inner);
         for entity in namespace.inner.entities.all() {
@@ -210,9 +218,11 @@ impl Namespace {
     }
 
     /// Lets everything that is due by the clock's present time happen: locks end, scheduled messages become available,
-    /// messages expire, idle entities go. Resolves once all that came of it is durable and handed to the mailboxes.
+    /// messages expire, idle entities go, and what forwards hands on what there is. Resolves once all that came of it is
+    /// durable and handed to the mailboxes.
     /// Needed only after the clock jumped and by those who can't wait for what they expect; cancelling it does no harm.
     pub async fn catch_up(&self) {
+        let _alone = self.inner.catching_up.lock().await;
         catch_up(&self.inner.entities, &self.inner.spawner).await;
         // The catalogue deletes what ended before it answers a declaration, here of nothing; if it is gone, so is all.
         let _ = self.declare_all::<EntityOptions>([]).await;

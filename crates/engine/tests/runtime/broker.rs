@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use peeklock_engine::runtime::{
     EntityRef, Mailbox, MailboxReceiver, ManualClock, Namespace, NamespaceOptions, Output, PartitionHandle,
-    Request, Response,
+    ReadFacts, Request, Response,
 };
 use peeklock_engine::{
     Command, CreditLimit, Delivery, LockToken, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode,
@@ -40,7 +40,19 @@ impl Broker {
         body_cache_bytes: usize,
         seed: u64,
     ) -> Self {
-        let broker = Self::with_cache(store, shard, clock, body_cache_bytes, seed).await;
+        Self::reading(store, shard, clock, body_cache_bytes, seed, None).await
+    }
+
+    /// The same, with a door through which forwarders see what is in a message.
+    pub(crate) async fn reading(
+        store: MemoryStore,
+        shard: Arc<dyn Shard>,
+        clock: ManualClock,
+        body_cache_bytes: usize,
+        seed: u64,
+        read_facts: Option<ReadFacts>,
+    ) -> Self {
+        let broker = Self::with_cache(store, shard, clock, body_cache_bytes, seed, read_facts).await;
         broker.namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         broker
     }
@@ -52,7 +64,7 @@ impl Broker {
         clock: ManualClock,
         seed: u64,
     ) -> Self {
-        Self::with_cache(store, shard, clock, 0, seed).await
+        Self::with_cache(store, shard, clock, 0, seed, None).await
     }
 
     async fn with_cache(
@@ -61,8 +73,9 @@ impl Broker {
         clock: ManualClock,
         body_cache_bytes: usize,
         seed: u64,
+        read_facts: Option<ReadFacts>,
     ) -> Self {
-        let options = NamespaceOptions { body_cache_bytes, seed: Some(seed), read_facts: None };
+        let options = NamespaceOptions { body_cache_bytes, seed: Some(seed), read_facts };
         let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
         Self { store, clock, namespace }
     }

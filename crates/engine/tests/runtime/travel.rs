@@ -261,3 +261,19 @@ async fn all_queues_of_many_catch_up_at_once() {
     let active = |name: &String| broker.namespace.counts(name).unwrap().active;
     assert_eq!(names.iter().map(active).sum::<u64>(), 500);
 }
+
+/// A chain of two, with more than a forwarder reads ahead: all has arrived.
+#[tokio::test]
+async fn what_fell_due_has_been_forwarded() {
+    let broker = broker().await;
+    broker.namespace.declare("last", QueueOptions::default()).await.unwrap();
+    for (name, target) in [("middle", "last"), (QUEUE, "middle")] {
+        let options = QueueOptions { forwarding: crate::forwarding::to(target), ..QueueOptions::default() };
+        broker.namespace.declare(name, options).await.unwrap();
+    }
+    let mut client = broker.client();
+    send(&mut client, (0..3_000).map(|_| scheduled("later", HOUR_MS))).await;
+    broker.travel(HOUR_MS).await;
+    assert_eq!(broker.namespace.counts("last").unwrap().active, 3_000);
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap(), Default::default());
+}

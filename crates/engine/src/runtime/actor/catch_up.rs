@@ -1,18 +1,18 @@
 //! Those who wait until everything due by an instant has happened and left.
 
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
 use super::Actor;
 use super::commits::CommitNumber;
 use crate::Timestamp;
 
-/// A wish to be told when nothing due by an instant is left to do.
-#[derive(Debug)]
+/// A wish to be told when nothing due by an instant is left to do: an actor tells, then hands it on to its forwarders.
+#[derive(Debug, Clone)]
 pub(in crate::runtime) struct CatchUp {
     /// The instant.
     pub(in crate::runtime) until: Timestamp,
-    /// Gets whether anything was due when the wish arrived. Dropped when the actor ends first.
-    pub(in crate::runtime) answer: oneshot::Sender<bool>,
+    /// Gets whether anything was left to do when the wish arrived. Dropped by all who have nothing left to do.
+    pub(in crate::runtime) answer: mpsc::UnboundedSender<bool>,
 }
 
 /// See the module.
@@ -76,6 +76,8 @@ impl Actor {
                 if mark.commit <= durable && mark.delivery <= delivered {
                     // Whoever asked may be gone.
                     let _ = entry.wish.answer.send(entry.was_due);
+                    // What was due may have given them work, and has reached them by now.
+                    self.forwarders.catch_up(&entry.wish);
                     continue;
                 }
             }

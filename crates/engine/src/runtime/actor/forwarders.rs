@@ -3,15 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
-use super::Actor;
+use super::{Actor, CatchUp};
 use crate::runtime::forwarder::Forwarder;
 use crate::{QueueId, QueuePath, SubQueue};
 
 /// Each is told the name of its target; it ends when nobody tells it any more.
 #[derive(Debug, Default)]
-pub(super) struct Forwarders(BTreeMap<(QueueId, SubQueue), watch::Sender<Box<str>>>);
+pub(super) struct Forwarders(BTreeMap<(QueueId, SubQueue), Teller>);
+
+/// What a forwarder is told.
+#[derive(Debug)]
+struct Teller {
+    target: watch::Sender<Box<str>>,
+    wishes: mpsc::UnboundedSender<CatchUp>,
+}
+
+impl Forwarders {
+    /// Hands a wish on; who is gone has nothing left to do.
+    pub(super) fn catch_up(&self, wish: &CatchUp) {
+        for teller in self.0.values() {
+            let _ = teller.wishes.send(wish.clone());
+        }
+    }
+}
 
 impl Actor {
     /// Starts forwarders, tells them their targets, or lets them end, when options have changed.
@@ -25,7 +41,7 @@ impl Actor {
             let key = (source.queue, source.sub_queue);
             let teller = match before.remove(&key) {
                 Some(teller) => {
-                    teller.send_if_modified(|known| {
+                    teller.target.send_if_modified(|known| {
                         let changed = *known != target;
                         *known = target;
                         changed
@@ -38,8 +54,9 @@ impl Actor {
         }
     }
 
-    fn start_forwarder(&self, source: QueuePath, target: Box<str>) -> watch::Sender<Box<str>> {
-        let (teller, told) = watch::channel(target);
+    fn start_forwarder(&self, source: QueuePath, target: Box<str>) -> Teller {
+        let (target, told) = watch::channel(target);
+        let (wishes, wished) = mpsc::unbounded_channel();
         let subscription = self.seat.partition.subscription(source.queue);
         let name = match subscription {
             Some(subscription) => format!("{}/Subscriptions/{}", self.seat.name, subscription.name),
@@ -47,8 +64,9 @@ impl Actor {
         };
         let handle = self.seat.handle.clone();
         let clock = Arc::clone(&self.shared.clock);
-        let forwarder = Forwarder::new(name, source, handle, told, self.shared.routes.clone(), clock);
+        let forwarder =
+            Forwarder::new(name, source, handle, (told, wished), self.shared.routes.clone(), clock);
         tokio::spawn(forwarder.run());
-        teller
+        Teller { target, wishes }
     }
 }

@@ -13,12 +13,12 @@ mod transfer;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use self::refused::{Fate, Unreachable, fate, too_many_hops};
 pub use self::route::ReadFacts;
 pub(super) use self::route::Routes;
-use super::actor::unreadable;
+use super::actor::{CatchUp, unreadable};
 use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 use crate::{
     Command, CreditLimit, Delivery, Departure, HOPS_MAX, LockToken, QueuePath, ReceiveMode, ReceiverId,
@@ -44,6 +44,11 @@ pub(super) struct Forwarder {
     handle: PartitionHandle,
     /// The target's name; nobody tells it any more when forwarding is over.
     target: watch::Receiver<Box<str>>,
+    /// Who wants to know when nothing is left to do, before and after it was heard.
+    wishes: mpsc::UnboundedReceiver<CatchUp>,
+    wished: Vec<CatchUp>,
+    /// Whether anything was done since somebody was told that nothing is left.
+    has_worked: bool,
     routes: Routes,
     clock: Arc<dyn Clock>,
     mailbox: Mailbox,
@@ -75,7 +80,7 @@ impl Forwarder {
         name: String,
         source: QueuePath,
         handle: PartitionHandle,
-        target: watch::Receiver<Box<str>>,
+        (target, wishes): (watch::Receiver<Box<str>>, mpsc::UnboundedReceiver<CatchUp>),
         routes: Routes,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -85,6 +90,9 @@ impl Forwarder {
             source,
             handle,
             target,
+            wishes,
+            wished: Vec::new(),
+            has_worked: false,
             routes,
             clock,
             mailbox,
@@ -139,12 +147,14 @@ impl Forwarder {
                 return Stop::Pause;
             }
             if self.waiting.is_empty() {
+                self.nothing_left();
                 tokio::select! {
                     biased;
                     changed = self.target.changed() => {
                         return if changed.is_ok() { Stop::NewTarget } else { Stop::Over };
                     }
                     output = self.outputs.recv() => output.into_iter().for_each(|output| self.take(output)),
+                    Some(wish) = self.wishes.recv() => self.wished.push(wish),
                 }
             } else if let Err(stop) = self.forward_some().await {
                 return stop;
@@ -179,6 +189,7 @@ impl Forwarder {
 
     /// Hands the next messages to the target.
     async fn forward_some(&mut self) -> Result<(), Stop> {
+        self.has_worked = true;
         let name = self.target.borrow().clone();
         let batch = self.next_batch();
         for delivery in &batch {
@@ -296,10 +307,28 @@ impl Forwarder {
         self.send(None, Command::Probe { queue: self.source.queue });
         let until = self.clock.now().plus_ms(self.pause_ms);
         self.pause_ms = (self.pause_ms * 2).min(*PAUSE_MS.end());
-        tokio::select! {
-            biased;
-            changed = self.target.changed() => changed.is_ok(),
-            () = self.clock.sleep_until(until) => true,
+        let mut sleep = self.clock.sleep_until(until);
+        self.nothing_left();
+        loop {
+            tokio::select! {
+                biased;
+                changed = self.target.changed() => return changed.is_ok(),
+                () = &mut sleep => return true,
+                Some(wish) = self.wishes.recv() => {
+                    self.wished.push(wish);
+                    self.nothing_left();
+                }
+            }
+        }
+    }
+
+    /// Tells all who asked that nothing is left that can be done now.
+    fn nothing_left(&mut self) {
+        let Some(wish) = self.wished.pop() else { return };
+        let was_left = std::mem::take(&mut self.has_worked);
+        for wish in self.wished.drain(..).chain([wish]) {
+            // Whoever asked may be gone.
+            let _ = wish.answer.send(was_left);
         }
     }
 

@@ -2,10 +2,11 @@
 //! shrinks; `PROPTEST_CASES` sets how many are tried.
 //!
 //! - `steps` is what may happen, `world` lets it happen, `messages` is what is common to all places.
-//! - `topic`, `sessions` and `temporary` do what is special to each, and know what must be true there.
+//! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
 //! - `end` looks at what is left, in the broker and in the store.
 
 mod end;
+mod forwarding;
 mod messages;
 mod sessions;
 mod steps;
@@ -60,9 +61,15 @@ mod whatever_happens {
             play(&history);
         }
 
+        /// Each is in one place, comes in the order of its source, and is lost only by its own end.
+        #[test]
+        fn forwarded_messages_arrive_once(history in steps(&[Area::Forwarding])) {
+            play(&history);
+        }
+
         #[test]
         fn one_does_not_disturb_the_other(
-            history in steps(&[Area::Queues, Area::Topic, Area::Sessions, Area::Temporary])
+            history in steps(&[Area::Queues, Area::Topic, Area::Sessions, Area::Temporary, Area::Forwarding])
         ) {
             play(&history);
         }

@@ -4,6 +4,7 @@ use peeklock_engine::{ReceiveMode, SubQueue};
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
+use super::forwarding::network::{LOOSE_TO, Node, READ, SOURCES, TURNS_TO};
 use super::topic::{RULES, SUBSCRIPTIONS};
 use super::world::QUEUES;
 
@@ -58,6 +59,43 @@ pub(super) enum Step {
     Session(SessionStep),
     DeclareTemporary,
     DeleteTemporary,
+    Forward(ForwardStep),
+}
+
+/// What happens in the network of those who forward.
+#[derive(Debug, Clone)]
+pub(super) enum ForwardStep {
+    Send {
+        to: Node,
+        ids: Vec<usize>,
+        delay_ms: Option<u64>,
+        ttl_ms: Option<u64>,
+    },
+    Receive {
+        from: Node,
+        dead: bool,
+        credit: u64,
+    },
+    Settle {
+        which: usize,
+        how: How,
+    },
+    CloseReceivers,
+    Loose {
+        to: Option<Node>,
+        dead_letters_go: bool,
+    },
+    /// Declares the subscription, or deletes it.
+    Turns {
+        there: bool,
+        to: Option<Node>,
+    },
+    Sink {
+        takes: bool,
+    },
+    Ghost {
+        there: bool,
+    },
 }
 
 /// How a lock ends.
@@ -97,6 +135,7 @@ pub(super) enum Area {
     Topic,
     Sessions,
     Temporary,
+    Forwarding,
 }
 
 type Weighted = Vec<(u32, BoxedStrategy<Step>)>;
@@ -108,17 +147,20 @@ pub(super) fn steps(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> + use<> 
     prop::collection::vec(step, 1..80)
 }
 
-fn anywhere() -> impl Strategy<Value = Step> {
-    let how = prop_oneof![
+fn how() -> impl Strategy<Value = How> {
+    prop_oneof![
         4 => Just(How::Complete),
         2 => Just(How::Abandon),
         1 => Just(How::Defer),
         1 => Just(How::DeadLetter),
         1 => Just(How::Release),
-    ];
+    ]
+}
+
+fn anywhere() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => Just(Step::CloseReceivers),
-        8 => (index(), how).prop_map(|(which, how)| Step::Settle { which, how }),
+        8 => (index(), how()).prop_map(|(which, how)| Step::Settle { which, how }),
         1 => (index(), mode()).prop_map(|(which, mode)| Step::TakeDeferred { which, mode }),
         2 => (1..90_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }),
         8 => (1..5_usize, prop::option::weighted(0.1, 1..4_usize))
@@ -154,6 +196,12 @@ impl Area {
                 (1, Just(Step::DeleteTemporary).boxed()),
                 (2, (30_000..90_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }).boxed()),
             ],
+            Self::Forwarding => {
+                vec![
+                    (20, forward_step()),
+                    (1, (1..9_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }).boxed()),
+                ]
+            }
         }
     }
 }
@@ -206,5 +254,28 @@ fn session_step() -> BoxedStrategy<Step> {
         1 => index().prop_map(|which| SessionStep::GetState { which }),
     ]
     .prop_map(Step::Session)
+    .boxed()
+}
+
+fn forward_step() -> BoxedStrategy<Step> {
+    use prop::option::weighted;
+    let ids = prop_oneof![20 => prop::collection::vec(0..FLAVOURS, 1..6), 1 => Just(vec![0; 300])];
+    let life = (weighted(0.15, 1..100_000_u64), weighted(0.15, 1..60_000_u64));
+    let is = prop::bool::weighted;
+    prop_oneof![
+        10 => (prop::sample::select(&SOURCES[..]), ids, life).prop_map(|(to, ids, (delay_ms, ttl_ms))| {
+            ForwardStep::Send { to, ids, delay_ms, ttl_ms }
+        }),
+        5 => (prop::sample::select(&READ[..]), is(0.2), 1..8_u64)
+            .prop_map(|(from, dead, credit)| ForwardStep::Receive { from, dead, credit }),
+        5 => (index(), how()).prop_map(|(which, how)| ForwardStep::Settle { which, how }),
+        1 => Just(ForwardStep::CloseReceivers),
+        2 => (prop::sample::select(&LOOSE_TO[..]), is(0.5))
+            .prop_map(|(to, dead_letters_go)| ForwardStep::Loose { to, dead_letters_go }),
+        3 => (is(0.75), prop::sample::select(&TURNS_TO[..])).prop_map(|(there, to)| ForwardStep::Turns { there, to }),
+        1 => is(0.5).prop_map(|takes| ForwardStep::Sink { takes }),
+        1 => is(0.7).prop_map(|there| ForwardStep::Ghost { there }),
+    ]
+    .prop_map(Step::Forward)
     .boxed()
 }

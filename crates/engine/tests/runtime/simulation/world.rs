@@ -12,6 +12,7 @@ use peeklock_engine::{
 };
 use peeklock_storage::{Error, MemoryStore, Shard, ShardId, Store};
 
+use super::forwarding::{Forwarding, network};
 use super::sessions::{Sessions, StateAsked};
 use super::steps::{How, Place, Step};
 use super::temporary::{TEMPORARY, Temporary};
@@ -92,6 +93,7 @@ pub(super) struct World {
     pub(super) topic: Topic,
     pub(super) sessions: Sessions,
     pub(super) temporary: Temporary,
+    pub(super) forwarding: Forwarding,
     /// Messages sent so far.
     pub(super) sent: u64,
 }
@@ -99,13 +101,15 @@ pub(super) struct World {
 async fn boot(store: MemoryStore, clock: ManualClock, seed: u64) -> (Broker, Arc<SlowReads>) {
     let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
     let shard = Arc::clone(&slow) as Arc<dyn Shard>;
-    let broker = Broker::over(store, shard, clock, BODY_CACHE_BYTES, seed).await;
+    let broker =
+        Broker::reading(store, shard, clock, BODY_CACHE_BYTES, seed, Some(network::read_facts)).await;
     broker.namespace.declare(QUEUES[1], QueueOptions::default()).await.unwrap();
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
     // Messages of a session stay where they are however often it is lost.
     let options =
         QueueOptions { requires_session: true, max_delivery_count: 1_000, ..QueueOptions::default() };
     broker.namespace.declare(SESSIONS, options).await.unwrap();
+    network::declare(&broker.namespace).await;
     (broker, slow)
 }
 
@@ -130,6 +134,7 @@ impl World {
             topic: Topic::default(),
             sessions: Sessions::default(),
             temporary: Temporary::default(),
+            forwarding: Forwarding::default(),
             sent: 0,
         };
         world.declare_temporary();
@@ -157,6 +162,7 @@ impl World {
             Step::Session(step) => self.session_step(*step),
             Step::DeclareTemporary => self.declare_temporary(),
             Step::DeleteTemporary => self.delete_temporary(),
+            Step::Forward(step) => self.forward_step(step),
         }
         self.observe().await;
     }
@@ -182,6 +188,7 @@ impl World {
         self.listen();
         self.observe_topic();
         self.observe_temporary().await;
+        self.observe_forwarding().await;
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -226,6 +233,7 @@ impl World {
     async fn crash(&mut self) {
         quiet().await;
         self.listen();
+        self.observe_forwarding().await;
         self.broker.store.crash();
         self.reboot().await;
         self.broker.store.hold();
@@ -244,6 +252,7 @@ impl World {
         self.topic.restarted();
         self.sessions.restarted();
         self.temporary.restarted();
+        self.forwarding.restarted();
         self.starts += 1;
         let (store, clock) = (self.broker.store.clone(), self.broker.clock.clone());
         (self.broker, self.slow) = boot(store, clock, self.starts).await;
