@@ -17,6 +17,7 @@ pub struct Daemon {
     directory: TempDir,
     child: Option<Child>,
     amqp: SocketAddr,
+    http: SocketAddr,
 }
 
 impl Daemon {
@@ -31,7 +32,8 @@ impl Daemon {
     pub fn with_config(config: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
         fs::write(directory.path().join("peeklock.toml"), config).unwrap();
-        let mut daemon = Self { directory, child: None, amqp: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut daemon = Self { directory, child: None, amqp: nowhere, http: nowhere };
         daemon.start();
         daemon
     }
@@ -52,7 +54,8 @@ impl Daemon {
             );
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.amqp = amqp_address(&fs::read_to_string(ready).unwrap());
+        let ready = fs::read_to_string(ready).unwrap();
+        (self.amqp, self.http) = (address(&ready, "amqp"), address(&ready, "http"));
         self.child = Some(child);
     }
 
@@ -79,6 +82,11 @@ impl Daemon {
     /// Where AMQP clients connect.
     pub fn amqp(&self) -> SocketAddr {
         self.amqp
+    }
+
+    /// Where HTTP is served.
+    pub fn http(&self) -> SocketAddr {
+        self.http
     }
 
     /// The directory that the daemon keeps its data in.
@@ -163,8 +171,8 @@ fn build() -> PathBuf {
     directory.join("peeklock")
 }
 
-/// The field `amqp` of the ready file: `ADDR:PORT` in a flat JSON object.
-fn amqp_address(ready: &str) -> SocketAddr {
-    let (_, rest) = ready.split_once("\"amqp\":\"").expect("an AMQP address");
+/// A field of the ready file: `ADDR:PORT` in a flat JSON object.
+fn address(ready: &str, protocol: &str) -> SocketAddr {
+    let (_, rest) = ready.split_once(&format!("\"{protocol}\":\"")).expect("an address");
     rest.split('"').next().unwrap().parse().expect("ADDR:PORT")
 }

@@ -16,5 +16,6 @@ pub mod bystander;
 pub mod client;
 pub mod codec;
 pub mod daemon;
+pub mod http;
 pub mod seed;
 pub mod session_audit;

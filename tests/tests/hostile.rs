@@ -6,7 +6,10 @@
 mod hostile {
     mod exhaustion;
     mod framing;
+    mod http;
     mod mutation;
     mod order;
     mod payload;
+    mod strangers;
+    mod websocket;
 }

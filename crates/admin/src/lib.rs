@@ -1,5 +1,6 @@
 //! HTTP: the management API of Service Bus (`atom`) and its messaging API (`rest`).
 
+mod admission;
 mod atom;
 mod authorize;
 mod error;
@@ -17,6 +18,7 @@ use peeklock_access::Access;
 use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::{Clock, Namespace, SystemClock};
 
+pub use admission::Admission;
 pub use limits::Limits;
 
 /// What both need; cheap to clone.

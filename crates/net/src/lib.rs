@@ -17,4 +17,5 @@ pub use incoming::{ByteStream, Incoming, Peer, Serve};
 pub use ports::{PortOptions, Ports};
 pub use rewind::Rewind;
 pub use strangers::{Pass, Stranger, StrangerLimits, Strangers};
+pub use tls::client as tls_client;
 pub use tls::{CertificateSource, Certificates, Tls, TlsError, TlsOptions};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -17,6 +17,8 @@ use crate::{
 
 /// Pause after a failed accept (no more file descriptors).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Taken at most of what a peer sends that is sent away, in bytes.
+const UNREAD_BYTES_MAX: u64 = 64 << 10;
 /// What AMQP answers whoever has to speak TLS first (part 5, §5.2.1: the header of the protocol that is expected).
 const AMQP_NEEDS_TLS: &[u8] = b"AMQP\x02\x01\x00\x00";
 /// What HTTP answers.
@@ -100,7 +102,7 @@ impl<H: Serve> Ports<H> {
         match found {
             FirstBytes::Plain(protocol) if self.options.tls_required => {
                 tracing::info!(%address, ?protocol, "sent away: TLS is required (tls.required)");
-                Box::pin(self.send_away(socket, protocol)).await;
+                Box::pin(self.send_away(socket, protocol, &mut stranger)).await;
             }
             FirstBytes::Plain(protocol) => {
                 let incoming = Incoming { stream: socket, first_bytes, protocol, peer, stranger };
@@ -156,17 +158,22 @@ impl<H: Serve> Ports<H> {
         }
     }
 
-    async fn send_away(&self, mut socket: impl AsyncWrite + Unpin, protocol: Protocol) {
+    async fn send_away(&self, mut socket: impl ByteStream, protocol: Protocol, stranger: &mut Stranger) {
         let answer = match protocol {
             Protocol::Amqp => AMQP_NEEDS_TLS,
             Protocol::Http => HTTP_NEEDS_TLS,
         };
         let farewell = async {
             socket.write_all(answer).await?;
-            socket.shutdown().await
+            socket.shutdown().await?;
+            // What is left unread would overtake the answer, as a reset.
+            tokio::io::copy(&mut socket.take(UNREAD_BYTES_MAX), &mut tokio::io::sink()).await
         };
-        // The peer may have gone; it was told why, if it listens.
-        let _ = timeout(self.options.first_bytes_within, farewell).await;
+        tokio::select! {
+            () = stranger.driven_out_meanwhile() => {}
+            // The peer may have gone; it was told why, if it listens.
+            _ = timeout(self.options.first_bytes_within, farewell) => {}
+        }
     }
 }
 

@@ -41,8 +41,8 @@ use self::feed::Page;
 use self::path::Target;
 use self::properties::Audience;
 use self::xml::Document;
-use crate::Admin;
 use crate::error::Error;
+use crate::{Admin, Admission};
 
 /// What clients number their requests with.
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
@@ -90,6 +90,9 @@ pub(crate) async fn answer(admin: Admin, request: Request) -> Response {
 async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
     let peer = audit::peer(&request);
     let grant = admin.authorize(&call.headers, &call.target.resource(), Right::Manage);
+    if grant.is_ok() {
+        Admission::tell(request.extensions());
+    }
     let principal = grant.as_ref().ok().map(|grant| grant.principal.clone());
     let outcome = match &grant {
         Ok(_) => perform(&Session { admin, call }, request.into_body()).await,

@@ -155,6 +155,9 @@ pub(crate) fn check_entity_name(name: &str) -> Result<(), String> {
             "it has the part 'subscriptions', which stands before the names of subscriptions".to_owned()
         );
     }
+    if name.split('/').any(|part| matches!(part, "." | "..")) {
+        return Err("it has the part '.' or '..', which clients take out of addresses".to_owned());
+    }
     if name.trim() != name {
         return Err("it starts or ends with a space".to_owned());
     }

@@ -20,19 +20,28 @@ mod refusal;
 mod scalar;
 mod sending;
 mod shown;
+#[cfg(test)]
+mod tests;
 mod user_properties;
+
+use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use peeklock_access::{Access, Denied, Grant};
 use peeklock_engine::{ReceiveMode, Settlement};
+use tokio::time::sleep;
 
-use crate::Admin;
 use crate::error::Error;
+use crate::{Admin, Admission};
 use operation::Verb;
 use place::Place;
 
 pub(crate) use limits::Limits;
 pub(crate) use operation::Operation;
+
+/// The machine's clock may be set: whether a grant has expired is looked at again after this, in milliseconds.
+const GRANT_LOOK_MS_MAX: u64 = 60_000;
 
 /// Carries an operation out.
 pub(crate) async fn answer(admin: Admin, operation: Operation, request: Request) -> Response {
@@ -41,13 +50,17 @@ pub(crate) async fn answer(admin: Admin, operation: Operation, request: Request)
 
 async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Result<Response, Error> {
     // First of all, so that nobody without the right learns what there is.
-    admin.authorize(request.headers(), &operation.entity.resource(), operation.verb.right())?;
+    let right = operation.verb.right();
+    let grant = admin.authorize(request.headers(), &operation.entity.resource(), right)?;
+    Admission::tell(request.extensions());
     let place = Place::find(&admin.namespace, &operation)?;
     let Admin { namespace, limits, .. } = &admin;
     match &operation.verb {
         Verb::Send => sending::send(namespace, limits, &place, request).await,
-        Verb::PeekLock => receive(&admin, place, ReceiveMode::PeekLock, request).await,
-        Verb::ReceiveAndDelete => receive(&admin, place, ReceiveMode::ReceiveAndDelete, request).await,
+        Verb::PeekLock => receive(&admin, &grant, place, ReceiveMode::PeekLock, request).await,
+        Verb::ReceiveAndDelete => {
+            receive(&admin, &grant, place, ReceiveMode::ReceiveAndDelete, request).await
+        }
         Verb::Complete(lock) => locks::settle(&place, lock, Settlement::Complete).await,
         Verb::Unlock(lock) => locks::settle(&place, lock, Settlement::Abandon { modify: Vec::new() }).await,
         Verb::Renew(lock) => locks::renew(&place, lock).await,
@@ -56,10 +69,37 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
 
 async fn receive(
     admin: &Admin,
+    grant: &Grant,
     place: Place,
     mode: ReceiveMode,
     request: Request,
 ) -> Result<Response, Error> {
     let (head, _) = request.into_parts();
-    receiving::receive(&admin.namespace, &admin.limits, place, mode, &head).await
+    let received = receiving::receive(&admin.namespace, &admin.limits, place, mode, &head);
+    tokio::select! {
+        biased;
+        response = received => response,
+        // What comes from now on is given back.
+        denied = ended(&admin.access, grant) => Err(denied.into()),
+    }
+}
+
+/// Resolves when a grant does not hold any more.
+async fn ended(access: &Access, grant: &Grant) -> Denied {
+    let mut changes = access.changes();
+    loop {
+        if !access.stands(grant) {
+            return Denied::Signature;
+        }
+        let now = access.now();
+        if grant.is_expired(now) {
+            return Denied::Expired;
+        }
+        let left_ms = grant.expires_at.map_or(GRANT_LOOK_MS_MAX, |at| at.0.saturating_sub(now.0));
+        let look_again = sleep(Duration::from_millis(left_ms.min(GRANT_LOOK_MS_MAX)));
+        tokio::select! {
+            () = look_again => {}
+            changed = changes.changed() => if changed.is_err() { std::future::pending().await },
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! TLS by rustls: which certificate is shown, and whose certificates are asked for.
 
 mod certificates;
+pub mod client;
 mod facts;
 mod local;
 mod pem;

@@ -64,7 +64,8 @@ impl<S> WebSocket<S> {
         if self.promised > 0 || self.closed {
             return;
         }
-        if let Some(content) = self.pong.take() {
+        // Behind an answer that the peer does not take, answers would pile up.
+        if let Some(content) = self.pong.take_if(|_| self.head.is_empty()) {
             self.queue_header(OpCode::Control(Control::Pong), content.len());
             self.head.extend_from_slice(&content);
         }
@@ -98,15 +99,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
 
     /// Writes control frames and what is left of a header.
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.queue_control();
-        while !self.head.is_empty() {
+        loop {
+            self.queue_control();
+            if self.head.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
             let written = ready!(Pin::new(&mut self.stream).poll_write(context, &self.head))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.head.advance(written);
         }
-        Poll::Ready(Ok(()))
     }
 
     /// Answers pings while nothing else is written; a failure shows when something is.

@@ -223,3 +223,31 @@ async fn what_breaks_the_rules_ends_the_stream_with_a_close() {
         assert_eq!(socket.read(&mut [0; 64]).await.unwrap(), 0);
     }
 }
+
+#[tokio::test]
+async fn pings_of_a_peer_that_takes_no_answers_do_not_pile_up() {
+    const PINGS: usize = 5_000;
+    const BUFFER_BYTES: usize = 1024;
+    let (mut near, far) = duplex(BUFFER_BYTES);
+    let reader = tokio::spawn(async move {
+        let mut socket = WebSocket::new(far, BytesMut::new());
+        let read = socket.read(&mut [0]).await.unwrap();
+        (read, socket)
+    });
+    let ping = frame(OpCode::Control(Control::Ping), true, [1, 2, 3, 4], &[7; 125]);
+    for _ in 0..PINGS {
+        near.write_all(&ping).await.unwrap();
+    }
+    // A byte of payload ends the read: every ping has been looked at by then.
+    near.write_all(&frame(OpCode::Data(Data::Binary), true, [0; 4], b"x")).await.unwrap();
+    let (read, mut socket) = reader.await.unwrap();
+    assert_eq!(read, 1);
+    let writer = tokio::spawn(async move {
+        socket.flush().await.unwrap();
+        drop(socket);
+    });
+    let mut answers = Vec::new();
+    near.read_to_end(&mut answers).await.unwrap();
+    writer.await.unwrap();
+    assert!(answers.len() <= BUFFER_BYTES + 2 * 127, "{} bytes of answers were kept", answers.len());
+}

@@ -2,15 +2,20 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use peeklock_net::tls_client::{Trust, connect};
 
 use super::output;
 use crate::config::{HTTP_LISTEN_DEFAULT, ListenAddress};
 use crate::exit::Exit;
 
 const HTTP_PORT_DEFAULT: u16 = 80;
+const HTTPS_PORT_DEFAULT: u16 = 443;
+/// What a broker answers that wants TLS (`tls.required`).
+const TLS_REQUIRED: u16 = 403;
 /// More than `/health` ever answers.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
@@ -39,6 +44,10 @@ pub(super) struct HealthArgs {
     #[arg(long, conflicts_with = "url")]
     live: bool,
 
+    /// PEM file with the CA to trust; without it, a certificate is looked at only if the broker is on another machine.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
     /// Seconds to wait for each of connection and answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=300))]
     timeout: u64,
@@ -46,11 +55,18 @@ pub(super) struct HealthArgs {
 
 pub(super) fn run(args: &HealthArgs) -> Exit {
     let url = args.url.clone().unwrap_or_else(|| default_url(args));
-    let Some(target) = Target::parse(&url) else {
+    let Some(mut target) = Target::parse(&url) else {
         output::error(format!("\"{url}\" is not a URL such as http://127.0.0.1:5300/health"));
         return Exit::Usage;
     };
-    match ask(&target, Duration::from_secs(args.timeout)) {
+    let asking = Asking { ca: args.ca.clone(), timeout: Duration::from_secs(args.timeout) };
+    let mut answer = asking.ask(&target);
+    if matches!(answer, Ok((TLS_REQUIRED, _))) && args.url.is_none() {
+        // Nobody said which of both it is.
+        target.tls = true;
+        answer = asking.ask(&target);
+    }
+    match answer {
         Ok((200, body)) => {
             output::line(body);
             Exit::Success
@@ -85,9 +101,10 @@ fn asked(args: &HealthArgs) -> Option<ListenAddress> {
     Some(address.or_else(|| HTTP_LISTEN_DEFAULT.parse().ok())?.with_port(port))
 }
 
-/// Parts of an `http://` URL.
+/// Parts of an `http://` or `https://` URL.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
+    tls: bool,
     /// `host:port` for connecting.
     authority: String,
     path: String,
@@ -95,37 +112,72 @@ struct Target {
 
 impl Target {
     fn parse(url: &str) -> Option<Self> {
-        let rest = url.strip_prefix("http://")?;
+        let (tls, rest) = match url.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (false, url.strip_prefix("http://")?),
+        };
         let (authority, path) = rest.find('/').map_or((rest, "/health"), |slash| rest.split_at(slash));
         if authority.is_empty() || !url.chars().all(|char| char.is_ascii_graphic()) {
             return None;
         }
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let authority =
-            if has_port { authority.to_owned() } else { format!("{authority}:{HTTP_PORT_DEFAULT}") };
-        Some(Self { authority, path: path.to_owned() })
+        let port = if tls { HTTPS_PORT_DEFAULT } else { HTTP_PORT_DEFAULT };
+        let authority = if has_port { authority.to_owned() } else { format!("{authority}:{port}") };
+        Some(Self { tls, authority, path: path.to_owned() })
+    }
+
+    /// The host alone, as certificates name it.
+    fn host(&self) -> &str {
+        let host = self.authority.rsplit_once(':').map_or(&*self.authority, |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
     }
 }
 
-/// One GET; gives the status and the body.
-fn ask(target: &Target, timeout: Duration) -> io::Result<(u16, String)> {
-    let mut failure = io::Error::other("the name has no address");
-    for address in target.authority.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => return exchange(stream, target, timeout),
-            Err(error) => failure = error,
+/// How to ask.
+struct Asking {
+    ca: Option<PathBuf>,
+    timeout: Duration,
+}
+
+impl Asking {
+    /// One GET; gives the status and the body.
+    fn ask(&self, target: &Target) -> io::Result<(u16, String)> {
+        let mut failure = io::Error::other("the name has no address");
+        for address in target.authority.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, self.timeout) {
+                Ok(stream) => return self.converse(stream, target),
+                Err(error) => failure = error,
+            }
         }
+        Err(failure)
     }
-    Err(failure)
+
+    fn converse(&self, stream: TcpStream, target: &Target) -> io::Result<(u16, String)> {
+        stream.set_read_timeout(Some(self.timeout))?;
+        stream.set_write_timeout(Some(self.timeout))?;
+        if !target.tls {
+            return exchange(stream, target);
+        }
+        let trust = match &self.ca {
+            Some(file) => Trust::Authority(file.clone()),
+            None if stream.peer_addr()?.ip().to_canonical().is_loopback() => Trust::Anybody,
+            None => return Err(io::Error::other("its certificate can't be verified: give --ca FILE")),
+        };
+        exchange(connect(stream, target.host(), &trust)?, target)
+    }
 }
 
-fn exchange(mut stream: TcpStream, target: &Target, timeout: Duration) -> io::Result<(u16, String)> {
-    stream.set_read_timeout(Some(timeout))?;
-    stream.set_write_timeout(Some(timeout))?;
-    let Target { authority, path } = target;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n")?;
+fn exchange(mut stream: impl Read + Write, target: &Target) -> io::Result<(u16, String)> {
+    let Target { authority, path, .. } = target;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    stream.flush()?;
     let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    match stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer) {
+        // Hanging up without a farewell in TLS; a body that is cut short is no worse than none.
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+        _ => {}
+    }
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(not_http)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(not_http)?;
     Ok((status, body.trim().to_owned()))
@@ -141,13 +193,15 @@ mod tests {
 
     #[test]
     fn reads_urls() {
-        let target = |url: &str| Target::parse(url).map(|target| (target.authority, target.path));
-        let parts = |authority: &str, path: &str| Some((authority.to_owned(), path.to_owned()));
+        let target = |url: &str| Target::parse(url).map(|target| (target.tls, target.authority, target.path));
+        let parts = |authority: &str, path: &str| Some((false, authority.to_owned(), path.to_owned()));
         assert_eq!(target("http://localhost:1/health"), parts("localhost:1", "/health"));
         assert_eq!(target("http://localhost"), parts("localhost:80", "/health"));
         assert_eq!(target("http://[::1]:5300/x"), parts("[::1]:5300", "/x"));
         assert_eq!(target("http://[::1]/x"), parts("[::1]:80", "/x"));
-        assert_eq!(target("https://localhost"), None);
+        assert_eq!(target("https://[::1]/x"), Some((true, "[::1]:443".to_owned(), "/x".to_owned())));
+        assert_eq!(Target::parse("https://[::1]/x").unwrap().host(), "::1");
+        assert_eq!(target("ftp://localhost"), None);
         assert_eq!(target("http:///health"), None);
         assert_eq!(target("http://a/\r\nInjected: header"), None);
     }
@@ -159,6 +213,7 @@ mod tests {
             http: http.map(|address| address.parse().unwrap()),
             emulator_http_port,
             live,
+            ca: None,
             timeout: 3,
         };
         let url = |address: &str| default_url(&args(Some(address), None, false));

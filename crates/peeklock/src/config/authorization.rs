@@ -74,7 +74,7 @@ impl AuthorizationConfig {
     ///
     /// # Errors
     /// [`ConfigError::Combination`] with the first address that is not on loopback.
-    pub(super) fn check(&self, listeners: &[(&str, &ListenAddress)]) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, listeners: &[(&str, &ListenAddress)]) -> Result<(), ConfigError> {
         let Some((what, address)) = listeners.iter().find(|(_, address)| !address.is_loopback()) else {
             return Ok(());
         };

@@ -5,8 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
+use axum::http::header::ORIGIN;
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -51,6 +53,7 @@ impl TimeTravel {
         Router::new()
             .route("/development/clock", get(tell).post(advance))
             .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+            .layer(from_fn(refuse_pages))
             .with_state(self)
     }
 }
@@ -60,6 +63,15 @@ impl TimeTravel {
 #[serde(deny_unknown_fields)]
 struct Advance {
     advance: String,
+}
+
+/// The clock asks for no token: what a page in a browser sends, of whatever site, must not move it. Browsers say so with
+/// each request that can.
+async fn refuse_pages(request: Request, next: Next) -> Response {
+    if request.headers().contains_key(ORIGIN) {
+        return (StatusCode::FORBIDDEN, "the clock is not for pages in browsers").into_response();
+    }
+    next.run(request).await
 }
 
 async fn tell(State(travel): State<TimeTravel>) -> Response {

@@ -19,6 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use peeklock_admin::Admission;
 use peeklock_net::websocket::{self, WebSocket};
 use peeklock_net::{ByteStream, Pass, Peer, Rewind, Stranger};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -26,7 +27,6 @@ use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
 use super::patient::{Patient, PatientBody};
-use super::routes::HEALTH;
 
 /// Connections at a time that are no strangers.
 const REGULARS_MAX: usize = 1_024;
@@ -147,19 +147,19 @@ impl Http {
 }
 
 impl Visit {
-    async fn answer(&self, mut request: Request<Received>) -> Response<Body> {
+    async fn answer(self: Arc<Self>, mut request: Request<Received>) -> Response<Body> {
         self.arrived.store(true, Ordering::Relaxed);
         if websocket::is_asked_for(request.uri().path()) {
             return self.upgrade(&mut request);
         }
-        let shows_nothing = request.uri().path().starts_with(HEALTH);
         let scheme = if self.peer.encrypted { Scheme::HTTPS } else { Scheme::HTTP };
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
+        let router = self.router.clone();
+        request.extensions_mut().insert(Admission::new(move || self.admit()));
         let (head, body) = request.into_parts();
         let (body, unread) = PatientBody::wrap(body);
-        let answer = self.router.clone().oneshot(Request::from_parts(head, body)).await;
-        let mut response = match answer {
+        let mut response = match router.oneshot(Request::from_parts(head, body)).await {
             Ok(response) => response,
             Err(never) => match never {},
         };
@@ -167,13 +167,10 @@ impl Visit {
         if unread.is_left() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if response.status().is_success() && !shows_nothing {
-            self.admit();
-        }
         response
     }
 
-    /// The peer was let in by whoever answered; it is a regular as long as there is room for regulars.
+    /// The peer was let in by whoever answers; it is a regular as long as there is room for regulars.
     fn admit(&self) {
         if self.regular.get().is_none()
             && let Ok(permit) = Arc::clone(&self.regulars).try_acquire_owned()

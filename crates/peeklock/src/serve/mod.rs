@@ -111,7 +111,8 @@ async fn serve(
         service_bus(&namespace, &access, &config),
         // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
         Arc::new(SystemClock::default()),
-        listener_options(&config, room.connections_max),
+        // Strangers are bounded beside: however many there are, whoever shows who they are finds a place.
+        listener_options(&config, room.connections_max.saturating_add(room.strangers_max)),
     );
 
     let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));

@@ -60,6 +60,8 @@ impl Reload {
     /// The number of changes.
     async fn reload(&mut self) -> Result<usize, String> {
         let next = Config::resolve(self.args.clone()).map_err(|error| error.to_string())?;
+        // Whatever addresses the file names now, those of the start are the ones that others reach.
+        next.authorization.check(&self.config.addresses()).map_err(|error| error.to_string())?;
         let changes = changes(&self.namespace, &next);
         // First, because only this may fail: entities may refuse a change.
         entities::declare(&self.namespace, &next, self.limits).await.map_err(|error| error.to_string())?;

@@ -16,8 +16,8 @@ use tower::ServiceExt;
 use super::development::TimeTravel;
 use super::health::{self, Health};
 
-/// What tells how the broker is lies under this path; whoever asks for it shows nothing.
-pub(super) const HEALTH: &str = "/health";
+/// Tells how the broker is.
+const HEALTH: &str = "/health";
 
 const JSON: &str = "application/json";
 /// The texts of the Service Bus emulator's health endpoint.

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::broker::{Broker, Home, get, open_connection, wait_for, write};
+use crate::broker::{Broker, Home, get, http, open_connection, wait_for, write};
 
 /// What an AMQP peer says first, and is answered with.
 const SASL: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
@@ -197,4 +197,60 @@ fn strangers_make_room_for_newcomers() {
     }
     speak_http(&mut TcpStream::connect(broker.address("amqp")).unwrap());
     drop(open_connection(&broker.address("http")));
+}
+
+#[test]
+fn health_asks_over_tls_where_it_is_required() {
+    let home = Home::new();
+    write(&home.path("p.toml"), "[tls]\nrequired = true\n");
+    let broker = home.start(&["--config", "p.toml"]);
+    let address = broker.address("http");
+    let healthy = |arguments: &[&str]| {
+        let output = crate::broker::run(&[&["health"], arguments].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).contains("Service is healthy."))
+    };
+    assert_eq!(healthy(&["--http", &address]), (Some(0), true));
+    let port = address.rsplit(':').next().unwrap();
+    let url = format!("https://localhost:{port}/health");
+    let ca = authority(&broker).to_str().unwrap();
+    assert_eq!(healthy(&[&url]), (Some(0), true));
+    assert_eq!(healthy(&[&url, "--ca", ca]), (Some(0), true));
+    let other = authority(&broker).with_file_name("server.pem");
+    assert_eq!(healthy(&[&url, "--ca", other.to_str().unwrap()]).0, Some(1), "another CA");
+}
+
+#[test]
+fn who_speaks_tls_and_then_nonsense_is_hung_up_on() {
+    let home = Home::new();
+    let broker = home.start(&[]);
+    // The head of a ClientHello of 512 bytes, and nothing that one holds.
+    let nonsense = [&b"\x16\x03\x01\x02\x00"[..], &[0xa5; 512]].concat();
+    let mut stream = TcpStream::connect(broker.address("amqp")).unwrap();
+    stream.write_all(&nonsense).unwrap();
+    // An alert, perhaps; the end, as an end or as a reset.
+    let _ = stream.read_to_end(&mut Vec::new());
+    speak_http(&mut tls(&broker.address("http"), authority(&broker)).unwrap());
+}
+
+#[test]
+fn nobody_else_reads_messages_and_keys() {
+    use std::os::unix::fs::PermissionsExt;
+    fn visit(directory: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let metadata = entry.metadata().unwrap();
+            if metadata.is_dir() {
+                visit(&entry.path(), found);
+            } else if metadata.permissions().mode() & 0o077 != 0 {
+                found.push(name);
+            }
+        }
+    }
+    let home = Home::new();
+    let broker = home.start(&[]);
+    assert_eq!(http(&broker.address("http"), "PUT", "/q", "").0, 401);
+    let mut readable = Vec::new();
+    visit(&home.path("data"), &mut readable);
+    readable.sort();
+    assert_eq!(readable, ["ca.pem", "server.pem"], "certificates are for everybody, the rest is not");
 }

@@ -143,3 +143,21 @@ fn what_cannot_change_at_run_time_is_named_each_time() {
     }
     broker.stop();
 }
+
+#[test]
+fn a_reload_does_not_let_other_machines_in_with_the_key_that_everybody_knows() {
+    let home = Home::new();
+    let own = "[[authorization.rules]]\nname = \"own\"\nrights = [\"Listen\", \"Send\", \"Manage\"]\nprimary_key = \"a-key-of-ones-own\"\nsecondary_key = \"another-key-of-ones-own\"\n";
+    let listen = |host: &str| format!("amqp.listen = \"{host}:0\"\nhttp.listen = \"127.0.0.1:0\"\n");
+    write(&home.path("p.toml"), &[&*listen("0.0.0.0"), own].concat());
+    let mut command = crate::broker::peeklock();
+    command.current_dir(home.path(".")).arg("--data-dir").arg(home.path("data"));
+    let mut broker = Watched::start(&home, &mut command);
+    // By itself, this would do: but what is listened on needs a restart.
+    write(&home.path("p.toml"), &listen("127.0.0.1"));
+    let log = broker.reload();
+    assert!(log.contains(REFUSED) && log.contains("the key in force is the emulator's"), "{log}");
+    write(&home.path("p.toml"), &[&*listen("127.0.0.1"), own].concat());
+    let log = broker.reload();
+    assert!(log.contains(RELOADED) && log.contains("amqp.listen has changed"), "{log}");
+}

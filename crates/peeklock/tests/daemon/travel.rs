@@ -110,3 +110,13 @@ fn time_travel_is_refused_to_other_machines_unless_they_are_allowed() {
     let port = broker.address("http").rsplit_once(':').unwrap().1.to_owned();
     assert_eq!(get(&format!("127.0.0.1:{port}"), CLOCK).0, 200);
 }
+
+#[test]
+fn a_page_in_a_browser_does_not_move_the_clock() {
+    let home = Home::new();
+    let broker = home.start(&["--time-travel"]);
+    let path = format!("{CLOCK} HTTP/1.1\r\nOrigin: http://elsewhere\r\nX: y");
+    let (status, body) = http(&broker.address("http"), "POST", &path, r#"{"advance":"PT1H"}"#);
+    assert_eq!(status, 403, "{body}");
+    assert!(now(&ask(&broker, "GET", "")).abs_diff(machine_now()) < HOUR / 2);
+}

@@ -2,13 +2,18 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
 use super::{File, Filesystem, Lock};
+
+/// Messages, and keys of entities' rules: nobody else on the machine reads what we make.
+fn own(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
+    options.mode(0o600)
+}
 
 /// The file system of the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,7 +36,7 @@ impl Filesystem for RealFilesystem {
 
     fn lock(&self, path: &Path, create: bool) -> io::Result<Box<dyn Lock>> {
         let mut file =
-            fs::OpenOptions::new().read(true).write(create).create(create).truncate(false).open(path)?;
+            own(fs::OpenOptions::new().read(true).write(create).create(create).truncate(false)).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -50,7 +55,8 @@ impl Filesystem for RealFilesystem {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let file =
+            own(fs::OpenOptions::new().read(true).write(true).create(true).truncate(true)).open(path)?;
         Ok(Arc::new(file))
     }
 

@@ -1,0 +1,89 @@
+//! Receives that wait: who waits is known, and stops waiting when the right to it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use peeklock_access::{Access, Policy};
+use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions};
+use peeklock_engine::{QueueOptions, Timestamp};
+use peeklock_storage::{MemoryStore, ShardId, Store};
+use ring::hmac;
+use tower::ServiceExt;
+
+use crate::{Admin, Admission, Limits};
+
+const NOW_S: u64 = 1_700_000_000;
+
+struct Broker {
+    router: Router,
+    access: Access,
+    clock: Arc<ManualClock>,
+}
+
+async fn broker() -> Broker {
+    let shard = MemoryStore::default().acquire(ShardId(0)).unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp(NOW_S * 1_000)));
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(7), read_facts: None };
+    let namespace = Namespace::start(shard, clock.clone(), options).await.unwrap();
+    namespace.declare("q", QueueOptions::default()).await.unwrap();
+    let access = Access::new(Policy::development(), Arc::new(namespace.clone()), clock.clone());
+    let router = Admin::new(namespace, access.clone(), Limits::default()).router();
+    Broker { router, access, clock }
+}
+
+fn token(expires_at_s: u64, key: &str) -> String {
+    let resource = "sb%3A%2F%2Flocalhost%2Fq";
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+    let signature = hmac::sign(&key, format!("{resource}\n{expires_at_s}").as_bytes());
+    let signature = BASE64_STANDARD.encode(signature).replace('+', "%2B").replace('=', "%3D");
+    format!(
+        "SharedAccessSignature sr={resource}&sig={signature}&se={expires_at_s}&skn=RootManageSharedAccessKey"
+    )
+}
+
+/// Asks for a message that never comes: the status, once `meanwhile` was done while it was waited for.
+async fn status(broker: &Broker, token: &str, meanwhile: impl FnOnce()) -> (u16, usize) {
+    let admitted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&admitted);
+    let request = Request::post("/q/messages/head?timeout=300").header("authorization", token);
+    let admission = Admission::new(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let request = request.extension(admission).body(Body::empty()).unwrap();
+    let waiting = tokio::spawn(broker.router.clone().oneshot(request));
+    while admitted.load(Ordering::Relaxed) == 0 && !waiting.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    meanwhile();
+    (waiting.await.unwrap().unwrap().status().as_u16(), admitted.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn who_waits_has_been_let_in_and_is_sent_away_when_the_key_changes() {
+    let broker = broker().await;
+    let token = token(NOW_S + 3_600, "SAS_KEY_VALUE");
+    assert_eq!(status(&broker, &token, || broker.access.replace(Policy::default())).await, (401, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_sent_away_when_the_token_expires() {
+    let broker = broker().await;
+    let token = token(NOW_S + 10, "SAS_KEY_VALUE");
+    let start = tokio::time::Instant::now();
+    assert_eq!(status(&broker, &token, || broker.clock.advance(10_000)).await, (401, 1));
+    assert!(start.elapsed() < Duration::from_secs(300), "before the receive would have ended");
+}
+
+#[tokio::test]
+async fn a_token_that_ends_now_has_ended_and_a_wrong_one_admits_nobody() {
+    let broker = broker().await;
+    for (expires_at_s, key) in [(NOW_S, "SAS_KEY_VALUE"), (NOW_S + 3_600, "SAS_KEY_VALUe")] {
+        assert_eq!(status(&broker, &token(expires_at_s, key), || {}).await, (401, 0));
+    }
+}
