@@ -1,6 +1,6 @@
 //! What administrators ask a namespace: entities created, changed, deleted and described, each by name.
 //!
-//! [`Namespace::declare`] makes things so, whatever they were; here creating what exists and changing what does not are
+//! [`super::Namespace::declare`] makes things so, whatever they were; here creating what exists and changing what does not are
 //! errors.
 //!
 //! - `entities`: queues and topics. - `subscriptions`, `rules`: what topics have, changed by their partitions.
