@@ -49,9 +49,10 @@ USER 65532:65532
 ENV PEEKLOCK_DATA_DIR=/data \
     PEEKLOCK_AMQP=0.0.0.0:5672 \
     PEEKLOCK_HTTP=0.0.0.0:5300 \
+    PEEKLOCK_ALSO_LISTEN=0.0.0.0:5671 \
     PEEKLOCK_ALLOW_DEFAULT_KEY=true
 VOLUME /data
-EXPOSE 5672 5300
+EXPOSE 5671 5672 5300
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=3 \
     CMD ["/usr/local/bin/peeklock", "health"]

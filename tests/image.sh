@@ -81,7 +81,7 @@ chown "$user" "$work/shared"
 install -D -m 0644 config/emulator-sample.json "$root/ServiceBus_Emulator/ConfigFiles/Config.json"
 inside() {
     buildah run --isolation chroot --user "$user" --volume "$work/shared:/shared" --env PEEKLOCK_AMQP=127.0.0.1:0 \
-        --env PEEKLOCK_HTTP=127.0.0.1:5300 --env EMULATOR_HTTP_PORT="$port" --env PEEKLOCK_READY_FILE=/shared/ready.json \
+        --env PEEKLOCK_ALSO_LISTEN=127.0.0.1:0 --env PEEKLOCK_HTTP=127.0.0.1:5300 --env EMULATOR_HTTP_PORT="$port" --env PEEKLOCK_READY_FILE=/shared/ready.json \
         --env ACCEPT_EULA=Y --env SQL_SERVER=sqlserver --env MSSQL_SA_PASSWORD=unused \
         "$container" -- /usr/local/bin/peeklock "$@"
 }

@@ -10,6 +10,7 @@ mod hostile {
     mod mutation;
     mod order;
     mod payload;
+    mod slow;
     mod strangers;
     mod websocket;
 }
