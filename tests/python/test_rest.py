@@ -1,5 +1,6 @@
 """Messages over HTTP: every operation on every kind of entity, and both ways between HTTP and the SDK."""
 
+import contextlib
 import asyncio
 import datetime
 import email.utils
@@ -421,7 +422,9 @@ def test_what_is_too_large_is_refused(rest, queue):
     assert (large.status, sub_code(large)) == (403, "40300")
     large = rest.send_batch(queue, [{"Body": "x", "UserProperties": {"Large": "x" * 70_000}}])
     assert (large.status, sub_code(large)) == (403, "40300")
-    assert rest.send(queue, b"x", headers={"Large": "x" * 70_000}).status == 431
+    # A head beyond the limit is answered, and the connection ended, before the rest of it is read: the answer may be lost.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        assert rest.send(queue, b"x", headers={"Large": "x" * 70_000}).status == 431
     half = [{"Body": "x" * (megabyte // 2)}]
     assert rest.send_batch(queue, half * 2).status == 403
     assert rest.send_batch(queue, half).status == 201
