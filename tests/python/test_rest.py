@@ -1,7 +1,7 @@
 """Messages over HTTP: every operation on every kind of entity, and both ways between HTTP and the SDK."""
 
-import contextlib
 import asyncio
+import contextlib
 import datetime
 import email.utils
 import re
