@@ -277,6 +277,7 @@ fn delivery(number: u64, content: Bytes) -> Delivery {
         state: MessageState::Active,
         sub_queue: SubQueue::Main,
         dead_letter: None,
+        changes: None,
         modified: None,
         forwarded: None,
         body: BodyRef(number),

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::{BodyRef, DeadLetter, NewMessage, Properties, QueueId, QueuePath, SequenceNumber, Timestamp};
+use crate::{
+    BodyRef, Changes, DeadLetter, NewMessage, Properties, QueueId, QueuePath, SequenceNumber, Timestamp,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +26,14 @@ pub struct Forwarded {
 }
 
 /// What a forwarded message brings along beside what a sender says of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
     /// Its way.
     pub forwarded: Arc<Forwarded>,
     /// When its life ends whatever the target's default says; [`Timestamp::NEVER`] for none.
     pub expires_at: Timestamp,
+    /// What actions of rules changed.
+    pub changes: Option<Arc<Changes>>,
     /// Properties changed by receivers.
     pub modified: Option<Arc<Properties>>,
     /// Why it was dead-lettered, if it was.

@@ -7,7 +7,6 @@ mod command;
 mod durability;
 mod effect;
 mod event;
-mod facts;
 mod forward;
 mod ids;
 mod message;
@@ -23,7 +22,6 @@ pub use command::{Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Se
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
 pub use event::{Change, Event, Publication, Removal, Subscription, SubscriptionCopy};
-pub use facts::{FactValue, Facts};
 pub use forward::{Departing, Departure, Forwarded, HOPS_MAX, Origin, Transfer};
 pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
@@ -38,5 +36,9 @@ pub use options::{
     AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,
     Rights, Secret, SubscriptionOptions, TopicOptions,
 };
+pub use peeklock_rules::{
+    Arrival, Changes, CorrelationFilter, FactValue, Facts, Failure, Filter, SqlAction, SqlError, SqlFilter,
+    Subject, TextProperty,
+};
 pub use refusal::Refusal;
-pub use rule::{CorrelationFilter, DEFAULT_RULE, Filter, Rule};
+pub use rule::{DEFAULT_RULE, Rule};

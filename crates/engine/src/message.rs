@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Departing, Facts, Forwarded, LockToken, MessageKey, Origin, QueueId, ReceiverId, SequenceNumber,
+    Changes, Departing, Facts, Forwarded, LockToken, MessageKey, Origin, QueueId, ReceiverId, SequenceNumber,
     SubQueue, Timestamp,
 };
 
@@ -70,7 +70,7 @@ pub enum MessageState {
 pub struct BodyRef(pub u64);
 
 /// Everything about a stored message except its content.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MessageView {
     /// The queue or subscription in which it rests.
     pub queue: QueueId,
@@ -92,7 +92,9 @@ pub struct MessageView {
     pub sub_queue: SubQueue,
     /// Set once it was dead-lettered.
     pub dead_letter: Option<Arc<DeadLetter>>,
-    /// Properties changed by receivers, to be merged over those in the content.
+    /// What actions of rules changed, to be laid over the content.
+    pub changes: Option<Arc<Changes>>,
+    /// Properties changed by receivers, to be merged over those in the content and over the changes.
     pub modified: Option<Arc<Properties>>,
     /// Its way here, if it was forwarded.
     pub forwarded: Option<Arc<Forwarded>>,
@@ -101,7 +103,7 @@ pub struct MessageView {
 }
 
 /// A message together with its content.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Received {
     /// The facts.
     pub view: MessageView,
@@ -121,7 +123,7 @@ pub struct Lock {
 }
 
 /// A message on its way to a receiver.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Delivery {
     /// Who gets it.
     pub receiver: ReceiverId,

@@ -1,7 +1,7 @@
 //! What rules see of a message, and values of properties as rules compare them.
 
 use bytes::Bytes;
-use peeklock_engine::{DeadLetter, FactValue, Facts, Properties};
+use peeklock_engine::{FactValue, Facts, MessageView};
 use uuid::Uuid;
 
 use peeklock_wire::message::{MessageProperties, Sections};
@@ -29,24 +29,27 @@ pub fn read(properties: &MessageProperties, application: &Bytes) -> Result<Facts
         reply_to_session_id: properties.reply_to_group_id.clone(),
         content_type: properties.content_type.clone(),
         user: user.into_iter().filter_map(named).collect(),
+        ..Facts::default()
     })
 }
 
-/// Reads out of a stored message what filters can name, as whoever receives it would: under what receivers changed and
-/// the reason of dead-lettering. `None` if it is not a message, which sending had checked.
+/// Reads out of a stored message what filters can name, as whoever receives it would: under what actions and receivers
+/// changed and the reason of dead-lettering. `None` if it is not a message, which sending had checked.
 #[must_use]
-pub fn read_facts(
-    content: &Bytes,
-    modified: Option<&Properties>,
-    dead_letter: Option<&DeadLetter>,
-) -> Option<Facts> {
+pub fn read_facts(content: &Bytes, view: &MessageView) -> Option<Facts> {
     let sections = Sections::split_trusted(content).ok()?;
     let mut facts = read(&sections.decode_properties().ok()?, &sections.application_properties).ok()?;
-    for property in modified.into_iter().flatten() {
+    if let Some(changes) = &view.changes {
+        changes.apply(&mut facts);
+    }
+    for property in view.modified.iter().flat_map(|modified| modified.iter()) {
         let value = Value::decode(&mut property.value.clone()).ok()?;
         set(&mut facts, &property.name, from_value(&value));
     }
-    let stamps = dead_letter.map_or([None, None], |why| [why.reason.as_deref(), why.description.as_deref()]);
+    let stamps = view
+        .dead_letter
+        .as_deref()
+        .map_or([None, None], |why| [why.reason.as_deref(), why.description.as_deref()]);
     for (name, text) in [DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION].into_iter().zip(stamps) {
         if let Some(text) = text {
             set(&mut facts, name, FactValue::Text(text.into()));
@@ -75,6 +78,11 @@ pub fn id_text(id: &Value) -> Option<Box<str>> {
         _ => return None,
     })
 }
+
+/// How N, J and P write a length of time: ticks of 100 ns.
+const TIMESPAN: &str = "com.microsoft:timespan";
+/// How N writes an instant with its offset: ticks of 100 ns since the year 1.
+const DATE_TIME_OFFSET: &str = "com.microsoft:datetime-offset";
 
 /// A value as rules compare it.
 pub fn from_value(value: &Value) -> FactValue {
@@ -111,6 +119,11 @@ pub fn to_value(value: &FactValue) -> Value {
         FactValue::Text(text) => Value::String(text.clone()),
         FactValue::Timestamp(at_ms) => Value::Timestamp(*at_ms),
         FactValue::Uuid(uuid) => Value::Uuid(uuid.to_be_bytes()),
+        FactValue::TimeSpan(ticks) => Value::described(Value::symbol(TIMESPAN), Value::Long(*ticks)),
+        FactValue::DateTimeOffset(ticks) => {
+            Value::described(Value::symbol(DATE_TIME_OFFSET), Value::Long(*ticks))
+        }
+        FactValue::Decimal(decimal) => Value::Decimal128(decimal.to_be_bytes()),
         FactValue::Other(encoded) => Value::decode(&mut Bytes::copy_from_slice(encoded)).unwrap_or_default(),
     }
 }
@@ -182,6 +195,7 @@ mod tests {
             reply_to_session_id: Some("back".into()),
             content_type: Some("type".into()),
             user: vec![("B".into(), FactValue::Integer(1)), ("a".into(), FactValue::Null)],
+            ..Facts::default()
         };
         assert_eq!(facts, expected);
         assert_eq!(read(&MessageProperties::default(), &Bytes::new()).unwrap(), Facts::default());

@@ -115,6 +115,7 @@ pub(super) fn write(document: &mut Document, filter: &Filter) {
     match filter {
         Filter::True => write_constant(document, "TrueFilter", "1=1"),
         Filter::False => write_constant(document, "FalseFilter", "1=0"),
+        Filter::Sql(filter) => write_constant(document, "SqlFilter", filter.expression()),
         Filter::Correlation(filter) => {
             document.element("Filter", &[("i:type", "CorrelationFilter")], |document| {
                 write_correlation(document, filter);

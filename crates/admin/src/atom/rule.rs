@@ -86,7 +86,7 @@ pub(super) fn read(session: &Session<'_>, description: &Element, name: &str) -> 
         .map_err(|reason| Error::bad_request(format!("'{name}' can't be the name of a rule: {reason}.")))?;
     filter::check_action(description)?;
     let filter = filter::read(description)?;
-    Ok(Rule { name: name.into(), filter, created_at: session.entity_now() })
+    Ok(Rule { name: name.into(), filter, action: None, created_at: session.entity_now() })
 }
 
 fn check_name(description: &Element) -> Result<(), Error> {

@@ -121,6 +121,9 @@ pub(super) fn write(document: &mut Document, value: &FactValue) {
         FactValue::Timestamp(at_ms) => ("dateTime", instant::text_ms(*at_ms)),
         FactValue::Uuid(uuid) => ("guid", Uuid::from_u128(*uuid).to_string()),
         // What came over AMQP and has no type here comes back as it is.
+        FactValue::TimeSpan(_) | FactValue::DateTimeOffset(_) | FactValue::Decimal(_) => {
+            ("base64Binary", STANDARD.encode(peeklock_message::facts::to_value(value).to_bytes()))
+        }
         FactValue::Other(encoded) => match timespan_text(encoded) {
             Some(text) => ("duration", text),
             None => ("base64Binary", STANDARD.encode(encoded)),

@@ -1,12 +1,15 @@
 //! How records and counters look in the store: one version byte, then postcard. Records of version 2 are those of
-//! version 1 with [`More`] behind them; version 1 is still written where there is nothing more to say.
+//! version 1 with [`More`] behind them, those of version 5 with [`Rest`]; version 1 is still written where there is
+//! nothing more to say.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{Extra, Record};
-use crate::{BodyRef, Facts, Forwarded, MessageState, SequenceNumber, SubQueue, Timestamp};
+use crate::{
+    BodyRef, Changes, FactValue, Facts, Forwarded, MessageState, SequenceNumber, SubQueue, Timestamp,
+};
 
 /// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`], [`Extra`] or a session's state needs a
 /// new one, and the old one stays readable.
@@ -24,18 +27,31 @@ struct Head {
     extra: Option<Arc<Extra>>,
 }
 
-/// Version of records with [`More`] behind them.
+/// Version of records with [`More`] behind them; read, no longer written.
 const VERSION_WITH_MORE: u8 = 2;
 
-/// What few records need beside [`Head`].
-#[derive(Default, PartialEq, Serialize, Deserialize)]
+/// What few records needed beside [`Head`]; read, no longer written.
+#[derive(Deserialize)]
 struct More {
     header_bytes: u32,
-    /// What rules will see of a message scheduled on a topic.
-    facts: Option<Arc<Facts>>,
+    facts: Option<FactsVersion1>,
 }
 
-/// Version of records of forwarded messages, with their way behind [`More`].
+/// What rules saw before they knew partition keys.
+#[derive(Deserialize)]
+struct FactsVersion1 {
+    correlation_id: Option<Box<str>>,
+    message_id: Option<Box<str>>,
+    to: Option<Box<str>>,
+    reply_to: Option<Box<str>>,
+    label: Option<Box<str>>,
+    session_id: Option<Box<str>>,
+    reply_to_session_id: Option<Box<str>>,
+    content_type: Option<Box<str>>,
+    user: Vec<(Box<str>, FactValue)>,
+}
+
+/// Version of records of forwarded messages, with their way behind [`More`]; read, no longer written.
 const VERSION_WITH_WAY: u8 = 3;
 
 /// Version of what stands in place of a message that went to another entity.
@@ -63,12 +79,52 @@ pub(super) fn read_trace(bytes: &[u8]) -> Result<Option<(BodyRef, u32)>, String>
     Ok(Some((trace.body, trace.content_bytes)))
 }
 
-impl More {
+/// Version of records with [`Rest`] behind them.
+const VERSION_WITH_REST: u8 = 5;
+
+/// What few records need beside [`Head`].
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+struct Rest {
+    header_bytes: u32,
+    /// What rules will see of a message scheduled on a topic.
+    facts: Option<Arc<Facts>>,
+    /// Its way here, if it was forwarded.
+    way: Option<Arc<Forwarded>>,
+    /// What the action of a rule changed.
+    changes: Option<Arc<Changes>>,
+}
+
+impl Rest {
     fn of(record: &Record) -> Self {
         record.extra().map_or_else(Self::default, |extra| Self {
             header_bytes: extra.header_bytes,
             facts: extra.facts.clone(),
+            way: extra.forwarded.clone(),
+            changes: extra.changes.clone(),
         })
+    }
+}
+
+impl From<More> for Rest {
+    fn from(More { header_bytes, facts }: More) -> Self {
+        Self { header_bytes, facts: facts.map(|facts| Arc::new(facts.into())), ..Self::default() }
+    }
+}
+
+impl From<FactsVersion1> for Facts {
+    fn from(facts: FactsVersion1) -> Self {
+        Self {
+            correlation_id: facts.correlation_id,
+            message_id: facts.message_id,
+            to: facts.to,
+            reply_to: facts.reply_to,
+            label: facts.label,
+            session_id: facts.session_id,
+            reply_to_session_id: facts.reply_to_session_id,
+            content_type: facts.content_type,
+            user: facts.user,
+            ..Self::default()
+        }
     }
 }
 
@@ -95,38 +151,37 @@ pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
         delivery_count: record.delivery_count(),
         extra: record.extra().cloned(),
     };
-    let more = More::of(record);
-    if let Some(way) = record.extra().and_then(|extra| extra.forwarded.as_deref()) {
-        return append_version(VERSION_WITH_WAY, &(head, more, way), to);
-    }
-    if more == More::default() {
+    let rest = Rest::of(record);
+    if rest == Rest::default() {
         return append(&head, to);
     }
-    append_version(VERSION_WITH_MORE, &(head, more), to)
+    append_version(VERSION_WITH_REST, &(head, rest), to)
 }
 
 /// Reads the stored form of a record.
 pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
-    let (head, more, way) = match bytes.first() {
+    let (head, rest) = match bytes.first() {
+        Some(&VERSION_WITH_REST) => read_version::<(Head, Rest)>(VERSION_WITH_REST, bytes)?,
         Some(&VERSION_WITH_WAY) => {
             let (head, more, way) = read_version::<(Head, More, Arc<Forwarded>)>(VERSION_WITH_WAY, bytes)?;
-            (head, more, Some(way))
+            (head, Rest { way: Some(way), ..Rest::from(more) })
         }
         Some(&VERSION_WITH_MORE) => {
             let (head, more) = read_version::<(Head, More)>(VERSION_WITH_MORE, bytes)?;
-            (head, more, None)
+            (head, more.into())
         }
-        _ => (read::<Head>(bytes)?, More::default(), None),
+        _ => (read::<Head>(bytes)?, Rest::default()),
     };
     let mut record = Record::new(head.enqueued_at, head.time_to_live_ms, head.content_bytes);
     record.set_place(head.sub_queue, head.state);
     record.set_delivery_count(head.delivery_count);
     record.set_extra(head.extra);
-    if more != More::default() || way.is_some() {
+    if rest != Rest::default() {
         record.edit_extra(|extra| {
-            extra.header_bytes = more.header_bytes;
-            extra.facts = more.facts;
-            extra.forwarded = way;
+            extra.header_bytes = rest.header_bytes;
+            extra.facts = rest.facts;
+            extra.forwarded = rest.way;
+            extra.changes = rest.changes;
         });
     }
     let is_scheduled = head.state == MessageState::Scheduled;

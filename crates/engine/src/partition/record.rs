@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BodyRef, DeadLetter, Facts, Forwarded, MessageState, MessageView, Origin, Properties, QueueId,
+    BodyRef, Changes, DeadLetter, Facts, Forwarded, MessageState, MessageView, Origin, Properties, QueueId,
     SequenceNumber, SubQueue, Timestamp,
 };
 
@@ -48,11 +48,15 @@ pub(super) struct Extra {
     /// Its way here, if it was forwarded. Stored apart from the others.
     #[serde(skip)]
     pub(super) forwarded: Option<Arc<Forwarded>>,
+    /// What the action of a rule changed. Stored apart from the others.
+    #[serde(skip)]
+    pub(super) changes: Option<Arc<Changes>>,
 }
 
 impl Extra {
     /// Notes what a forwarded message brings along.
     pub(super) fn bring_along(&mut self, origin: Origin) {
+        self.changes = origin.changes;
         self.modified = origin.modified;
         self.dead_letter = origin.dead_letter;
         self.forwarded = Some(origin.forwarded);
@@ -162,6 +166,7 @@ impl Record {
             state: self.state(),
             sub_queue: self.sub_queue(),
             dead_letter: extra.and_then(|extra| extra.dead_letter.clone()),
+            changes: extra.and_then(|extra| extra.changes.clone()),
             modified: extra.and_then(|extra| extra.modified.clone()),
             forwarded: extra.and_then(|extra| extra.forwarded.clone()),
             body: self.body(number),

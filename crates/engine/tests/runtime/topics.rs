@@ -19,7 +19,7 @@ pub(crate) fn plain(name: &str) -> (String, SubscriptionOptions, Vec<Rule>) {
 }
 
 fn rule(name: &str, filter: Filter) -> Rule {
-    Rule { name: name.into(), filter, created_at: Timestamp::default() }
+    Rule { name: name.into(), filter, action: None, created_at: Timestamp::default() }
 }
 
 fn labelled(content: &str, label: &str) -> Command {

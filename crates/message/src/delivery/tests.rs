@@ -19,6 +19,7 @@ fn view() -> MessageView {
         state: MessageState::Active,
         sub_queue: SubQueue::Main,
         dead_letter: None,
+        changes: None,
         modified: None,
         forwarded: None,
         body: BodyRef(5),

@@ -185,6 +185,7 @@ fn write_rule(text: &mut Text, rule: &Rule) {
         Filter::True => text.set("filter", quoted("true")),
         Filter::False => text.set("filter", quoted("false")),
         Filter::Correlation(filter) => text.set("correlation", correlation(filter)),
+        Filter::Sql(filter) => text.set("sql", quoted(filter.expression())),
     }
 }
 
@@ -220,7 +221,12 @@ fn fact(value: &FactValue) -> String {
         FactValue::Timestamp(ms) => {
             jiff::Timestamp::from_millisecond(*ms).map_or_else(|_| quoted(""), |instant| instant.to_string())
         }
-        FactValue::Null | FactValue::Uuid(_) | FactValue::Other(_) => quoted(""),
+        FactValue::Null
+        | FactValue::Uuid(_)
+        | FactValue::Other(_)
+        | FactValue::TimeSpan(_)
+        | FactValue::DateTimeOffset(_)
+        | FactValue::Decimal(_) => quoted(""),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn read(mut table: Table<'_, '_>, place: &Place, owner: &str) -> Opti
     table.finish();
     let (name, place) = name?;
     let created_at = peeklock_engine::Timestamp::default();
-    Some((Rule { name: name.into(), filter: filter?, created_at }, place))
+    Some((Rule { name: name.into(), filter: filter?, action: None, created_at }, place))
 }
 
 fn read_filter(table: &mut Table<'_, '_>, place: &Place) -> Option<Filter> {

@@ -123,6 +123,7 @@ mod tests {
         Rule {
             name: name.into(),
             filter: Filter::Correlation(Box::new(filter)),
+            action: None,
             created_at: Timestamp::default(),
         }
     }

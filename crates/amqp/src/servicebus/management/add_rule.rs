@@ -11,6 +11,6 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
     check_rule_name(name)
         .map_err(|reason| Fault::Argument(format!("The rule's name can't be used: {reason}.")))?;
     let filter = rule_description::read(arguments.map("rule-description")?)?;
-    let rule = Rule { name: name.into(), filter, created_at: Timestamp::default() };
+    let rule = Rule { name: name.into(), filter, action: None, created_at: Timestamp::default() };
     Ok(Prepared::new(Command::AddRule { queue: entity.queue, rule }, done))
 }

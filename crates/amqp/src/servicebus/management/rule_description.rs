@@ -11,6 +11,8 @@ use crate::wire::Value;
 /// rules and actions.
 const RULE_DESCRIPTION: u64 = 0x0000_0137_0000_0004;
 const EMPTY_ACTION: u64 = 0x0000_0137_0000_0005;
+const SQL_ACTION: u64 = 0x0000_0137_0000_0006;
+const SQL_FILTER: u64 = 0x0000_0013_7000_0006;
 const TRUE_FILTER: u64 = 0x0000_0013_7000_0007;
 const FALSE_FILTER: u64 = 0x0000_0013_7000_0008;
 const CORRELATION_FILTER: u64 = 0x0000_0013_7000_0009;
@@ -127,10 +129,15 @@ pub(super) fn write(rule: &Rule) -> Value {
         Filter::True => list(TRUE_FILTER, Vec::new()),
         Filter::False => list(FALSE_FILTER, Vec::new()),
         Filter::Correlation(filter) => list(CORRELATION_FILTER, correlation_fields(filter)),
+        Filter::Sql(filter) => list(SQL_FILTER, vec![filter.expression().into()]),
+    };
+    let action = match &rule.action {
+        Some(action) => list(SQL_ACTION, vec![action.expression().into()]),
+        None => list(EMPTY_ACTION, Vec::new()),
     };
     let created_at = Value::Timestamp(i64::try_from(rule.created_at.0).unwrap_or(i64::MAX));
     let name = Value::String(rule.name.clone());
-    list(RULE_DESCRIPTION, vec![filter, list(EMPTY_ACTION, Vec::new()), name, created_at])
+    list(RULE_DESCRIPTION, vec![filter, action, name, created_at])
 }
 
 fn correlation_fields(filter: &CorrelationFilter) -> Vec<Value> {

@@ -88,6 +88,7 @@ fn received(lock: Option<Lock>) -> Received {
         state: MessageState::Deferred,
         sub_queue: SubQueue::Main,
         dead_letter: None,
+        changes: None,
         modified: None,
         forwarded: None,
         body: BodyRef(3),

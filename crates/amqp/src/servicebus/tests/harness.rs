@@ -373,6 +373,7 @@ pub(super) fn view(number: u64) -> MessageView {
         state: MessageState::Active,
         sub_queue: SubQueue::Main,
         dead_letter: None,
+        changes: None,
         modified: None,
         forwarded: None,
         body: BodyRef(number),

@@ -219,6 +219,7 @@ pub(super) fn is_plain(extra: &Extra) -> bool {
         header_bytes,
         facts,
         forwarded,
+        changes,
     } = extra;
     session_id.is_some()
         && modified.is_none()
@@ -228,4 +229,5 @@ pub(super) fn is_plain(extra: &Extra) -> bool {
         && *header_bytes == 0
         && facts.is_none()
         && forwarded.is_none()
+        && changes.is_none()
 }

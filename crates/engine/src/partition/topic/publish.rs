@@ -10,7 +10,8 @@ use super::super::step::Step;
 use super::shares::shares;
 use crate::event::{Event, Publication, SubscriptionCopy};
 use crate::{
-    BodyRef, EntityOptions, Facts, MessageState, NewMessage, Origin, QueueId, SequenceNumber, SubQueue,
+    Arrival, BodyRef, EntityOptions, Facts, MessageState, NewMessage, Origin, QueueId, SequenceNumber,
+    SubQueue, Subject,
 };
 
 /// What the copies of a message have in common.
@@ -94,7 +95,10 @@ impl Step<'_> {
         // The least of the message's, the topic's and the subscription's life counts (S-16).
         let time_to_live_ms = state.entity.policy.effective_time_to_live_ms(original.time_to_live_ms);
         let mut extras = Extras::new(original);
-        for share in topic.subscriptions().flat_map(|each| shares(each, original.facts.as_deref())) {
+        let nothing = Facts::default();
+        let facts = original.facts.as_deref().unwrap_or(&nothing);
+        let subject = Subject { facts, arrival: Arrival::default() };
+        for share in topic.subscriptions().flat_map(|each| shares(each, &subject)) {
             let Some(queue) = state.queue(share.queue) else { continue };
             let policy = &queue.policy;
             let time_to_live_ms = policy.effective_time_to_live_ms(time_to_live_ms);

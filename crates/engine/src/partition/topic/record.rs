@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::super::encoding::{append_version, read, read_version};
-use crate::{EntityTimes, QueueId, Rule, Subscription, SubscriptionOptions};
+use crate::{EntityTimes, Filter, QueueId, Rule, SqlAction, Subscription, SubscriptionOptions, Timestamp};
 
 /// The bit that sets the `Meta` numbers of subscriptions apart; the rest is the subscription's id.
 const SUBSCRIPTION: u64 = 1 << 63;
@@ -23,7 +23,9 @@ pub(in crate::partition) fn subscription_of(number: u64) -> Option<QueueId> {
 }
 
 /// First byte.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// Before rules had actions; read, no longer written.
+const VERSION_WITHOUT_ACTIONS: u8 = 2;
 
 /// What is stored beside the id, which is in the key.
 #[derive(Serialize, Deserialize)]
@@ -31,7 +33,56 @@ struct StoredSubscription {
     name: Box<str>,
     times: EntityTimes,
     options: SubscriptionOptions,
-    rules: Vec<Arc<Rule>>,
+    rules: Vec<StoredRule>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredRule {
+    name: Box<str>,
+    filter: Filter,
+    action: Option<SqlAction>,
+    created_at: Timestamp,
+}
+
+impl From<&Arc<Rule>> for StoredRule {
+    fn from(rule: &Arc<Rule>) -> Self {
+        let Rule { name, filter, action, created_at } = Rule::clone(rule);
+        Self { name, filter, action, created_at }
+    }
+}
+
+impl From<StoredRule> for Arc<Rule> {
+    fn from(StoredRule { name, filter, action, created_at }: StoredRule) -> Self {
+        Self::new(Rule { name, filter, action, created_at })
+    }
+}
+
+/// Before rules had actions.
+#[derive(Deserialize)]
+struct StoredVersion2 {
+    name: Box<str>,
+    times: EntityTimes,
+    options: SubscriptionOptions,
+    rules: Vec<RuleWithoutAction>,
+}
+
+#[derive(Deserialize)]
+struct RuleWithoutAction {
+    name: Box<str>,
+    filter: Filter,
+    created_at: Timestamp,
+}
+
+impl From<RuleWithoutAction> for StoredRule {
+    fn from(RuleWithoutAction { name, filter, created_at }: RuleWithoutAction) -> Self {
+        Self { name, filter, action: None, created_at }
+    }
+}
+
+impl From<StoredVersion2> for StoredSubscription {
+    fn from(StoredVersion2 { name, times, options, rules }: StoredVersion2) -> Self {
+        Self { name, times, options, rules: rules.into_iter().map(Into::into).collect() }
+    }
 }
 
 /// Before there was administration; read, no longer written.
@@ -39,7 +90,7 @@ struct StoredSubscription {
 struct StoredVersion1 {
     name: Box<str>,
     options: OptionsVersion1,
-    rules: Vec<Arc<Rule>>,
+    rules: Vec<RuleWithoutAction>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +117,7 @@ impl From<StoredVersion1> for StoredSubscription {
             auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
             ..SubscriptionOptions::default()
         };
+        let rules = rules.into_iter().map(Into::into).collect();
         Self { name, times: EntityTimes::default(), options, rules }
     }
 }
@@ -76,7 +128,7 @@ pub(in crate::partition) fn append_subscription(subscription: &Subscription, to:
         name: subscription.name.clone(),
         times: subscription.times,
         options: subscription.options.clone(),
-        rules: subscription.rules.clone(),
+        rules: subscription.rules.iter().map(Into::into).collect(),
     };
     append_version(VERSION, &stored, to)
 }
@@ -85,15 +137,19 @@ pub(in crate::partition) fn append_subscription(subscription: &Subscription, to:
 pub(super) fn read_subscription(queue: QueueId, bytes: &[u8]) -> Result<Subscription, String> {
     let StoredSubscription { name, times, options, rules } = match bytes.first() {
         Some(&VERSION) => read_version(VERSION, bytes)?,
+        Some(&VERSION_WITHOUT_ACTIONS) => {
+            read_version::<StoredVersion2>(VERSION_WITHOUT_ACTIONS, bytes)?.into()
+        }
         _ => read::<StoredVersion1>(bytes)?.into(),
     };
+    let rules = rules.into_iter().map(Into::into).collect();
     Ok(Subscription { queue, name, times, options, rules })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CorrelationFilter, FactValue, Filter, Timestamp};
+    use crate::{CorrelationFilter, FactValue};
 
     fn subscription() -> Subscription {
         let filter = CorrelationFilter {
@@ -104,6 +160,7 @@ mod tests {
         let rule = Rule {
             name: "r".into(),
             filter: Filter::Correlation(Box::new(filter)),
+            action: None,
             created_at: Timestamp(3),
         };
         let options = SubscriptionOptions {
@@ -121,11 +178,19 @@ mod tests {
     #[test]
     fn the_stored_form_is_pinned() {
         let bytes = append_subscription(&subscription(), Vec::new());
-        let expected = b"\x02\x02Eu\x01\x02\xe0\xd4\x03\x0a\x01\x05\x00\x01\x01\x01\x07\
-            \0\0\0\0\x01\0\0\x01\0\0\x02\x08$Default\x00\x00\
-            \x01r\x02\0\0\0\0\x01\x01x\0\0\0\x01\x01a\x02\x01\x03";
+        let expected = b"\x03\x02Eu\x01\x02\xe0\xd4\x03\x0a\x01\x05\x00\x01\x01\x01\x07\
+            \0\0\0\0\x01\0\0\x01\0\0\x02\x08$Default\x00\x00\x00\
+            \x01r\x02\0\0\0\0\x01\x01x\0\0\0\x01\x01a\x02\x01\x00\x03";
         assert_eq!(bytes, expected);
         assert_eq!(read_subscription(QueueId(9), &bytes), Ok(subscription()));
+    }
+
+    #[test]
+    fn subscriptions_stored_before_rules_had_actions_stay_readable() {
+        let stored = b"\x02\x02Eu\x01\x02\xe0\xd4\x03\x0a\x01\x05\x00\x01\x01\x01\x07\
+            \0\0\0\0\x01\0\0\x01\0\0\x02\x08$Default\x00\x00\
+            \x01r\x02\0\0\0\0\x01\x01x\0\0\0\x01\x01a\x02\x01\x03";
+        assert_eq!(read_subscription(QueueId(9), stored), Ok(subscription()));
     }
 
     #[test]

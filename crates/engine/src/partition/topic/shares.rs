@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::{Facts, QueueId, Subscription};
+use crate::{QueueId, Subject, Subscription};
 
 /// One copy that a subscription is to get. A subscription may get several: all matching rules without action make one
 /// together, and each with an action makes one more.
@@ -12,8 +12,8 @@ pub(super) struct Share {
 }
 
 /// What a subscription is to get of a message: no share when none of its rules matches.
-pub(super) fn shares(subscription: &Subscription, facts: Option<&Facts>) -> SmallVec<[Share; 1]> {
-    if subscription.rules.iter().any(|rule| rule.filter.matches(facts)) {
+pub(super) fn shares(subscription: &Subscription, subject: &Subject<'_>) -> SmallVec<[Share; 1]> {
+    if subscription.rules.iter().any(|rule| rule.filter.matches(subject, &mut || 0) == Ok(true)) {
         smallvec![Share { queue: subscription.queue }]
     } else {
         SmallVec::new()

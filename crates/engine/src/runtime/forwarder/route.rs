@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use crate::runtime::namespace::Inner;
 use crate::runtime::{EntityRef, Namespace};
-use crate::{DeadLetter, Facts, Properties, ReceiverId};
+use crate::{Facts, MessageView, ReceiverId};
 
-/// Reads what rules see out of an encoded message, under what receivers changed and the reason of dead-lettering.
-pub type ReadFacts = fn(&Bytes, Option<&Properties>, Option<&DeadLetter>) -> Option<Facts>;
+/// Reads what rules see out of an encoded message, under what actions and receivers changed and the reason of
+/// dead-lettering.
+pub type ReadFacts = fn(&Bytes, &MessageView) -> Option<Facts>;
 
 /// The namespace as forwarders know it: they don't keep it alive.
 #[derive(Clone)]
@@ -45,12 +46,7 @@ impl Routes {
     }
 
     /// What rules see of a message.
-    pub(super) fn facts(
-        &self,
-        content: &Bytes,
-        modified: Option<&Properties>,
-        dead_letter: Option<&DeadLetter>,
-    ) -> Option<Arc<Facts>> {
-        self.read_facts?(content, modified, dead_letter).map(Arc::new)
+    pub(super) fn facts(&self, content: &Bytes, view: &MessageView) -> Option<Arc<Facts>> {
+        self.read_facts?(content, view).map(Arc::new)
     }
 }

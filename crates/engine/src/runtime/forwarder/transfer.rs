@@ -34,11 +34,12 @@ impl Forwarder {
             EntityOptions::Queue(queue) => queue.requires_duplicate_detection,
             EntityOptions::Topic(topic) => topic.requires_duplicate_detection,
         };
-        let read = || self.routes.facts(content, view.modified.as_deref(), view.dead_letter.as_deref());
+        let read = || self.routes.facts(content, view);
         let origin = Origin {
             forwarded: Arc::new(forwarded),
             // Time does not count among dead letters (semantics §9), so what comes from there starts anew.
             expires_at: if is_dead { Timestamp::NEVER } else { view.expires_at },
+            changes: view.changes.clone(),
             modified: view.modified.clone(),
             dead_letter: view.dead_letter.clone(),
         };

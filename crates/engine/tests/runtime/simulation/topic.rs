@@ -113,7 +113,7 @@ fn rule(index: usize) -> Rule {
             Filter::Correlation(Box::new(CorrelationFilter { label, ..CorrelationFilter::default() }))
         }
     };
-    Rule { name: RULES[index].into(), filter, created_at: Timestamp::default() }
+    Rule { name: RULES[index].into(), filter, action: None, created_at: Timestamp::default() }
 }
 
 impl Topic {

@@ -63,7 +63,7 @@ fn read_rule(mut rule: Object<'_, '_>, owner: &str) -> Option<(Rule, Place)> {
     properties.finish();
     rule.finish();
     let (name, place) = name?;
-    Some((Rule { name: name.into(), filter: filter?, created_at: Timestamp::default() }, place))
+    Some((Rule { name: name.into(), filter: filter?, action: None, created_at: Timestamp::default() }, place))
 }
 
 /// What a rule tests, by `FilterType`; without it, by what is there.

@@ -28,7 +28,7 @@ fn code(result: Result<Rule, Fault>) -> (&'static str, i32) {
 }
 
 fn rule(name: &str, filter: Filter) -> Arc<Rule> {
-    Arc::new(Rule { name: name.into(), filter, created_at: Timestamp(5) })
+    Arc::new(Rule { name: name.into(), filter, action: None, created_at: Timestamp(5) })
 }
 
 fn listed(rules: Vec<Arc<Rule>>) -> Answer {

@@ -30,6 +30,7 @@ impl Message {
             state: MessageState::Active,
             sub_queue: SubQueue::Main,
             dead_letter: None,
+            changes: None,
             modified: None,
             forwarded: None,
             body: BodyRef(body.0),

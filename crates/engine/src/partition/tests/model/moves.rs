@@ -215,7 +215,7 @@ fn rule(name: usize, filter: &FilterDraft) -> crate::Rule {
             ..CorrelationFilter::default()
         })),
     };
-    crate::Rule { name: RULE_NAMES[name].into(), filter, created_at: Timestamp::default() }
+    crate::Rule { name: RULE_NAMES[name].into(), filter, action: None, created_at: Timestamp::default() }
 }
 
 fn settlement(verb: Verb, modify: Option<(u8, usize)>) -> Settlement {

@@ -231,7 +231,7 @@ fn shares(turn: &super::Turn, subscription: &Subscription, facts: Option<&Facts>
 fn matches(turn: &super::Turn, filter: &Filter, facts: Option<&Facts>) -> bool {
     let (filter, facts) = match (filter, facts) {
         (Filter::True, _) => return true,
-        (Filter::False, _) | (_, None) => return false,
+        (Filter::False | Filter::Sql(_), _) | (_, None) => return false,
         (Filter::Correlation(filter), Some(facts)) => (filter, facts),
     };
     let CorrelationFilter { label, user, .. } = &**filter;

@@ -17,11 +17,16 @@ use crate::partition::queue::Queue;
 use crate::partition::state::State;
 use crate::partition::{Counts, Outputs, Partition, Record, persist, sessions};
 use crate::{
-    BodyRef, Command, CreditLimit, Effect, Event, Facts, Filter, Lock, LockToken, MessageState, MessageView,
-    NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId,
-    Rule, SequenceNumber, SessionWish, Settlement, SubQueue, Subscription, SubscriptionOptions, Timestamp,
-    TopicOptions,
+    Arrival, BodyRef, Command, CreditLimit, Effect, Event, Facts, Filter, Lock, LockToken, MessageState,
+    MessageView, NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply,
+    RequestId, Rule, SequenceNumber, SessionWish, Settlement, SubQueue, Subject, Subscription,
+    SubscriptionOptions, Timestamp, TopicOptions,
 };
+
+/// Whether a filter that can't fail matches.
+pub(super) fn does_match(filter: &Filter, facts: &Facts) -> bool {
+    filter.matches(&Subject { facts, arrival: Arrival::default() }, &mut || 0).unwrap()
+}
 
 pub(super) const TOPIC: QueueId = QueueId(7);
 pub(super) const LOCK_MS: u64 = 60_000;
@@ -142,7 +147,7 @@ pub(super) fn labelled(content: &'static str, label: &str) -> NewMessage {
 }
 
 pub(super) fn rule(name: &str, filter: Filter) -> Rule {
-    Rule { name: name.into(), filter, created_at: Timestamp::default() }
+    Rule { name: name.into(), filter, action: None, created_at: Timestamp::default() }
 }
 
 /// A filter for messages with this label.

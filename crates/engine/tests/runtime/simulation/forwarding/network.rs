@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use peeklock_engine::runtime::Namespace;
 use peeklock_engine::{
-    DeadLetter, EntityOptions, EntityStatus, Facts, Forwarding, Properties, QueueOptions, Rule,
-    SubscriptionOptions, TopicOptions,
+    EntityOptions, EntityStatus, Facts, Forwarding, MessageView, QueueOptions, Rule, SubscriptionOptions,
+    TopicOptions,
 };
 
 /// For how long ids are remembered.
@@ -192,11 +192,7 @@ pub(super) fn id_of(content: &str) -> Option<&str> {
 }
 
 /// What rules, and those who look for duplicates, see of a content.
-pub(in crate::simulation) fn read_facts(
-    content: &Bytes,
-    _: Option<&Properties>,
-    _: Option<&DeadLetter>,
-) -> Option<Facts> {
+pub(in crate::simulation) fn read_facts(content: &Bytes, _: &MessageView) -> Option<Facts> {
     let id = id_of(std::str::from_utf8(content).ok()?);
     Some(Facts { message_id: id.map(Box::from), ..Facts::default() })
 }

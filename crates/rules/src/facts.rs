@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::TextProperty;
+
 /// The properties of a message that filters can name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Facts {
@@ -23,9 +25,37 @@ pub struct Facts {
     pub content_type: Option<Box<str>>,
     /// Application properties in the order sent; names match case-insensitively.
     pub user: Vec<(Box<str>, FactValue)>,
+    /// `x-opt-partition-key`.
+    pub partition_key: Option<Box<str>>,
+    /// `x-opt-via-partition-key`.
+    pub via_partition_key: Option<Box<str>>,
 }
 
-/// A value that filters can compare.
+impl Facts {
+    /// The application property of this name, with the name it has in the message.
+    #[must_use]
+    pub fn user(&self, name: &str) -> Option<(&str, &FactValue)> {
+        let found = self.user.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(name, value)| (&**name, value))
+    }
+
+    /// A system property that is a text and that actions may set.
+    pub fn text_mut(&mut self, property: TextProperty) -> &mut Option<Box<str>> {
+        match property {
+            TextProperty::ContentType => &mut self.content_type,
+            TextProperty::CorrelationId => &mut self.correlation_id,
+            TextProperty::Label => &mut self.label,
+            TextProperty::MessageId => &mut self.message_id,
+            TextProperty::PartitionKey => &mut self.partition_key,
+            TextProperty::ReplyTo => &mut self.reply_to,
+            TextProperty::ReplyToSessionId => &mut self.reply_to_session_id,
+            TextProperty::SessionId => &mut self.session_id,
+            TextProperty::To => &mut self.to,
+        }
+    }
+}
+
+/// A value that filters can compare. New kinds go to the end: the position is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FactValue {
     /// Present and null.
@@ -46,6 +76,12 @@ pub enum FactValue {
     Uuid(u128),
     /// Anything else, by its AMQP encoding: equal when the bytes are.
     Other(Box<[u8]>),
+    /// A length of time, in ticks of 100 ns (`com.microsoft:timespan`).
+    TimeSpan(i64),
+    /// An instant that was sent with its offset, in ticks of 100 ns since the year 1 (`com.microsoft:datetime-offset`).
+    DateTimeOffset(i64),
+    /// A decimal of 128 bits, as AMQP encodes it.
+    Decimal(u128),
 }
 
 impl FactValue {

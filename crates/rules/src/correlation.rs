@@ -1,0 +1,56 @@
+//! Correlation filters: equalities without a language.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FactValue, Facts};
+
+/// Equalities, all of which must hold. Strings compare case-sensitively; numbers by value, whatever their type.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct CorrelationFilter {
+    /// `correlation-id`.
+    pub correlation_id: Option<Box<str>>,
+    /// `message-id`.
+    pub message_id: Option<Box<str>>,
+    /// `to`.
+    pub to: Option<Box<str>>,
+    /// `reply-to`.
+    pub reply_to: Option<Box<str>>,
+    /// `subject`.
+    pub label: Option<Box<str>>,
+    /// `group-id`.
+    pub session_id: Option<Box<str>>,
+    /// `reply-to-group-id`.
+    pub reply_to_session_id: Option<Box<str>>,
+    /// `content-type`.
+    pub content_type: Option<Box<str>>,
+    /// Application properties, with distinct names; names match case-insensitively.
+    pub user: Vec<(Box<str>, FactValue)>,
+}
+
+impl CorrelationFilter {
+    /// Whether it sets nothing: such a filter is invalid.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether every field that is set equals the message's.
+    #[must_use]
+    pub fn matches(&self, facts: &Facts) -> bool {
+        let system = [
+            (&self.correlation_id, &facts.correlation_id),
+            (&self.message_id, &facts.message_id),
+            (&self.to, &facts.to),
+            (&self.reply_to, &facts.reply_to),
+            (&self.label, &facts.label),
+            (&self.session_id, &facts.session_id),
+            (&self.reply_to_session_id, &facts.reply_to_session_id),
+            (&self.content_type, &facts.content_type),
+        ];
+        system.iter().all(|(wanted, has)| wanted.is_none() || wanted == has)
+            && self
+                .user
+                .iter()
+                .all(|(name, wanted)| facts.user(name).is_some_and(|(_, value)| value.equals(wanted)))
+    }
+}

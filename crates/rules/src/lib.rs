@@ -1,0 +1,27 @@
+//! What rules say: filters, actions, and the SQL both may be written in (semantics §12, §13).
+//!
+//! Everything here is a function of its arguments: a filter and a message come to match, no match or an error, an action
+//! and a message to [`Changes`]. Who has which rules, and what becomes of a match, is the engine's.
+//!
+//! - [`Facts`] and [`Arrival`] are what rules see of a message, together a [`Subject`].
+//! - [`Filter`] decides, [`SqlAction`] changes; [`Changes`] lie over a message that stays as it was sent.
+//! - `sql` is the language: text → tree → program.
+//! - [`Index`] asks all rules of a topic at once.
+
+mod changes;
+mod correlation;
+mod facts;
+mod failure;
+mod filter;
+mod index;
+pub mod sql;
+mod subject;
+
+pub use changes::{Changes, TextProperty};
+pub use correlation::CorrelationFilter;
+pub use facts::{FactValue, Facts};
+pub use failure::Failure;
+pub use filter::Filter;
+pub use index::{Index, RulePlace, Verdict};
+pub use sql::{SqlAction, SqlError, SqlFilter};
+pub use subject::{Arrival, Subject};

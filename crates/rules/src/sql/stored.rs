@@ -1,0 +1,14 @@
+//! How SQL is stored: as it was written. Programs are made anew when it is read back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::FactValue;
+
+/// A text with its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct StoredSql {
+    /// The text.
+    pub(super) expression: Box<str>,
+    /// What `@name` stands for.
+    pub(super) parameters: Vec<(Box<str>, FactValue)>,
+}
