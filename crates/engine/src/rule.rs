@@ -36,6 +36,12 @@ impl Rule {
     }
 }
 
+impl AsRef<Filter> for Rule {
+    fn as_ref(&self) -> &Filter {
+        &self.filter
+    }
+}
+
 /// How many of the rules have a correlation filter.
 pub(crate) fn correlation_filters(rules: &[Arc<Rule>]) -> usize {
     rules.iter().filter(|rule| matches!(rule.filter, Filter::Correlation(_))).count()
