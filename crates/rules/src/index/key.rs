@@ -39,7 +39,8 @@ impl PropertyKey {
                 name.make_ascii_lowercase();
                 hasher.write(&name);
             }
-            Property::User(name) => hasher.write(name.to_lowercase().as_bytes()),
+            // However case is told apart beyond ASCII, it is letter by letter.
+            Property::User(name) => hasher.write_usize(name.chars().count()),
         }
         Self(hasher.finish())
     }
