@@ -88,7 +88,9 @@ mod tests {
 
     #[test]
     fn letters_that_only_look_alike_are_different() {
-        for (left, right) in [("ı", "I"), ("ſ", "s"), ("\u{212A}", "k"), ("ß", "ss"), ("ß", "ẞ"), ("a", "aa"), ("é", "e")] {
+        for (left, right) in
+            [("ı", "I"), ("ſ", "s"), ("\u{212A}", "k"), ("ß", "ss"), ("ß", "ẞ"), ("a", "aa"), ("é", "e")]
+        {
             assert!(!same(left, right) && !Name::new(left).is(right), "{left} {right}");
         }
     }

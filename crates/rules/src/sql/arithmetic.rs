@@ -20,7 +20,9 @@ pub(super) fn arithmetic<'a>(
 ) -> Result<Value<'a>, Fault> {
     match (left, right) {
         (Value::Unknown, _) | (_, Value::Unknown) => Ok(Value::Unknown),
-        (Value::Text(left), Value::Text(right)) if operator == ArithmeticOperator::Add => joined(left, &right),
+        (Value::Text(left), Value::Text(right)) if operator == ArithmeticOperator::Add => {
+            joined(left, &right)
+        }
         (Value::Integer(left), Value::Integer(right)) => of_integers(operator, left, right),
         (left, right) => of_numbers(operator, &left, &right),
     }
@@ -33,7 +35,9 @@ fn joined<'a>(left: Cow<'a, str>, right: &str) -> Result<Value<'a>, Fault> {
             "The strings joined by '+' are {length} bytes long; a property may have {PROPERTY_BYTES_MAX}."
         )));
     }
-    Ok(Value::Text(left + right))
+    let mut joined = left.into_owned();
+    joined.push_str(right);
+    Ok(Value::Text(joined.into()))
 }
 
 fn of_integers<'a>(operator: ArithmeticOperator, left: i64, right: i64) -> Result<Value<'a>, Fault> {

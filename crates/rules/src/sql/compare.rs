@@ -44,8 +44,12 @@ fn relation(operator: ComparisonOperator, left: &Value<'_>, right: &Value<'_>) -
         (Integer(left), Integer(right)) => Some(Relation::Ordered(left.cmp(right))),
         (Boolean(left), Boolean(right)) => Some(Relation::Unordered(left == right)),
         (Other(left), Other(right)) => Some(Relation::Unordered(left == right)),
-        (Text(text), _) => read_beside(text, right).map(|left| left.cmp(&place(right))).map(Relation::Ordered),
-        (_, Text(text)) => read_beside(text, left).map(|right| place(left).cmp(&right)).map(Relation::Ordered),
+        (Text(text), _) => {
+            read_beside(text, right).map(|left| left.cmp(&place(right))).map(Relation::Ordered)
+        }
+        (_, Text(text)) => {
+            read_beside(text, left).map(|right| place(left).cmp(&right)).map(Relation::Ordered)
+        }
         _ => numbers(left, right).or_else(|| places(left, right).map(Relation::Ordered)),
     }
 }

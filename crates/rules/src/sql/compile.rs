@@ -3,10 +3,10 @@
 
 use super::evaluate::evaluate;
 use super::like::Pattern;
-use super::message::Message;
+use super::message::{Message, system_name};
 use super::parameters;
 use super::program::{Junction, Named, Program, Step};
-use super::tree::{Constant, Expression, Property};
+use super::tree::{Constant, Expression, Property, SystemProperty};
 use crate::names::Name;
 use crate::{Arrival, FactValue, Facts};
 
@@ -40,7 +40,7 @@ impl Compiler<'_> {
                 None => Step::NoParameter(name.clone()),
             }),
             Expression::NewId => self.steps.push(Step::NewId),
-            Expression::PropertyByName(name) => self.operation(start, &[name], Step::PropertyByName),
+            Expression::PropertyByName(name) => self.by_name(name),
             Expression::Signed(sign, value) => self.operation(start, &[value], Step::Signed(*sign)),
             Expression::Arithmetic(operator, left, right) => {
                 self.operation(start, &[left, right], Step::Arithmetic(*operator));
@@ -68,10 +68,24 @@ impl Compiler<'_> {
         for operand in operands {
             self.expression(operand);
         }
-        let depends_on_message = matches!(step, Step::PropertyByName);
         self.steps.push(step);
-        if !depends_on_message {
-            self.fold(start);
+        self.fold(start);
+    }
+
+    /// A property by a name that is computed, unless it is known.
+    fn by_name(&mut self, name: &Expression) {
+        let start = self.steps.len();
+        self.expression(name);
+        let known = match self.known_value(start) {
+            Some(FactValue::Text(name)) => property_by_name(&name),
+            _ => None,
+        };
+        match known {
+            Some(property) => {
+                self.steps.truncate(start);
+                self.steps.push(Step::Property(property));
+            }
+            None => self.steps.push(Step::PropertyByName),
         }
     }
 
@@ -88,13 +102,15 @@ impl Compiler<'_> {
         let value = evaluate(&program, &message, &mut || 0).map(|value| Step::Constant(value.into_fact()));
         match value {
             Ok(constant) => self.steps.push(constant),
-            Err(_) => self.steps.extend(program.steps),
+            Err(_) => self.steps.extend(program.steps.into_vec()),
         }
     }
 
     /// A property compared to a constant is one step.
     fn join_comparison(&mut self, start: usize) {
-        let Some([Step::Property(_), Step::Constant(_), Step::Compare(_)]) = self.steps.get(start..) else { return };
+        let Some([Step::Property(_), Step::Constant(_), Step::Compare(_)]) = self.steps.get(start..) else {
+            return;
+        };
         let (Some(Step::Compare(operator)), Some(Step::Constant(constant)), Some(Step::Property(property))) =
             (self.steps.pop(), self.steps.pop(), self.steps.pop())
         else {
@@ -125,35 +141,23 @@ impl Compiler<'_> {
     fn is_in(&mut self, negated: bool, value: &Expression, list: &[Expression]) {
         let start = self.steps.len();
         self.expression(value);
-        let value_end = self.steps.len();
-        for member in list {
-            self.expression(member);
-        }
-        let members = self.steps.get(value_end..).unwrap_or_default();
-        let constants: Option<Box<[FactValue]>> = members.iter().map(known).collect();
-        // One step for each member, so none of them is computed.
-        match constants.filter(|constants| constants.len() == list.len()) {
-            Some(list) => {
-                self.steps.truncate(value_end);
-                self.steps.push(Step::InConstants { negated, list });
-                self.fold(start);
-            }
-            None => {
-                self.steps.truncate(value_end);
-                self.is_in_computed(negated, list);
-            }
-        }
-    }
-
-    fn is_in_computed(&mut self, negated: bool, list: &[Expression]) {
-        let start = self.steps.len();
+        let list_start = self.steps.len();
+        let mut constants = Vec::new();
         self.steps.push(Step::InStart { end: 0 });
         for member in list {
+            let member_start = self.steps.len();
             self.expression(member);
+            constants.extend(self.known_value(member_start));
             self.steps.push(Step::InMember { negated, end: 0 });
         }
         self.steps.push(Step::InEnd { negated });
-        self.lead_to_end(start);
+        if constants.len() == list.len() {
+            self.steps.truncate(list_start);
+            self.steps.push(Step::InConstants { negated, list: constants.into() });
+            self.fold(start);
+        } else {
+            self.lead_to_end(list_start);
+        }
     }
 
     /// Terms from left to right until one decides. What is known and decides nothing is left out; what follows a known
@@ -190,10 +194,17 @@ impl Compiler<'_> {
         self.fold(start);
     }
 
-    /// What a term is known to be.
-    fn known_truth(&self, term_start: usize) -> Option<bool> {
-        match self.steps.get(term_start..) {
-            Some([Step::Constant(FactValue::Boolean(truth))]) => Some(*truth),
+    /// What the steps of an expression are known to come to.
+    fn known_value(&self, start: usize) -> Option<FactValue> {
+        match self.steps.get(start..) {
+            Some([Step::Constant(value)]) => Some(value.clone()),
+            _ => None,
+        }
+    }
+
+    fn known_truth(&self, start: usize) -> Option<bool> {
+        match self.known_value(start) {
+            Some(FactValue::Boolean(truth)) => Some(truth),
             _ => None,
         }
     }
@@ -211,6 +222,14 @@ impl Compiler<'_> {
     }
 }
 
+/// The property that a name means, unless it is a system property that there is not.
+fn property_by_name(name: &str) -> Option<Named> {
+    match system_name(name) {
+        Some(name) => SystemProperty::from_name(name).map(Named::System),
+        None => Some(Named::User(Name::new(name))),
+    }
+}
+
 fn constant(constant: &Constant) -> FactValue {
     match constant {
         Constant::Null => FactValue::Null,
@@ -218,13 +237,6 @@ fn constant(constant: &Constant) -> FactValue {
         Constant::Integer(number) => FactValue::Integer(*number),
         Constant::Double(number) => FactValue::Double(*number),
         Constant::Text(text) => FactValue::Text(text.clone()),
-    }
-}
-
-fn known(step: &Step) -> Option<FactValue> {
-    match step {
-        Step::Constant(value) => Some(value.clone()),
-        _ => None,
     }
 }
 

@@ -18,9 +18,15 @@ const DOTNET_SCALE_MAX: i32 = 28;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Decimal {
     NotANumber,
-    Infinite { negative: bool },
+    Infinite {
+        negative: bool,
+    },
     /// `coefficient × 10^exponent`.
-    Finite { negative: bool, coefficient: u128, exponent: i32 },
+    Finite {
+        negative: bool,
+        coefficient: u128,
+        exponent: i32,
+    },
 }
 
 pub(super) fn read(bits: u128) -> Decimal {
@@ -157,7 +163,7 @@ mod tests {
 
     #[test]
     fn coefficients_beyond_34_digits_count_as_zero() {
-        assert_eq!(to_double((0x3040 << 112) | (1 << 113) - 1), 0.0);
+        assert_eq!(to_double((0x3040 << 112) | ((1 << 113) - 1)), 0.0);
         assert_eq!(to_double(0x6c10 << 112), 0.0);
     }
 
@@ -167,7 +173,9 @@ mod tests {
             let exponent = 6176 - scale;
             (exponent >> 9) << 120 | (exponent & 0x7f) << 113 | coefficient
         };
-        for (scale, coefficient, shown) in [(0, 7, "7"), (1, 125, "12.5"), (2, 5, "0.05"), (28, 1, "0.0000000000000000000000000001")] {
+        for (scale, coefficient, shown) in
+            [(0, 7, "7"), (1, 125, "12.5"), (2, 5, "0.05"), (28, 1, "0.0000000000000000000000000001")]
+        {
             assert_eq!(text(sent(scale, coefficient)), shown);
         }
         assert_eq!(to_double(sent(1, 125)), 12.5);

@@ -197,7 +197,9 @@ fn property_by_name<'a>(name: &Value<'_>, message: &Message<'a>) -> Result<Value
     match name {
         Value::Unknown => Ok(Value::Unknown),
         Value::Text(name) => message.by_name(name),
-        other => Err(Fault(format!("The name of a property must be a string, and this is {}.", other.kind()))),
+        other => {
+            Err(Fault(format!("The name of a property must be a string, and this is {}.", other.kind())))
+        }
     }
 }
 

@@ -77,7 +77,7 @@ impl Piece {
                 let is_here = piece.iter().all(|wanted| {
                     characters.next().is_some_and(|found| wanted.is_none_or(|wanted| wanted == found))
                 });
-                is_here.then(|| characters.as_str())
+                is_here.then_some(characters.as_str())
             }
         }
     }
@@ -191,7 +191,11 @@ mod tests {
 
     fn both(text: &str, pattern: &str, escape: Option<&str>) -> bool {
         let computed = like(text, pattern, escape).expect("a pattern");
-        assert_eq!(Pattern::new(pattern, escape).expect("a pattern").matches(text), computed, "{text} {pattern}");
+        assert_eq!(
+            Pattern::new(pattern, escape).expect("a pattern").matches(text),
+            computed,
+            "{text} {pattern}"
+        );
         computed
     }
 

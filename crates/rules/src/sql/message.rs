@@ -52,8 +52,7 @@ impl<'a> Message<'a> {
     /// A property by a name that was computed; with `sys.` in front a system property, and without it an application
     /// property, whatever scope its name may seem to have (inferred).
     pub(super) fn by_name(&self, name: &str) -> Result<Value<'a>, Fault> {
-        let system = name.split_at_checked(4).filter(|(scope, _)| scope.eq_ignore_ascii_case("sys."));
-        if let Some((_, property)) = system {
+        if let Some(property) = system_name(name) {
             let property = SystemProperty::from_name(property);
             return property
                 .map(|property| self.system(property))
@@ -105,6 +104,12 @@ impl<'a> Message<'a> {
         let changed = self.changes.and_then(|changes| changes.scheduled_enqueue_time_ms);
         changed.unwrap_or(self.arrival.scheduled_enqueue_time_ms)
     }
+}
+
+/// The name behind `sys.`, if a name that was computed starts with that.
+pub(super) fn system_name(name: &str) -> Option<&str> {
+    let (scope, name) = name.split_at_checked(4)?;
+    scope.eq_ignore_ascii_case("sys.").then_some(name)
 }
 
 /// Which of the texts that actions may set a system property is.

@@ -27,13 +27,20 @@ pub(super) fn text(value: &Value<'_>) -> Option<String> {
 /// The shortest digits that mean the same number, with an exponent beyond 15 of them or below 0.0001.
 fn double(number: f64) -> String {
     if !number.is_finite() {
-        return if number.is_nan() { "NaN" } else if number > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+        return if number.is_nan() {
+            "NaN"
+        } else if number > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }
+        .to_owned();
     }
     let shortest = format!("{number:e}");
     let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let count = digits.bytes().filter(u8::is_ascii_digit).count() as i32;
-    if exponent < count.max(15) && exponent >= -5 + 1 {
+    if exponent < count.max(15) && exponent >= -4 {
         return number.to_string();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
