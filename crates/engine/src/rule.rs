@@ -36,6 +36,12 @@ impl Rule {
     }
 }
 
+impl AsRef<Filter> for Rule {
+    fn as_ref(&self) -> &Filter {
+        &self.filter
+    }
+}
+
 /// How many filters of the kinds that are limited there are (semantics §12.9); see [`crate::RuleLimits`] for what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FilterCounts {
