@@ -26,7 +26,7 @@ use self::restore::SharedExtras;
 use super::state::State;
 use crate::names::name_key;
 use crate::rule::FilterCounts;
-use crate::{BodyRef, QueueId, Subscription};
+use crate::{BodyRef, QueueId, Rule, Subscription};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) struct Topic {
     /// Filters of all subscriptions.
     filters: FilterCounts,
     /// The same, to be asked at once; groups are the ids of subscriptions.
-    index: Index,
+    index: Index<Rule>,
     /// Only while the topic is read back.
     restoring: Option<Box<SharedExtras>>,
 }
@@ -71,7 +71,7 @@ impl Topic {
     }
 
     /// All rules, to be asked at once.
-    pub(super) const fn index(&self) -> &Index {
+    pub(super) const fn index(&self) -> &Index<Rule> {
         &self.index
     }
 
@@ -81,7 +81,7 @@ impl Topic {
         let same_rules = known.is_some_and(|known| known.rules == subscription.rules);
         self.forget(subscription.queue);
         if !same_rules {
-            self.index.set(subscription.queue.0, subscription.rules.iter().map(|rule| &rule.filter));
+            self.index.set(subscription.queue.0, &subscription.rules);
         }
         self.filters = self.filters.plus(FilterCounts::of(&subscription.rules));
         self.names.insert(name_key(&subscription.name), subscription.queue);
