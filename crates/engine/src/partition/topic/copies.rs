@@ -135,7 +135,7 @@ impl Copier<'_> {
 
     /// The message as it was, among the dead letters of a subscription one of whose rules failed.
     fn fail(&mut self, queue: &Queue, Failure { kind, mut text }: Failure) {
-        text.truncate(text.floor_char_boundary(DESCRIPTION_BYTES_MAX.min(self.changed_bytes_left)));
+        cut(&mut text, DESCRIPTION_BYTES_MAX.min(self.changed_bytes_left));
         self.changed_bytes_left = self.changed_bytes_left.saturating_sub(text.len());
         self.dead(queue, Arc::new(DeadLetter { reason: Some(kind.into()), description: Some(text.into()) }));
     }
@@ -187,4 +187,13 @@ impl Copier<'_> {
         };
         self.copies.push(SubscriptionCopy { queue: queue.id, number, record });
     }
+}
+
+/// Shortens a text to so many bytes, or some less, so that no character is cut.
+fn cut(text: &mut String, bytes_max: usize) {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
 }
