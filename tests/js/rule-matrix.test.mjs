@@ -33,7 +33,7 @@ const by = (rule, body, user = {}, system = {}) => ({ rule, body, user, system }
 const sql = (sqlExpression, action) => [{ sqlExpression }, action && { sqlExpression: action }];
 const equal = (filter, action) => [filter, action && { sqlExpression: action }];
 
-/** `[title, rules by name, copies in order, dead letters as [body, reason]]`; a text stands for an unchanged copy. */
+/** `[title, rules by name, copies in order (that of the rules' names), dead letters as [body, reason]]`; a text stands for an unchanged copy. */
 const CASES = [
   // --- conditions ---
   ["everything", { all: sql("1=1") }, ALL],
@@ -104,7 +104,7 @@ const CASES = [
       four: sql("amount > 4", "SET mark = 'four'"),
       five: equal({ subject: "red" }, "SET mark = 'five'"),
     },
-    ["red", by("four", "red", { mark: "four" }), by("five", "red", { mark: "five" }), by("four", "Red", { mark: "four" })],
+    ["red", by("five", "red", { mark: "five" }), by("four", "red", { mark: "four" }), by("four", "Red", { mark: "four" })],
   ],
   ["an action that does not match", { a: sql("1=0", "SET a = 1"), b: sql("color = 'red'") }, ["red"]],
   // --- actions ---
@@ -200,7 +200,7 @@ describe("rules and messages", { concurrency: 8 }, () => {
     it(`copies: ${title}`, async () => {
       const receiver = client.createReceiver("t", `s${number}`, { receiveMode: "receiveAndDelete" });
       const received = [];
-      while (received.at(-1)?.applicationProperties.last !== true) received.push(...(await take(receiver, 1)));
+      while (received.at(-1)?.applicationProperties?.last !== true) received.push(...(await take(receiver, 1)));
       await receiver.close();
       assert.deepEqual(received.slice(0, -1).map(seen), copies.map(expected));
       const { RuleName, ...others } = received.at(-1).applicationProperties;

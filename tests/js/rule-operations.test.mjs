@@ -64,11 +64,11 @@ describe("rule operations", { concurrency: 6 }, () => {
     const action = { "sql-rule-action": { expression: "SET a = 1" } };
     const correlation = { "correlation-id": "c", label: null, properties: { n: types.wrap_long(5) } };
     const given = {
-      no: sql("1=0"),
-      sql: sql("a > 1"),
+      equal: { "correlation-filter": correlation, "rule-name": "as .NET repeats it" },
       both: { ...sql("a > 1"), ...action },
       all: { ...sql("1=1"), ...action },
-      equal: { "correlation-filter": correlation, "rule-name": "as .NET repeats it" },
+      sql: sql("a > 1"),
+      no: sql("1=0"),
     };
     for (const [name, description] of Object.entries(given)) assert.equal((await add(ask, name, description)).status, 200, name);
     const { status, body } = await ask("enumerate-rules", page(0, 2_147_483_647));
@@ -79,16 +79,16 @@ describe("rule operations", { concurrency: 6 }, () => {
       assert(+created >= started - 60_000 && +created <= Date.now() + 60_000, created);
     }
     const [none, act] = [[EMPTY_ACTION], [SQL_ACTION, "SET a = 1"]];
-    const equal = rules.at(-1)[1].pop();
+    const equal = rules[3][1].pop();
     assert.deepEqual(rules, [
       [RULE_DESCRIPTION, [TRUE_FILTER], none, "$Default"],
+      [RULE_DESCRIPTION, [TRUE_FILTER], act, "all"],
+      [RULE_DESCRIPTION, [SQL_FILTER, "a > 1"], act, "both"],
+      [RULE_DESCRIPTION, [CORRELATION_FILTER, "c", null, null, null, null, null, null, null], none, "equal"],
       [RULE_DESCRIPTION, [FALSE_FILTER], none, "no"],
       [RULE_DESCRIPTION, [SQL_FILTER, "a > 1"], none, "sql"],
-      [RULE_DESCRIPTION, [SQL_FILTER, "a > 1"], act, "both"],
-      [RULE_DESCRIPTION, [TRUE_FILTER], act, "all"],
-      [RULE_DESCRIPTION, [CORRELATION_FILTER, "c", null, null, null, null, null, null, null], none, "equal"],
     ]);
-    assert.deepEqual(equal, { n: 5 });
+    assert.deepEqual(equal.map(plain), ["n", 5], "a map");
   }));
 
   it("pages: skip, top and what is past the end", managed(async (ask) => {

@@ -35,7 +35,7 @@ describe("rules", { concurrency: 8 }, () => {
     await manager.createRule("both", filter, action);
     await manager.createRule("filter", filter);
     await manager.createRule("action", { subject: "red" }, action);
-    const [both, bare, correlated] = await rulesOf(manager);
+    const [correlated, both, bare] = await rulesOf(manager);
     assert.deepEqual(both, { name: "both", filter, action });
     assert.deepEqual(bare, { name: "filter", filter, action: {} });
     assert.deepEqual([correlated.filter.subject, correlated.action], ["red", action]);
@@ -47,7 +47,7 @@ describe("rules", { concurrency: 8 }, () => {
     const rules = await rulesOf(manager);
     assert.deepEqual(
       rules.map(({ name, filter, action }) => [name, filter.sqlExpression, action.sqlExpression]),
-      [["$Default", "1=1", undefined], ["yes", "1=1", "SET a = 1"], ["no", "1=0", undefined]],
+      [["$Default", "1=1", undefined], ["no", "1=0", undefined], ["yes", "1=1", "SET a = 1"]],
     );
   }));
 
@@ -64,7 +64,7 @@ describe("rules", { concurrency: 8 }, () => {
 
   it("SQL that makes no sense is refused with its place", withRules(async (manager) => {
     const wrong = [
-      ["color = ", undefined, /filter.*text ends where a value was expected.*character 9/],
+      ["color = ", undefined, /filter.*text ends where a value was expected.*character 8/],
       ["color == 'red'", undefined, /filter.*found '='.*character 8/],
       ["color = 'red", undefined, /filter.*character 9/],
       ["sys.Colour = 'red'", undefined, /filter.*Colour.*character/],
