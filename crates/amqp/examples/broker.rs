@@ -25,7 +25,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:5672".to_owned()).parse()?;
     let shard = MemoryStore::new().acquire(ShardId(0))?;
-    let options = NamespaceOptions { body_cache_bytes: BODY_CACHE_BYTES, seed: None, read_facts: None };
+    let options =
+        NamespaceOptions { body_cache_bytes: BODY_CACHE_BYTES, seed: None, ..NamespaceOptions::default() };
     let clock = Arc::new(SystemClock::default());
     let namespace = Namespace::start(shard, clock.clone(), options).await?;
     for name in arguments {

@@ -15,7 +15,7 @@ const PAGE: usize = 100;
 
 async fn with_queues(count: usize) -> Namespace {
     let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
-    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), read_facts: None };
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
         Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
     let queues = (0..count).map(|number| (format!("queue-{number}"), QueueOptions::default()));

@@ -47,7 +47,7 @@ fn main() {
 }
 
 async fn measure(shard: Arc<dyn Shard>, body_cache_bytes: usize) -> f64 {
-    let options = NamespaceOptions { body_cache_bytes, seed: Some(1), read_facts: None };
+    let options = NamespaceOptions { body_cache_bytes, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
         Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
     for name in ["source", "target"] {

@@ -49,7 +49,7 @@ fn main() {
 /// Memory of queues that wait for something to happen, first as restored, then with a running actor each.
 async fn idle_queues(count: u64) -> [f64; 2] {
     let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
-    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), read_facts: None };
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
         Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
     let before = resident_bytes();
@@ -72,7 +72,7 @@ fn resident_bytes() -> f64 {
 
 /// CPU nanoseconds per message for each of the two ways.
 async fn measure(shard: Arc<dyn Shard>, queues: u64, body_cache_bytes: usize) -> [f64; 2] {
-    let options = NamespaceOptions { body_cache_bytes, seed: Some(1), read_facts: None };
+    let options = NamespaceOptions { body_cache_bytes, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
         Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
     let mut clients = Vec::new();

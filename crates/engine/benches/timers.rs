@@ -136,7 +136,8 @@ async fn neighbours() {
     let store = LocalStore::open(directory.path(), LocalOptions::default()).expect("a store");
     let shard = store.acquire(ShardId(0)).expect("a shard");
     let clock = ManualClock::new(Timestamp(1_700_000_000_000));
-    let options = NamespaceOptions { body_cache_bytes: 64 << 20, seed: Some(1), read_facts: None };
+    let options =
+        NamespaceOptions { body_cache_bytes: 64 << 20, seed: Some(1), ..NamespaceOptions::default() };
     let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.expect("a namespace");
     let dead_lettering =
         QueueOptions { dead_lettering_on_message_expiration: true, ..QueueOptions::default() };

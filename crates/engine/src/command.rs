@@ -158,7 +158,7 @@ pub enum Command {
         /// The rule, its name already checked. Its time of creation is set by the partition.
         rule: Rule,
     },
-    /// Replaces the filter of a rule in one step: each message sees the old rule or the new one. Answers
+    /// Replaces filter and action of a rule in one step: each message sees the old rule or the new one. Answers
     /// [`crate::Reply::Done`].
     ReplaceRule {
         /// Which subscription.

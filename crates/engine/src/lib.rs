@@ -34,7 +34,7 @@ pub use message_key::MessageKey;
 pub use names::{check_rule_name, check_subscription_name};
 pub use options::{
     AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,
-    Rights, Secret, SubscriptionOptions, TopicOptions,
+    Rights, RuleLimits, Secret, SubscriptionOptions, TopicOptions,
 };
 pub use peeklock_rules::{
     Arrival, Changes, CorrelationFilter, FactValue, Facts, Failure, Filter, SqlAction, SqlError, SqlFilter,

@@ -76,6 +76,17 @@ pub enum Refusal {
     /// The subscription has no rule of that name.
     #[error("The messaging entity '{0}' could not be found: the subscription has no rule of that name.")]
     RuleNotFound(Box<str>),
+    /// The topic has as many subscriptions as it may have.
+    #[error("A topic has at most {0} subscriptions; delete one to make room.")]
+    TooManySubscriptions(usize),
+    /// The topic's subscriptions have as many SQL filters as they may have.
+    #[error("The subscriptions of a topic have at most {0} SQL filters together; delete rules to make room.")]
+    TooManySqlFilters(usize),
+    /// The topic's subscriptions have as many correlation filters as they may have.
+    #[error(
+        "The subscriptions of a topic have at most {0} correlation filters together; delete rules to make room."
+    )]
+    TooManyCorrelationFilters(usize),
     /// Topics and subscriptions differ in what can be done with them.
     #[error("{0}")]
     NotAllowed(&'static str),

@@ -36,7 +36,41 @@ impl Rule {
     }
 }
 
-/// How many of the rules have a correlation filter.
-pub(crate) fn correlation_filters(rules: &[Arc<Rule>]) -> usize {
-    rules.iter().filter(|rule| matches!(rule.filter, Filter::Correlation(_))).count()
+impl AsRef<Filter> for Rule {
+    fn as_ref(&self) -> &Filter {
+        &self.filter
+    }
+}
+
+/// How many filters of the kinds that are limited there are (semantics §12.9); see [`crate::RuleLimits`] for what counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FilterCounts {
+    /// Conditions in SQL.
+    pub(crate) sql: usize,
+    /// Correlation filters.
+    pub(crate) correlation: usize,
+}
+
+impl FilterCounts {
+    /// Those of rules.
+    pub(crate) fn of<'a>(rules: impl IntoIterator<Item = &'a Arc<Rule>>) -> Self {
+        rules.into_iter().fold(Self::default(), |mut counts, rule| {
+            match rule.filter {
+                Filter::True | Filter::False => {}
+                Filter::Sql(_) => counts.sql += 1,
+                Filter::Correlation(_) => counts.correlation += 1,
+            }
+            counts
+        })
+    }
+
+    /// These and others.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self { sql: self.sql + other.sql, correlation: self.correlation + other.correlation }
+    }
+
+    /// These without others, which are among them.
+    pub(crate) const fn minus(self, other: Self) -> Self {
+        Self { sql: self.sql - other.sql, correlation: self.correlation - other.correlation }
+    }
 }

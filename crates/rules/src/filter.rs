@@ -31,3 +31,9 @@ impl Filter {
         }
     }
 }
+
+impl AsRef<Self> for Filter {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}

@@ -1,6 +1,7 @@
 //! Why a request of the management API fails (azure-sdk-for-net's constants).
 
 use axum::http::StatusCode;
+use peeklock_engine::Refusal;
 use peeklock_engine::runtime::{ChangeError, StorageError};
 
 use crate::error::Error;
@@ -42,6 +43,16 @@ impl Error {
         Self::new(StatusCode::REQUEST_TIMEOUT, 40800, text)
     }
 
+    /// The topic has as much as it may have.
+    fn too_many(refusal: &Refusal) -> Self {
+        let sub_code = match refusal {
+            Refusal::TooManySqlFilters(_) => 40501,
+            Refusal::TooManyCorrelationFilters(_) => 40502,
+            _ => 40503,
+        };
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, sub_code, format!("Method Not Allowed. {refusal}"))
+    }
+
     fn from_storage(error: &StorageError) -> Self {
         match error {
             StorageError::Full { .. } => Self::quota_exceeded(
@@ -66,6 +77,7 @@ impl From<ChangeError> for Error {
             ChangeError::NotFound { name } => Self::entity_not_found(&name),
             ChangeError::Exists { name } => Self::exists(&name),
             ChangeError::Invalid { reason } => Self::bad_request(sentence(&reason)),
+            ChangeError::TooMany(refusal) => Self::too_many(&refusal),
             ChangeError::Store(error) => Self::from_storage(&error),
         }
     }
@@ -106,6 +118,9 @@ mod tests {
             (store(StorageError::Full { reason: reason.clone() }), 403, 40300),
             (ChangeError::NotFound { name: name.clone() }.into(), 404, 40400),
             (Error::method("POST", "q"), 405, 40500),
+            (ChangeError::TooMany(Refusal::TooManySqlFilters(1)).into(), 405, 40501),
+            (ChangeError::TooMany(Refusal::TooManyCorrelationFilters(1)).into(), 405, 40502),
+            (ChangeError::TooMany(Refusal::TooManySubscriptions(1)).into(), 405, 40503),
             (Error::time_out(), 408, 40800),
             (ChangeError::Exists { name }.into(), 409, 40900),
             (Error::precondition(), 412, 41200),

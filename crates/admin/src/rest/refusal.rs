@@ -18,6 +18,9 @@ pub(super) fn error(refusal: &Refusal) -> Error {
         Refusal::MessageTooLarge { .. }
         | Refusal::HeaderTooLarge { .. }
         | Refusal::EntityFull { .. }
+        | Refusal::TooManySubscriptions(_)
+        | Refusal::TooManySqlFilters(_)
+        | Refusal::TooManyCorrelationFilters(_)
         | Refusal::StorageFull => Error::quota_exceeded(text),
         Refusal::EntityDisabled => Error::new(StatusCode::FORBIDDEN, 40301, text),
         Refusal::Unavailable | Refusal::NoSessionAvailable => Error::busy(text),

@@ -29,7 +29,7 @@ struct Broker {
 async fn broker() -> Broker {
     let shard = MemoryStore::default().acquire(ShardId(0)).unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp(NOW_S * 1_000)));
-    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(7), read_facts: None };
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(7), ..NamespaceOptions::default() };
     let namespace = Namespace::start(shard, clock.clone(), options).await.unwrap();
     namespace.declare("q", QueueOptions::default()).await.unwrap();
     let access = Access::new(Policy::development(), Arc::new(namespace.clone()), clock.clone());

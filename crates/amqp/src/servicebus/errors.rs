@@ -117,9 +117,13 @@ impl Fault {
                 (condition::MESSAGE_SIZE_EXCEEDED, 403)
             }
             // P, J, N: QuotaExceeded, final: the SDK does not retry.
-            Self::Refused(Refusal::EntityFull { .. } | Refusal::StorageFull) => {
-                (condition::RESOURCE_LIMIT_EXCEEDED, 403)
-            }
+            Self::Refused(
+                Refusal::EntityFull { .. }
+                | Refusal::StorageFull
+                | Refusal::TooManySubscriptions(_)
+                | Refusal::TooManySqlFilters(_)
+                | Refusal::TooManyCorrelationFilters(_),
+            ) => (condition::RESOURCE_LIMIT_EXCEEDED, 403),
             // P, J, N: ServiceBusy, retried by the SDK after some seconds.
             Self::Refused(Refusal::Unavailable) | Self::TooMuchWaiting => (condition::SERVER_BUSY, 503),
             // P, J, N: MessagingEntityNotFound (J looks at the text too).
@@ -264,6 +268,9 @@ mod tests {
             Fault::Refused(Refusal::MessageTooLarge { size_bytes: 2, limit_bytes: 1 }),
             Fault::Refused(Refusal::EntityFull { limit_bytes: 1 }),
             Fault::Refused(Refusal::StorageFull),
+            Fault::Refused(Refusal::TooManySubscriptions(1)),
+            Fault::Refused(Refusal::TooManySqlFilters(1)),
+            Fault::Refused(Refusal::TooManyCorrelationFilters(1)),
             Fault::Refused(Refusal::ReceiverNotFound),
             Fault::Refused(Refusal::InvalidArgument("x".into())),
             Fault::Refused(Refusal::Unavailable),

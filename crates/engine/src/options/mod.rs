@@ -7,6 +7,7 @@ mod authorization;
 mod check;
 mod forwarding;
 mod kept;
+mod rule_limits;
 mod status;
 mod times;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use self::authorization::{AuthorizationRule, Right, Rights, Secret};
 pub use self::forwarding::Forwarding;
 pub use self::kept::Kept;
+pub use self::rule_limits::RuleLimits;
 pub use self::status::EntityStatus;
 pub use self::times::EntityTimes;
 

@@ -53,8 +53,8 @@ use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;
 use crate::{
-    Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiverId, RequestId, SubQueue,
-    Subscription, Timestamp,
+    Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiverId, RequestId, RuleLimits,
+    SubQueue, Subscription, Timestamp,
 };
 
 /// What handling produced; reused from turn to turn.
@@ -95,6 +95,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Partition {
     options: EntityOptions,
+    rule_limits: RuleLimits,
     state: State,
 }
 
@@ -103,7 +104,14 @@ impl Partition {
     #[must_use]
     pub fn new(id: QueueId, options: impl Into<EntityOptions>) -> Self {
         let options = options.into();
-        Self { state: State::new(id, &options), options }
+        Self { state: State::new(id, &options), options, rule_limits: RuleLimits::default() }
+    }
+
+    /// The same with other limits of rules than the default ones.
+    #[must_use]
+    pub const fn with_rule_limits(mut self, rule_limits: RuleLimits) -> Self {
+        self.rule_limits = rule_limits;
+        self
     }
 
     /// Fires due timers, then carries out one command, then serves receivers. Work is bounded: a large backlog of
@@ -116,7 +124,8 @@ impl Partition {
         command: Command,
         outputs: &mut Outputs,
     ) {
-        Step::new(now, &self.options, &mut self.state, random, outputs).run(request, command);
+        let options = (&self.options, &self.rule_limits);
+        Step::new(now, options, &mut self.state, random, outputs).run(request, command);
     }
 
     /// Changes the options; messages already stored keep their times (S-11). A [`Command::Tick`] is to follow: it detaches
@@ -202,7 +211,8 @@ impl Partition {
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
         let options = options.into();
-        Ok(Self { state: State::restore(id, &options, meta, head)?, options })
+        let state = State::restore(id, &options, meta, head)?;
+        Ok(Self { state, options, rule_limits: RuleLimits::default() })
     }
 
     /// Adds what is stored under the partition of one subscription. Once those of all [`Self::subscriptions`] are

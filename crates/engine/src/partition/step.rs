@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::state::State;
 use crate::{
     Command, Effect, EntityOptions, Event, LockToken, QueueId, QueuePath, Refusal, Reply, RequestId,
-    SubQueue, Timestamp,
+    RuleLimits, SubQueue, Timestamp,
 };
 
 /// Locks ended and messages activated in one call; what is left over follows in the next.
@@ -27,6 +27,8 @@ pub(super) struct Step<'a> {
     pub(super) now: Timestamp,
     /// The entity's options.
     pub(super) options: &'a EntityOptions,
+    /// How much topics may have of rules.
+    pub(super) rule_limits: &'a RuleLimits,
     /// Messages that may still expire in this call.
     pub(super) expiries_left: usize,
     /// Messages that may still return in this call because their session's lock ended.
@@ -42,14 +44,14 @@ impl<'a> Step<'a> {
     /// Gets ready for one command.
     pub(super) fn new(
         now: Timestamp,
-        options: &'a EntityOptions,
+        (options, rule_limits): (&'a EntityOptions, &'a RuleLimits),
         state: &'a mut State,
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
     ) -> Self {
         let (expiries_left, returns_left, copies_left) =
             (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX, COPIES_PER_CALL_MAX);
-        Self { now, options, expiries_left, returns_left, copies_left, state, random, outputs }
+        Self { now, options, rule_limits, expiries_left, returns_left, copies_left, state, random, outputs }
     }
 
     /// Fires what is due, carries out the command, serves receivers.

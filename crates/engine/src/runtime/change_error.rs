@@ -24,6 +24,10 @@ pub enum ChangeError {
         /// What is wrong, and what it must be.
         reason: String,
     },
+    /// The topic has as much as it may have: [`Refusal::TooManySubscriptions`], [`Refusal::TooManySqlFilters`] or
+    /// [`Refusal::TooManyCorrelationFilters`].
+    #[error(transparent)]
+    TooMany(Refusal),
     /// The store is full or lost, or the broker stops.
     #[error(transparent)]
     Store(#[from] peeklock_storage::Error),
@@ -48,6 +52,9 @@ impl ChangeError {
         match refusal {
             Refusal::EntityDeleted | Refusal::RuleNotFound(_) => Self::NotFound { name },
             Refusal::RuleExists(_) | Refusal::SubscriptionExists(_) => Self::Exists { name },
+            Refusal::TooManySubscriptions(_)
+            | Refusal::TooManySqlFilters(_)
+            | Refusal::TooManyCorrelationFilters(_) => Self::TooMany(refusal),
             Refusal::StorageFull => {
                 Self::Store(peeklock_storage::Error::Full { reason: refusal.to_string() })
             }

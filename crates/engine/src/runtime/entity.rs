@@ -111,7 +111,7 @@ impl Entity {
     /// What administrators see.
     pub(super) fn describe(&self) -> EntityDescription {
         let Declared { options, times } = self.declared();
-        let (subscriptions, correlation_filters) = self.subscriptions.sizes();
+        let (subscriptions, filters) = self.subscriptions.sizes();
         EntityDescription {
             name: self.name.clone(),
             queue: QueueId(self.id.0),
@@ -120,7 +120,8 @@ impl Entity {
             accessed_at: self.accessed.get(),
             counts: self.counts(),
             subscriptions,
-            correlation_filters,
+            sql_filters: filters.sql,
+            correlation_filters: filters.correlation,
         }
     }
 

@@ -22,13 +22,13 @@ use super::record::{CATALOGUE, COUNTER, EntityRecord, decode_counter};
 use super::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore_from, scan_all};
 use super::{Clock, StartError};
 use crate::partition::Counts;
-use crate::{EntityOptions, Intent, QueueId, ReceiverId};
+use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
 
 /// Declarations that wait for the catalogue; further callers wait to hand theirs over.
 const DECLARATIONS_WAITING_MAX: usize = 1024;
 
 /// What a namespace needs beside its shard.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct NamespaceOptions {
     /// Memory for recently written contents, over all partitions, in bytes.
     pub body_cache_bytes: usize,
@@ -38,6 +38,8 @@ pub struct NamespaceOptions {
     /// Reads out of an encoded message what rules see of it, for messages forwarded to a topic; without it rules see
     /// nothing of those.
     pub read_facts: Option<ReadFacts>,
+    /// How much topics may have of subscriptions and rules.
+    pub rule_limits: RuleLimits,
 }
 
 /// All entities; cheap to clone.
@@ -77,12 +79,13 @@ impl Namespace {
                 ended,
                 changes: Changes::new(),
                 routes: Routes::new(options.read_facts),
+                rule_limits: options.rule_limits,
             },
             random: RandomSource::new(options.seed).map_err(StartError::Randomness)?,
             runtime: Handle::current(),
         };
         let entities = Arc::new(Entities::default());
-        let next_partition = load(&*spawner.shared.shard, &entities).await?;
+        let next_partition = load(&spawner.shared, &entities).await?;
         let (declarations, receiver) = mpsc::channel(DECLARATIONS_WAITING_MAX);
         let catalogue = Catalogue {
             entities: Arc::clone(&entities),
@@ -246,7 +249,8 @@ impl Namespace {
 }
 
 /// Reads the catalogue and every partition in it; the next free partition id.
-async fn load(shard: &dyn Shard, entities: &Entities) -> Result<PartitionId, StartError> {
+async fn load(shared: &Shared, entities: &Entities) -> Result<PartitionId, StartError> {
+    let shard = &*shared.shard;
     let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
     let records = scan_all(shard, Space::Meta, CATALOGUE, first).await?;
     let mut next_partition = PartitionId(CATALOGUE.0 + 1);
@@ -266,6 +270,7 @@ async fn load(shard: &dyn Shard, entities: &Entities) -> Result<PartitionId, Sta
         let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
         for ((id, record), pages) in some.iter().zip(asked) {
             let partition = restore_from(shard, *id, record.options.clone(), pages).await?;
+            let partition = partition.with_rule_limits(shared.rule_limits);
             let entity =
                 Entity::new(record.name.clone(), *id, record.options.clone(), record.times, partition);
             entities.insert(name_key(&record.name), Arc::new(entity));

@@ -8,7 +8,7 @@ use super::accessed::AccessedAt;
 use super::actor::SharedCounts;
 use crate::names::name_key;
 use crate::partition::{Counts, Partition};
-use crate::rule::correlation_filters;
+use crate::rule::FilterCounts;
 use crate::{QueueId, Subscription, SubscriptionOptions, Timestamp};
 
 /// What the topic's actor knows of its subscriptions, as of its last turn; it may be ahead of what is durable.
@@ -23,7 +23,7 @@ struct Known {
     by_name: BTreeMap<Box<str>, QueueId>,
     by_id: HashMap<QueueId, Found>,
     /// Of all subscriptions.
-    correlation_filters: usize,
+    filters: FilterCounts,
 }
 
 /// One subscription.
@@ -58,14 +58,14 @@ impl Known {
         };
         found.counts.set(counts);
         self.remove(id);
-        self.correlation_filters += correlation_filters(&subscription.rules);
+        self.filters = self.filters.plus(FilterCounts::of(&subscription.rules));
         self.by_name.insert(name_key(&subscription.name), id);
         self.by_id.insert(id, found);
     }
 
     fn remove(&mut self, id: QueueId) {
         if let Some(gone) = self.by_id.remove(&id) {
-            self.correlation_filters -= correlation_filters(&gone.subscription.rules);
+            self.filters = self.filters.minus(FilterCounts::of(&gone.subscription.rules));
             let key = name_key(&gone.subscription.name);
             // The name may have a new owner already.
             if self.by_name.get(&key) == Some(&id) {
@@ -112,10 +112,10 @@ impl Subscriptions {
         ids.filter_map(|id| known.by_id.get(id).cloned()).collect()
     }
 
-    /// How many there are, and how many correlation filters they have.
-    pub(super) fn sizes(&self) -> (usize, usize) {
+    /// How many there are, and how many filters they have.
+    pub(super) fn sizes(&self) -> (usize, FilterCounts) {
         let known = self.known();
-        (known.by_name.len(), known.correlation_filters)
+        (known.by_name.len(), known.filters)
     }
 
     /// Takes over what changed in the partition since it was last asked; true if that is more than counts.

@@ -22,7 +22,7 @@ fn with_deliveries(max_delivery_count: u32) -> QueueOptions {
 /// Another start on what is stored, without declaring anything.
 async fn restarted_as_it_is(broker: Broker) -> Broker {
     let Broker { store, clock, .. } = broker;
-    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(2), read_facts: None };
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(2), ..NamespaceOptions::default() };
     let shard = store.acquire(ShardId(0)).unwrap();
     let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
     Broker { store, clock, namespace }

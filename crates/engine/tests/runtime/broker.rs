@@ -75,7 +75,12 @@ impl Broker {
         seed: u64,
         read_facts: Option<ReadFacts>,
     ) -> Self {
-        let options = NamespaceOptions { body_cache_bytes, seed: Some(seed), read_facts };
+        let options = NamespaceOptions {
+            body_cache_bytes,
+            seed: Some(seed),
+            read_facts,
+            ..NamespaceOptions::default()
+        };
         let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
         Self { store, clock, namespace }
     }

@@ -10,7 +10,7 @@ use crate::broker::{Broker, QUEUE, START};
 
 async fn namespace(store: &MemoryStore) -> Result<Namespace, StartError> {
     let shard = store.acquire(ShardId(0)).unwrap();
-    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), read_facts: None };
+    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
     Namespace::start(shard, Arc::new(ManualClock::new(START)), options).await
 }
 

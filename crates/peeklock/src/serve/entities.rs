@@ -176,7 +176,7 @@ mod tests {
         let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
         let shard = store.acquire(ShardId(0)).unwrap();
         let limits = shard.limits();
-        let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), read_facts: None };
+        let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
         let namespace = Namespace::start(shard, Arc::new(clock), options).await.unwrap();
         declare(&namespace, &config(FORWARDING), limits).await.unwrap();
         let options = namespace.options("first").unwrap();
@@ -195,7 +195,8 @@ mod tests {
         for _ in 0..STARTS {
             let shard = store.acquire(ShardId(0)).unwrap();
             let limits = shard.limits();
-            let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), read_facts: None };
+            let options =
+                NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
             let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
             declare(&namespace, &config, limits).await.unwrap();
             namespace.catch_up().await;

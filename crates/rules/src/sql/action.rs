@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::SqlError;
+use super::parse;
 use super::stored::StoredSql;
 use crate::{Changes, FactValue, Failure, Subject};
 
@@ -11,10 +12,11 @@ use crate::{Changes, FactValue, Failure, Subject};
 #[serde(try_from = "StoredSql", into = "StoredSql")]
 pub struct SqlAction {
     source: StoredSql,
+    statements: usize,
 }
 
 impl SqlAction {
-    /// Reads statements. `parameters` says what `@name` stands for.
+    /// Reads statements, one at least. `parameters` says what `@name` stands for.
     ///
     /// # Errors
     /// [`SqlError`] names the place and what was expected there.
@@ -23,8 +25,9 @@ impl SqlAction {
         Self::compile(source)
     }
 
-    fn compile(_source: StoredSql) -> Result<Self, SqlError> {
-        Err(SqlError { position: 0, message: "SQL actions are not supported yet".to_owned() })
+    fn compile(source: StoredSql) -> Result<Self, SqlError> {
+        let statements = parse::action(&source.expression, &source.parameters)?.len();
+        Ok(Self { source, statements })
     }
 
     /// The text as it was written.
@@ -42,7 +45,7 @@ impl SqlAction {
     /// How many statements there are.
     #[must_use]
     pub fn statements(&self) -> usize {
-        0
+        self.statements
     }
 
     /// What the statements, one after the other, come to for a message.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::SqlError;
+use super::parse;
 use super::stored::StoredSql;
 use crate::{FactValue, Failure, Subject};
 
@@ -23,8 +24,9 @@ impl SqlFilter {
         Self::compile(source)
     }
 
-    fn compile(_source: StoredSql) -> Result<Self, SqlError> {
-        Err(SqlError { position: 0, message: "SQL filters are not supported yet".to_owned() })
+    fn compile(source: StoredSql) -> Result<Self, SqlError> {
+        parse::filter(&source.expression, &source.parameters)?;
+        Ok(Self { source })
     }
 
     /// The text as it was written.

@@ -82,7 +82,7 @@ pub enum Property {
 }
 
 /// What `sys.` can name: the public properties of a message in Service Bus's first client (semantics §13.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SystemProperty {
     /// Text.
     ContentType,

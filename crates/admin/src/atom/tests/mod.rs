@@ -42,7 +42,7 @@ impl Broker {
     async fn with_limits(limits: Limits) -> Self {
         let shard = MemoryStore::default().acquire(ShardId(0)).unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
-        let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(7), read_facts: None };
+        let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(7), ..NamespaceOptions::default() };
         let namespace = Namespace::start(shard, clock, options).await.unwrap();
         let router = Admin::new(namespace, Access::open(), limits).router();
         Self { router }

@@ -20,9 +20,7 @@ mod subscription;
 #[cfg(test)]
 pub(super) use self::deferred::RECEIVE_BYTES_MAX;
 #[cfg(test)]
-pub(super) use self::rule::{CORRELATION_FILTERS_MAX, RULES_BYTES_MAX};
-#[cfg(test)]
-pub(super) use self::subscription::SUBSCRIPTIONS_MAX;
+pub(super) use self::rule::RULES_BYTES_MAX;
 use super::queue::Queue;
 use super::step::Step;
 use crate::{QueueId, Refusal, SequenceNumber};

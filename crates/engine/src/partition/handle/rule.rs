@@ -8,11 +8,8 @@ use super::super::step::Step;
 use super::super::topic::append_subscription;
 use crate::event::{Event, Subscription};
 use crate::names::name_key;
-use crate::rule::correlation_filters;
-use crate::{DEFAULT_RULE, Filter, QueueId, Refusal, Reply, RequestId, Rule, Timestamp};
-
-/// Correlation filters of all subscriptions of a topic (semantics §12.9).
-pub(in crate::partition) const CORRELATION_FILTERS_MAX: usize = 100_000;
+use crate::rule::FilterCounts;
+use crate::{DEFAULT_RULE, Filter, QueueId, Refusal, Reply, RequestId, Rule, RuleLimits, Timestamp};
 
 /// Size of a subscription with all its rules as stored, in bytes: each change of a rule writes it anew.
 pub(in crate::partition) const RULES_BYTES_MAX: usize = 1 << 20;
@@ -28,12 +25,9 @@ impl Step<'_> {
         let Err(position) = find(&subscription.rules, &rule.name) else {
             return Err(Refusal::RuleExists(rule.name));
         };
-        check_filter(&rule)?;
-        let filters = self.state().topic.as_ref().map_or(0, |topic| topic.correlation_filters());
-        let rule = Arc::new(Rule { created_at: self.now, ..rule });
-        let filters = filters + correlation_filters(std::slice::from_ref(&rule));
-        subscription.rules.insert(position, rule);
-        check_rules(&subscription, filters)?;
+        check_rule(&rule, self.rule_limits)?;
+        subscription.rules.insert(position, Arc::new(Rule { created_at: self.now, ..rule }));
+        self.check_rules(&self.subscription(queue)?.rules, &subscription)?;
         self.emit(Event::SubscriptionSet(Box::new(subscription)));
         Ok(())
     }
@@ -50,17 +44,14 @@ impl Step<'_> {
 
     fn try_replace_rule(&mut self, queue: QueueId, rule: Rule) -> Result<(), Refusal> {
         let mut subscription = Subscription::clone(self.subscription(queue)?);
-        check_filter(&rule)?;
+        check_rule(&rule, self.rule_limits)?;
         let position = find(&subscription.rules, &rule.name).ok();
         let Some(old) = position.and_then(|position| subscription.rules.get_mut(position)) else {
             return Err(Refusal::RuleNotFound(rule.name));
         };
         let rule = Rule { name: old.name.clone(), created_at: old.created_at, ..rule };
-        let before = correlation_filters(std::slice::from_ref(old));
         *old = Arc::new(rule);
-        let after = correlation_filters(std::slice::from_ref(old));
-        let filters = self.state().topic.as_ref().map_or(0, |topic| topic.correlation_filters());
-        check_rules(&subscription, filters + after - before)?;
+        self.check_rules(&self.subscription(queue)?.rules, &subscription)?;
         self.emit(Event::SubscriptionSet(Box::new(subscription)));
         Ok(())
     }
@@ -99,6 +90,34 @@ impl Step<'_> {
     }
 }
 
+impl Step<'_> {
+    /// Refuses a subscription whose rules are more than its topic can hold, if they are more than `before`.
+    pub(super) fn check_rules(
+        &self,
+        before: &[Arc<Rule>],
+        subscription: &Subscription,
+    ) -> Result<(), Refusal> {
+        let (before, after) = (FilterCounts::of(before), FilterCounts::of(&subscription.rules));
+        let topic = self.state().topic.as_ref().map_or_else(FilterCounts::default, |topic| topic.filters());
+        let (total, limits) = (topic.minus(before).plus(after), self.rule_limits);
+        if after.sql > before.sql && total.sql > limits.sql_filters_per_topic {
+            return Err(Refusal::TooManySqlFilters(limits.sql_filters_per_topic));
+        }
+        if after.correlation > before.correlation && total.correlation > limits.correlation_filters_per_topic
+        {
+            return Err(Refusal::TooManyCorrelationFilters(limits.correlation_filters_per_topic));
+        }
+        let bytes = append_subscription(subscription, Vec::new()).len();
+        if bytes > RULES_BYTES_MAX {
+            let text = format!(
+                "The rules of the subscription take {bytes} bytes, at most {RULES_BYTES_MAX} are kept."
+            );
+            return Err(Refusal::InvalidArgument(text));
+        }
+        Ok(())
+    }
+}
+
 /// The first rules of a subscription, in order.
 pub(super) fn sorted_rules(mut rules: Vec<Rule>, now: Timestamp) -> Result<Vec<Arc<Rule>>, Refusal> {
     rules.sort_by(|one, other| order(&one.name, &other.name));
@@ -109,35 +128,43 @@ pub(super) fn sorted_rules(mut rules: Vec<Rule>, now: Timestamp) -> Result<Vec<A
             return Err(Refusal::InvalidArgument(format!("There are two rules '{}'.", other.name)));
         }
     }
-    rules.iter().try_for_each(check_filter)?;
     Ok(rules.into_iter().map(|rule| Arc::new(Rule { created_at: now, ..rule })).collect())
 }
 
-/// Refuses a subscription whose rules are more than a topic can hold; `correlation_filters` are those of the topic.
-pub(super) fn check_rules(subscription: &Subscription, correlation_filters: usize) -> Result<(), Refusal> {
-    if correlation_filters > CORRELATION_FILTERS_MAX {
-        let text = format!(
-            "The subscriptions of a topic have at most {CORRELATION_FILTERS_MAX} correlation filters."
-        );
-        return Err(Refusal::InvalidArgument(text));
+/// Refuses a rule that no subscription can have.
+pub(super) fn check_rule(rule: &Rule, limits: &RuleLimits) -> Result<(), Refusal> {
+    match &rule.filter {
+        Filter::Correlation(filter) if filter.is_empty() => {
+            return Err(Refusal::InvalidArgument(format!(
+                "The correlation filter of the rule '{}' is empty; it must name at least one property.",
+                rule.name
+            )));
+        }
+        Filter::Sql(filter) => check_expression("filter", rule, filter.expression(), limits)?,
+        Filter::Correlation(_) | Filter::True | Filter::False => {}
     }
-    let bytes = append_subscription(subscription, Vec::new()).len();
-    if bytes > RULES_BYTES_MAX {
-        let text =
-            format!("The rules of the subscription take {bytes} bytes, at most {RULES_BYTES_MAX} are kept.");
-        return Err(Refusal::InvalidArgument(text));
+    let Some(action) = &rule.action else { return Ok(()) };
+    check_expression("action", rule, action.expression(), limits)?;
+    let (statements, most) = (action.statements(), limits.action_statements);
+    if statements > most {
+        return Err(Refusal::InvalidArgument(format!(
+            "The action of the rule '{}' has {statements} statements; at most {most} are accepted.",
+            rule.name
+        )));
     }
     Ok(())
 }
 
-fn check_filter(rule: &Rule) -> Result<(), Refusal> {
-    match &rule.filter {
-        Filter::Correlation(filter) if filter.is_empty() => Err(Refusal::InvalidArgument(format!(
-            "The correlation filter of the rule '{}' is empty; it must name at least one property.",
-            rule.name
-        ))),
-        _ => Ok(()),
+/// Refuses a text that is too long.
+fn check_expression(part: &str, rule: &Rule, expression: &str, limits: &RuleLimits) -> Result<(), Refusal> {
+    let (characters, most) = (expression.chars().count(), limits.sql_expression_characters);
+    if characters <= most {
+        return Ok(());
     }
+    Err(Refusal::InvalidArgument(format!(
+        "The SQL expression of the {part} of the rule '{}' has {characters} characters; at most {most} are accepted.",
+        rule.name
+    )))
 }
 
 /// Where a rule is, or where it belongs.

@@ -3,14 +3,10 @@
 use std::sync::Arc;
 
 use super::super::step::Step;
-use super::rule::{check_rules, sorted_rules};
+use super::rule::{check_rule, sorted_rules};
 use crate::event::{Event, Subscription};
 use crate::names::name_key;
-use crate::rule::correlation_filters;
 use crate::{Effect, EntityTimes, Intent, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
-
-/// Subscriptions of a topic (semantics §12.9).
-pub(in crate::partition) const SUBSCRIPTIONS_MAX: usize = 2_000;
 
 /// What a queue answers to whoever takes it for a topic.
 const NO_SUBSCRIPTIONS: Refusal =
@@ -60,14 +56,15 @@ impl Step<'_> {
             let text = format!("{} is the number of the topic itself.", queue.0);
             return Err(Refusal::InvalidArgument(text));
         }
-        if topic.subscriptions().len() >= SUBSCRIPTIONS_MAX {
-            let text = format!("A topic has at most {SUBSCRIPTIONS_MAX} subscriptions.");
-            return Err(Refusal::InvalidArgument(text));
+        let limit = self.rule_limits.subscriptions_per_topic;
+        if topic.subscriptions().len() >= limit {
+            return Err(Refusal::TooManySubscriptions(limit));
         }
         let rules = sorted_rules(rules, self.now)?;
+        rules.iter().try_for_each(|rule| check_rule(rule, self.rule_limits))?;
         let times = EntityTimes { created_at: self.now, updated_at: self.now };
         let subscription = Subscription { queue, name, times, options, rules };
-        check_rules(&subscription, topic.correlation_filters() + correlation_filters(&subscription.rules))?;
+        self.check_rules(&[], &subscription)?;
         self.emit(Event::SubscriptionSet(Box::new(subscription)));
         Ok(())
     }

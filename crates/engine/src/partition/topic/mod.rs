@@ -19,7 +19,7 @@ pub(super) use self::record::{append_subscription, subscription_number};
 use self::restore::SharedExtras;
 use super::state::State;
 use crate::names::name_key;
-use crate::rule::correlation_filters;
+use crate::rule::FilterCounts;
 use crate::{BodyRef, QueueId, Subscription};
 
 /// See the module.
@@ -30,8 +30,8 @@ pub(super) struct Topic {
     subscriptions: BTreeMap<QueueId, Arc<Subscription>>,
     /// Ids by name key.
     names: BTreeMap<Box<str>, QueueId>,
-    /// Correlation filters of all subscriptions.
-    correlation_filters: usize,
+    /// Filters of all subscriptions.
+    filters: FilterCounts,
     /// Only while the topic is read back.
     restoring: Option<Box<SharedExtras>>,
 }
@@ -52,15 +52,15 @@ impl Topic {
         self.names.get(&name_key(name)).copied()
     }
 
-    /// Correlation filters of all subscriptions.
-    pub(super) const fn correlation_filters(&self) -> usize {
-        self.correlation_filters
+    /// Filters of all subscriptions.
+    pub(super) const fn filters(&self) -> FilterCounts {
+        self.filters
     }
 
     /// Adds a subscription, or replaces its options and rules.
     fn set(&mut self, subscription: Arc<Subscription>) {
         self.unset(subscription.queue);
-        self.correlation_filters += correlation_filters(&subscription.rules);
+        self.filters = self.filters.plus(FilterCounts::of(&subscription.rules));
         self.names.insert(name_key(&subscription.name), subscription.queue);
         self.subscriptions.insert(subscription.queue, subscription);
     }
@@ -68,7 +68,7 @@ impl Topic {
     /// Removes a subscription.
     fn unset(&mut self, id: QueueId) {
         if let Some(gone) = self.subscriptions.remove(&id) {
-            self.correlation_filters -= correlation_filters(&gone.rules);
+            self.filters = self.filters.minus(FilterCounts::of(&gone.rules));
             self.names.remove(&name_key(&gone.name));
         }
     }

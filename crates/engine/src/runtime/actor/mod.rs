@@ -50,7 +50,7 @@ use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
-use crate::{BodyRef, Command, EntityOptions, QueueId, ReceiverId};
+use crate::{BodyRef, Command, EntityOptions, QueueId, ReceiverId, RuleLimits};
 
 /// What every actor of a namespace shares.
 #[derive(Clone)]
@@ -61,6 +61,8 @@ pub(super) struct Shared {
     pub(super) fatal: Fatal,
     /// Where forwarders find their targets.
     pub(super) routes: Routes,
+    /// How much topics may have of rules.
+    pub(super) rule_limits: RuleLimits,
     /// Where entities that ended are deleted.
     pub(super) ended: mpsc::UnboundedSender<Ended>,
     /// Who hangs on options and rules is told here.

@@ -48,10 +48,11 @@ impl Actor {
         }
         let options = self.seat.options.clone();
         let restored = restore(&*self.shared.shard, self.seat.id, options).await;
-        self.seat.partition = restored.map_err(|error| {
+        let restored = restored.map_err(|error| {
             tracing::error!(partition, %error, "the partition can't be read back");
             Error::Unavailable { reason: format!("partition {partition} can't be read back: {error}") }
         })?;
+        self.seat.partition = restored.with_rule_limits(self.shared.rule_limits);
         // Those that the refused batches deleted are back.
         self.resume_subscriptions();
         self.seat.counts.set(self.seat.partition.counts());

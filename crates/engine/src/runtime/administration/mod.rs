@@ -33,6 +33,8 @@ pub struct EntityDescription {
     pub counts: Counts,
     /// How many subscriptions a topic has.
     pub subscriptions: usize,
+    /// How many of their rules have a condition in SQL; true and false filters are not counted.
+    pub sql_filters: usize,
     /// How many of their rules have a correlation filter.
     pub correlation_filters: usize,
 }

@@ -20,7 +20,7 @@ impl Namespace {
         self.change_rules(topic, subscription, &name, |queue| Command::AddRule { queue, rule }).await
     }
 
-    /// Replaces the filter of a rule in one step, durably: each message sees the old rule or the new one.
+    /// Replaces filter and action of a rule in one step, durably: each message sees the old rule or the new one.
     ///
     /// # Errors
     /// [`ChangeError`]; nothing changed then.

@@ -147,7 +147,8 @@ impl Catalogue {
             entity.set_options(options, times);
             return entity.start_if_timed(&self.spawner);
         }
-        let partition = Partition::new(QueueId(id.0), options.clone());
+        let limits = self.spawner.shared.rule_limits;
+        let partition = Partition::new(QueueId(id.0), options.clone()).with_rule_limits(limits);
         let entity = Arc::new(Entity::new(name, id, options, times, partition));
         entity.start_if_timed(&self.spawner);
         self.entities.insert(key, entity);

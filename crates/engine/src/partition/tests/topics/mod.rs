@@ -3,6 +3,7 @@
 mod deletion;
 mod histories;
 mod idle;
+mod limits;
 mod publishing;
 pub(super) mod rig;
 mod rules;

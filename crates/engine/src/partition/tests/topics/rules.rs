@@ -1,6 +1,6 @@
 use super::super::rig::message;
 use super::rig::{Rig, TOPIC, does_match, label, options, rule};
-use crate::partition::handle::{CORRELATION_FILTERS_MAX, RULES_BYTES_MAX};
+use crate::partition::handle::RULES_BYTES_MAX;
 use crate::{Command, CorrelationFilter, FactValue, Facts, Filter, QueueId, Refusal, Rule, Timestamp};
 
 fn user(properties: &[(&str, FactValue)]) -> Vec<(Box<str>, FactValue)> {
@@ -206,27 +206,6 @@ fn rules_of_what_is_not_there_are_refused() {
         assert_eq!(rig.done(remove), Err(Refusal::EntityDeleted));
         assert_eq!(rig.rules(queue, 0, 1), Err(Refusal::EntityDeleted));
     }
-}
-
-#[test]
-fn correlation_filters_are_counted_over_the_whole_topic() {
-    const EACH: usize = 10_000;
-    let mut rig = Rig::plain();
-    rig.checks = false;
-    let rules = || (0..EACH).map(|number| rule(&number.to_string(), label("x"))).collect::<Vec<_>>();
-    let queues: Vec<QueueId> = (0..CORRELATION_FILTERS_MAX / EACH)
-        .map(|number| rig.try_subscribe(&number.to_string(), options(), rules()).unwrap())
-        .collect();
-    let queue = queues[0];
-    let add = |rule| Command::AddRule { queue, rule };
-    let refused = rig.done(add(rule("more", label("x")))).unwrap_err();
-    assert!(refused.to_string().contains("at most 100000 correlation filters"), "{refused}");
-    assert!(rig.try_subscribe("more", options(), vec![rule("r", label("x"))]).is_err());
-    rig.done(add(rule("free", Filter::True))).unwrap();
-    rig.done(Command::RemoveRule { queue, name: "7".into() }).unwrap();
-    rig.done(add(rule("more", label("x")))).unwrap();
-    rig.done(Command::DeleteSubscription { queue: queues[1] }).unwrap();
-    rig.done(add(rule("and more", label("x")))).unwrap();
 }
 
 #[test]

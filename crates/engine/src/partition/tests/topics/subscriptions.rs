@@ -1,6 +1,5 @@
 use super::super::rig::message;
 use super::rig::{Rig, TOPIC, options, rule, with_sessions};
-use crate::partition::handle::SUBSCRIPTIONS_MAX;
 use crate::partition::step::EXPIRIES_PER_CALL_MAX;
 use crate::{
     Command, CreditLimit, Filter, Intent, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId,
@@ -84,20 +83,6 @@ fn what_can_not_change_is_refused() {
 }
 
 #[test]
-fn a_topic_has_a_limited_number_of_subscriptions() {
-    let mut rig = Rig::plain();
-    rig.checks = false;
-    for number in 0..SUBSCRIPTIONS_MAX {
-        rig.subscribe(&number.to_string());
-    }
-    let refused = rig.try_subscribe("more", options(), Vec::new()).unwrap_err();
-    assert_eq!(refused.to_string(), "A topic has at most 2000 subscriptions.");
-    let queue = rig.partition.subscriptions().next().unwrap().queue;
-    rig.done(Command::DeleteSubscription { queue }).unwrap();
-    rig.subscribe("more");
-}
-
-#[test]
 fn a_topic_itself_can_not_be_read_from() {
     let mut rig = Rig::plain();
     let source = QueuePath::main(TOPIC);
@@ -137,13 +122,13 @@ fn a_queue_has_no_subscriptions() {
     assert!(matches!(reply, Reply::Rules(Err(Refusal::NotAllowed(_)))), "{reply:?}");
 }
 
-/// Two thousand subscriptions with deadlines; a command that concerns one looks after that one.
+/// As many subscriptions as a topic may have, with deadlines; a command that concerns one looks after that one.
 #[test]
 fn a_command_looks_after_the_subscriptions_it_touches_and_no_others() {
+    const SUBSCRIPTIONS: usize = 2_000;
     let mut rig = Rig::plain();
     rig.checks = false;
-    let queues: Vec<QueueId> =
-        (0..SUBSCRIPTIONS_MAX).map(|number| rig.subscribe(&number.to_string())).collect();
+    let queues: Vec<QueueId> = (0..SUBSCRIPTIONS).map(|number| rig.subscribe(&number.to_string())).collect();
     for life_ms in [1_000, 2_000] {
         rig.send(super::super::rig::with_ttl("x", life_ms));
     }
@@ -153,24 +138,20 @@ fn a_command_looks_after_the_subscriptions_it_touches_and_no_others() {
         rig.handle(None, Command::Credit { receiver, limit, drain: false });
     }
     let state = &rig.partition.state;
-    assert_eq!(state.deadlines_listed(), SUBSCRIPTIONS_MAX, "each has a listener and something that expires");
+    assert_eq!(state.deadlines_listed(), SUBSCRIPTIONS, "each has a listener and something that expires");
     let before = state.times_looked_after;
     rig.advance(999);
     assert_eq!(rig.partition.state.times_looked_after, before, "nothing is due");
     let receiver = rig.open(queues[1_234], SubQueue::Main, ReceiveMode::PeekLock);
     rig.credit(receiver, 2, false);
     assert_eq!(rig.partition.state.times_looked_after, before + 2, "one for each of two commands");
-    assert_eq!(rig.partition.state.deadlines_listed(), SUBSCRIPTIONS_MAX - 1);
+    assert_eq!(rig.partition.state.deadlines_listed(), SUBSCRIPTIONS - 1);
     rig.advance(1);
-    assert_eq!(
-        rig.partition.state.times_looked_after,
-        before + 2 + SUBSCRIPTIONS_MAX - 1,
-        "all others are due"
-    );
+    assert_eq!(rig.partition.state.times_looked_after, before + 2 + SUBSCRIPTIONS - 1, "all others are due");
     assert_eq!(rig.counts(queues[1_234]), (2, 0), "locked ones do not expire (S-5)");
     let left: u64 = queues.iter().map(|queue| rig.counts(*queue).0).sum();
-    assert_eq!(left, 2 * SUBSCRIPTIONS_MAX as u64 - EXPIRIES_PER_CALL_MAX as u64, "work is bounded");
+    assert_eq!(left, 2 * SUBSCRIPTIONS as u64 - EXPIRIES_PER_CALL_MAX as u64, "work is bounded");
     rig.advance(0);
     let left: u64 = queues.iter().map(|queue| rig.counts(*queue).0).sum();
-    assert_eq!(left, SUBSCRIPTIONS_MAX as u64 + 1);
+    assert_eq!(left, SUBSCRIPTIONS as u64 + 1);
 }

@@ -1,0 +1,89 @@
+//! Semantics §12.9: how much a topic may have of subscriptions and rules.
+
+use super::rig::{Rig, label, options, rule};
+use crate::{Command, Filter, QueueId, Refusal, Rule, RuleLimits};
+
+const SMALL: RuleLimits = RuleLimits {
+    subscriptions_per_topic: 3,
+    sql_filters_per_topic: 2,
+    correlation_filters_per_topic: 4,
+    sql_expression_characters: 12,
+    action_statements: 2,
+};
+
+fn rig(limits: RuleLimits) -> Rig {
+    let mut rig = Rig::plain();
+    rig.partition = rig.partition.with_rule_limits(limits);
+    rig
+}
+
+fn add(queue: QueueId, rule: Rule) -> Command {
+    Command::AddRule { queue, rule }
+}
+
+fn replace(queue: QueueId, rule: Rule) -> Command {
+    Command::ReplaceRule { queue, rule }
+}
+
+#[test]
+fn the_limits_are_those_of_the_service() {
+    let expected = RuleLimits {
+        subscriptions_per_topic: 2_000,
+        sql_filters_per_topic: 2_000,
+        correlation_filters_per_topic: 100_000,
+        sql_expression_characters: 1_024,
+        action_statements: 32,
+    };
+    assert_eq!(RuleLimits::default(), expected);
+}
+
+#[test]
+fn a_topic_has_a_limited_number_of_subscriptions() {
+    let mut rig = rig(SMALL);
+    let queues: Vec<QueueId> = (0..3).map(|number| rig.subscribe(&number.to_string())).collect();
+    let refused = rig.try_subscribe("more", options(), Vec::new());
+    assert_eq!(refused, Err(Refusal::TooManySubscriptions(3)));
+    rig.done(Command::DeleteSubscription { queue: queues[0] }).unwrap();
+    rig.subscribe("more");
+}
+
+#[test]
+fn correlation_filters_are_counted_over_the_whole_topic() {
+    let mut rig = rig(SMALL);
+    let rules = || vec![rule("a", label("x")), rule("b", label("y"))];
+    let queues = ["one", "other"].map(|name| rig.try_subscribe(name, options(), rules()).unwrap());
+    let queue = queues[0];
+    let full = Err(Refusal::TooManyCorrelationFilters(4));
+    assert_eq!(rig.done(add(queue, rule("more", label("x")))), full);
+    assert_eq!(rig.try_subscribe("third", options(), vec![rule("r", label("x"))]).map(|_| ()), full);
+    rig.done(add(queue, rule("free", Filter::True))).unwrap();
+    assert_eq!(rig.done(replace(queue, rule("free", label("x")))), full);
+    rig.done(replace(queue, rule("b", label("z")))).unwrap();
+    rig.done(replace(queue, rule("b", Filter::False))).unwrap();
+    rig.done(replace(queue, rule("free", label("x")))).unwrap();
+    rig.done(Command::RemoveRule { queue, name: "a".into() }).unwrap();
+    rig.done(add(queue, rule("more", label("x")))).unwrap();
+    rig.done(Command::DeleteSubscription { queue: queues[1] }).unwrap();
+    rig.done(add(queue, rule("and more", label("x")))).unwrap();
+    rig.restart();
+    rig.partition = std::mem::replace(&mut rig.partition, Rig::plain().partition).with_rule_limits(SMALL);
+    rig.done(add(queue, rule("the last", label("x")))).unwrap();
+    assert_eq!(rig.done(add(queue, rule("too many", label("x")))), full);
+}
+
+/// What is over a limit that was lowered is read back, stays, may change and go, and does not grow.
+#[test]
+fn a_lowered_limit_takes_nothing_away() {
+    let mut rig = Rig::plain();
+    let rules = (0..5).map(|number| rule(&number.to_string(), label("x"))).collect();
+    let queue = rig.try_subscribe("a", options(), rules).unwrap();
+    rig.restart();
+    rig.partition = std::mem::replace(&mut rig.partition, Rig::plain().partition).with_rule_limits(SMALL);
+    rig.done(replace(queue, rule("1", label("y")))).unwrap();
+    rig.done(add(queue, rule("true", Filter::True))).unwrap();
+    assert_eq!(rig.done(add(queue, rule("5", label("x")))), Err(Refusal::TooManyCorrelationFilters(4)));
+    rig.done(Command::RemoveRule { queue, name: "1".into() }).unwrap();
+    assert_eq!(rig.done(add(queue, rule("5", label("x")))), Err(Refusal::TooManyCorrelationFilters(4)));
+    rig.done(Command::RemoveRule { queue, name: "2".into() }).unwrap();
+    rig.done(add(queue, rule("5", label("x")))).unwrap();
+}

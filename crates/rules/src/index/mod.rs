@@ -1,0 +1,152 @@
+//! All rules of a topic, asked at once: a message costs what its own properties cost and the rules that may match it, not
+//! what all rules cost.
+//!
+//! A rule that can only match messages in which some property equals a constant is *posted* under that property and
+//! value; a message leads to the rules posted under its own values (`postings`). What they lead to may be too much, never
+//! too little: each is asked itself. `choice` finds the equalities in a filter and `key` makes numbers of properties and
+//! values. All other rules are asked about every message.
+
+mod choice;
+mod key;
+mod postings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use self::choice::choices;
+use self::postings::{Candidates, Postings};
+use crate::{Failure, Filter, Subject};
+
+/// Equalities of one filter that are looked at.
+const CHOICES_MAX: u16 = 32;
+
+/// Where a rule stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RulePlace {
+    /// Whose it is: the subscription.
+    pub group: u64,
+    /// Its position among the rules of its group.
+    pub position: u32,
+}
+
+/// A rule that matches a message, or that can't say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Which rule.
+    pub place: RulePlace,
+    /// Why it can't say, if so.
+    pub failure: Option<Failure>,
+}
+
+/// The rules of a topic, shared with whoever has set them. A rule `T` is what leads to its filter.
+#[derive(Debug)]
+pub struct Index<T> {
+    groups: BTreeMap<u64, Box<[Listed<T>]>>,
+    /// Rules asked about every message, in order.
+    unposted: BTreeMap<RulePlace, Arc<T>>,
+    postings: Postings,
+}
+
+/// A rule of a group.
+#[derive(Debug)]
+struct Listed<T> {
+    rule: Arc<T>,
+    listing: Listing,
+}
+
+/// How a rule is found.
+#[derive(Debug, Clone, Copy)]
+enum Listing {
+    /// It matches nothing.
+    Never,
+    /// It is asked about every message.
+    Always,
+    /// It is posted under this one of its filter's choices.
+    Posted(u16),
+}
+
+impl<T> Default for Index<T> {
+    fn default() -> Self {
+        Self { groups: BTreeMap::new(), unposted: BTreeMap::new(), postings: Postings::default() }
+    }
+}
+
+impl<T: AsRef<Filter>> Index<T> {
+    /// Sets the rules of a group, in order, in place of those it had. What this costs depends on the group's rules, not on
+    /// those of others.
+    pub fn set(&mut self, group: u64, rules: &[Arc<T>]) {
+        self.remove(group);
+        let mut listed = Vec::with_capacity(rules.len());
+        for (position, rule) in (0..).zip(rules) {
+            let place = RulePlace { group, position };
+            let listing = self.list(place, (**rule).as_ref());
+            if matches!(listing, Listing::Always) {
+                self.unposted.insert(place, Arc::clone(rule));
+            }
+            listed.push(Listed { rule: Arc::clone(rule), listing });
+        }
+        self.groups.insert(group, listed.into_boxed_slice());
+    }
+
+    /// Posts a rule under the property and values that tell it apart best now, if any do.
+    fn list(&mut self, place: RulePlace, filter: &Filter) -> Listing {
+        if matches!(filter, Filter::False) {
+            return Listing::Never;
+        }
+        let choices = (0..CHOICES_MAX).zip(choices(filter));
+        let best = choices.min_by_key(|(_, choice)| self.postings.crowd(choice));
+        let Some((number, choice)) = best else { return Listing::Always };
+        self.postings.add(&choice, place);
+        Listing::Posted(number)
+    }
+
+    /// Forgets a group.
+    pub fn remove(&mut self, group: u64) {
+        let listed = self.groups.remove(&group).unwrap_or_default();
+        let mut keys = Vec::new();
+        for (position, listed) in (0..).zip(&listed) {
+            match listed.listing {
+                Listing::Never => {}
+                Listing::Always => drop(self.unposted.remove(&RulePlace { group, position })),
+                Listing::Posted(number) => {
+                    if let Some(choice) = choices((*listed.rule).as_ref()).nth(number.into()) {
+                        self.postings.uncount(&choice);
+                        keys.push(choice.key());
+                    }
+                }
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        self.postings.vacate(&keys, group);
+    }
+
+    /// Appends the rules that match a message or can't say, in order of group and position.
+    pub fn ask(&self, subject: &Subject<'_>, new_id: &mut dyn FnMut() -> u128, verdicts: &mut Vec<Verdict>) {
+        let mut candidates = Candidates::new();
+        self.postings.find(subject, &mut candidates);
+        candidates.sort_unstable();
+        candidates.dedup();
+        let mut ask = |place: RulePlace, rule: &T| match rule.as_ref().matches(subject, new_id) {
+            Ok(false) => {}
+            Ok(true) => verdicts.push(Verdict { place, failure: None }),
+            Err(failure) => verdicts.push(Verdict { place, failure: Some(failure) }),
+        };
+        let candidates = candidates.into_iter().filter_map(|place| Some((place, self.rule(place)?)));
+        let mut candidates = candidates.peekable();
+        for (place, rule) in &self.unposted {
+            while let Some((earlier, candidate)) = candidates.next_if(|(candidate, _)| candidate < place) {
+                ask(earlier, candidate);
+            }
+            ask(*place, rule);
+        }
+        candidates.for_each(|(place, rule)| ask(place, rule));
+    }
+
+    fn rule(&self, place: RulePlace) -> Option<&T> {
+        let listed = self.groups.get(&place.group)?.get(place.position as usize)?;
+        Some(&listed.rule)
+    }
+}
