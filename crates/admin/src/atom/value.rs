@@ -105,14 +105,14 @@ pub(super) fn write(document: &mut Document, value: &FactValue) {
         FactValue::Unsigned(number) => ("unsignedLong", number.to_string()),
         FactValue::Double(number) => ("double", double_text(*number)),
         FactValue::Text(text) => ("string", text.to_string()),
-        FactValue::Timestamp(at_ms) => ("dateTime", instant::text_ms(*at_ms)),
+        FactValue::Timestamp(at_ms) if instant::is_shown(*at_ms) => ("dateTime", instant::text_ms(*at_ms)),
         FactValue::Uuid(uuid) => ("guid", Uuid::from_u128(*uuid).to_string()),
         FactValue::TimeSpan(ticks) => ("duration", timespan_text(*ticks)),
         FactValue::Decimal(number) => match decimal::text(*number) {
             Some(text) => ("decimal", text),
             None => as_encoded(value),
         },
-        FactValue::DateTimeOffset(_) | FactValue::Other(_) => as_encoded(value),
+        FactValue::Timestamp(_) | FactValue::DateTimeOffset(_) | FactValue::Other(_) => as_encoded(value),
     };
     let namespace = if kind == "guid" { SERIALIZATION } else { SCHEMA };
     let kind = format!("d6p1:{kind}");

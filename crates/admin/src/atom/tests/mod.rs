@@ -4,6 +4,7 @@ mod bodies;
 mod paths;
 mod refusals;
 mod round_trip;
+mod rules;
 mod xml;
 
 use std::sync::Arc;
