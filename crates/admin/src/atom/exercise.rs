@@ -21,6 +21,7 @@ fn each(element: &Element) {
         accessed_at: None,
         counts: Counts::default(),
         subscriptions: 0,
+        sql_filters: 0,
         correlation_filters: 0,
     };
     let audience = Audience { host: "localhost", api_version: "2024-05" };

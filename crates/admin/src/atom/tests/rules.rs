@@ -1,10 +1,11 @@
 //! Filters and actions of rules.
 
 use axum::http::Method;
-use peeklock_engine::{FactValue, Filter, SqlAction};
+use peeklock_engine::{FactValue, Filter, RuleLimits, SqlAction};
 use proptest::prelude::*;
 
 use super::{Broker, entry};
+use crate::Limits;
 use crate::atom::xml::{Document, Element, parse};
 use crate::atom::{action, filter};
 
@@ -204,6 +205,40 @@ proptest! {
         let element = again(|document| filter::write(document, &read));
         prop_assert_eq!(filter::read(&element).unwrap(), read);
     }
+}
+
+#[tokio::test]
+async fn topics_have_limits_of_rules_and_subscriptions() {
+    let limits = RuleLimits {
+        subscriptions_per_topic: 1,
+        sql_filters_per_topic: 1,
+        correlation_filters_per_topic: 1,
+        sql_expression_characters: 20,
+        action_statements: 2,
+    };
+    let broker = Broker::with(Limits::default(), limits).await;
+    assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);
+    assert_eq!(broker.create("/t/subscriptions/s", "<SubscriptionDescription/>").await.status, 201);
+    let sql = rule(&sql_filter(&expression("a = 1")));
+    let correlation = rule("<Filter i:type=\"CorrelationFilter\"><Label>l</Label></Filter>");
+    // N and J: QuotaExceeded for every 403 but that of sub-code 40301.
+    for (first, second, body, sub_code, text) in [
+        ("s/rules/one", "s/rules/two", sql, 40501, "at most 1 SQL filters"),
+        ("s/rules/three", "s/rules/four", correlation, 40502, "at most 1 correlation filters"),
+    ] {
+        assert_eq!(broker.create(&format!("/t/subscriptions/{first}"), &body).await.status, 201);
+        let refused = broker.create(&format!("/t/subscriptions/{second}"), &body).await;
+        assert_eq!(refused.status, 403);
+        refused.has_sub_code(sub_code, text);
+    }
+    let refused = broker.create("/t/subscriptions/other", "<SubscriptionDescription/>").await;
+    assert_eq!(refused.status, 403);
+    refused.has_sub_code(40503, "at most 1 subscriptions");
+    let long = rule(&sql_filter(&expression("a = 'twenty characters'")));
+    broker.update("/t/subscriptions/s/rules/one", &long).await.refused(400, "at most 20 are accepted");
+    let three =
+        rule(&(sql_filter(&expression("1=1")) + &sql_action(&expression("REMOVE a REMOVE b REMOVE c"))));
+    broker.update("/t/subscriptions/s/rules/one", &three).await.refused(400, "at most");
 }
 
 #[tokio::test]
