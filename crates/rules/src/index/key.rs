@@ -4,13 +4,9 @@
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
-use smallvec::SmallVec;
 
 use crate::FactValue;
 use crate::sql::tree::SystemProperty;
-
-/// Property names up to this length are compared without an allocation, in bytes.
-const SHORT_NAME_BYTES: usize = 64;
 
 /// A property of messages.
 #[derive(Debug, Clone, Copy)]
@@ -34,10 +30,11 @@ impl PropertyKey {
         let mut hasher = FxHasher::default();
         match property {
             Property::System(property) => hasher.write_u8(property as u8),
+            // One bit is all that tells the cases of a letter apart.
             Property::User(name) if name.is_ascii() => {
-                let mut name: SmallVec<[u8; SHORT_NAME_BYTES]> = SmallVec::from_slice(name.as_bytes());
-                name.make_ascii_lowercase();
-                hasher.write(&name);
+                for few in name.as_bytes().chunks(size_of::<u64>()) {
+                    hasher.write_u64(few.iter().fold(0, |word, byte| word << 8 | u64::from(byte | 0x20)));
+                }
             }
             // However case is told apart beyond ASCII, it is letter by letter.
             Property::User(name) => hasher.write_usize(name.chars().count()),
