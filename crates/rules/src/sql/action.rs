@@ -1,8 +1,12 @@
 //! Actions.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use super::act::{self, Statement};
 use super::error::SqlError;
+use super::parse;
 use super::stored::StoredSql;
 use crate::{Changes, FactValue, Failure, Subject};
 
@@ -11,10 +15,11 @@ use crate::{Changes, FactValue, Failure, Subject};
 #[serde(try_from = "StoredSql", into = "StoredSql")]
 pub struct SqlAction {
     source: StoredSql,
+    statements: Arc<[Statement]>,
 }
 
 impl SqlAction {
-    /// Reads statements. `parameters` says what `@name` stands for.
+    /// Reads statements, one at least. `parameters` says what `@name` stands for.
     ///
     /// # Errors
     /// [`SqlError`] names the place and what was expected there.
@@ -23,8 +28,10 @@ impl SqlAction {
         Self::compile(source)
     }
 
-    fn compile(_source: StoredSql) -> Result<Self, SqlError> {
-        Err(SqlError { position: 0, message: "SQL actions are not supported yet".to_owned() })
+    fn compile(source: StoredSql) -> Result<Self, SqlError> {
+        let statements = parse::action(&source.expression, &source.parameters)?;
+        let statements = act::prepared(&statements, &source.parameters).into();
+        Ok(Self { source, statements })
     }
 
     /// The text as it was written.
@@ -42,19 +49,20 @@ impl SqlAction {
     /// How many statements there are.
     #[must_use]
     pub fn statements(&self) -> usize {
-        0
+        self.statements.len()
     }
 
-    /// What the statements, one after the other, come to for a message.
+    /// What the statements, one after the other, come to for a message. `new_id` draws what `newid()` is.
     ///
     /// # Errors
     /// [`Failure`] when one of them can't be carried out; then none is.
     pub fn changes(
         &self,
-        _subject: &Subject<'_>,
-        _new_id: &mut dyn FnMut() -> u128,
+        subject: &Subject<'_>,
+        new_id: &mut dyn FnMut() -> u128,
     ) -> Result<Changes, Failure> {
-        Ok(Changes::default())
+        let changes = act::act(&self.statements, subject, new_id);
+        changes.map_err(|fault| Failure { kind: Failure::ACTION, text: fault.0 })
     }
 }
 

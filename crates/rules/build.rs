@@ -1,0 +1,8 @@
+//! Makes the parser of SQL from `src/sql/grammar.lalrpop`.
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut configuration = lalrpop::Configuration::new();
+    configuration.emit_rerun_directives(true).use_cargo_dir_conventions().process()
+}

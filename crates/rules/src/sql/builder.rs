@@ -1,0 +1,326 @@
+//! What the grammar makes of the words: pieces of the tree, and what is wrong with them that the grammar can't see.
+
+use super::parameters;
+use super::tree::SystemProperty;
+use super::tree::{ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign, Statement};
+use crate::FactValue;
+
+/// How deep an expression may be nested, parentheses included. Whoever walks a tree may go down one call per level: a
+/// text of any length overflows no stack. Service Bus names no such limit; its 1024 characters hold more levels than
+/// this, but no sensible ones (inferred).
+pub const DEPTH_MAX: usize = 256;
+
+/// What is wrong, and at which byte of the text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Problem {
+    pub(super) at: usize,
+    pub(super) message: String,
+}
+
+impl Place<'_> {
+    fn value(&self, name: &str) -> Option<&FactValue> {
+        parameters::value(self.parameters, name)
+    }
+}
+
+impl Problem {
+    pub(super) fn new(at: usize, message: impl Into<String>) -> Self {
+        Self { at, message: message.into() }
+    }
+}
+
+/// Where a text is read: what the words alone don't say.
+pub(super) struct Place<'given> {
+    /// What `@name` stands for.
+    pub(super) parameters: &'given [(Box<str>, FactValue)],
+}
+
+/// A piece of a tree, with what errors about it need.
+#[derive(Debug)]
+pub(super) struct Node {
+    expression: Expression,
+    /// Its first byte.
+    at: usize,
+    /// Levels, parentheses included.
+    depth: usize,
+}
+
+type Built = Result<Node, Problem>;
+
+impl Node {
+    fn leaf(at: usize, expression: Expression) -> Self {
+        Self { expression, at, depth: 1 }
+    }
+
+    /// An expression that stands over others, the deepest of which has so many levels.
+    fn over(at: usize, depth: usize, expression: Expression) -> Built {
+        if depth >= DEPTH_MAX {
+            let message = format!("what starts here is nested more than {DEPTH_MAX} levels deep");
+            return Err(Problem::new(at, message));
+        }
+        Ok(Self { expression, at, depth: depth + 1 })
+    }
+
+    fn boxed(self) -> Box<Expression> {
+        Box::new(self.expression)
+    }
+
+    fn is_condition(&self) -> bool {
+        match &self.expression {
+            Expression::Comparison(..)
+            | Expression::Like { .. }
+            | Expression::In { .. }
+            | Expression::IsNull { .. }
+            | Expression::Exists(_)
+            | Expression::Not(_)
+            | Expression::And(_)
+            | Expression::Or(_) => true,
+            Expression::Constant(_)
+            | Expression::Property(_)
+            | Expression::Parameter(_)
+            | Expression::NewId
+            | Expression::PropertyByName(_)
+            | Expression::Signed(..)
+            | Expression::Arithmetic(..) => false,
+        }
+    }
+}
+
+/// A property, and where its name starts.
+#[derive(Debug)]
+pub(super) struct Target {
+    property: Property,
+    at: usize,
+}
+
+impl Target {
+    pub(super) fn user(at: usize, name: Box<str>) -> Self {
+        Self { property: Property::User(name), at }
+    }
+
+    pub(super) fn scoped(at: usize, scope: &str, name_at: usize, name: Box<str>) -> Result<Self, Problem> {
+        if scope.eq_ignore_ascii_case("user") {
+            return Ok(Self::user(at, name));
+        }
+        if !scope.eq_ignore_ascii_case("sys") {
+            return Err(Problem::new(at, format!("there is no scope '{scope}', only sys and user")));
+        }
+        match SystemProperty::from_name(&name) {
+            Some(property) => Ok(Self { property: Property::System(property), at }),
+            None => Err(Problem::new(name_at, unknown_system(&name))),
+        }
+    }
+}
+
+fn unknown_system(name: &str) -> String {
+    let near = SystemProperty::nearest(name);
+    let hint = near.map(|near| format!(": did you mean sys.{}?", near.name())).unwrap_or_default();
+    format!("there is no system property '{name}'{hint}")
+}
+
+/// A whole filter.
+pub(super) fn filter(place: &Place<'_>, node: Node) -> Result<Expression, Problem> {
+    Ok(*condition(place, node)?.boxed())
+}
+
+/// Refuses what can't be TRUE or FALSE whatever the message is: the documented grammar has no place for it either.
+fn condition(place: &Place<'_>, node: Node) -> Built {
+    let found = match &node.expression {
+        Expression::Constant(Constant::Integer(_) | Constant::Double(_)) => "a number",
+        Expression::Constant(Constant::Text(_)) => "a text",
+        Expression::NewId => "an id",
+        Expression::Signed(..) => "a number",
+        Expression::Arithmetic(..) => "a value that is computed",
+        Expression::Parameter(name) => match place.value(name) {
+            Some(FactValue::Boolean(_) | FactValue::Null) | None => return Ok(node),
+            Some(_) => "the value of a parameter",
+        },
+        _ => return Ok(node),
+    };
+    Err(Problem::new(node.at, format!("a condition was expected, and this is {found}")))
+}
+
+pub(super) fn or(place: &Place<'_>, left: Node, right: Node) -> Built {
+    let parts = |expression| match expression {
+        Expression::Or(all) => Ok(all),
+        one => Err(one),
+    };
+    chain(place, left, right, parts, Expression::Or)
+}
+
+pub(super) fn and(place: &Place<'_>, left: Node, right: Node) -> Built {
+    let parts = |expression| match expression {
+        Expression::And(all) => Ok(all),
+        one => Err(one),
+    };
+    chain(place, left, right, parts, Expression::And)
+}
+
+/// One level for a whole chain, however long and wherever parentheses stand in it.
+fn chain(
+    place: &Place<'_>,
+    left: Node,
+    right: Node,
+    parts: impl Fn(Expression) -> Result<Vec<Expression>, Expression>,
+    whole: impl Fn(Vec<Expression>) -> Expression,
+) -> Built {
+    let (left, right) = (condition(place, left)?, condition(place, right)?);
+    let (mut all, below_left) = match parts(left.expression) {
+        Ok(all) => (all, left.depth - 1),
+        Err(one) => (vec![one], left.depth),
+    };
+    match parts(right.expression) {
+        Ok(others) => all.extend(others),
+        Err(one) => all.push(one),
+    }
+    Node::over(left.at, below_left.max(right.depth), whole(all))
+}
+
+pub(super) fn not(place: &Place<'_>, at: usize, operand: Node) -> Built {
+    let operand = condition(place, operand)?;
+    Node::over(at, operand.depth, Expression::Not(operand.boxed()))
+}
+
+pub(super) fn comparison(left: Node, operator: ComparisonOperator, right: Node) -> Built {
+    let (at, depth) = (left.at, left.depth.max(right.depth));
+    Node::over(at, depth, Expression::Comparison(operator, left.boxed(), right.boxed()))
+}
+
+pub(super) fn arithmetic(left: Node, operator: ArithmeticOperator, right: Node) -> Built {
+    let (at, depth) = (left.at, left.depth.max(right.depth));
+    Node::over(at, depth, Expression::Arithmetic(operator, left.boxed(), right.boxed()))
+}
+
+/// A number that is written out takes its sign into it.
+pub(super) fn signed(at: usize, operand: Node, sign: Sign) -> Built {
+    match (&operand.expression, sign) {
+        (Expression::Constant(Constant::Integer(_) | Constant::Double(_)), Sign::Plus) => {
+            Ok(Node { at, ..operand })
+        }
+        (Expression::Constant(Constant::Integer(number)), Sign::Minus) => {
+            let negative = number.checked_neg().map(Constant::Integer);
+            let negative =
+                negative.ok_or_else(|| Problem::new(at, super::token::Refused::Integer.message("")))?;
+            Ok(Node { expression: Expression::Constant(negative), at, ..operand })
+        }
+        (Expression::Constant(Constant::Double(number)), Sign::Minus) => {
+            Ok(Node { expression: Expression::Constant(Constant::Double(-number)), at, ..operand })
+        }
+        _ => Node::over(at, operand.depth, Expression::Signed(sign, operand.boxed())),
+    }
+}
+
+pub(super) fn like(
+    place: &Place<'_>,
+    value: Node,
+    negated: bool,
+    pattern: Node,
+    escape: Option<Node>,
+) -> Built {
+    let mut depth = value.depth.max(pattern.depth);
+    if let Some(escape) = &escape {
+        depth = depth.max(escape.depth);
+        check_escape(place, escape)?;
+    }
+    let (at, escape) = (value.at, escape.map(Node::boxed));
+    Node::over(
+        at,
+        depth,
+        Expression::Like { negated, value: value.boxed(), pattern: pattern.boxed(), escape },
+    )
+}
+
+/// What ESCAPE names is one character (semantics §13.4), as far as that is known before a message is.
+fn check_escape(place: &Place<'_>, escape: &Node) -> Result<(), Problem> {
+    let text: Option<&str> = match &escape.expression {
+        Expression::Constant(Constant::Text(text)) => Some(text),
+        Expression::Constant(_) => None,
+        Expression::Parameter(name) => match place.value(name) {
+            Some(FactValue::Text(text)) => Some(text),
+            _ => None,
+        },
+        _ => return Ok(()),
+    };
+    match text {
+        Some(text) if text.chars().count() == 1 => Ok(()),
+        _ => Err(Problem::new(escape.at, "what ESCAPE names is a text of one character")),
+    }
+}
+
+pub(super) fn is_in(value: Node, negated: bool, list: Vec<Node>) -> Built {
+    let depth = list.iter().map(|node| node.depth).fold(value.depth, usize::max);
+    let list = list.into_iter().map(|node| node.expression).collect();
+    Node::over(value.at, depth, Expression::In { negated, value: value.boxed(), list })
+}
+
+pub(super) fn is_null(value: Node, negated: bool) -> Built {
+    match value.expression {
+        Expression::Property(property) => Ok(Node::leaf(value.at, Expression::IsNull { negated, property })),
+        _ => Err(Problem::new(value.at, "only of a property, by its name, can be asked whether it IS NULL")),
+    }
+}
+
+pub(super) fn constant(at: usize, constant: Constant) -> Node {
+    Node::leaf(at, Expression::Constant(constant))
+}
+
+pub(super) fn property(target: Target) -> Node {
+    Node::leaf(target.at, Expression::Property(target.property))
+}
+
+pub(super) fn exists(at: usize, target: Target) -> Node {
+    Node::leaf(at, Expression::Exists(target.property))
+}
+
+pub(super) fn parentheses(at: usize, inner: Node) -> Built {
+    Node::over(at, inner.depth, inner.expression)
+}
+
+pub(super) fn parameter(place: &Place<'_>, at: usize, name: &str) -> Built {
+    match place.value(name) {
+        Some(_) => Ok(Node::leaf(at, Expression::Parameter(name.into()))),
+        None => Err(Problem::new(at, format!("there is no parameter '@{name}'"))),
+    }
+}
+
+/// `newid()`, `property(name)` and `p(name)`. Their names are not reserved: without parentheses they are properties.
+pub(super) fn function(at: usize, name: &str, arguments: Option<Vec<Node>>) -> Built {
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    let mut arguments = arguments.unwrap_or_default();
+    if is("newid") {
+        return match arguments.first() {
+            None => Ok(Node::leaf(at, Expression::NewId)),
+            Some(argument) => Err(Problem::new(argument.at, "newid() takes nothing between its parentheses")),
+        };
+    }
+    if !is("property") && !is("p") {
+        let message = format!("there is no function '{name}', only newid(), property(name) and p(name)");
+        return Err(Problem::new(at, message));
+    }
+    match (arguments.pop(), arguments.pop()) {
+        (Some(argument), None) => {
+            Node::over(at, argument.depth, Expression::PropertyByName(argument.boxed()))
+        }
+        _ => Err(Problem::new(at, format!("{name}(name) takes one name between its parentheses"))),
+    }
+}
+
+pub(super) fn set(target: Target, value: Node) -> Result<Statement, Problem> {
+    if value.is_condition() {
+        return Err(Problem::new(value.at, "SET takes a value, and this is a condition"));
+    }
+    Ok(Statement::Set(settable(target)?, value.expression))
+}
+
+pub(super) fn remove(target: Target) -> Result<Statement, Problem> {
+    settable(target).map(Statement::Remove)
+}
+
+fn settable(target: Target) -> Result<Property, Problem> {
+    match target.property {
+        Property::System(property) if !property.is_settable() => {
+            Err(Problem::new(target.at, format!("sys.{} can't be changed", property.name())))
+        }
+        property => Ok(property),
+    }
+}

@@ -1,0 +1,15 @@
+//! Texts, trees and mistakes.
+
+mod canonical;
+mod mistakes;
+
+use crate::FactValue;
+
+/// What `@name` stands for in these tests.
+fn parameters() -> Vec<(Box<str>, FactValue)> {
+    vec![
+        ("@text".into(), FactValue::Text("orders".into())),
+        ("Number".into(), FactValue::Integer(5)),
+        ("@yes".into(), FactValue::Boolean(true)),
+    ]
+}
