@@ -84,6 +84,11 @@ describe("rules", { concurrency: 8 }, () => {
     assert.deepEqual((await rulesOf(manager)).map(({ name }) => name), ["$Default"]);
   }));
 
+  it("parameters do not travel over AMQP, so nothing is what they stand for", withRules(async (manager) => {
+    const refused = manager.createRule("r", { sqlExpression: "n = @n", sqlParameters: { "@n": 5 } });
+    await assert.rejects(refused, failsWith("GeneralError", /@n.*character 5/));
+  }));
+
   it("the limits of an expression and of an action", withRules(async (manager) => {
     const longest = `color = '${"x".repeat(1_024 - 10)}'`;
     await manager.createRule("longest", { sqlExpression: longest });

@@ -168,6 +168,24 @@ async def test_a_forwarded_copy_takes_its_changes_along(flavour, start_daemon):
         assert properties(due_message) == sent | {"RuleName": "r"}
 
 
+async def test_the_id_that_was_set_tells_duplicates_where_a_copy_is_forwarded_to(flavour, start_daemon):
+    """Nowhere else: the subscription keeps copies with the same id (semantics §12.6)."""
+    window = {"requires_duplicate_detection": True, "duplicate_detection_history_time_window": "PT1H"}
+    daemon = start_daemon(entities_text({"once": window}))
+    async with Bus(flavour, daemon.connection_string) as bus, administration(daemon, flavour) as admin:
+        await admin.create_topic("t", requires_duplicate_detection=True)
+        stage = Stage(daemon, bus, admin, Topic("t"))
+        action = "SET sys.MessageId = 'the ' + group"
+        kept = await stage.subscribe("kept", {"r": ["EXISTS(n)", action]})
+        await stage.subscribe("on", {"r": ["EXISTS(n)", action]}, forward_to="once")
+        message = lambda n, group: ServiceBusMessage(f"{n}", message_id=f"{n}", application_properties={"n": n, "group": group})
+        await stage.send(message(1, "a"), message(1, "a"), message(2, "a"), message(3, "b"))
+        copies = await stage.copies(kept)
+        assert [(body(m), m.message_id) for m in copies] == [(b"1", "the a"), (b"2", "the a"), (b"3", "the b")]
+        forwarded = await bus.drain("once", 3)
+        assert [(body(m), m.message_id) for m in forwarded] == [(b"1", "the a"), (b"3", "the b"), (b"end", "the end")]
+
+
 async def until_scheduled(bus):
     while not await bus.peek("plain"):
         await asyncio.sleep(0.05)

@@ -117,7 +117,7 @@ async def test_which_messages_match_which_filter(stage):
     assert got == {title: names for title, (_, names) in PLAIN.items()}
     letters = await asyncio.gather(*(dead_letters(stage, subscription) for subscription in where.values()))
     assert {title: names for title, names in zip(where, letters) if names} == DEAD
-    assert all("RuleName" not in properties(m) for each in copies for m in each)
+    assert all(b"RuleName" not in (m.application_properties or {}) for each in copies for m in each)
 
 
 #: Copies of the message `colors`, in the order of the rules' names behind that of all plain ones; each its changed properties: what is set, or `None` for what is removed.

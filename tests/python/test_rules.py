@@ -1,6 +1,7 @@
 """Rules by the administration client: made, shown, changed, deleted, refused, limited."""
 
 import datetime
+import uuid
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
@@ -21,6 +22,8 @@ PARAMETERS = {
     "@int": 5,
     "@negative": -5,
     "@long": 2**40,
+    # The SDK calls it an int.
+    "@low": -(2**40),
     "@double": 1.5,
     "@truth": True,
     "@text": "it's <x> & \"y\"",
@@ -114,6 +117,13 @@ async def test_what_is_there_already_and_what_is_not(stage):
     for missing in (stage.admin.get_rule(*where, "r"), stage.remove(where, "r"), stage.admin.update_rule(*where, rule)):
         with pytest.raises(ResourceNotFoundError):
             await missing
+
+
+async def test_values_that_are_no_parameters_are_refused_by_the_sdk(stage):
+    where = await stage.subscribe()
+    for value in (b"bytes", uuid.UUID(int=1), None, 2.5j):
+        with pytest.raises(ValueError, match="not supported"):
+            await stage.add(where, "r", ("a = @a", {"@a": value}))
 
 
 async def test_a_changed_rule_counts_from_then_on(stage):
