@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::TextProperty;
+use crate::{TextProperty, names};
 
 /// The properties of a message that filters can name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -32,11 +32,28 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The application property of this name, with the name it has in the message.
+    /// The application property of this name, regardless of case, with the name it has in the message. The first, should
+    /// a message have several that differ only in case.
     #[must_use]
     pub fn user(&self, name: &str) -> Option<(&str, &FactValue)> {
-        let found = self.user.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let found = self.user.iter().find(|(known, _)| names::same(known, name));
         found.map(|(name, value)| (&**name, value))
+    }
+
+    /// A system property that is a text and that actions may set.
+    #[must_use]
+    pub fn text(&self, property: TextProperty) -> Option<&str> {
+        match property {
+            TextProperty::ContentType => self.content_type.as_deref(),
+            TextProperty::CorrelationId => self.correlation_id.as_deref(),
+            TextProperty::Label => self.label.as_deref(),
+            TextProperty::MessageId => self.message_id.as_deref(),
+            TextProperty::PartitionKey => self.partition_key.as_deref(),
+            TextProperty::ReplyTo => self.reply_to.as_deref(),
+            TextProperty::ReplyToSessionId => self.reply_to_session_id.as_deref(),
+            TextProperty::SessionId => self.session_id.as_deref(),
+            TextProperty::To => self.to.as_deref(),
+        }
     }
 
     /// A system property that is a text and that actions may set.

@@ -14,6 +14,7 @@ mod facts;
 mod failure;
 mod filter;
 mod index;
+mod names;
 pub mod sql;
 mod subject;
 

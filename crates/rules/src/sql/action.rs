@@ -1,7 +1,10 @@
 //! Actions.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use super::act::{self, Statement};
 use super::error::SqlError;
 use super::parse;
 use super::stored::StoredSql;
@@ -12,7 +15,7 @@ use crate::{Changes, FactValue, Failure, Subject};
 #[serde(try_from = "StoredSql", into = "StoredSql")]
 pub struct SqlAction {
     source: StoredSql,
-    statements: usize,
+    statements: Arc<[Statement]>,
 }
 
 impl SqlAction {
@@ -26,7 +29,8 @@ impl SqlAction {
     }
 
     fn compile(source: StoredSql) -> Result<Self, SqlError> {
-        let statements = parse::action(&source.expression, &source.parameters)?.len();
+        let statements = parse::action(&source.expression, &source.parameters)?;
+        let statements = act::prepared(&statements, &source.parameters).into();
         Ok(Self { source, statements })
     }
 
@@ -45,19 +49,20 @@ impl SqlAction {
     /// How many statements there are.
     #[must_use]
     pub fn statements(&self) -> usize {
-        self.statements
+        self.statements.len()
     }
 
-    /// What the statements, one after the other, come to for a message.
+    /// What the statements, one after the other, come to for a message. `new_id` draws what `newid()` is.
     ///
     /// # Errors
     /// [`Failure`] when one of them can't be carried out; then none is.
     pub fn changes(
         &self,
-        _subject: &Subject<'_>,
-        _new_id: &mut dyn FnMut() -> u128,
+        subject: &Subject<'_>,
+        new_id: &mut dyn FnMut() -> u128,
     ) -> Result<Changes, Failure> {
-        Ok(Changes::default())
+        let changes = act::act(&self.statements, subject, new_id);
+        changes.map_err(|fault| Failure { kind: Failure::ACTION, text: fault.0 })
     }
 }
 

@@ -1,9 +1,15 @@
 //! Conditions.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use super::compile;
 use super::error::SqlError;
+use super::evaluate::{condition, evaluate};
+use super::message::Message;
 use super::parse;
+use super::program::Program;
 use super::stored::StoredSql;
 use crate::{FactValue, Failure, Subject};
 
@@ -12,6 +18,7 @@ use crate::{FactValue, Failure, Subject};
 #[serde(try_from = "StoredSql", into = "StoredSql")]
 pub struct SqlFilter {
     source: StoredSql,
+    program: Arc<Program>,
 }
 
 impl SqlFilter {
@@ -25,8 +32,9 @@ impl SqlFilter {
     }
 
     fn compile(source: StoredSql) -> Result<Self, SqlError> {
-        parse::filter(&source.expression, &source.parameters)?;
-        Ok(Self { source })
+        let expression = parse::filter(&source.expression, &source.parameters)?;
+        let program = Arc::new(compile::compile(&expression, &source.parameters));
+        Ok(Self { source, program })
     }
 
     /// The text as it was written.
@@ -41,16 +49,27 @@ impl SqlFilter {
         &self.source.parameters
     }
 
-    /// Whether a message matches: only what is TRUE does; UNKNOWN does not.
+    /// What the condition is for a message: `None` is UNKNOWN. `new_id` draws what `newid()` is. Nothing is allocated,
+    /// unless texts are joined.
     ///
     /// # Errors
     /// [`Failure`] when the condition can't be evaluated for this message.
-    pub fn matches(
+    pub fn truth(
         &self,
-        _subject: &Subject<'_>,
-        _new_id: &mut dyn FnMut() -> u128,
-    ) -> Result<bool, Failure> {
-        Ok(false)
+        subject: &Subject<'_>,
+        new_id: &mut dyn FnMut() -> u128,
+    ) -> Result<Option<bool>, Failure> {
+        let message = Message::new(subject);
+        let truth = evaluate(&self.program, &message, new_id).and_then(|value| condition(&value));
+        truth.map_err(|fault| Failure { kind: Failure::FILTER, text: fault.0 })
+    }
+
+    /// Whether a message matches: only what is TRUE does; UNKNOWN does not (semantics §13.3).
+    ///
+    /// # Errors
+    /// [`Failure`] when the condition can't be evaluated for this message.
+    pub fn matches(&self, subject: &Subject<'_>, new_id: &mut dyn FnMut() -> u128) -> Result<bool, Failure> {
+        self.truth(subject, new_id).map(|truth| truth == Some(true))
     }
 }
 

@@ -2,23 +2,41 @@
 //!
 //! - [`tree`] is what a text means, [`parse`] reads it and its `Display` writes it; every error names its place.
 //! - `grammar.lalrpop` says which texts there are, `builder` what the grammar can't see.
-//! - `evaluate` asks a filter about a message, `act` lets an action change one.
+//! - `compile` makes a `program` of a tree, `evaluate` runs it on a message; `compare`, `arithmetic` and `like` are its
+//!   operators, `message` is what it sees.
+//! - `act` lets the statements of an action change a message; `convert` and `set_system` say into what.
 //! - [`SqlFilter`] and [`SqlAction`] keep the text as it was written, for whoever lists rules, and its program.
 
+mod act;
 mod action;
+mod arithmetic;
 mod builder;
+mod compare;
+mod compile;
+mod convert;
+mod decimal;
 mod error;
+mod evaluate;
 mod expected;
 mod filter;
+mod instant;
+mod like;
+mod message;
 mod parameters;
 pub mod parse;
 mod print;
+mod program;
+mod scan;
+mod set_system;
 mod stored;
 mod system;
 #[cfg(test)]
 mod tests;
+mod text;
+mod time_span;
 mod token;
 pub mod tree;
+mod value;
 
 pub use self::action::SqlAction;
 pub use self::builder::DEPTH_MAX;

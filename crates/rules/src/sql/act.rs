@@ -1,0 +1,125 @@
+//! What statements come to for a message.
+
+use super::arithmetic::PROPERTY_BYTES_MAX;
+use super::compile::{compile, named};
+use super::convert::converted;
+use super::evaluate::{NewId, evaluate};
+use super::message::{Message, shortened};
+use super::program::{Named, Program};
+use super::set_system;
+use super::tree;
+use super::value::{Fault, Value};
+use crate::names::Name;
+use crate::{Changes, FactValue, Subject, TextProperty};
+
+/// A statement with its expression compiled.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Statement {
+    Set(Named, Program),
+    Remove(Named),
+}
+
+pub(super) fn prepared(
+    statements: &[tree::Statement],
+    parameters: &[(Box<str>, FactValue)],
+) -> Box<[Statement]> {
+    let prepare = |statement: &tree::Statement| match statement {
+        tree::Statement::Set(property, expression) => {
+            Statement::Set(named(property), compile(expression, parameters))
+        }
+        tree::Statement::Remove(property) => Statement::Remove(named(property)),
+    };
+    statements.iter().map(prepare).collect()
+}
+
+/// Carries statements out, one after the other; each sees what those before it did.
+///
+/// # Errors
+/// A [`Fault`] if one of them can't be carried out.
+pub(super) fn act(
+    statements: &[Statement],
+    subject: &Subject<'_>,
+    new_id: NewId<'_>,
+) -> Result<Changes, Fault> {
+    let mut changes = Changes::default();
+    for statement in statements {
+        match statement {
+            Statement::Set(Named::User(name), program) => {
+                let message = under(subject, &changes);
+                let value = evaluate(program, &message, &mut *new_id)?;
+                let value = converted(value, message.user(name));
+                let known = name_in_message(name, &message).unwrap_or(name.written()).to_owned();
+                check_length(&known, &value)?;
+                changes.set_user(&known, Some(value));
+            }
+            Statement::Set(Named::System(property), program) => {
+                let message = under(subject, &changes);
+                let value = evaluate(program, &message, &mut *new_id)?;
+                set_system::of(*property, &value)?.apply(&mut changes);
+            }
+            Statement::Remove(Named::User(name)) => remove_user(name, subject, &mut changes),
+            Statement::Remove(Named::System(property)) => {
+                set_system::of(*property, &Value::Unknown)?.apply(&mut changes);
+            }
+        }
+    }
+    keep_partition_with_session(subject, &mut changes)?;
+    Ok(changes)
+}
+
+fn under<'a>(subject: &Subject<'a>, changes: &'a Changes) -> Message<'a> {
+    Message { changes: Some(changes), ..Message::new(subject) }
+}
+
+/// As it was sent, or as an earlier statement made it.
+fn name_in_message<'a>(name: &Name, message: &Message<'a>) -> Option<&'a str> {
+    let sent = message.facts.user.iter().map(|(known, _)| &**known);
+    let changed = message.changes.into_iter().flat_map(|changes| &changes.user).map(|(known, _)| &**known);
+    sent.chain(changed).find(|known| name.is(known))
+}
+
+/// Takes away every property of a name; there may be several that differ in case only.
+fn remove_user(name: &Name, subject: &Subject<'_>, changes: &mut Changes) {
+    changes.user.retain(|(known, _)| !name.is(known));
+    for (known, _) in subject.facts.user.iter().filter(|(known, _)| name.is(known)) {
+        changes.set_user(known, None);
+    }
+}
+
+fn check_length(name: &str, value: &FactValue) -> Result<(), Fault> {
+    let length = match value {
+        FactValue::Text(text) => text.len(),
+        FactValue::Other(bytes) => bytes.len(),
+        _ => return Ok(()),
+    };
+    if length > PROPERTY_BYTES_MAX {
+        let name = shortened(name);
+        return Err(Fault(format!(
+            "The property '{name}' would be {length} bytes long; a property may have {PROPERTY_BYTES_MAX}."
+        )));
+    }
+    Ok(())
+}
+
+/// A message with a session has no other partition key (semantics §3). One that was equal to the session before follows it;
+/// any other contradiction that an action makes is a fault (inferred; .NET's client refuses such a message as well).
+fn keep_partition_with_session(subject: &Subject<'_>, changes: &mut Changes) -> Result<(), Fault> {
+    let is_touched = |property| changes.text(property).is_some();
+    if !is_touched(TextProperty::SessionId) && !is_touched(TextProperty::PartitionKey) {
+        return Ok(());
+    }
+    let now = under(subject, changes);
+    let (session, partition) = (now.text(TextProperty::SessionId), now.text(TextProperty::PartitionKey));
+    let (Some(session), Some(partition)) = (session, partition) else { return Ok(()) };
+    if session == partition {
+        return Ok(());
+    }
+    let follows =
+        !is_touched(TextProperty::PartitionKey) && subject.facts.session_id.as_deref() == Some(partition);
+    if !follows {
+        return Err(Fault("The PartitionKey must be equal to the SessionId if both are set.".to_owned()));
+    }
+    let session = session.into();
+    changes.set_text(TextProperty::PartitionKey, Some(session));
+    Ok(())
+}

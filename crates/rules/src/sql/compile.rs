@@ -1,0 +1,282 @@
+//! Tree → program. What is known before any message is, is computed here; what can't be computed is left to fail when it is
+//! asked for.
+
+use super::evaluate::evaluate;
+use super::like::Pattern;
+use super::message::{Message, system_name};
+use super::parameters;
+use super::program::{Junction, Named, Program, Step};
+use super::tree::{Constant, Expression, Property, SystemProperty};
+use crate::names::Name;
+use crate::{Arrival, FactValue, Facts};
+
+/// Makes the program of an expression. Goes down one call per level of the tree; the parser bounds that.
+pub(super) fn compile(expression: &Expression, parameters: &[(Box<str>, FactValue)]) -> Program {
+    let mut compiler = Compiler { steps: Vec::new(), parameters };
+    compiler.expression(expression);
+    Program { depth: depth(&compiler.steps), steps: compiler.steps.into() }
+}
+
+pub(super) fn named(property: &Property) -> Named {
+    match property {
+        Property::User(name) => Named::User(Name::new(name)),
+        Property::System(property) => Named::System(*property),
+    }
+}
+
+struct Compiler<'p> {
+    steps: Vec<Step>,
+    parameters: &'p [(Box<str>, FactValue)],
+}
+
+impl Compiler<'_> {
+    fn expression(&mut self, expression: &Expression) {
+        let start = self.steps.len();
+        match expression {
+            Expression::Constant(value) => self.steps.push(Step::Constant(constant(value))),
+            Expression::Property(property) => self.steps.push(Step::Property(named(property))),
+            Expression::Parameter(name) => self.steps.push(match parameters::value(self.parameters, name) {
+                Some(value) => Step::Constant(value.clone()),
+                None => Step::NoParameter(name.clone()),
+            }),
+            Expression::NewId => self.steps.push(Step::NewId),
+            Expression::PropertyByName(name) => self.by_name(name),
+            Expression::Signed(sign, value) => self.operation(start, &[value], Step::Signed(*sign)),
+            Expression::Arithmetic(operator, left, right) => {
+                self.operation(start, &[left, right], Step::Arithmetic(*operator));
+            }
+            Expression::Comparison(operator, left, right) => {
+                self.operation(start, &[left, right], Step::Compare(*operator));
+                self.join_comparison(start);
+            }
+            Expression::Like { negated, value, pattern, escape } => {
+                self.like(*negated, value, pattern, escape.as_deref());
+            }
+            Expression::In { negated, value, list } => self.is_in(*negated, value, list),
+            Expression::IsNull { negated, property } => {
+                self.steps.push(Step::IsNull { negated: *negated, property: named(property) });
+            }
+            Expression::Exists(property) => self.steps.push(Step::Exists(named(property))),
+            Expression::Not(value) => self.operation(start, &[value], Step::Not),
+            Expression::And(terms) => self.junction(Junction::And, terms),
+            Expression::Or(terms) => self.junction(Junction::Or, terms),
+        }
+    }
+
+    /// Operands and what is done with them; done at once if all of them are known.
+    fn operation(&mut self, start: usize, operands: &[&Expression], step: Step) {
+        for operand in operands {
+            self.expression(operand);
+        }
+        self.steps.push(step);
+        self.fold(start);
+    }
+
+    /// A property by a name that is computed, unless it is known.
+    fn by_name(&mut self, name: &Expression) {
+        let start = self.steps.len();
+        self.expression(name);
+        let known = match self.known_value(start) {
+            Some(FactValue::Text(name)) => property_by_name(&name),
+            _ => None,
+        };
+        match known {
+            Some(property) => {
+                self.steps.truncate(start);
+                self.steps.push(Step::Property(property));
+            }
+            None => self.steps.push(Step::PropertyByName),
+        }
+    }
+
+    /// Replaces constants and the step that takes them by what they come to, if to anything.
+    fn fold(&mut self, start: usize) {
+        let Some((_, operands)) = self.steps.get(start..).and_then(<[Step]>::split_last) else { return };
+        if !operands.iter().all(|step| matches!(step, Step::Constant(_))) {
+            return;
+        }
+        let steps: Box<[Step]> = self.steps.drain(start..).collect();
+        let program = Program { depth: depth(&steps), steps };
+        let nothing = Facts::default();
+        let message = Message { facts: &nothing, arrival: Arrival::default(), changes: None };
+        let value = evaluate(&program, &message, &mut || 0).map(|value| Step::Constant(value.into_fact()));
+        match value {
+            Ok(constant) => self.steps.push(constant),
+            Err(_) => self.steps.extend(program.steps.into_vec()),
+        }
+    }
+
+    /// A property compared to a constant is one step.
+    fn join_comparison(&mut self, start: usize) {
+        let Some([Step::Property(_), Step::Constant(_), Step::Compare(_)]) = self.steps.get(start..) else {
+            return;
+        };
+        let (Some(Step::Compare(operator)), Some(Step::Constant(constant)), Some(Step::Property(property))) =
+            (self.steps.pop(), self.steps.pop(), self.steps.pop())
+        else {
+            return;
+        };
+        self.steps.push(Step::CompareProperty { property, operator, constant });
+    }
+
+    fn like(&mut self, negated: bool, value: &Expression, pattern: &Expression, escape: Option<&Expression>) {
+        let start = self.steps.len();
+        self.expression(value);
+        let pattern_start = self.steps.len();
+        self.expression(pattern);
+        if let Some(escape) = escape {
+            self.expression(escape);
+        }
+        let step = match prepared(self.steps.get(pattern_start..).unwrap_or_default()) {
+            Some(pattern) => {
+                self.steps.truncate(pattern_start);
+                Step::LikePattern { negated, pattern }
+            }
+            None => Step::Like { negated, has_escape: escape.is_some() },
+        };
+        self.steps.push(step);
+        self.fold(start);
+    }
+
+    fn is_in(&mut self, negated: bool, value: &Expression, list: &[Expression]) {
+        let start = self.steps.len();
+        self.expression(value);
+        let list_start = self.steps.len();
+        let mut constants = Vec::new();
+        self.steps.push(Step::InStart { end: 0 });
+        for member in list {
+            let member_start = self.steps.len();
+            self.expression(member);
+            constants.extend(self.known_value(member_start));
+            self.steps.push(Step::InMember { negated, end: 0 });
+        }
+        self.steps.push(Step::InEnd { negated });
+        if constants.len() == list.len() {
+            self.steps.truncate(list_start);
+            self.steps.push(Step::InConstants { negated, list: constants.into() });
+            self.fold(start);
+        } else {
+            self.lead_to_end(list_start);
+        }
+    }
+
+    /// Terms from left to right until one decides. What is known and decides nothing is left out; what follows a known
+    /// decision is never asked, so it is left out as well.
+    fn junction(&mut self, junction: Junction, terms: &[Expression]) {
+        let start = self.steps.len();
+        let mut first_term_end = None;
+        for term in terms {
+            let before = self.steps.len();
+            if first_term_end.is_some() {
+                self.steps.push(Step::StopIf { truth: junction.decisive(), end: 0 });
+            }
+            let term_start = self.steps.len();
+            self.expression(term);
+            let known = self.known_truth(term_start);
+            if known == Some(!junction.decisive()) {
+                self.steps.truncate(before);
+                continue;
+            }
+            if first_term_end.is_some() {
+                self.steps.push(Step::Join(junction));
+            } else {
+                first_term_end = Some(self.steps.len());
+            }
+            if known == Some(junction.decisive()) {
+                break;
+            }
+        }
+        match first_term_end {
+            None => self.steps.push(Step::Constant(FactValue::Boolean(!junction.decisive()))),
+            Some(end) if end == self.steps.len() => self.steps.push(Step::Condition),
+            Some(_) => self.lead_to_end(start),
+        }
+        self.fold(start);
+    }
+
+    /// What the steps of an expression are known to come to.
+    fn known_value(&self, start: usize) -> Option<FactValue> {
+        match self.steps.get(start..) {
+            Some([Step::Constant(value)]) => Some(value.clone()),
+            _ => None,
+        }
+    }
+
+    fn known_truth(&self, start: usize) -> Option<bool> {
+        match self.known_value(start) {
+            Some(FactValue::Boolean(truth)) => Some(truth),
+            _ => None,
+        }
+    }
+
+    /// Completes the steps of one operator that leave it early; those of operators within it are complete.
+    fn lead_to_end(&mut self, start: usize) {
+        let here = self.steps.len();
+        for step in self.steps.iter_mut().skip(start) {
+            if let Step::StopIf { end, .. } | Step::InStart { end } | Step::InMember { end, .. } = step
+                && *end == 0
+            {
+                *end = here;
+            }
+        }
+    }
+}
+
+/// The property that a name means, unless it is a system property that there is not.
+fn property_by_name(name: &str) -> Option<Named> {
+    match system_name(name) {
+        Some(name) => SystemProperty::from_name(name).map(Named::System),
+        None => Some(Named::User(Name::new(name))),
+    }
+}
+
+fn constant(constant: &Constant) -> FactValue {
+    match constant {
+        Constant::Null => FactValue::Null,
+        Constant::Boolean(truth) => FactValue::Boolean(*truth),
+        Constant::Integer(number) => FactValue::Integer(*number),
+        Constant::Double(number) => FactValue::Double(*number),
+        Constant::Text(text) => FactValue::Text(text.clone()),
+    }
+}
+
+/// The pattern that steps put, if it is known and one.
+fn prepared(steps: &[Step]) -> Option<Pattern> {
+    match steps {
+        [Step::Constant(FactValue::Text(pattern))] => Pattern::new(pattern, None).ok(),
+        [Step::Constant(FactValue::Text(pattern)), Step::Constant(FactValue::Text(escape))] => {
+            Pattern::new(pattern, Some(escape)).ok()
+        }
+        _ => None,
+    }
+}
+
+/// How many values there are at once at most. Jumps lead to where as many are left as without them.
+fn depth(steps: &[Step]) -> usize {
+    let (mut now, mut most) = (0_usize, 0);
+    for step in steps {
+        let (taken, put) = match step {
+            Step::Constant(_)
+            | Step::Property(_)
+            | Step::NewId
+            | Step::CompareProperty { .. }
+            | Step::IsNull { .. }
+            | Step::Exists(_)
+            | Step::NoParameter(_) => (0, 1),
+            Step::PropertyByName
+            | Step::Signed(_)
+            | Step::LikePattern { .. }
+            | Step::InConstants { .. }
+            | Step::InEnd { .. }
+            | Step::Not
+            | Step::Condition => (1, 1),
+            Step::Arithmetic(_) | Step::Compare(_) | Step::Join(_) => (2, 1),
+            Step::Like { has_escape, .. } => (if *has_escape { 3 } else { 2 }, 1),
+            Step::InStart { .. } | Step::StopIf { .. } => (0, 0),
+            Step::InMember { .. } => (1, 0),
+        };
+        now = now.saturating_sub(taken) + put;
+        most = most.max(now);
+    }
+    most
+}

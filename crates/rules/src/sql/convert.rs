@@ -1,0 +1,99 @@
+//! Values in the kind that a property already has.
+
+use uuid::Uuid;
+
+use super::decimal;
+use super::instant;
+use super::text;
+use super::time_span;
+use super::value::Value;
+use crate::FactValue;
+
+/// A value for a property that has another one: in the same kind if that is possible without loss, otherwise in its own
+/// ("SET performs implicit conversion if possible", documented; that it is no failure if not is inferred). A null has no
+/// kind.
+pub(super) fn converted(value: Value<'_>, existing: Option<&FactValue>) -> FactValue {
+    let in_its_kind = existing.and_then(|existing| in_kind_of(existing, &value));
+    in_its_kind.unwrap_or_else(|| value.into_fact())
+}
+
+/// `None` if it can't be, or is already.
+fn in_kind_of(existing: &FactValue, value: &Value<'_>) -> Option<FactValue> {
+    match existing {
+        FactValue::Boolean(_) => boolean(value).map(FactValue::Boolean),
+        FactValue::Integer(_) | FactValue::Unsigned(_) => integer(value),
+        FactValue::Double(_) => double(value).map(FactValue::Double),
+        FactValue::Decimal(_) => decimal_bits(value).map(FactValue::Decimal),
+        FactValue::Text(_) => text::text(value).map(|text| FactValue::Text(text.into())),
+        FactValue::Timestamp(_) => timestamp(value).map(FactValue::Timestamp),
+        FactValue::DateTimeOffset(_) => date_time_offset(value).map(FactValue::DateTimeOffset),
+        FactValue::TimeSpan(_) => as_text(value).and_then(time_span::parse).map(FactValue::TimeSpan),
+        FactValue::Uuid(_) => {
+            let uuid = as_text(value).and_then(|text| Uuid::try_parse(text).ok())?;
+            Some(FactValue::Uuid(uuid.as_u128()))
+        }
+        FactValue::Null | FactValue::Other(_) => None,
+    }
+}
+
+fn as_text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
+    match value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn boolean(value: &Value<'_>) -> Option<bool> {
+    let text = as_text(value)?.trim();
+    match (text.eq_ignore_ascii_case("true"), text.eq_ignore_ascii_case("false")) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
+}
+
+fn integer(value: &Value<'_>) -> Option<FactValue> {
+    let number: i128 = match value {
+        Value::Text(text) => text.trim().parse().ok()?,
+        Value::Double(_) | Value::Decimal(_) => whole(value.as_double()?)?,
+        _ => return None,
+    };
+    let signed = i64::try_from(number).map(FactValue::Integer);
+    signed.or_else(|_| u64::try_from(number).map(FactValue::Unsigned)).ok()
+}
+
+/// A double without a fraction; beyond 2^53 there are integers that none can be.
+fn whole(number: f64) -> Option<i128> {
+    (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0).then_some(number as i128)
+}
+
+fn double(value: &Value<'_>) -> Option<f64> {
+    match value {
+        Value::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+        value => value.as_double(),
+    }
+}
+
+fn decimal_bits(value: &Value<'_>) -> Option<u128> {
+    match value {
+        Value::Text(text) => decimal::parse(text.trim()),
+        Value::Double(_) => decimal::parse(&text::text(value)?),
+        value => value.as_integer().and_then(decimal::of_integer),
+    }
+}
+
+fn timestamp(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::Text(text) => instant::parse(text).map(instant::ms_of_ticks),
+        Value::DateTimeOffset(ticks) => Some(instant::ms_of_ticks(*ticks)),
+        _ => None,
+    }
+}
+
+fn date_time_offset(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::Text(text) => instant::parse(text),
+        Value::Timestamp(at_ms) => i64::try_from(instant::ticks_of_ms(*at_ms)).ok(),
+        _ => None,
+    }
+}

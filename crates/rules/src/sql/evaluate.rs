@@ -1,0 +1,230 @@
+//! What a program comes to for a message. Nothing is allocated, texts that are joined and failures aside.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::arithmetic::{arithmetic, signed};
+use super::compare::compare;
+use super::like::like;
+use super::message::Message;
+use super::program::{Position, Program, Step};
+use super::tree::ComparisonOperator;
+use super::value::{Fault, Value};
+
+/// Almost all programs need fewer values at once.
+const DEPTH_USUAL: usize = 16;
+/// Twice the depth of the deepest expression ([`super::DEPTH_MAX`]): LIKE keeps two values while it computes a third.
+const DEPTH_MOST: usize = 512;
+
+/// Where `newid()` comes from.
+pub(super) type NewId<'n> = &'n mut dyn FnMut() -> u128;
+
+/// The value of an expression.
+///
+/// # Errors
+/// A [`Fault`] if it has none for this message.
+pub(super) fn evaluate<'a>(
+    program: &'a Program,
+    message: &Message<'a>,
+    new_id: NewId<'_>,
+) -> Result<Value<'a>, Fault> {
+    if program.depth <= DEPTH_USUAL {
+        Machine::<DEPTH_USUAL> { stack: SmallVec::new() }.run(program, message, new_id)
+    } else {
+        Machine::<DEPTH_MOST> { stack: SmallVec::new() }.run(program, message, new_id)
+    }
+}
+
+/// A value as a condition: `None` is UNKNOWN.
+///
+/// # Errors
+/// A value that is neither TRUE nor FALSE (inferred: in C# it would not compile).
+pub(super) fn condition(value: &Value<'_>) -> Result<Option<bool>, Fault> {
+    match value {
+        Value::Boolean(truth) => Ok(Some(*truth)),
+        Value::Unknown => Ok(None),
+        other => Err(Fault(format!("A condition must be true or false, and this is {}.", other.kind()))),
+    }
+}
+
+fn truth<'a>(truth: Option<bool>) -> Value<'a> {
+    truth.map_or(Value::Unknown, Value::Boolean)
+}
+
+struct Machine<'a, const DEPTH: usize> {
+    stack: SmallVec<[Value<'a>; DEPTH]>,
+}
+
+impl<'a, const DEPTH: usize> Machine<'a, DEPTH> {
+    fn run(
+        mut self,
+        program: &'a Program,
+        message: &Message<'a>,
+        new_id: NewId<'_>,
+    ) -> Result<Value<'a>, Fault> {
+        let mut position = 0;
+        while let Some(step) = program.steps.get(position) {
+            position += 1;
+            match self.step(step, message, new_id)? {
+                None => {}
+                Some(elsewhere) => position = elsewhere,
+            }
+        }
+        Ok(self.take())
+    }
+
+    /// Does one step; says where to go on, if not with the next.
+    fn step(
+        &mut self,
+        step: &'a Step,
+        message: &Message<'a>,
+        new_id: NewId<'_>,
+    ) -> Result<Option<Position>, Fault> {
+        let result = match step {
+            Step::CompareProperty { property, operator, constant } => {
+                truth(compare(*operator, &message.property(property), &Value::of(constant)))
+            }
+            Step::Constant(constant) => Value::of(constant),
+            Step::Property(named) => message.property(named),
+            Step::NewId => Value::Uuid(new_id()),
+            Step::PropertyByName => property_by_name(&self.take(), message)?,
+            Step::Signed(sign) => signed(*sign, self.take())?,
+            Step::Arithmetic(operator) => {
+                let (left, right) = self.take_two();
+                arithmetic(*operator, left, right)?
+            }
+            Step::Compare(operator) => {
+                let (left, right) = self.take_two();
+                truth(compare(*operator, &left, &right))
+            }
+            Step::IsNull { negated, property } => {
+                Value::Boolean((message.property(property) == Value::Unknown) != *negated)
+            }
+            Step::Exists(named) => Value::Boolean(message.has(named)),
+            Step::Not => truth(condition(&self.take())?.map(|truth| !truth)),
+            Step::Join(junction) => {
+                let (left, right) = self.take_two();
+                truth(junction.join(condition(&left)?, condition(&right)?))
+            }
+            Step::Condition => truth(condition(&self.take())?),
+            Step::StopIf { truth, end } => {
+                let stops = condition(self.top())? == Some(*truth);
+                return Ok(stops.then_some(*end));
+            }
+            Step::NoParameter(name) => return Err(Fault(format!("There is no parameter '@{name}'."))),
+            Step::Like { .. } | Step::LikePattern { .. } => self.like(step)?,
+            Step::InConstants { .. } | Step::InStart { .. } | Step::InMember { .. } | Step::InEnd { .. } => {
+                return Ok(self.is_in(step));
+            }
+        };
+        self.stack.push(result);
+        Ok(None)
+    }
+
+    fn like(&mut self, step: &'a Step) -> Result<Value<'a>, Fault> {
+        match step {
+            Step::LikePattern { negated, pattern } => Ok(match self.take() {
+                Value::Text(text) => Value::Boolean(pattern.matches(&text) != *negated),
+                _ => Value::Unknown,
+            }),
+            Step::Like { negated, has_escape } => {
+                let escape = has_escape.then(|| self.take());
+                let (value, pattern) = self.take_two();
+                Ok(truth(computed_like(&value, &pattern, escape.as_ref())?.map(|likes| likes != *negated)))
+            }
+            _ => Ok(Value::Unknown),
+        }
+    }
+
+    /// Only the value that is looked for can make it UNKNOWN (semantics §13.3); members are looked at until one is equal.
+    fn is_in(&mut self, step: &'a Step) -> Option<Position> {
+        match step {
+            Step::InConstants { negated, list } => {
+                let answer = match self.take() {
+                    Value::Unknown => Value::Unknown,
+                    value => {
+                        let found = list.iter().any(|member| are_equal(&value, &Value::of(member)));
+                        Value::Boolean(found != *negated)
+                    }
+                };
+                self.stack.push(answer);
+                None
+            }
+            Step::InStart { end } => (*self.top() == Value::Unknown).then_some(*end),
+            Step::InMember { negated, end } => {
+                let member = self.take();
+                are_equal(self.top(), &member).then(|| {
+                    self.answer(!negated);
+                    *end
+                })
+            }
+            Step::InEnd { negated } => {
+                self.answer(*negated);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// An answer in the place of the value on top.
+    fn answer(&mut self, answer: bool) {
+        self.take();
+        self.stack.push(Value::Boolean(answer));
+    }
+
+    /// A compiled program never takes what it did not put.
+    fn take(&mut self) -> Value<'a> {
+        debug_assert!(!self.stack.is_empty(), "a program that takes too much");
+        self.stack.pop().unwrap_or(Value::Unknown)
+    }
+
+    fn take_two(&mut self) -> (Value<'a>, Value<'a>) {
+        let right = self.take();
+        (self.take(), right)
+    }
+
+    fn top(&self) -> &Value<'a> {
+        self.stack.last().unwrap_or(&Value::Unknown)
+    }
+}
+
+fn are_equal(left: &Value<'_>, right: &Value<'_>) -> bool {
+    compare(ComparisonOperator::Equal, left, right) == Some(true)
+}
+
+fn property_by_name<'a>(name: &Value<'_>, message: &Message<'a>) -> Result<Value<'a>, Fault> {
+    match name {
+        Value::Unknown => Ok(Value::Unknown),
+        Value::Text(name) => message.by_name(name),
+        other => {
+            Err(Fault(format!("The name of a property must be a string, and this is {}.", other.kind())))
+        }
+    }
+}
+
+/// UNKNOWN if anything is, or if the value is no text (inferred: as kinds that do not compare).
+fn computed_like(
+    value: &Value<'_>,
+    pattern: &Value<'_>,
+    escape: Option<&Value<'_>>,
+) -> Result<Option<bool>, Fault> {
+    let is_unknown = |operand: &Value<'_>| *operand == Value::Unknown;
+    if is_unknown(value) || is_unknown(pattern) || escape.is_some_and(is_unknown) {
+        return Ok(None);
+    }
+    let pattern = string(pattern, "pattern")?;
+    let escape = escape.map(|escape| string(escape, "ESCAPE")).transpose()?;
+    match value {
+        Value::Text(text) => like(text, pattern, escape).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn string<'v>(value: &'v Value<'_>, role: &str) -> Result<&'v str, Fault> {
+    match value {
+        Value::Text(Cow::Borrowed(text)) => Ok(text),
+        Value::Text(Cow::Owned(text)) => Ok(text),
+        other => Err(Fault(format!("The {role} of LIKE must be a string, and this is {}.", other.kind()))),
+    }
+}

@@ -1,0 +1,247 @@
+//! LIKE: `%` is any run of characters, `_` is one character, and a character behind the escape is itself.
+//!
+//! A match is of the whole text and case-sensitive (inferred). Matching takes a piece of the pattern between two `%` after
+//! the other, each as early as it is found, so that its time is the product of two lengths at worst, and nothing is
+//! allocated.
+
+use super::value::Fault;
+
+/// Patterns that messages bring along may be this long: matching takes time in proportion.
+const COMPUTED_PATTERN_BYTES_MAX: usize = 4096;
+
+/// What one place of a pattern takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    /// This character.
+    Exactly(char),
+    /// Any character.
+    One,
+    /// Any run of characters.
+    Run,
+}
+
+/// A pattern that was written out in the rule.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Pattern {
+    /// What lies between runs; one more than there are runs.
+    pieces: Box<[Piece]>,
+}
+
+/// What a pattern wants without a gap.
+#[derive(Debug, Clone, PartialEq)]
+enum Piece {
+    Text(Box<str>),
+    /// `None` is any character.
+    Characters(Box<[Option<char>]>),
+}
+
+impl Pattern {
+    /// Prepares a pattern.
+    ///
+    /// # Errors
+    /// The escape is not one character, or nothing follows it.
+    pub(super) fn new(pattern: &str, escape: Option<&str>) -> Result<Self, Fault> {
+        let mut pieces = vec![Vec::new()];
+        for token in Tokens::new(pattern, escape)? {
+            match (token?, pieces.last_mut()) {
+                (Token::Exactly(character), Some(piece)) => piece.push(Some(character)),
+                (Token::One, Some(piece)) => piece.push(None),
+                (Token::Run, _) | (_, None) => pieces.push(Vec::new()),
+            }
+        }
+        Ok(Self { pieces: pieces.into_iter().map(Piece::new).collect() })
+    }
+
+    /// Whether a text looks like that.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let Some((first, rest)) = self.pieces.split_first() else { return text.is_empty() };
+        let Some(after_first) = first.strip_from_start(text) else { return false };
+        let Some((last, middle)) = rest.split_last() else { return after_first.is_empty() };
+        let left = middle.iter().try_fold(after_first, |text, piece| piece.skip_to_end(text));
+        left.is_some_and(|text| last.is_end_of(text))
+    }
+}
+
+impl Piece {
+    fn new(characters: Vec<Option<char>>) -> Self {
+        let text: Option<String> = characters.iter().copied().collect();
+        text.map_or_else(|| Self::Characters(characters.into()), |text| Self::Text(text.into()))
+    }
+
+    /// What follows this piece if the text starts with it.
+    fn strip_from_start<'a>(&self, text: &'a str) -> Option<&'a str> {
+        match self {
+            Self::Text(piece) => text.strip_prefix(&**piece),
+            Self::Characters(piece) => {
+                let mut characters = text.chars();
+                let is_here = piece.iter().all(|wanted| {
+                    characters.next().is_some_and(|found| wanted.is_none_or(|wanted| wanted == found))
+                });
+                is_here.then_some(characters.as_str())
+            }
+        }
+    }
+
+    /// What follows this piece where the text has it first.
+    fn skip_to_end<'a>(&self, text: &'a str) -> Option<&'a str> {
+        match self {
+            Self::Text(piece) => text.find(&**piece).and_then(|at| text.get(at + piece.len()..)),
+            Self::Characters(_) => {
+                let mut starts = text.char_indices().map(|(at, _)| at);
+                starts.find_map(|at| text.get(at..).and_then(|text| self.strip_from_start(text)))
+            }
+        }
+    }
+
+    fn is_end_of(&self, text: &str) -> bool {
+        match self {
+            Self::Text(piece) => text.ends_with(&**piece),
+            Self::Characters(piece) => {
+                let mut characters = text.chars();
+                piece.iter().rev().all(|wanted| {
+                    characters.next_back().is_some_and(|found| wanted.is_none_or(|wanted| wanted == found))
+                })
+            }
+        }
+    }
+}
+
+/// Whether a text looks like a pattern that was computed.
+///
+/// # Errors
+/// The escape is not one character, nothing follows it, or the pattern is too long.
+pub(super) fn like(text: &str, pattern: &str, escape: Option<&str>) -> Result<bool, Fault> {
+    if pattern.len() > COMPUTED_PATTERN_BYTES_MAX {
+        let length = pattern.len();
+        return Err(Fault(format!(
+            "The computed pattern of LIKE is {length} bytes long; it may have {COMPUTED_PATTERN_BYTES_MAX}."
+        )));
+    }
+    let mut pattern = Tokens::new(pattern, escape)?;
+    pattern.clone().try_for_each(|token| token.map(drop))?;
+    let mut text = text.chars();
+    // Where to go on if the way that was taken leads nowhere: the last run takes one character more.
+    let mut retry = None;
+    loop {
+        let token = pattern.next().transpose()?;
+        let found = match token {
+            Some(Token::Run) => {
+                retry = Some((text.clone(), pattern.clone()));
+                continue;
+            }
+            Some(Token::One) => text.next().is_some(),
+            Some(Token::Exactly(wanted)) => text.next() == Some(wanted),
+            None if text.as_str().is_empty() => return Ok(true),
+            None => false,
+        };
+        if !found {
+            let Some((from, after_run)) = &mut retry else { return Ok(false) };
+            if from.next().is_none() {
+                return Ok(false);
+            }
+            (text, pattern) = (from.clone(), after_run.clone());
+        }
+    }
+}
+
+/// The places of a pattern.
+#[derive(Debug, Clone)]
+struct Tokens<'a> {
+    pattern: std::str::Chars<'a>,
+    escape: Option<char>,
+}
+
+impl<'a> Tokens<'a> {
+    fn new(pattern: &'a str, escape: Option<&str>) -> Result<Self, Fault> {
+        let escape = escape.map(one_character).transpose()?;
+        Ok(Self { pattern: pattern.chars(), escape })
+    }
+}
+
+fn one_character(text: &str) -> Result<char, Fault> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(escape), None) => Ok(escape),
+        _ => Err(Fault("The ESCAPE of LIKE must be a string of one character.".to_owned())),
+    }
+}
+
+impl Iterator for Tokens<'_> {
+    type Item = Result<Token, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let character = self.pattern.next()?;
+        if self.escape == Some(character) {
+            let escaped = self.pattern.next().map(Token::Exactly);
+            return Some(escaped.ok_or_else(|| Fault("The pattern of LIKE ends in its ESCAPE.".to_owned())));
+        }
+        Some(Ok(match character {
+            '%' => Token::Run,
+            '_' => Token::One,
+            character => Token::Exactly(character),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn both(text: &str, pattern: &str, escape: Option<&str>) -> bool {
+        let computed = like(text, pattern, escape).expect("a pattern");
+        assert_eq!(
+            Pattern::new(pattern, escape).expect("a pattern").matches(text),
+            computed,
+            "{text} {pattern}"
+        );
+        computed
+    }
+
+    /// As simple as it gets, and slow.
+    fn naive(text: &[char], pattern: &[char]) -> bool {
+        match (pattern.split_first(), text.split_first()) {
+            (None, _) => text.is_empty(),
+            (Some(('%', rest)), None) => naive(text, rest),
+            (Some(('%', rest)), Some((_, behind))) => naive(text, rest) || naive(behind, pattern),
+            (Some(('_', rest)), Some((_, behind))) => naive(behind, rest),
+            (Some((wanted, rest)), Some((found, behind))) => wanted == found && naive(behind, rest),
+            (Some(_), None) => false,
+        }
+    }
+
+    #[test]
+    fn escapes_make_characters_themselves() {
+        assert!(both("ABC%", r"ABC\%", Some(r"\")) && !both("ABCD", r"ABC\%", Some(r"\")));
+        assert!(both("a_b", "a!_b", Some("!")) && !both("axb", "a!_b", Some("!")));
+        assert!(both("a!b", "a!!b", Some("!")) && both("axb", "a!xb", Some("!")));
+        assert!(both("%", "%%", Some("%")) && !both("x", "%%", Some("%")));
+        assert!(both("aü%", "_üü%", Some("ü")));
+    }
+
+    #[test]
+    fn bad_escapes_are_faults() {
+        for (pattern, escape) in [("a!", "!"), ("a", ""), ("a", "ab"), ("a!!!", "!")] {
+            assert!(like("a", pattern, Some(escape)).is_err(), "{pattern} {escape}");
+            assert!(Pattern::new(pattern, Some(escape)).is_err(), "{pattern} {escape}");
+        }
+        assert!(like("", &"%".repeat(COMPUTED_PATTERN_BYTES_MAX + 1), None).is_err());
+    }
+
+    #[test]
+    fn hard_patterns_take_no_longer_than_a_product() {
+        let text = "a".repeat(4000);
+        let pattern = format!("{}b", "%a_".repeat(1000));
+        assert!(!both(&text, &pattern, None));
+        assert!(both(&text, &"%a_".repeat(1000), None));
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_are_as_the_naive_one(text in "[abä]{0,8}", pattern in "[abä%_]{0,6}") {
+            let (characters, places): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
+            prop_assert_eq!(both(&text, &pattern, None), naive(&characters, &places));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What an expression sees of a message: what was sent, what the broker knows, and what an action has changed so far.
+
+use super::instant::{LAST_MS, TICKS_PER_MS};
+use super::program::Named;
+use super::tree::SystemProperty;
+use super::value::{Fault, Value};
+use crate::names::{self, Name};
+use crate::{Arrival, Changes, FactValue, Facts, Subject, TextProperty};
+
+/// A message under changes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Message<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) arrival: Arrival<'a>,
+    /// `None` to a filter.
+    pub(super) changes: Option<&'a Changes>,
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn new(subject: &Subject<'a>) -> Self {
+        Self { facts: subject.facts, arrival: subject.arrival, changes: None }
+    }
+
+    pub(super) fn property(&self, named: &Named) -> Value<'a> {
+        match named {
+            Named::User(name) => self.user(name).map_or(Value::Unknown, Value::of),
+            Named::System(property) => self.system(*property),
+        }
+    }
+
+    /// Whether there is a property, be it null. A system property exists if it has a value (inferred).
+    pub(super) fn has(&self, named: &Named) -> bool {
+        match named {
+            Named::User(name) => self.user(name).is_some(),
+            Named::System(property) => self.system(*property) != Value::Unknown,
+        }
+    }
+
+    /// An application property.
+    pub(super) fn user(&self, name: &Name) -> Option<&'a FactValue> {
+        self.find_user(|known| name.is(known))
+    }
+
+    fn find_user(&self, is_meant: impl Fn(&str) -> bool) -> Option<&'a FactValue> {
+        let mut changed = self.changes.into_iter().flat_map(|changes| &changes.user);
+        if let Some((_, value)) = changed.find(|(known, _)| is_meant(known)) {
+            return value.as_ref();
+        }
+        self.facts.user.iter().find(|(known, _)| is_meant(known)).map(|(_, value)| value)
+    }
+
+    /// A property by a name that was computed; with `sys.` in front a system property, and without it an application
+    /// property, whatever scope its name may seem to have (inferred).
+    pub(super) fn by_name(&self, name: &str) -> Result<Value<'a>, Fault> {
+        if let Some(property) = system_name(name) {
+            let property = SystemProperty::from_name(property);
+            return property
+                .map(|property| self.system(property))
+                .ok_or_else(|| Fault(format!("There is no system property '{}'.", shortened(name))));
+        }
+        Ok(self.find_user(|known| names::same(known, name)).map_or(Value::Unknown, Value::of))
+    }
+
+    /// A system property (semantics §13.2). What a message only gets when it is handed out has the value it would have then,
+    /// or is unknown. Without a limit, TimeToLive and ExpiresAtUtc are .NET's largest, as its clients show them (inferred);
+    /// ScheduledEnqueueTimeUtc is unknown if none was asked for (inferred).
+    pub(super) fn system(&self, property: SystemProperty) -> Value<'a> {
+        if let Some(text) = text_property(property) {
+            return Value::optional_text(self.text(text));
+        }
+        match property {
+            SystemProperty::DeadLetterSource => Value::optional_text(self.arrival.dead_letter_source),
+            SystemProperty::ViaPartitionKey => Value::optional_text(self.facts.via_partition_key.as_deref()),
+            SystemProperty::DeliveryCount | SystemProperty::State => Value::Integer(0),
+            SystemProperty::EnqueuedSequenceNumber => Value::integer(self.arrival.enqueued_sequence_number),
+            SystemProperty::SequenceNumber => Value::integer(self.arrival.sequence_number),
+            SystemProperty::Size => Value::integer(self.arrival.size_bytes),
+            SystemProperty::ForcePersistence => Value::Boolean(false),
+            SystemProperty::EnqueuedTimeUtc => timestamp(Some(self.arrival.enqueued_at_ms)),
+            SystemProperty::ExpiresAtUtc => {
+                let lives_ms = self.time_to_live_ms().unwrap_or(u64::MAX);
+                timestamp(Some(self.arrival.enqueued_at_ms.saturating_add(lives_ms)))
+            }
+            SystemProperty::ScheduledEnqueueTimeUtc => timestamp(self.scheduled_enqueue_time_ms()),
+            SystemProperty::TimeToLive => {
+                let ticks = self.time_to_live_ms().and_then(|lives_ms| i64::try_from(lives_ms).ok());
+                Value::TimeSpan(ticks.map_or(i64::MAX, |lives_ms| lives_ms.saturating_mul(TICKS_PER_MS)))
+            }
+            _ => Value::Unknown,
+        }
+    }
+
+    /// A system property that is a text and that actions may set.
+    pub(super) fn text(&self, property: TextProperty) -> Option<&'a str> {
+        let changed = self.changes.and_then(|changes| changes.text(property));
+        changed.unwrap_or_else(|| self.facts.text(property))
+    }
+
+    fn time_to_live_ms(&self) -> Option<u64> {
+        self.changes.and_then(|changes| changes.time_to_live_ms).unwrap_or(self.arrival.time_to_live_ms)
+    }
+
+    fn scheduled_enqueue_time_ms(&self) -> Option<u64> {
+        let changed = self.changes.and_then(|changes| changes.scheduled_enqueue_time_ms);
+        changed.unwrap_or(self.arrival.scheduled_enqueue_time_ms)
+    }
+}
+
+/// The name behind `sys.`, if a name that was computed starts with that.
+pub(super) fn system_name(name: &str) -> Option<&str> {
+    let (scope, name) = name.split_at_checked(4)?;
+    scope.eq_ignore_ascii_case("sys.").then_some(name)
+}
+
+/// Which of the texts that actions may set a system property is.
+pub(super) fn text_property(property: SystemProperty) -> Option<TextProperty> {
+    Some(match property {
+        SystemProperty::ContentType => TextProperty::ContentType,
+        SystemProperty::CorrelationId => TextProperty::CorrelationId,
+        SystemProperty::Label => TextProperty::Label,
+        SystemProperty::MessageId => TextProperty::MessageId,
+        SystemProperty::PartitionKey => TextProperty::PartitionKey,
+        SystemProperty::ReplyTo => TextProperty::ReplyTo,
+        SystemProperty::ReplyToSessionId => TextProperty::ReplyToSessionId,
+        SystemProperty::SessionId => TextProperty::SessionId,
+        SystemProperty::To => TextProperty::To,
+        _ => return None,
+    })
+}
+
+/// An instant, no later than .NET can name.
+fn timestamp<'a>(at_ms: Option<u64>) -> Value<'a> {
+    let at_ms = at_ms.map(|at_ms| i64::try_from(at_ms).unwrap_or(LAST_MS).min(LAST_MS));
+    at_ms.map_or(Value::Unknown, Value::Timestamp)
+}
+
+/// A name for a sentence.
+pub(super) fn shortened(name: &str) -> String {
+    name.chars().take(64).collect()
+}

@@ -1,0 +1,115 @@
+//! What an expression comes to.
+
+use std::borrow::Cow;
+
+use super::decimal;
+use crate::FactValue;
+
+/// A value while it is computed: borrowed from the message or the rule, unless it was joined.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'a> {
+    /// A property that is missing or null, and all that follows from it.
+    Unknown,
+    Boolean(bool),
+    Integer(i64),
+    Unsigned(u64),
+    Double(f64),
+    Decimal(u128),
+    Text(Cow<'a, str>),
+    Timestamp(i64),
+    DateTimeOffset(i64),
+    TimeSpan(i64),
+    Uuid(u128),
+    Other(&'a [u8]),
+}
+
+/// Why an expression comes to nothing, as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault(pub(super) String);
+
+impl<'a> Value<'a> {
+    pub(super) fn of(fact: &'a FactValue) -> Self {
+        match fact {
+            FactValue::Null => Self::Unknown,
+            FactValue::Boolean(truth) => Self::Boolean(*truth),
+            FactValue::Integer(number) => Self::Integer(*number),
+            FactValue::Unsigned(number) => Self::Unsigned(*number),
+            FactValue::Double(number) => Self::Double(*number),
+            FactValue::Decimal(bits) => Self::Decimal(*bits),
+            FactValue::Text(text) => Self::text(text),
+            FactValue::Timestamp(at_ms) => Self::Timestamp(*at_ms),
+            FactValue::DateTimeOffset(ticks) => Self::DateTimeOffset(*ticks),
+            FactValue::TimeSpan(ticks) => Self::TimeSpan(*ticks),
+            FactValue::Uuid(uuid) => Self::Uuid(*uuid),
+            FactValue::Other(bytes) => Self::Other(bytes),
+        }
+    }
+
+    pub(super) fn text(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+
+    pub(super) fn optional_text(text: Option<&'a str>) -> Self {
+        text.map_or(Self::Unknown, Self::text)
+    }
+
+    /// An integer of up to 64 bits; larger ones need a sign of their own.
+    pub(super) fn integer(number: u64) -> Self {
+        i64::try_from(number).map_or(Self::Unsigned(number), Self::Integer)
+    }
+
+    /// As a value that a message can have. What is unknown becomes null.
+    pub(super) fn into_fact(self) -> FactValue {
+        match self {
+            Self::Unknown => FactValue::Null,
+            Self::Boolean(truth) => FactValue::Boolean(truth),
+            Self::Integer(number) => FactValue::Integer(number),
+            Self::Unsigned(number) => FactValue::Unsigned(number),
+            Self::Double(number) => FactValue::Double(number),
+            Self::Decimal(bits) => FactValue::Decimal(bits),
+            Self::Text(text) => FactValue::Text(text.into()),
+            Self::Timestamp(at_ms) => FactValue::Timestamp(at_ms),
+            Self::DateTimeOffset(ticks) => FactValue::DateTimeOffset(ticks),
+            Self::TimeSpan(ticks) => FactValue::TimeSpan(ticks),
+            Self::Uuid(uuid) => FactValue::Uuid(uuid),
+            Self::Other(bytes) => FactValue::Other(bytes.into()),
+        }
+    }
+
+    /// An integer of any kind.
+    pub(super) fn as_integer(&self) -> Option<i128> {
+        match self {
+            Self::Integer(number) => Some((*number).into()),
+            Self::Unsigned(number) => Some((*number).into()),
+            _ => None,
+        }
+    }
+
+    /// A number of any kind, as the nearest double.
+    pub(super) fn as_double(&self) -> Option<f64> {
+        match self {
+            Self::Integer(number) => Some(*number as f64),
+            Self::Unsigned(number) => Some(*number as f64),
+            Self::Double(number) => Some(*number),
+            Self::Decimal(bits) => Some(decimal::to_double(*bits)),
+            _ => None,
+        }
+    }
+
+    /// What it is, for a sentence.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Unknown => "an unknown value",
+            Self::Boolean(_) => "a Boolean",
+            Self::Integer(_) | Self::Unsigned(_) => "an integer",
+            Self::Double(_) => "a double",
+            Self::Decimal(_) => "a decimal",
+            Self::Text(_) => "a string",
+            Self::Timestamp(_) => "a timestamp",
+            Self::DateTimeOffset(_) => "a date with an offset",
+            Self::TimeSpan(_) => "a time span",
+            Self::Uuid(_) => "a GUID",
+            Self::Other(_) => "a value that SQL has no type for",
+        }
+    }
+}

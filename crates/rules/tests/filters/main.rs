@@ -1,0 +1,75 @@
+//! What filters come to: one table for each part of the language. Each row names where its answer comes from, "semantics §"
+//! or the page "sql-filter" of the Azure documentation (service-bus-messaging-sql-filter), or says that it is inferred.
+
+mod logic;
+mod message;
+
+use peeklock_rules::{Failure, SqlFilter};
+
+/// What a filter comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// TRUE.
+    T,
+    /// FALSE.
+    F,
+    /// UNKNOWN.
+    U,
+    /// A failure whose text has this in it.
+    Fails(&'static str),
+}
+
+/// An expression, its answer, and where that comes from.
+pub(crate) type Row = (&'static str, Answer, &'static str);
+
+/// Every table.
+const TABLES: [&[Row]; 1] = [logic::ROWS];
+
+/// Asks each filter of a table about the message that all tables share.
+pub(crate) fn check(rows: &[Row]) {
+    let mut wrong = Vec::new();
+    for (expression, expected, source) in rows {
+        let answer = message::ask(expression);
+        let is_right = match (&answer, expected) {
+            (Ok(truth), Answer::T) => *truth == Some(true),
+            (Ok(truth), Answer::F) => *truth == Some(false),
+            (Ok(truth), Answer::U) => truth.is_none(),
+            (Err(failure), Answer::Fails(part)) => {
+                failure.kind == Failure::FILTER && failure.text.contains(part) && failure.text.ends_with('.')
+            }
+            _ => false,
+        };
+        if !is_right {
+            wrong.push(format!("{expression}: {answer:?} instead of {expected:?} ({source})"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn every_row_is_asked_once_and_has_a_source() {
+    let mut expressions: Vec<&str> =
+        TABLES.iter().copied().flatten().map(|(expression, ..)| *expression).collect();
+    let count = expressions.len();
+    expressions.sort_unstable();
+    expressions.dedup();
+    assert_eq!(expressions.len(), count, "an expression stands in two rows");
+    for (expression, _, source) in TABLES.iter().copied().flatten() {
+        let is_known =
+            ["semantics §", "sql-filter", "(inferred)", "C#"].iter().any(|known| source.contains(known));
+        assert!(is_known, "{expression}: {source}");
+    }
+}
+
+#[test]
+fn only_true_matches() {
+    let matches = |expression: &str| {
+        let filter = SqlFilter::new(expression, Vec::new()).expect("a filter");
+        let facts = message::facts();
+        filter.matches(&message::subject(&facts), &mut || 0)
+    };
+    assert_eq!(matches("quantity = 5"), Ok(true));
+    assert_eq!(matches("quantity = 6"), Ok(false));
+    assert_eq!(matches("missing = 5"), Ok(false));
+    assert!(matches("quantity / 0 = 1").is_err());
+}

@@ -1,0 +1,110 @@
+//! The message that all tables ask about.
+
+use peeklock_rules::{Arrival, FactValue, Facts, Failure, SqlFilter, Subject};
+
+/// 2026-11-22T10:00:00.123Z.
+const AT_MS: i64 = 1_795_341_600_123;
+/// The same instant in ticks since the year 1.
+const AT_TICKS: i64 = AT_MS * 10_000 + 621_355_968_000_000_000;
+const ID: u128 = 0x550e_8400_e29b_41d4_a716_4466_5544_0000;
+/// 12.5 as Python sends it.
+const DECIMAL: u128 = 0x303e_0000_0000_0000_0000_0000_0000_007d;
+
+/// What was sent.
+pub(crate) fn facts() -> Facts {
+    let text = |text: &str| FactValue::Text(text.into());
+    let user = [
+        ("color", text("blue")),
+        ("Shade", text("Blue")),
+        ("empty", text("")),
+        ("percent", text("100%")),
+        ("under", text("a_b")),
+        ("accent", text("Grün")),
+        ("seven", text("7")),
+        ("key", text("COLOR")),
+        ("syskey", text("SYS.label")),
+        ("pattern", text("bl%")),
+        ("escape", text("!")),
+        ("long", text(&"x".repeat(20_000))),
+        ("quantity", FactValue::Integer(5)),
+        ("big", FactValue::Integer(i64::MAX)),
+        ("small", FactValue::Integer(i64::MIN)),
+        ("zero", FactValue::Integer(0)),
+        ("huge", FactValue::Unsigned(u64::MAX)),
+        ("edge", FactValue::Unsigned(1 << 63)),
+        ("price", FactValue::Double(2.5)),
+        ("five", FactValue::Double(5.0)),
+        ("nan", FactValue::Double(f64::NAN)),
+        ("infinity", FactValue::Double(f64::INFINITY)),
+        ("decimal", FactValue::Decimal(DECIMAL)),
+        ("yes", FactValue::Boolean(true)),
+        ("no", FactValue::Boolean(false)),
+        ("nothing", FactValue::Null),
+        ("at", FactValue::Timestamp(AT_MS)),
+        ("offset", FactValue::DateTimeOffset(AT_TICKS)),
+        ("later", FactValue::DateTimeOffset(AT_TICKS + 1)),
+        ("span", FactValue::TimeSpan(900_000_000)),
+        ("hour", FactValue::TimeSpan(36_000_000_000)),
+        ("id", FactValue::Uuid(ID)),
+        ("nextid", FactValue::Uuid(ID + 1)),
+        ("binary", FactValue::Other([0xA0, 1, 7].into())),
+        ("sameBinary", FactValue::Other([0xA0, 1, 7].into())),
+        ("otherBinary", FactValue::Other([0xA0, 1, 8].into())),
+        ("Property With Space", text("spaced")),
+        ("HR-EmployeeID", FactValue::Integer(12)),
+        ("Contoso & Northwind", text("merged")),
+        ("a]b", text("bracket")),
+        ("a\"b", text("quote")),
+        ("Größe", text("XL")),
+        ("and", text("reserved")),
+        ("user", text("scope")),
+        ("sys", text("scope")),
+    ];
+    Facts {
+        correlation_id: Some("order-1".into()),
+        message_id: Some("message-1".into()),
+        to: Some("Store5".into()),
+        reply_to: Some("answers".into()),
+        label: Some("the bus stops".into()),
+        session_id: Some("session-1".into()),
+        reply_to_session_id: None,
+        content_type: Some("application/json".into()),
+        user: user.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+        partition_key: Some("session-1".into()),
+        via_partition_key: Some("via".into()),
+    }
+}
+
+/// The message when it is published.
+pub(crate) fn subject(facts: &Facts) -> Subject<'_> {
+    let arrival = Arrival {
+        sequence_number: 42,
+        enqueued_sequence_number: 7,
+        enqueued_at_ms: AT_MS as u64,
+        time_to_live_ms: Some(90_000),
+        scheduled_enqueue_time_ms: Some(AT_MS as u64 - 123),
+        size_bytes: 1024,
+        dead_letter_source: Some("orders"),
+    };
+    Subject { facts, arrival }
+}
+
+/// What a filter is for it. The parameters of all tables: `@text`, `@number`, `@null`, `@truth` and `@at`.
+pub(crate) fn ask(expression: &str) -> Result<Option<bool>, Failure> {
+    let parameters = [
+        ("@text", FactValue::Text("blue".into())),
+        ("number", FactValue::Integer(5)),
+        ("@null", FactValue::Null),
+        ("@truth", FactValue::Boolean(true)),
+        ("@at", FactValue::Timestamp(AT_MS)),
+    ];
+    let parameters = parameters.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    let filter = SqlFilter::new(expression, parameters);
+    let filter = filter.unwrap_or_else(|error| panic!("{expression}: {error}"));
+    let facts = facts();
+    let mut drawn = 0;
+    filter.truth(&subject(&facts), &mut || {
+        drawn += 1;
+        drawn
+    })
+}
