@@ -16,6 +16,7 @@ const FOLDERS: [(&str, &str); 9] = [
     ("runtime/", "crates/engine/tests/runtime/"),
     ("amqp/", "crates/amqp/src/servicebus/"),
     ("message/", "crates/message/src/"),
+    ("rules/", "crates/rules/src/"),
     ("config/", "crates/peeklock/src/config/tests/"),
     ("daemon/", "crates/peeklock/tests/daemon/"),
 ];
