@@ -2,7 +2,7 @@
 //!
 //! - `publish` is a message on its way (`original`); `copies` asks the rules and makes of their verdicts what each
 //!   subscription gets; `changed` is what an action does to a copy.
-//! - `change` is how events change a topic, `restore` and `record` how it is read back and stored.
+//! - `change` is how events change a topic; `restore`, `record` and `stored_rule` are how it is read back and stored.
 //! - `bodies` counts references, so that a content goes with its last copy.
 
 mod bodies;
@@ -14,6 +14,7 @@ mod original;
 mod publish;
 mod record;
 mod restore;
+mod stored_rule;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
