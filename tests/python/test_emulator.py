@@ -112,9 +112,9 @@ async def test_sql_of_the_file_sorts_changes_and_fails(start_daemon, flavour):
     where = Topic("news") / "sql"
     async with Bus(flavour, daemon.connection_string) as bus, administration(daemon, flavour) as admin:
         listed = await all_of(admin.list_rules(*where))
-        assert [rule.name for rule in listed] == ["sql", "correlation", "fails"]
-        assert listed[0].filter.sql_expression == "n > 1 AND color LIKE 'r%'"
-        assert listed[1].action.sql_expression == "SET by = 'correlation'"
+        assert [rule.name for rule in listed] == ["correlation", "fails", "sql"]
+        assert listed[0].action.sql_expression == "SET by = 'correlation'"
+        assert listed[2].filter.sql_expression == "n > 1 AND color LIKE 'r%'"
         message = lambda name, subject="", **sent: ServiceBusMessage(name, subject=subject, application_properties=sent)
         sent = [message("red", n=2, color="red"), message("few", n=1, color="red"), message("x", "x", n=1), message("zero", n=1, zero=0)]
         await bus.send(Topic("news"), sent)
