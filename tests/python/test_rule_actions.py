@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import uuid
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
@@ -73,6 +74,15 @@ async def test_each_refers_to_the_others_as_they_are_then(stage):
     (message,) = await stage.copies(where)
     assert (message.to, message.reply_to, message.subject) == ("b", "b!", None)
     assert properties(message) == {"n": 1, "was": "s", "gone": None, "RuleName": "r"}
+
+
+async def test_new_ids_are_drawn_for_each_copy(stage):
+    rules = {name: ["EXISTS(n)", "SET one = newid(); SET two = newid()"] for name in ("a", "b")}
+    where = await stage.subscribe(rules=rules)
+    sent = [ServiceBusMessage(f"{n}", application_properties={"n": n}) for n in range(3)]
+    await stage.send(*sent)
+    ids = [properties(m)[name] for m in await stage.copies(where) for name in ("one", "two")]
+    assert len(set(ids)) == 12 and all(type(one) is uuid.UUID for one in ids)
 
 
 async def test_a_session_subscription_gets_the_session_that_was_set(stage):
