@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 
 import azure.servicebus.aio.management
 from azure.servicebus import ServiceBusMessage
@@ -9,7 +10,7 @@ from azure.servicebus.management import CorrelationRuleFilter, SqlRuleAction, Sq
 
 import sdk
 from administration import administration_client
-from bus import RECEIVE_AND_DELETE, Bus, body, take
+from bus import PATIENCE_SECS, RECEIVE_AND_DELETE, Bus, body
 from daemon import Subscription, Topic
 
 #: The rule that only the last message of a `Stage.send` matches.
@@ -93,12 +94,20 @@ class Stage:
     async def copies(self, subscription: Subscription) -> list:
         """All that a `send` came to: what has not come before its end never will."""
         copies = []
+        deadline = time.monotonic() + PATIENCE_SECS
         async with self.bus.receiver(subscription, receive_mode=RECEIVE_AND_DELETE) as receiver:
-            while not copies or (copies[-1].application_properties or {}).get(b"RuleName") != END.encode():
-                copies += await take(receiver, 1)
+            while not any(rule_of(message) == END for message in copies):
+                assert time.monotonic() < deadline, f"{len(copies)} copies came, and no end"
+                copies += await receiver.receive_messages(100, max_wait_time=5)
         rest = await self.bus.peek(subscription)
         assert {body(message) for message in rest} <= {b"end"}, "something came after the end"
         return [message for message in copies if body(message) != b"end"]
+
+
+def rule_of(message) -> str | None:
+    """The rule whose action made a copy."""
+    name = (message.application_properties or {}).get(b"RuleName")
+    return name and name.decode()
 
 
 def properties(message) -> dict:
