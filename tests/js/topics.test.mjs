@@ -203,6 +203,12 @@ describe("topics", { concurrency: 12 }, () => {
     assert.equal((await rulesOf(manager)).length, 1);
   }));
 
+  it("SQL follows later", withRules(async (manager) => {
+    await assert.rejects(manager.createRule("r", { sqlExpression: "color = 'red'" }), /later version/);
+    await assert.rejects(manager.createRule("r", { sqlExpression: "1=1" }, { sqlExpression: "SET a = 1" }), /later version/);
+    assert.equal((await rulesOf(manager)).length, 1);
+  }));
+
   it("rules of what is no subscription", withTopic(async (client, topic) => {
     const nowhere = client.createRuleManager(topic, "nowhere");
     await assert.rejects(rulesOf(nowhere), failsWith("MessagingEntityNotFound"));
