@@ -218,7 +218,7 @@ async fn a_turn_of_large_changes_is_split_between_its_commands() {
     broker.store.release_all();
     assert_eq!(sender.all().await.len(), SENDS);
     assert_eq!(active(&broker, "d"), 10 * SENDS as u64);
-    let largest = broker.store.snapshot().into_iter().map(|(_, value)| value.len()).max();
+    let largest = broker.store.snapshot().into_values().map(|value| value.len()).max();
     assert!(largest.is_some_and(|bytes| bytes < 64 << 10), "{largest:?}");
 }
 
