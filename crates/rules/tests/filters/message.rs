@@ -24,7 +24,7 @@ pub(crate) fn facts() -> Facts {
         ("key", text("COLOR")),
         ("syskey", text("SYS.label")),
         ("pattern", text("bl%")),
-        ("escape", text("!")),
+        ("mark", text("!")),
         ("long", text(&"x".repeat(20_000))),
         ("quantity", FactValue::Integer(5)),
         ("big", FactValue::Integer(i64::MAX)),
