@@ -1,7 +1,10 @@
 //! Texts, trees and mistakes.
 
 mod canonical;
+mod laws;
 mod mistakes;
+mod random;
+mod reference;
 
 use crate::FactValue;
 
