@@ -53,6 +53,13 @@ pub struct DeadLetter {
     pub description: Option<Arc<str>>,
 }
 
+impl DeadLetter {
+    /// The application property in which readers find the reason.
+    pub const REASON: &str = "DeadLetterReason";
+    /// The application property in which readers find the description.
+    pub const DESCRIPTION: &str = "DeadLetterErrorDescription";
+}
+
 /// State shown to readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum MessageState {

@@ -49,6 +49,8 @@ pub(crate) struct FilterCounts {
     pub(crate) sql: usize,
     /// Correlation filters.
     pub(crate) correlation: usize,
+    /// Actions, of which there is no limit of their own.
+    pub(crate) actions: usize,
 }
 
 impl FilterCounts {
@@ -60,17 +62,20 @@ impl FilterCounts {
                 Filter::Sql(_) => counts.sql += 1,
                 Filter::Correlation(_) => counts.correlation += 1,
             }
+            counts.actions += usize::from(rule.action.is_some());
             counts
         })
     }
 
     /// These and others.
     pub(crate) const fn plus(self, other: Self) -> Self {
-        Self { sql: self.sql + other.sql, correlation: self.correlation + other.correlation }
+        let (sql, correlation) = (self.sql + other.sql, self.correlation + other.correlation);
+        Self { sql, correlation, actions: self.actions + other.actions }
     }
 
     /// These without others, which are among them.
     pub(crate) const fn minus(self, other: Self) -> Self {
-        Self { sql: self.sql - other.sql, correlation: self.correlation - other.correlation }
+        let (sql, correlation) = (self.sql - other.sql, self.correlation - other.correlation);
+        Self { sql, correlation, actions: self.actions - other.actions }
     }
 }

@@ -1,5 +1,9 @@
 //! Message annotations with a meaning.
 
+use bytes::Bytes;
+use peeklock_wire::message::Sections;
+use peeklock_wire::{DecodeError, Str, Value};
+
 /// Milliseconds since 1970: when the message shall become available. The sender's; kept.
 pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
 /// The sender's; kept.
@@ -37,4 +41,42 @@ const SERVICE_OWNED: [&str; 8] = [
 /// Whether only the broker writes this key.
 pub fn is_service_owned(key: &str) -> bool {
     SERVICE_OWNED.contains(&key)
+}
+
+/// The annotations of a sender that mean something here.
+#[derive(Debug, Default)]
+pub(crate) struct Annotated {
+    /// What [`PARTITION_KEY`] says, if it is a text.
+    pub(crate) partition_key: Option<Str>,
+    /// What [`VIA_PARTITION_KEY`] says, if it is a text.
+    pub(crate) via_partition_key: Option<Str>,
+    /// What [`SCHEDULED_ENQUEUE_TIME`] says.
+    pub(crate) scheduled_enqueue_time: Value,
+}
+
+impl Annotated {
+    /// Reads a section; others are stepped over, and of two with one key the first counts.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub(crate) fn read(section: &Bytes) -> Result<Self, DecodeError> {
+        let mut annotated = Self::default();
+        let mut seen = [false; 3];
+        for entry in Sections::map_entries(section)? {
+            let entry = entry?;
+            let known = [PARTITION_KEY, VIA_PARTITION_KEY, SCHEDULED_ENQUEUE_TIME];
+            let Some(which) = known.iter().position(|known| entry.key == Some(known)) else { continue };
+            if seen.get_mut(which).is_none_or(|seen| std::mem::replace(seen, true)) {
+                continue;
+            }
+            let value = Value::decode(&mut section.slice_ref(entry.encoded_value))?;
+            match (which, value) {
+                (0, Value::String(text) | Value::Symbol(text)) => annotated.partition_key = Some(text),
+                (1, Value::String(text) | Value::Symbol(text)) => annotated.via_partition_key = Some(text),
+                (2, value) => annotated.scheduled_enqueue_time = value,
+                _ => {}
+            }
+        }
+        Ok(annotated)
+    }
 }

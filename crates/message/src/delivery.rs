@@ -1,12 +1,17 @@
-//! From a stored message to the bytes a client reads: a fresh header and annotations, the rest as it was sent.
+//! From a stored message to the bytes a client reads: a fresh header and annotations, and over what was sent lie, one
+//! over the other, what actions of rules changed, what receivers changed and why it was dead-lettered.
+
+mod changed;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use peeklock_engine::{MessageState, MessageView, Property, Received, Timestamp};
+use peeklock_engine::{
+    Changes, FactValue, MessageState, MessageView, Property, Received, TextProperty, Timestamp,
+};
 use smallvec::SmallVec;
 
 use crate::annotation;
-use peeklock_wire::message::{Header, MapSection, Sections};
-use peeklock_wire::{DecodeError, Value};
+use peeklock_wire::message::{Header, MapEntry, MapSection, MessageProperties, Sections};
+use peeklock_wire::{DecodeError, Str, Value};
 
 /// Latest instant the SDKs can show, in milliseconds since 1970 (P and J clamp to the same).
 const EXPIRY_MAX_MS: u64 = 253_402_243_199_000;
@@ -65,14 +70,18 @@ impl Encoder {
         self.annotations(&sections, received, origin)?;
         let mut kept = sections.header.len() + sections.delivery_annotations.len();
         kept += sections.message_annotations.len();
-        if view.expires_at != Timestamp::NEVER {
+        let changes = view.changes.as_deref();
+        let is_rewritten =
+            view.expires_at != Timestamp::NEVER || changes.is_some_and(changed::concerns_properties);
+        if is_rewritten {
             self.properties(&sections, view)?;
             kept += sections.properties.len();
         }
-        if view.dead_letter.is_none() && view.modified.is_none() {
+        let has_changed = changes.is_some_and(|changes| !changes.user.is_empty());
+        if view.dead_letter.is_none() && view.modified.is_none() && !has_changed {
             return Ok(SmallVec::from_iter([self.fresh.split().freeze(), received.content.slice(kept..)]));
         }
-        if view.expires_at == Timestamp::NEVER {
+        if !is_rewritten {
             self.fresh.put_slice(&sections.properties);
         }
         self.application_properties(&sections, view)?;
@@ -100,7 +109,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sender's annotations, less those that only the broker writes, and the broker's.
+    /// The sender's annotations, less those that only the broker writes and those that actions changed, and the broker's.
     fn annotations(
         &mut self,
         sections: &Sections,
@@ -108,16 +117,30 @@ impl Encoder {
         origin: Origin,
     ) -> Result<(), DecodeError> {
         let view = &received.view;
-        let mut needs_key = origin.sessions;
+        let changes = view.changes.as_deref();
+        let changed_key = changes.and_then(|changes| changes.text(TextProperty::PartitionKey));
+        let changed_schedule = changes.and_then(|changes| changes.scheduled_enqueue_time_ms);
+        let mut needs_key = origin.sessions && !matches!(changed_key, Some(Some(_)));
         let mut section = MapSection::message_annotations(&mut self.fresh);
         for entry in Sections::map_entries(&sections.message_annotations)? {
             let entry = entry?;
-            needs_key &= entry.key != Some(annotation::PARTITION_KEY);
-            if !entry.key.is_some_and(annotation::is_service_owned) {
+            let is_changed = match entry.key {
+                Some(annotation::PARTITION_KEY) => changed_key.is_some(),
+                Some(annotation::SCHEDULED_ENQUEUE_TIME) => changed_schedule.is_some(),
+                key => key.is_some_and(annotation::is_service_owned),
+            };
+            if !is_changed {
+                needs_key &= entry.key != Some(annotation::PARTITION_KEY);
                 section.entry(entry);
             }
         }
-        if needs_key && let Some(session_id) = sections.decode_properties()?.group_id {
+        if let Some(Some(key)) = changed_key {
+            section.string(annotation::PARTITION_KEY, key);
+        }
+        if let Some(Some(at_ms)) = changed_schedule {
+            section.timestamp(annotation::SCHEDULED_ENQUEUE_TIME, signed(at_ms));
+        }
+        if needs_key && let Some(session_id) = session_id(sections, changes)? {
             section.string(annotation::PARTITION_KEY, &session_id);
         }
         let number = view.sequence_number.0;
@@ -142,44 +165,98 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sender's properties with the instant of expiry, which only the broker knows (D: authoritative). J and N show
-    /// as time-to-live what lies between creation and expiry, so the sender's clock gives way to the broker's (S-13).
+    /// The sender's properties as actions changed them, with the instant of expiry.
     fn properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
         let mut properties = sections.decode_properties()?;
-        let expires_at_ms = view.expires_at.0.min(EXPIRY_MAX_MS);
-        properties.absolute_expiry_time_ms = Some(signed(expires_at_ms));
-        if properties.creation_time_ms.is_some() {
-            let life_ms = view.time_to_live_ms.unwrap_or_default();
-            properties.creation_time_ms = Some(signed(expires_at_ms.saturating_sub(life_ms)));
+        if let Some(changes) = &view.changes {
+            changed::apply(changes, &mut properties);
+        }
+        if view.expires_at != Timestamp::NEVER {
+            show_expiry(&mut properties, view);
         }
         properties.encode(&mut self.fresh);
         Ok(())
     }
 
-    /// The sender's application properties, under what receivers changed, under the reason of dead-lettering.
+    /// The sender's application properties, under what actions changed, under what receivers changed, under the reason of
+    /// dead-lettering.
     fn application_properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
-        let modified: &[Property] = view.modified.as_ref().map_or(&[], |modified| modified);
-        let stamps = view.dead_letter.as_deref().map_or([None, None], |why| {
-            let reason = why.reason.as_deref().map(|text| (DEAD_LETTER_REASON, text));
-            [reason, why.description.as_deref().map(|text| (DEAD_LETTER_DESCRIPTION, text))]
-        });
-        let stamped = |key: &str| stamps.iter().flatten().any(|(stamp, _)| *stamp == key);
-        let changed = |key: &str| modified.iter().any(|property| &*property.name == key) || stamped(key);
+        let over = Overlay::of(view);
+        let mut sent: SmallVec<[Option<MapEntry<'_>>; 4]> = SmallVec::from_elem(None, over.changed.len());
         let mut section = MapSection::application_properties(&mut self.fresh);
         for entry in Sections::map_entries(&sections.application_properties)? {
             let entry = entry?;
-            if !entry.key.is_some_and(changed) {
+            let changed = entry.key.and_then(|key| over.changed(key));
+            if let Some(sent) = changed.and_then(|index| sent.get_mut(index)) {
+                sent.get_or_insert(entry);
+            } else if !entry.key.is_some_and(|key| over.covers(key)) {
                 section.entry(entry);
             }
         }
-        for property in modified.iter().filter(|property| !stamped(&property.name)) {
+        for ((name, value), sent) in over.changed.iter().zip(sent) {
+            if let Some(value) = value.as_ref().filter(|_| !over.covers(name)) {
+                section.value(name, &changed::as_sent(value, sent));
+            }
+        }
+        for property in over.modified.iter().filter(|property| !over.stamped(&property.name)) {
             section.encoded(&property.name, &property.value);
         }
-        for (key, text) in stamps.into_iter().flatten() {
+        for (key, text) in over.stamps.into_iter().flatten() {
             section.string(key, text);
         }
         section.finish();
         Ok(())
+    }
+}
+
+/// What lies over the application properties that were sent, the last one on top.
+struct Overlay<'a> {
+    changed: &'a [(Box<str>, Option<FactValue>)],
+    modified: &'a [Property],
+    stamps: [Option<(&'static str, &'a str)>; 2],
+}
+
+impl<'a> Overlay<'a> {
+    fn of(view: &'a MessageView) -> Self {
+        let stamps = view.dead_letter.as_deref().map_or([None, None], |why| {
+            let reason = why.reason.as_deref().map(|text| (DEAD_LETTER_REASON, text));
+            [reason, why.description.as_deref().map(|text| (DEAD_LETTER_DESCRIPTION, text))]
+        });
+        let changed = view.changes.as_deref().map_or(&[][..], |changes| &changes.user);
+        Self { changed, modified: view.modified.as_ref().map_or(&[], |modified| modified), stamps }
+    }
+
+    /// Which change concerns a property.
+    fn changed(&self, key: &str) -> Option<usize> {
+        self.changed.iter().position(|(name, _)| &**name == key)
+    }
+
+    fn stamped(&self, key: &str) -> bool {
+        self.stamps.iter().flatten().any(|(stamp, _)| *stamp == key)
+    }
+
+    /// Whether a receiver's change or the reason of dead-lettering lies over a property.
+    fn covers(&self, key: &str) -> bool {
+        self.modified.iter().any(|property| &*property.name == key) || self.stamped(key)
+    }
+}
+
+/// The instant of expiry, which only the broker knows (D: authoritative). J and N show as time-to-live what lies between
+/// creation and expiry, so the sender's clock gives way to the broker's (S-13).
+fn show_expiry(properties: &mut MessageProperties, view: &MessageView) {
+    let expires_at_ms = view.expires_at.0.min(EXPIRY_MAX_MS);
+    properties.absolute_expiry_time_ms = Some(signed(expires_at_ms));
+    if properties.creation_time_ms.is_some() {
+        let life_ms = view.time_to_live_ms.unwrap_or_default();
+        properties.creation_time_ms = Some(signed(expires_at_ms.saturating_sub(life_ms)));
+    }
+}
+
+/// The session of a message, as an action of a rule changed it.
+fn session_id(sections: &Sections, changes: Option<&Changes>) -> Result<Option<Str>, DecodeError> {
+    match changes.and_then(|changes| changes.text(TextProperty::SessionId)) {
+        Some(changed) => Ok(changed.map(Into::into)),
+        None => Ok(sections.decode_properties()?.group_id),
     }
 }
 

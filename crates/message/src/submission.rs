@@ -7,9 +7,9 @@ use peeklock_engine::{EntityOptions, MessageKey, NewMessage, Timestamp};
 use smallvec::SmallVec;
 
 use crate::Unfit;
-use crate::annotation;
+use crate::annotation::{self, Annotated};
 use crate::facts;
-use peeklock_wire::message::{Header, MessageProperties, Sections, lookup};
+use peeklock_wire::message::{Header, MessageProperties, Sections};
 use peeklock_wire::{DecodeError, Value};
 
 /// The message-format of a batch: a message whose `data` sections are encoded messages.
@@ -92,7 +92,9 @@ pub fn read_message(
     let mut properties = sections.decode_properties().map_err(malformed)?;
     check_ids(&properties)?;
     let time_to_live_ms = time_to_live_ms(&header, &properties);
-    let scheduled_enqueue_time = read_annotations(&sections, &properties)?;
+    let annotated = Annotated::read(&sections.message_annotations).map_err(malformed)?;
+    check_partition_key(&annotated, &properties)?;
+    let scheduled_enqueue_time = scheduled_enqueue_time(&annotated.scheduled_enqueue_time)?;
     let session_id = properties.group_id.clone();
     let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
     // An id given here is nobody else's.
@@ -105,8 +107,8 @@ pub fn read_message(
         payload
     };
     let facts = if wanted.facts {
-        let facts = facts::read(&properties, &sections.application_properties).map_err(malformed)?;
-        Some(Arc::new(facts))
+        let facts = facts::read(properties, annotated, &sections.application_properties);
+        Some(Arc::new(facts.map_err(malformed)?))
     } else {
         None
     };
@@ -153,22 +155,21 @@ fn time_to_live_ms(header: &Header, properties: &MessageProperties) -> Option<u6
     expiry.checked_sub(creation).and_then(|difference| u64::try_from(difference).ok())
 }
 
-/// Checks the annotations that mean something here and returns the scheduled time.
-fn read_annotations(sections: &Sections, properties: &MessageProperties) -> Result<Option<Timestamp>, Unfit> {
-    if sections.message_annotations.is_empty() {
-        return Ok(None);
+/// A session is what messages are partitioned by.
+fn check_partition_key(annotated: &Annotated, properties: &MessageProperties) -> Result<(), Unfit> {
+    match (annotated.partition_key.as_deref(), properties.group_id.as_deref()) {
+        (Some(key), Some(session_id)) if key != session_id => {
+            Err(Unfit::Argument("The partition key differs from the session id.".to_owned()))
+        }
+        _ => Ok(()),
     }
-    let annotations = Sections::decode_map(&sections.message_annotations).map_err(malformed)?;
-    let partition_key = lookup(&annotations, annotation::PARTITION_KEY).and_then(Value::as_str);
-    if let (Some(key), Some(session_id)) = (partition_key, properties.group_id.as_deref())
-        && key != session_id
-    {
-        return Err(Unfit::Argument("The partition key differs from the session id.".to_owned()));
-    }
-    match lookup(&annotations, annotation::SCHEDULED_ENQUEUE_TIME) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Timestamp(at_ms)) => Ok(u64::try_from(*at_ms).ok().map(Timestamp)),
-        Some(_) => Err(Unfit::Argument(format!(
+}
+
+fn scheduled_enqueue_time(annotation: &Value) -> Result<Option<Timestamp>, Unfit> {
+    match annotation {
+        Value::Null => Ok(None),
+        Value::Timestamp(at_ms) => Ok(u64::try_from(*at_ms).ok().map(Timestamp)),
+        _ => Err(Unfit::Argument(format!(
             "The annotation {} must be a timestamp.",
             annotation::SCHEDULED_ENQUEUE_TIME
         ))),

@@ -2,23 +2,34 @@
 
 use std::fmt::Write;
 
-const SECOND_MS: u64 = 1_000;
-const MINUTE_MS: u64 = 60 * SECOND_MS;
-const HOUR_MS: u64 = 60 * MINUTE_MS;
-const DAY_MS: u64 = 24 * HOUR_MS;
+/// Durations are counted in ticks of 100 ns, as .NET counts them.
+const SECOND: u64 = 10_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const TICKS_PER_MS: u64 = 10_000;
+
+/// Digits behind the point of a second that count.
+const FRACTION_DIGITS: usize = 7;
 
 /// The longest duration Service Bus knows; it means "no limit".
 pub(super) const UNLIMITED: &str = "P10675199DT2H48M5.4775807S";
 
 /// From here on a duration is the maximum: Python rounds it when it gives it back.
-const UNLIMITED_MS: u64 = 10_675_199 * DAY_MS;
+const UNLIMITED_TICKS: u64 = 10_675_199 * DAY;
 
 /// Designators before and after the `T` with their lengths; years and months as .NET counts them.
-const DATE: [(char, u64); 4] = [('Y', 365 * DAY_MS), ('M', 30 * DAY_MS), ('W', 7 * DAY_MS), ('D', DAY_MS)];
-const TIME: [(char, u64); 3] = [('H', HOUR_MS), ('M', MINUTE_MS), ('S', SECOND_MS)];
+const DATE: [(char, u64); 4] = [('Y', 365 * DAY), ('M', 30 * DAY), ('W', 7 * DAY), ('D', DAY)];
+const TIME: [(char, u64); 3] = [('H', HOUR), ('M', MINUTE), ('S', SECOND)];
 
 /// Milliseconds, without fractions of one; `Some(None)` for the maximum and more, `None` for what is no duration.
 pub(super) fn parse(text: &str) -> Option<Option<u64>> {
+    let ticks = parse_ticks(text)?;
+    Some((ticks < UNLIMITED_TICKS).then_some(ticks / TICKS_PER_MS))
+}
+
+/// Ticks of 100 ns, without fractions of one; the most there are for more. `None` for what is no duration.
+pub(super) fn parse_ticks(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_uppercase();
     let text = text.strip_prefix('P')?;
     let (date, time) = match text.split_once('T') {
@@ -27,20 +38,19 @@ pub(super) fn parse(text: &str) -> Option<Option<u64>> {
         None if text.is_empty() => return None,
         None => (text, ""),
     };
-    let total_ms = part(date, &DATE)?.saturating_add(part(time, &TIME)?);
-    Some((total_ms < UNLIMITED_MS).then_some(total_ms))
+    Some(part(date, &DATE)?.saturating_add(part(time, &TIME)?))
 }
 
 /// One half of a duration: numbers with designators in their order.
 fn part(mut text: &str, designators: &[(char, u64)]) -> Option<u64> {
-    let mut total_ms: u64 = 0;
+    let mut total: u64 = 0;
     let mut designators = designators.iter();
     while !text.is_empty() {
         let end = text.find(|character: char| !character.is_ascii_digit() && character != '.')?;
         let (number, rest) = text.split_at(end);
         let mut rest = rest.chars();
         let found = rest.next()?;
-        let (_, length_ms) = designators.find(|(designator, _)| *designator == found)?;
+        let (_, length) = designators.find(|(designator, _)| *designator == found)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let is_fractional = number.contains('.');
         if whole.is_empty()
@@ -48,36 +58,41 @@ fn part(mut text: &str, designators: &[(char, u64)]) -> Option<u64> {
         {
             return None;
         }
-        let thousandths: u64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+        let ticks: u64 = format!("{fraction:0<FRACTION_DIGITS$}").get(..FRACTION_DIGITS)?.parse().ok()?;
         // More digits than fit are more than the maximum.
         let whole: u64 = whole.parse().unwrap_or(u64::MAX);
-        total_ms = total_ms.saturating_add(whole.saturating_mul(*length_ms)).saturating_add(thousandths);
+        total = total.saturating_add(whole.saturating_mul(*length)).saturating_add(ticks);
         text = rest.as_str();
     }
-    Some(total_ms)
+    Some(total)
 }
 
 /// A duration as .NET writes it: `P1DT2H`, `PT0.5S`.
 pub(super) fn text(length_ms: u64) -> String {
+    ticks_text(length_ms.saturating_mul(TICKS_PER_MS))
+}
+
+/// As [`text`], of ticks of 100 ns.
+pub(super) fn ticks_text(length: u64) -> String {
     let mut text = String::from("P");
-    let (days, rest_ms) = (length_ms / DAY_MS, length_ms % DAY_MS);
+    let (days, rest) = (length / DAY, length % DAY);
     if days > 0 {
         let _ = write!(text, "{days}D");
     }
-    if rest_ms == 0 && days > 0 {
+    if rest == 0 && days > 0 {
         return text;
     }
     text.push('T');
-    for (count, designator) in [(rest_ms / HOUR_MS, 'H'), (rest_ms % HOUR_MS / MINUTE_MS, 'M')] {
+    for (count, designator) in [(rest / HOUR, 'H'), (rest % HOUR / MINUTE, 'M')] {
         if count > 0 {
             let _ = write!(text, "{count}{designator}");
         }
     }
-    let (seconds, thousandths) = (rest_ms % MINUTE_MS / SECOND_MS, rest_ms % SECOND_MS);
-    if thousandths > 0 {
-        let fraction = format!("{thousandths:03}");
+    let (seconds, fraction) = (rest % MINUTE / SECOND, rest % SECOND);
+    if fraction > 0 {
+        let fraction = format!("{fraction:0FRACTION_DIGITS$}");
         let _ = write!(text, "{seconds}.{}S", fraction.trim_end_matches('0'));
-    } else if seconds > 0 || length_ms == 0 {
+    } else if seconds > 0 || length == 0 {
         let _ = write!(text, "{seconds}S");
     }
     text
@@ -88,6 +103,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const DAY_MS: u64 = DAY / TICKS_PER_MS;
 
     #[test]
     fn reads_what_the_sdks_write() {
@@ -121,8 +138,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(length_ms in 0..UNLIMITED_MS) {
+        fn what_is_written_is_read_back(length_ms in 0..UNLIMITED_TICKS / TICKS_PER_MS) {
             prop_assert_eq!(parse(&text(length_ms)), Some(Some(length_ms)));
+        }
+
+        #[test]
+        fn ticks_are_read_back(length: u64) {
+            prop_assert_eq!(parse_ticks(&ticks_text(length)), Some(length));
         }
 
         #[test]

@@ -188,6 +188,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, found: &EntityDes
         accessed_at: found.accessed_at,
         counts: found.counts,
         subscriptions: found.subscriptions,
+        sql_filters: found.sql_filters,
         correlation_filters: found.correlation_filters,
     };
     let entry = Entry { target: &Target::Entity(found.name.clone()), title: &found.name, times: found.times };

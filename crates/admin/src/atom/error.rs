@@ -43,14 +43,15 @@ impl Error {
         Self::new(StatusCode::REQUEST_TIMEOUT, 40800, text)
     }
 
-    /// The topic has as much as it may have.
+    /// The topic has as much as it may have. N and J: QuotaExceeded for 403; for the 405 that the sub-codes suggest they
+    /// have no exception of their own.
     fn too_many(refusal: &Refusal) -> Self {
         let sub_code = match refusal {
             Refusal::TooManySqlFilters(_) => 40501,
             Refusal::TooManyCorrelationFilters(_) => 40502,
             _ => 40503,
         };
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, sub_code, format!("Method Not Allowed. {refusal}"))
+        Self::new(StatusCode::FORBIDDEN, sub_code, format!("Forbidden. {refusal}"))
     }
 
     fn from_storage(error: &StorageError) -> Self {
@@ -118,9 +119,9 @@ mod tests {
             (store(StorageError::Full { reason: reason.clone() }), 403, 40300),
             (ChangeError::NotFound { name: name.clone() }.into(), 404, 40400),
             (Error::method("POST", "q"), 405, 40500),
-            (ChangeError::TooMany(Refusal::TooManySqlFilters(1)).into(), 405, 40501),
-            (ChangeError::TooMany(Refusal::TooManyCorrelationFilters(1)).into(), 405, 40502),
-            (ChangeError::TooMany(Refusal::TooManySubscriptions(1)).into(), 405, 40503),
+            (ChangeError::TooMany(Refusal::TooManySqlFilters(1)).into(), 403, 40501),
+            (ChangeError::TooMany(Refusal::TooManyCorrelationFilters(1)).into(), 403, 40502),
+            (ChangeError::TooMany(Refusal::TooManySubscriptions(1)).into(), 403, 40503),
             (Error::time_out(), 408, 40800),
             (ChangeError::Exists { name }.into(), 409, 40900),
             (Error::precondition(), 412, 41200),

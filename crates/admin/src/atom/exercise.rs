@@ -5,7 +5,7 @@ use peeklock_engine::partition::Counts;
 
 use super::properties::{Audience, Facts, Reading};
 use super::xml::{Document, Element, parse};
-use super::{filter, queue, topic};
+use super::{action, filter, queue, topic};
 use crate::Limits;
 
 /// Reads a body as every kind of description, and writes what it read.
@@ -21,6 +21,7 @@ fn each(element: &Element) {
         accessed_at: None,
         counts: Counts::default(),
         subscriptions: 0,
+        sql_filters: 0,
         correlation_filters: 0,
     };
     let audience = Audience { host: "localhost", api_version: "2024-05" };
@@ -31,8 +32,11 @@ fn each(element: &Element) {
     if let Ok(options) = topic::read(element, &Reading { limits, now, current: None }) {
         topic::write(&mut document, (&options, &facts), &audience);
     }
-    if let (Ok(read), Ok(())) = (filter::read(element), filter::check_action(element)) {
+    if let Ok(read) = filter::read(element) {
         filter::write(&mut document, &read);
+    }
+    if let Ok(read) = action::read(element) {
+        action::write(&mut document, read.as_ref());
     }
     // The depth of a document is bounded.
     element.children.iter().for_each(each);
@@ -48,6 +52,8 @@ mod tests {
             include_str!("tests/bodies/python-queue.xml"),
             include_str!("tests/bodies/python-rule.xml"),
             include_str!("tests/bodies/js-rule.xml"),
+            include_str!("tests/bodies/python-sql-rule.xml"),
+            include_str!("tests/bodies/js-sql-rule.xml"),
         ] {
             for end in 0..body.len() {
                 exercise(&body.as_bytes()[..end]);

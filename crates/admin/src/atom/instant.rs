@@ -5,6 +5,11 @@ use peeklock_engine::Timestamp;
 /// What the service says where nothing ever happened.
 pub(super) const NEVER: &str = "0001-01-01T00:00:00Z";
 
+/// The first millisecond of the year 1.
+const FIRST_MS: i64 = -62_135_596_800_000;
+/// The last one that can be read and written whatever the zone.
+const LAST_MS: i64 = 253_402_207_200_999;
+
 /// An instant in UTC: `2026-11-20T18:00:00.5Z`.
 pub(super) fn text(at: Timestamp) -> String {
     i64::try_from(at.0).map_or_else(|_| text_ms(i64::MAX), text_ms)
@@ -14,6 +19,11 @@ pub(super) fn text(at: Timestamp) -> String {
 pub(super) fn text_ms(at_ms: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(at_ms);
     at.unwrap_or(if at_ms < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX }).to_string()
+}
+
+/// Whether an instant is in the years that every SDK's dates have, 1 to 9999.
+pub(super) fn is_shown(at_ms: i64) -> bool {
+    (FIRST_MS..=LAST_MS).contains(&at_ms)
 }
 
 /// Milliseconds since 1970; without a zone it is UTC, as Python writes it.
@@ -40,5 +50,11 @@ mod tests {
         assert_eq!(parse_ms("1970-01-01T01:00:00+01:00"), Some(0));
         assert_eq!(parse_ms("1970-01-01T00:00:00+0000"), Some(0));
         assert_eq!(parse_ms("soon"), None);
+        for at_ms in [FIRST_MS, LAST_MS] {
+            assert!(is_shown(at_ms));
+            assert_eq!(parse_ms(&text_ms(at_ms)), Some(at_ms));
+        }
+        assert_eq!(parse_ms(NEVER), Some(FIRST_MS));
+        assert!(!is_shown(FIRST_MS - 1) && !is_shown(LAST_MS + 1));
     }
 }

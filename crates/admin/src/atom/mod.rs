@@ -4,6 +4,7 @@
 //! the table machine by which descriptions are read and written, `xml` the bounded reader and the writer, `error` what
 //! clients are told when something fails. What the SDKs can't bear in a response is noted where it is written.
 
+mod action;
 mod audit;
 mod authorization_rules;
 mod call;
@@ -14,11 +15,13 @@ mod exercise;
 mod feed;
 mod filter;
 mod instant;
+mod key_values;
 mod namespace_info;
 mod path;
 mod properties;
 mod queue;
 mod rule;
+mod sql;
 mod subscription;
 #[cfg(test)]
 mod tests;

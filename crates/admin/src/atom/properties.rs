@@ -69,6 +69,8 @@ pub(super) struct Facts {
     pub(super) counts: Counts,
     /// A topic's subscriptions.
     pub(super) subscriptions: usize,
+    /// The SQL filters of these.
+    pub(super) sql_filters: usize,
     /// The correlation filters of these.
     pub(super) correlation_filters: usize,
 }
@@ -359,6 +361,11 @@ impl Facts {
     /// `SubscriptionCount`
     pub(super) fn subscription_count(&self) -> String {
         self.subscriptions.to_string()
+    }
+
+    /// `SqlFilterCount`
+    pub(super) fn sql_filter_count(&self) -> String {
+        self.sql_filters.to_string()
     }
 
     /// `CorrelationFilterCount`

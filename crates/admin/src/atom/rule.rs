@@ -5,7 +5,7 @@ use peeklock_engine::{EntityTimes, Rule, check_rule_name};
 use super::feed::{self, Entry};
 use super::path::Target;
 use super::xml::{Document, Element};
-use super::{Session, entity, filter, instant, subscription};
+use super::{Session, action, entity, filter, instant, subscription};
 use crate::error::Error;
 
 const NAME: &str = "RuleDescription";
@@ -84,9 +84,8 @@ pub(super) fn read(session: &Session<'_>, description: &Element, name: &str) -> 
     let name = if name.is_empty() { peeklock_engine::DEFAULT_RULE } else { name };
     check_rule_name(name)
         .map_err(|reason| Error::bad_request(format!("'{name}' can't be the name of a rule: {reason}.")))?;
-    filter::check_action(description)?;
-    let filter = filter::read(description)?;
-    Ok(Rule { name: name.into(), filter, action: None, created_at: session.entity_now() })
+    let (filter, action) = (filter::read(description)?, action::read(description)?);
+    Ok(Rule { name: name.into(), filter, action, created_at: session.entity_now() })
 }
 
 fn check_name(description: &Element) -> Result<(), Error> {
@@ -111,6 +110,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, path: Path<'_>, r
     feed::entry(document, session, &entry, |document| {
         entity::description(document, NAME, |document| {
             filter::write(document, &rule.filter);
+            action::write(document, rule.action.as_ref());
             document.text("CreatedAt", &instant::text(rule.created_at));
             document.text("Name", &rule.name);
         });

@@ -149,6 +149,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, foun
         accessed_at: found.accessed_at,
         counts: found.counts,
         subscriptions: 0,
+        sql_filters: 0,
         correlation_filters: 0,
     };
     let name = &*subscription.name;

@@ -42,8 +42,7 @@ const PROPERTIES: &[Property<TopicOptions>] = &[
     Property::new("SupportOrdering", Boolean(|o| &mut o.kept.support_ordering)),
     Property::new("CountDetails", CountDetails),
     Property::new("SubscriptionCount", Fact(Facts::subscription_count)),
-    // Filters in SQL are refused, so far.
-    Property::new("SqlFilterCount", FactSince(FILTER_COUNTS_SINCE, |_| "0".to_owned())),
+    Property::new("SqlFilterCount", FactSince(FILTER_COUNTS_SINCE, Facts::sql_filter_count)),
     Property::new("CorrelationFilterCount", FactSince(FILTER_COUNTS_SINCE, Facts::correlation_filter_count)),
     Property::new("AutoDeleteOnIdle", IdleTime(|o| &mut o.auto_delete_on_idle_ms)),
     Property::new("EnablePartitioning", Unchanging(|o| &mut o.kept.enable_partitioning)),

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use peeklock_engine::FactValue;
+use peeklock_message::facts::{self, decimal};
 use peeklock_wire::Value;
 use uuid::Uuid;
 
@@ -13,10 +14,6 @@ use super::xml::{Document, Element, SCHEMA, SERIALIZATION};
 
 /// The element that holds a value.
 const NAME: &str = "Value";
-
-/// How N and P write a duration in a message, in ticks of 100 ns.
-const TIMESPAN: &str = "com.microsoft:timespan";
-const TICKS_PER_MS: i64 = 10_000;
 
 /// A value with its type.
 ///
@@ -35,12 +32,13 @@ pub(super) fn read(element: &Element) -> Result<FactValue, String> {
         | "unsignedLong" => integer(trimmed),
         "double" | "float" => double(trimmed).map(FactValue::Double),
         "dateTime" => instant::parse_ms(trimmed).map(FactValue::Timestamp),
-        "duration" => timespan(trimmed).map(FactValue::Other),
+        "decimal" => decimal::parse(trimmed).map(FactValue::Decimal),
+        "duration" => timespan(trimmed).map(FactValue::TimeSpan),
         "guid" => Uuid::parse_str(trimmed).ok().map(|uuid| FactValue::Uuid(uuid.as_u128())),
-        "base64Binary" => encoded(trimmed).map(FactValue::Other),
+        "base64Binary" => encoded(trimmed),
         _ => {
             return Err(format!(
-                "has the type '{kind}'; string, boolean, int, long, double, dateTime, duration and guid are supported."
+                "has the type '{kind}'; string, boolean, int, long, double, decimal, dateTime, duration and guid are supported."
             ));
         }
     };
@@ -77,34 +75,23 @@ fn double_text(number: f64) -> String {
 }
 
 /// What was given out as such: the AMQP encoding of one value.
-fn encoded(text: &str) -> Option<Box<[u8]>> {
-    let encoded = STANDARD.decode(text).ok()?;
-    let mut rest = Bytes::from(encoded.clone());
-    Value::decode(&mut rest).ok()?;
-    rest.is_empty().then(|| encoded.into())
+fn encoded(text: &str) -> Option<FactValue> {
+    let mut rest = Bytes::from(STANDARD.decode(text).ok()?);
+    let value = Value::decode(&mut rest).ok()?;
+    rest.is_empty().then(|| facts::from_value(value))
 }
 
-/// A duration as it stands in a message, so that the two can be equal.
-fn timespan(text: &str) -> Option<Box<[u8]>> {
-    let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
-    let length_ms = duration::parse(text)?.and_then(|length_ms| i64::try_from(length_ms).ok())?;
-    let ticks = length_ms.checked_mul(if negative { -TICKS_PER_MS } else { TICKS_PER_MS })?;
-    let value = Value::described(Value::symbol(TIMESPAN), Value::Long(ticks));
-    Some(value.to_bytes().as_ref().into())
+/// A length of time in ticks of 100 ns.
+fn timespan(text: &str) -> Option<i64> {
+    match text.strip_prefix('-') {
+        Some(text) => 0_i64.checked_sub_unsigned(duration::parse_ticks(text)?),
+        None => i64::try_from(duration::parse_ticks(text)?).ok(),
+    }
 }
 
-/// The reverse of [`timespan`]; `None` for what is something else.
-fn timespan_text(encoded: &[u8]) -> Option<String> {
-    let Ok(Value::Described(described)) = Value::decode(&mut Bytes::copy_from_slice(encoded)) else {
-        return None;
-    };
-    let (Value::Symbol(descriptor), Value::Long(ticks)) = (&described.descriptor, &described.value) else {
-        return None;
-    };
-    let is_whole = ticks % TICKS_PER_MS == 0;
-    let sign = if *ticks < 0 { "-" } else { "" };
-    let length = duration::text(ticks.unsigned_abs() / TICKS_PER_MS.unsigned_abs());
-    (&**descriptor == TIMESPAN && is_whole).then(|| format!("{sign}{length}"))
+fn timespan_text(ticks: i64) -> String {
+    let sign = if ticks < 0 { "-" } else { "" };
+    format!("{sign}{}", duration::ticks_text(ticks.unsigned_abs()))
 }
 
 /// Writes a value. JS cuts a prefix of four letters off the type, and reads no wider integer than an int: only what needs
@@ -118,18 +105,21 @@ pub(super) fn write(document: &mut Document, value: &FactValue) {
         FactValue::Unsigned(number) => ("unsignedLong", number.to_string()),
         FactValue::Double(number) => ("double", double_text(*number)),
         FactValue::Text(text) => ("string", text.to_string()),
-        FactValue::Timestamp(at_ms) => ("dateTime", instant::text_ms(*at_ms)),
+        FactValue::Timestamp(at_ms) if instant::is_shown(*at_ms) => ("dateTime", instant::text_ms(*at_ms)),
         FactValue::Uuid(uuid) => ("guid", Uuid::from_u128(*uuid).to_string()),
-        // What came over AMQP and has no type here comes back as it is.
-        FactValue::TimeSpan(_) | FactValue::DateTimeOffset(_) | FactValue::Decimal(_) => {
-            ("base64Binary", STANDARD.encode(peeklock_message::facts::to_value(value).to_bytes()))
-        }
-        FactValue::Other(encoded) => match timespan_text(encoded) {
-            Some(text) => ("duration", text),
-            None => ("base64Binary", STANDARD.encode(encoded)),
+        FactValue::TimeSpan(ticks) => ("duration", timespan_text(*ticks)),
+        FactValue::Decimal(number) => match decimal::text(*number) {
+            Some(text) => ("decimal", text),
+            None => as_encoded(value),
         },
+        FactValue::Timestamp(_) | FactValue::DateTimeOffset(_) | FactValue::Other(_) => as_encoded(value),
     };
     let namespace = if kind == "guid" { SERIALIZATION } else { SCHEMA };
     let kind = format!("d6p1:{kind}");
     document.attributed_text(NAME, &[("i:type", &kind), ("xmlns:d6p1", namespace)], &text);
+}
+
+/// What came over AMQP and has no type here comes back as it is.
+fn as_encoded(value: &FactValue) -> (&'static str, String) {
+    ("base64Binary", STANDARD.encode(facts::to_value(value).to_bytes()))
 }

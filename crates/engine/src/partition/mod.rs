@@ -42,11 +42,13 @@ mod topic;
 
 use std::sync::Arc;
 
+use peeklock_rules::Verdict;
 use peeklock_storage::Entry;
 use rand::Rng;
 
 pub use self::persist::persist;
 use self::policy::Policy;
+pub(crate) use self::properties::changes_bytes;
 use self::queue::Queue;
 pub use self::record::Record;
 use self::state::State;
@@ -64,6 +66,10 @@ pub struct Outputs {
     pub events: Vec<Event>,
     /// Wishes, to be carried out once the facts are durable, in order.
     pub effects: Vec<Effect>,
+    /// What the copies of messages take in the store, in bytes: an estimate, summed up until whoever stores them takes it.
+    pub copies_bytes: usize,
+    /// What rules said of the last message; kept for its memory only.
+    verdicts: Vec<Verdict>,
 }
 
 /// A stored record that can't be understood.

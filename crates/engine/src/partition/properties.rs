@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::record::Record;
-use crate::{DeadLetter, Properties, Property};
+use super::record::Extra;
+use crate::{Changes, DeadLetter, FactValue, Properties, Property};
 
 /// Largest header, that is all properties together (Service Bus quotas).
 pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+/// What stands before a text: its kind and its length, in bytes.
+const NAME_BYTES: usize = 5;
 
 /// Shorter headers are not kept account of: what receivers change may exceed the limit by as much.
 const HEADER_BYTES_NOTED_MIN: u32 = 4 * 1024;
@@ -17,13 +20,38 @@ pub(super) const fn noted_header_bytes(header_bytes: u32) -> u32 {
     if header_bytes >= HEADER_BYTES_NOTED_MIN { header_bytes } else { 0 }
 }
 
-/// Whether a message's header would become too large with these properties and this reason (§9: header size).
-pub(super) fn exceeds_header(record: &Record, modified: &[Property], why: Option<&DeadLetter>) -> bool {
+/// Whether a message's header would become too large with these properties and this reason (§9: header size). What was sent
+/// and what actions changed count, also what was replaced.
+pub(super) fn exceeds_header(extra: Option<&Extra>, modified: &[Property], why: Option<&DeadLetter>) -> bool {
     let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
-    let sent = record.extra().map_or(0, |extra| extra.header_bytes as usize);
-    let changed: usize = modified.iter().map(|one| one.name.len() + one.value.len()).sum();
+    let sent = extra.map_or(0, |extra| extra.header_bytes as usize);
+    let changes = extra.and_then(|extra| extra.changes.as_deref()).map_or(0, changes_bytes);
+    let modified: usize = modified.iter().map(|one| one.name.len() + one.value.len()).sum();
     let reason = why.map_or(0, |why| length(&why.reason) + length(&why.description));
-    sent + changed + reason > HEADER_BYTES_MAX
+    sent + changes + modified + reason > HEADER_BYTES_MAX
+}
+
+/// What changes take, about as much in a header as in the store, in bytes.
+pub(crate) fn changes_bytes(changes: &Changes) -> usize {
+    let Changes { texts, scheduled_enqueue_time_ms, time_to_live_ms, user } = changes;
+    let texts = texts.iter().map(|(_, value)| NAME_BYTES + value.as_ref().map_or(0, |text| text.len()));
+    let value_bytes = |value: &Option<FactValue>| match value {
+        None | Some(FactValue::Null | FactValue::Boolean(_)) => 1,
+        Some(
+            FactValue::Integer(_)
+            | FactValue::Unsigned(_)
+            | FactValue::Double(_)
+            | FactValue::Timestamp(_)
+            | FactValue::TimeSpan(_)
+            | FactValue::DateTimeOffset(_),
+        ) => 9,
+        Some(FactValue::Uuid(_) | FactValue::Decimal(_)) => 17,
+        Some(FactValue::Text(text)) => NAME_BYTES + text.len(),
+        Some(FactValue::Other(bytes)) => NAME_BYTES + bytes.len(),
+    };
+    let user = user.iter().map(|(name, value)| NAME_BYTES + name.len() + value_bytes(value));
+    let times = [scheduled_enqueue_time_ms, time_to_live_ms].into_iter().flatten().count() * 9;
+    texts.sum::<usize>() + user.sum::<usize>() + times
 }
 
 /// `before` with the properties of `changes` replaced or added, in order of first appearance.

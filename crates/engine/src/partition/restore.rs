@@ -120,6 +120,7 @@ impl SharedExtras {
             || extra.scheduled_enqueue_time.is_some()
             || extra.header_bytes > 0
             || extra.forwarded.is_some()
+            || extra.changes.is_some()
         {
             return;
         }

@@ -18,6 +18,10 @@ pub(super) const TIMERS_PER_CALL_MAX: usize = 1024;
 /// Copies of scheduled messages made in one call, but for those of the last message; what is left over follows in the
 /// next.
 pub(super) const COPIES_PER_CALL_MAX: usize = 4096;
+/// What copies made in one call may take together that have something of their own, because an action changed them or a
+/// rule failed, in bytes; and the same once more for those of scheduled messages. Copies beyond it go to the dead letters as
+/// they were: whatever the rules are, what one command writes stays below what a store takes at once.
+pub(super) const CHANGED_BYTES_PER_CALL_MAX: usize = 64 << 20;
 /// Messages expired in one call, not counting those whose lock ended; what is left over follows in the next.
 pub(super) const EXPIRIES_PER_CALL_MAX: usize = 1024;
 
@@ -35,6 +39,8 @@ pub(super) struct Step<'a> {
     pub(super) returns_left: usize,
     /// Copies of scheduled messages that may still be made in this call.
     pub(super) copies_left: usize,
+    /// What copies may still take in this call that have something of their own, in bytes.
+    pub(super) changed_bytes_left: usize,
     state: &'a mut State,
     random: &'a mut dyn Rng,
     outputs: &'a mut Outputs,
@@ -51,7 +57,19 @@ impl<'a> Step<'a> {
     ) -> Self {
         let (expiries_left, returns_left, copies_left) =
             (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX, COPIES_PER_CALL_MAX);
-        Self { now, options, rule_limits, expiries_left, returns_left, copies_left, state, random, outputs }
+        let changed_bytes_left = CHANGED_BYTES_PER_CALL_MAX;
+        Self {
+            now,
+            options,
+            rule_limits,
+            expiries_left,
+            returns_left,
+            copies_left,
+            changed_bytes_left,
+            state,
+            random,
+            outputs,
+        }
     }
 
     /// Fires what is due, carries out the command, serves receivers.
@@ -65,6 +83,7 @@ impl<'a> Step<'a> {
             }
             return;
         }
+        self.changed_bytes_left = CHANGED_BYTES_PER_CALL_MAX;
         let used = self.use_of(&command);
         self.carry_out(request, command);
         if self.state.ended {
@@ -149,6 +168,11 @@ impl<'a> Step<'a> {
     /// How a queue treats its messages; one that is gone, like the entity.
     pub(super) fn policy(&self, queue: QueueId) -> Arc<Policy> {
         Arc::clone(&self.state.queue(queue).unwrap_or(&self.state.entity).policy)
+    }
+
+    /// The state, to decide by, together with what deciding may use up.
+    pub(super) const fn parts(&mut self) -> (&State, &mut dyn Rng, &mut Outputs) {
+        (self.state, self.random, self.outputs)
     }
 
     /// The state, to decide by.

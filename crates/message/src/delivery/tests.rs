@@ -215,3 +215,5 @@ fn one_encoder_serves_many_messages() {
         "nothing of a failure is left"
     );
 }
+
+mod changes;

@@ -29,7 +29,7 @@ impl Sections {
 }
 
 /// Iterates over a map section; see [`Sections::map_entries`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MapEntries<'a> {
     reader: Reader<'a>,
     entries_left: u32,
@@ -60,12 +60,46 @@ impl<'a> Iterator for MapEntries<'a> {
 }
 
 impl<'a> MapEntries<'a> {
-    fn entry(&mut self) -> Result<MapEntry<'a>, DecodeError> {
-        let is_text = matches!(
+    /// How many entries are still to come, as far as there are bytes for them.
+    #[must_use]
+    pub fn entries_left(&self) -> usize {
+        // A key and a value have a byte each at least.
+        usize::try_from(self.entries_left).unwrap_or(usize::MAX).min(self.reader.remaining() / 2)
+    }
+
+    /// The entries whose keys are texts, with their values decoded; binaries are slices of the section.
+    pub fn values(mut self) -> impl Iterator<Item = Result<(&'a str, Value), DecodeError>> {
+        std::iter::from_fn(move || {
+            loop {
+                self.entries_left = self.entries_left.checked_sub(1)?;
+                let read = self.text_entry();
+                if read.is_err() {
+                    self.entries_left = 0;
+                }
+                if let Some(entry) = read.transpose() {
+                    return Some(entry);
+                }
+            }
+        })
+    }
+
+    fn is_at_text(&self) -> bool {
+        matches!(
             self.reader.peek(),
             Some(format::STRING_8 | format::SYMBOL_8 | format::STRING_32 | format::SYMBOL_32)
-        );
-        let key = if is_text { Some(self.reader.clone().text()?) } else { None };
+        )
+    }
+
+    /// An entry whose key is a text; `None` for another, which is stepped over.
+    fn text_entry(&mut self) -> Result<Option<(&'a str, Value)>, DecodeError> {
+        if self.is_at_text() {
+            return Ok(Some((self.reader.text()?, self.reader.value()?)));
+        }
+        self.reader.skip().and_then(|()| self.reader.skip()).map(|()| None)
+    }
+
+    fn entry(&mut self) -> Result<MapEntry<'a>, DecodeError> {
+        let key = if self.is_at_text() { Some(self.reader.clone().text()?) } else { None };
         Ok(MapEntry { key, encoded_key: self.reader.skipped()?, encoded_value: self.reader.skipped()? })
     }
 }

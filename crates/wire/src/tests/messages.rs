@@ -220,6 +220,28 @@ fn map_sections_are_copied_entry_by_entry() {
 }
 
 #[test]
+fn entries_with_text_keys_give_their_values() {
+    let mut output = BytesMut::new();
+    let entries = [
+        ("a".into(), Value::array_of_longs(&[1, 2])),
+        (Value::ULong(5), "numbered".into()),
+        (Value::symbol("b"), Value::Null),
+    ];
+    encode_application_properties(&entries, &mut output);
+    let section = output.freeze();
+    let map = Sections::map_entries(&section).unwrap();
+    assert_eq!(map.entries_left(), 3);
+    let values: Vec<_> = map.values().map(Result::unwrap).collect();
+    assert_eq!(values, [("a", Value::array_of_longs(&[1, 2])), ("b", Value::Null)]);
+
+    let hostile = Bytes::from_static(b"\x00\x53\x74\xd1\x00\x00\x00\x08\xff\xff\xff\xfe\xa1\x01a\x40");
+    let map = Sections::map_entries(&hostile).unwrap();
+    assert_eq!(map.entries_left(), 2, "bounded by the bytes there are");
+    let values: Vec<_> = map.values().collect();
+    assert!(values.len() == 2 && values[1].is_err(), "one entry, then the end of the data: {values:?}");
+}
+
+#[test]
 fn a_large_map_section_gets_a_large_head() {
     let mut output = BytesMut::new();
     let mut section = MapSection::application_properties(&mut output);

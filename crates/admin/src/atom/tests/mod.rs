@@ -4,6 +4,7 @@ mod bodies;
 mod paths;
 mod refusals;
 mod round_trip;
+mod rules;
 mod xml;
 
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request};
 use peeklock_access::Access;
-use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions};
+use peeklock_engine::{RuleLimits, Timestamp};
 use peeklock_storage::{MemoryStore, ShardId, Store};
 use tower::ServiceExt;
 
@@ -40,9 +41,18 @@ impl Broker {
     }
 
     async fn with_limits(limits: Limits) -> Self {
+        Self::with(limits, RuleLimits::default()).await
+    }
+
+    async fn with(limits: Limits, rule_limits: RuleLimits) -> Self {
         let shard = MemoryStore::default().acquire(ShardId(0)).unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
-        let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(7), ..NamespaceOptions::default() };
+        let options = NamespaceOptions {
+            body_cache_bytes: 0,
+            seed: Some(7),
+            rule_limits,
+            ..NamespaceOptions::default()
+        };
         let namespace = Namespace::start(shard, clock, options).await.unwrap();
         let router = Admin::new(namespace, Access::open(), limits).router();
         Self { router }
@@ -109,11 +119,13 @@ impl Answer {
     /// Asserts that it is a refusal that SDKs can read, with this in its text.
     fn refused(&self, status: u16, text: &str) {
         assert_eq!(self.status, status, "{}", self.body);
-        assert!(
-            self.body.starts_with(&format!("<Error><Code>{status}</Code><Detail>SubCode={status}")),
-            "{}",
-            self.body
-        );
+        self.has_sub_code(u32::from(status), text);
+    }
+
+    /// Asserts that its sub-code begins so, with this in its text.
+    fn has_sub_code(&self, sub_code: u32, text: &str) {
+        let start = format!("<Error><Code>{}</Code><Detail>SubCode={sub_code}", self.status);
+        assert!(self.body.starts_with(&start), "{}", self.body);
         assert!(self.body.contains(text), "{}", self.body);
     }
 

@@ -168,27 +168,6 @@ async fn bodies_that_are_no_descriptions_are_refused() {
 }
 
 #[tokio::test]
-async fn sql_is_refused_with_a_word_about_it() {
-    let broker = Broker::with_subscription().await;
-    let rule = |filter: &str, action: &str| {
-        format!(
-            "<RuleDescription><Filter i:type=\"SqlFilter\"><SqlExpression>{filter}</SqlExpression></Filter>{action}</RuleDescription>"
-        )
-    };
-    let path = "/t/subscriptions/s/rules/r";
-    broker
-        .create(path, &rule("a &gt; 1", ""))
-        .await
-        .refused(400, "SQL filters are not supported yet: 'a &gt; 1'");
-    let action = "<Action i:type=\"SqlRuleAction\"><SqlExpression>SET a = 1</SqlExpression></Action>";
-    broker.create(path, &rule("1=1", action)).await.refused(400, "SQL actions are not supported yet");
-    let nothing = "<RuleDescription><Filter i:type=\"CorrelationFilter\"/></RuleDescription>";
-    broker.create(path, nothing).await.refused(400, "at least one field");
-    let unknown = "<RuleDescription><Filter i:type=\"MagicFilter\"/></RuleDescription>";
-    broker.create(path, unknown).await.refused(400, "xsi:type");
-}
-
-#[tokio::test]
 async fn rules_about_access_must_make_sense() {
     let broker = Broker::start().await;
     let rule = |name: &str, rights: &[&str]| {

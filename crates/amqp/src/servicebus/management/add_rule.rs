@@ -10,7 +10,7 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
     let name = arguments.text("rule-name")?.ok_or_else(|| arguments::wrong("rule-name", "a string"))?;
     check_rule_name(name)
         .map_err(|reason| Fault::Argument(format!("The rule's name can't be used: {reason}.")))?;
-    let filter = rule_description::read(arguments.map("rule-description")?)?;
-    let rule = Rule { name: name.into(), filter, action: None, created_at: Timestamp::default() };
+    let (filter, action) = rule_description::read(arguments.map("rule-description")?)?;
+    let rule = Rule { name: name.into(), filter, action, created_at: Timestamp::default() };
     Ok(Prepared::new(Command::AddRule { queue: entity.queue, rule }, done))
 }

@@ -1,6 +1,6 @@
 //! Rules as clients write them, maps of names, and as they read them, described lists.
 
-use peeklock_engine::{CorrelationFilter, Filter, Rule};
+use peeklock_engine::{CorrelationFilter, Filter, Rule, SqlAction, SqlError};
 
 use crate::servicebus::envelope::{lookup, text};
 use crate::servicebus::errors::Fault;
@@ -22,40 +22,29 @@ const PROPERTIES_MAX: usize = 1000;
 
 type Entries = [(Value, Value)];
 
-/// Reads the filter of a rule.
+/// Reads filter and action of a rule.
 ///
 /// # Errors
-/// [`Fault::NotImplemented`] for SQL other than `1=1` and `1=0`, [`Fault::Argument`] for what is no filter.
-pub(super) fn read(description: &Entries) -> Result<Filter, Fault> {
-    // N writes null when there is no action.
-    if let Some(action) = expression(description, "sql-rule-action")? {
-        return Err(sql_not_implemented("action", action));
-    }
-    match (expression(description, "sql-filter")?, map(description, "correlation-filter")?) {
-        (Some(sql), None) => read_sql(sql),
-        (None, Some(filter)) => read_correlation(filter),
-        _ => Err(Fault::Argument(
-            "A rule description needs a map 'sql-filter' with an 'expression' or a map 'correlation-filter'."
-                .to_owned(),
-        )),
-    }
+/// [`Fault::Argument`] for what is no filter or no action, with the place in the SQL.
+pub(super) fn read(description: &Entries) -> Result<(Filter, Option<SqlAction>), Fault> {
+    let filter = match (expression(description, "sql-filter")?, map(description, "correlation-filter")?) {
+        (Some(sql), None) => Filter::sql(sql, Vec::new()).map_err(|error| unreadable("filter", &error))?,
+        (None, Some(filter)) => read_correlation(filter)?,
+        _ => {
+            return Err(Fault::Argument(
+                "A rule description needs a map 'sql-filter' with an 'expression' or a map 'correlation-filter'."
+                    .to_owned(),
+            ));
+        }
+    };
+    // N and Ja write null when there is no action; an empty one does nothing either.
+    let action = expression(description, "sql-rule-action")?.filter(|sql| !sql.trim().is_empty());
+    let action = action.map(|sql| SqlAction::new(sql, Vec::new())).transpose();
+    Ok((filter, action.map_err(|error| unreadable("action", &error))?))
 }
 
-/// True and false travel as SQL.
-fn read_sql(sql: &str) -> Result<Filter, Fault> {
-    let bare: String = sql.chars().filter(|character| !character.is_whitespace()).collect();
-    match bare.as_str() {
-        "1=1" => Ok(Filter::True),
-        "1=0" => Ok(Filter::False),
-        _ => Err(sql_not_implemented("filter", sql)),
-    }
-}
-
-fn sql_not_implemented(what: &str, sql: &str) -> Fault {
-    let sql = crate::servicebus::authorization::excerpt(sql);
-    Fault::NotImplemented(format!(
-        "The {what} '{sql}' is not supported: this version knows the filters 1=1 and 1=0 and correlation filters; SQL follows in a later version."
-    ))
+fn unreadable(what: &str, error: &SqlError) -> Fault {
+    Fault::Argument(format!("The SQL of the rule's {what} can't be read: {error}."))
 }
 
 fn read_correlation(entries: &Entries) -> Result<Filter, Fault> {
@@ -93,7 +82,7 @@ fn read_properties(entries: &Entries) -> Result<Vec<(Box<str>, peeklock_engine::
         if !names.insert(name.to_ascii_lowercase()) {
             return Err(Fault::Argument("A filter names a property once; case does not matter.".to_owned()));
         }
-        properties.push((name.into(), facts::from_value(value)));
+        properties.push((name.into(), facts::from_value(value.clone())));
     }
     Ok(properties)
 }

@@ -93,7 +93,7 @@ impl Step<'_> {
             return Ok(true);
         }
         let modified = merged(record.modified().map_or(&[], |modified| modified.as_slice()), modify);
-        if !exceeds_header(record, &modified, why) {
+        if !exceeds_header(record.extra().map(Arc::as_ref), &modified, why) {
             if !modify.is_empty() {
                 record.edit_extra(|extra| extra.modified = Some(Arc::new(modified)));
             }

@@ -1,18 +1,25 @@
 //! What a topic has beside its queues: who refers to which content, and the subscriptions with their rules.
 //!
-//! - `publish` decides who gets a message; `shares` asks the rules.
-//! - `change` is how events change a topic, `restore` and `record` how it is read back and stored.
+//! - `publish` is a message on its way (`original`); `copies` asks the rules and makes of their verdicts what each
+//!   subscription gets; `changed` is what an action does to a copy.
+//! - `change` is how events change a topic; `restore`, `record` and `stored_rule` are how it is read back and stored.
 //! - `bodies` counts references, so that a content goes with its last copy.
 
 mod bodies;
 mod change;
+mod changed;
+mod copies;
+mod estimate;
+mod original;
 mod publish;
 mod record;
 mod restore;
-mod shares;
+mod stored_rule;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use peeklock_rules::Index;
 
 use self::bodies::Bodies;
 pub(super) use self::record::{append_subscription, subscription_number};
@@ -20,7 +27,7 @@ use self::restore::SharedExtras;
 use super::state::State;
 use crate::names::name_key;
 use crate::rule::FilterCounts;
-use crate::{BodyRef, QueueId, Subscription};
+use crate::{BodyRef, QueueId, Rule, Subscription};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -32,6 +39,8 @@ pub(super) struct Topic {
     names: BTreeMap<Box<str>, QueueId>,
     /// Filters of all subscriptions.
     filters: FilterCounts,
+    /// The same, to be asked at once; groups are the ids of subscriptions.
+    index: Index<Rule>,
     /// Only while the topic is read back.
     restoring: Option<Box<SharedExtras>>,
 }
@@ -57,9 +66,24 @@ impl Topic {
         self.filters
     }
 
+    /// Whether copies may come out of it that differ from what was sent: rules have actions, or may fail.
+    pub(super) const fn may_change(&self) -> bool {
+        self.filters.actions > 0 || self.filters.sql > 0
+    }
+
+    /// All rules, to be asked at once.
+    pub(super) const fn index(&self) -> &Index<Rule> {
+        &self.index
+    }
+
     /// Adds a subscription, or replaces its options and rules.
     fn set(&mut self, subscription: Arc<Subscription>) {
-        self.unset(subscription.queue);
+        let known = self.subscriptions.get(&subscription.queue);
+        let same_rules = known.is_some_and(|known| known.rules == subscription.rules);
+        self.forget(subscription.queue);
+        if !same_rules {
+            self.index.set(subscription.queue.0, &subscription.rules);
+        }
         self.filters = self.filters.plus(FilterCounts::of(&subscription.rules));
         self.names.insert(name_key(&subscription.name), subscription.queue);
         self.subscriptions.insert(subscription.queue, subscription);
@@ -67,6 +91,12 @@ impl Topic {
 
     /// Removes a subscription.
     fn unset(&mut self, id: QueueId) {
+        self.forget(id);
+        self.index.remove(id.0);
+    }
+
+    /// Removes a subscription from everything but the index.
+    fn forget(&mut self, id: QueueId) {
         if let Some(gone) = self.subscriptions.remove(&id) {
             self.filters = self.filters.minus(FilterCounts::of(&gone.rules));
             self.names.remove(&name_key(&gone.name));

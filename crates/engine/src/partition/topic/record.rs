@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::super::encoding::{append_version, read, read_version};
-use crate::{EntityTimes, Filter, QueueId, Rule, SqlAction, Subscription, SubscriptionOptions, Timestamp};
+use super::stored_rule::{RuleWithoutAction, StoredRule};
+use crate::{EntityTimes, QueueId, Rule, Subscription, SubscriptionOptions};
 
 /// The bit that sets the `Meta` numbers of subscriptions apart; the rest is the subscription's id.
 const SUBSCRIPTION: u64 = 1 << 63;
@@ -36,27 +37,6 @@ struct StoredSubscription {
     rules: Vec<StoredRule>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct StoredRule {
-    name: Box<str>,
-    filter: Filter,
-    action: Option<SqlAction>,
-    created_at: Timestamp,
-}
-
-impl From<&Arc<Rule>> for StoredRule {
-    fn from(rule: &Arc<Rule>) -> Self {
-        let Rule { name, filter, action, created_at } = Rule::clone(rule);
-        Self { name, filter, action, created_at }
-    }
-}
-
-impl From<StoredRule> for Arc<Rule> {
-    fn from(StoredRule { name, filter, action, created_at }: StoredRule) -> Self {
-        Self::new(Rule { name, filter, action, created_at })
-    }
-}
-
 /// Before rules had actions.
 #[derive(Deserialize)]
 struct StoredVersion2 {
@@ -64,19 +44,6 @@ struct StoredVersion2 {
     times: EntityTimes,
     options: SubscriptionOptions,
     rules: Vec<RuleWithoutAction>,
-}
-
-#[derive(Deserialize)]
-struct RuleWithoutAction {
-    name: Box<str>,
-    filter: Filter,
-    created_at: Timestamp,
-}
-
-impl From<RuleWithoutAction> for StoredRule {
-    fn from(RuleWithoutAction { name, filter, created_at }: RuleWithoutAction) -> Self {
-        Self { name, filter, action: None, created_at }
-    }
 }
 
 impl From<StoredVersion2> for StoredSubscription {
@@ -128,7 +95,7 @@ pub(in crate::partition) fn append_subscription(subscription: &Subscription, to:
         name: subscription.name.clone(),
         times: subscription.times,
         options: subscription.options.clone(),
-        rules: subscription.rules.iter().map(Into::into).collect(),
+        rules: subscription.rules.iter().map(|rule| StoredRule::from(&**rule)).collect(),
     };
     append_version(VERSION, &stored, to)
 }
@@ -142,14 +109,16 @@ pub(super) fn read_subscription(queue: QueueId, bytes: &[u8]) -> Result<Subscrip
         }
         _ => read::<StoredVersion1>(bytes)?.into(),
     };
-    let rules = rules.into_iter().map(Into::into).collect();
+    let rules = rules.into_iter().map(|stored| Rule::try_from(stored).map(Arc::new));
+    let rules =
+        rules.collect::<Result<_, _>>().map_err(|reason| format!("subscription '{name}': {reason}"))?;
     Ok(Subscription { queue, name, times, options, rules })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CorrelationFilter, FactValue};
+    use crate::{CorrelationFilter, FactValue, Filter, SqlAction, SqlFilter, Timestamp};
 
     fn subscription() -> Subscription {
         let filter = CorrelationFilter {
@@ -170,6 +139,10 @@ mod tests {
             ..SubscriptionOptions::default()
         };
         let rules = vec![Arc::new(Rule::default_rule()), Arc::new(rule)];
+        subscription_with(rules, options)
+    }
+
+    fn subscription_with(rules: Vec<Arc<Rule>>, options: SubscriptionOptions) -> Subscription {
         let times = EntityTimes { created_at: Timestamp(1), updated_at: Timestamp(2) };
         Subscription { queue: QueueId(9), name: "Eu".into(), times, options, rules }
     }
@@ -183,6 +156,50 @@ mod tests {
             \x01r\x02\0\0\0\0\x01\x01x\0\0\0\x01\x01a\x02\x01\x00\x03";
         assert_eq!(bytes, expected);
         assert_eq!(read_subscription(QueueId(9), &bytes), Ok(subscription()));
+    }
+
+    #[test]
+    fn the_stored_form_of_sql_is_pinned() {
+        let parameters = || vec![("@p".into(), FactValue::Integer(1))];
+        let rule = Rule {
+            name: "s".into(),
+            filter: Filter::Sql(Box::new(SqlFilter::new("a = @p", parameters()).unwrap())),
+            action: Some(SqlAction::new("REMOVE a", Vec::new()).unwrap()),
+            created_at: Timestamp(3),
+        };
+        let filters = [Filter::False, rule.filter.clone()];
+        let rules = filters.map(|filter| Arc::new(Rule { filter, ..rule.clone() })).to_vec();
+        let subscription = subscription_with(rules, SubscriptionOptions::default());
+        let bytes = append_subscription(&subscription, Vec::new());
+        let expected = b"\x02\x01s\x01\x01\x08REMOVE a\x00\x03\
+            \x01s\x03\x06a = @p\x01\x02@p\x02\x02\x01\x08REMOVE a\x00\x03";
+        assert!(bytes.ends_with(expected), "{:?}", bytes.utf8_chunks().collect::<Vec<_>>());
+        assert_eq!(read_subscription(QueueId(9), &bytes), Ok(subscription));
+    }
+
+    /// What an earlier version of the language accepted, or a disk changed.
+    #[test]
+    fn sql_that_can_not_be_read_is_refused_with_rule_and_place() {
+        let sql = |text: &str| Filter::Sql(Box::new(SqlFilter::new(text, Vec::new()).unwrap()));
+        let rule = Rule {
+            name: "s".into(),
+            filter: sql("a = 5"),
+            action: Some(SqlAction::new("REMOVE a", Vec::new()).unwrap()),
+            created_at: Timestamp(3),
+        };
+        let subscription = subscription_with(vec![Arc::new(rule)], SubscriptionOptions::default());
+        let stored = append_subscription(&subscription, Vec::new());
+        for (good, bad, what) in [
+            ("a = 5", "a = =", "the filter of the rule 's'"),
+            ("REMOVE a", "REMOVE 7", "the action of the rule 's'"),
+        ] {
+            let at = stored.windows(good.len()).position(|window| window == good.as_bytes()).unwrap();
+            let mut damaged = stored.clone();
+            damaged[at..at + bad.len()].copy_from_slice(bad.as_bytes());
+            let error = read_subscription(QueueId(9), &damaged).unwrap_err();
+            assert!(error.contains("subscription 'Eu'") && error.contains(what), "{error}");
+            assert!(error.contains("at character") && error.contains(bad), "{error}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use peeklock_storage::Entry;
+use smallvec::SmallVec;
 
 use super::super::RestoreError;
 use super::super::record::{Extra, Record};
@@ -12,17 +13,23 @@ use super::super::state::State;
 use super::record::{read_subscription, subscription_of};
 use crate::{MessageState, QueueId, SequenceNumber};
 
-/// The rare facts of messages by their content: copies of a message share them as they did when alive.
+/// The rare facts of messages by their content: copies of a message share them as they did when alive. Copies that actions
+/// changed differ, so a few are remembered for each content, the last one met first.
 #[derive(Debug, Default)]
-pub(super) struct SharedExtras(HashMap<u64, Arc<Extra>>);
+pub(super) struct SharedExtras(HashMap<u64, SmallVec<[Arc<Extra>; 1]>>);
+
+/// How many of a content are remembered.
+const SHARED_OF_A_BODY_MAX: usize = 8;
 
 impl SharedExtras {
     fn share(&mut self, record: &mut Record) {
         let Some((extra, body)) = record.extra().and_then(|extra| Some((extra, extra.body?))) else { return };
-        let known = self.0.entry(body.0).or_insert_with(|| Arc::clone(extra));
-        if known == extra {
-            record.set_extra(Some(Arc::clone(known)));
-        }
+        let recent = self.0.entry(body.0).or_default();
+        let known = recent.iter().position(|known| known == extra).map(|position| recent.remove(position));
+        let shared = known.unwrap_or_else(|| Arc::clone(extra));
+        recent.truncate(SHARED_OF_A_BODY_MAX - 1);
+        recent.insert(0, Arc::clone(&shared));
+        record.set_extra(Some(shared));
     }
 }
 

@@ -29,11 +29,9 @@ pub(super) const BATCH_BYTES_MAX: usize = 8 << 20;
 /// changed properties.
 pub(super) const RECORD_BYTES_ESTIMATE: usize = 256;
 
-/// What the record of a copy of a topic's message takes in one subscription, in bytes, its session id apart.
-pub(super) const COPY_BYTES_ESTIMATE: usize = 64;
-
-/// The same of one that goes to the dead letters at once, with the reason.
-pub(super) const DEAD_COPY_BYTES_ESTIMATE: usize = 192;
+/// What the record of a copy of a topic's message takes in one subscription at most, in bytes: of one that goes to the dead
+/// letters at once, with the reason; what it has of its own apart.
+pub(super) const COPY_BYTES_MAX_ESTIMATE: usize = 192;
 
 /// What stands in place of a message that went to another entity, and what a forwarded message remembers of its way, in
 /// bytes.

@@ -18,6 +18,7 @@ mod reads;
 mod recovery;
 mod release;
 mod turn;
+mod weight;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

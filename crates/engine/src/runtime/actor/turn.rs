@@ -4,16 +4,12 @@ use peeklock_storage::{Batch, Pressure};
 
 use super::Actor;
 use super::held::{HeldRemoval, Removals, Wanted};
-use super::limits::{
-    BATCH_BYTES_MAX, COPY_BYTES_ESTIMATE, DEAD_COPY_BYTES_ESTIMATE, RECORD_BYTES_ESTIMATE,
-    RULES_BYTES_ESTIMATE, TRACE_BYTES_ESTIMATE, TURN_EVENTS_MAX, TURN_REQUESTS_MAX,
-};
+use super::limits::{BATCH_BYTES_MAX, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
+use super::weight::{copies_weight, weight};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer::{self, AnswerKind};
-use crate::{
-    Command, Durability, Effect, Event, NewMessage, Refusal, Reply, RequestId, Settlement, Timestamp,
-};
+use crate::{Command, Durability, Effect, Event, NewMessage, Refusal, Reply, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
 struct Moment {
@@ -77,17 +73,16 @@ impl Actor {
 
     /// Carries out a request, or refuses it before the state is touched.
     fn admit(&mut self, moment: &Moment, request: Request) {
-        let weight = weight(&request.command, self.seat.partition.subscription_count());
+        let weight = weight(&request.command);
         if let Err(refusal) = self.check(moment, &request.command, weight) {
             answer::refuse(request, &refusal);
             return;
         }
-        if self.batch_bytes > 0
-            && self.batch_bytes + weight > self.limits.batch_bytes_max.min(BATCH_BYTES_MAX)
-        {
+        let batch_bytes_max = self.limits.batch_bytes_max.min(BATCH_BYTES_MAX);
+        if self.batch_bytes > 0 && self.batch_bytes.saturating_add(weight) > batch_bytes_max {
             self.flush();
         }
-        self.batch_bytes += weight;
+        self.batch_bytes = self.batch_bytes.saturating_add(weight);
         self.note_access(&request.command);
         let Request { mailbox, tag, command } = request;
         match &command {
@@ -102,6 +97,10 @@ impl Actor {
         let waiter = answer::waiter(mailbox, tag, &command);
         let request = waiter.map(|waiter| RequestId(self.waiters.insert(waiter) as u64));
         self.handle(moment, request, command);
+        // What copies take is known only now.
+        if self.batch_bytes > batch_bytes_max {
+            self.flush();
+        }
     }
 
     /// Whether the store can take what the command would write.
@@ -110,6 +109,7 @@ impl Actor {
         if moment.storage_full && grows(command) {
             return Err(Refusal::StorageFull);
         }
+        let weight = weight.saturating_add(copies_weight(&self.seat.partition, moment.now, command, limit));
         if let Some(largest) = largest_content(command) {
             let too_large =
                 |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
@@ -129,6 +129,7 @@ impl Actor {
     fn handle(&mut self, moment: &Moment, request: Option<RequestId>, command: Command) {
         self.seat.partition.handle(moment.now, &mut self.seat.random, request, command, &mut self.outputs);
         self.event_ends.push(self.outputs.events.len());
+        self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut self.outputs.copies_bytes));
     }
 
     /// Stores the facts so far as one batch and sends their effects on their way.
@@ -268,85 +269,5 @@ fn largest_content(command: &Command) -> Option<usize> {
             Some(messages.iter().map(|transfer| length(&transfer.message)).max().unwrap_or(0))
         }
         _ => None,
-    }
-}
-
-/// An upper estimate of what a command writes to an entity with so many subscriptions, in bytes.
-fn weight(command: &Command, subscriptions: usize) -> usize {
-    match command {
-        Command::Send { messages } => messages
-            .iter()
-            .map(|message| message_weight(message, subscriptions))
-            .fold(0, usize::saturating_add),
-        Command::Forward { messages } => messages
-            .iter()
-            .map(|transfer| transfer_weight(&transfer.message, subscriptions))
-            .fold(0, usize::saturating_add),
-        Command::Departed { messages } => messages.len().saturating_mul(TRACE_BYTES_ESTIMATE),
-        Command::Settle { tokens, settlement, .. } => {
-            tokens.len().saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
-        }
-        Command::RenewLocks { tokens, .. } => tokens.len() * RECORD_BYTES_ESTIMATE,
-        Command::CancelScheduled { numbers } | Command::ReceiveDeferred { numbers, .. } => {
-            numbers.len() * RECORD_BYTES_ESTIMATE
-        }
-        Command::SetSessionState { state, .. } => {
-            state.as_ref().map_or(0, bytes::Bytes::len) + RECORD_BYTES_ESTIMATE
-        }
-        Command::DeclareSubscription { .. } | Command::AddRule { .. } | Command::ReplaceRule { .. } => {
-            RULES_BYTES_ESTIMATE
-        }
-        Command::DeleteSubscription { .. } | Command::RemoveRule { .. } => RECORD_BYTES_ESTIMATE,
-        Command::OpenReceiver { .. }
-        | Command::Watch { .. }
-        | Command::RenewSessionLock { .. }
-        | Command::GetSessionState { .. }
-        | Command::ListSessions { .. }
-        | Command::ListRules { .. }
-        | Command::Credit { .. }
-        | Command::CloseReceiver { .. }
-        | Command::Peek { .. }
-        | Command::HoldForForwarder { .. }
-        | Command::Probe { .. }
-        | Command::EndEntity
-        | Command::Tick => 0,
-    }
-}
-
-fn message_weight(message: &NewMessage, subscriptions: usize) -> usize {
-    let session_bytes = message.session_id.as_ref().map(|id| id.len());
-    let copy_bytes = session_bytes.map_or(DEAD_COPY_BYTES_ESTIMATE, |bytes| COPY_BYTES_ESTIMATE + bytes);
-    // What rules see of a scheduled message is stored beside the content, out of which it was decoded.
-    let scheduled = message.scheduled_enqueue_time.and(message.facts.as_ref());
-    let facts_bytes = scheduled.map_or(0, |_| message.content.len());
-    let own_bytes = message.content.len() + session_bytes.unwrap_or(0) + RECORD_BYTES_ESTIMATE;
-    (own_bytes + facts_bytes).saturating_add(copy_bytes.saturating_mul(subscriptions))
-}
-
-/// What a forwarded message brings along is stored with each of its copies.
-fn transfer_weight(message: &NewMessage, subscriptions: usize) -> usize {
-    let along = message.origin.as_ref().map_or(0, |origin| {
-        let modified = origin.modified.as_ref().map_or(0, |modified| properties_bytes(modified));
-        modified + origin.dead_letter.as_ref().map_or(0, |why| dead_letter_bytes(why)) + TRACE_BYTES_ESTIMATE
-    });
-    message_weight(message, subscriptions)
-        .saturating_add(along.saturating_mul(subscriptions + 1))
-        .saturating_add(TRACE_BYTES_ESTIMATE)
-}
-
-fn properties_bytes(list: &crate::Properties) -> usize {
-    list.iter().map(|property| property.name.len() + property.value.len() + 8).sum()
-}
-
-fn dead_letter_bytes(why: &crate::DeadLetter) -> usize {
-    let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map_or(0, |text| text.len());
-    text(&why.reason) + text(&why.description)
-}
-
-fn settlement_bytes(settlement: &Settlement) -> usize {
-    match settlement {
-        Settlement::Complete | Settlement::Release => 0,
-        Settlement::Abandon { modify } | Settlement::Defer { modify } => properties_bytes(modify),
-        Settlement::DeadLetter { why, modify } => dead_letter_bytes(why) + properties_bytes(modify),
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Forwarder;
 use crate::{
-    Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, SequenceNumber, SubQueue, Timestamp,
-    Transfer,
+    Changes, Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, SequenceNumber, SubQueue,
+    Timestamp, Transfer,
 };
 
 impl Forwarder {
@@ -49,6 +49,7 @@ impl Forwarder {
             content: content.clone(),
             session_id: departing.session_id.as_deref().map(Box::from),
             header_bytes: departing.header_bytes,
+            scheduled_enqueue_time: view.changes.as_deref().and_then(scheduled_by_action),
             message_key: id.map(MessageKey::of),
             facts: facts.filter(|_| is_topic),
             origin: Some(Box::new(origin)),
@@ -56,4 +57,11 @@ impl Forwarder {
         };
         Some(Transfer { message, departure })
     }
+}
+
+/// When an action wants a message to become available: ignored where the action is, honoured where the message goes on to
+/// (semantics §12.6). So is a message id that an action set: duplicates are looked for at the target by what the message shows,
+/// never among the copies of the subscription.
+fn scheduled_by_action(changes: &Changes) -> Option<Timestamp> {
+    changes.scheduled_enqueue_time_ms.flatten().map(Timestamp)
 }

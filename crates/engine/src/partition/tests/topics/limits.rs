@@ -1,6 +1,7 @@
 //! Semantics §12.9: how much a topic may have of subscriptions and rules.
 
 use super::rig::{Rig, label, options, rule};
+use super::sql::{acting, sql};
 use crate::{Command, Filter, QueueId, Refusal, Rule, RuleLimits};
 
 const SMALL: RuleLimits = RuleLimits {
@@ -86,4 +87,71 @@ fn a_lowered_limit_takes_nothing_away() {
     assert_eq!(rig.done(add(queue, rule("5", label("x")))), Err(Refusal::TooManyCorrelationFilters(4)));
     rig.done(Command::RemoveRule { queue, name: "2".into() }).unwrap();
     rig.done(add(queue, rule("5", label("x")))).unwrap();
+}
+
+#[test]
+fn sql_filters_are_counted_over_the_whole_topic() {
+    let mut rig = rig(SMALL);
+    let one = rig.subscribe_to("one", sql("a = 1"));
+    let other = rig.subscribe("other");
+    rig.done(add(other, rule("r", sql("a = 2")))).unwrap();
+    let full = Err(Refusal::TooManySqlFilters(2));
+    assert_eq!(rig.done(add(one, rule("more", sql("a = 3")))), full);
+    assert_eq!(rig.try_subscribe("third", options(), vec![rule("r", sql("a = 3"))]).map(|_| ()), full);
+    for free in [Filter::True, Filter::False, label("x")] {
+        rig.done(add(one, rule("free", free))).unwrap();
+        assert_eq!(rig.done(replace(one, rule("free", sql("a = 3")))), full);
+        rig.done(Command::RemoveRule { queue: one, name: "free".into() }).unwrap();
+    }
+    rig.done(replace(one, rule("r", sql("a = 3")))).unwrap();
+    rig.done(Command::DeleteSubscription { queue: other }).unwrap();
+    rig.done(add(one, rule("more", sql("a = 4")))).unwrap();
+}
+
+#[test]
+fn long_expressions_and_actions_are_refused_with_rule_and_figures() {
+    let mut rig = rig(SMALL);
+    let queue = rig.subscribe("a");
+    let cases = [
+        (rule("r", sql("a = 123456789")), "the filter of the rule 'r' has 13 characters; at most 12"),
+        (
+            acting("r", Filter::True, "SET abcd = 12"),
+            "the action of the rule 'r' has 13 characters; at most 12",
+        ),
+    ];
+    for (refused, text) in cases {
+        let attempts = [
+            rig.done(add(queue, refused.clone())),
+            rig.done(replace(queue, Rule { name: "$Default".into(), ..refused.clone() })),
+            rig.try_subscribe("b", options(), vec![refused]).map(|_| ()),
+        ];
+        for attempt in attempts {
+            let Err(Refusal::InvalidArgument(why)) = attempt else { panic!("{attempt:?}") };
+            assert!(why.contains(text) || why.contains(&text.replace("'r'", "'$Default'")), "{why}");
+        }
+    }
+    rig.done(add(queue, rule("fits", sql("a = 'üüüüüü'")))).unwrap();
+}
+
+#[test]
+fn actions_have_a_limited_number_of_statements() {
+    let mut rig = rig(RuleLimits { sql_expression_characters: 100, ..SMALL });
+    let queue = rig.subscribe("a");
+    rig.done(add(queue, acting("two", Filter::True, "SET a = 1; REMOVE b"))).unwrap();
+    let refused = rig.done(add(queue, acting("three", Filter::True, "SET a = 1; SET b = 2; REMOVE c")));
+    let text = "The action of the rule 'three' has 3 statements; at most 2 are accepted.";
+    assert_eq!(refused, Err(Refusal::InvalidArgument(text.to_owned())));
+}
+
+#[test]
+fn what_replaces_a_rule_replaces_its_action() {
+    let mut rig = Rig::plain();
+    let queue = rig.try_subscribe("a", options(), vec![acting("r", Filter::True, "SET a = 1")]).unwrap();
+    let replaced = |rig: &Rig| rig.partition.subscription(queue).unwrap().rules[0].clone();
+    rig.done(replace(queue, acting("R", label("x"), "SET a = 2"))).unwrap();
+    rig.restart();
+    let known = replaced(&rig);
+    assert_eq!((&*known.name, known.action.as_ref().unwrap().expression()), ("r", "SET a = 2"));
+    rig.done(replace(queue, rule("r", label("x")))).unwrap();
+    assert_eq!(replaced(&rig).action, None);
 }

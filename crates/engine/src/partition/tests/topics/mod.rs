@@ -1,6 +1,9 @@
 //! The rules of a topic and its subscriptions, one test each.
 
+mod actions;
 mod deletion;
+mod effects;
+mod failures;
 mod histories;
 mod idle;
 mod limits;
@@ -9,6 +12,7 @@ pub(super) mod rig;
 mod rules;
 mod scheduling;
 mod sessions;
+pub(super) mod sql;
 mod status;
 pub(super) mod store;
 mod storing;

@@ -1,0 +1,73 @@
+//! Rules in SQL, and what readers see of copies that they changed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::rig::{Rig, rule};
+use crate::{
+    FactValue, Facts, Filter, MessageView, NewMessage, QueueId, Rule, SqlAction, SqlFilter, SubQueue,
+};
+
+/// A condition.
+pub(in crate::partition::tests) fn sql(condition: &str) -> Filter {
+    Filter::Sql(Box::new(SqlFilter::new(condition, Vec::new()).unwrap()))
+}
+
+/// A rule with an action.
+pub(in crate::partition::tests) fn acting(name: &str, filter: Filter, action: &str) -> Rule {
+    Rule { action: Some(SqlAction::new(action, Vec::new()).unwrap()), ..rule(name, filter) }
+}
+
+pub(super) fn text(text: &str) -> FactValue {
+    FactValue::Text(text.into())
+}
+
+/// A message with these application properties.
+pub(super) fn with_user(user: &[(&str, FactValue)]) -> NewMessage {
+    let user = user.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
+    with_facts(Facts { user, ..Facts::default() })
+}
+
+pub(super) fn with_facts(facts: Facts) -> NewMessage {
+    let session_id = facts.session_id.clone();
+    NewMessage {
+        content: Bytes::from_static(b"content"),
+        session_id,
+        facts: Some(Arc::new(facts)),
+        ..NewMessage::default()
+    }
+}
+
+/// What readers see of a copy of a message as far as rules know it.
+pub(super) fn shown(sent: &NewMessage, view: &MessageView) -> Facts {
+    let mut facts = sent.facts.as_deref().cloned().unwrap_or_default();
+    if let Some(changes) = &view.changes {
+        changes.apply(&mut facts);
+    }
+    facts
+}
+
+/// What readers see of an application property that is a text, as text.
+pub(super) fn user_text(sent: &NewMessage, view: &MessageView, name: &str) -> Option<String> {
+    match shown(sent, view).user(name)?.1 {
+        FactValue::Text(text) => Some(text.to_string()),
+        other => Some(format!("{other:?}")),
+    }
+}
+
+impl Rig {
+    /// The only message in the dead-letter queue of a subscription: itself, the reason, the description.
+    pub(super) fn only_dead(&mut self, queue: QueueId) -> (MessageView, String, String) {
+        let mut dead = self.peek(queue, SubQueue::DeadLetter);
+        assert_eq!(dead.len(), 1, "{dead:?}");
+        let view = dead.remove(0);
+        let why = view.dead_letter.clone().unwrap();
+        (view, why.reason.as_deref().unwrap().to_owned(), why.description.as_deref().unwrap().to_owned())
+    }
+}
+
+/// A subscription with these rules.
+pub(super) fn subscribe(rig: &mut Rig, name: &str, rules: Vec<Rule>) -> QueueId {
+    rig.try_subscribe(name, super::rig::options(), rules).unwrap()
+}

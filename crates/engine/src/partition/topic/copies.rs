@@ -1,0 +1,199 @@
+//! What a message comes to in the subscriptions of a topic (semantics §12.2): all rules are asked at once, and the verdicts
+//! of each subscription become copies.
+//!
+//! In each subscription the copy for the rules without action comes first, then one for each rule with an action in the
+//! order of the rules, then one among the dead letters if a rule failed.
+
+use std::sync::Arc;
+
+use peeklock_rules::{Failure, SqlAction, Verdict};
+use smallvec::SmallVec;
+
+use super::super::policy::Policy;
+use super::super::properties::{changes_bytes, exceeds_header};
+use super::super::queue::Queue;
+use super::super::record::{Extra, Record};
+use super::super::state::State;
+use super::super::step::Step;
+use super::changed::{changed, named};
+use super::original::Original;
+use crate::event::SubscriptionCopy;
+use crate::{
+    DeadLetter, Facts, MessageState, QueueId, Rule, SequenceNumber, SubQueue, Subject, Subscription,
+};
+
+/// What the record of a copy takes in the store, in bytes, what few copies have apart: an estimate that keeps batches small.
+const COPY_BYTES_ESTIMATE: usize = 64;
+
+/// Longest description of a failure that is kept, in bytes; the reasons that SDKs may give are as long.
+const DESCRIPTION_BYTES_MAX: usize = 4096;
+
+/// All copies of a message.
+pub(super) type Copies = SmallVec<[SubscriptionCopy; 1]>;
+
+impl Step<'_> {
+    /// Asks all rules about a message and makes its copies.
+    pub(super) fn copies(&mut self, original: &Original) -> Copies {
+        let (now, changed_bytes_left) = (self.now, self.changed_bytes_left);
+        let (state, random, outputs) = self.parts();
+        let Some(topic) = &state.topic else { return Copies::new() };
+        let mut new_id = || u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
+        // The least of the message's, the topic's and the subscription's life counts (S-16).
+        let time_to_live_ms = state.entity.policy.effective_time_to_live_ms(original.time_to_live_ms);
+        let nothing = Facts::default();
+        let facts = original.facts.as_deref().unwrap_or(&nothing);
+        let subject = Subject { facts, arrival: original.arrival(now, time_to_live_ms) };
+        outputs.verdicts.clear();
+        topic.index().ask(&subject, &mut new_id, &mut outputs.verdicts);
+        let copies = Copies::new();
+        let mut copier = Copier {
+            state,
+            original,
+            subject,
+            new_id: &mut new_id,
+            without_session: None,
+            changed_bytes_left,
+            copies,
+        };
+        for verdicts in outputs.verdicts.chunk_by(|one, other| one.place.group == other.place.group) {
+            let Some(id) = verdicts.first().map(|first| QueueId(first.place.group)) else { continue };
+            if let (Some(subscription), Some(queue)) = (topic.subscription(id), state.queue(id)) {
+                copier.serve(subscription, queue, verdicts);
+            }
+        }
+        let Copier { copies, changed_bytes_left: left, .. } = copier;
+        outputs.copies_bytes += copies.len() * COPY_BYTES_ESTIMATE + (changed_bytes_left - left);
+        self.changed_bytes_left = left;
+        copies
+    }
+}
+
+/// Makes the copies of one message.
+struct Copier<'a> {
+    state: &'a State,
+    original: &'a Original,
+    subject: Subject<'a>,
+    new_id: &'a mut dyn FnMut() -> u128,
+    /// For subscriptions with sessions, when the message has no session id.
+    without_session: Option<Arc<Extra>>,
+    /// What copies may still take that have something of their own.
+    changed_bytes_left: usize,
+    copies: Copies,
+}
+
+impl Copier<'_> {
+    /// The copies of one subscription. The first rule that fails, in the order of the rules, names the failure (inferred).
+    fn serve(&mut self, subscription: &Subscription, queue: &Queue, verdicts: &[Verdict]) {
+        let rule = |verdict: &Verdict| subscription.rules.get(verdict.place.position as usize);
+        let is_plain = |verdict: &&Verdict| {
+            verdict.failure.is_none() && rule(verdict).is_some_and(|rule| rule.action.is_none())
+        };
+        if verdicts.iter().find(is_plain).is_some() {
+            self.plain(queue);
+        }
+        let mut failed: Option<Failure> = None;
+        for verdict in verdicts {
+            let Some(rule) = rule(verdict) else { continue };
+            let outcome = match (&verdict.failure, &rule.action) {
+                (Some(failure), _) => Err(failure.clone()),
+                (None, None) => Ok(()),
+                (None, Some(action)) => self.act(queue, rule, action),
+            };
+            failed = failed.or(outcome.err());
+        }
+        if let Some(failure) = failed
+            && subscription.options.dead_lettering_on_filter_evaluation_exceptions
+        {
+            self.fail(queue, failure);
+        }
+    }
+
+    /// A copy that nothing changed.
+    fn plain(&mut self, queue: &Queue) {
+        let extra = Arc::clone(&self.original.extra);
+        self.put(queue, extra, self.original.time_to_live_ms);
+    }
+
+    /// A copy that an action changed; it says which rule that was. One whose header becomes too large goes to the dead
+    /// letters as it was (semantics §9).
+    fn act(&mut self, queue: &Queue, rule: &Rule, action: &SqlAction) -> Result<(), Failure> {
+        let changes = named(action.changes(&self.subject, self.new_id)?, &rule.name, self.subject.facts);
+        let time_to_live_ms = changes.time_to_live_ms.unwrap_or(self.original.time_to_live_ms);
+        let extra = changed(&self.original.extra, changes);
+        let own_bytes = extra.changes.as_deref().map_or(0, changes_bytes);
+        let modified = extra.modified.as_ref().map_or(&[][..], |modified| modified.as_slice());
+        let is_too_large = exceeds_header(Some(&extra), modified, extra.dead_letter.as_deref());
+        if is_too_large || own_bytes > self.changed_bytes_left {
+            let reason = Arc::clone(&queue.policy.reasons.header_size_exceeded.dead_letter);
+            self.dead(queue, reason);
+        } else {
+            self.changed_bytes_left -= own_bytes;
+            self.put(queue, Arc::new(extra), time_to_live_ms);
+        }
+        Ok(())
+    }
+
+    /// The message as it was, among the dead letters of a subscription one of whose rules failed.
+    fn fail(&mut self, queue: &Queue, Failure { kind, mut text }: Failure) {
+        cut(&mut text, DESCRIPTION_BYTES_MAX.min(self.changed_bytes_left));
+        self.changed_bytes_left = self.changed_bytes_left.saturating_sub(text.len());
+        self.dead(queue, Arc::new(DeadLetter { reason: Some(kind.into()), description: Some(text.into()) }));
+    }
+
+    fn dead(&mut self, queue: &Queue, why: Arc<DeadLetter>) {
+        let extra = Extra { dead_letter: Some(why), ..Extra::clone(&self.original.extra) };
+        let mut record = self.record(&queue.policy, self.original.time_to_live_ms);
+        record.set_place(SubQueue::DeadLetter, MessageState::Active);
+        record.set_extra(Some(Arc::new(extra)));
+        self.push(queue, record);
+    }
+
+    /// A copy, which goes to the dead letters if it lacks a session where that is required.
+    fn put(&mut self, queue: &Queue, extra: Arc<Extra>, time_to_live_ms: Option<u64>) {
+        let policy = &queue.policy;
+        let mut record = self.record(policy, time_to_live_ms);
+        if policy.requires_session && extra.session_id.is_none() {
+            record.set_place(SubQueue::DeadLetter, MessageState::Active);
+            record
+                .set_extra(Some(self.without_session(&policy.reasons.session_id_missing.dead_letter, extra)));
+        } else {
+            record.set_extra(Some(extra));
+        }
+        self.push(queue, record);
+    }
+
+    /// The facts of a copy with a life as long as topic and subscription allow.
+    fn record(&self, policy: &Policy, time_to_live_ms: Option<u64>) -> Record {
+        let in_topic_ms = self.state.entity.policy.effective_time_to_live_ms(time_to_live_ms);
+        let enqueued_at = crate::Timestamp(self.subject.arrival.enqueued_at_ms);
+        Record::new(enqueued_at, policy.effective_time_to_live_ms(in_topic_ms), self.original.content_bytes)
+    }
+
+    /// Copies that nothing changed share also this.
+    fn without_session(&mut self, why: &Arc<DeadLetter>, extra: Arc<Extra>) -> Arc<Extra> {
+        let dead =
+            |extra: &Extra| Arc::new(Extra { dead_letter: Some(Arc::clone(why)), ..Extra::clone(extra) });
+        if !Arc::ptr_eq(&extra, &self.original.extra) {
+            return dead(&extra);
+        }
+        Arc::clone(self.without_session.get_or_insert_with(|| dead(&extra)))
+    }
+
+    fn push(&mut self, queue: &Queue, record: Record) {
+        let number = match self.copies.last() {
+            // A subscription that has got a copy of this message already.
+            Some(last) if last.queue == queue.id => SequenceNumber(last.number.0.saturating_add(1)),
+            _ => queue.next_number,
+        };
+        self.copies.push(SubscriptionCopy { queue: queue.id, number, record });
+    }
+}
+
+/// Shortens a text to so many bytes, or some less, so that no character is cut.
+fn cut(text: &mut String, bytes_max: usize) {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}

@@ -1,0 +1,42 @@
+//! A message that is published, before the rules are asked about it.
+
+use std::sync::Arc;
+
+use super::super::record::Extra;
+use crate::{Arrival, BodyRef, Facts, SequenceNumber, Timestamp};
+
+/// What the copies of a message have in common, and what rules see beside its [`Facts`].
+pub(super) struct Original {
+    /// The topic's number for it.
+    pub(super) number: SequenceNumber,
+    /// Where its content is.
+    pub(super) body: BodyRef,
+    /// Length of that.
+    pub(super) content_bytes: u32,
+    /// The life it asks for.
+    pub(super) time_to_live_ms: Option<u64>,
+    /// When it was to become available, if that was asked for.
+    pub(super) scheduled_enqueue_time: Option<Timestamp>,
+    /// What rules see.
+    pub(super) facts: Option<Arc<Facts>>,
+    /// The rare facts of a copy that no action changed; they name the content.
+    pub(super) extra: Arc<Extra>,
+}
+
+impl Original {
+    /// What rules see beside the facts: `time_to_live_ms` is its life in the topic.
+    pub(super) fn arrival(&self, now: Timestamp, time_to_live_ms: Option<u64>) -> Arrival<'_> {
+        let forwarded = self.extra.forwarded.as_deref();
+        // As readers of copies are shown it.
+        let first = forwarded.map_or(self.body.0, |forwarded| forwarded.enqueued_sequence_number.0);
+        Arrival {
+            sequence_number: self.number.0,
+            enqueued_sequence_number: first,
+            enqueued_at_ms: now.0,
+            time_to_live_ms,
+            scheduled_enqueue_time_ms: self.scheduled_enqueue_time.map(|at| at.0),
+            size_bytes: u64::from(self.content_bytes),
+            dead_letter_source: forwarded.and_then(|forwarded| forwarded.dead_letter_source.as_deref()),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What commands weigh: estimates of what they write, which keep batches below the store's limit.
+
+use super::limits::{
+    COPY_BYTES_MAX_ESTIMATE, RECORD_BYTES_ESTIMATE, RULES_BYTES_ESTIMATE, TRACE_BYTES_ESTIMATE,
+};
+use crate::partition::{Partition, changes_bytes};
+use crate::{Command, NewMessage, Settlement, Timestamp, Transfer};
+
+/// An upper estimate of what a command writes, in bytes, copies of a topic's messages apart.
+pub(super) fn weight(command: &Command) -> usize {
+    match command {
+        Command::Send { messages } => messages.iter().map(message_weight).fold(0, usize::saturating_add),
+        Command::Forward { messages } => messages
+            .iter()
+            .map(|transfer| message_weight(&transfer.message).saturating_add(2 * TRACE_BYTES_ESTIMATE))
+            .fold(0, usize::saturating_add),
+        Command::Departed { messages } => messages.len().saturating_mul(TRACE_BYTES_ESTIMATE),
+        Command::Settle { tokens, settlement, .. } => {
+            tokens.len().saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
+        }
+        Command::RenewLocks { tokens, .. } => tokens.len() * RECORD_BYTES_ESTIMATE,
+        Command::CancelScheduled { numbers } | Command::ReceiveDeferred { numbers, .. } => {
+            numbers.len() * RECORD_BYTES_ESTIMATE
+        }
+        Command::SetSessionState { state, .. } => {
+            state.as_ref().map_or(0, bytes::Bytes::len) + RECORD_BYTES_ESTIMATE
+        }
+        Command::DeclareSubscription { .. } | Command::AddRule { .. } | Command::ReplaceRule { .. } => {
+            RULES_BYTES_ESTIMATE
+        }
+        Command::DeleteSubscription { .. } | Command::RemoveRule { .. } => RECORD_BYTES_ESTIMATE,
+        Command::OpenReceiver { .. }
+        | Command::Watch { .. }
+        | Command::RenewSessionLock { .. }
+        | Command::GetSessionState { .. }
+        | Command::ListSessions { .. }
+        | Command::ListRules { .. }
+        | Command::Credit { .. }
+        | Command::CloseReceiver { .. }
+        | Command::Peek { .. }
+        | Command::HoldForForwarder { .. }
+        | Command::Probe { .. }
+        | Command::EndEntity
+        | Command::Tick => 0,
+    }
+}
+
+fn message_weight(message: &NewMessage) -> usize {
+    // What rules see of a scheduled message is stored beside the content, out of which it was decoded.
+    let scheduled = message.scheduled_enqueue_time.and(message.facts.as_ref());
+    let facts_bytes = scheduled.map_or(0, |_| message.content.len());
+    message.content.len() + facts_bytes + own_bytes(message) + RECORD_BYTES_ESTIMATE
+}
+
+/// What each record of a message takes beside what every record does.
+fn own_bytes(message: &NewMessage) -> usize {
+    let along = message.origin.as_ref().map_or(0, |origin| {
+        let modified = origin.modified.as_ref().map_or(0, |modified| properties_bytes(modified));
+        let changes = origin.changes.as_ref().map_or(0, |changes| changes_bytes(changes));
+        let why = origin.dead_letter.as_ref().map_or(0, |why| dead_letter_bytes(why));
+        modified + changes + why + TRACE_BYTES_ESTIMATE
+    });
+    along + message.session_id.as_ref().map_or(0, |id| id.len())
+}
+
+/// An upper estimate of what copies of a topic's messages take beside [`weight`], in bytes. What is fine if every subscription
+/// gets all copies its rules may make is not looked at; else the rules are asked beforehand, which costs as much as
+/// publishing does.
+pub(super) fn copies_weight(
+    partition: &Partition,
+    now: Timestamp,
+    command: &Command,
+    limit_bytes: usize,
+) -> usize {
+    let copies_max = partition.copies_max();
+    if copies_max == 0 {
+        return 0;
+    }
+    let (sent, forwarded): (&[NewMessage], &[Transfer]) = match command {
+        Command::Send { messages } => (messages, &[]),
+        Command::Forward { messages } => (&[], messages),
+        _ => return 0,
+    };
+    let messages = || sent.iter().chain(forwarded.iter().map(|transfer| &transfer.message));
+    let record_bytes = |message: &NewMessage| COPY_BYTES_MAX_ESTIMATE + own_bytes(message);
+    // Where the store takes less at once than the engine allows for, that is not to refuse every message.
+    let changed_bytes = partition.changed_bytes_max().min(limit_bytes / 4);
+    let most = messages().map(|message| record_bytes(message).saturating_mul(copies_max));
+    let most = most.fold(changed_bytes, usize::saturating_add);
+    if most.saturating_add(weight(command)) <= limit_bytes {
+        return most;
+    }
+    let copies = messages().enumerate().map(|(index, message)| {
+        partition.count_copies(now, index, message).saturating_mul(record_bytes(message))
+    });
+    copies.fold(changed_bytes, usize::saturating_add)
+}
+
+fn properties_bytes(list: &crate::Properties) -> usize {
+    list.iter().map(|property| property.name.len() + property.value.len() + 8).sum()
+}
+
+fn dead_letter_bytes(why: &crate::DeadLetter) -> usize {
+    let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+    text(&why.reason) + text(&why.description)
+}
+
+fn settlement_bytes(settlement: &Settlement) -> usize {
+    match settlement {
+        Settlement::Complete | Settlement::Release => 0,
+        Settlement::Abandon { modify } | Settlement::Defer { modify } => properties_bytes(modify),
+        Settlement::DeadLetter { why, modify } => dead_letter_bytes(why) + properties_bytes(modify),
+    }
+}

@@ -1,0 +1,100 @@
+//! What a topic costs more than a queue: reading what rules see of a message, and writing copies that actions changed.
+//!
+//! `cargo bench -p peeklock-message --bench copies`.
+
+#![allow(missing_docs, clippy::unwrap_used)] // reason: a benchmark stops at the first surprise
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use criterion::{Criterion, criterion_group, criterion_main};
+use peeklock_engine::{
+    BodyRef, Changes, FactValue, MessageState, MessageView, QueueId, Received, SequenceNumber, SubQueue,
+    TextProperty, Timestamp,
+};
+use peeklock_message::delivery::{Encoder, Origin, Way};
+use peeklock_message::submission::{Wanted, read_message};
+use peeklock_wire::Value;
+use peeklock_wire::message::{
+    Header, MessageProperties, encode_application_properties, encode_body_value, encode_message_annotations,
+};
+
+/// A message of 1 KB as the SDKs write it, with `properties` application properties, every other one a number.
+fn message(properties: u8) -> Bytes {
+    let mut output = BytesMut::new();
+    Header::default().encode(&mut output);
+    encode_message_annotations(
+        &[(Value::symbol("x-opt-partition-key"), Value::String("eu".into()))],
+        &mut output,
+    );
+    MessageProperties {
+        message_id: Value::String("0123456789abcdef0123456789abcdef".into()),
+        subject: Some("order".into()),
+        correlation_id: Value::String("c".into()),
+        content_type: Some("application/json".into()),
+        ..MessageProperties::default()
+    }
+    .encode(&mut output);
+    let value = |number: u8| match number % 2 {
+        0 => Value::Int(number.into()),
+        _ => Value::String("north".into()),
+    };
+    let entries: Vec<(Value, Value)> = (0..properties)
+        .map(|number| (Value::String(format!("property{number}").into()), value(number)))
+        .collect();
+    encode_application_properties(&entries, &mut output);
+    encode_body_value(&Value::Binary(vec![0; 1024].into()), &mut output);
+    output.freeze()
+}
+
+fn reading(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("read");
+    for properties in [2, 10] {
+        let sent = message(properties);
+        for (name, facts) in [("queue", false), ("topic", true)] {
+            let wanted = Wanted { facts, key: false };
+            group.bench_function(format!("{name}/{properties}"), |bencher| {
+                bencher.iter(|| read_message(black_box(&sent), wanted, &mut || 1).unwrap());
+            });
+        }
+    }
+    group.finish();
+}
+
+fn received(changes: Option<Changes>) -> Received {
+    let view = MessageView {
+        queue: QueueId(1),
+        sequence_number: SequenceNumber(5),
+        enqueued_at: Timestamp(1000),
+        expires_at: Timestamp::NEVER,
+        time_to_live_ms: None,
+        delivery_count: 0,
+        state: MessageState::Active,
+        sub_queue: SubQueue::Main,
+        dead_letter: None,
+        changes: changes.map(Arc::new),
+        modified: None,
+        forwarded: None,
+        body: BodyRef(5),
+    };
+    Received { view, content: message(10), lock: None }
+}
+
+fn writing(criterion: &mut Criterion) {
+    let mut named = Changes::default();
+    named.set_user("RuleName", Some(FactValue::Text("important".into())));
+    let mut relabelled = named.clone();
+    relabelled.set_text(TextProperty::Label, Some("urgent".into()));
+    let mut group = criterion.benchmark_group("write");
+    for (name, changes) in [("unchanged", None), ("named", Some(named)), ("relabelled", Some(relabelled))] {
+        let (received, mut encoder) = (received(changes), Encoder::default());
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| encoder.encode(black_box(&received), Way::Link, Origin::default()).unwrap());
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, reading, writing);
+criterion_main!(benches);

@@ -1,0 +1,63 @@
+//! What actions of rules changed, in the encoding of the message it lies over.
+
+use bytes::Bytes;
+use peeklock_engine::{Changes, FactValue, TextProperty};
+use peeklock_wire::Value;
+use peeklock_wire::message::{MapEntry, MessageProperties};
+
+use crate::facts;
+
+/// Whether a change concerns the properties section; the partition key is an annotation.
+pub(super) fn concerns_properties(changes: &Changes) -> bool {
+    changes.texts.iter().any(|(property, _)| *property != TextProperty::PartitionKey)
+}
+
+/// Changes the properties of a message: what was set is a string, whatever type an id had before.
+pub(super) fn apply(changes: &Changes, properties: &mut MessageProperties) {
+    for (property, value) in &changes.texts {
+        let id = || value.clone().map_or(Value::Null, Value::String);
+        match property {
+            TextProperty::ContentType => properties.content_type.clone_from(value),
+            TextProperty::CorrelationId => properties.correlation_id = id(),
+            TextProperty::Label => properties.subject.clone_from(value),
+            TextProperty::MessageId => properties.message_id = id(),
+            TextProperty::ReplyTo => properties.reply_to.clone_from(value),
+            TextProperty::ReplyToSessionId => properties.reply_to_group_id.clone_from(value),
+            TextProperty::SessionId => properties.group_id.clone_from(value),
+            TextProperty::To => properties.to.clone_from(value),
+            TextProperty::PartitionKey => {}
+        }
+    }
+}
+
+/// A value that was set on an application property, as wide as the one that was sent if that holds it: N and Ja tell an
+/// int from a long, and whoever reads the property goes by the type he knows.
+pub(super) fn as_sent(value: &FactValue, sent: Option<MapEntry<'_>>) -> Value {
+    let sent = sent.and_then(|entry| Value::decode(&mut Bytes::copy_from_slice(entry.encoded_value)).ok());
+    let narrow = match (value, sent) {
+        (FactValue::Integer(number), Some(sent)) => integer(*number, &sent),
+        (FactValue::Double(number), Some(Value::Float(_))) => float(*number),
+        _ => None,
+    };
+    narrow.unwrap_or_else(|| facts::to_value(value))
+}
+
+fn integer(number: i64, sent: &Value) -> Option<Value> {
+    match sent {
+        Value::UByte(_) => number.try_into().ok().map(Value::UByte),
+        Value::UShort(_) => number.try_into().ok().map(Value::UShort),
+        Value::UInt(_) => number.try_into().ok().map(Value::UInt),
+        Value::ULong(_) => number.try_into().ok().map(Value::ULong),
+        Value::Byte(_) => number.try_into().ok().map(Value::Byte),
+        Value::Short(_) => number.try_into().ok().map(Value::Short),
+        Value::Int(_) => number.try_into().ok().map(Value::Int),
+        _ => None,
+    }
+}
+
+/// Only what a float holds exactly.
+fn float(number: f64) -> Option<Value> {
+    #[allow(clippy::cast_possible_truncation)] // reason: what is lost shows in the way back
+    let narrow = number as f32;
+    (f64::from(narrow).to_bits() == number.to_bits()).then_some(Value::Float(narrow))
+}
