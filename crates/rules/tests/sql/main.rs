@@ -1,11 +1,13 @@
-//! What filters and actions come to: one table for each part of the language. Each row names where its answer comes from, "semantics §"
-//! or the page "sql-filter" of the Azure documentation (service-bus-messaging-sql-filter), or says that it is inferred.
+//! What filters and actions come to: one table for each part of the language. Each row names where its answer comes from,
+//! "semantics §" or the page "sql-filter" of the Azure documentation (service-bus-messaging-sql-filter), or says that it is
+//! inferred.
 
 #![cfg(test)]
 
 mod actions;
 mod actions_system;
 mod actions_user;
+mod allocations;
 mod arithmetic;
 mod comparisons;
 mod like;
