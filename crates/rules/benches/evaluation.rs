@@ -1,5 +1,8 @@
 //! What it takes to ask a filter and to let an action act, for a message with ten application properties.
 
+#![allow(missing_docs)] // what criterion makes has none
+#![allow(clippy::expect_used)] // and may fail loudly
+
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -33,7 +33,7 @@ pub(super) struct Pattern {
 #[derive(Debug, Clone)]
 enum Piece {
     /// With what it takes to find it fast.
-    Text(Finder<'static>),
+    Text(Box<Finder<'static>>),
     /// `None` is any character.
     Characters(Box<[Option<char>]>),
 }
@@ -70,7 +70,7 @@ impl Piece {
         let text: Option<String> = characters.iter().copied().collect();
         text.map_or_else(
             || Self::Characters(characters.into()),
-            |text| Self::Text(Finder::new(&text).into_owned()),
+            |text| Self::Text(Box::new(Finder::new(&text).into_owned())),
         )
     }
 

@@ -64,8 +64,8 @@ pub(super) enum Step {
 }
 
 /// A property by its name.
-#[derive(Debug, Clone)]
-pub(super) enum Named {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Named {
     User(Name),
     System(SystemProperty),
 }

@@ -1,10 +1,13 @@
 //! Texts, trees and mistakes.
 
+mod arbitrary;
 mod canonical;
+mod hostile;
 mod laws;
 mod mistakes;
 mod random;
 mod reference;
+mod round_trip;
 
 use crate::FactValue;
 
