@@ -1,44 +1,31 @@
 //! Equalities without which a filter can't match: each is a choice under which its rule can be posted.
 
-use super::key::{Key, Property, PropertyKey};
+use smallvec::{SmallVec, smallvec};
+
+use super::key::{Key, PropertyKey};
 use crate::sql::tree::SystemProperty;
-use crate::{CorrelationFilter, FactValue, Filter};
+use crate::sql::{Equality, Named, Value};
+use crate::{CorrelationFilter, Filter};
 
 /// A property and the values of which it must have one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Choice<'a> {
-    pub(super) property: Property<'a>,
-    pub(super) values: Values<'a>,
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    /// Which system property it is, if it is one.
+    pub(super) system: Option<SystemProperty>,
+    /// The property with each of its values, in order, each once.
+    pub(super) keys: SmallVec<[Key; 1]>,
 }
 
-/// One of these.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Values<'a> {
-    Text(&'a str),
-    Value(&'a FactValue),
-}
-
-impl Choice<'_> {
-    /// What to look under.
-    pub(super) fn key(&self) -> Key {
-        let property = PropertyKey::of(self.property);
-        match self.values {
-            Values::Text(text) => property.with_text(text),
-            Values::Value(value) => property.with_value(value),
-        }
+/// The choices of a filter, always in the same order; those first that tell messages apart best if nothing else is known.
+pub(super) fn choices(filter: &Filter) -> Vec<Choice> {
+    match filter {
+        Filter::True | Filter::False => Vec::new(),
+        Filter::Correlation(filter) => of_correlation(filter).collect(),
+        Filter::Sql(filter) => filter.equalities().iter().map(of_equality).collect(),
     }
 }
 
-/// The choices of a filter, those first that tell messages apart best if nothing else is known.
-pub(super) fn choices(filter: &Filter) -> impl Iterator<Item = Choice<'_>> {
-    let correlation = match filter {
-        Filter::Correlation(filter) => Some(&**filter),
-        Filter::True | Filter::False | Filter::Sql(_) => None,
-    };
-    correlation.into_iter().flat_map(equalities)
-}
-
-fn equalities(filter: &CorrelationFilter) -> impl Iterator<Item = Choice<'_>> {
+fn of_correlation(filter: &CorrelationFilter) -> impl Iterator<Item = Choice> {
     let telling = [
         (SystemProperty::MessageId, &filter.message_id),
         (SystemProperty::CorrelationId, &filter.correlation_id),
@@ -49,14 +36,26 @@ fn equalities(filter: &CorrelationFilter) -> impl Iterator<Item = Choice<'_>> {
     ];
     let common =
         [(SystemProperty::ReplyTo, &filter.reply_to), (SystemProperty::ContentType, &filter.content_type)];
-    let user = filter
-        .user
-        .iter()
-        .map(|(name, value)| Choice { property: Property::User(name), values: Values::Value(value) });
-    telling.into_iter().filter_map(text).chain(user).chain(common.into_iter().filter_map(text))
+    let user = filter.user.iter().map(|(name, value)| Choice {
+        system: None,
+        keys: smallvec![PropertyKey::user(name).with(&Value::of(value))],
+    });
+    telling.into_iter().filter_map(of_text).chain(user).chain(common.into_iter().filter_map(of_text))
 }
 
-fn text((property, wanted): (SystemProperty, &Option<Box<str>>)) -> Option<Choice<'_>> {
-    let text = wanted.as_deref()?;
-    Some(Choice { property: Property::System(property), values: Values::Text(text) })
+fn of_text((property, wanted): (SystemProperty, &Option<Box<str>>)) -> Option<Choice> {
+    let key = PropertyKey::system(property).with(&Value::text(wanted.as_deref()?));
+    Some(Choice { system: Some(property), keys: smallvec![key] })
+}
+
+fn of_equality(equality: &Equality) -> Choice {
+    let (system, property) = match &equality.property {
+        Named::User(name) => (None, PropertyKey::user(name.written())),
+        Named::System(property) => (Some(*property), PropertyKey::system(*property)),
+    };
+    let mut keys: SmallVec<[Key; 1]> =
+        equality.values.iter().map(|value| property.with(&Value::of(value))).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    Choice { system, keys }
 }

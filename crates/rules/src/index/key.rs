@@ -4,22 +4,10 @@
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
-use smallvec::SmallVec;
 
-use crate::FactValue;
+use crate::names::fold;
+use crate::sql::Value;
 use crate::sql::tree::SystemProperty;
-
-/// Property names up to this length are compared without an allocation, in bytes.
-const SHORT_NAME_BYTES: usize = 64;
-
-/// A property of messages.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Property<'a> {
-    /// An application property; names match regardless of case.
-    User(&'a str),
-    /// What the broker knows by name.
-    System(SystemProperty),
-}
 
 /// What stands for a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,53 +18,48 @@ pub(super) struct PropertyKey(u64);
 pub(super) struct Key(u64);
 
 impl PropertyKey {
-    pub(super) fn of(property: Property<'_>) -> Self {
+    /// A system property.
+    pub(super) fn system(property: SystemProperty) -> Self {
         let mut hasher = FxHasher::default();
-        match property {
-            Property::System(property) => hasher.write_u8(property as u8),
-            Property::User(name) if name.is_ascii() => {
-                let mut name: SmallVec<[u8; SHORT_NAME_BYTES]> = SmallVec::from_slice(name.as_bytes());
-                name.make_ascii_lowercase();
-                hasher.write(&name);
+        hasher.write_u8(property as u8);
+        Self(hasher.finish())
+    }
+
+    /// An application property; names match regardless of case.
+    pub(super) fn user(name: &str) -> Self {
+        let mut hasher = FxHasher::default();
+        if name.is_ascii() {
+            for few in name.as_bytes().chunks(size_of::<u64>()) {
+                // One bit is all that tells the cases of a letter apart.
+                hasher.write_u64(few.iter().fold(0, |word, byte| word << 8 | u64::from(byte | 0x20)));
             }
-            // However case is told apart beyond ASCII, it is letter by letter.
-            Property::User(name) => hasher.write_usize(name.chars().count()),
+        } else {
+            name.chars().for_each(|letter| hasher.write_u32(fold(letter).into()));
         }
         Self(hasher.finish())
     }
 
-    /// This property with a text as its value.
-    pub(super) fn with_text(self, text: &str) -> Key {
-        self.with(Kind::Text, |hasher| hasher.write(text.as_bytes()))
-    }
-
-    /// This property with a value. Values that are equal to filters ([`FactValue::equals`]) make the same key.
-    pub(super) fn with_value(self, value: &FactValue) -> Key {
+    /// This property with a value. Values that are equal to correlation filters ([`crate::FactValue::equals`]) or to SQL,
+    /// unless one is a text and the other is not, make the same key.
+    pub(super) fn with(self, value: &Value<'_>) -> Key {
         match value {
-            FactValue::Null => self.with(Kind::Null, |_| {}),
-            FactValue::Boolean(value) => self.with(Kind::Boolean, |hasher| hasher.write_u8((*value).into())),
-            FactValue::Integer(number) => self.with_number(*number as f64),
-            FactValue::Unsigned(number) => self.with_number(*number as f64),
-            FactValue::Double(number) => self.with_number(*number),
-            FactValue::Text(text) => self.with_text(text),
-            FactValue::Timestamp(at_ms) => self.with(Kind::Timestamp, |hasher| hasher.write_i64(*at_ms)),
-            FactValue::Uuid(uuid) => self.with(Kind::Uuid, |hasher| hasher.write_u128(*uuid)),
-            FactValue::Other(bytes) => self.with(Kind::Other, |hasher| hasher.write(bytes)),
-            FactValue::TimeSpan(ticks) => self.with(Kind::TimeSpan, |hasher| hasher.write_i64(*ticks)),
-            FactValue::DateTimeOffset(ticks) => {
-                self.with(Kind::DateTimeOffset, |hasher| hasher.write_i64(*ticks))
+            Value::Unknown => self.kind(Kind::Unknown, |_| {}),
+            Value::Boolean(value) => self.kind(Kind::Boolean, |hasher| hasher.write_u8((*value).into())),
+            Value::Integer(_) | Value::Unsigned(_) | Value::Double(_) | Value::Decimal(_) => {
+                self.kind(Kind::Number, |hasher| hasher.write_u64(number(value)))
             }
-            FactValue::Decimal(bits) => self.with(Kind::Decimal, |hasher| hasher.write_u128(*bits)),
+            Value::Text(text) => self.kind(Kind::Text, |hasher| hasher.write(text.as_bytes())),
+            Value::Timestamp(at_ms) => self.kind(Kind::Timestamp, |hasher| hasher.write_i64(*at_ms)),
+            Value::DateTimeOffset(ticks) => {
+                self.kind(Kind::DateTimeOffset, |hasher| hasher.write_i64(*ticks))
+            }
+            Value::TimeSpan(ticks) => self.kind(Kind::TimeSpan, |hasher| hasher.write_i64(*ticks)),
+            Value::Uuid(uuid) => self.kind(Kind::Uuid, |hasher| hasher.write_u128(*uuid)),
+            Value::Other(bytes) => self.kind(Kind::Other, |hasher| hasher.write(bytes)),
         }
     }
 
-    /// Numbers that are equal have the same nearest double; that of zero has two forms.
-    fn with_number(self, number: f64) -> Key {
-        let number = if number == 0.0 { 0.0 } else { number };
-        self.with(Kind::Number, |hasher| hasher.write_u64(number.to_bits()))
-    }
-
-    fn with(self, kind: Kind, value: impl FnOnce(&mut FxHasher)) -> Key {
+    fn kind(self, kind: Kind, value: impl FnOnce(&mut FxHasher)) -> Key {
         let mut hasher = FxHasher::default();
         hasher.write_u64(self.0);
         hasher.write_u8(kind as u8);
@@ -85,17 +68,21 @@ impl PropertyKey {
     }
 }
 
-/// Values of different kinds are never equal.
+/// Numbers that are equal have the same nearest double; that of zero has two forms.
+fn number(value: &Value<'_>) -> u64 {
+    let number = value.as_double().unwrap_or(f64::NAN);
+    if number == 0.0 { 0 } else { number.to_bits() }
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
-    Null,
+    Unknown,
     Boolean,
     Number,
     Text,
     Timestamp,
+    DateTimeOffset,
+    TimeSpan,
     Uuid,
     Other,
-    TimeSpan,
-    DateTimeOffset,
-    Decimal,
 }

@@ -111,9 +111,9 @@ impl<T: AsRef<Filter>> Index<T> {
                 Listing::Never => {}
                 Listing::Always => drop(self.unposted.remove(&RulePlace { group, position })),
                 Listing::Posted(number) => {
-                    if let Some(choice) = choices((*listed.rule).as_ref()).nth(number.into()) {
-                        self.postings.uncount(&choice);
-                        keys.push(choice.key());
+                    if let Some(choice) = choices((*listed.rule).as_ref()).get(usize::from(number)) {
+                        self.postings.uncount(choice);
+                        keys.extend_from_slice(&choice.keys);
                     }
                 }
             }

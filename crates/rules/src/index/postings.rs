@@ -8,9 +8,10 @@ use smallvec::SmallVec;
 
 use super::RulePlace;
 use super::choice::Choice;
-use super::key::{Key, Property, PropertyKey};
+use super::key::{Key, PropertyKey};
 use crate::Subject;
 use crate::sql::tree::SystemProperty;
+use crate::sql::{Message, Value};
 
 /// The table keeps room for this many.
 const CAPACITY_KEPT: usize = 1024;
@@ -33,19 +34,21 @@ pub(super) struct Postings {
 
 impl Postings {
     /// How many rules are posted as this one would be.
-    pub(super) fn crowd(&self, choice: &Choice<'_>) -> usize {
-        self.by_key.get(&choice.key()).map_or(0, SmallVec::len)
+    pub(super) fn crowd(&self, choice: &Choice) -> usize {
+        choice.keys.iter().map(|key| self.by_key.get(key).map_or(0, SmallVec::len)).sum()
     }
 
     /// Posts a rule.
-    pub(super) fn add(&mut self, choice: &Choice<'_>, place: RulePlace) {
-        self.by_key.entry(choice.key()).or_default().push(place);
-        *self.count_mut(choice.property) += 1;
+    pub(super) fn add(&mut self, choice: &Choice, place: RulePlace) {
+        for key in &choice.keys {
+            self.by_key.entry(*key).or_default().push(place);
+        }
+        *self.count_mut(choice.system) += 1;
     }
 
     /// A rule that was posted like this goes; its place goes by [`Self::vacate`].
-    pub(super) fn uncount(&mut self, choice: &Choice<'_>) {
-        *self.count_mut(choice.property) -= 1;
+    pub(super) fn uncount(&mut self, choice: &Choice) {
+        *self.count_mut(choice.system) -= 1;
         self.system.retain(|_, count| *count > 0);
     }
 
@@ -78,44 +81,28 @@ impl Postings {
         self.by_key.capacity() + self.by_key.values().map(SmallVec::capacity).sum::<usize>()
     }
 
-    fn count_mut(&mut self, property: Property<'_>) -> &mut usize {
-        let Property::System(property) = property else { return &mut self.user };
-        self.system.entry(property).or_default()
+    fn count_mut(&mut self, system: Option<SystemProperty>) -> &mut usize {
+        match system {
+            Some(property) => self.system.entry(property).or_default(),
+            None => &mut self.user,
+        }
     }
 
     /// Appends the rules that may match a message; some of them more than once.
     pub(super) fn find(&self, subject: &Subject<'_>, candidates: &mut Candidates) {
-        let mut find = |key: Key| {
-            if let Some(places) = self.by_key.get(&key) {
+        let mut find = |property: PropertyKey, value: &Value<'_>| {
+            if let Some(places) = self.by_key.get(&property.with(value)) {
                 candidates.extend_from_slice(places);
             }
         };
+        let message = Message::new(subject);
         for property in self.system.keys() {
-            if let Some(text) = text_of(subject, *property) {
-                find(PropertyKey::of(Property::System(*property)).with_text(text));
-            }
+            find(PropertyKey::system(*property), &message.system(*property));
         }
         if self.user > 0 {
             for (name, value) in &subject.facts.user {
-                find(PropertyKey::of(Property::User(name)).with_value(value));
+                find(PropertyKey::user(name), &Value::of(value));
             }
         }
     }
-}
-
-/// A system property that is a text.
-fn text_of<'a>(subject: &Subject<'a>, property: SystemProperty) -> Option<&'a str> {
-    let facts = subject.facts;
-    let text = match property {
-        SystemProperty::ContentType => &facts.content_type,
-        SystemProperty::CorrelationId => &facts.correlation_id,
-        SystemProperty::Label => &facts.label,
-        SystemProperty::MessageId => &facts.message_id,
-        SystemProperty::ReplyTo => &facts.reply_to,
-        SystemProperty::ReplyToSessionId => &facts.reply_to_session_id,
-        SystemProperty::SessionId => &facts.session_id,
-        SystemProperty::To => &facts.to,
-        _ => return None,
-    };
-    text.as_deref()
 }

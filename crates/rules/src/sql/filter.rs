@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::compile;
+use super::equality::{Equality, equalities};
 use super::error::SqlError;
 use super::evaluate::{condition, evaluate};
 use super::message::Message;
@@ -47,6 +48,11 @@ impl SqlFilter {
     #[must_use]
     pub fn parameters(&self) -> &[(Box<str>, FactValue)] {
         &self.source.parameters
+    }
+
+    /// Equalities of which each must hold for the condition to be TRUE; none if it may fail.
+    pub(crate) fn equalities(&self) -> Vec<Equality> {
+        equalities(&self.program)
     }
 
     /// What the condition is for a message: `None` is UNKNOWN. `new_id` draws what `newid()` is. Nothing is allocated,

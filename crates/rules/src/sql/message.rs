@@ -9,7 +9,7 @@ use crate::{Arrival, Changes, FactValue, Facts, Subject, TextProperty};
 
 /// A message under changes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     pub(super) facts: &'a Facts,
     pub(super) arrival: Arrival<'a>,
     /// `None` to a filter.
@@ -17,7 +17,7 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn new(subject: &Subject<'a>) -> Self {
+    pub(crate) fn new(subject: &Subject<'a>) -> Self {
         Self { facts: subject.facts, arrival: subject.arrival, changes: None }
     }
 
@@ -64,7 +64,7 @@ impl<'a> Message<'a> {
     /// A system property (semantics §13.2). What a message only gets when it is handed out has the value it would have then,
     /// or is unknown. Without a limit, TimeToLive and ExpiresAtUtc are .NET's largest, as its clients show them (inferred);
     /// ScheduledEnqueueTimeUtc is unknown if none was asked for (inferred).
-    pub(super) fn system(&self, property: SystemProperty) -> Value<'a> {
+    pub(crate) fn system(&self, property: SystemProperty) -> Value<'a> {
         if let Some(text) = text_property(property) {
             return Value::optional_text(self.text(text));
         }

@@ -4,6 +4,7 @@
 //! - `grammar.lalrpop` says which texts there are, `builder` what the grammar can't see.
 //! - `compile` makes a `program` of a tree, `evaluate` runs it on a message; `compare`, `arithmetic` and `like` are its
 //!   operators, `message` is what it sees.
+//! - `equality` finds in a program what the index of rules goes by.
 //! - `act` lets the statements of an action change a message; `convert` and `set_system` say into what.
 //! - [`SqlFilter`] and [`SqlAction`] keep the text as it was written, for whoever lists rules, and its program.
 
@@ -15,6 +16,7 @@ mod compare;
 mod compile;
 mod convert;
 mod decimal;
+mod equality;
 mod error;
 mod evaluate;
 mod expected;
@@ -40,5 +42,9 @@ mod value;
 
 pub use self::action::SqlAction;
 pub use self::builder::DEPTH_MAX;
+pub(crate) use self::equality::Equality;
 pub use self::error::SqlError;
 pub use self::filter::SqlFilter;
+pub(crate) use self::message::Message;
+pub(crate) use self::program::Named;
+pub(crate) use self::value::Value;

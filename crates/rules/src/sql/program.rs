@@ -65,7 +65,7 @@ pub(super) enum Step {
 
 /// A property by its name.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Named {
+pub(crate) enum Named {
     User(Name),
     System(SystemProperty),
 }

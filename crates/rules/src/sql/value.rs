@@ -7,7 +7,7 @@ use crate::FactValue;
 
 /// A value while it is computed: borrowed from the message or the rule, unless it was joined.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// A property that is missing or null, and all that follows from it.
     Unknown,
     Boolean(bool),
@@ -28,7 +28,7 @@ pub(super) enum Value<'a> {
 pub(super) struct Fault(pub(super) String);
 
 impl<'a> Value<'a> {
-    pub(super) fn of(fact: &'a FactValue) -> Self {
+    pub(crate) fn of(fact: &'a FactValue) -> Self {
         match fact {
             FactValue::Null => Self::Unknown,
             FactValue::Boolean(truth) => Self::Boolean(*truth),
@@ -45,7 +45,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    pub(super) fn text(text: &'a str) -> Self {
+    pub(crate) fn text(text: &'a str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 
@@ -86,7 +86,7 @@ impl<'a> Value<'a> {
     }
 
     /// A number of any kind, as the nearest double.
-    pub(super) fn as_double(&self) -> Option<f64> {
+    pub(crate) fn as_double(&self) -> Option<f64> {
         match self {
             Self::Integer(number) => Some(*number as f64),
             Self::Unsigned(number) => Some(*number as f64),

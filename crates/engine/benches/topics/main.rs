@@ -1,0 +1,75 @@
+//! What topics cost: sending where many subscriptions each want something else, and fanning one message out to many.
+//! `cargo bench -p peeklock-engine --bench topics`, with `partition` or `runtime` behind `--` for one half of it.
+#![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program for people to read")]
+#![allow(clippy::disallowed_methods, reason = "measures time")]
+
+mod partition;
+mod runtime;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use peeklock_engine::{CorrelationFilter, Facts, Filter, NewMessage, Rule};
+
+/// Rounds of each measurement, of which the median counts.
+const ROUNDS: usize = 5;
+const CONTENT_BYTES: usize = 1024;
+/// Subscriptions of a topic, at most.
+const SUBSCRIPTIONS_MAX: u64 = 2_000;
+/// Subscriptions that each message goes to.
+const FAN_OUT: u64 = 100;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.iter().any(|argument| argument == "--test") {
+        return;
+    }
+    let named = |name: &str| arguments.iter().any(|argument| argument == name);
+    if !named("runtime") {
+        partition::main();
+    }
+    if !named("partition") {
+        runtime::main();
+    }
+}
+
+/// What the subscription of this number wants, and no other.
+fn label(number: u64) -> Box<str> {
+    format!("customer-{number:06}").into()
+}
+
+fn equality(number: u64) -> Rule {
+    let filter = CorrelationFilter { label: Some(label(number)), ..CorrelationFilter::default() };
+    Rule { filter: Filter::Correlation(Box::new(filter)), ..Rule::default_rule() }
+}
+
+/// A message for the subscription of this number, and for those that want all.
+fn message(number: u64) -> NewMessage {
+    let facts = Facts { label: Some(label(number)), ..Facts::default() };
+    NewMessage {
+        content: Bytes::from_static(&[0; CONTENT_BYTES]),
+        facts: Some(Arc::new(facts)),
+        ..NewMessage::default()
+    }
+}
+
+/// The median of several rounds.
+fn median(mut round: impl FnMut() -> f64) -> f64 {
+    let mut figures: Vec<f64> = (0..ROUNDS).map(|_| round()).collect();
+    figures.sort_unstable_by(f64::total_cmp);
+    figures.get(ROUNDS / 2).copied().unwrap_or_default()
+}
+
+/// CPU time of this process where the system tells (Linux), else the time that passed.
+fn cpu_time() -> Duration {
+    static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let elapsed = STARTED.get_or_init(Instant::now).elapsed();
+    let stat = std::fs::read("/proc/self/stat").ok().and_then(|text| String::from_utf8(text).ok());
+    let ticks = stat.and_then(|text| {
+        // Behind the name of the program: state and eleven numbers, then user and system time in hundredths of a second.
+        let mut numbers = text.rsplit(')').next()?.split_whitespace().skip(11);
+        Some(numbers.next()?.parse::<u64>().ok()? + numbers.next()?.parse::<u64>().ok()?)
+    });
+    ticks.map_or(elapsed, |ticks| Duration::from_millis(ticks * 10))
+}

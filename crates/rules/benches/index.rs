@@ -1,0 +1,198 @@
+//! What a message costs a topic with many rules, and what rules cost in memory. Plain `main`, because memory is counted by
+//! a wrapped allocator: `cargo bench -p peeklock-rules --bench index`.
+
+#![allow(clippy::print_stdout)] // the report
+#![allow(clippy::expect_used)] // and may fail loudly
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use peeklock_rules::{Arrival, CorrelationFilter, FactValue, Facts, Filter, Index, SqlFilter, Subject};
+
+/// Rounds of each measurement, of which the median counts.
+const ROUNDS: usize = 9;
+/// Evaluations of a round that asks all rules.
+const EVALUATIONS: usize = 5_000_000;
+/// Messages of a round that asks few rules.
+const MESSAGES: usize = 500_000;
+
+/// Counts the bytes that are allocated, with what the system allocator needs for itself.
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+/// glibc: eight bytes of header, multiples of sixteen, at least 32.
+fn footprint(bytes: usize) -> usize {
+    (bytes + 8).next_multiple_of(16).max(32)
+}
+
+#[allow(unsafe_code)] // an allocator can't be written without
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(footprint(layout.size()), Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(footprint(layout.size()), Ordering::Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A way to say that a property equals a value of its own for each rule.
+#[derive(Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    filter: fn(usize) -> Filter,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind { name: "correlation filter, label", filter: by_label },
+    Kind { name: "correlation filter, application property", filter: by_property },
+    Kind { name: "SQL, sys.Label = 'x'", filter: |number| sql(&format!("sys.Label = '{}'", label(number))) },
+    Kind { name: "SQL, customer = 5", filter: |number| sql(&format!("customer = {number}")) },
+    Kind {
+        name: "SQL, color = 'red' AND customer = 5",
+        filter: |number| sql(&format!("color = 'red' AND customer = {number}")),
+    },
+];
+
+fn label(number: usize) -> String {
+    format!("customer-{number:06}")
+}
+
+fn by_label(number: usize) -> Filter {
+    let filter = CorrelationFilter { label: Some(label(number).into()), ..CorrelationFilter::default() };
+    Filter::Correlation(Box::new(filter))
+}
+
+fn by_property(number: usize) -> Filter {
+    let user = vec![("customer".into(), FactValue::Integer(number as i64))];
+    Filter::Correlation(Box::new(CorrelationFilter { user, ..CorrelationFilter::default() }))
+}
+
+fn sql(text: &str) -> Filter {
+    Filter::Sql(Box::new(SqlFilter::new(text, Vec::new()).expect("a filter")))
+}
+
+/// A message with four application properties that one rule wants.
+fn message(number: usize) -> Facts {
+    let user = [
+        ("color", FactValue::Text("red".into())),
+        ("price", FactValue::Double(9.5)),
+        ("Customer", FactValue::Integer(number as i64)),
+        ("region", FactValue::Text("north".into())),
+    ];
+    Facts {
+        label: Some(label(number).into()),
+        message_id: Some(format!("id-{number}").into()),
+        user: user.map(|(name, value)| (name.into(), value)).into(),
+        ..Facts::default()
+    }
+}
+
+/// The median CPU time of a message in nanoseconds, of which each must match exactly one rule.
+fn measure(messages: &[Facts], count: usize, mut ask: impl FnMut(&Subject<'_>) -> usize) -> f64 {
+    let mut rounds: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let started = cpu_time();
+            let mut matching = 0;
+            for facts in messages.iter().cycle().take(count) {
+                matching += ask(black_box(&Subject { facts, arrival: Arrival::default() }));
+            }
+            assert_eq!(matching, count);
+            (cpu_time() - started).as_nanos() as f64 / count as f64
+        })
+        .collect();
+    rounds.sort_unstable_by(f64::total_cmp);
+    rounds.get(ROUNDS / 2).copied().unwrap_or_default()
+}
+
+/// CPU time of this thread where the system tells (Linux), else the time that passed.
+fn cpu_time() -> Duration {
+    static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let elapsed = STARTED.get_or_init(Instant::now).elapsed();
+    let schedstat =
+        std::fs::read("/proc/thread-self/schedstat").ok().and_then(|text| String::from_utf8(text).ok());
+    let on_cpu_ns = schedstat.and_then(|text| text.split(' ').next()?.parse().ok());
+    on_cpu_ns.map_or(elapsed, Duration::from_nanos)
+}
+
+/// One subscription for each rule.
+fn index_of(rules: &[Arc<Filter>]) -> Index<Filter> {
+    let mut index = Index::default();
+    for (group, rule) in (0..).zip(rules) {
+        index.set(group, std::slice::from_ref(rule));
+    }
+    index
+}
+
+fn ask_many(kind: Kind) {
+    for count in [1, 100, 2_000, 100_000] {
+        if count > 2_000 && kind.name.starts_with("SQL") {
+            continue;
+        }
+        let rules: Vec<_> = (0..count).map(|number| Arc::new((kind.filter)(number))).collect();
+        let messages: Vec<_> = (0..256).map(|number| message(number * 7919 % count)).collect();
+        let index = index_of(&rules);
+        let mut verdicts = Vec::new();
+        let indexed = measure(&messages, MESSAGES, |subject| {
+            verdicts.clear();
+            index.ask(subject, &mut || 0, &mut verdicts);
+            verdicts.len()
+        });
+        let one_by_one = measure(&messages, (EVALUATIONS / count).max(1), |subject| {
+            rules.iter().filter(|rule| rule.matches(subject, &mut || 0) == Ok(true)).count()
+        });
+        println!("{:<44} {count:>7} rules {indexed:>9.0} ns {one_by_one:>12.0} ns", kind.name);
+    }
+}
+
+/// What rules cost in memory beside themselves, and what setting one of many costs.
+fn many_correlation_filters() {
+    const RULES: usize = 100_000;
+    for per_group in [50, 1_000] {
+        let before = ALLOCATED.load(Ordering::Relaxed);
+        let rules: Vec<_> = (0..RULES).map(|number| Arc::new(by_property(number))).collect();
+        let with_rules = ALLOCATED.load(Ordering::Relaxed);
+        let mut index = Index::default();
+        let started = cpu_time();
+        for (group, rules) in (0..).zip(rules.chunks(per_group)) {
+            index.set(group, rules);
+        }
+        let built = cpu_time() - started;
+        let with_index = ALLOCATED.load(Ordering::Relaxed);
+        let started = cpu_time();
+        for (group, rules) in (0..).zip(rules.chunks(per_group)) {
+            index.set(group, rules);
+        }
+        let set_again = cpu_time() - started;
+        let each = |from: usize, to: usize| to.saturating_sub(from) as f64 / RULES as f64;
+        println!(
+            "{RULES} correlation filters, {per_group} in a group: {:.0} bytes each and {:.0} in the index; built in \
+             {:.1} ms, a group set again in {:.1} µs",
+            each(before, with_rules),
+            each(with_rules, with_index),
+            built.as_secs_f64() * 1e3,
+            set_again.as_secs_f64() * 1e6 / (RULES / per_group) as f64,
+        );
+    }
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    println!("{:<44} {:>13} {:>12} {:>15}", "a message that matches one rule", "", "index", "one by one");
+    KINDS
+        .into_iter()
+        .filter(|kind| SqlFilter::new("1=1", vec![]).is_ok() || !kind.name.starts_with("SQL"))
+        .for_each(ask_many);
+    many_correlation_filters();
+}

@@ -1,0 +1,163 @@
+//! Which equalities a condition needs: what a rule can be found by without being asked.
+
+use uuid::Uuid;
+
+use super::program::{Junction, Named, Program, Step};
+use super::tree::ComparisonOperator;
+use super::{instant, time_span};
+use crate::FactValue;
+
+/// A property, and the values of which it must have one for the condition to be TRUE. A value equals one of these when it is
+/// the same, or the same number in another type.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Equality {
+    pub(crate) property: Named,
+    pub(crate) values: Vec<FactValue>,
+}
+
+/// What is known of a value before there is a message.
+enum Known<'p> {
+    Constant(&'p FactValue),
+    Property(&'p Named),
+    /// A condition that never fails and is not TRUE unless all of these hold.
+    Condition(Vec<Equality>),
+}
+
+/// The equalities without which a program comes to nothing but FALSE or UNKNOWN. A program that may fail has none: whoever
+/// does not ask it misses the failure.
+pub(super) fn equalities(program: &Program) -> Vec<Equality> {
+    let mut stack = Vec::new();
+    for step in &program.steps {
+        if follow(step, &mut stack).is_none() {
+            return Vec::new();
+        }
+    }
+    match (stack.pop(), stack.is_empty()) {
+        (Some(Known::Condition(needed)), true) => needed,
+        _ => Vec::new(),
+    }
+}
+
+/// Does one step with what is known; `None` when it may fail or is not understood. Jumps only leave out what would not
+/// change the answer.
+fn follow<'p>(step: &'p Step, stack: &mut Vec<Known<'p>>) -> Option<()> {
+    let result = match step {
+        Step::Constant(constant) => Known::Constant(constant),
+        Step::Property(property) => Known::Property(property),
+        Step::CompareProperty { property, operator, constant } => {
+            comparison(*operator, &Known::Property(property), &Known::Constant(constant))
+        }
+        Step::Compare(operator) => {
+            let (right, left) = (stack.pop()?, stack.pop()?);
+            comparison(*operator, &left, &right)
+        }
+        Step::InConstants { negated, list } => match (stack.pop()?, negated) {
+            (Known::Property(property), false) => Known::Condition(one_of(property, list)),
+            _ => Known::Condition(Vec::new()),
+        },
+        Step::LikePattern { .. } => {
+            stack.pop()?;
+            Known::Condition(Vec::new())
+        }
+        Step::IsNull { .. } | Step::Exists(_) => Known::Condition(Vec::new()),
+        Step::Not => {
+            condition(stack.pop()?)?;
+            Known::Condition(Vec::new())
+        }
+        Step::Condition => Known::Condition(condition(stack.pop()?)?),
+        Step::StopIf { .. } => Known::Condition(condition(stack.pop()?)?),
+        Step::Join(junction) => {
+            let (right, left) = (condition(stack.pop()?)?, condition(stack.pop()?)?);
+            Known::Condition(match junction {
+                Junction::And => left.into_iter().chain(right).collect(),
+                Junction::Or => either(left, right),
+            })
+        }
+        Step::NewId
+        | Step::PropertyByName
+        | Step::Signed(_)
+        | Step::Arithmetic(_)
+        | Step::Like { .. }
+        | Step::InStart { .. }
+        | Step::InMember { .. }
+        | Step::InEnd { .. }
+        | Step::NoParameter(_) => return None,
+    };
+    stack.push(result);
+    Some(())
+}
+
+/// A value where a condition is wanted: anything but truth values fails there.
+fn condition(known: Known<'_>) -> Option<Vec<Equality>> {
+    match known {
+        Known::Condition(needed) => Some(needed),
+        Known::Constant(FactValue::Boolean(_) | FactValue::Null) => Some(Vec::new()),
+        Known::Constant(_) | Known::Property(_) => None,
+    }
+}
+
+fn comparison<'p>(operator: ComparisonOperator, left: &Known<'_>, right: &Known<'_>) -> Known<'p> {
+    let needed = match (operator, left, right) {
+        (ComparisonOperator::Equal, Known::Property(property), Known::Constant(constant))
+        | (ComparisonOperator::Equal, Known::Constant(constant), Known::Property(property)) => {
+            one_of(property, std::slice::from_ref(*constant))
+        }
+        _ => Vec::new(),
+    };
+    Known::Condition(needed)
+}
+
+/// A property equals one of some constants, if it is known what can be equal to each.
+fn one_of(property: &Named, constants: &[FactValue]) -> Vec<Equality> {
+    let mut values = Vec::new();
+    for constant in constants {
+        match constant {
+            FactValue::Null => {}
+            FactValue::Text(text) => values.extend(readings(text)),
+            FactValue::Boolean(_)
+            | FactValue::Integer(_)
+            | FactValue::Unsigned(_)
+            | FactValue::Double(_)
+            | FactValue::Decimal(_) => values.push(constant.clone()),
+            // Many a text means the same instant.
+            FactValue::Timestamp(_)
+            | FactValue::DateTimeOffset(_)
+            | FactValue::TimeSpan(_)
+            | FactValue::Uuid(_)
+            | FactValue::Other(_) => return Vec::new(),
+        }
+    }
+    vec![Equality { property: property.clone(), values }]
+}
+
+/// What a text equals: itself, and what is read out of it beside values of other kinds (see `compare`).
+fn readings(text: &str) -> impl Iterator<Item = FactValue> {
+    let ticks = instant::parse(text);
+    [
+        Some(FactValue::Text(text.into())),
+        ticks.map(|ticks| FactValue::Timestamp(instant::ms_of_ticks(ticks))),
+        ticks.map(FactValue::DateTimeOffset),
+        time_span::parse(text).map(FactValue::TimeSpan),
+        Uuid::try_parse(text).ok().map(|uuid| FactValue::Uuid(uuid.as_u128())),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// What is needed for one of two conditions, by their needs: a property that both need has a value that either wants.
+fn either(left: Vec<Equality>, right: Vec<Equality>) -> Vec<Equality> {
+    let mut needed = left;
+    needed.retain_mut(|equality| {
+        let other = right.iter().find(|other| is_same(&other.property, &equality.property));
+        other.inspect(|other| equality.values.extend_from_slice(&other.values)).is_some()
+    });
+    needed
+}
+
+fn is_same(left: &Named, right: &Named) -> bool {
+    match (left, right) {
+        (Named::User(left), Named::User(right)) => left.is(right.written()),
+        (Named::System(left), Named::System(right)) => left == right,
+        _ => false,
+    }
+}
