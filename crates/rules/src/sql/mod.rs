@@ -15,7 +15,6 @@ mod builder;
 mod compare;
 mod compile;
 mod convert;
-mod decimal;
 mod equality;
 mod error;
 mod evaluate;
