@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 9] = [
+const FOLDERS: [(&str, &str); 10] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("rust/", "tests/tests/"),
@@ -16,6 +16,7 @@ const FOLDERS: [(&str, &str); 9] = [
     ("runtime/", "crates/engine/tests/runtime/"),
     ("amqp/", "crates/amqp/src/servicebus/"),
     ("message/", "crates/message/src/"),
+    ("rules/", "crates/rules/src/"),
     ("config/", "crates/peeklock/src/config/tests/"),
     ("daemon/", "crates/peeklock/tests/daemon/"),
 ];

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use peeklock_engine::{Delivery, ReceiveMode, SequenceNumber};
+use peeklock_engine::{ReceiveMode, SequenceNumber};
 
 /// What is known about one message, told apart by its content.
 #[derive(Debug, Default)]
@@ -104,21 +104,23 @@ impl Auditor {
         self.unordered = sent;
     }
 
-    /// A receiver got it; `ordered` if first deliveries come in order there. Returns its content as text.
-    pub(crate) fn delivered(&mut self, delivery: &Delivery, mode: ReceiveMode, ordered: bool) -> String {
-        let message = &delivery.message;
-        let content = String::from_utf8(message.content.to_vec()).expect("what was sent is text");
-        let number = message.view.sequence_number;
-        assert!(!self.fate(&content).gone, "{content} came back after it was gone");
-        self.numbered(&content, number);
-        if ordered && position(&content) > self.unordered && self.seen.insert(content.clone()) {
+    /// A receiver got it; `ordered` if first deliveries come in order there.
+    pub(crate) fn delivered(
+        &mut self,
+        content: &str,
+        number: SequenceNumber,
+        mode: ReceiveMode,
+        ordered: bool,
+    ) {
+        assert!(!self.fate(content).gone, "{content} came back after it was gone");
+        self.numbered(content, number);
+        if ordered && position(content) > self.unordered && self.seen.insert(content.to_owned()) {
             assert!(self.last_first < Some(number), "{content} ({number:?}) after {:?}", self.last_first);
             self.last_first = Some(number);
         }
         if mode == ReceiveMode::ReceiveAndDelete {
-            self.fate(&content).gone = true;
+            self.fate(content).gone = true;
         }
-        content
     }
 
     /// All that is left when everything is over.

@@ -81,7 +81,13 @@ fn unexpected(slice: &str, token: &Token<'_>, terminals: &[String]) -> String {
     if token.is_comparison() && could_be("OR") {
         return "comparisons do not chain: one of them needs parentheses".to_owned();
     }
-    format!("found {} where {} was expected", found(slice, token), expected(terminals))
+    let is_name = could_be("delimited") && !could_be("text") || matches!(token, Token::Set | Token::Remove);
+    let hint = if token.is_keyword() && is_name {
+        format!("; as a name it is written [{slice}]")
+    } else {
+        String::new()
+    };
+    format!("found {} where {} was expected{hint}", found(slice, token), expected(terminals))
 }
 
 /// How much of a word an error repeats, in characters.

@@ -81,6 +81,11 @@ fn every_broken_rule_of_topics_is_noticed() {
 }
 
 #[test]
+fn every_broken_rule_of_rules_is_noticed() {
+    every_broken_rule_is_noticed(Area::Rules);
+}
+
+#[test]
 fn every_broken_rule_of_idleness_is_noticed() {
     every_broken_rule_is_noticed(Area::Idleness);
 }

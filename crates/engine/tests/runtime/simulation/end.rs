@@ -6,6 +6,7 @@ use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{BodyRef, Command, QueueId, QueuePath, ReceiverId, SubQueue};
 use peeklock_storage::Space;
 
+use super::rules::identity;
 use super::steps::Place;
 use super::topic::SUBSCRIPTIONS;
 use super::world::{Address, Asked, QUEUES, World};
@@ -120,10 +121,11 @@ impl World {
             else {
                 panic!("can't browse")
             };
-            found.extend(messages.into_iter().map(|message| {
-                let content = String::from_utf8(message.content.to_vec()).unwrap();
-                ((content, message.view.sequence_number), message.view.body)
-            }));
+            found.extend(
+                messages
+                    .into_iter()
+                    .map(|message| ((identity(&message), message.view.sequence_number), message.view.body)),
+            );
         }
         found
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::{
-    Command, CreditLimit, Delivery, Facts, NewMessage, QueueId, QueuePath, ReceiveMode, Received,
-    ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
+    Command, CreditLimit, Delivery, NewMessage, QueueId, QueuePath, ReceiveMode, Received, ReceiverOptions,
+    Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
 };
 use smallvec::SmallVec;
 
+use super::rules::{facts, identity};
 use super::steps::{How, Place};
-use super::topic::LABELS;
 use super::world::{Asked, Held, Reader, Taken, World};
 
 /// Whether the refusal says that nothing was done.
@@ -27,12 +27,11 @@ impl World {
         for flavour in flavours {
             let session = (to == Place::Sessions).then(|| format!("{flavour}"));
             let content = self.new_content(&session.as_ref().map_or(String::new(), |id| format!("@{id}")));
-            let label = LABELS[*flavour].map(Box::from).filter(|_| to == Place::Topic);
             messages.push(NewMessage {
                 content: Bytes::copy_from_slice(content.as_bytes()),
                 scheduled_enqueue_time: due,
                 session_id: session.map(String::into_boxed_str),
-                facts: label.map(|label| Arc::new(Facts { label: Some(label), ..Facts::default() })),
+                facts: facts(*flavour).filter(|_| to == Place::Topic).map(Arc::new),
                 ..NewMessage::default()
             });
             if to == Place::Topic {
@@ -117,7 +116,8 @@ impl World {
         let session = self.sessions.holds(delivery.receiver).then_some(delivery.receiver);
         let ordered = sub_queue == SubQueue::Main && session.is_none();
         let auditor = self.auditors.get_mut(&address.queue).expect("somebody sent something");
-        let content = auditor.delivered(delivery, mode, ordered);
+        let content = identity(&delivery.message);
+        auditor.delivered(&content, view.sequence_number, mode, ordered);
         if let Some(receiver) = session {
             self.sessions.delivered(receiver, view.sequence_number, &content, auditor);
         }
@@ -197,7 +197,7 @@ impl World {
         match result {
             Ok(messages) => {
                 assert_eq!(messages.len(), 1);
-                assert_eq!(messages[0].content, content, "another content");
+                assert_eq!(identity(&messages[0]), content, "another message");
                 if takes {
                     auditor.left_for_good(&content);
                 }

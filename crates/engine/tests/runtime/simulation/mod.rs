@@ -2,12 +2,14 @@
 //! shrinks; `PROPTEST_CASES` sets how many are tried.
 //!
 //! - `steps` is what may happen, `world` lets it happen, `messages` is what is common to all places.
+//! - `rules` are those of the topic, and the copies that come of them.
 //! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
 //! - `end` looks at what is left, in the broker and in the store.
 
 mod end;
 mod forwarding;
 mod messages;
+mod rules;
 mod sessions;
 mod steps;
 mod temporary;

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::forwarding::network::{LOOSE_TO, Node, READ, SOURCES, TURNS_TO};
-use super::topic::{RULES, SUBSCRIPTIONS};
+use super::rules::RULES;
+use super::topic::SUBSCRIPTIONS;
 use super::world::QUEUES;
 
 /// Sessions by index, and the labels of messages to a topic.

@@ -7,21 +7,19 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use peeklock_engine::{
-    Command, CorrelationFilter, DEFAULT_RULE, Filter, QueueId, Refusal, Rule, SequenceNumber,
-    SubscriptionOptions, Timestamp,
-};
+use peeklock_engine::{Command, QueueId, Refusal, Rule, SequenceNumber, SubscriptionOptions, Timestamp};
 use smallvec::SmallVec;
 
+use super::rules::{RULES, Share, rule, says};
 use super::steps::{Place, TopicStep};
 use super::world::{Asked, World};
 
 pub(super) const TOPIC: &str = "news";
 pub(super) const SUBSCRIPTIONS: [&str; 3] = ["all", "some", "others"];
-/// Of messages, by flavour.
-pub(super) const LABELS: [Option<&str>; 3] = [Some("x"), Some("y"), None];
-/// Names of rules. That of a label lets its messages pass.
-pub(super) const RULES: [&str; 4] = [DEFAULT_RULE, "x", "y", "nothing"];
+/// The rule with which each is declared.
+const FIRST_RULES: [usize; 3] = [0, 7, 0];
+/// Of the subscriptions, which has messages dead-lettered for which a rule fails.
+const KEEPS_FAILURES: [bool; 3] = [true, true, false];
 
 /// Ids that the namespace never comes to.
 const FIRST_ID: u64 = 1 << 32;
@@ -52,8 +50,8 @@ struct Message {
     flavour: usize,
     due: Option<Timestamp>,
     accepted: bool,
-    /// Subscriptions that had it coming at every moment since it was due.
-    surely: Option<BTreeSet<QueueId>>,
+    /// What subscriptions had coming of it at every moment since it was due.
+    surely: Option<BTreeSet<(QueueId, Share)>>,
 }
 
 /// What is known of the topic.
@@ -79,7 +77,7 @@ impl Default for Topic {
 fn apply(subscriptions: &mut Subscriptions, change: &Change) -> bool {
     match change {
         Change::Declare { queue, name } => {
-            let rules = Rules::from([usize::from(*name == 1)]);
+            let rules = Rules::from([FIRST_RULES[*name]]);
             // Found by name under another number, it stays as it is: whoever declares may not know it yet.
             let taken = subscriptions.iter().any(|(other, known)| other != queue && known.name == *name);
             if !taken {
@@ -97,23 +95,15 @@ fn apply(subscriptions: &mut Subscriptions, change: &Change) -> bool {
     }
 }
 
-/// Who gets a message of this flavour.
-fn wanting(subscriptions: &Subscriptions, flavour: usize) -> BTreeSet<QueueId> {
-    let passes = |rule: &usize| *rule == 0 || LABELS[flavour] == Some(RULES[*rule]);
-    let wanting = subscriptions.iter().filter(|(_, subscription)| subscription.rules.iter().any(passes));
-    wanting.map(|(queue, _)| *queue).collect()
-}
-
-fn rule(index: usize) -> Rule {
-    let filter = match index {
-        0 => Filter::True,
-        3 => Filter::False,
-        label => {
-            let label = Some(RULES[label].into());
-            Filter::Correlation(Box::new(CorrelationFilter { label, ..CorrelationFilter::default() }))
-        }
+/// Who gets a message of this flavour, and as what, in the order in which a subscription gets its copies.
+fn wanting(subscriptions: &Subscriptions, flavour: usize) -> BTreeSet<(QueueId, Share)> {
+    let of = |(queue, subscription): (&QueueId, &Subscription)| {
+        let (queue, keeps_failures) = (*queue, KEEPS_FAILURES[subscription.name]);
+        let shares = subscription.rules.iter().filter_map(|rule| says(*rule, flavour));
+        let shares = shares.filter(move |share| keeps_failures || *share != Share::Failed);
+        shares.map(move |share| (queue, share)).collect::<Vec<_>>()
     };
-    Rule { name: RULES[index].into(), filter, action: None, created_at: Timestamp::default() }
+    subscriptions.iter().flat_map(of).collect()
 }
 
 impl Topic {
@@ -199,7 +189,7 @@ impl World {
             }
             TopicStep::ListRules { name } => {
                 if let (Some(queue), Some(topic)) = (queue(name), self.find(Place::Topic)) {
-                    let list = Command::ListRules { queue, skip: 0, top: 10 };
+                    let list = Command::ListRules { queue, skip: 0, top: 20 };
                     self.submit(&topic, list, Some(Asked::Rules { queue }));
                 }
                 return;
@@ -227,8 +217,12 @@ impl World {
                 intent: peeklock_engine::Intent::Declare,
                 queue: *queue,
                 name: SUBSCRIPTIONS[*name].into(),
-                options: SubscriptionOptions { max_delivery_count: 3, ..SubscriptionOptions::default() },
-                rules: vec![rule(usize::from(*name == 1))],
+                options: SubscriptionOptions {
+                    max_delivery_count: 3,
+                    dead_lettering_on_filter_evaluation_exceptions: KEEPS_FAILURES[*name],
+                    ..SubscriptionOptions::default()
+                },
+                rules: vec![rule(FIRST_RULES[*name])],
             },
             Change::Delete { queue } => Command::DeleteSubscription { queue: *queue },
             Change::AddRule { queue, rule: index } => Command::AddRule { queue: *queue, rule: rule(*index) },
@@ -252,7 +246,9 @@ impl World {
             match &result {
                 Err(Refusal::StorageFull) => {
                     self.topic.messages.remove(position);
-                    self.auditors.values_mut().for_each(|auditor| auditor.refused(content));
+                    self.auditors.values_mut().for_each(|auditor| {
+                        Share::all().for_each(|share| auditor.refused(&share.of(content)));
+                    });
                 }
                 Err(refusal) => panic!("a message was refused: {refusal}"),
                 Ok(_) if self.topic.messages[position].due.is_some() => {
@@ -260,13 +256,13 @@ impl World {
                 }
                 Ok(_) => {
                     let message = self.topic.messages.remove(position);
-                    self.topic.next_rank += 1;
-                    for queue in wanting(&self.topic.subscriptions, message.flavour) {
-                        let rank = self.topic.next_rank;
+                    for (queue, share) in wanting(&self.topic.subscriptions, message.flavour) {
+                        self.topic.next_rank += 1;
+                        let (rank, copy) = (self.topic.next_rank, share.of(content));
                         let auditor = self.auditor(queue);
-                        auditor.sending(content);
-                        auditor.accepted(content, None);
-                        auditor.ranked(content, rank);
+                        auditor.sending(&copy);
+                        auditor.accepted(&copy, None);
+                        auditor.ranked(&copy, rank);
                     }
                 }
             }
@@ -284,15 +280,17 @@ impl World {
             }
             for state in &states {
                 let wanting = wanting(state, message.flavour);
-                wanting.iter().for_each(|queue| self.auditor(*queue).sending(&message.content));
+                for (queue, share) in &wanting {
+                    self.auditor(*queue).sending(&share.of(&message.content));
+                }
                 match &mut message.surely {
-                    Some(surely) => surely.retain(|queue| wanting.contains(queue)),
+                    Some(surely) => surely.retain(|share| wanting.contains(share)),
                     None => message.surely = Some(wanting),
                 }
             }
             let published = settled && message.accepted;
-            for queue in message.surely.iter().flatten().filter(|_| published) {
-                self.auditor(*queue).accepted(&message.content, None);
+            for (queue, share) in message.surely.iter().flatten().filter(|_| published) {
+                self.auditor(*queue).accepted(&share.of(&message.content), None);
             }
             !published
         });
@@ -308,7 +306,7 @@ impl World {
         let topic = self.find(Place::Topic).expect("the topic stays");
         let queues: Vec<QueueId> = self.topic.queues().collect();
         for queue in queues {
-            self.submit(&topic, Command::ListRules { queue, skip: 0, top: 10 }, Some(Asked::Rules { queue }));
+            self.submit(&topic, Command::ListRules { queue, skip: 0, top: 20 }, Some(Asked::Rules { queue }));
         }
     }
 }

@@ -23,7 +23,11 @@ const FILTERS: &[(&str, &str)] = &[
     ("a ^'b'", "found the text 'b' where an operator was expected"),
     ("a ^[b]", "found the name [b] where an operator was expected"),
     ("^and = 1", "found the reserved word 'and' where a value was expected"),
-    ("a = ^SET", "found the reserved word 'SET' where a value was expected"),
+    ("a = ^SET", "found the reserved word 'SET' where a value was expected; as a name it is written [SET]"),
+    (
+        "EXISTS(^in)",
+        "found the reserved word 'in' where the name of a property was expected; as a name it is written [in]",
+    ),
     (
         "a ^xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         "found 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' where an operator was expected",

@@ -1,7 +1,10 @@
 //! Texts, trees and mistakes.
 
+mod arbitrary;
 mod canonical;
+mod hostile;
 mod mistakes;
+mod round_trip;
 
 use crate::FactValue;
 

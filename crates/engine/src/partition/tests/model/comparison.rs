@@ -210,7 +210,11 @@ impl Comparison {
         let mut seen = Vec::new();
         for queue in self.queues() {
             let all = queue.all_messages();
-            seen.extend(all.map(|(number, one)| (one.view(queue.id, number), one.session_id().cloned())));
+            seen.extend(all.map(|(number, one)| {
+                let mut view = one.view(queue.id, number);
+                mask_failure(&mut view);
+                (view, one.session_id().cloned())
+            }));
         }
         seen.sort_by_key(|(view, _)| (view.queue, view.sequence_number));
         seen
@@ -282,8 +286,12 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
     }
     let mut effects = effects.to_vec();
     for effect in &mut effects {
+        if let Effect::Deliver { view, .. } = effect {
+            mask_failure(view);
+        }
         let Effect::Reply { reply, .. } = effect else { continue };
         match reply {
+            Reply::Received(Ok(received)) => received.iter_mut().for_each(|(view, _)| mask_failure(view)),
             Reply::Sent(Err(refusal))
             | Reply::Done(Err(refusal))
             | Reply::Renewed(Err(refusal))
@@ -296,6 +304,16 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
         }
     }
     effects
+}
+
+/// What exactly went wrong with a rule, too, is for people.
+fn mask_failure(view: &mut MessageView) {
+    let Some(why) = &view.dead_letter else { return };
+    let reason = why.reason.as_deref();
+    if [crate::Failure::FILTER, crate::Failure::ACTION].map(Some).contains(&reason) {
+        let masked = crate::DeadLetter { description: Some("".into()), ..crate::DeadLetter::clone(why) };
+        view.dead_letter = Some(masked.into());
+    }
 }
 
 /// Locks that effects tell of, by queue and message.

@@ -61,12 +61,12 @@ pub(in crate::partition::tests) enum Move {
         intent: crate::Intent,
         name: usize,
         options: Options,
-        rules: Vec<(usize, FilterDraft)>,
+        rules: Vec<RuleDraft>,
         wrong: u8,
     },
     Delete(usize),
-    AddRule(usize, usize, FilterDraft),
-    ReplaceRule(usize, usize, FilterDraft),
+    AddRule(usize, RuleDraft),
+    ReplaceRule(usize, RuleDraft),
     EndEntity,
     RemoveRule(usize, usize),
     ListRules {
@@ -104,10 +104,20 @@ pub(in crate::partition::tests) struct Wish {
 }
 
 #[derive(Debug, Clone)]
+pub(in crate::partition::tests) struct RuleDraft {
+    pub(super) name: usize,
+    pub(super) filter: FilterDraft,
+    /// Its number in the list of actions.
+    pub(super) action: Option<usize>,
+}
+
+#[derive(Debug, Clone)]
 pub(in crate::partition::tests) enum FilterDraft {
     True,
     False,
     Correlation(Option<usize>, Option<i64>),
+    /// By its number in the list of conditions.
+    Sql(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -126,6 +136,7 @@ pub(in crate::partition::tests) struct Options {
     pub(super) max_delivery_count: u32,
     pub(super) time_to_live_ms: Option<u64>,
     pub(super) dead_lettering: bool,
+    pub(super) dead_lettering_of_failures: bool,
     pub(super) idle_ms: Option<u64>,
     pub(super) message_bytes_max: u64,
     pub(super) bytes_max: u64,
@@ -165,7 +176,7 @@ impl Options {
             max_delivery_count: self.max_delivery_count,
             default_message_time_to_live_ms: self.time_to_live_ms,
             dead_lettering_on_message_expiration: self.dead_lettering,
-            dead_lettering_on_filter_evaluation_exceptions: true,
+            dead_lettering_on_filter_evaluation_exceptions: self.dead_lettering_of_failures,
             requires_session,
             auto_delete_on_idle_ms: self.idle_ms,
             ..SubscriptionOptions::default()

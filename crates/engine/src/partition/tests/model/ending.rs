@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::message::Message;
 use super::queue::Queue;
-use super::{Rule, Turn};
+use super::{Rule, Turn, sql};
 use crate::{DeadLetter, LockToken, MessageState, Properties, Refusal, Settlement, SubQueue, Timestamp};
 
 const HEADER_BYTES_MAX: usize = 65_536;
@@ -185,13 +185,19 @@ fn merge(turn: &Turn, message: &Message, modify: &[crate::Property]) -> Properti
     merged
 }
 
-fn header_bytes(turn: &Turn, message: &Message, modified: &Properties, why: Option<&DeadLetter>) -> usize {
+pub(super) fn header_bytes(
+    turn: &Turn,
+    message: &Message,
+    modified: &Properties,
+    why: Option<&DeadLetter>,
+) -> usize {
     let counts =
         message.header_bytes >= HEADER_BYTES_COUNTED_MIN || turn.breaks(Rule::AShortHeaderCountsAsNone);
     let sent = if counts { message.header_bytes as usize } else { 0 };
     let changed: usize = modified.iter().map(|property| property.name.len() + property.value.len()).sum();
     let texts = why.into_iter().flat_map(|why| [&why.reason, &why.description]);
-    sent + changed + texts.flatten().map(|text| text.len()).sum::<usize>()
+    let by_actions = message.view.changes.as_deref().map_or(0, sql::bytes);
+    sent + changed + by_actions + texts.flatten().map(|text| text.len()).sum::<usize>()
 }
 
 pub(super) fn reason(reason: &str, description: &str) -> Arc<DeadLetter> {

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::Area;
-use super::draft::{Draft, FilterDraft, LARGE, Move, Options, Verb, Wish};
+use super::draft::{Draft, FilterDraft, LARGE, Move, Options, RuleDraft, Verb, Wish};
+use super::sql::{ACTIONS, CONDITIONS};
 use crate::{EntityOptions, Intent, ReceiveMode, SubQueue};
 
 /// The kind of entity that a history is about.
@@ -38,12 +39,13 @@ fn options(idles: bool) -> impl Strategy<Value = Options> {
     let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
     let life = sometimes(3, 0..25u64);
     let sizes = (4..8u64, 20..80u64);
-    (5..20u64, 1..4u32, life, any::<bool>(), idle_ms, sizes, 6..30u64).prop_map(
+    let flags = (any::<bool>(), any::<bool>());
+    (5..20u64, 1..4u32, life, flags, idle_ms, sizes, 6..30u64).prop_map(
         |(
             lock_duration_ms,
             max_delivery_count,
             time_to_live_ms,
-            dead_lettering,
+            (dead_lettering, dead_lettering_of_failures),
             idle_ms,
             (message, total),
             window_ms,
@@ -53,6 +55,7 @@ fn options(idles: bool) -> impl Strategy<Value = Options> {
                 max_delivery_count,
                 time_to_live_ms,
                 dead_lettering,
+                dead_lettering_of_failures,
                 idle_ms,
                 message_bytes_max: message,
                 bytes_max: total,
@@ -99,11 +102,17 @@ fn filter() -> impl Strategy<Value = FilterDraft> {
         5 => Just(FilterDraft::True),
         1 => Just(FilterDraft::False),
         6 => correlation.prop_map(|(label, size)| FilterDraft::Correlation(label, size)),
+        6 => (0..CONDITIONS.len()).prop_map(FilterDraft::Sql),
     ]
 }
 
+fn rule() -> impl Strategy<Value = RuleDraft> {
+    let parts = (0..5usize, filter(), sometimes(4, 0..ACTIONS.len()));
+    parts.prop_map(|(name, filter, action)| RuleDraft { name, filter, action })
+}
+
 fn declare(idles: bool) -> impl Strategy<Value = Move> {
-    let rules = prop::collection::vec((0..5usize, filter()), 0..3);
+    let rules = prop::collection::vec(rule(), 0..4);
     let wrong = prop_oneof![20 => Just(0), 1 => 1..4u8];
     let intent =
         prop_oneof![8 => Just(Intent::Declare), 1 => Just(Intent::Create), 1 => Just(Intent::Update)];
@@ -238,18 +247,8 @@ fn about_topics(idles: bool) -> Weighted {
     vec![
         (6, declare(idles).boxed()),
         (1, queue().prop_map(Move::Delete).boxed()),
-        (
-            5,
-            (queue(), name(), filter())
-                .prop_map(|(queue, name, filter)| Move::AddRule(queue, name, filter))
-                .boxed(),
-        ),
-        (
-            3,
-            (queue(), name(), filter())
-                .prop_map(|(queue, name, filter)| Move::ReplaceRule(queue, name, filter))
-                .boxed(),
-        ),
+        (5, (queue(), rule()).prop_map(|(queue, rule)| Move::AddRule(queue, rule)).boxed()),
+        (3, (queue(), rule()).prop_map(|(queue, rule)| Move::ReplaceRule(queue, rule)).boxed()),
         (3, (queue(), name()).prop_map(|(queue, name)| Move::RemoveRule(queue, name)).boxed()),
         (
             2,
@@ -312,7 +311,7 @@ pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<Histor
     match area {
         Area::Queue => histories_of(Kind::Queue, false),
         Area::Sessions => histories_of(Kind::Sessions, false),
-        Area::Topics => histories_of(Kind::Topic, false),
+        Area::Topics | Area::Rules => histories_of(Kind::Topic, false),
         Area::Idleness => prop_oneof![
             1 => histories_of(Kind::Queue, true),
             1 => histories_of(Kind::Sessions, true),

@@ -2,7 +2,8 @@
 //! speed, storage or the partition's own code. Each rule can be broken on purpose, to see that the comparison notices.
 //!
 //! - [`Model`] takes commands; `queue` is a queue or subscription, `ending` how locks and stays end there, `session`
-//!   its sessions; `topic` and `idle` are about several of them, `duplicates` about what was sent before.
+//!   its sessions; `topic`, `publishing` and `idle` are about several of them, `duplicates` about what was sent before;
+//!   `sql` is what the few conditions and actions of the histories mean.
 //! - [`Rule`] lists what can be broken.
 //! - [`histories`] are random, made of moves (`draft`); [`comparison`] lets partition and model carry out one, each move
 //!   being made a command (`moves`); `stored` is what the partition stores meanwhile.
@@ -16,9 +17,11 @@ pub(super) mod histories;
 mod idle;
 mod message;
 mod moves;
+mod publishing;
 mod queue;
 mod rule;
 mod session;
+mod sql;
 mod stored;
 mod topic;
 mod turn;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::rig::QUEUE;
+use super::super::topics::sql::sql;
 use super::comparison::Comparison;
-use super::draft::{Draft, FilterDraft, Move, Verb, Wish};
+use super::draft::{Draft, FilterDraft, Move, RuleDraft, Verb, Wish};
+use super::sql::{ACTIONS, CONDITIONS};
 use crate::{
     Command, CorrelationFilter, CreditLimit, DeadLetter, FactValue, Facts, Filter, LockToken, MessageKey,
     NewMessage, Property, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber,
-    SessionWish, Settlement, SubQueue, Timestamp,
+    SessionWish, Settlement, SqlAction, SubQueue, Timestamp,
 };
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -100,16 +102,14 @@ impl Comparison {
                 });
                 let requires_session = (NAMES[*name] == "b") != (*wrong == OTHER_KIND);
                 let name = if *wrong == OTHER_NAME { NAMES[(name + 1) % NAMES.len()] } else { NAMES[*name] };
-                let rules = rules.iter().map(|(name, filter)| rule(*name, filter)).collect();
+                let rules = rules.iter().map(rule).collect();
                 let options = options.subscription(requires_session);
                 Command::DeclareSubscription { intent: *intent, queue, name: name.into(), options, rules }
             }
             Move::Delete(queue) => Command::DeleteSubscription { queue: self.queue(*queue) },
-            Move::AddRule(queue, name, filter) => {
-                Command::AddRule { queue: self.queue(*queue), rule: rule(*name, filter) }
-            }
-            Move::ReplaceRule(queue, name, filter) => {
-                Command::ReplaceRule { queue: self.queue(*queue), rule: rule(*name, filter) }
+            Move::AddRule(queue, draft) => Command::AddRule { queue: self.queue(*queue), rule: rule(draft) },
+            Move::ReplaceRule(queue, draft) => {
+                Command::ReplaceRule { queue: self.queue(*queue), rule: rule(draft) }
             }
             Move::EndEntity => Command::EndEntity,
             Move::RemoveRule(queue, name) => {
@@ -130,6 +130,7 @@ impl Comparison {
         let facts = Facts {
             label: draft.label.map(|label| LABELS[label].into()),
             user: user.into_iter().collect(),
+            session_id: draft.session.map(|session| SESSIONS[session].into()),
             ..Facts::default()
         };
         NewMessage {
@@ -205,8 +206,9 @@ impl Comparison {
     }
 }
 
-fn rule(name: usize, filter: &FilterDraft) -> crate::Rule {
+fn rule(RuleDraft { name, filter, action }: &RuleDraft) -> crate::Rule {
     let filter = match filter {
+        FilterDraft::Sql(number) => sql(CONDITIONS[*number].0),
         FilterDraft::True => Filter::True,
         FilterDraft::False => Filter::False,
         FilterDraft::Correlation(label, size) => Filter::Correlation(Box::new(CorrelationFilter {
@@ -215,7 +217,8 @@ fn rule(name: usize, filter: &FilterDraft) -> crate::Rule {
             ..CorrelationFilter::default()
         })),
     };
-    crate::Rule { name: RULE_NAMES[name].into(), filter, action: None, created_at: Timestamp::default() }
+    let action = action.map(|number| SqlAction::new(ACTIONS[number].0, Vec::new()).unwrap());
+    crate::Rule { name: RULE_NAMES[*name].into(), filter, action, created_at: Timestamp::default() }
 }
 
 fn settlement(verb: Verb, modify: Option<(u8, usize)>) -> Settlement {

@@ -301,6 +301,9 @@ impl Queue {
             if turn.breaks(Rule::ScheduledMessagesKeepTheirFacts) {
                 message.facts = None;
             }
+            if turn.breaks(Rule::ChangesSurviveARestart) {
+                message.view.changes = None;
+            }
         }
         self.used_at = self.used_at_stored;
         if turn.breaks(Rule::ARestartIsNoUse) {

@@ -9,6 +9,8 @@ pub(in crate::partition::tests) enum Area {
     Sessions,
     /// A topic with subscriptions, some with sessions.
     Topics,
+    /// The same, looked at for what rules say and do.
+    Rules,
     /// Any of them, deleted when idle.
     Idleness,
     /// Any of them, which looks for duplicates.
@@ -172,6 +174,46 @@ rules! {
         NamesOfRulesIgnoreCase,
         /// `$Default` leads the list of rules (§12.10).
         TheDefaultRuleComesFirst,
+    }
+    Rules {
+        /// What is UNKNOWN is no match (§13.3).
+        UnknownIsNoMatch,
+        /// Rules without action make a copy beside those of actions (§12.2).
+        MatchesWithoutActionMakeACopyOfTheirOwn,
+        /// Each matching rule with an action makes one copy more (§12.2).
+        EachActionMakesACopyOfItsOwn,
+        /// Which says the name of the rule (§12.2).
+        TheRuleIsNamed,
+        /// The copy that nothing changed comes first.
+        TheUnchangedCopyComesFirst,
+        /// The others come in the order of the rules, `$Default` first.
+        CopiesComeInTheOrderOfTheRules,
+        /// Changes show in no other copy (§12.3).
+        ChangesArePrivate,
+        /// Nor does another action see them (§12.3).
+        ActionsSeeWhatWasSent,
+        /// They outlive a restart.
+        ChangesSurviveARestart,
+        /// The session that an action sets is the copy's.
+        AChangedSessionCounts,
+        /// So is the life (§12.3).
+        AChangedLifeCounts,
+        /// Which topic and subscription still cap (S-16).
+        AChangedLifeIsCapped,
+        /// A copy that gets too large a header goes to the dead letters without the changes (§9).
+        WhatGrowsTooLargeIsDeadLetteredAsItWas,
+        /// The other rules count when one fails (§12.5).
+        WhatFailsLeavesTheOthers,
+        /// An action that fails makes no copy, not even an unchanged one (§12.5).
+        AFailedActionMakesNoCopy,
+        /// Without the flag a failing rule only does not match (§12.5).
+        FailuresAreDeadLetteredWhereThatIsWanted,
+        /// However many rules fail, there is one dead letter (§12.5).
+        SeveralFailuresMakeOneDeadLetter,
+        /// The first of them says why.
+        TheFirstFailureNamesTheReason,
+        /// Replacing a rule replaces its action.
+        AReplacedRuleHasItsNewAction,
     }
     Idleness {
         /// Idle for exactly as long as allowed is too long (S-26).

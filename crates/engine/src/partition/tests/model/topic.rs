@@ -1,15 +1,13 @@
-//! Topics of the model: subscriptions, their rules, who gets a message.
+//! Topics of the model: subscriptions and their rules; `publishing` is who gets a message.
 
 use std::sync::Arc;
 
-use super::ending::{bury, reason};
 use super::message::Message;
 use super::queue::Queue;
 use super::{ENTITY, Model, Rule};
 use crate::Intent;
 use crate::{
-    BodyRef, CorrelationFilter, FactValue, Facts, Filter, QueueId, QueueOptions, Refusal, SequenceNumber,
-    Subscription, SubscriptionOptions, TopicOptions,
+    BodyRef, Filter, QueueId, QueueOptions, Refusal, Subscription, SubscriptionOptions, TopicOptions,
 };
 
 const WRONG: Refusal = Refusal::InvalidArgument(String::new());
@@ -39,65 +37,6 @@ pub(super) fn as_queue_of_scheduled(options: &TopicOptions) -> QueueOptions {
 }
 
 impl Model {
-    /// Gives a message to every subscription that wants it; `since` is when it was submitted.
-    pub(super) fn publish(&mut self, mut message: Message, since: u64) -> SequenceNumber {
-        let topic = self.queues.get_mut(&ENTITY).unwrap();
-        let number = SequenceNumber(topic.next_number);
-        let life = topic.effective(&self.turn, message.view.time_to_live_ms);
-        let was_scheduled = message.scheduled_for.take().is_some();
-        message.view.state = crate::MessageState::Active;
-        let mut copies = 0;
-        for (id, subscription) in &self.subscriptions {
-            let queue = self.queues.get_mut(id).unwrap();
-            if was_scheduled
-                && self.turn.breaks(Rule::FiltersAreAskedWhenTheTimeComes)
-                && queue.created_at > since
-            {
-                continue;
-            }
-            for _ in 0..shares(&self.turn, subscription, message.facts.as_deref()) {
-                let mut copy = message.clone();
-                let least = self.turn.keeps(Rule::TheLeastLifeCounts);
-                let life = if least { queue.effective(&self.turn, life) } else { life };
-                copy.live(self.turn.now, life);
-                if queue.options.requires_session && copy.session_id.is_none() {
-                    if self.turn.breaks(Rule::WithoutSessionIdItIsDeadLettered) {
-                        continue;
-                    }
-                    let text =
-                        "Session enabled entity doesn't allow a message whose session identifier is null.";
-                    bury(&mut copy, reason("Session ID is null", text));
-                }
-                if self.turn.breaks(Rule::EachSubscriptionCountsForItself) {
-                    queue.next_number = queue.next_number.max(number.0);
-                }
-                queue.add(copy);
-                if self.turn.breaks(Rule::SendsDoNotKeepASubscription) {
-                    queue.use_it(&self.turn);
-                }
-                copies += 1;
-            }
-        }
-        let topic = self.queues.get_mut(&ENTITY).unwrap();
-        if copies > 0 || self.turn.keeps(Rule::WhatNobodyWantsTakesANumber) {
-            topic.next_number += 1;
-        }
-        // Of a message that nobody wants nothing is stored, not even that it had a number.
-        if copies > 0 || was_scheduled {
-            self.topic_number_stored = topic.next_number;
-        }
-        number
-    }
-
-    /// The time of messages scheduled on a topic has come.
-    pub(super) fn publish_due(&mut self) {
-        for number in self.queues[&ENTITY].due(self.turn.now) {
-            let message = self.queues.get_mut(&ENTITY).unwrap().messages.remove(&number).unwrap();
-            let since = message.view.enqueued_at.0;
-            self.publish(message, since);
-        }
-    }
-
     fn subscription(&mut self, id: QueueId) -> Result<&mut Subscription, Refusal> {
         if !self.is_topic() {
             return Err(Refusal::NotAllowed(""));
@@ -162,13 +101,15 @@ impl Model {
     }
 
     pub(super) fn replace_rule(&mut self, queue: QueueId, rule: crate::Rule) -> Result<(), Refusal> {
+        let keeps_action = self.turn.breaks(Rule::AReplacedRuleHasItsNewAction);
         let rules = &mut self.subscription(queue)?.rules;
         if is_empty(&rule.filter) {
             return Err(WRONG);
         }
         let known = rules.iter_mut().find(|known| same_name(&known.name, &rule.name));
         let known = known.ok_or(Refusal::RuleNotFound(rule.name))?;
-        *known = Arc::new(crate::Rule { filter: rule.filter, ..crate::Rule::clone(known) });
+        let action = if keeps_action { known.action.clone() } else { rule.action };
+        *known = Arc::new(crate::Rule { filter: rule.filter, action, ..crate::Rule::clone(known) });
         Ok(())
     }
 
@@ -205,58 +146,24 @@ impl Model {
     /// The default rule first, then the others by name.
     pub(super) fn list_rules(&mut self, queue: QueueId) -> Result<Vec<Arc<crate::Rule>>, Refusal> {
         let default_first = self.turn.keeps(Rule::TheDefaultRuleComesFirst);
-        let mut rules = self.subscription(queue)?.rules.clone();
-        rules.sort_by_key(|rule| {
-            let name = rule.name.to_lowercase();
-            (default_first && name != "$default", name)
-        });
-        Ok(rules)
+        Ok(in_order(&self.subscription(queue)?.rules, default_first))
     }
 }
 
-/// How many copies a subscription gets of a message.
-fn shares(turn: &super::Turn, subscription: &Subscription, facts: Option<&Facts>) -> usize {
-    let matching = subscription.rules.iter().filter(|rule| matches(turn, &rule.filter, facts)).count();
-    let all = turn.breaks(Rule::OneMatchingRuleSuffices) && matching < subscription.rules.len();
-    if turn.breaks(Rule::WithoutRulesNothingComes) && subscription.rules.is_empty() {
-        1
-    } else if turn.breaks(Rule::SeveralMatchingRulesMakeOneCopy) {
-        matching
-    } else {
-        usize::from(matching > 0 && !all)
-    }
-}
-
-/// Rules of the test set a label, a user property, or both.
-fn matches(turn: &super::Turn, filter: &Filter, facts: Option<&Facts>) -> bool {
-    let (filter, facts) = match (filter, facts) {
-        (Filter::True, _) => return true,
-        (Filter::False | Filter::Sql(_), _) | (_, None) => return false,
-        (Filter::Correlation(filter), Some(facts)) => (filter, facts),
-    };
-    let CorrelationFilter { label, user, .. } = &**filter;
-    let label_fits = match (label, &facts.label) {
-        (None, _) => true,
-        (Some(_), None) => false,
-        (Some(wanted), Some(has)) if turn.keeps(Rule::LabelsMatchExactly) => wanted == has,
-        (Some(wanted), Some(has)) => wanted.eq_ignore_ascii_case(has),
-    };
-    let one_fits = |(name, value): &(Box<str>, FactValue)| {
-        let here = facts.user.iter().filter(|(known, _)| same_name(known, name)).map(|(_, value)| value);
-        here.take(1).any(|known| known == value)
-    };
-    let user_fits = user.iter().all(one_fits);
-    if turn.breaks(Rule::EveryFieldMustMatch) {
-        return (label.is_some() && label_fits) || (!user.is_empty() && user_fits);
-    }
-    label_fits && user_fits
+pub(super) fn in_order(rules: &[Arc<crate::Rule>], default_first: bool) -> Vec<Arc<crate::Rule>> {
+    let mut rules = rules.to_vec();
+    rules.sort_by_key(|rule| {
+        let name = rule.name.to_lowercase();
+        (default_first && name != "$default", name)
+    });
+    rules
 }
 
 fn is_empty(filter: &Filter) -> bool {
     matches!(filter, Filter::Correlation(filter) if filter.label.is_none() && filter.user.is_empty())
 }
 
-fn same_name(one: &str, other: &str) -> bool {
+pub(super) fn same_name(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 

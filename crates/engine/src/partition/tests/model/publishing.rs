@@ -1,0 +1,243 @@
+//! Who gets a message of a topic in the model, and as what.
+
+use std::sync::Arc;
+
+use super::ending::{bury, header_bytes, reason};
+use super::message::Message;
+use super::queue::Queue;
+use super::sql::{self, Truth};
+use super::topic::{in_order, same_name};
+use super::{ENTITY, Model, Rule, Turn};
+use crate::{
+    Changes, CorrelationFilter, FactValue, Facts, Filter, SequenceNumber, Subscription, TextProperty,
+};
+
+const HEADER_BYTES_MAX: usize = 65_536;
+
+/// What a subscription gets of a message.
+enum Share {
+    /// A copy as it was sent.
+    Plain,
+    /// A copy that an action changed.
+    Changed(Changes),
+    /// A dead letter, because of this.
+    Failed(&'static str),
+}
+
+impl Model {
+    /// Gives a message to every subscription that wants it; `since` is when it was submitted.
+    pub(super) fn publish(&mut self, mut message: Message, since: u64) -> SequenceNumber {
+        let topic = &self.queues[&ENTITY];
+        let (number, topic_options) = (SequenceNumber(topic.next_number), topic.options.clone());
+        let was_scheduled = message.scheduled_for.take().is_some();
+        message.view.state = crate::MessageState::Active;
+        let facts = message.facts.as_deref().cloned().unwrap_or_default();
+        // What this message has no business with.
+        let mut leaked = None;
+        let topic = Queue::new(super::QUEUE, topic_options);
+        let mut copies = 0;
+        for (id, subscription) in &self.subscriptions {
+            let queue = self.queues.get_mut(id).unwrap();
+            if was_scheduled
+                && self.turn.breaks(Rule::FiltersAreAskedWhenTheTimeComes)
+                && queue.created_at > since
+            {
+                continue;
+            }
+            for share in shares(&self.turn, subscription, &facts, number.0) {
+                let Some(copy) = made(&self.turn, (&topic, queue), &message, &share, &mut leaked) else {
+                    continue;
+                };
+                if self.turn.breaks(Rule::EachSubscriptionCountsForItself) {
+                    queue.next_number = queue.next_number.max(number.0);
+                }
+                queue.add(copy);
+                if self.turn.breaks(Rule::SendsDoNotKeepASubscription) {
+                    queue.use_it(&self.turn);
+                }
+                copies += 1;
+            }
+        }
+        let topic = self.queues.get_mut(&ENTITY).unwrap();
+        if copies > 0 || self.turn.keeps(Rule::WhatNobodyWantsTakesANumber) {
+            topic.next_number += 1;
+        }
+        // Of a message that nobody wants nothing is stored, not even that it had a number.
+        if copies > 0 || was_scheduled {
+            self.topic_number_stored = topic.next_number;
+        }
+        number
+    }
+
+    /// The time of messages scheduled on a topic has come.
+    pub(super) fn publish_due(&mut self) {
+        for number in self.queues[&ENTITY].due(self.turn.now) {
+            let message = self.queues.get_mut(&ENTITY).unwrap().messages.remove(&number).unwrap();
+            let since = message.view.enqueued_at.0;
+            self.publish(message, since);
+        }
+    }
+}
+
+impl Message {
+    /// Lets an action change a copy; false if that would be too much for its header: then it is as it was.
+    fn change(&mut self, turn: &Turn, changes: &Changes) -> bool {
+        let before = self.clone();
+        self.view.changes = Some(Arc::new(changes.clone()));
+        if let Some(id) = changes.text(TextProperty::SessionId)
+            && turn.keeps(Rule::AChangedSessionCounts)
+        {
+            self.session_id = id.map(Arc::from);
+        }
+        let nothing = Vec::new();
+        if header_bytes(turn, self, &nothing, None) <= HEADER_BYTES_MAX {
+            return true;
+        }
+        if turn.keeps(Rule::WhatGrowsTooLargeIsDeadLetteredAsItWas) {
+            *self = before;
+        }
+        false
+    }
+}
+
+/// What a subscription gets: a copy for all rules without action, one for each with one, and a dead letter if one failed.
+fn shares(turn: &Turn, subscription: &Subscription, facts: &Facts, number: u64) -> Vec<Share> {
+    let (mut plain, mut changed, mut failed) = (0, Vec::new(), Vec::new());
+    let mut seen = facts.clone();
+    let rules = in_order(&subscription.rules, turn.keeps(Rule::CopiesComeInTheOrderOfTheRules));
+    for rule in &rules {
+        match (ask(turn, &rule.filter, facts, number), &rule.action) {
+            (Truth::Fails, _) => failed.push("FilterException"),
+            (Truth::False, _) => {}
+            (Truth::Unknown, _) if turn.keeps(Rule::UnknownIsNoMatch) => {}
+            (_, None) => plain += 1,
+            (_, Some(action)) => match sql::act(action.expression(), &seen) {
+                Some(mut changes) => {
+                    if turn.breaks(Rule::ActionsSeeWhatWasSent) {
+                        changes.apply(&mut seen);
+                    }
+                    if turn.keeps(Rule::TheRuleIsNamed) {
+                        sql::name(&mut changes, &rule.name);
+                    }
+                    changed.push(Share::Changed(changes));
+                }
+                None if turn.keeps(Rule::AFailedActionMakesNoCopy) => failed.push("RuleActionException"),
+                None => changed.push(Share::Plain),
+            },
+        }
+    }
+    let all = turn.breaks(Rule::OneMatchingRuleSuffices) && plain + changed.len() < rules.len();
+    if turn.breaks(Rule::WithoutRulesNothingComes) && rules.is_empty() {
+        plain = 1;
+    }
+    if turn.keeps(Rule::SeveralMatchingRulesMakeOneCopy) {
+        plain = plain.min(1);
+    }
+    if all || (!failed.is_empty() && turn.breaks(Rule::WhatFailsLeavesTheOthers)) {
+        (plain, changed) = (0, Vec::new());
+    }
+    if !changed.is_empty() && turn.breaks(Rule::MatchesWithoutActionMakeACopyOfTheirOwn) {
+        plain = 0;
+    }
+    if turn.breaks(Rule::EachActionMakesACopyOfItsOwn) {
+        changed.truncate(1);
+    }
+    let mut shares: Vec<Share> = (0..plain).map(|_| Share::Plain).collect();
+    shares.extend(changed);
+    if turn.breaks(Rule::TheUnchangedCopyComesFirst) {
+        shares.reverse();
+    }
+    shares.extend(dead_letters(turn, subscription, failed));
+    shares
+}
+
+/// What becomes of failures.
+fn dead_letters(turn: &Turn, subscription: &Subscription, mut failed: Vec<&'static str>) -> Vec<Share> {
+    let wanted = subscription.options.dead_lettering_on_filter_evaluation_exceptions;
+    if !wanted && turn.keeps(Rule::FailuresAreDeadLetteredWhereThatIsWanted) {
+        return Vec::new();
+    }
+    if turn.breaks(Rule::TheFirstFailureNamesTheReason) {
+        failed.reverse();
+    }
+    if turn.keeps(Rule::SeveralFailuresMakeOneDeadLetter) {
+        failed.truncate(1);
+    }
+    failed.into_iter().map(Share::Failed).collect()
+}
+
+/// A copy; `leaked` is what actions changed in other copies of the message, with which it has no business.
+fn made(
+    turn: &Turn,
+    (topic, queue): (&Queue, &Queue),
+    message: &Message,
+    share: &Share,
+    leaked: &mut Option<Arc<Changes>>,
+) -> Option<Message> {
+    let mut copy = message.clone();
+    let changes = if let Share::Changed(changes) = share { Some(changes) } else { None };
+    let is_too_large = changes.is_some_and(|changes| !copy.change(turn, changes));
+    if turn.breaks(Rule::ChangesArePrivate) {
+        copy.view.changes = copy.view.changes.or_else(|| leaked.clone());
+        leaked.clone_from(&copy.view.changes);
+    }
+    let asked = changes.filter(|_| !is_too_large).and_then(|changes| changes.time_to_live_ms);
+    copy.live(turn.now, life(turn, (topic, queue), message.view.time_to_live_ms, asked));
+    if let Share::Failed(kind) = share {
+        bury(&mut copy, reason(kind, ""));
+    } else if is_too_large {
+        bury(&mut copy, reason("HeaderSizeExceeded", "The size quota for this stream has been exceeded."));
+    } else if queue.options.requires_session && copy.session_id.is_none() {
+        if turn.breaks(Rule::WithoutSessionIdItIsDeadLettered) {
+            return None;
+        }
+        let text = "Session enabled entity doesn't allow a message whose session identifier is null.";
+        bury(&mut copy, reason("Session ID is null", text));
+    }
+    Some(copy)
+}
+
+/// The least of what a message asks for, or an action for it, what the topic allows and what the subscription allows.
+fn life(
+    turn: &Turn,
+    (topic, queue): (&Queue, &Queue),
+    sent: Option<u64>,
+    changed: Option<Option<u64>>,
+) -> Option<u64> {
+    if let (Some(changed), true) = (changed, turn.breaks(Rule::AChangedLifeIsCapped)) {
+        return changed;
+    }
+    let changed = changed.filter(|_| turn.keeps(Rule::AChangedLifeCounts));
+    let life = topic.effective(turn, changed.unwrap_or(sent));
+    if turn.keeps(Rule::TheLeastLifeCounts) { queue.effective(turn, life) } else { life }
+}
+
+/// What a rule says of a message.
+fn ask(turn: &Turn, filter: &Filter, facts: &Facts, number: u64) -> Truth {
+    match filter {
+        Filter::True => Truth::True,
+        Filter::False => Truth::False,
+        Filter::Sql(condition) => sql::ask(condition.expression(), facts, number),
+        Filter::Correlation(filter) => Some(correlates(turn, filter, facts)).into(),
+    }
+}
+
+/// Correlation filters of the test set a label, a user property, or both.
+fn correlates(turn: &Turn, filter: &CorrelationFilter, facts: &Facts) -> bool {
+    let CorrelationFilter { label, user, .. } = filter;
+    let label_fits = match (label, &facts.label) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(wanted), Some(has)) if turn.keeps(Rule::LabelsMatchExactly) => wanted == has,
+        (Some(wanted), Some(has)) => wanted.eq_ignore_ascii_case(has),
+    };
+    let one_fits = |(name, value): &(Box<str>, FactValue)| {
+        let here = facts.user.iter().filter(|(known, _)| same_name(known, name)).map(|(_, value)| value);
+        here.take(1).any(|known| known == value)
+    };
+    let user_fits = user.iter().all(one_fits);
+    if turn.breaks(Rule::EveryFieldMustMatch) {
+        return (label.is_some() && label_fits) || (!user.is_empty() && user_fits);
+    }
+    label_fits && user_fits
+}

@@ -1,0 +1,81 @@
+//! Printing and reading are each other's inverse, and nothing that is read panics.
+
+use proptest::prelude::*;
+
+use super::arbitrary::{condition, soup, statement};
+use super::parameters;
+use crate::sql::parse;
+use crate::sql::tree::Statement;
+use crate::{SqlAction, SqlFilter};
+
+fn printed(statements: &[Statement], separator: &str) -> String {
+    statements.iter().map(Statement::to_string).collect::<Vec<_>>().join(separator)
+}
+
+/// Whatever it is, it is refused, or it is printed and read back as the same.
+fn survives(text: &str) -> Result<(), TestCaseError> {
+    if let Ok(tree) = parse::filter(text, &parameters()) {
+        prop_assert_eq!(parse::filter(&tree.to_string(), &parameters()), Ok(tree));
+    }
+    if let Ok(statements) = parse::action(text, &parameters()) {
+        prop_assert_eq!(parse::action(&printed(&statements, " "), &parameters()), Ok(statements));
+    }
+    for error in [parse::filter(text, &parameters()).err(), parse::action(text, &parameters()).err()] {
+        let length = text.chars().count();
+        prop_assert!(error.is_none_or(|error| error.position <= length && !error.message.is_empty()));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    #[test]
+    fn a_printed_condition_is_read_as_itself(tree in condition()) {
+        prop_assert_eq!(parse::filter(&tree.to_string(), &parameters()), Ok(tree));
+    }
+
+    #[test]
+    fn printed_statements_are_read_as_themselves(
+        statements in prop::collection::vec(statement(), 1..6),
+        separator in prop::sample::select(&[" ", "\n", ",", ";", " ; , "][..]),
+    ) {
+        let text = printed(&statements, separator);
+        prop_assert_eq!(parse::action(&text, &parameters()), Ok(statements));
+    }
+
+    #[test]
+    fn any_text_is_refused_or_read(text in any::<String>()) {
+        survives(&text)?;
+    }
+
+    #[test]
+    fn any_words_are_refused_or_read(text in soup()) {
+        survives(&text)?;
+    }
+
+    #[test]
+    fn any_spelling_of_a_condition_is_survived(tree in condition(), place in any::<prop::sample::Index>(), with in soup()) {
+        let text = tree.to_string();
+        let place = text.char_indices().map(|(at, _)| at).nth(place.index(text.chars().count())).unwrap_or(0);
+        let (before, after) = text.split_at(place);
+        survives(&format!("{before}{with}{after}"))?;
+        survives(after)?;
+    }
+}
+
+#[test]
+fn rules_are_stored_as_they_are_written() {
+    let filter = SqlFilter::new(" A=1 and b like @text ", parameters()).expect("a condition");
+    let stored = serde_json::to_string(&filter).expect("stored");
+    assert_eq!(serde_json::from_str::<SqlFilter>(&stored).expect("read back"), filter);
+    assert_eq!(filter.expression(), " A=1 and b like @text ");
+    assert_eq!(filter.parameters(), parameters());
+    let action = SqlAction::new("SET a = 1 SET b = 2; REMOVE c", Vec::new()).expect("statements");
+    assert_eq!(action.statements(), 3);
+    let stored = serde_json::to_string(&action).expect("stored");
+    assert_eq!(serde_json::from_str::<SqlAction>(&stored).expect("read back"), action);
+    let spoilt = stored.replace("REMOVE c", "REMOVE");
+    let error = serde_json::from_str::<SqlAction>(&spoilt).expect_err("a mistake").to_string();
+    assert!(error.contains("the text ends where the name of a property was expected"), "{error}");
+}
