@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 10] = [
+const FOLDERS: [(&str, &str); 11] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("rust/", "tests/tests/"),
@@ -17,6 +17,7 @@ const FOLDERS: [(&str, &str); 10] = [
     ("amqp/", "crates/amqp/src/servicebus/"),
     ("message/", "crates/message/src/"),
     ("rules/", "crates/rules/src/"),
+    ("sql/", "crates/rules/tests/sql/"),
     ("config/", "crates/peeklock/src/config/tests/"),
     ("daemon/", "crates/peeklock/tests/daemon/"),
 ];

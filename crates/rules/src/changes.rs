@@ -70,7 +70,7 @@ impl Changes {
         }
     }
 
-    /// These changes and then others.
+    /// These changes and then others; what both name is as the later ones say.
     #[must_use]
     pub fn followed_by(mut self, later: Self) -> Self {
         for (property, value) in later.texts {
@@ -84,16 +84,181 @@ impl Changes {
         self
     }
 
-    /// Changes what rules see of a message.
+    /// Changes what rules see of a message. Properties that are changed keep their place, new ones follow in order.
     pub fn apply(&self, facts: &mut Facts) {
         for (property, value) in &self.texts {
-            *facts.text_mut(*property) = value.clone();
+            facts.text_mut(*property).clone_from(value);
         }
         for (name, value) in &self.user {
-            facts.user.retain(|(known, _)| known != name);
-            if let Some(value) = value {
-                facts.user.push((name.clone(), value.clone()));
+            let place = facts.user.iter().position(|(known, _)| known == name);
+            match (place.and_then(|place| facts.user.get_mut(place)), value) {
+                (Some((_, before)), Some(value)) => before.clone_from(value),
+                (Some(_), None) => facts.user.retain(|(known, _)| known != name),
+                (None, Some(value)) => facts.user.push((name.clone(), value.clone())),
+                (None, None) => {}
             }
+        }
+    }
+
+    /// What these changes add to a message's properties, in bytes as AMQP encodes them; whatever they replace is not taken
+    /// off. All properties of a message together may have 64 KB (semantics §3).
+    #[must_use]
+    pub fn header_bytes(&self) -> usize {
+        let texts = self.texts.iter().filter_map(|(property, value)| {
+            let key = if *property == TextProperty::PartitionKey { PARTITION_KEY } else { "" };
+            Some(key_bytes(key) + text_bytes(value.as_ref()?.len()))
+        });
+        let user = self.user.iter().filter_map(|(name, value)| {
+            let value = value.as_ref()?;
+            Some(text_bytes(name.len()) + value_bytes(value))
+        });
+        let scheduled = matches!(self.scheduled_enqueue_time_ms, Some(Some(_)));
+        let lives = matches!(self.time_to_live_ms, Some(Some(_)));
+        let scheduled = if scheduled { key_bytes(SCHEDULED_ENQUEUE_TIME) + FIXED_BYTES } else { 0 };
+        let lives = if lives { UINT_BYTES } else { 0 };
+        texts.sum::<usize>() + user.sum::<usize>() + scheduled + lives
+    }
+}
+
+/// Where the partition key stands in a message.
+const PARTITION_KEY: &str = "x-opt-partition-key";
+/// Where the scheduled enqueue time stands in a message.
+const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
+/// An integer, a double, a timestamp with its type.
+const FIXED_BYTES: usize = 9;
+/// A GUID or a decimal with its type.
+const WIDE_BYTES: usize = 17;
+/// An integer of 32 bits with its type.
+const UINT_BYTES: usize = 5;
+
+/// The key of an annotation.
+fn key_bytes(key: &str) -> usize {
+    if key.is_empty() { 0 } else { text_bytes(key.len()) }
+}
+
+/// A text or symbol with its type and its length.
+fn text_bytes(length: usize) -> usize {
+    length + if length <= usize::from(u8::MAX) { 2 } else { 5 }
+}
+
+fn value_bytes(value: &FactValue) -> usize {
+    /// A type of its own: a mark, its name and the value.
+    fn described(name: &str) -> usize {
+        1 + text_bytes(name.len()) + FIXED_BYTES
+    }
+    match value {
+        FactValue::Null | FactValue::Boolean(_) => 1,
+        FactValue::Integer(_) | FactValue::Unsigned(_) | FactValue::Double(_) | FactValue::Timestamp(_) => {
+            FIXED_BYTES
+        }
+        FactValue::Uuid(_) | FactValue::Decimal(_) => WIDE_BYTES,
+        FactValue::Text(text) => text_bytes(text.len()),
+        FactValue::Other(encoded) => encoded.len(),
+        FactValue::TimeSpan(_) => described("com.microsoft:timespan"),
+        FactValue::DateTimeOffset(_) => described("com.microsoft:datetime-offset"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(text: &str) -> Option<FactValue> {
+        Some(FactValue::Text(text.into()))
+    }
+
+    #[test]
+    fn later_changes_win_and_others_stay() {
+        let mut first = Changes { time_to_live_ms: Some(Some(5)), ..Changes::default() };
+        first.set_text(TextProperty::To, Some("a".into()));
+        first.set_text(TextProperty::Label, Some("b".into()));
+        first.set_user("x", text("1"));
+        first.set_user("y", text("2"));
+        let mut second = Changes { scheduled_enqueue_time_ms: Some(None), ..Changes::default() };
+        second.set_text(TextProperty::To, None);
+        second.set_user("x", None);
+        second.set_user("z", text("3"));
+        let both = first.followed_by(second);
+        assert_eq!(both.text(TextProperty::To), Some(None));
+        assert_eq!(both.text(TextProperty::Label), Some(Some("b")));
+        assert_eq!(both.text(TextProperty::SessionId), None);
+        assert_eq!(both.user, [("x".into(), None), ("y".into(), text("2")), ("z".into(), text("3"))]);
+        assert_eq!((both.time_to_live_ms, both.scheduled_enqueue_time_ms), (Some(Some(5)), Some(None)));
+    }
+
+    #[test]
+    fn changed_properties_keep_their_place() {
+        let values = [("a", 1), ("b", 2), ("c", 3)];
+        let user = values.map(|(name, number)| (name.into(), FactValue::Integer(number)));
+        let mut facts = Facts { user: user.into(), to: Some("x".into()), ..Facts::default() };
+        let mut changes = Changes::default();
+        changes.set_user("d", Some(FactValue::Null));
+        changes.set_user("b", Some(FactValue::Boolean(true)));
+        changes.set_user("a", None);
+        changes.set_user("never", None);
+        changes.set_text(TextProperty::To, None);
+        changes.set_text(TextProperty::SessionId, Some("s".into()));
+        changes.apply(&mut facts);
+        let user: Vec<_> = facts.user.iter().map(|(name, value)| (&**name, value)).collect();
+        let expected =
+            [("b", &FactValue::Boolean(true)), ("c", &FactValue::Integer(3)), ("d", &FactValue::Null)];
+        assert_eq!(user, expected);
+        assert_eq!((facts.to, facts.session_id.as_deref()), (None, Some("s")));
+    }
+
+    #[test]
+    fn what_is_removed_weighs_nothing() {
+        let mut changes = Changes { time_to_live_ms: Some(None), ..Changes::default() };
+        changes.set_text(TextProperty::To, None);
+        changes.set_user("x", None);
+        assert!(changes.header_bytes() == 0 && !changes.is_empty());
+    }
+
+    #[test]
+    fn what_is_set_weighs_as_much_as_its_encoding() {
+        let mut changes = Changes::default();
+        changes.set_user("abc", Some(FactValue::Integer(1)));
+        assert_eq!(changes.header_bytes(), 5 + 9);
+        changes.set_user("abc", text(&"x".repeat(256)));
+        assert_eq!(changes.header_bytes(), 5 + 5 + 256);
+        changes.set_text(TextProperty::To, Some("12".into()));
+        assert_eq!(changes.header_bytes(), 5 + 5 + 256 + 4);
+        changes.set_text(TextProperty::PartitionKey, Some("p".into()));
+        assert_eq!(changes.header_bytes(), 5 + 5 + 256 + 4 + 21 + 3);
+        changes.time_to_live_ms = Some(Some(1));
+        changes.scheduled_enqueue_time_ms = Some(Some(1));
+        assert_eq!(changes.header_bytes(), 5 + 5 + 256 + 4 + 21 + 3 + 5 + 30 + 9);
+    }
+
+    fn some_changes() -> impl Strategy<Value = Changes> {
+        let value = prop_oneof![Just(None), (0..3_i64).prop_map(|number| Some(FactValue::Integer(number)))];
+        let user = prop::collection::vec(("[a-d]", value), 0..5);
+        let properties =
+            prop::sample::select(vec![TextProperty::To, TextProperty::Label, TextProperty::MessageId]);
+        let texts = prop::collection::vec((properties, prop::option::of("[xy]")), 0..4);
+        (user, texts).prop_map(|(user, texts)| {
+            let mut changes = Changes::default();
+            user.into_iter().for_each(|(name, value)| changes.set_user(&name, value));
+            texts.into_iter().for_each(|(property, text)| changes.set_text(property, text.map(Into::into)));
+            changes
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn one_after_the_other_is_both_at_once(first in some_changes(), second in some_changes()) {
+            let mut facts = Facts::default();
+            facts.user.push(("b".into(), FactValue::Null));
+            let mut at_once = facts.clone();
+            first.apply(&mut facts);
+            second.apply(&mut facts);
+            first.followed_by(second).apply(&mut at_once);
+            // A property that was removed in between stands at another place.
+            facts.user.sort_by(|(one, _), (other, _)| one.cmp(other));
+            at_once.user.sort_by(|(one, _), (other, _)| one.cmp(other));
+            prop_assert_eq!(facts, at_once);
         }
     }
 }

@@ -20,6 +20,7 @@ impl Name {
     }
 
     /// Whether a message means this one.
+    #[inline]
     pub(crate) fn is(&self, other: &str) -> bool {
         match &self.folded {
             None => self.written.eq_ignore_ascii_case(other),

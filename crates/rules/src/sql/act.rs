@@ -13,7 +13,7 @@ use crate::names::Name;
 use crate::{Changes, FactValue, Subject, TextProperty};
 
 /// A statement with its expression compiled.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) enum Statement {
     Set(Named, Program),
     Remove(Named),

@@ -32,8 +32,18 @@ pub(super) fn evaluate<'a>(
     if program.depth <= DEPTH_USUAL {
         Machine::<DEPTH_USUAL> { stack: SmallVec::new() }.run(program, message, new_id)
     } else {
-        Machine::<DEPTH_MOST> { stack: SmallVec::new() }.run(program, message, new_id)
+        evaluate_deep(program, message, new_id)
     }
+}
+
+/// Apart, so that only deep expressions need its large stack.
+#[inline(never)]
+fn evaluate_deep<'a>(
+    program: &'a Program,
+    message: &Message<'a>,
+    new_id: NewId<'_>,
+) -> Result<Value<'a>, Fault> {
+    Machine::<DEPTH_MOST> { stack: SmallVec::new() }.run(program, message, new_id)
 }
 
 /// A value as a condition: `None` is UNKNOWN.
@@ -46,10 +56,6 @@ pub(super) fn condition(value: &Value<'_>) -> Result<Option<bool>, Fault> {
         Value::Unknown => Ok(None),
         other => Err(Fault(format!("A condition must be true or false, and this is {}.", other.kind()))),
     }
-}
-
-fn truth<'a>(truth: Option<bool>) -> Value<'a> {
-    truth.map_or(Value::Unknown, Value::Boolean)
 }
 
 struct Machine<'a, const DEPTH: usize> {
@@ -81,59 +87,72 @@ impl<'a, const DEPTH: usize> Machine<'a, DEPTH> {
         message: &Message<'a>,
         new_id: NewId<'_>,
     ) -> Result<Option<Position>, Fault> {
-        let result = match step {
+        match step {
             Step::CompareProperty { property, operator, constant } => {
-                truth(compare(*operator, &message.property(property), &Value::of(constant)))
+                self.put_truth(compare(*operator, &message.property(property), &Value::of(constant)));
             }
-            Step::Constant(constant) => Value::of(constant),
-            Step::Property(named) => message.property(named),
-            Step::NewId => Value::Uuid(new_id()),
-            Step::PropertyByName => property_by_name(&self.take(), message)?,
-            Step::Signed(sign) => signed(*sign, self.take())?,
+            Step::Constant(constant) => self.put(Value::of(constant)),
+            Step::Property(named) => self.put(message.property(named)),
+            Step::NewId => self.put(Value::Uuid(new_id())),
+            Step::PropertyByName => {
+                let name = self.take();
+                self.put(property_by_name(&name, message)?);
+            }
+            Step::Signed(sign) => {
+                let value = self.take();
+                self.put(signed(*sign, value)?);
+            }
             Step::Arithmetic(operator) => {
                 let (left, right) = self.take_two();
-                arithmetic(*operator, left, right)?
+                self.put(arithmetic(*operator, left, right)?);
             }
             Step::Compare(operator) => {
                 let (left, right) = self.take_two();
-                truth(compare(*operator, &left, &right))
+                self.put_truth(compare(*operator, &left, &right));
             }
             Step::IsNull { negated, property } => {
-                Value::Boolean((message.property(property) == Value::Unknown) != *negated)
+                self.put(Value::Boolean((message.property(property) == Value::Unknown) != *negated));
             }
-            Step::Exists(named) => Value::Boolean(message.has(named)),
-            Step::Not => truth(condition(&self.take())?.map(|truth| !truth)),
+            Step::Exists(named) => self.put(Value::Boolean(message.has(named))),
+            Step::Not => {
+                let truth = condition(&self.take())?;
+                self.put_truth(truth.map(|truth| !truth));
+            }
             Step::Join(junction) => {
                 let (left, right) = self.take_two();
-                truth(junction.join(condition(&left)?, condition(&right)?))
+                self.put_truth(junction.join(condition(&left)?, condition(&right)?));
             }
-            Step::Condition => truth(condition(&self.take())?),
+            Step::Condition => {
+                condition(self.top())?;
+            }
             Step::StopIf { truth, end } => {
                 let stops = condition(self.top())? == Some(*truth);
                 return Ok(stops.then_some(*end));
             }
             Step::NoParameter(name) => return Err(Fault(format!("There is no parameter '@{name}'."))),
-            Step::Like { .. } | Step::LikePattern { .. } => self.like(step)?,
+            Step::Like { .. } | Step::LikePattern { .. } => {
+                let likes = self.like(step)?;
+                self.put_truth(likes);
+            }
             Step::InConstants { .. } | Step::InStart { .. } | Step::InMember { .. } | Step::InEnd { .. } => {
                 return Ok(self.is_in(step));
             }
-        };
-        self.stack.push(result);
+        }
         Ok(None)
     }
 
-    fn like(&mut self, step: &'a Step) -> Result<Value<'a>, Fault> {
+    fn like(&mut self, step: &'a Step) -> Result<Option<bool>, Fault> {
         match step {
             Step::LikePattern { negated, pattern } => Ok(match self.take() {
-                Value::Text(text) => Value::Boolean(pattern.matches(&text) != *negated),
-                _ => Value::Unknown,
+                Value::Text(text) => Some(pattern.matches(&text) != *negated),
+                _ => None,
             }),
             Step::Like { negated, has_escape } => {
                 let escape = has_escape.then(|| self.take());
                 let (value, pattern) = self.take_two();
-                Ok(truth(computed_like(&value, &pattern, escape.as_ref())?.map(|likes| likes != *negated)))
+                Ok(computed_like(&value, &pattern, escape.as_ref())?.map(|likes| likes != *negated))
             }
-            _ => Ok(Value::Unknown),
+            _ => Ok(None),
         }
     }
 
@@ -171,6 +190,14 @@ impl<'a, const DEPTH: usize> Machine<'a, DEPTH> {
     fn answer(&mut self, answer: bool) {
         self.take();
         self.stack.push(Value::Boolean(answer));
+    }
+
+    fn put(&mut self, value: Value<'a>) {
+        self.stack.push(value);
+    }
+
+    fn put_truth(&mut self, truth: Option<bool>) {
+        self.stack.push(truth.map_or(Value::Unknown, Value::Boolean));
     }
 
     /// A compiled program never takes what it did not put.

@@ -4,6 +4,8 @@
 //! the other, each as early as it is found, so that its time is the product of two lengths at worst, and nothing is
 //! allocated.
 
+use memchr::memmem::Finder;
+
 use super::value::Fault;
 
 /// Patterns that messages bring along may be this long: matching takes time in proportion.
@@ -21,16 +23,17 @@ enum Token {
 }
 
 /// A pattern that was written out in the rule.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct Pattern {
     /// What lies between runs; one more than there are runs.
     pieces: Box<[Piece]>,
 }
 
 /// What a pattern wants without a gap.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 enum Piece {
-    Text(Box<str>),
+    /// With what it takes to find it fast.
+    Text(Box<Finder<'static>>),
     /// `None` is any character.
     Characters(Box<[Option<char>]>),
 }
@@ -65,13 +68,18 @@ impl Pattern {
 impl Piece {
     fn new(characters: Vec<Option<char>>) -> Self {
         let text: Option<String> = characters.iter().copied().collect();
-        text.map_or_else(|| Self::Characters(characters.into()), |text| Self::Text(text.into()))
+        text.map_or_else(
+            || Self::Characters(characters.into()),
+            |text| Self::Text(Box::new(Finder::new(&text).into_owned())),
+        )
     }
 
     /// What follows this piece if the text starts with it.
     fn strip_from_start<'a>(&self, text: &'a str) -> Option<&'a str> {
         match self {
-            Self::Text(piece) => text.strip_prefix(&**piece),
+            Self::Text(piece) => {
+                text.as_bytes().starts_with(piece.needle()).then(|| behind(text, piece, 0))?
+            }
             Self::Characters(piece) => {
                 let mut characters = text.chars();
                 let is_here = piece.iter().all(|wanted| {
@@ -85,7 +93,7 @@ impl Piece {
     /// What follows this piece where the text has it first.
     fn skip_to_end<'a>(&self, text: &'a str) -> Option<&'a str> {
         match self {
-            Self::Text(piece) => text.find(&**piece).and_then(|at| text.get(at + piece.len()..)),
+            Self::Text(piece) => piece.find(text.as_bytes()).and_then(|at| behind(text, piece, at)),
             Self::Characters(_) => {
                 let mut starts = text.char_indices().map(|(at, _)| at);
                 starts.find_map(|at| text.get(at..).and_then(|text| self.strip_from_start(text)))
@@ -95,7 +103,7 @@ impl Piece {
 
     fn is_end_of(&self, text: &str) -> bool {
         match self {
-            Self::Text(piece) => text.ends_with(&**piece),
+            Self::Text(piece) => piece.needle().is_empty() || text.as_bytes().ends_with(piece.needle()),
             Self::Characters(piece) => {
                 let mut characters = text.chars();
                 piece.iter().rev().all(|wanted| {
@@ -104,6 +112,11 @@ impl Piece {
             }
         }
     }
+}
+
+/// What follows a piece that starts at this byte.
+fn behind<'a>(text: &'a str, piece: &Finder<'_>, at: usize) -> Option<&'a str> {
+    text.get(at + piece.needle().len()..)
 }
 
 /// Whether a text looks like a pattern that was computed.

@@ -42,8 +42,9 @@ impl<'a> Message<'a> {
     }
 
     fn find_user(&self, is_meant: impl Fn(&str) -> bool) -> Option<&'a FactValue> {
-        let mut changed = self.changes.into_iter().flat_map(|changes| &changes.user);
-        if let Some((_, value)) = changed.find(|(known, _)| is_meant(known)) {
+        if let Some(changes) = self.changes
+            && let Some((_, value)) = changes.user.iter().find(|(known, _)| is_meant(known))
+        {
             return value.as_ref();
         }
         self.facts.user.iter().find(|(known, _)| is_meant(known)).map(|(_, value)| value)

@@ -6,7 +6,7 @@ use crate::FactValue;
 use crate::names::Name;
 
 /// The steps of an expression; they leave one value.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Program {
     pub(super) steps: Box<[Step]>,
     /// How many values there are at once at most.
@@ -17,7 +17,7 @@ pub(super) struct Program {
 pub(super) type Position = usize;
 
 /// One step. "Takes" is from the top of the stack, "puts" is onto it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) enum Step {
     /// Puts what was written out, or known when the rule was made.
     Constant(FactValue),

@@ -3,7 +3,10 @@
 mod arbitrary;
 mod canonical;
 mod hostile;
+mod laws;
 mod mistakes;
+mod random;
+mod reference;
 mod round_trip;
 
 use crate::FactValue;

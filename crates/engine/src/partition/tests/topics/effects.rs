@@ -161,9 +161,13 @@ fn changed_copies_beyond_what_one_command_may_write_are_dead_lettered_as_they_we
     assert_eq!(rig.counts(later), (3, 0), "the other one follows in the next call");
     rig.advance(0);
     assert_eq!((rig.counts(later), rig.counts(all)), ((4, 0), (4 * rules as u64, 0)));
+    rig.send(NewMessage { scheduled_enqueue_time: Some(rig.now.plus_ms(10)), ..half() });
+    rig.now = rig.now.plus_ms(10);
+    rig.send(half());
+    assert_eq!(rig.counts(all), (6 * rules as u64, 0), "what is due takes nothing from the command's share");
     let batch = rig.try_send(vec![half(), half()]).unwrap();
     let (active, dead) = rig.counts(all);
-    assert_eq!((batch.len(), active + dead), (2, 6 * rules as u64));
+    assert_eq!((batch.len(), active + dead), (2, 8 * rules as u64));
     assert!((1..=30).contains(&dead), "{dead}");
     let (view, _) = rig.take(all, SubQueue::DeadLetter, crate::ReceiveMode::PeekLock).unwrap();
     assert_eq!(view.dead_letter.unwrap().reason.as_deref(), Some("HeaderSizeExceeded"));

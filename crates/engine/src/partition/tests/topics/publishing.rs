@@ -240,3 +240,15 @@ fn a_batch_sees_one_set_of_rules_and_the_next_one_another() {
     rig.send(message("5"));
     assert_eq!(rig.waiting(queue), [3, 4]);
 }
+
+#[test]
+fn a_message_asks_no_rule_of_a_subscription_that_was_deleted() {
+    let mut rig = Rig::plain();
+    let queues = ["a", "b"].map(|name| rig.subscribe(name));
+    let asked = |rig: &Rig| rig.partition.count_copies(rig.now, 0, &message("x"));
+    assert_eq!((asked(&rig), rig.partition.copies_max()), (2, 2));
+    rig.done(crate::Command::DeleteSubscription { queue: queues[0] }).unwrap();
+    assert_eq!((asked(&rig), rig.partition.copies_max()), (1, 1));
+    rig.restart();
+    assert_eq!((asked(&rig), rig.partition.copies_max()), (1, 1));
+}

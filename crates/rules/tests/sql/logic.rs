@@ -72,7 +72,6 @@ pub(crate) const ROWS: &[Row] = &[
     ("at", Fails("this is a timestamp"), "(inferred)"),
     ("property('id')", Fails("this is a GUID"), "(inferred)"),
     ("no AND color", F, "(inferred): left to right until FALSE"),
-    ("yes = TRUE", T, "(inferred)"),
     ("(quantity = 5) = TRUE", T, "(inferred): a condition is a Boolean"),
     ("(missing = 5) = TRUE", U, "semantics §13.3"),
 ];

@@ -24,7 +24,7 @@ pub(crate) fn facts() -> Facts {
         ("key", text("COLOR")),
         ("syskey", text("SYS.label")),
         ("pattern", text("bl%")),
-        ("escape", text("!")),
+        ("mark", text("!")),
         ("long", text(&"x".repeat(20_000))),
         ("quantity", FactValue::Integer(5)),
         ("big", FactValue::Integer(i64::MAX)),
@@ -89,8 +89,8 @@ pub(crate) fn subject(facts: &Facts) -> Subject<'_> {
     Subject { facts, arrival }
 }
 
-/// What a filter is for it. The parameters of all tables: `@text`, `@number`, `@null`, `@truth` and `@at`.
-pub(crate) fn ask(expression: &str) -> Result<Option<bool>, Failure> {
+/// What `@text`, `@number`, `@null`, `@truth` and `@at` stand for.
+pub(crate) fn parameters() -> Vec<(Box<str>, FactValue)> {
     let parameters = [
         ("@text", FactValue::Text("blue".into())),
         ("number", FactValue::Integer(5)),
@@ -98,8 +98,12 @@ pub(crate) fn ask(expression: &str) -> Result<Option<bool>, Failure> {
         ("@truth", FactValue::Boolean(true)),
         ("@at", FactValue::Timestamp(AT_MS)),
     ];
-    let parameters = parameters.into_iter().map(|(name, value)| (name.into(), value)).collect();
-    let filter = SqlFilter::new(expression, parameters);
+    parameters.into_iter().map(|(name, value)| (name.into(), value)).collect()
+}
+
+/// What a filter is for it.
+pub(crate) fn ask(expression: &str) -> Result<Option<bool>, Failure> {
+    let filter = SqlFilter::new(expression, parameters());
     let filter = filter.unwrap_or_else(|error| panic!("{expression}: {error}"));
     let facts = facts();
     let mut drawn = 0;

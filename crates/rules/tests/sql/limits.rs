@@ -1,0 +1,54 @@
+//! What a message has when nothing limits it, and what expressions may be.
+
+use peeklock_rules::{Arrival, FactValue, Facts, SqlFilter, Subject};
+
+fn truth(expression: &str, facts: &Facts, arrival: Arrival<'_>) -> Option<bool> {
+    let filter = SqlFilter::new(expression, Vec::new()).expect(expression);
+    filter.truth(&Subject { facts, arrival }, &mut || 0).expect(expression)
+}
+
+#[test]
+fn without_a_limit_a_message_lives_as_long_as_dotnet_can_count() {
+    let facts = Facts::default();
+    let arrival = Arrival { enqueued_at_ms: 1_795_341_600_123, ..Arrival::default() };
+    for expression in [
+        "sys.ExpiresAtUtc = '9999-12-31T23:59:59.9999999'",
+        "sys.ExpiresAtUtc > '9999-12-31T23:59:59.998'",
+        "sys.TimeToLive = '10675199.02:48:05.4775807'",
+        "sys.ScheduledEnqueueTimeUtc IS NULL",
+        "sys.DeadLetterSource IS NULL",
+        "sys.Label IS NULL",
+    ] {
+        assert_eq!(truth(expression, &facts, arrival), Some(true), "{expression}");
+    }
+    let longest = Arrival { time_to_live_ms: Some(u64::MAX), sequence_number: u64::MAX, ..arrival };
+    for expression in [
+        "sys.ExpiresAtUtc = '9999-12-31T23:59:59.9999999'",
+        "sys.TimeToLive = '10675199.02:48:05.4775807'",
+        "sys.SequenceNumber > 9223372036854775807",
+    ] {
+        assert_eq!(truth(expression, &facts, longest), Some(true), "{expression}");
+    }
+}
+
+#[test]
+fn the_first_of_names_that_differ_in_case_counts() {
+    let user = [("Color", "first"), ("color", "second")];
+    let user = user.map(|(name, value)| (name.into(), FactValue::Text(value.into())));
+    let facts = Facts { user: user.into(), ..Facts::default() };
+    assert_eq!(truth("COLOR = 'first'", &facts, Arrival::default()), Some(true));
+}
+
+#[test]
+fn deep_expressions_are_computed_like_flat_ones() {
+    let facts = Facts { user: vec![("a".into(), FactValue::Integer(1))], ..Facts::default() };
+    // Each step takes two levels with its parentheses.
+    for depth in [10, 100, peeklock_rules::sql::DEPTH_MAX / 2 - 4] {
+        let right = format!("{}0{} = {depth}", "(a + ".repeat(depth), ")".repeat(depth));
+        let left = format!("{}0{} = {depth}", "(".repeat(depth), " + a)".repeat(depth));
+        let not = format!("{}a = 1{}", "NOT (".repeat(depth), ")".repeat(depth));
+        assert_eq!(truth(&right, &facts, Arrival::default()), Some(true), "{depth}");
+        assert_eq!(truth(&left, &facts, Arrival::default()), Some(true), "{depth}");
+        assert_eq!(truth(&not, &facts, Arrival::default()), Some(depth % 2 == 0), "{depth}");
+    }
+}
