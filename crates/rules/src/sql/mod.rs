@@ -20,6 +20,7 @@ mod error;
 mod evaluate;
 mod expected;
 mod filter;
+mod gaps;
 mod instant;
 mod like;
 mod message;
