@@ -12,23 +12,91 @@ use peeklock_tests::daemon::Daemon;
 pub(crate) struct Load {
     pub(crate) name: &'static str,
     pub(crate) body_bytes: usize,
+    /// Connections that send; as many receive from queues, and one from each subscription.
     pub(crate) connections: u32,
-    pub(crate) queues: u32,
+    pub(crate) through: Through,
     /// Over all connections.
     pub(crate) messages: u32,
     /// Messages under way per connection.
     pub(crate) window: u32,
 }
 
+/// What messages go through.
+#[derive(Clone, Copy)]
+pub(crate) enum Through {
+    /// So many queues, in turn.
+    Queues(u32),
+    /// A topic with so many subscriptions that get every message.
+    Copies(u32),
+    /// A topic with so many subscriptions, of which each message is for one.
+    Subjects(u32),
+}
+
 impl Load {
-    /// Which connection does how much, on which queue.
-    fn shares(&self) -> impl Iterator<Item = (String, u32)> {
-        let (messages, connections, queues) = (self.messages, self.connections, self.queues);
-        (0..connections).map(move |connection| {
-            let extra = u32::from(connection < messages % connections);
-            (format!("q{}", connection % queues), messages / connections + extra)
-        })
+    /// Which connection sends how much, and whereto.
+    fn senders(&self) -> Vec<(String, u32)> {
+        let (messages, connections) = (self.messages, self.connections);
+        let share = |connection| messages / connections + u32::from(connection < messages % connections);
+        let address = |connection| match self.through {
+            Through::Queues(queues) => format!("q{}", connection % queues),
+            Through::Copies(_) | Through::Subjects(_) => "topic".to_owned(),
+        };
+        (0..connections).map(|connection| (address(connection), share(connection))).collect()
     }
+
+    /// Which connection receives how much, and wherefrom. What each of many subscriptions got few of is left there.
+    fn receivers(&self) -> Vec<(String, u32)> {
+        match self.through {
+            Through::Queues(_) => self.senders(),
+            Through::Copies(subscriptions) => {
+                let address = |number| format!("topic/Subscriptions/s{number}");
+                (0..subscriptions).map(|number| (address(number), self.messages)).collect()
+            }
+            Through::Subjects(_) => Vec::new(),
+        }
+    }
+
+    /// Messages that are received.
+    pub(crate) fn received(&self) -> u32 {
+        self.receivers().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Messages to send, in turn.
+    fn templates(&self) -> Vec<Vec<u8>> {
+        let data = codec::data_message(&vec![b'x'; self.body_bytes]);
+        match self.through {
+            Through::Queues(_) | Through::Copies(_) => vec![data],
+            Through::Subjects(subscriptions) => {
+                (0..subscriptions).map(|number| [with_subject(number), data.clone()].concat()).collect()
+            }
+        }
+    }
+
+    /// What the daemon is to have.
+    pub(crate) fn config(&self) -> String {
+        let (subscriptions, rule): (u32, fn(u32) -> String) = match self.through {
+            Through::Queues(queues) => {
+                return (0..queues).map(|queue| format!("[[queues]]\nname = \"q{queue}\"\n")).collect();
+            }
+            Through::Copies(subscriptions) => (subscriptions, |_| "filter = \"true\"".to_owned()),
+            Through::Subjects(subscriptions) => {
+                (subscriptions, |number| format!("correlation = {{ subject = \"{number}\" }}"))
+            }
+        };
+        let mut config = "[[topics]]\nname = \"topic\"\n".to_owned();
+        for number in 0..subscriptions {
+            config += &format!("[[topics.subscriptions]]\nname = \"s{number}\"\n");
+            config += &format!("[[topics.subscriptions.rules]]\nname = \"r\"\n{}\n", rule(number));
+        }
+        config
+    }
+}
+
+/// The properties section of a message for one subscription.
+fn with_subject(number: u32) -> Vec<u8> {
+    let [message_id, user_id, to] = [const { codec::Value::Null }; 3];
+    let subject = codec::Value::string(number.to_string());
+    codec::section(codec::code::PROPERTIES, codec::Value::List(vec![message_id, user_id, to, subject]))
 }
 
 /// Descriptor codes of the frames that matter here.
@@ -39,14 +107,15 @@ const CHUNK_BYTES: usize = 128 * 1024;
 
 /// Sends until every message is accepted.
 pub(crate) fn send(daemon: &Daemon, load: &Load) {
-    each(daemon.amqp(), load, |mut client, queue, count, load| {
-        client.attach_sender(0, queue).unwrap().unwrap();
-        let message = codec::data_message(&vec![b'x'; load.body_bytes]);
+    let templates = load.templates();
+    each(daemon.amqp(), load, &load.senders(), |mut client, address, count, load| {
+        client.attach_sender(0, address).unwrap().unwrap();
+        let mut messages = templates.iter().cycle();
         let mut wire = Wire::new(client.stream());
         let (mut sent, mut answered) = (0, 0);
         while answered < count {
             while sent < count && sent - answered < load.window {
-                wire.put_transfer(sent, &message);
+                wire.put_transfer(sent, messages.next().unwrap());
                 sent += 1;
             }
             wire.flush();
@@ -62,8 +131,8 @@ pub(crate) fn send(daemon: &Daemon, load: &Load) {
 
 /// Receives and completes until every completion is confirmed.
 pub(crate) fn receive(daemon: &Daemon, load: &Load) {
-    each(daemon.amqp(), load, |mut client, queue, count, load| {
-        client.attach_receiver(0, queue, 0).unwrap().unwrap();
+    each(daemon.amqp(), load, &load.receivers(), |mut client, address, count, load| {
+        client.attach_receiver(0, address, 0).unwrap().unwrap();
         let mut wire = Wire::new(client.stream());
         let (mut granted, mut received, mut confirmed, mut current) = (0, 0, 0, 0);
         while confirmed < count {
@@ -97,11 +166,16 @@ pub(crate) fn receive(daemon: &Daemon, load: &Load) {
 }
 
 /// Runs the work on one thread per connection.
-fn each(address: SocketAddr, load: &Load, work: impl Fn(Client, &str, u32, &Load) + Sync) {
+fn each(
+    daemon: SocketAddr,
+    load: &Load,
+    shares: &[(String, u32)],
+    work: impl Fn(Client, &str, u32, &Load) + Sync,
+) {
     thread::scope(|scope| {
-        for (queue, count) in load.shares() {
+        for (address, count) in shares {
             let work = &work;
-            scope.spawn(move || work(Client::connect(address).unwrap(), &queue, count, load));
+            scope.spawn(move || work(Client::connect(daemon).unwrap(), address, *count, load));
         }
     });
 }

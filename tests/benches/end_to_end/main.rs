@@ -16,18 +16,15 @@ mod load;
 
 use std::time::{Duration, Instant};
 
-use load::{Load, receive, send};
+use load::{Load, Through, receive, send};
 use peeklock_tests::daemon::Daemon;
-
-/// Queues declared; each case uses fresh ones, so that a rest of one run does not feed the next.
-const QUEUES: usize = 16;
 
 const CASES: &[Load] = &[
     Load {
         name: "1KB-16-queues",
         body_bytes: 1024,
         connections: 16,
-        queues: 16,
+        through: Through::Queues(16),
         messages: 400_000,
         window: 100,
     },
@@ -35,7 +32,7 @@ const CASES: &[Load] = &[
         name: "1KB-one-queue",
         body_bytes: 1024,
         connections: 16,
-        queues: 1,
+        through: Through::Queues(1),
         messages: 400_000,
         window: 100,
     },
@@ -43,7 +40,7 @@ const CASES: &[Load] = &[
         name: "1KB-one-connection",
         body_bytes: 1024,
         connections: 1,
-        queues: 1,
+        through: Through::Queues(1),
         messages: 200_000,
         window: 500,
     },
@@ -51,7 +48,7 @@ const CASES: &[Load] = &[
         name: "100B-16-queues",
         body_bytes: 100,
         connections: 16,
-        queues: 16,
+        through: Through::Queues(16),
         messages: 400_000,
         window: 100,
     },
@@ -59,11 +56,42 @@ const CASES: &[Load] = &[
         name: "64KB-one-connection",
         body_bytes: 65_536,
         connections: 1,
-        queues: 1,
+        through: Through::Queues(1),
         messages: 10_000,
         window: 100,
     },
-    Load { name: "one-at-a-time", body_bytes: 1024, connections: 1, queues: 1, messages: 3_000, window: 1 },
+    Load {
+        name: "one-at-a-time",
+        body_bytes: 1024,
+        connections: 1,
+        through: Through::Queues(1),
+        messages: 3_000,
+        window: 1,
+    },
+    Load {
+        name: "topic-100-copies",
+        body_bytes: 1024,
+        connections: 4,
+        through: Through::Copies(100),
+        messages: 10_000,
+        window: 100,
+    },
+    Load {
+        name: "topic-1-subject",
+        body_bytes: 1024,
+        connections: 4,
+        through: Through::Subjects(1),
+        messages: 100_000,
+        window: 100,
+    },
+    Load {
+        name: "topic-2000-subjects",
+        body_bytes: 1024,
+        connections: 4,
+        through: Through::Subjects(2_000),
+        messages: 100_000,
+        window: 100,
+    },
 ];
 
 fn main() {
@@ -85,32 +113,31 @@ fn main() {
     }
 }
 
-fn queues() -> Daemon {
-    let names: Vec<String> = (0..QUEUES).map(|queue| format!("q{queue}")).collect();
-    Daemon::with_queues(&names.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
 /// Sends everything, then receives and completes everything.
 fn run(load: &Load, runs: usize) {
-    let daemon = queues();
+    let daemon = Daemon::with_config(&load.config());
     let mut figures: [Vec<f64>; 4] = Default::default();
     for _ in 0..runs {
-        let (sent_per_s, send_cpu) = measure(&daemon, load, send);
-        let (received_per_s, receive_cpu) = measure(&daemon, load, receive);
+        let (sent_per_s, send_cpu) = measure(&daemon, load, load.messages, send);
+        let (received_per_s, receive_cpu) = measure(&daemon, load, load.received(), receive);
         for (list, figure) in figures.iter_mut().zip([sent_per_s, send_cpu, received_per_s, receive_cpu]) {
             list.push(figure);
         }
     }
     let [sent, send_cpu, received, receive_cpu] = figures.map(median);
-    println!("{:<22} {sent:>10.0} {send_cpu:>12.2} {received:>10.0} {receive_cpu:>12.2}", load.name);
+    print!("{:<22} {sent:>10.0} {send_cpu:>12.2}", load.name);
+    if load.received() > 0 {
+        print!(" {received:>10.0} {receive_cpu:>12.2}");
+    }
+    println!();
 }
 
 /// Messages per second, and CPU seconds of the daemon per million messages.
-fn measure(daemon: &Daemon, load: &Load, work: fn(&Daemon, &Load)) -> (f64, f64) {
+fn measure(daemon: &Daemon, load: &Load, messages: u32, work: fn(&Daemon, &Load)) -> (f64, f64) {
     let (cpu, start) = (daemon.cpu_time(), Instant::now());
     work(daemon, load);
     let (cpu, elapsed) = (daemon.cpu_time() - cpu, start.elapsed());
-    let messages = f64::from(load.messages);
+    let messages = f64::from(messages);
     (messages / elapsed.as_secs_f64(), cpu.as_secs_f64() / messages * 1e6)
 }
 
@@ -118,7 +145,7 @@ fn measure(daemon: &Daemon, load: &Load, work: fn(&Daemon, &Load)) -> (f64, f64)
 fn start(runs: usize) {
     let times = (0..runs.max(5)).map(|_| {
         let start = Instant::now();
-        let daemon = queues();
+        let daemon = Daemon::with_config(&CASES[0].config());
         drop(peeklock_tests::client::Client::connect(daemon.amqp()).unwrap());
         start.elapsed().as_secs_f64() * 1e3
     });
@@ -135,11 +162,11 @@ fn memory() {
         name: "memory",
         body_bytes: 1024,
         connections: 16,
-        queues: 1,
+        through: Through::Queues(1),
         messages: 1_000_000,
         window: 100,
     };
-    let mut daemon = queues();
+    let mut daemon = Daemon::with_config(&load.config());
     let idle = daemon.resident_bytes();
     send(&daemon, &load);
     let full = daemon.resident_bytes();

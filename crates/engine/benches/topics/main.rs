@@ -1,5 +1,5 @@
 //! What topics cost: sending where many subscriptions each want something else, and fanning one message out to many.
-//! `cargo bench -p peeklock-engine --bench topics`, with `partition` or `runtime` behind `--` for one half of it.
+//! `cargo bench -p peeklock-engine --bench topics`, with `partition`, `memory` or `disk` behind `--` for a part of it.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program for people to read")]
 #![allow(clippy::disallowed_methods, reason = "measures time")]
 
@@ -25,12 +25,13 @@ fn main() {
     if arguments.iter().any(|argument| argument == "--test") {
         return;
     }
-    let named = |name: &str| arguments.iter().any(|argument| argument == name);
-    if !named("runtime") {
+    let wanted = |name: &str| arguments.iter().any(|argument| argument == name);
+    let all = !["partition", "memory", "disk"].into_iter().any(wanted);
+    if all || wanted("partition") {
         partition::main();
     }
-    if !named("partition") {
-        runtime::main();
+    for store in ["memory", "disk"].into_iter().filter(|store| all || wanted(store)) {
+        runtime::main(store);
     }
 }
 
@@ -62,14 +63,25 @@ fn median(mut round: impl FnMut() -> f64) -> f64 {
 }
 
 /// CPU time of this process where the system tells (Linux), else the time that passed.
-fn cpu_time() -> Duration {
-    static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    let elapsed = STARTED.get_or_init(Instant::now).elapsed();
+fn process_cpu_time() -> Duration {
     let stat = std::fs::read("/proc/self/stat").ok().and_then(|text| String::from_utf8(text).ok());
     let ticks = stat.and_then(|text| {
         // Behind the name of the program: state and eleven numbers, then user and system time in hundredths of a second.
         let mut numbers = text.rsplit(')').next()?.split_whitespace().skip(11);
         Some(numbers.next()?.parse::<u64>().ok()? + numbers.next()?.parse::<u64>().ok()?)
     });
-    ticks.map_or(elapsed, |ticks| Duration::from_millis(ticks * 10))
+    ticks.map_or_else(elapsed, |ticks| Duration::from_millis(ticks * 10))
+}
+
+/// CPU time of this thread where the system tells (Linux), else the time that passed.
+fn thread_cpu_time() -> Duration {
+    let schedstat =
+        std::fs::read("/proc/thread-self/schedstat").ok().and_then(|text| String::from_utf8(text).ok());
+    let on_cpu_ns = schedstat.and_then(|text| text.split(' ').next()?.parse().ok());
+    on_cpu_ns.map_or_else(elapsed, Duration::from_nanos)
+}
+
+fn elapsed() -> Duration {
+    static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    STARTED.get_or_init(Instant::now).elapsed()
 }

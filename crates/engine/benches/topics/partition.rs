@@ -1,7 +1,6 @@
 //! The partition alone, with the store operations it makes: no store, no tasks, one thread.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use peeklock_engine::partition::{Outputs, Partition, persist};
 use peeklock_engine::{
@@ -13,7 +12,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use smallvec::smallvec;
 
-use super::{FAN_OUT, SUBSCRIPTIONS_MAX, equality, median, message};
+use super::{FAN_OUT, SUBSCRIPTIONS_MAX, equality, median, message, thread_cpu_time};
 
 const ID: PartitionId = PartitionId(1);
 /// Messages of a turn.
@@ -61,22 +60,22 @@ impl Topic {
         self.outputs.effects.clear();
     }
 
-    /// Nanoseconds for each of so many messages, one for each of the subscriptions in turn.
+    /// CPU nanoseconds for each of so many messages, one for each of the subscriptions in turn.
     fn send(&mut self, messages: u64, subscriptions: u64) -> f64 {
         let prepared: Vec<_> = (0..subscriptions).map(message).collect();
-        let started = Instant::now();
+        let started = thread_cpu_time();
         for _ in 0..messages / TURN {
             for message in prepared.iter().cycle().step_by(7).take(TURN as usize) {
                 self.handle(Command::Send { messages: smallvec![message.clone()] });
             }
             self.end_turn();
         }
-        started.elapsed().as_nanos() as f64 / messages as f64
+        (thread_cpu_time() - started).as_nanos() as f64 / messages as f64
     }
 
-    /// Nanoseconds for each message of all subscriptions, delivered and completed.
+    /// CPU nanoseconds for each message of all subscriptions, delivered and completed.
     fn receive(&mut self) -> f64 {
-        let started = Instant::now();
+        let started = thread_cpu_time();
         let mut completed = 0;
         for number in 0..FAN_OUT {
             let (receiver, queue) = (ReceiverId(number), subscription(number));
@@ -96,7 +95,7 @@ impl Topic {
             }
         }
         assert_eq!(completed, FANNED_OUT * FAN_OUT);
-        started.elapsed().as_nanos() as f64 / completed as f64
+        (thread_cpu_time() - started).as_nanos() as f64 / completed as f64
     }
 }
 
@@ -105,14 +104,14 @@ const fn subscription(number: u64) -> QueueId {
 }
 
 pub(super) fn main() {
-    println!("partition, one message for one subscription (send + store operations)");
+    println!("partition (CPU time), one message for one subscription (send + store operations)");
     let [few, many] = [1, SUBSCRIPTIONS_MAX].map(|subscriptions| {
         let each = median(|| Topic::new((0..subscriptions).map(equality)).send(SENDS, subscriptions));
         println!("  {subscriptions:>5} subscriptions {each:>10.0} ns a message");
         each
     });
     println!("  ratio {:>31.2}", many / few);
-    println!("partition, one message for {FAN_OUT} subscriptions");
+    println!("partition (CPU time), one message for {FAN_OUT} subscriptions");
     let mut receive = 0.0;
     let send = median(|| {
         let mut topic = Topic::new((0..FAN_OUT).map(|_| Rule::default_rule()));

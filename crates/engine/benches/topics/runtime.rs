@@ -13,7 +13,7 @@ use peeklock_engine::{
 };
 use peeklock_storage::{LocalOptions, LocalStore, MemoryStore, ShardId, Store};
 
-use super::{FAN_OUT, ROUNDS, SUBSCRIPTIONS_MAX, cpu_time, equality, message};
+use super::{FAN_OUT, ROUNDS, SUBSCRIPTIONS_MAX, equality, message, process_cpu_time};
 
 const SENDS: u64 = 100_000;
 const FANNED_OUT: u64 = 10_000;
@@ -26,21 +26,20 @@ const TOPIC: &str = "topic";
 /// Messages or copies per second, and CPU time for each in microseconds.
 type Figures = [f64; 2];
 
-pub(super) fn main() {
+pub(super) fn main(store: &'static str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    // A task like those of connections: the thread that blocks is woken by the system each time.
+    let rounds = |case| runtime.block_on(runtime.spawn(many_rounds(store, case))).expect("a client");
     println!("{:<58} {:>12} {:>10}", "runtime, medians", "each/s", "CPU µs");
-    for store in ["memory", "disk"] {
-        let case = |subscriptions| runtime.block_on(many_rounds(store, Case::Equalities(subscriptions)));
-        let [few, many] = [1, SUBSCRIPTIONS_MAX].map(|subscriptions| {
-            let [sent, _] = case(subscriptions);
-            report(&format!("{store}: send, {subscriptions} subscriptions that each want another"), sent);
-            sent
-        });
-        println!("  ratio {:>63.2} {:>10.2}", few[0] / many[0], many[1] / few[1]);
-        let [sent, completed] = runtime.block_on(many_rounds(store, Case::FanOut));
-        report(&format!("{store}: send to {FAN_OUT} subscriptions, each copy"), sent);
-        report(&format!("{store}: deliver and complete, each copy"), completed);
-    }
+    let [few, many] = [1, SUBSCRIPTIONS_MAX].map(|subscriptions| {
+        let [sent, _] = rounds(Case::Equalities(subscriptions));
+        report(&format!("{store}: send, {subscriptions} subscriptions that each want another"), sent);
+        sent
+    });
+    println!("  ratio {:>63.2} {:>10.2}", few[0] / many[0], many[1] / few[1]);
+    let [sent, completed] = rounds(Case::FanOut);
+    report(&format!("{store}: send to {FAN_OUT} subscriptions, each copy"), sent);
+    report(&format!("{store}: deliver and complete, each copy"), completed);
 }
 
 fn report(what: &str, [rate, cpu_us]: Figures) {
@@ -56,7 +55,7 @@ enum Case {
 }
 
 /// The medians of sending and of receiving.
-async fn many_rounds(store: &str, case: Case) -> [Figures; 2] {
+async fn many_rounds(store: &'static str, case: Case) -> [Figures; 2] {
     let mut figures = [const { [const { Vec::new() }; 2] }; 2];
     for _ in 0..ROUNDS {
         let round = one_round(store, case).await;
@@ -111,10 +110,10 @@ fn name(number: u64) -> String {
 }
 
 async fn timed(count: u64, work: impl Future<Output = ()>) -> Figures {
-    let (started, cpu) = (Instant::now(), cpu_time());
+    let (started, cpu) = (Instant::now(), process_cpu_time());
     work.await;
     let rate = count as f64 / started.elapsed().as_secs_f64();
-    [rate, (cpu_time() - cpu).as_secs_f64() * 1e6 / count as f64]
+    [rate, (process_cpu_time() - cpu).as_secs_f64() * 1e6 / count as f64]
 }
 
 async fn send_all(namespace: &Namespace, messages: u64, subscriptions: u64) {

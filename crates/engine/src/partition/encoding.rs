@@ -15,16 +15,16 @@ use crate::{
 /// new one, and the old one stays readable.
 const VERSION: u8 = 1;
 
-/// What the `Head` space holds for each message.
+/// What the `Head` space holds for each message; what few have is borrowed where it is written.
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct Head<E> {
     sub_queue: SubQueue,
     state: MessageState,
     enqueued_at: Timestamp,
     time_to_live_ms: Option<u64>,
     content_bytes: u32,
     delivery_count: u32,
-    extra: Option<Arc<Extra>>,
+    extra: Option<E>,
 }
 
 /// Version of records with [`More`] behind them; read, no longer written.
@@ -95,12 +95,15 @@ struct Rest {
 }
 
 impl Rest {
-    fn of(record: &Record) -> Self {
-        record.extra().map_or_else(Self::default, |extra| Self {
-            header_bytes: extra.header_bytes,
-            facts: extra.facts.clone(),
-            way: extra.forwarded.clone(),
-            changes: extra.changes.clone(),
+    /// `None` if there is nothing to say.
+    fn of(extra: &Extra) -> Option<Self> {
+        let Extra { header_bytes, facts, forwarded, changes, .. } = extra;
+        let is_needed = *header_bytes > 0 || facts.is_some() || forwarded.is_some() || changes.is_some();
+        is_needed.then(|| Self {
+            header_bytes: *header_bytes,
+            facts: facts.clone(),
+            way: forwarded.clone(),
+            changes: changes.clone(),
         })
     }
 }
@@ -142,6 +145,7 @@ struct Used {
 
 /// Appends the stored form of a record.
 pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
+    let extra: Option<&Extra> = record.extra().map(|extra| &**extra);
     let head = Head {
         sub_queue: record.sub_queue(),
         state: record.state(),
@@ -149,28 +153,28 @@ pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
         time_to_live_ms: record.time_to_live_ms(),
         content_bytes: record.content_bytes(),
         delivery_count: record.delivery_count(),
-        extra: record.extra().cloned(),
+        extra,
     };
-    let rest = Rest::of(record);
-    if rest == Rest::default() {
-        return append(&head, to);
+    match extra.and_then(Rest::of) {
+        None => append(&head, to),
+        Some(rest) => append_version(VERSION_WITH_REST, &(head, rest), to),
     }
-    append_version(VERSION_WITH_REST, &(head, rest), to)
 }
 
 /// Reads the stored form of a record.
 pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
     let (head, rest) = match bytes.first() {
-        Some(&VERSION_WITH_REST) => read_version::<(Head, Rest)>(VERSION_WITH_REST, bytes)?,
+        Some(&VERSION_WITH_REST) => read_version::<(Head<Arc<Extra>>, Rest)>(VERSION_WITH_REST, bytes)?,
         Some(&VERSION_WITH_WAY) => {
-            let (head, more, way) = read_version::<(Head, More, Arc<Forwarded>)>(VERSION_WITH_WAY, bytes)?;
+            let (head, more, way) =
+                read_version::<(Head<Arc<Extra>>, More, Arc<Forwarded>)>(VERSION_WITH_WAY, bytes)?;
             (head, Rest { way: Some(way), ..Rest::from(more) })
         }
         Some(&VERSION_WITH_MORE) => {
-            let (head, more) = read_version::<(Head, More)>(VERSION_WITH_MORE, bytes)?;
+            let (head, more) = read_version::<(Head<Arc<Extra>>, More)>(VERSION_WITH_MORE, bytes)?;
             (head, more.into())
         }
-        _ => (read::<Head>(bytes)?, Rest::default()),
+        _ => (read::<Head<Arc<Extra>>>(bytes)?, Rest::default()),
     };
     let mut record = Record::new(head.enqueued_at, head.time_to_live_ms, head.content_bytes);
     record.set_place(head.sub_queue, head.state);

@@ -208,6 +208,7 @@ impl<'a> Facts<'a> {
             None if published.copies.is_empty() => self.without_content(&[published.body]),
             None => {}
         }
+        self.heads.reserve(published.copies.len());
         for copy in &published.copies {
             self.arrived(copy.queue, copy.number, &copy.record);
         }

@@ -44,8 +44,8 @@ pub struct Verdict {
 #[derive(Debug)]
 pub struct Index<T> {
     groups: BTreeMap<u64, Box<[Listed<T>]>>,
-    /// Rules asked about every message, in order.
-    unposted: BTreeMap<RulePlace, Arc<T>>,
+    /// Rules that concern every message, in order.
+    unposted: BTreeMap<RulePlace, Unposted<T>>,
     postings: Postings,
 }
 
@@ -56,13 +56,22 @@ struct Listed<T> {
     listing: Listing,
 }
 
+/// A rule that concerns every message.
+#[derive(Debug)]
+enum Unposted<T> {
+    /// It matches whatever it is asked, so it is not.
+    True,
+    /// It is asked.
+    Asked(Arc<T>),
+}
+
 /// How a rule is found.
 #[derive(Debug, Clone, Copy)]
 enum Listing {
     /// It matches nothing.
     Never,
-    /// It is asked about every message.
-    Always,
+    /// It is among the unposted.
+    Unposted,
     /// It is posted under this one of its filter's choices.
     Posted(u16),
 }
@@ -82,8 +91,10 @@ impl<T: AsRef<Filter>> Index<T> {
         for (position, rule) in (0..).zip(rules) {
             let place = RulePlace { group, position };
             let listing = self.list(place, (**rule).as_ref());
-            if matches!(listing, Listing::Always) {
-                self.unposted.insert(place, Arc::clone(rule));
+            if matches!(listing, Listing::Unposted) {
+                let asked = || Unposted::Asked(Arc::clone(rule));
+                let is_true = matches!((**rule).as_ref(), Filter::True);
+                self.unposted.insert(place, if is_true { Unposted::True } else { asked() });
             }
             listed.push(Listed { rule: Arc::clone(rule), listing });
         }
@@ -97,7 +108,7 @@ impl<T: AsRef<Filter>> Index<T> {
         }
         let choices = (0..CHOICES_MAX).zip(choices(filter));
         let best = choices.min_by_key(|(_, choice)| self.postings.crowd(choice));
-        let Some((number, choice)) = best else { return Listing::Always };
+        let Some((number, choice)) = best else { return Listing::Unposted };
         self.postings.add(&choice, place);
         Listing::Posted(number)
     }
@@ -109,7 +120,7 @@ impl<T: AsRef<Filter>> Index<T> {
         for (position, listed) in (0..).zip(&listed) {
             match listed.listing {
                 Listing::Never => {}
-                Listing::Always => drop(self.unposted.remove(&RulePlace { group, position })),
+                Listing::Unposted => drop(self.unposted.remove(&RulePlace { group, position })),
                 Listing::Posted(number) => {
                     if let Some(choice) = choices((*listed.rule).as_ref()).get(usize::from(number)) {
                         self.postings.uncount(choice);
@@ -129,24 +140,45 @@ impl<T: AsRef<Filter>> Index<T> {
         self.postings.find(subject, &mut candidates);
         candidates.sort_unstable();
         candidates.dedup();
-        let mut ask = |place: RulePlace, rule: &T| match rule.as_ref().matches(subject, new_id) {
-            Ok(false) => {}
-            Ok(true) => verdicts.push(Verdict { place, failure: None }),
-            Err(failure) => verdicts.push(Verdict { place, failure: Some(failure) }),
-        };
-        let candidates = candidates.into_iter().filter_map(|place| Some((place, self.rule(place)?)));
-        let mut candidates = candidates.peekable();
-        for (place, rule) in &self.unposted {
-            while let Some((earlier, candidate)) = candidates.next_if(|(candidate, _)| candidate < place) {
-                ask(earlier, candidate);
+        let mut candidates = candidates.into_iter().peekable();
+        for (place, unposted) in &self.unposted {
+            while let Some(earlier) = candidates.next_if(|candidate| candidate < place) {
+                self.ask_posted(earlier, subject, new_id, verdicts);
             }
-            ask(*place, rule);
+            match unposted {
+                Unposted::True => verdicts.push(Verdict { place: *place, failure: None }),
+                Unposted::Asked(rule) => ask_one(rule, *place, subject, new_id, verdicts),
+            }
         }
-        candidates.for_each(|(place, rule)| ask(place, rule));
+        for place in candidates {
+            self.ask_posted(place, subject, new_id, verdicts);
+        }
     }
 
-    fn rule(&self, place: RulePlace) -> Option<&T> {
-        let listed = self.groups.get(&place.group)?.get(place.position as usize)?;
-        Some(&listed.rule)
+    fn ask_posted(
+        &self,
+        place: RulePlace,
+        subject: &Subject<'_>,
+        new_id: &mut dyn FnMut() -> u128,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        let listed = self.groups.get(&place.group).and_then(|group| group.get(place.position as usize));
+        if let Some(listed) = listed {
+            ask_one(&listed.rule, place, subject, new_id, verdicts);
+        }
+    }
+}
+
+fn ask_one<T: AsRef<Filter>>(
+    rule: &Arc<T>,
+    place: RulePlace,
+    subject: &Subject<'_>,
+    new_id: &mut dyn FnMut() -> u128,
+    verdicts: &mut Vec<Verdict>,
+) {
+    match (**rule).as_ref().matches(subject, new_id) {
+        Ok(false) => {}
+        Ok(true) => verdicts.push(Verdict { place, failure: None }),
+        Err(failure) => verdicts.push(Verdict { place, failure: Some(failure) }),
     }
 }

@@ -45,7 +45,7 @@ impl Step<'_> {
         let subject = Subject { facts, arrival: original.arrival(now, time_to_live_ms) };
         outputs.verdicts.clear();
         topic.index().ask(&subject, &mut new_id, &mut outputs.verdicts);
-        let copies = Copies::new();
+        let copies = Copies::with_capacity(outputs.verdicts.len());
         let mut copier = Copier {
             state,
             original,
