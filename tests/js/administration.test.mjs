@@ -134,7 +134,31 @@ describe(`administration over ${isTrusting ? "https" : "plain HTTP"}`, () => {
       const [message] = await drain(client, ["rules", "s"], 1);
       assert.equal(message.body, "five");
     });
-    await assert.rejects(admin.createRule("rules", "s", "sql", { sqlExpression: "a > 1" }), /not supported yet/);
+  });
+
+  it("keeps SQL, its parameters and actions", async () => {
+    await admin.createTopic("sql");
+    await admin.createSubscription("sql", "s", { defaultRuleOptions: { name: "no", filter: { sqlExpression: "1=0" } } });
+    const parameters = { "@n": 5, "@word": "x <&>", "@yes": true, "@at": new Date(7) };
+    const filter = { sqlExpression: "n > @n AND word <> @word", sqlParameters: parameters };
+    const action = { sqlExpression: "SET n = @to; SET sys.Label = 'large'", sqlParameters: { "@to": 2.5 } };
+    const created = await admin.createRule("sql", "s", "large", filter, action);
+    for (const rule of [created, await admin.getRule("sql", "s", "large"), (await all(admin.listRules("sql", "s")))[0]]) {
+      assert.deepEqual([rule.filter, rule.action], [filter, action]);
+    }
+    await admin.updateRule("sql", "s", await admin.getRule("sql", "s", "large"));
+    assert.deepEqual((await admin.getRule("sql", "s", "large")).action, action);
+    await withClient(daemon, async (client) => {
+      await send(client, "sql", { body: "small", applicationProperties: { n: 5, word: "y" } });
+      await send(client, "sql", { body: "large", applicationProperties: { n: 6, word: "y" } });
+      const [message] = await drain(client, ["sql", "s"], 1);
+      assert.deepEqual([message.body, message.subject], ["large", "large"]);
+      assert.deepEqual(message.applicationProperties, { word: "y", n: 2.5, RuleName: "large" });
+    });
+    const refused = (filter, action, text) => assert.rejects(admin.createRule("sql", "s", "r", filter, action), text);
+    await refused({ sqlExpression: "a > " }, undefined, /rule's filter can't be read: .* \(at character 4 of the expression\)/);
+    await refused({ sqlExpression: "1=1" }, { sqlExpression: "REMOVE" }, /rule's action can't be read/);
+    await admin.deleteTopic("sql");
   });
 
   it("refuses with the SDK's own codes", async () => {

@@ -14,6 +14,10 @@ async function rulesOf(manager) {
   return rules;
 }
 
+/** Application properties in the order of their names. */
+const ordered = (_, value) =>
+  value && typeof value === "object" && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort()) : value;
+
 const given = (filter) => Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined && value !== null));
 
 describe("topics", { concurrency: 12 }, () => {
@@ -203,9 +207,48 @@ describe("topics", { concurrency: 12 }, () => {
     assert.equal((await rulesOf(manager)).length, 1);
   }));
 
-  it("SQL follows later", withRules(async (manager) => {
-    await assert.rejects(manager.createRule("r", { sqlExpression: "color = 'red'" }), /later version/);
-    await assert.rejects(manager.createRule("r", { sqlExpression: "1=1" }, { sqlExpression: "SET a = 1" }), /later version/);
+  it("SQL filters and actions make the copies they say", withRules(async (manager, client, topic) => {
+    await manager.createRule("large", { sqlExpression: "amount > 5 AND sys.Label LIKE 'order%'" });
+    await manager.createRule("priced", { sqlExpression: "EXISTS(amount)" }, {
+      sqlExpression: "SET amount = amount + 1; SET sys.Label = 'priced'; SET sys.To = 'shop'; REMOVE note",
+    });
+    await manager.createRule("red", { applicationProperties: { colour: "red" } }, { sqlExpression: "SET sys.CorrelationId = colour" });
+    const rules = await rulesOf(manager);
+    assert.deepEqual(rules.map(({ name, filter, action }) => [name, filter.sqlExpression, action.sqlExpression]), [
+      ["$Default", "1=1", undefined],
+      ["large", "amount > 5 AND sys.Label LIKE 'order%'", undefined],
+      ["priced", "EXISTS(amount)", "SET amount = amount + 1; SET sys.Label = 'priced'; SET sys.To = 'shop'; REMOVE note"],
+      ["red", undefined, "SET sys.CorrelationId = colour"],
+    ]);
+    await manager.deleteRule("$Default");
+    await send(
+      client,
+      topic,
+      { body: "all", subject: "order 7", applicationProperties: { amount: 7, note: "n", colour: "red" } },
+      { body: "priced", subject: "order 8", applicationProperties: { amount: 5 } },
+      { body: "none", subject: "order 9", applicationProperties: { colour: "blue" } },
+    );
+    const shown = (m) => [m.body, m.subject, m.to, m.correlationId, m.applicationProperties];
+    const priced = (properties) => ({ ...properties, RuleName: "priced" });
+    const expected = [
+      ["all", "order 7", undefined, undefined, { amount: 7, note: "n", colour: "red" }],
+      ["all", "order 7", undefined, "red", { amount: 7, note: "n", colour: "red", RuleName: "red" }],
+      ["all", "priced", "shop", undefined, priced({ amount: 8, colour: "red" })],
+      ["priced", "priced", "shop", undefined, priced({ amount: 6 })],
+    ];
+    const sorted = (copies) => copies.map((copy) => JSON.stringify(copy.map((field) => field ?? null))).map((text) => JSON.parse(text, ordered)).map((copy) => JSON.stringify(copy)).sort();
+    assert.deepEqual(sorted((await peek(client, [topic, "one"])).map(shown)), sorted(expected));
+    assert.deepEqual(sorted((await drain(client, [topic, "one"], 4)).map(shown)), sorted(expected));
+    assert.equal((await peek(client, [topic, "two"])).length, 3, "untouched");
+  }));
+
+  it("what is no SQL is refused with its place", withRules(async (manager) => {
+    const everything = { sqlExpression: "1=1" };
+    await assert.rejects(manager.createRule("r", { sqlExpression: "color = 'red' blue" }), /found 'blue' where .* \(at character 15 of the expression\)/);
+    await assert.rejects(manager.createRule("r", { sqlExpression: "sys.Nothing = 1" }), /no system property 'Nothing'/);
+    await assert.rejects(manager.createRule("r", everything, { sqlExpression: "SET a" }), /rule's action .* \(at character 6 of the expression\)/);
+    await assert.rejects(manager.createRule("r", { sqlExpression: `a = '${"x".repeat(1_024)}'` }), /at most 1024 are accepted/);
+    await assert.rejects(manager.createRule("r", everything, { sqlExpression: "REMOVE a ".repeat(33) }), /at most 32 are accepted/);
     assert.equal((await rulesOf(manager)).length, 1);
   }));
 

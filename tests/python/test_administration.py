@@ -221,9 +221,43 @@ def test_rules_of_every_kind(admin, name):
     assert [rule.name for rule in admin.list_rules(name, "s")] == ["correlation", "false"]
     with pytest.raises(ResourceExistsError):
         admin.create_rule(name, "s", "false", filter=TrueRuleFilter())
-    for refused in ({"filter": SqlRuleFilter("a > 1")}, {"filter": TrueRuleFilter(), "action": SqlRuleAction("SET a = 1")}):
-        with pytest.raises(HttpResponseError, match="not supported yet"):
-            admin.create_rule(name, "s", "sql", **refused)
+
+
+def test_sql_rules_with_parameters_and_actions(admin, name):
+    admin.create_topic(name)
+    admin.create_subscription(name, "s")
+    parameters = {
+        "@int": 5,
+        "@long": 2**40,
+        "@double": 1.5,
+        "@bool": True,
+        "@text": "x & y",
+        "@time": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+        "@span": minutes(5),
+    }
+    expression = "a > @int AND b <> @text AND EXISTS(c)"
+    sql = SqlRuleFilter(expression, parameters=parameters)
+    action = SqlRuleAction("SET a = @int; REMOVE b", parameters={"@int": 1})
+    admin.create_rule(name, "s", "sql", filter=sql, action=action)
+
+    def check(rule):
+        assert (rule.filter.sql_expression, rule.filter.parameters) == (expression, parameters)
+        assert (rule.action.sql_expression, rule.action.parameters) == (action.sql_expression, {"@int": 1})
+
+    check(admin.get_rule(name, "s", "sql"))
+    admin.update_rule(name, "s", admin.get_rule(name, "s", "sql"))
+    check(next(rule for rule in admin.list_rules(name, "s") if rule.name == "sql"))
+    rule = admin.get_rule(name, "s", "sql")
+    rule.action = None
+    admin.update_rule(name, "s", rule)
+    assert admin.get_rule(name, "s", "sql").action is None
+    for refused, text in (
+        ({"filter": SqlRuleFilter("a > ")}, "rule's filter can't be read: .*at character 4 of the expression"),
+        ({"filter": SqlRuleFilter("a > @none")}, "there is no parameter '@none'"),
+        ({"filter": TrueRuleFilter(), "action": SqlRuleAction("SET")}, "rule's action can't be read"),
+    ):
+        with pytest.raises(HttpResponseError, match=text):
+            admin.create_rule(name, "s", "refused", **refused)
 
 
 def test_errors_are_the_sdks_own(admin, name):

@@ -38,7 +38,7 @@ pub use options::{
 };
 pub use peeklock_rules::{
     Arrival, Changes, CorrelationFilter, FactValue, Facts, Failure, Filter, SqlAction, SqlError, SqlFilter,
-    Subject, TextProperty,
+    Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};

@@ -31,6 +31,14 @@ pub struct NewMessage {
     pub message_key: Option<MessageKey>,
 }
 
+impl NewMessage {
+    /// The life that it asks for; one that was forwarded keeps the end it had.
+    pub(crate) fn asked_life_ms(&self, now: Timestamp) -> Option<u64> {
+        let Some(origin) = &self.origin else { return self.time_to_live_ms };
+        (origin.expires_at != Timestamp::NEVER).then(|| origin.expires_at.0.saturating_sub(now.0))
+    }
+}
+
 /// One application property, its value encoded by the front end and opaque here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Property {

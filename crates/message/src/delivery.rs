@@ -2,15 +2,15 @@
 //! over the other, what actions of rules changed, what receivers changed and why it was dead-lettered.
 
 mod changed;
+mod overlay;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use peeklock_engine::{
-    Changes, FactValue, MessageState, MessageView, Property, Received, TextProperty, Timestamp,
-};
+use peeklock_engine::{Changes, MessageState, MessageView, Received, TextProperty, Timestamp};
 use smallvec::SmallVec;
 
 use crate::annotation;
-use peeklock_wire::message::{Header, MapEntry, MapSection, MessageProperties, Sections};
+use overlay::Overlay;
+use peeklock_wire::message::{Header, MapSection, MessageProperties, Sections};
 use peeklock_wire::{DecodeError, Str, Value};
 
 /// Latest instant the SDKs can show, in milliseconds since 1970 (P and J clamp to the same).
@@ -77,14 +77,14 @@ impl Encoder {
             self.properties(&sections, view)?;
             kept += sections.properties.len();
         }
-        let has_changed = changes.is_some_and(|changes| !changes.user.is_empty());
-        if view.dead_letter.is_none() && view.modified.is_none() && !has_changed {
+        let overlay = Overlay::of(view);
+        if overlay.is_empty() {
             return Ok(SmallVec::from_iter([self.fresh.split().freeze(), received.content.slice(kept..)]));
         }
         if !is_rewritten {
             self.fresh.put_slice(&sections.properties);
         }
-        self.application_properties(&sections, view)?;
+        self.application_properties(&sections, overlay)?;
         Ok(SmallVec::from_iter([self.fresh.split().freeze(), sections.body]))
     }
 
@@ -178,66 +178,19 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sender's application properties, under what actions changed, under what receivers changed, under the reason of
-    /// dead-lettering.
-    fn application_properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
-        let over = Overlay::of(view);
-        let mut sent: SmallVec<[Option<MapEntry<'_>>; 4]> = SmallVec::from_elem(None, over.changed.len());
+    /// The sender's application properties, under all that lies over them.
+    fn application_properties(
+        &mut self,
+        sections: &Sections,
+        mut overlay: Overlay<'_>,
+    ) -> Result<(), DecodeError> {
         let mut section = MapSection::application_properties(&mut self.fresh);
         for entry in Sections::map_entries(&sections.application_properties)? {
-            let entry = entry?;
-            let changed = entry.key.and_then(|key| over.changed(key));
-            if let Some(sent) = changed.and_then(|index| sent.get_mut(index)) {
-                sent.get_or_insert(entry);
-            } else if !entry.key.is_some_and(|key| over.covers(key)) {
-                section.entry(entry);
-            }
+            overlay.write_over(entry?, &mut section);
         }
-        for ((name, value), sent) in over.changed.iter().zip(sent) {
-            if let Some(value) = value.as_ref().filter(|_| !over.covers(name)) {
-                section.value(name, &changed::as_sent(value, sent));
-            }
-        }
-        for property in over.modified.iter().filter(|property| !over.stamped(&property.name)) {
-            section.encoded(&property.name, &property.value);
-        }
-        for (key, text) in over.stamps.into_iter().flatten() {
-            section.string(key, text);
-        }
+        overlay.write_rest(&mut section);
         section.finish();
         Ok(())
-    }
-}
-
-/// What lies over the application properties that were sent, the last one on top.
-struct Overlay<'a> {
-    changed: &'a [(Box<str>, Option<FactValue>)],
-    modified: &'a [Property],
-    stamps: [Option<(&'static str, &'a str)>; 2],
-}
-
-impl<'a> Overlay<'a> {
-    fn of(view: &'a MessageView) -> Self {
-        let stamps = view.dead_letter.as_deref().map_or([None, None], |why| {
-            let reason = why.reason.as_deref().map(|text| (DEAD_LETTER_REASON, text));
-            [reason, why.description.as_deref().map(|text| (DEAD_LETTER_DESCRIPTION, text))]
-        });
-        let changed = view.changes.as_deref().map_or(&[][..], |changes| &changes.user);
-        Self { changed, modified: view.modified.as_ref().map_or(&[], |modified| modified), stamps }
-    }
-
-    /// Which change concerns a property.
-    fn changed(&self, key: &str) -> Option<usize> {
-        self.changed.iter().position(|(name, _)| &**name == key)
-    }
-
-    fn stamped(&self, key: &str) -> bool {
-        self.stamps.iter().flatten().any(|(stamp, _)| *stamp == key)
-    }
-
-    /// Whether a receiver's change or the reason of dead-lettering lies over a property.
-    fn covers(&self, key: &str) -> bool {
-        self.modified.iter().any(|property| &*property.name == key) || self.stamped(key)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What rules see of a message, and values of properties as rules compare them.
 
-pub mod decimal;
+mod decimal;
 mod value;
 
 use bytes::Bytes;

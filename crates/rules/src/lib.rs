@@ -10,6 +10,7 @@
 
 mod changes;
 mod correlation;
+pub mod decimal;
 mod facts;
 mod failure;
 mod filter;

@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use peeklock_engine::FactValue;
-use peeklock_message::facts::{self, decimal};
+use peeklock_engine::{FactValue, decimal};
+use peeklock_message::facts;
 use peeklock_wire::Value;
 use uuid::Uuid;
 
@@ -94,6 +94,12 @@ fn timespan_text(ticks: i64) -> String {
     format!("{sign}{}", duration::ticks_text(ticks.unsigned_abs()))
 }
 
+/// A decimal in digits, if reading them gives the same bits again.
+fn decimal_text(number: u128) -> Option<String> {
+    let text = decimal::text(number);
+    (decimal::parse(&text) == Some(number)).then_some(text)
+}
+
 /// Writes a value. JS cuts a prefix of four letters off the type, and reads no wider integer than an int: only what needs
 /// it is a long.
 pub(super) fn write(document: &mut Document, value: &FactValue) {
@@ -108,10 +114,9 @@ pub(super) fn write(document: &mut Document, value: &FactValue) {
         FactValue::Timestamp(at_ms) if instant::is_shown(*at_ms) => ("dateTime", instant::text_ms(*at_ms)),
         FactValue::Uuid(uuid) => ("guid", Uuid::from_u128(*uuid).to_string()),
         FactValue::TimeSpan(ticks) => ("duration", timespan_text(*ticks)),
-        FactValue::Decimal(number) => match decimal::text(*number) {
-            Some(text) => ("decimal", text),
-            None => as_encoded(value),
-        },
+        FactValue::Decimal(number) => {
+            decimal_text(*number).map_or_else(|| as_encoded(value), |text| ("decimal", text))
+        }
         FactValue::Timestamp(_) | FactValue::DateTimeOffset(_) | FactValue::Other(_) => as_encoded(value),
     };
     let namespace = if kind == "guid" { SERIALIZATION } else { SCHEMA };

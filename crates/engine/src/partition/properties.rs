@@ -25,13 +25,13 @@ pub(super) const fn noted_header_bytes(header_bytes: u32) -> u32 {
 pub(super) fn exceeds_header(extra: Option<&Extra>, modified: &[Property], why: Option<&DeadLetter>) -> bool {
     let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
     let sent = extra.map_or(0, |extra| extra.header_bytes as usize);
-    let changes = extra.and_then(|extra| extra.changes.as_deref()).map_or(0, changes_bytes);
+    let changes = extra.and_then(|extra| extra.changes.as_deref()).map_or(0, Changes::header_bytes);
     let modified: usize = modified.iter().map(|one| one.name.len() + one.value.len()).sum();
     let reason = why.map_or(0, |why| length(&why.reason) + length(&why.description));
     sent + changes + modified + reason > HEADER_BYTES_MAX
 }
 
-/// What changes take, about as much in a header as in the store, in bytes.
+/// What changes take in the store, about, in bytes: there what was removed counts as well.
 pub(crate) fn changes_bytes(changes: &Changes) -> usize {
     let Changes { texts, scheduled_enqueue_time_ms, time_to_live_ms, user } = changes;
     let texts = texts.iter().map(|(_, value)| NAME_BYTES + value.as_ref().map_or(0, |text| text.len()));

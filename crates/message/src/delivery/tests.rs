@@ -178,8 +178,8 @@ fn s19_dead_letter_stamps_and_modified_properties_are_merged() {
     assert_eq!(
         Sections::decode_map(&sections.application_properties).unwrap(),
         [
-            (Value::String("other".into()), Value::Symbol("x".into())),
             (Value::String("kept".into()), Value::Long(8)),
+            (Value::String("other".into()), Value::Symbol("x".into())),
             (Value::String("DeadLetterReason".into()), Value::String("because".into())),
         ]
     );

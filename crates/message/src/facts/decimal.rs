@@ -13,46 +13,6 @@ const COEFFICIENT_MAX_64: u128 = 9_999_999_999_999_999;
 /// Where the exponent of a decimal of 128 bits begins.
 const EXPONENT_SHIFT_128: u32 = 113;
 
-/// What a coefficient of 34 digits can't be beyond.
-const COEFFICIENT_MAX_128: u128 = 10_u128.pow(34) - 1;
-
-/// Digits behind the point that are written out; .NET's decimals have no more.
-const SCALE_MAX: usize = 28;
-
-/// A decimal of 128 bits in digits, all of those behind the point: `12.50`. `None` for what has none, or too many.
-#[must_use]
-pub fn text(decimal: u128) -> Option<String> {
-    let (sign, magnitude) = if decimal >> 127 == 0 { ("", decimal) } else { ("-", decimal & !(1 << 127)) };
-    let coefficient = magnitude & ((1 << EXPONENT_SHIFT_128) - 1);
-    let scale = BIAS_128.checked_sub(magnitude >> EXPONENT_SHIFT_128)?;
-    let scale = usize::try_from(scale).ok().filter(|scale| *scale <= SCALE_MAX)?;
-    if coefficient > COEFFICIENT_MAX_128 {
-        return None;
-    }
-    let digits = format!("{coefficient:0width$}", width = scale + 1);
-    let (whole, fraction) = digits.split_at_checked(digits.len() - scale)?;
-    let point = if scale == 0 { "" } else { "." };
-    Some(format!("{sign}{whole}{point}{fraction}"))
-}
-
-/// The reverse of [`text`].
-#[must_use]
-pub fn parse(text: &str) -> Option<u128> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (1 << 127, digits),
-        None => (0, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() && fraction.is_empty() || !is_number(whole) || !is_number(fraction) {
-        return None;
-    }
-    let coefficient: u128 = format!("{whole}{fraction}").parse().ok()?;
-    let scale = u128::try_from(fraction.len()).ok().filter(|_| fraction.len() <= SCALE_MAX)?;
-    (coefficient <= COEFFICIENT_MAX_128)
-        .then(|| sign | ((BIAS_128 - scale) << EXPONENT_SHIFT_128) | coefficient)
-}
-
 /// A decimal of 32 bits in 128.
 pub(super) fn widen_32(decimal: u32) -> u128 {
     widen(
@@ -124,27 +84,6 @@ mod tests {
         let coefficient = 9_999_999_999_999_999 & ((1 << 51) - 1);
         assert_eq!(widen_64((0b11 << 61) | (400 << 51) | coefficient), wide(9_999_999_999_999_999, 2));
         assert_eq!(widen_32((0b11 << 29) | (101 << 21) | ((1 << 21) - 1)), wide(0, 0), "more than 7 digits");
-    }
-
-    #[test]
-    fn decimals_are_written_with_all_their_digits() {
-        for (text, decimal) in [
-            ("12.50", wide(1250, -2)),
-            ("0", wide(0, 0)),
-            ("-0.0", (1 << 127) | wide(0, -1)),
-            ("0.0000000000000000000000000001", wide(1, -28)),
-            ("9999999999999999999999999999999999", wide(COEFFICIENT_MAX_128, 0)),
-        ] {
-            assert_eq!(super::text(decimal).as_deref(), Some(text));
-            assert_eq!(parse(text), Some(decimal));
-        }
-        assert_eq!((parse(".5"), parse("+5.")), (Some(wide(5, -1)), Some(wide(5, 0))));
-        for other in [wide(1, 1), wide(1, -29), 0x78 << 120, 0x7c << 120, u128::MAX] {
-            assert_eq!(super::text(other), None);
-        }
-        for other in ["", ".", "-", "1e5", "1.2.3", "--1", "NaN", "99999999999999999999999999999999999"] {
-            assert_eq!(parse(other), None, "{other}");
-        }
     }
 
     #[test]

@@ -187,6 +187,27 @@ fn write_rule(text: &mut Text, rule: &Rule) {
         Filter::Correlation(filter) => text.set("correlation", correlation(filter)),
         Filter::Sql(filter) => text.set("sql", quoted(filter.expression())),
     }
+    if let Some(action) = &rule.action {
+        text.set("action", quoted(action.expression()));
+    }
+    let parameters = parameters(rule);
+    if !parameters.is_empty() {
+        text.set("parameters", facts(&parameters));
+    }
+}
+
+/// In a file filter and action have their parameters in common.
+fn parameters(rule: &Rule) -> Vec<(Box<str>, FactValue)> {
+    let mut all = match &rule.filter {
+        Filter::Sql(filter) => filter.parameters().to_vec(),
+        _ => Vec::new(),
+    };
+    for (name, value) in rule.action.iter().flat_map(|action| action.parameters()) {
+        if !all.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            all.push((name.clone(), value.clone()));
+        }
+    }
+    all
 }
 
 fn correlation(filter: &CorrelationFilter) -> String {
@@ -203,10 +224,14 @@ fn correlation(filter: &CorrelationFilter) -> String {
     let set = fields.iter().filter_map(|(key, field)| Some((*key, field.as_deref()?)));
     let mut parts: Vec<String> = set.map(|(key, text)| format!("{key} = {}", quoted(text))).collect();
     if !filter.user.is_empty() {
-        let user = filter.user.iter().map(|(name, value)| format!("{} = {}", quoted(name), fact(value)));
-        parts.push(format!("properties = {{ {} }}", user.collect::<Vec<_>>().join(", ")));
+        parts.push(format!("properties = {}", facts(&filter.user)));
     }
     format!("{{ {} }}", parts.join(", "))
+}
+
+fn facts(values: &[(Box<str>, FactValue)]) -> String {
+    let parts = values.iter().map(|(name, value)| format!("{} = {}", quoted(name), fact(value)));
+    format!("{{ {} }}", parts.collect::<Vec<_>>().join(", "))
 }
 
 /// A value that a filter can have; neither reader makes the last ones.

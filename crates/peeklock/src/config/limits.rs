@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use peeklock_engine::RuleLimits;
+
 use super::entity;
 use super::table::Table;
 
@@ -10,6 +12,14 @@ const AUTO_DELETE_ON_IDLE_MIN_MS: u64 = 5 * 60 * 1_000;
 /// Below 100 ms an entity is gone before its first client has connected.
 const AUTO_DELETE_ON_IDLE_MIN_RANGE_MS: RangeInclusive<u64> = 100..=AUTO_DELETE_ON_IDLE_MIN_MS;
 
+/// Each subscription is an entity with memory of its own.
+const SUBSCRIPTIONS_RANGE: RangeInclusive<u64> = 1..=1_000_000;
+/// Without any, none is accepted.
+const FILTERS_RANGE: RangeInclusive<u64> = 0..=10_000_000;
+/// Longer texts do not fit beside others into what is stored of a subscription.
+const EXPRESSION_CHARACTERS_RANGE: RangeInclusive<u64> = 1..=65_536;
+const STATEMENTS_RANGE: RangeInclusive<u64> = 1..=4_096;
+
 /// What no entity may go beyond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LimitsConfig {
@@ -17,11 +27,17 @@ pub(crate) struct LimitsConfig {
     pub(crate) auto_delete_on_idle_min_ms: u64,
     /// Default and maximum of every `default_message_time_to_live`; `None` for no limit (S-15).
     pub(crate) message_time_to_live_max_ms: Option<u64>,
+    /// How much topics may have of subscriptions and rules.
+    pub(crate) rules: RuleLimits,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { auto_delete_on_idle_min_ms: AUTO_DELETE_ON_IDLE_MIN_MS, message_time_to_live_max_ms: None }
+        Self {
+            auto_delete_on_idle_min_ms: AUTO_DELETE_ON_IDLE_MIN_MS,
+            message_time_to_live_max_ms: None,
+            rules: RuleLimits::default(),
+        }
     }
 }
 
@@ -35,7 +51,34 @@ pub(super) fn read(mut table: Table<'_, '_>) -> LimitsConfig {
             &AUTO_DELETE_ON_IDLE_MIN_RANGE_MS,
         ),
         message_time_to_live_max_ms: entity::time_to_live_ms(&mut table, "message_time_to_live_max"),
+        rules: read_rules(&mut table, &default.rules),
     };
     table.finish();
     config
+}
+
+fn read_rules(table: &mut Table<'_, '_>, default: &RuleLimits) -> RuleLimits {
+    let mut number = |key, default: usize, range| {
+        let number = table.integer(key, default as u64, &range);
+        usize::try_from(number).unwrap_or(usize::MAX)
+    };
+    RuleLimits {
+        subscriptions_per_topic: number(
+            "subscriptions_per_topic",
+            default.subscriptions_per_topic,
+            SUBSCRIPTIONS_RANGE,
+        ),
+        sql_filters_per_topic: number("sql_filters_per_topic", default.sql_filters_per_topic, FILTERS_RANGE),
+        correlation_filters_per_topic: number(
+            "correlation_filters_per_topic",
+            default.correlation_filters_per_topic,
+            FILTERS_RANGE,
+        ),
+        sql_expression_characters: number(
+            "sql_expression_characters",
+            default.sql_expression_characters,
+            EXPRESSION_CHARACTERS_RANGE,
+        ),
+        action_statements: number("action_statements", default.action_statements, STATEMENTS_RANGE),
+    }
 }

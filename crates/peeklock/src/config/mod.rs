@@ -21,6 +21,7 @@ mod problem;
 mod queue;
 mod rule;
 mod size;
+mod sql;
 mod storage;
 mod subscription;
 mod table;
@@ -28,6 +29,8 @@ mod table;
 mod tests;
 mod tls;
 mod topic;
+mod values;
+mod within;
 
 use std::path::PathBuf;
 

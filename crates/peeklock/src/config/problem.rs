@@ -7,6 +7,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::within;
+
 /// One mistake, with its place and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Problem {
@@ -65,6 +67,11 @@ impl<'a> Collector<'a> {
     pub(crate) fn report(&self, span: &Range<usize>, message: impl Into<String>) {
         let (line, column) = self.position(span.start);
         self.list.borrow_mut().push(Problem { line, column, message: message.into() });
+    }
+
+    /// Where a character of a text stands that a span of bytes writes; `None` where its notation doesn't tell.
+    pub(super) fn within(&self, span: &Range<usize>, character: usize) -> Option<Range<usize>> {
+        within::place(self.text, span, character)
     }
 
     /// The line of a byte offset, from 1.

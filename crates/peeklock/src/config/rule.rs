@@ -1,15 +1,12 @@
 //! `[[topics.subscriptions.rules]]`: which messages of a topic a subscription gets.
 
-use std::borrow::Cow;
+use peeklock_engine::{CorrelationFilter, Filter, Rule, RuleLimits, SqlAction};
+use toml::de::{DeTable, DeValue};
 
-use jiff::Timestamp;
-use peeklock_engine::{CorrelationFilter, FactValue, Filter, Rule};
-use toml::Spanned;
-use toml::de::{DeFloat, DeInteger, DeTable, DeValue};
-
-use super::entity;
 use super::names::Place;
-use super::table::{Table, show};
+use super::sql::{self, Parameters, Wrong};
+use super::table::Table;
+use super::{entity, values};
 
 /// The keys of which a rule has exactly one.
 const KINDS: [&str; 3] = ["filter", "sql", "correlation"];
@@ -17,21 +14,57 @@ const CORRELATION_EXAMPLE: &str = "{ label = \"order\", properties = { region = 
 
 /// Reads one table, and the place of the rule's name; `None` when it gives no rule, which has been reported then.
 /// `owner` starts messages and names the subscription.
-pub(super) fn read(mut table: Table<'_, '_>, place: &Place, owner: &str) -> Option<(Rule, Place)> {
+pub(super) fn read(
+    mut table: Table<'_, '_>,
+    place: &Place,
+    owner: &str,
+    limits: &RuleLimits,
+) -> Option<(Rule, Place)> {
     let name = entity::read_name(&mut table, place, "\"orders\"", entity::check_rule_name);
     if let Some((name, _)) = &name {
         let subscription = owner.trim_end_matches(": ");
         table.set_title(format!("{subscription}, rule \"{name}\": "));
     }
-    let filter = read_filter(&mut table, place);
-    table.unsupported("action", "");
+    let parameters = values::read(&mut table, "parameters", "{ region = \"eu\" }");
+    check_parameters(&mut table);
+    let filter = read_filter(&mut table, place, &parameters, limits);
+    let action = read_action(&mut table, parameters, limits);
     table.finish();
     let (name, place) = name?;
     let created_at = peeklock_engine::Timestamp::default();
-    Some((Rule { name: name.into(), filter: filter?, action: None, created_at }, place))
+    Some((Rule { name: name.into(), filter: filter?, action, created_at }, place))
 }
 
-fn read_filter(table: &mut Table<'_, '_>, place: &Place) -> Option<Filter> {
+/// Filter and action have their parameters in common.
+fn check_parameters(table: &mut Table<'_, '_>) {
+    let Some((_, span)) = table.value("parameters") else { return };
+    if table.value("sql").is_none() && table.value("action").is_none() {
+        table.report(&span, "parameters", "only sql and action have parameters; remove it");
+    }
+}
+
+fn read_action(table: &mut Table<'_, '_>, parameters: Parameters, limits: &RuleLimits) -> Option<SqlAction> {
+    read_sql(table, "action", "\"SET priority = 'high'\"", |text| sql::action(text, parameters, limits))
+}
+
+/// An expression; what is wrong with it is reported where it is.
+fn read_sql<T>(
+    table: &mut Table<'_, '_>,
+    key: &'static str,
+    example: &str,
+    read: impl FnOnce(&str) -> Result<T, Wrong>,
+) -> Option<T> {
+    let text = table.text(key, example, |text| Ok(text.to_owned()))?;
+    let (_, span) = table.value(key)?;
+    read(&text).map_err(|wrong| table.report_sql(&span, key, &wrong)).ok()
+}
+
+fn read_filter(
+    table: &mut Table<'_, '_>,
+    place: &Place,
+    parameters: &Parameters,
+    limits: &RuleLimits,
+) -> Option<Filter> {
     let known = table.text("filter", "\"true\"", |text| match text {
         "true" => Ok(Filter::True),
         "false" => Ok(Filter::False),
@@ -39,14 +72,14 @@ fn read_filter(table: &mut Table<'_, '_>, place: &Place) -> Option<Filter> {
             "\"{text}\" is no filter; write \"true\" or \"false\", or correlation = {{ ... }} instead"
         )),
     });
-    let sql = table.text("sql", "\"1=1\"", read_sql);
+    let sql = read_sql(table, "sql", "\"amount > 5\"", |text| sql::filter(text, parameters.clone(), limits));
     let correlation = read_correlation(table);
     let mut places = KINDS.into_iter().filter_map(|key| Some((key, table.value(key)?.1))).collect::<Vec<_>>();
     places.sort_by_key(|(_, span)| span.start);
     match places.as_slice() {
         [] => {
             let advice = format!(
-                "missing; write filter = \"true\", sql = \"1=1\" or correlation = {CORRELATION_EXAMPLE}"
+                "missing; write filter = \"true\", sql = \"amount > 5\" or correlation = {CORRELATION_EXAMPLE}"
             );
             table.report(place, "filter", &advice);
         }
@@ -59,19 +92,6 @@ fn read_filter(table: &mut Table<'_, '_>, place: &Place) -> Option<Filter> {
         }
     }
     known.or(sql).or(correlation)
-}
-
-/// A filter in SQL.
-///
-/// # Errors
-/// A message that ends a sentence about the expression.
-pub(super) fn read_sql(text: &str) -> Result<Filter, String> {
-    let expression: String = text.chars().filter(|char| !char.is_whitespace()).collect();
-    match expression.as_str() {
-        "1=1" => Ok(Filter::True),
-        "1=0" => Ok(Filter::False),
-        _ => Err("SQL filters are not supported yet; write a correlation filter".to_owned()),
-    }
 }
 
 fn read_correlation(rule: &mut Table<'_, '_>) -> Option<Filter> {
@@ -92,7 +112,7 @@ fn read_correlation(rule: &mut Table<'_, '_>) -> Option<Filter> {
         session_id: text(&mut table, "session_id"),
         reply_to_session_id: text(&mut table, "reply_to_session_id"),
         content_type: text(&mut table, "content_type"),
-        user: read_properties(&mut table),
+        user: values::read(&mut table, "properties", "{ region = \"eu\" }"),
     };
     table.finish();
     if sets_nothing(value) {
@@ -114,71 +134,4 @@ fn sets_nothing(correlation: &DeValue<'_>) -> bool {
     let is_empty = |value: &DeValue<'_>| value.as_table().is_some_and(DeTable::is_empty);
     let DeValue::Table(fields) = correlation else { return false };
     fields.iter().all(|(key, value)| key.get_ref() == "properties" && is_empty(value.get_ref()))
-}
-
-/// Application properties by name; names match regardless of case.
-fn read_properties(table: &mut Table<'_, '_>) -> Vec<(Box<str>, FactValue)> {
-    let Some((_, span)) = table.value("properties") else { return Vec::new() };
-    let Some(fields) = table.read("properties", |value| match value {
-        DeValue::Table(fields) => Ok(fields.iter().map(read_property).collect::<Vec<_>>()),
-        other => {
-            Err(format!("expected a table, found {}; write properties = {{ region = \"eu\" }}", show(other)))
-        }
-    }) else {
-        return Vec::new();
-    };
-    let mut properties: Vec<(Box<str>, FactValue)> = Vec::with_capacity(fields.len());
-    for (name, place, value) in fields {
-        let same = properties.iter().find(|(earlier, _)| earlier.eq_ignore_ascii_case(&name));
-        match (value, same) {
-            _ if name.is_empty() => table.report(&span, "properties", "a property has an empty name"),
-            (Ok(_), Some((same, _))) => {
-                let message = format!("\"{same}\" and \"{name}\" are the same property; remove one");
-                table.report(&place, "properties", &message);
-            }
-            (Ok(value), None) => properties.push((name, value)),
-            (Err(message), _) => table.report(&place, &format!("properties.{name}"), &message),
-        }
-    }
-    properties
-}
-
-type Field = (Box<str>, Place, Result<FactValue, String>);
-
-fn read_property((name, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)) -> Field {
-    (name.get_ref().as_ref().into(), value.span(), read_value(value.get_ref()))
-}
-
-fn read_value(value: &DeValue<'_>) -> Result<FactValue, String> {
-    match value {
-        DeValue::String(text) => Ok(FactValue::Text(text.as_ref().into())),
-        DeValue::Boolean(flag) => Ok(FactValue::Boolean(*flag)),
-        DeValue::Integer(number) => read_integer(number),
-        DeValue::Float(number) => read_float(number),
-        // An AMQP timestamp counts milliseconds.
-        DeValue::Datetime(instant) => match instant.to_string().parse::<Timestamp>() {
-            Ok(instant) => Ok(FactValue::Timestamp(instant.as_millisecond())),
-            Err(_) => Err(format!(
-                "{instant} is no instant; write date, time and offset, such as 2026-01-31T12:00:00Z"
-            )),
-        },
-        DeValue::Array(_) | DeValue::Table(_) => {
-            Err(format!("expected a text, number, boolean or date-time, found {}", show(value)))
-        }
-    }
-}
-
-fn read_integer(number: &DeInteger<'_>) -> Result<FactValue, String> {
-    let (digits, radix) = (number.as_str(), number.radix());
-    i64::from_str_radix(digits, radix)
-        .map(FactValue::Integer)
-        .or_else(|_| u64::from_str_radix(digits, radix).map(FactValue::Unsigned))
-        .map_err(|_| format!("{number} does not fit into 64 bits"))
-}
-
-fn read_float(number: &DeFloat<'_>) -> Result<FactValue, String> {
-    match number.as_str().parse::<f64>() {
-        Ok(value) if !value.is_nan() => Ok(FactValue::Double(value)),
-        _ => Err(format!("{number} equals no value; write a number")),
-    }
 }

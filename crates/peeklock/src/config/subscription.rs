@@ -1,6 +1,6 @@
 //! `[[topics.subscriptions]]`: the properties of a subscription, and its rules.
 
-use peeklock_engine::{Rule, SubscriptionOptions};
+use peeklock_engine::{Rule, RuleLimits, SubscriptionOptions};
 
 use super::entity::{self, Bounds};
 use super::forwarding;
@@ -48,7 +48,7 @@ pub(super) fn read(
         table.set_title(format!("topic \"{topic}\", subscription \"{name}\": "));
     }
     let options = read_options(&mut table, bounds);
-    let rules = read_rules(&mut table);
+    let rules = read_rules(&mut table, &bounds.limits.rules);
     for key in OF_TOPICS {
         table.misplaced(key, "topics have it, not subscriptions; write it in [[topics]]");
     }
@@ -79,7 +79,7 @@ fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> SubscriptionOption
 }
 
 /// Without the key, the rule that every subscription has by default; an empty list is no rule at all.
-fn read_rules(table: &mut Table<'_, '_>) -> Vec<Rule> {
+fn read_rules(table: &mut Table<'_, '_>, limits: &RuleLimits) -> Vec<Rule> {
     if table.value("rules").is_none() {
         return vec![Rule::default_rule()];
     }
@@ -87,7 +87,7 @@ fn read_rules(table: &mut Table<'_, '_>) -> Vec<Rule> {
     let mut rules = Vec::new();
     for (mut inner, place) in table.array("rules", "topics.subscriptions.rules") {
         inner.set_title(format!("{}rule: ", table.title()));
-        let Some((rule, place)) = rule::read(inner, &place, table.title()) else { continue };
+        let Some((rule, place)) = rule::read(inner, &place, table.title(), limits) else { continue };
         if table.take_name(&mut names, "rule", &rule.name, &place) {
             rules.push(rule);
         }

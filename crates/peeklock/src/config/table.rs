@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::names::{Names, Place};
 use super::problem::Collector;
+use super::sql::Wrong;
 use super::{duration, size};
 
 /// A table being read. Every key asked for becomes known; [`Self::finish`] reports the others.
@@ -200,6 +201,11 @@ impl<'a, 'i> Table<'a, 'i> {
     /// Reports a mistake at a key's value.
     pub(crate) fn report(&self, span: &Range<usize>, key: &str, message: &str) {
         self.problems.report(span, format!("{}{key}: {message}", self.title));
+    }
+
+    /// Reports a mistake in the SQL of a key's value.
+    pub(super) fn report_sql(&self, span: &Range<usize>, key: &str, wrong: &Wrong) {
+        wrong.report(self.problems, span, &format!("{}{key}", self.title));
     }
 
     /// Reports every key that nobody asked for.

@@ -6,6 +6,7 @@ mod drop_in;
 mod entities;
 mod mistakes;
 mod reference;
+mod rules;
 
 use std::path::Path;
 

@@ -186,7 +186,8 @@ async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> Sto
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
     let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
-    NamespaceOptions { body_cache_bytes, read_facts, ..NamespaceOptions::default() }
+    let rule_limits = config.limits.rules;
+    NamespaceOptions { body_cache_bytes, read_facts, rule_limits, ..NamespaceOptions::default() }
 }
 
 /// What the file's entities must keep to, those made at run time must as well.

@@ -1,9 +1,10 @@
 //! Declared subscriptions meet stored ones.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Namespace, Output, Request, Response, SubscriptionRef};
-use peeklock_engine::{Command, Filter, Rule, SubscriptionOptions};
+use peeklock_engine::{Command, CorrelationFilter, FactValue, Filter, Rule, SubscriptionOptions};
 
 use super::error::ServeError;
 use crate::config::{Config, SubscriptionConfig, TopicConfig, same_name};
@@ -98,22 +99,45 @@ fn same_rules(stored: &[Arc<Rule>], declared: &[Rule]) -> bool {
     stored.len() == declared.len()
         && declared.iter().all(|rule| {
             let stored = stored.iter().find(|stored| same_name(&stored.name, &rule.name));
-            stored.is_some_and(|stored| normal(&stored.filter) == normal(&rule.filter))
+            stored.is_some_and(|stored| same_rule(stored, rule))
         })
 }
 
-/// A filter with its properties in an order of their own: a client may have given another.
-fn normal(filter: &Filter) -> Filter {
-    let mut filter = filter.clone();
-    if let Filter::Correlation(correlation) = &mut filter {
-        correlation.user.sort_by_cached_key(|(name, _)| name.to_ascii_lowercase());
+fn same_rule(one: &Rule, other: &Rule) -> bool {
+    let actions = (one.action.as_ref(), other.action.as_ref());
+    same_filter(&one.filter, &other.filter)
+        && match actions {
+            (None, None) => true,
+            (Some(one), Some(other)) => {
+                one.expression() == other.expression() && named(one.parameters()) == named(other.parameters())
+            }
+            _ => false,
+        }
+}
+
+fn same_filter(one: &Filter, other: &Filter) -> bool {
+    match (one, other) {
+        (Filter::Correlation(one), Filter::Correlation(other)) => {
+            let bare = |filter: &CorrelationFilter| CorrelationFilter { user: Vec::new(), ..filter.clone() };
+            bare(one) == bare(other) && named(&one.user) == named(&other.user)
+        }
+        (Filter::Sql(one), Filter::Sql(other)) => {
+            one.expression() == other.expression() && named(one.parameters()) == named(other.parameters())
+        }
+        (one, other) => one == other,
     }
-    filter
+}
+
+/// Values by their names, without regard to order, case and the `@` that SDKs write before parameters: a client may have
+/// given others.
+fn named(values: &[(Box<str>, FactValue)]) -> BTreeMap<String, &FactValue> {
+    let bare = |name: &str| name.strip_prefix('@').unwrap_or(name).to_ascii_lowercase();
+    values.iter().map(|(name, value)| (bare(name), value)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use peeklock_engine::{CorrelationFilter, FactValue, Timestamp};
+    use peeklock_engine::{SqlAction, Timestamp};
 
     use super::*;
 
@@ -138,5 +162,24 @@ mod tests {
         assert!(!same(&[rule("a", &[("x", 1), ("y", 2)]), rule("b", &[("x", 4)])]), "another value");
         assert!(!same(&[]));
         assert!(same_rules(&[], &[]));
+    }
+
+    #[test]
+    fn sql_is_compared_with_its_parameters_and_the_action() {
+        let values = |name: &str, value| vec![(name.into(), FactValue::Integer(value))];
+        let sql = |text: &str, parameters, action: Option<(&str, Vec<_>)>| Rule {
+            filter: Filter::sql(text, parameters).unwrap(),
+            action: action.map(|(text, parameters)| SqlAction::new(text, parameters).unwrap()),
+            ..rule("r", &[])
+        };
+        let act = |value| Some(("SET b = @y", values("y", value)));
+        let stored = [Arc::new(sql("a = @x", values("@X", 1), act(2)))];
+        let same = |declared: Rule| same_rules(&stored, &[declared]);
+        assert!(same(sql("a = @x", values("x", 1), act(2))));
+        assert!(!same(sql("a = @x ", values("x", 1), act(2))), "another text");
+        assert!(!same(sql("a = @x", values("x", 2), act(2))), "another parameter");
+        assert!(!same(sql("a = @x", values("x", 1), act(3))), "another parameter of the action");
+        assert!(!same(sql("a = @x", values("x", 1), Some(("REMOVE b", values("y", 2))))), "another action");
+        assert!(!same(sql("a = @x", values("x", 1), None)), "no action");
     }
 }

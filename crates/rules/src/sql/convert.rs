@@ -2,12 +2,12 @@
 
 use uuid::Uuid;
 
-use super::decimal;
 use super::instant;
 use super::text;
 use super::time_span;
 use super::value::Value;
 use crate::FactValue;
+use crate::decimal;
 
 /// A value for a property that has another one: in the same kind if that is possible without loss, otherwise in its own
 /// ("SET performs implicit conversion if possible", documented; that it is no failure if not is inferred). A null has no

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::arithmetic::{arithmetic, signed};
 use super::compare::compare;
-use super::like::like;
+use super::like::{COMPUTED_STEPS_MAX, like};
 use super::message::Message;
 use super::program::{Position, Program, Step};
 use super::tree::ComparisonOperator;
@@ -30,7 +30,8 @@ pub(super) fn evaluate<'a>(
     new_id: NewId<'_>,
 ) -> Result<Value<'a>, Fault> {
     if program.depth <= DEPTH_USUAL {
-        Machine::<DEPTH_USUAL> { stack: SmallVec::new() }.run(program, message, new_id)
+        Machine::<DEPTH_USUAL> { stack: SmallVec::new(), like_steps_left: COMPUTED_STEPS_MAX }
+            .run(program, message, new_id)
     } else {
         evaluate_deep(program, message, new_id)
     }
@@ -43,7 +44,8 @@ fn evaluate_deep<'a>(
     message: &Message<'a>,
     new_id: NewId<'_>,
 ) -> Result<Value<'a>, Fault> {
-    Machine::<DEPTH_MOST> { stack: SmallVec::new() }.run(program, message, new_id)
+    Machine::<DEPTH_MOST> { stack: SmallVec::new(), like_steps_left: COMPUTED_STEPS_MAX }
+        .run(program, message, new_id)
 }
 
 /// A value as a condition: `None` is UNKNOWN.
@@ -60,6 +62,8 @@ pub(super) fn condition(value: &Value<'_>) -> Result<Option<bool>, Fault> {
 
 struct Machine<'a, const DEPTH: usize> {
     stack: SmallVec<[Value<'a>; DEPTH]>,
+    /// For patterns that are computed.
+    like_steps_left: usize,
 }
 
 impl<'a, const DEPTH: usize> Machine<'a, DEPTH> {
@@ -150,7 +154,8 @@ impl<'a, const DEPTH: usize> Machine<'a, DEPTH> {
             Step::Like { negated, has_escape } => {
                 let escape = has_escape.then(|| self.take());
                 let (value, pattern) = self.take_two();
-                Ok(computed_like(&value, &pattern, escape.as_ref())?.map(|likes| likes != *negated))
+                let likes = computed_like(&value, &pattern, escape.as_ref(), &mut self.like_steps_left)?;
+                Ok(likes.map(|likes| likes != *negated))
             }
             _ => Ok(None),
         }
@@ -235,6 +240,7 @@ fn computed_like(
     value: &Value<'_>,
     pattern: &Value<'_>,
     escape: Option<&Value<'_>>,
+    steps_left: &mut usize,
 ) -> Result<Option<bool>, Fault> {
     let is_unknown = |operand: &Value<'_>| *operand == Value::Unknown;
     if is_unknown(value) || is_unknown(pattern) || escape.is_some_and(is_unknown) {
@@ -243,7 +249,7 @@ fn computed_like(
     let pattern = string(pattern, "pattern")?;
     let escape = escape.map(|escape| string(escape, "ESCAPE")).transpose()?;
     match value {
-        Value::Text(text) => like(text, pattern, escape).map(Some),
+        Value::Text(text) => like(text, pattern, escape, steps_left).map(Some),
         _ => Ok(None),
     }
 }

@@ -1,15 +1,20 @@
 //! LIKE: `%` is any run of characters, `_` is one character, and a character behind the escape is itself.
 //!
 //! A match is of the whole text and case-sensitive (inferred). Matching takes a piece of the pattern between two `%` after
-//! the other, each as early as it is found, so that its time is the product of two lengths at worst, and nothing is
-//! allocated.
+//! the other, each as early as it is found, and nothing is allocated. What is written out in the rule is prepared, so that
+//! the time is about the length of the text; what messages bring along has so many steps and no more.
 
 use memchr::memmem::Finder;
 
+use super::gaps::Gaps;
 use super::value::Fault;
 
-/// Patterns that messages bring along may be this long: matching takes time in proportion.
+/// Patterns that messages bring along may be this long.
 const COMPUTED_PATTERN_BYTES_MAX: usize = 4096;
+
+/// How many places computed patterns may be compared at while one expression is evaluated. Text and pattern are both the
+/// sender's, and the product of their lengths would be seconds in which the topic serves nobody else.
+pub(super) const COMPUTED_STEPS_MAX: usize = 1 << 20;
 
 /// What one place of a pattern takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +39,8 @@ pub(super) struct Pattern {
 enum Piece {
     /// With what it takes to find it fast.
     Text(Box<Finder<'static>>),
-    /// `None` is any character.
-    Characters(Box<[Option<char>]>),
+    /// With characters that may be any.
+    Gaps(Gaps),
 }
 
 impl Pattern {
@@ -69,7 +74,7 @@ impl Piece {
     fn new(characters: Vec<Option<char>>) -> Self {
         let text: Option<String> = characters.iter().copied().collect();
         text.map_or_else(
-            || Self::Characters(characters.into()),
+            || Self::Gaps(Gaps::new(characters)),
             |text| Self::Text(Box::new(Finder::new(&text).into_owned())),
         )
     }
@@ -80,13 +85,7 @@ impl Piece {
             Self::Text(piece) => {
                 text.as_bytes().starts_with(piece.needle()).then(|| behind(text, piece, 0))?
             }
-            Self::Characters(piece) => {
-                let mut characters = text.chars();
-                let is_here = piece.iter().all(|wanted| {
-                    characters.next().is_some_and(|found| wanted.is_none_or(|wanted| wanted == found))
-                });
-                is_here.then_some(characters.as_str())
-            }
+            Self::Gaps(piece) => piece.strip_from_start(text),
         }
     }
 
@@ -94,22 +93,14 @@ impl Piece {
     fn skip_to_end<'a>(&self, text: &'a str) -> Option<&'a str> {
         match self {
             Self::Text(piece) => piece.find(text.as_bytes()).and_then(|at| behind(text, piece, at)),
-            Self::Characters(_) => {
-                let mut starts = text.char_indices().map(|(at, _)| at);
-                starts.find_map(|at| text.get(at..).and_then(|text| self.strip_from_start(text)))
-            }
+            Self::Gaps(piece) => piece.skip_to_end(text),
         }
     }
 
     fn is_end_of(&self, text: &str) -> bool {
         match self {
             Self::Text(piece) => piece.needle().is_empty() || text.as_bytes().ends_with(piece.needle()),
-            Self::Characters(piece) => {
-                let mut characters = text.chars();
-                piece.iter().rev().all(|wanted| {
-                    characters.next_back().is_some_and(|found| wanted.is_none_or(|wanted| wanted == found))
-                })
-            }
+            Self::Gaps(piece) => piece.is_end_of(text),
         }
     }
 }
@@ -119,11 +110,16 @@ fn behind<'a>(text: &'a str, piece: &Finder<'_>, at: usize) -> Option<&'a str> {
     text.get(at + piece.needle().len()..)
 }
 
-/// Whether a text looks like a pattern that was computed.
+/// Whether a text looks like a pattern that was computed; takes the steps that needs from those that are left.
 ///
 /// # Errors
-/// The escape is not one character, nothing follows it, or the pattern is too long.
-pub(super) fn like(text: &str, pattern: &str, escape: Option<&str>) -> Result<bool, Fault> {
+/// The escape is not one character, nothing follows it, the pattern is too long, or no steps are left.
+pub(super) fn like(
+    text: &str,
+    pattern: &str,
+    escape: Option<&str>,
+    steps_left: &mut usize,
+) -> Result<bool, Fault> {
     if pattern.len() > COMPUTED_PATTERN_BYTES_MAX {
         let length = pattern.len();
         return Err(Fault(format!(
@@ -136,6 +132,12 @@ pub(super) fn like(text: &str, pattern: &str, escape: Option<&str>) -> Result<bo
     // Where to go on if the way that was taken leads nowhere: the last run takes one character more.
     let mut retry = None;
     loop {
+        *steps_left = steps_left.checked_sub(1).ok_or_else(|| {
+            Fault(
+                "Comparing to computed patterns of LIKE takes too many steps; shorter ones take less."
+                    .to_owned(),
+            )
+        })?;
         let token = pattern.next().transpose()?;
         let found = match token {
             Some(Token::Run) => {
@@ -203,7 +205,7 @@ mod tests {
     use super::*;
 
     fn both(text: &str, pattern: &str, escape: Option<&str>) -> bool {
-        let computed = like(text, pattern, escape).expect("a pattern");
+        let computed = like(text, pattern, escape, &mut COMPUTED_STEPS_MAX.clone()).expect("a pattern");
         assert_eq!(
             Pattern::new(pattern, escape).expect("a pattern").matches(text),
             computed,
@@ -236,10 +238,12 @@ mod tests {
     #[test]
     fn bad_escapes_are_faults() {
         for (pattern, escape) in [("a!", "!"), ("a", ""), ("a", "ab"), ("a!!!", "!")] {
-            assert!(like("a", pattern, Some(escape)).is_err(), "{pattern} {escape}");
+            assert!(like("a", pattern, Some(escape), &mut 9).is_err(), "{pattern} {escape}");
             assert!(Pattern::new(pattern, Some(escape)).is_err(), "{pattern} {escape}");
         }
-        assert!(like("", &"%".repeat(COMPUTED_PATTERN_BYTES_MAX + 1), None).is_err());
+        assert!(
+            like("", &"%".repeat(COMPUTED_PATTERN_BYTES_MAX + 1), None, &mut usize::MAX.clone()).is_err()
+        );
     }
 
     #[test]
@@ -248,6 +252,27 @@ mod tests {
         let pattern = format!("{}b", "%a_".repeat(1000));
         assert!(!both(&text, &pattern, None));
         assert!(both(&text, &"%a_".repeat(1000), None));
+    }
+
+    #[test]
+    fn computed_patterns_take_so_many_steps_together() {
+        let (text, pattern) = ("a".repeat(2000), format!("%{}b", "a".repeat(1000)));
+        let mut steps_left = COMPUTED_STEPS_MAX;
+        assert_eq!(like(&text, "%aa%a", None, &mut steps_left), Ok(true));
+        assert!((COMPUTED_STEPS_MAX - 8000..COMPUTED_STEPS_MAX).contains(&steps_left));
+        let failed =
+            like(&text, &pattern, None, &mut steps_left).expect_err("a thousand times a thousand steps");
+        assert!(failed.0.contains("too many steps"), "{}", failed.0);
+        assert!(like(&text, "a%", None, &mut steps_left).is_err(), "none are left for another");
+    }
+
+    #[test]
+    fn gaps_are_found_as_fast_as_texts() {
+        let text = "a".repeat(1 << 20);
+        let wanted = format!("%{}_b%", "a".repeat(990));
+        assert!(!Pattern::new(&wanted, None).expect("a pattern").matches(&text));
+        let found = format!("{text}cb{text}");
+        assert!(Pattern::new(&wanted, None).expect("a pattern").matches(&found));
     }
 
     proptest! {

@@ -1,9 +1,9 @@
 //! Values as texts, in forms that no culture changes.
 
-use super::decimal;
 use super::instant;
 use super::time_span;
 use super::value::Value;
+use crate::decimal;
 
 /// A value as .NET writes it for the invariant culture, instants in the round-trip form (inferred); `None` for what is
 /// unknown or has no such form.

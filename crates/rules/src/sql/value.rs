@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::decimal;
 use crate::FactValue;
+use crate::decimal;
 
 /// A value while it is computed: borrowed from the message or the rule, unless it was joined.
 #[derive(Debug, Clone, PartialEq)]

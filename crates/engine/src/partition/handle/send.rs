@@ -6,7 +6,7 @@ use super::super::properties::{HEADER_BYTES_MAX, noted_header_bytes};
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{MessageState, NewMessage, Refusal, Reply, RequestId, SequenceNumber, SubQueue, Timestamp};
+use crate::{MessageState, NewMessage, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
 
 impl Step<'_> {
     pub(in crate::partition) fn send(
@@ -59,12 +59,6 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// The life that a message asks for; one that was forwarded keeps the end it had.
-    pub(in crate::partition) fn asked_life_ms(&self, message: &NewMessage) -> Option<u64> {
-        let Some(origin) = &message.origin else { return message.time_to_live_ms };
-        (origin.expires_at != Timestamp::NEVER).then(|| origin.expires_at.0.saturating_sub(self.now.0))
-    }
-
     /// Stores or publishes one message; of a duplicate nothing comes but the number of the message it repeats: whoever
     /// schedules one again because no answer came can cancel it.
     fn accept(&mut self, message: NewMessage) -> SequenceNumber {
@@ -87,7 +81,7 @@ impl Step<'_> {
         }
         let number = self.state().entity.next_number;
         let time_to_live_ms =
-            self.state().entity.policy.effective_time_to_live_ms(self.asked_life_ms(&message));
+            self.state().entity.policy.effective_time_to_live_ms(message.asked_life_ms(self.now));
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
         // Rules are asked when it is published, possibly after a restart.
         let facts = message.facts.filter(|_| self.is_topic());

@@ -23,7 +23,7 @@ impl Step<'_> {
     ) -> SequenceNumber {
         let number = self.state().entity.next_number;
         let body = BodyRef(number.0);
-        let time_to_live_ms = self.asked_life_ms(&message);
+        let time_to_live_ms = message.asked_life_ms(self.now);
         let mut extra = Extra {
             body: Some(body),
             session_id: message.session_id.map(Arc::from),

@@ -1,6 +1,6 @@
 //! What actions of rules changed, as readers see it.
 
-use peeklock_engine::{Facts, Forwarded};
+use peeklock_engine::{FactValue, Facts, Forwarded};
 use proptest::prelude::*;
 
 use super::*;
@@ -228,12 +228,22 @@ fn each_layer_lies_over_the_one_below() {
         Sections::decode_map(&sections.application_properties).unwrap(),
         [
             ("kept".into(), Value::Int(1)),
-            ("mine".into(), Value::Null),
             ("both".into(), Value::Int(2)),
             ("removed".into(), Value::Int(3)),
             ("DeadLetterReason".into(), "because".into()),
+            ("mine".into(), Value::Null),
         ]
     );
+}
+
+#[test]
+fn what_is_changed_keeps_its_place_and_stands_there_once() {
+    let sent = ["a", "b", "a", "A"].map(|name| (name.into(), Value::Int(1)));
+    let shown = properties_of(content(&[], &sent), user(&[("a", Some(FactValue::Integer(2)))]));
+    let expected = [("a".into(), Value::Int(2)), ("b".into(), Value::Int(1)), ("A".into(), Value::Int(1))];
+    assert_eq!(shown, expected);
+    let shown = properties_of(content(&[], &sent), user(&[("a", None)]));
+    assert_eq!(shown, [("b".into(), Value::Int(1)), ("A".into(), Value::Int(1))]);
 }
 
 fn fact() -> impl Strategy<Value = FactValue> {
@@ -294,7 +304,7 @@ proptest! {
     /// Receivers see what rules of the next topic see, and what an action's changes come to for rules.
     #[test]
     fn what_is_delivered_is_what_rules_are_told(
-        sent in prop::collection::vec(("[abcAB]", sent_value()), 0..5),
+        sent in prop::collection::hash_map("[abcAB]", sent_value(), 0..5),
         key in prop::option::of("[a-z]{0,3}"),
         changes in changes(),
         modified in prop::collection::btree_map("[abcAB]", sent_value(), 0..3),
@@ -315,12 +325,12 @@ proptest! {
         let modified = modified.into_iter().map(|(name, value)| Property { name: name.into(), value: value.to_bytes() }).collect::<Vec<_>>();
         let why = reason.map(|reason| Arc::new(DeadLetter { reason: Some(reason.into()), description: Some("d".into()) }));
         let view = MessageView { modified: (!modified.is_empty()).then(|| Arc::new(modified)), dead_letter: why, ..view };
+        // One that an action removed and a receiver set again may have either place.
         let sorted = |mut facts: Facts| {
             facts.user.sort_by(|(one, _), (other, _)| one.cmp(other));
-            facts.user.dedup_by(|(one, _), (other, _)| one == other);
             facts
         };
-        let told = sorted(facts::read_facts(&content, &view).unwrap());
-        prop_assert_eq!(sorted(facts_of(whole(view))), told);
+        let told = facts::read_facts(&content, &view).unwrap();
+        prop_assert_eq!(sorted(facts_of(whole(view))), sorted(told));
     }
 }

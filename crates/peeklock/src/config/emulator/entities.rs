@@ -146,7 +146,7 @@ fn read_subscription(
         properties.ignored(key, "has no effect");
     }
     properties.finish();
-    let rules = rules::read(&mut subscription);
+    let rules = rules::read(&mut subscription, &bounds.limits.rules);
     subscription.finish();
     let (name, place) = name?;
     Some((SubscriptionConfig { name, options, rules }, place))

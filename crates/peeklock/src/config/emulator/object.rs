@@ -8,6 +8,7 @@ use jsonc_parser::common::Ranged;
 use crate::config::duration;
 use crate::config::names::{Names, Place};
 use crate::config::problem::Collector;
+use crate::config::sql::Wrong;
 use crate::config::table::closest;
 
 /// Where mistakes and remarks about one file go.
@@ -183,6 +184,11 @@ impl<'a, 'i> Object<'a, 'i> {
     /// Reports a mistake at a property's value.
     pub(super) fn report(&self, place: &Range<usize>, key: &str, message: &str) {
         self.reports.problems.report(place, format!("{}{key}: {message}", self.title));
+    }
+
+    /// Reports a mistake in the SQL of a property's value.
+    pub(super) fn report_sql(&self, place: &Range<usize>, key: &str, wrong: &Wrong) {
+        wrong.report(&self.reports.problems, place, &format!("{}{key}", self.title));
     }
 
     fn note(&self, place: &Range<usize>, message: &str) {

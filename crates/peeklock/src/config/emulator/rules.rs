@@ -1,12 +1,12 @@
 //! Rules of a subscription.
 
 use jsonc_parser::ast;
-use peeklock_engine::{CorrelationFilter, FactValue, Filter, Rule, Timestamp};
+use peeklock_engine::{CorrelationFilter, FactValue, Filter, Rule, RuleLimits, SqlAction, Timestamp};
 
 use super::object::{Object, mismatch, place};
 use crate::config::entity::check_rule_name;
 use crate::config::names::{Names, Place};
-use crate::config::rule::read_sql;
+use crate::config::sql::{self, Wrong};
 
 /// What a correlation filter compares.
 const FIELDS: [&str; 11] = [
@@ -25,7 +25,7 @@ const FIELDS: [&str; 11] = [
 
 /// The rules of a subscription: the one that every message passes if there is none in the file. An
 /// empty list says nothing either: .NET Aspire writes one for each subscription without rules.
-pub(super) fn read(subscription: &mut Object<'_, '_>) -> Vec<Rule> {
+pub(super) fn read(subscription: &mut Object<'_, '_>, limits: &RuleLimits) -> Vec<Rule> {
     let list = subscription.list("Rules").unwrap_or_default();
     if list.is_empty() {
         return vec![Rule::default_rule()];
@@ -34,7 +34,7 @@ pub(super) fn read(subscription: &mut Object<'_, '_>) -> Vec<Rule> {
     let mut rules = Vec::new();
     for object in list {
         let owner = subscription.title().trim_end_matches(": ").to_owned();
-        let Some((rule, place)) = read_rule(object, &owner) else { continue };
+        let Some((rule, place)) = read_rule(object, &owner, limits) else { continue };
         if subscription.take_name(&mut names, "rule", &rule.name, &place) {
             rules.push(rule);
         }
@@ -42,7 +42,7 @@ pub(super) fn read(subscription: &mut Object<'_, '_>) -> Vec<Rule> {
     rules
 }
 
-fn read_rule(mut rule: Object<'_, '_>, owner: &str) -> Option<(Rule, Place)> {
+fn read_rule(mut rule: Object<'_, '_>, owner: &str, limits: &RuleLimits) -> Option<(Rule, Place)> {
     let name = rule.name(check_rule_name);
     if let Some((name, _)) = &name {
         rule.set_title(format!("{owner}, rule \"{name}\": "));
@@ -58,16 +58,16 @@ fn read_rule(mut rule: Object<'_, '_>, owner: &str) -> Option<(Rule, Place)> {
         }
         return None;
     };
-    let filter = read_filter(&mut properties);
-    read_action(&mut properties);
+    let filter = read_filter(&mut properties, limits);
+    let action = read_action(&mut properties, limits);
     properties.finish();
     rule.finish();
     let (name, place) = name?;
-    Some((Rule { name: name.into(), filter: filter?, action: None, created_at: Timestamp::default() }, place))
+    Some((Rule { name: name.into(), filter: filter?, action, created_at: Timestamp::default() }, place))
 }
 
 /// What a rule tests, by `FilterType`; without it, by what is there.
-fn read_filter(properties: &mut Object<'_, '_>) -> Option<Filter> {
+fn read_filter(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Option<Filter> {
     let kind =
         properties.text("FilterType", "Correlation", |kind| match kind.to_ascii_lowercase().as_str() {
             "correlation" | "correlationfilter" => Ok(true),
@@ -75,7 +75,7 @@ fn read_filter(properties: &mut Object<'_, '_>) -> Option<Filter> {
             _ => Err(format!("\"{kind}\" is no filter; write \"Correlation\" or \"Sql\"")),
         });
     let has_wrong_kind = kind.is_none() && properties.value("FilterType").is_some();
-    let (correlation, sql) = (read_correlation(properties), read_sql_filter(properties));
+    let (correlation, sql) = (read_correlation(properties), read_sql_filter(properties, limits));
     let (has_correlation, has_sql) =
         (properties.value("CorrelationFilter").is_some(), properties.value("SqlFilter").is_some());
     let (key, is_there, filter) = match kind {
@@ -87,33 +87,46 @@ fn read_filter(properties: &mut Object<'_, '_>) -> Option<Filter> {
     };
     if !is_there {
         let message = "missing; write \"CorrelationFilter\": { \"Label\": \"order\" } or \
-                       \"SqlFilter\": { \"SqlExpression\": \"1=1\" }, and \"FilterType\" to match";
+                       \"SqlFilter\": { \"SqlExpression\": \"amount > 5\" }, and \"FilterType\" to match";
         properties.report(&properties.place(), key, message);
     }
     filter
 }
 
-fn read_sql_filter(properties: &mut Object<'_, '_>) -> Option<Filter> {
+fn read_sql_filter(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Option<Filter> {
     let title = format!("{}SqlFilter: ", properties.title());
-    let mut sql = properties.object("SqlFilter", title)?;
-    let filter = sql.text("SqlExpression", "1=1", read_sql);
-    if sql.value("SqlExpression").is_none() {
-        sql.report(&sql.place(), "SqlExpression", "missing; write \"SqlExpression\": \"1=1\"");
+    let mut object = properties.object("SqlFilter", title)?;
+    let filter = read_sql(&mut object, "amount > 5", |text| sql::filter(text, Vec::new(), limits));
+    if object.value("SqlExpression").is_none() {
+        object.report(&object.place(), "SqlExpression", "missing; write \"SqlExpression\": \"amount > 5\"");
     }
-    without_effect(&mut sql);
-    sql.finish();
+    without_effect(&mut object);
+    object.finish();
     filter
 }
 
-fn read_action(properties: &mut Object<'_, '_>) {
+/// An empty action is none.
+fn read_action(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Option<SqlAction> {
     let title = format!("{}Action: ", properties.title());
-    let Some(mut action) = properties.object("Action", title) else { return };
-    let _ = action.text("SqlExpression", "", |text| match text.trim() {
-        "" => Ok(()),
-        _ => Err("SQL actions are not supported yet; remove it".to_owned()),
+    let mut object = properties.object("Action", title)?;
+    let action = read_sql(&mut object, "SET priority = 'high'", |text| match text.trim() {
+        "" => Ok(None),
+        _ => sql::action(text, Vec::new(), limits).map(Some),
     });
-    without_effect(&mut action);
-    action.finish();
+    without_effect(&mut object);
+    object.finish();
+    action.flatten()
+}
+
+/// An expression; what is wrong with it is reported where it is.
+fn read_sql<T>(
+    object: &mut Object<'_, '_>,
+    example: &str,
+    read: impl FnOnce(&str) -> Result<T, Wrong>,
+) -> Option<T> {
+    let text = object.text("SqlExpression", example, |text| Ok(text.to_owned()))?;
+    let value = object.value("SqlExpression")?;
+    read(&text).map_err(|wrong| object.report_sql(&place(value), "SqlExpression", &wrong)).ok()
 }
 
 fn without_effect(object: &mut Object<'_, '_>) {

@@ -3,8 +3,8 @@
 mod mistakes;
 
 use peeklock_engine::{
-    CorrelationFilter, EntityStatus, FactValue, Filter, Forwarding, Kept, QueueOptions, Rule,
-    SubscriptionOptions, TopicOptions,
+    CorrelationFilter, EntityStatus, FactValue, Filter, Forwarding, Kept, QueueOptions, Rule, RuleLimits,
+    SqlAction, SubscriptionOptions, TopicOptions,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -61,7 +61,11 @@ fn everything() -> String {
           "ReplyToSessionId": "f", "SessionId": "g", "To": "h",
           "Properties": {"flag": true, "half": 0.5, "large": 18446744073709551615, "text": "é\n", "whole": -5}}}},
         {"Name": "$Default", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": " 1 = 1 "}}},
-        {"Name": "none", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "1=0"}}}]},
+        {"Name": "none", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "1=0"},
+          "Action": {"SqlExpression": " "}}},
+        {"Name": "sql", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "a = '\"\\\u0007\n'"},
+          "Action": {"SqlExpression": "SET a = 'ü'; REMOVE b"}}},
+        {"Name": "both", "Properties": {"CorrelationFilter": {"To": "x"}, "Action": {"SqlExpression": "REMOVE c"}}}]},
        {"Name": "plain"}]}"#;
     file(queue, topic)
 }
@@ -80,10 +84,14 @@ fn the_sample_declares_what_the_emulators_own_does() {
     };
     assert_eq!(sample.queues, [QueueConfig { name: "queue.1".into(), options: queue }]);
     let [topic] = &sample.topics[..] else { panic!("one topic") };
-    assert_eq!((topic.name.as_str(), topic.subscriptions.len()), ("topic.1", 3));
+    assert_eq!((topic.name.as_str(), topic.subscriptions.len()), ("topic.1", 4));
     let names: Vec<&str> = topic.subscriptions[..2].iter().map(|one| &*one.rules[0].name).collect();
     assert_eq!(names, ["app-prop-filter-1", "user-prop-filter-1"], "and so no $Default");
     assert_eq!(topic.subscriptions[2].rules, [Rule::default_rule()]);
+    let sql = "sys.MessageId = '123456' AND userProp1 = 'value1'";
+    let [rule] = &topic.subscriptions[3].rules[..] else { panic!("one rule") };
+    assert_eq!(rule.filter, Filter::sql(sql, Vec::new()).unwrap());
+    assert_eq!(rule.action, Some(SqlAction::new("SET sys.To = 'Entity'", Vec::new()).unwrap()));
 }
 
 #[test]
@@ -185,9 +193,14 @@ fn every_kind_of_rule_is_understood() {
         to: Some("h".into()),
         user: user.map(|(name, value)| (name.into(), value)).into(),
     };
-    let filters: Vec<(&str, &Filter)> = rules.iter().map(|rule| (&*rule.name, &rule.filter)).collect();
+    let filters: Vec<(&str, &Filter)> = rules[..3].iter().map(|rule| (&*rule.name, &rule.filter)).collect();
     let expected = Filter::Correlation(Box::new(filter));
     assert_eq!(filters, [("fields", &expected), ("$Default", &Filter::True), ("none", &Filter::False)]);
+    assert!(rules[..3].iter().all(|rule| rule.action.is_none()), "an empty action is none");
+    let [sql, both] = &rules[3..] else { panic!("two more") };
+    assert_eq!(sql.filter, Filter::sql("a = '\"\\\u{7}\n'", Vec::new()).unwrap());
+    assert_eq!(sql.action, Some(SqlAction::new("SET a = 'ü'; REMOVE b", Vec::new()).unwrap()));
+    assert_eq!(both.action, Some(SqlAction::new("REMOVE c", Vec::new()).unwrap()));
     for other in
         [r#""SendTo": "h", "Subject": "c""#, r#""To": "h", "Label": "c", "RequiresPreprocessing": false"#]
     {
@@ -241,6 +254,36 @@ fn the_limits_of_another_file_hold() {
         error.contains("longer than message_time_to_live_max in [limits]; write at most \"PT10M\""),
         "{error}"
     );
+}
+
+#[test]
+fn the_limits_of_rules_hold() {
+    let rules = RuleLimits { sql_expression_characters: 10, action_statements: 1, ..RuleLimits::default() };
+    let limits =
+        crate::config::limits::LimitsConfig { rules, ..crate::config::limits::LimitsConfig::default() };
+    let bounds = Bounds { limits, ..Bounds::default() };
+    let rule = |filter: &str, action: &str| {
+        let properties = format!(
+            "{{\"SqlFilter\": {{\"SqlExpression\": \"{filter}\"}}, \"Action\": {{\"SqlExpression\": \"{action}\"}}}}"
+        );
+        super::parse("c", &rules_file(&format!("{{\"Name\": \"r\", \"Properties\": {properties}}}")), bounds)
+    };
+    assert!(rule("a = 'four'", "REMOVE abc").is_ok());
+    for (filter, action, text) in [
+        (
+            "a = 'fours'",
+            "REMOVE a",
+            "SqlExpression: has 11 characters, and sql_expression_characters in [limits] is 10",
+        ),
+        (
+            "1=1",
+            "REMOVE abcd",
+            "SqlExpression: has 11 characters, and sql_expression_characters in [limits] is 10",
+        ),
+    ] {
+        let error = rule(filter, action).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
 }
 
 #[test]

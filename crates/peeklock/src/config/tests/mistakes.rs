@@ -217,7 +217,7 @@ const BAD_SUBSCRIPTION: &[(&str, &str)] = &[
 const BAD_RULE: &[(&str, &str)] = &[
     (
         "",
-        "5:1: topic \"t\", subscription \"s\", rule \"r\": filter: missing; write filter = \"true\", sql = \"1=1\" or",
+        "5:1: topic \"t\", subscription \"s\", rule \"r\": filter: missing; write filter = \"true\", sql = \"amount > 5\" or",
     ),
     (
         "filter = \"yes\"",
@@ -225,9 +225,45 @@ const BAD_RULE: &[(&str, &str)] = &[
     ),
     ("filter = true", "filter: expected a text in quotes, found true; write filter = \"true\""),
     (
-        "sql = \"amount > 5\"",
-        "7:7: topic \"t\", subscription \"s\", rule \"r\": sql: SQL filters are not supported yet; write a",
+        "sql = \"amount > \"",
+        "7:16: topic \"t\", subscription \"s\", rule \"r\": sql: the text ends where a value",
     ),
+    (
+        "sql = 'amount b'",
+        "7:15: topic \"t\", subscription \"s\", rule \"r\": sql: found 'b' where an operator",
+    ),
+    (
+        "sql = \"\\u0061 b\"",
+        "7:15: topic \"t\", subscription \"s\", rule \"r\": sql: found 'b' where an operator",
+    ),
+    (
+        "sql = \"\"\"\na\n  b\"\"\"",
+        "9:3: topic \"t\", subscription \"s\", rule \"r\": sql: found 'b' where an operator",
+    ),
+    (
+        "sql = \"\"\"a \\\n  b\"\"\"",
+        "8:3: topic \"t\", subscription \"s\", rule \"r\": sql: found 'b' where an operator",
+    ),
+    (
+        "sql = \"\"\"a\r\nb\"\"\"",
+        "7:7: topic \"t\", subscription \"s\", rule \"r\": sql: found 'b' where an operator was expected (at character",
+    ),
+    ("sql = \"a = @x\"", "7:12: topic \"t\", subscription \"s\", rule \"r\": sql: "),
+    ("sql = 5", "sql: expected a text in quotes, found 5; write sql = \"amount > 5\""),
+    (
+        "sql = \"a = 1\"\naction = \"SET b\"",
+        "8:16: topic \"t\", subscription \"s\", rule \"r\": action: the text ends where",
+    ),
+    ("filter = \"true\"\naction = \"\"", "8:11: topic \"t\", subscription \"s\", rule \"r\": action: "),
+    (
+        "filter = \"true\"\nparameters = { x = 1 }",
+        "8:14: topic \"t\", subscription \"s\", rule \"r\": parameters: only sql and action have parameters",
+    ),
+    (
+        "sql = \"a = @x\"\nparameters = { x = [] }",
+        "parameters.x: expected a text, number, boolean or date-time",
+    ),
+    ("sql = \"a = @x\"\nparameters = { x = 1, X = 2 }", "parameters: \"X\" and \"x\" are the same"),
     (
         "sql = \"1=1\"\nfilter = \"true\"",
         "8:10: topic \"t\", subscription \"s\", rule \"r\": filter: a rule has exactly one of filter, sql and corr",
@@ -236,7 +272,6 @@ const BAD_RULE: &[(&str, &str)] = &[
         "filter = \"true\"\ncorrelation = { to = \"x\" }",
         "8:15: topic \"t\", subscription \"s\", rule \"r\": correlation: a rule has exactly one of filter, sql and",
     ),
-    ("filter = \"true\"\naction = \"SET x = 1\"", "rule \"r\": action: not supported yet; remove it"),
     ("correlation = \"red\"", "correlation: expected a table, found \"red\"; write correlation = { label"),
     ("correlation = {}", "rule \"r\": correlation: sets nothing to compare; write correlation = { label"),
     ("correlation = { properties = {} }", "rule \"r\": correlation: sets nothing to compare; write"),
@@ -258,9 +293,12 @@ const BAD_RULE: &[(&str, &str)] = &[
     ),
     (
         "correlation = { properties = { a = 1, A = 2 } }",
-        "correlation: properties: \"A\" and \"a\" are the same property; remove one",
+        "correlation: properties: \"A\" and \"a\" are the same; remove one",
     ),
-    ("correlation = { properties = { \"\" = 1 } }", "correlation: properties: a property has an empty name"),
+    (
+        "correlation = { properties = { \"\" = 1 } }",
+        "correlation: properties: an empty name stands for nothing",
+    ),
     (
         "correlation = { properties = { a = [1] } }",
         "7:36: topic \"t\", subscription \"s\", rule \"r\": correlation: properties.a: expected a text, number, boolean or",

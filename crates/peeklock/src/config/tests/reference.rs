@@ -9,6 +9,7 @@ use super::*;
 
 const REFERENCE: &str = include_str!("../../../../../config/peeklock.toml");
 const README: &str = include_str!("../../../../../README.md");
+const RULES: &str = include_str!("../../../../../docs/rules.md");
 
 /// The reference file with its examples in force.
 fn with_examples() -> String {
@@ -51,6 +52,25 @@ fn the_examples_of_the_readme_are_right() {
         let (text, _) = block.split_once("```").unwrap();
         assert_ne!(merged(ServeArgs::default(), text), merged(ServeArgs::default(), ""), "{text}");
     }
+}
+
+#[test]
+fn the_examples_of_rules_are_right() {
+    let (_, rest) = RULES.split_once("```toml\n").unwrap();
+    let (text, _) = rest.split_once("```").unwrap();
+    let rules = &merged(ServeArgs::default(), text).topics[0].subscriptions[0].rules;
+    assert_eq!(rules.iter().map(|rule| rule.action.is_some()).collect::<Vec<_>>(), [true, false]);
+
+    let wrong = text.replace("amount > @least AND sys.Label LIKE 'order%'", "sys.Label LIK 'order%'");
+    let message = only_message(&wrong).replacen("t:", "peeklock.toml:", 1);
+    assert!(RULES.contains(&message), "{message}");
+    let (_, rest) = RULES.split_once("```json\n").unwrap();
+    let (rule, _) = rest.split_once("```").unwrap();
+    let file = format!(
+        "{{\"UserConfig\": {{\"Namespaces\": [{{\"Topics\": [{{\"Name\": \"t\", \"Subscriptions\": [{{\"Name\": \"s\", \"Rules\": [{rule}]}}]}}]}}]}}}}"
+    );
+    let read = emulator::parse("Config.json", &file, entity::Bounds::default()).unwrap();
+    assert!(read.topics[0].subscriptions[0].rules[0].action.is_some());
 }
 
 /// The keys that a section knows, from the message that an unknown one gives.

@@ -3,10 +3,11 @@
 use uuid::Uuid;
 
 use super::random::ARRIVAL;
+use crate::decimal;
 use crate::sql::tree::{
     ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign, SystemProperty,
 };
-use crate::sql::{decimal, instant, time_span};
+use crate::sql::{instant, time_span};
 use crate::{FactValue, Facts};
 
 /// It comes to nothing.

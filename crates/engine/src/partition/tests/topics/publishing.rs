@@ -252,3 +252,23 @@ fn a_message_asks_no_rule_of_a_subscription_that_was_deleted() {
     rig.restart();
     assert_eq!((asked(&rig), rig.partition.copies_max()), (1, 1));
 }
+
+#[test]
+fn as_many_copies_are_expected_as_there_will_be() {
+    let mut rig =
+        Rig::new(TopicOptions { default_message_time_to_live_ms: Some(60_000), ..TopicOptions::default() });
+    let conditions = [
+        "newid() <> '00000000-0000-0000-0000-000000000000'",
+        "sys.TimeToLive = '00:01:00'",
+        "sys.ScheduledEnqueueTimeUtc IS NOT NULL",
+        "sys.SequenceNumber = sys.EnqueuedSequenceNumber",
+    ];
+    let mut names = ["a", "b", "c", "d"].into_iter();
+    let queues =
+        conditions.map(|sql| rig.subscribe_to(names.next().unwrap(), Filter::sql(sql, Vec::new()).unwrap()));
+    let sent = NewMessage { scheduled_enqueue_time: Some(rig.now), ..message("x") };
+    let expected = rig.partition.count_copies(rig.now, 0, &sent);
+    rig.send(sent);
+    let copies = queues.map(|queue| rig.waiting(queue).len());
+    assert_eq!((expected, copies), (4, [1; 4]));
+}

@@ -114,16 +114,20 @@ const BAD_RULES: &[(&str, &str)] = &[
         "FilterType: \"Red\" is no filter; write \"Correlation\"",
     ),
     (
-        "{\"Name\": \"r\", \"Properties\": {\"FilterType\": \"Sql\",\n\"SqlFilter\": {\"SqlExpression\": \"a > 5\"}}}",
-        "9:32: topic \"t\", subscription \"s\", rule \"r\": SqlFilter: SqlExpression: SQL filters are not supported yet",
+        "{\"Name\": \"r\", \"Properties\": {\"FilterType\": \"Sql\",\n\"SqlFilter\": {\"SqlExpression\": \"a b\"}}}",
+        "9:35: topic \"t\", subscription \"s\", rule \"r\": SqlFilter: SqlExpression: found 'b' where an operator",
+    ),
+    (
+        "{\"Name\": \"r\", \"Properties\": {\n\"SqlFilter\": {\"SqlExpression\": \"\\u0061\\n b\"}}}",
+        "9:42: topic \"t\", subscription \"s\", rule \"r\": SqlFilter: SqlExpression: found 'b' where an operator",
     ),
     (
         "{\"Name\": \"r\", \"Properties\": {\"FilterType\": \"Sql\", \"SqlFilter\": {}}}",
         "SqlFilter: SqlExpression: missing; write",
     ),
     (
-        "{\"Name\": \"r\", \"Properties\": {\"CorrelationFilter\": {\"To\": \"x\"}, \"Action\": {\"SqlExpression\": \"SET a = 1\"}}}",
-        "rule \"r\": Action: SqlExpression: SQL actions are not supported yet; remove it",
+        "{\"Name\": \"r\", \"Properties\": {\"CorrelationFilter\": {\"To\": \"x\"}, \"Action\": {\"SqlExpression\": \"SET a\"}}}",
+        "rule \"r\": Action: SqlExpression: the text ends where",
     ),
     (
         "{\"Name\": \"r\", \"Properties\": {\"CorrelationFilter\": {}}}",

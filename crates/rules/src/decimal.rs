@@ -16,7 +16,7 @@ const DOTNET_SCALE_MAX: i32 = 28;
 
 /// What the bits mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Decimal {
+pub(crate) enum Decimal {
     NotANumber,
     Infinite {
         negative: bool,
@@ -29,7 +29,7 @@ pub(super) enum Decimal {
     },
 }
 
-pub(super) fn read(bits: u128) -> Decimal {
+pub(crate) fn read(bits: u128) -> Decimal {
     let negative = bits & SIGN != 0;
     let has_form = |pattern: u128, width: u32| (bits << 1) >> (128 - width) == pattern;
     if has_form(0b11111, 5) {
@@ -54,7 +54,7 @@ fn repaired(exponent: i32) -> i32 {
 }
 
 /// The nearest double.
-pub(super) fn to_double(bits: u128) -> f64 {
+pub(crate) fn to_double(bits: u128) -> f64 {
     match read(bits) {
         Decimal::NotANumber => f64::NAN,
         Decimal::Infinite { negative: false } => f64::INFINITY,
@@ -77,19 +77,20 @@ fn nearest(coefficient: u128, exponent: i32) -> f64 {
 }
 
 /// The bits of a decimal; `None` if it has too many digits, or an exponent that only .NET's mistake has.
-pub(super) fn write(negative: bool, coefficient: u128, exponent: i32) -> Option<u128> {
+pub(crate) fn write(negative: bool, coefficient: u128, exponent: i32) -> Option<u128> {
     let stored = u128::try_from(exponent + EXPONENT_BIAS).ok()?;
     let fits = coefficient < COEFFICIENT_END && stored < 3 << 12 && repaired(exponent) == exponent;
     fits.then_some(if negative { SIGN } else { 0 } | stored << COEFFICIENT_BITS | coefficient)
 }
 
 /// An integer as a decimal; all of 64 bits fit.
-pub(super) fn of_integer(number: i128) -> Option<u128> {
+pub(crate) fn of_integer(number: i128) -> Option<u128> {
     write(number < 0, number.unsigned_abs(), 0)
 }
 
-/// Reads `[-]digits[.digits]`.
-pub(super) fn parse(text: &str) -> Option<u128> {
+/// Reads `[-]digits[.digits]`; `None` if it is something else, or has more than 34 digits.
+#[must_use]
+pub fn parse(text: &str) -> Option<u128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
@@ -107,7 +108,8 @@ pub(super) fn parse(text: &str) -> Option<u128> {
 }
 
 /// Digits with a point where one is due, as .NET writes decimals; with an exponent where digits would be endless.
-pub(super) fn text(bits: u128) -> String {
+#[must_use]
+pub fn text(bits: u128) -> String {
     let (negative, coefficient, exponent) = match read(bits) {
         Decimal::NotANumber => return "NaN".to_owned(),
         Decimal::Infinite { negative } => return if negative { "-Infinity" } else { "Infinity" }.to_owned(),

@@ -1,0 +1,88 @@
+//! What lies over the application properties that were sent: what actions changed, over that what receivers changed, over
+//! that the reason of dead-lettering.
+
+use peeklock_engine::{FactValue, MessageView};
+use peeklock_wire::message::{MapEntry, MapSection};
+use smallvec::SmallVec;
+
+use super::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, changed};
+
+/// What became of one property.
+enum Over<'a> {
+    Removed,
+    /// Set by an action.
+    Set(&'a FactValue),
+    /// Set by a receiver, encoded.
+    Modified(&'a [u8]),
+    /// A reason of dead-lettering.
+    Stamp(&'a str),
+    /// It is written.
+    Written,
+}
+
+/// The topmost layer of each property that has one.
+pub(super) struct Overlay<'a> {
+    layers: SmallVec<[(&'a str, Over<'a>); 4]>,
+}
+
+impl<'a> Overlay<'a> {
+    pub(super) fn of(view: &'a MessageView) -> Self {
+        let mut overlay = Self { layers: SmallVec::new() };
+        for (name, value) in view.changes.iter().flat_map(|changes| &changes.user) {
+            overlay.lay(name, value.as_ref().map_or(Over::Removed, Over::Set));
+        }
+        for property in view.modified.iter().flat_map(|modified| modified.iter()) {
+            overlay.lay(&property.name, Over::Modified(&property.value));
+        }
+        if let Some(why) = &view.dead_letter {
+            for (name, text) in
+                [(DEAD_LETTER_REASON, &why.reason), (DEAD_LETTER_DESCRIPTION, &why.description)]
+            {
+                if let Some(text) = text {
+                    overlay.lay(name, Over::Stamp(text));
+                }
+            }
+        }
+        overlay
+    }
+
+    /// Whether everything is as it was sent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    fn lay(&mut self, name: &'a str, over: Over<'a>) {
+        match self.layers.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, below)) => *below = over,
+            None => self.layers.push((name, over)),
+        }
+    }
+
+    /// Writes what became of a property that was sent, in its place: of two names that differ in case only, rules see the
+    /// first.
+    pub(super) fn write_over(&mut self, sent: MapEntry<'_>, section: &mut MapSection<'_>) {
+        let over = self.layers.iter_mut().find(|(name, _)| sent.key == Some(name));
+        match over {
+            None => section.entry(sent),
+            Some((name, over)) => write(section, name, over, Some(sent)),
+        }
+    }
+
+    /// Writes what was not sent.
+    pub(super) fn write_rest(mut self, section: &mut MapSection<'_>) {
+        for (name, over) in &mut self.layers {
+            write(section, name, over, None);
+        }
+    }
+}
+
+/// Writes a property once; a second one of the same name would be shown in its place.
+fn write(section: &mut MapSection<'_>, name: &str, over: &mut Over<'_>, sent: Option<MapEntry<'_>>) {
+    match over {
+        Over::Removed | Over::Written => return,
+        Over::Set(value) => section.value(name, &changed::as_sent(value, sent)),
+        Over::Modified(encoded) => section.encoded(name, encoded),
+        Over::Stamp(text) => section.string(name, text),
+    }
+    *over = Over::Written;
+}

@@ -1,0 +1,67 @@
+//! SQL of rules, in whichever file it stands.
+
+use std::ops::Range;
+
+use peeklock_engine::{FactValue, Filter, RuleLimits, SqlAction, SqlError};
+
+use super::problem::Collector;
+
+/// What `@name` stands for.
+pub(super) type Parameters = Vec<(Box<str>, FactValue)>;
+
+/// Why an expression can't be used.
+pub(super) enum Wrong {
+    /// It is not SQL from some place on.
+    Syntax(SqlError),
+    /// There is too much of it; the end of a sentence about it.
+    TooMuch(String),
+}
+
+/// A condition.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub(super) fn filter(text: &str, parameters: Parameters, limits: &RuleLimits) -> Result<Filter, Wrong> {
+    check_length(text, limits)?;
+    Filter::sql(text, parameters).map_err(Wrong::Syntax)
+}
+
+/// Statements.
+///
+/// # Errors
+/// What is wrong with them, and where.
+pub(super) fn action(text: &str, parameters: Parameters, limits: &RuleLimits) -> Result<SqlAction, Wrong> {
+    check_length(text, limits)?;
+    let action = SqlAction::new(text, parameters).map_err(Wrong::Syntax)?;
+    let (statements, most) = (action.statements(), limits.action_statements);
+    if statements > most {
+        return Err(Wrong::TooMuch(format!(
+            "has {statements} statements, and action_statements in [limits] is {most}"
+        )));
+    }
+    Ok(action)
+}
+
+fn check_length(text: &str, limits: &RuleLimits) -> Result<(), Wrong> {
+    let (characters, most) = (text.chars().count(), limits.sql_expression_characters);
+    if characters > most {
+        return Err(Wrong::TooMuch(format!(
+            "has {characters} characters, and sql_expression_characters in [limits] is {most}"
+        )));
+    }
+    Ok(())
+}
+
+impl Wrong {
+    /// Notes it where the expression is wrong, as far as the file's notation lets that be found; `span` is where the whole
+    /// stands, and `subject` begins the sentence.
+    pub(super) fn report(&self, problems: &Collector<'_>, span: &Range<usize>, subject: &str) {
+        match self {
+            Self::Syntax(error) => match problems.within(span, error.position) {
+                Some(place) => problems.report(&place, format!("{subject}: {}", error.message)),
+                None => problems.report(span, format!("{subject}: {error}")),
+            },
+            Self::TooMuch(text) => problems.report(span, format!("{subject}: {text}")),
+        }
+    }
+}
