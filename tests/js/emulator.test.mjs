@@ -16,7 +16,10 @@ const config = (more = "") => `{
         "Subscriptions": [
           { "Name": "all" },
           { "Name": "red", "Rules": [{ "Name": "label", "Properties": {
-            "FilterType": "Correlation", "CorrelationFilter": { "Label": "red", "Properties": { "region": "eu" } } } }] }
+            "FilterType": "Correlation", "CorrelationFilter": { "Label": "red", "Properties": { "region": "eu" } } } }] },
+          { "Name": "sql", "Rules": [{ "Name": "large", "Properties": {
+            "FilterType": "Sql", "SqlFilter": { "SqlExpression": "amount > 10 AND sys.Label LIKE 'r%'" },
+            "Action": { "SqlExpression": "SET size = 'large'; REMOVE region" } } }] }
         ]
       }]
     }],
@@ -48,6 +51,20 @@ describe("in the place of the emulator", () => {
     assert.deepEqual(bodies(await peek(client, ["news", "all"])), [1, 2, 3]);
     assert.deepEqual(bodies(await drain(client, ["news", "red"], 1)), [1]);
     assert.deepEqual(await peek(client, ["news", "red"]), []);
+  }));
+
+  it("SQL of the file sorts and changes", () => withClient(daemon, async (client) => {
+    const [rule] = await client.createRuleManager("news", "sql").getRules();
+    assert.deepEqual(rule, {
+      name: "large",
+      filter: { sqlExpression: "amount > 10 AND sys.Label LIKE 'r%'" },
+      action: { sqlExpression: "SET size = 'large'; REMOVE region" },
+    });
+    const message = (body, subject, amount) => ({ body, subject, applicationProperties: { amount, region: "us" } });
+    await send(client, "news", message(4, "red", 10), message(5, "blue", 11), message(6, "red", 10.5));
+    const [found] = await drain(client, ["news", "sql"], 1);
+    assert.deepEqual([found.body, found.applicationProperties], [6, { amount: 10.5, size: "large", RuleName: "large" }]);
+    assert.deepEqual(await peek(client, ["news", "sql"]), []);
   }));
 
   it("a queue that is added to the file is there after SIGHUP", () => withClient(daemon, async (client) => {

@@ -103,6 +103,13 @@ describe("the examples", { concurrency: 4 }, () => {
     }
   }));
 
+  it("routing", withBroker(async (broker) => {
+    for (let round = 0; round < 2; round++) {
+      assert.deepEqual(await printed("routing", broker), SHOWN.routing);
+      for (const subscription of ["audit", "customs", "dispatch"]) await assertLeftEmpty(broker, ["shipments", subscription]);
+    }
+  }));
+
   it("request_reply", withBroker(async (broker) => {
     for (let round = 0; round < 2; round++) {
       assert.deepEqual(await printed("request_reply", broker), SHOWN.request_reply);

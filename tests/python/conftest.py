@@ -4,11 +4,13 @@ import collections
 import contextlib
 import datetime
 import socket
+import uuid
 
 import pytest
 
 from bus import Bus
-from daemon import Daemon, queue_names, topic_names
+from daemon import Daemon, Topic, queue_names, topic_names
+from rules import Stage, administration
 
 
 def watched(daemon):
@@ -115,9 +117,21 @@ def flavour(request):
     return request.param
 
 
+def daemon_of(request) -> Daemon:
+    travels = "traveller" in request.fixturenames
+    return request.getfixturevalue("traveller" if travels else "daemon")
+
+
 @pytest.fixture
 async def bus(request, flavour):
-    travels = "traveller" in request.fixturenames
-    daemon = request.getfixturevalue("traveller" if travels else "daemon")
-    async with Bus(flavour, daemon.connection_string) as bus:
+    async with Bus(flavour, daemon_of(request).connection_string) as bus:
         yield bus
+
+
+@pytest.fixture
+async def stage(request, bus, flavour):
+    """A topic of this test alone, on the daemon of `bus`; its subscriptions have the rules that the test gives."""
+    daemon, topic = daemon_of(request), Topic(f"stage-{uuid.uuid4()}")
+    async with administration(daemon, flavour) as admin:
+        await admin.create_topic(topic)
+        yield Stage(daemon, bus, admin, topic)

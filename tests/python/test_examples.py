@@ -83,6 +83,16 @@ def test_sessions(broker):
         broker.advance(hours=1)
 
 
+def test_routing(broker):
+    for _ in range(2):
+        assert printed("routing", broker) == SHOWN["routing"]
+        with ServiceBusClient.from_connection_string(broker.connection_string) as client:
+            for subscription in ("audit", "customs", "dispatch"):
+                for place in ({}, {"sub_queue": ServiceBusSubQueue.DEAD_LETTER}):
+                    with client.get_subscription_receiver("shipments", subscription, **place) as receiver:
+                        assert receiver.peek_messages(10, sequence_number=1) == []
+
+
 def test_request_reply(broker):
     for _ in range(2):
         assert printed("request_reply", broker) == SHOWN["request_reply"]

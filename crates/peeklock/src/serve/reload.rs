@@ -136,6 +136,8 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ("[tls]", current.tls != next.tls),
         ("storage.data_dir", current.data_dir != next.data_dir),
         ("[storage]", current.storage != next.storage),
+        // Entities of the file are held against what it says now, those that clients make against what it said at the start.
+        ("[limits]", current.limits != next.limits),
         ("log.audit", current.audit != next.audit),
         ("log.format", current.log_format != next.log_format),
         ("[development]", current.development != next.development),

@@ -42,7 +42,7 @@ class AdministrationTest {
     /** Entities enough for three pages of a hundred. */
     private static final int MANY = 250;
 
-    private static ServiceBusAdministrationClient client(String scheme) throws Exception {
+    static ServiceBusAdministrationClient client(String scheme) throws Exception {
         Daemon daemon = Daemon.get();
         if (scheme.equals("http")) {
             return daemon.overHttp();
