@@ -53,6 +53,29 @@ async fn requests_that_wait_together_share_one_batch() {
 }
 
 #[tokio::test]
+async fn requests_that_wait_together_do_not_all_go_to_a_slow_store() {
+    const CONTENT_BYTES: usize = 512 << 10;
+    const REQUESTS: usize = 300;
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    broker.store.hold();
+    let content = "x".repeat(CONTENT_BYTES);
+    for _ in 0..REQUESTS {
+        client.send(&content);
+    }
+    client.nothing().await;
+    // Batches of 8 MB at most, 64 MB of them under way, and the last one may go beyond.
+    assert!((2..=10).contains(&broker.store.held()), "{} batches", broker.store.held());
+    broker.store.release_all();
+    let mut answers = 0;
+    while answers < REQUESTS {
+        let (_, response) = client.response().await;
+        assert!(matches!(response, Response::Sent(Ok(_))), "{response:?}");
+        answers += 1;
+    }
+}
+
+#[tokio::test]
 async fn a_message_is_not_delivered_before_it_is_durable() {
     let broker = Broker::start(CACHE).await;
     let mut client = broker.client();

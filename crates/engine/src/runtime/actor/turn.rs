@@ -51,11 +51,13 @@ impl Actor {
         crowded || behind || postponed
     }
 
-    /// Carries out what was asked, up to the limit of one turn; true when something is left.
+    /// Carries out what was asked, up to the limit of one turn and of what may be under way to the store, which few commands
+    /// can reach when each writes much; true when something is left.
     fn admit_all(&mut self, moment: &Moment) -> bool {
         let mut requests = std::mem::take(&mut self.requests);
         let mut waiting = requests.drain(..);
         while self.outputs.events.len() < TURN_EVENTS_MAX
+            && self.commits.has_room()
             && let Some(request) = waiting.next()
         {
             self.handled_since_yield += 1;
