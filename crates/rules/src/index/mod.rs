@@ -12,8 +12,10 @@ mod postings;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
+use rustc_hash::FxBuildHasher;
 
 use self::choice::choices;
 use self::postings::{Candidates, Postings};
@@ -43,7 +45,8 @@ pub struct Verdict {
 /// The rules of a topic, shared with whoever has set them. A rule `T` is what leads to its filter.
 #[derive(Debug)]
 pub struct Index<T> {
-    groups: BTreeMap<u64, Box<[Listed<T>]>>,
+    /// Only ever looked up: found in fewer steps than in an ordered map, each of which waits for memory.
+    groups: HashMap<u64, Box<[Listed<T>]>, FxBuildHasher>,
     /// Rules that concern every message, in order.
     unposted: BTreeMap<RulePlace, Unposted<T>>,
     postings: Postings,
@@ -78,7 +81,7 @@ enum Listing {
 
 impl<T> Default for Index<T> {
     fn default() -> Self {
-        Self { groups: BTreeMap::new(), unposted: BTreeMap::new(), postings: Postings::default() }
+        Self { groups: HashMap::default(), unposted: BTreeMap::new(), postings: Postings::default() }
     }
 }
 
