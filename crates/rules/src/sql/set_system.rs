@@ -9,7 +9,7 @@ use super::tree::SystemProperty;
 use super::value::{Fault, Value};
 use crate::{Changes, TextProperty};
 
-/// How long ids may be, in UTF-16 code units as .NET counts (semantics §3: 128 characters).
+/// How long ids may be, in characters, as where messages are accepted: what came in can be set again (semantics §3).
 const ID_CHARACTERS_MAX: usize = 128;
 
 /// A change of a system property.
@@ -55,7 +55,7 @@ fn of_text(text: TextProperty, property: SystemProperty, value: &Value<'_>) -> R
     let written = text::text(value).ok_or_else(|| refused(property, value))?;
     let is_id =
         matches!(text, TextProperty::MessageId | TextProperty::SessionId | TextProperty::PartitionKey);
-    let characters = written.encode_utf16().count();
+    let characters = written.chars().count();
     let name = property.name();
     if is_id && characters > ID_CHARACTERS_MAX {
         let limit = ID_CHARACTERS_MAX;

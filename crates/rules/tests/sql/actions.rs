@@ -83,6 +83,14 @@ fn what_is_not_settable_is_refused_when_the_rule_is_made() {
     }
 }
 
+/// As where messages are accepted: whatever id came in, an action can set it again.
+#[test]
+fn ids_have_so_many_characters_however_they_are_encoded() {
+    let set = |characters: usize| changes(&format!("SET sys.MessageId = '{}'", "😀".repeat(characters)));
+    assert!(set(128).is_ok());
+    assert!(set(129).is_err_and(|failure| failure.text.contains("129 characters long; it may have 128")));
+}
+
 #[test]
 fn names_that_differ_in_case_only_are_removed_together() {
     let user = ["Color", "color", "other"].map(|name| (name.into(), FactValue::Integer(1)));
