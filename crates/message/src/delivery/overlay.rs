@@ -1,6 +1,8 @@
 //! What lies over the application properties that were sent: what actions changed, over that what receivers changed, over
 //! that the reason of dead-lettering.
 
+use std::collections::HashMap;
+
 use peeklock_engine::{FactValue, MessageView};
 use peeklock_wire::message::{MapEntry, MapSection};
 use smallvec::SmallVec;
@@ -20,14 +22,19 @@ enum Over<'a> {
     Written,
 }
 
+/// From so many properties on they are looked up by a table: a receiver may change thousands, and each is looked for.
+const TABLE_MIN: usize = 32;
+
 /// The topmost layer of each property that has one.
 pub(super) struct Overlay<'a> {
     layers: SmallVec<[(&'a str, Over<'a>); 4]>,
+    /// Where each is, if there are many. Only ever looked up: its order is unobservable.
+    table: HashMap<&'a str, usize>,
 }
 
 impl<'a> Overlay<'a> {
     pub(super) fn of(view: &'a MessageView) -> Self {
-        let mut overlay = Self { layers: SmallVec::new() };
+        let mut overlay = Self { layers: SmallVec::new(), table: HashMap::new() };
         for (name, value) in view.changes.iter().flat_map(|changes| &changes.user) {
             overlay.lay(name, value.as_ref().map_or(Over::Removed, Over::Set));
         }
@@ -52,16 +59,32 @@ impl<'a> Overlay<'a> {
     }
 
     fn lay(&mut self, name: &'a str, over: Over<'a>) {
-        match self.layers.iter_mut().find(|(known, _)| *known == name) {
+        match self.find(name) {
             Some((_, below)) => *below = over,
-            None => self.layers.push((name, over)),
+            None => self.push(name, over),
         }
+    }
+
+    fn push(&mut self, name: &'a str, over: Over<'a>) {
+        self.layers.push((name, over));
+        if self.layers.len() == TABLE_MIN {
+            self.table = self.layers.iter().zip(0..).map(|((name, _), place)| (*name, place)).collect();
+        } else if self.layers.len() > TABLE_MIN {
+            self.table.insert(name, self.layers.len() - 1);
+        }
+    }
+
+    fn find(&mut self, name: &str) -> Option<&mut (&'a str, Over<'a>)> {
+        if self.layers.len() < TABLE_MIN {
+            return self.layers.iter_mut().find(|(known, _)| *known == name);
+        }
+        self.layers.get_mut(*self.table.get(name)?)
     }
 
     /// Writes what became of a property that was sent, in its place: of two names that differ in case only, rules see the
     /// first.
     pub(super) fn write_over(&mut self, sent: MapEntry<'_>, section: &mut MapSection<'_>) {
-        let over = self.layers.iter_mut().find(|(name, _)| sent.key == Some(name));
+        let over = sent.key.and_then(|key| self.find(key));
         match over {
             None => section.entry(sent),
             Some((name, over)) => write(section, name, over, Some(sent)),

@@ -246,6 +246,32 @@ fn what_is_changed_keeps_its_place_and_stands_there_once() {
     assert_eq!(shown, [("b".into(), Value::Int(1)), ("A".into(), Value::Int(1))]);
 }
 
+/// So many that they are looked up by a table: from one side of its beginning to the other.
+#[test]
+fn many_changes_lie_over_what_was_sent_as_few_do() {
+    for count in [31, 32, 33, 5_000_i64] {
+        let name = |number: i64| format!("p{number}");
+        let sent: Vec<(Value, Value)> =
+            (0..count).map(|number| (name(number).as_str().into(), Value::Long(number))).collect();
+        let modified =
+            |number: i64| Property { name: name(number).into(), value: Value::Long(-number).to_bytes() };
+        let changes = (0..count).map(|number| (name(number).into(), Some(FactValue::Integer(1)))).collect();
+        let view = MessageView {
+            modified: Some(Arc::new((0..=count).rev().step_by(2).map(modified).collect())),
+            ..changed(Changes { user: changes, ..Changes::default() })
+        };
+        let sections = encode(&received(content(&[], &sent), view, None), Way::Management);
+        let shown = |number: i64| (count - number) % 2 == 0;
+        let expected: Vec<(Value, Value)> = (0..=count)
+            .filter(|number| *number < count || shown(*number))
+            .map(|number| {
+                (name(number).as_str().into(), Value::Long(if shown(number) { -number } else { 1 }))
+            })
+            .collect();
+        assert_eq!(Sections::decode_map(&sections.application_properties).unwrap(), expected, "{count}");
+    }
+}
+
 fn fact() -> impl Strategy<Value = FactValue> {
     sent_value().prop_map(facts::from_value)
 }
