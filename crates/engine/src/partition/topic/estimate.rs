@@ -2,6 +2,7 @@
 
 use super::super::Partition;
 use super::super::step::CHANGED_BYTES_PER_CALL_MAX;
+use super::original::on_its_way;
 use crate::{Arrival, Facts, NewMessage, Subject, Timestamp};
 
 impl Partition {
@@ -27,16 +28,16 @@ impl Partition {
         }
         let nothing = Facts::default();
         let number = self.state.entity.next_number.0.saturating_add(others as u64);
-        let forwarded = message.origin.as_deref().map(|origin| &*origin.forwarded);
         let arrival = Arrival {
             sequence_number: number,
-            enqueued_sequence_number: forwarded.map_or(number, |way| way.enqueued_sequence_number.0),
+            enqueued_sequence_number: number,
             enqueued_at_ms: now.0,
             time_to_live_ms: self.state.entity.policy.effective_time_to_live_ms(message.asked_life_ms(now)),
             scheduled_enqueue_time_ms: message.scheduled_enqueue_time.map(|at| at.0),
             size_bytes: message.content.len() as u64,
-            dead_letter_source: forwarded.and_then(|way| way.dead_letter_source.as_deref()),
+            dead_letter_source: None,
         };
+        let arrival = on_its_way(arrival, message.origin.as_deref().map(|origin| &*origin.forwarded));
         let subject = Subject { facts: message.facts.as_deref().unwrap_or(&nothing), arrival };
         let (mut verdicts, mut ids) = (Vec::new(), Ids(number.into()));
         topic.index().ask(&subject, &mut || ids.next(), &mut verdicts);

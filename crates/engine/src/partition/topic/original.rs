@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::record::Extra;
-use crate::{Arrival, BodyRef, Facts, SequenceNumber, Timestamp};
+use crate::{Arrival, BodyRef, Facts, Forwarded, SequenceNumber, Timestamp};
 
 /// What the copies of a message have in common, and what rules see beside its [`Facts`].
 pub(super) struct Original {
@@ -26,17 +26,26 @@ pub(super) struct Original {
 impl Original {
     /// What rules see beside the facts: `time_to_live_ms` is its life in the topic.
     pub(super) fn arrival(&self, now: Timestamp, time_to_live_ms: Option<u64>) -> Arrival<'_> {
-        let forwarded = self.extra.forwarded.as_deref();
-        // As readers of copies are shown it.
-        let first = forwarded.map_or(self.body.0, |forwarded| forwarded.enqueued_sequence_number.0);
-        Arrival {
+        let arrival = Arrival {
             sequence_number: self.number.0,
-            enqueued_sequence_number: first,
+            // As readers of copies are shown it.
+            enqueued_sequence_number: self.body.0,
             enqueued_at_ms: now.0,
             time_to_live_ms,
             scheduled_enqueue_time_ms: self.scheduled_enqueue_time.map(|at| at.0),
             size_bytes: u64::from(self.content_bytes),
-            dead_letter_source: forwarded.and_then(|forwarded| forwarded.dead_letter_source.as_deref()),
-        }
+            dead_letter_source: None,
+        };
+        on_its_way(arrival, self.extra.forwarded.as_deref())
+    }
+}
+
+/// What rules see of a message that came from elsewhere: it keeps its first number, and where it was dead-lettered.
+pub(super) fn on_its_way<'a>(arrival: Arrival<'a>, way: Option<&'a Forwarded>) -> Arrival<'a> {
+    let Some(way) = way else { return arrival };
+    Arrival {
+        enqueued_sequence_number: way.enqueued_sequence_number.0,
+        dead_letter_source: way.dead_letter_source.as_deref(),
+        ..arrival
     }
 }
