@@ -11,7 +11,7 @@ use super::manifest::{Listed, Manifest, Seal};
 use super::pool::{Rolled, Spare};
 use super::segments::SegmentFile;
 use super::state::State;
-use super::walk::{End, find_later_frame, walk};
+use super::walk::{End, find_later_frame, rewrite_last_frame, walk};
 use super::warm::Warm;
 use super::writer::Active;
 use crate::{Error, Space};
@@ -159,7 +159,7 @@ impl<'a> Loader<'a> {
             let seal = Seal { end: end.offset, first_sequence: sequence, next_sequence: end.next_sequence };
             let Some(next) = later.iter().position(|next| begins_with(next, end.next_sequence)) else {
                 self.check_end(file, &end, later)?;
-                self.cut_tail(file, &end)?;
+                self.settle_tail(file, &end)?;
                 self.go_on_in(file, seal, later);
                 return Ok(());
             };
@@ -217,7 +217,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Blanks the header of a frame that a crash cut off, and makes durable what was found before it.
-    fn cut_tail(&mut self, file: &SegmentFile, end: &End) -> Result<(), Error> {
+    fn settle_tail(&mut self, file: &SegmentFile, end: &End) -> Result<(), Error> {
         if end.is_torn {
             self.loaded.torn = Some(Torn { segment: file.id, offset: end.offset });
             tracing::info!(path = %file.path.display(), offset = end.offset, "an unfinished write is cut off");
@@ -231,6 +231,7 @@ impl<'a> Loader<'a> {
                 file.file.write_all_at(&blank, end.offset)?;
             }
             // What a killed process left in the page cache was read as durable and must become so.
+            rewrite_last_frame(file, end)?;
             file.file.sync_data()
         };
         repair().map_err(|error| unavailable(&file.path, &error))
