@@ -90,6 +90,11 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
         self.open_directory(directory)?.sync()
     }
 
+    /// How many descriptors the process may have open, if that is limited.
+    fn descriptors_max(&self) -> Option<usize> {
+        None
+    }
+
     /// Bytes that an unprivileged process may still allocate where `directory` lives.
     ///
     /// # Errors
@@ -134,6 +139,9 @@ pub trait File: Debug + Send + Sync {
     /// # Errors
     /// Whatever the operating system says.
     fn len(&self) -> io::Result<u64>;
+
+    /// From now on the file is only read: a descriptor that is held for writing may be closed.
+    fn release(&self) {}
 
     /// Whether the file has no bytes.
     ///

@@ -117,6 +117,7 @@
 
 mod check;
 mod cleaner;
+mod descriptors;
 mod directory;
 mod fields;
 mod filesystem;
@@ -129,6 +130,7 @@ mod keeper;
 mod manifest;
 mod options;
 mod pool;
+mod prepare;
 mod reader;
 mod recovery;
 mod segments;
@@ -139,6 +141,7 @@ mod store;
 mod waiting;
 mod walk;
 mod warm;
+mod warnings;
 mod writer;
 
 pub use check::{Report, SegmentReport, TornTail, check, check_on};

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::descriptors::{Descriptors, Handle};
 use super::directory::{Directory, Name, corrupt, unavailable};
 use super::format::{FRAME_HEADER_BYTES, Kind, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::hint::{Hint, HintBuilder, Subject};
@@ -35,6 +36,7 @@ pub(super) struct Torn {
 /// What the files amount to.
 #[derive(Debug)]
 pub(super) struct Loaded {
+    pub(super) descriptors: Arc<Descriptors>,
     pub(super) manifest: Manifest,
     pub(super) state: State,
     pub(super) warm: Warm,
@@ -47,6 +49,23 @@ pub(super) struct Loaded {
     pub(super) torn: Option<Torn>,
     /// Hints that were missing or damaged.
     pub(super) hints_rebuilt: usize,
+}
+
+impl Loaded {
+    /// What no files amount to.
+    pub(super) fn empty(directory: &Directory) -> Self {
+        Self {
+            descriptors: Descriptors::new(Arc::clone(&directory.filesystem)),
+            manifest: Manifest { next_id: 1, ..Manifest::default() },
+            state: State::default(),
+            warm: Warm::default(),
+            active: None,
+            rolled: Vec::new(),
+            prepared: Vec::new(),
+            torn: None,
+            hints_rebuilt: 0,
+        }
+    }
 }
 
 /// Reads `directory`; `None` when it holds no store.
@@ -80,21 +99,13 @@ impl<'a> Loader<'a> {
     fn open(directory: &'a Directory, mode: Mode, manifest: Manifest) -> Result<Self, Error> {
         let mut state = State::default();
         let mut files = Vec::new();
+        let descriptors = Descriptors::new(Arc::clone(&directory.filesystem));
         for listed in &manifest.segments {
-            let file = Arc::new(open_segment(directory, listed, mode)?);
+            let file = Arc::new(open_segment(directory, &descriptors, listed, mode)?);
             state.segments.add(Arc::clone(&file), listed.ranks, listed.seal.map(|seal| seal.end));
             files.push(file);
         }
-        let loaded = Loaded {
-            manifest,
-            state,
-            warm: Warm::default(),
-            active: None,
-            rolled: Vec::new(),
-            prepared: Vec::new(),
-            torn: None,
-            hints_rebuilt: 0,
-        };
+        let loaded = Loaded { descriptors, manifest, state, ..Loaded::empty(directory) };
         Ok(Self { directory, mode, files, loaded })
     }
 
@@ -266,10 +277,15 @@ impl<'a> Loader<'a> {
 }
 
 /// Opens a listed segment and checks that it is the one meant.
-fn open_segment(directory: &Directory, listed: &Listed, mode: Mode) -> Result<SegmentFile, Error> {
-    let Listed { id, salt, capacity, .. } = *listed;
+fn open_segment(
+    directory: &Directory,
+    descriptors: &Arc<Descriptors>,
+    listed: &Listed,
+    mode: Mode,
+) -> Result<SegmentFile, Error> {
+    let Listed { id, salt, capacity, seal, .. } = *listed;
     let path = directory.segment_path(id);
-    let file = directory.open(&path, mode == Mode::Open)?;
+    let file = directory.open(&path, mode == Mode::Open && seal.is_none())?;
     let len = file.len().map_err(|error| unavailable(&path, &error))?;
     if len < capacity {
         return Err(corrupt(&path, len, format!("the file ends here, {capacity} bytes belong to it")));
@@ -279,6 +295,10 @@ fn open_segment(directory: &Directory, listed: &Listed, mode: Mode) -> Result<Se
     let header = SegmentHeader::decode(&bytes).map_err(|reason| corrupt(&path, 0, reason))?;
     if header != (SegmentHeader { id, salt }) {
         return Err(corrupt(&path, 0, "the header is that of another segment"));
+    }
+    let file = Handle::keep(descriptors, id, &path, file);
+    if seal.is_some() {
+        file.release();
     }
     Ok(SegmentFile { id, salt, capacity, path, file })
 }

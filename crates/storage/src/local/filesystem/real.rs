@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::process::{Resource, getrlimit};
 
 use super::{File, Filesystem, Lock, OpenDirectory};
 
@@ -84,6 +85,11 @@ impl Filesystem for RealFilesystem {
 
     fn open_directory(&self, directory: &Path) -> io::Result<Box<dyn OpenDirectory>> {
         Ok(Box::new(Directory(fs::File::open(directory)?)))
+    }
+
+    fn descriptors_max(&self) -> Option<usize> {
+        let max = getrlimit(Resource::Nofile).current?;
+        usize::try_from(max).ok()
     }
 
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {

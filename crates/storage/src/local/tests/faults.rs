@@ -86,17 +86,25 @@ async fn a_frame_that_only_the_cache_held_is_gone_with_the_cache() {
 }
 
 #[tokio::test]
-async fn a_failed_sync_of_the_manifest_kills_the_handle() {
-    let disk = SimulatedDisk::new();
-    let (store, shard) = open(&disk);
-    disk.inject(Fault::SyncError, "MANIFEST");
-    let mut number = 0;
-    while store.fatal().borrow().is_none() {
-        number += 1;
-        assert!(number < 1000, "the manifest is written when segments fill");
-        let _ = shard.submit(send(number)).await;
+async fn a_failed_sync_of_a_new_manifest_leaves_the_old_one_and_is_tried_again() {
+    for fault in [Fault::SyncError, Fault::SyncLost] {
+        let disk = SimulatedDisk::new();
+        let (store, shard) = open(&disk);
+        disk.inject(fault, "MANIFEST");
+        let mut number = 0;
+        while disk.faults_left() > 0 {
+            number += 1;
+            assert!(number < 1000, "the manifest is written when segments fill");
+            assert!(send_patiently(&*shard, number).await);
+        }
+        for later in number + 1..number + 100 {
+            assert!(send_patiently(&*shard, later).await);
+        }
+        assert_eq!(*store.fatal().borrow(), None);
+        disk.crash(number);
+        drop(store);
+        assert_eq!(contents(&*open(&disk).1, &[QUEUE]).await.unwrap().len() as u64, 2 * (number + 99));
     }
-    assert!(matches!(shard.submit(send(0)).await, Err(Error::InDoubt { .. })));
 }
 
 #[tokio::test]

@@ -154,6 +154,10 @@ impl Filesystem for Mount {
         done(Box::new(SimulatedDirectory { descriptor, path: directory.to_owned() }), late)
     }
 
+    fn descriptors_max(&self) -> Option<usize> {
+        self.disk.disk().descriptors_max
+    }
+
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
         let (disk, late) = self.enter(Call::FreeBytes, directory)?;
         done(disk.free_bytes(), late)
