@@ -6,8 +6,9 @@ use std::io;
 use super::descriptors::is_out_of_descriptors;
 use super::directory::{Directory, corrupt, is_full, unavailable};
 use super::fields::{Append, Fields};
-use super::filesystem::OpenDirectory;
+use super::filesystem::{File, OpenDirectory};
 use super::format::FORMAT_VERSION;
+use super::reserve;
 use super::segments::Ranks;
 use crate::Error;
 
@@ -151,10 +152,22 @@ impl Manifest {
     /// Everything that can fail while the old manifest still counts; what it returns needs no further descriptor.
     fn store_beside(&self, directory: &Directory) -> io::Result<Box<dyn OpenDirectory>> {
         let names = directory.filesystem.open_directory(&directory.path)?;
-        let file = directory.filesystem.create(&directory.manifest_new_path())?;
-        file.write_all_at(&self.encode(), 0)?;
-        file.sync_data()?;
-        Ok(names)
+        let new = directory.manifest_new_path();
+        let bytes = self.encode();
+        let write = |file: &dyn File| {
+            file.write_all_at(&bytes, 0)?;
+            file.set_len(bytes.len() as u64)?;
+            file.sync_data()
+        };
+        let mut written = directory.filesystem.create(&new).and_then(|file| write(file.as_ref()));
+        if written.as_ref().is_err_and(is_full) {
+            directory.discard(&new);
+            written = reserve::take(directory).and_then(|file| write(file.as_ref())).or(written);
+        }
+        if written.is_err() {
+            directory.discard(&new);
+        }
+        written.map(|()| names)
     }
 }
 

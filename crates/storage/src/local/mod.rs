@@ -18,6 +18,7 @@
 //! 0000000007.hint         what opening needs of it; derived, rebuilt when missing or damaged
 //! 0000000005.spare        a dead segment file that waits to be filled again
 //! MANIFEST.new            a manifest being written
+//! RESERVE                 room for a manifest on a full disk; zeros
 //! ```
 //! All numbers are little-endian. All checksums are CRC-32C.
 //! ```text
@@ -109,6 +110,10 @@
 //!   after a failed sync.
 //! * No room is different: the frame is blanked, what grows is refused with [`crate::Error::Full`], what removes goes to a
 //!   prepared segment.
+//! * A full disk does not keep the store from starting: what may be missing gives way to the new manifest (`RESERVE`,
+//!   hints, spares); where that is not enough, the old manifest goes on to count until there is room.
+//! * A manifest that can't be written leaves the old one, and the change is tried again. What fails after its rename
+//!   leaves the outcome in doubt and ends the handle: no file is removed that either manifest lists.
 //! * Damage below a single value is answered to whoever reads it; a sealed segment's contents are not verified on
 //!   opening (that is what [`check()`] is for), and the cleaner leaves a damaged segment as it is.
 //!
@@ -133,6 +138,7 @@ mod pool;
 mod prepare;
 mod reader;
 mod recovery;
+mod reserve;
 mod segments;
 mod shard;
 mod shared;

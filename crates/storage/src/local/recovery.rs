@@ -141,9 +141,9 @@ impl<'a> Loader<'a> {
             tracing::debug!(path = %path.display(), reason, "the hint is rebuilt from its segment");
             if self.mode == Mode::Open
                 && is_sealed
-                && store_hint(self.directory, file.id, &rebuilt.bytes).is_err()
+                && let Err(error) = store_hint(self.directory, file.id, &rebuilt.bytes)
             {
-                self.directory.discard(&path);
+                tracing::debug!(path = %path.display(), %error, "the hint can't be written");
             }
         }
         self.replay(file.id, &rebuilt);
