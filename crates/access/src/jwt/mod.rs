@@ -54,11 +54,12 @@ impl JsonWebPolicy {
         self.issuer.as_deref().filter(|_| self.keys.is_none())
     }
 
-    /// What the roles of a token allow on the resource, above it or below it.
+    /// What the roles of a token allow on the resource, on a part of it or on what it is a part of.
     fn permissions(&self, claims: &Claims, resource: &Resource) -> Box<[Permission]> {
-        let concerns = |rule: &&RoleRule| rule.scope.intersection(resource).is_some();
+        let concerns = |rule: &&RoleRule| rule.scope.contains(resource) || resource.contains(&rule.scope);
         let roles = self.roles.iter().filter(|rule| claims.has_role(&self.roles_claim, &rule.role));
-        let permission = |rule: &RoleRule| Permission { scope: rule.scope.clone(), rights: rule.rights };
+        let permission =
+            |rule: &RoleRule| Permission { scope: rule.scope.clone().into(), rights: rule.rights };
         roles.filter(concerns).map(permission).collect()
     }
 
@@ -69,7 +70,7 @@ impl JsonWebPolicy {
             && basis.roles_claim == self.roles_claim
             && permissions.iter().all(|permission| {
                 self.roles.iter().any(|rule| {
-                    rule.scope.covers(&permission.scope)
+                    permission.scope.is_within(&rule.scope)
                         && basis.roles.contains(&rule.role)
                         && crate::rights::include(rule.rights, permission.rights)
                 })
