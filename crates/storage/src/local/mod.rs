@@ -71,7 +71,8 @@
 //! the last. Opening follows the sequence numbers through the open segments. Where they end, nothing of the same
 //! salt with a later sequence may follow, in this segment or the next: then the end is a torn write and is cut
 //! off. **If anything later follows, synced bytes were damaged, and opening is refused with file and offset.** A
-//! clean close records the end, so that not even the last frame can be lost unnoticed. What is sealed must match
+//! clean close records the end, and after a second of idleness an empty frame follows the last one: damage of that
+//! frame is then no torn write either. What is sealed must match
 //! its seal to the byte. Salts are random per life of a file: frames of an earlier life, or a message that holds a
 //! copy of a log file, are no frames.
 //!

@@ -222,6 +222,9 @@ fn begin(
     let is_new = loaded.is_none();
     let loaded = loaded.unwrap_or_else(|| Loaded::empty(&directory));
     let Loaded { descriptors, mut manifest, state, warm, active, rolled, prepared, .. } = loaded;
+    if is_new {
+        directory.sync_parents();
+    }
     let was = (!is_new).then(|| manifest.clone());
     manifest.epoch += 1;
     manifest.closed = None;
