@@ -17,6 +17,7 @@ mod errno;
 mod faults;
 mod oracle;
 mod room;
+mod sweep;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);
