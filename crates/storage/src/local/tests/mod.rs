@@ -13,6 +13,7 @@ mod basics;
 mod cleaning;
 mod corruption;
 mod faults;
+mod growth;
 mod oracle;
 mod room;
 
