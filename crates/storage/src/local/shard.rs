@@ -1,6 +1,6 @@
 //! An open store: its threads and its handle.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -254,6 +254,7 @@ fn begin(
         dead: OnceLock::new(),
         is_stopping: AtomicBool::new(false),
         is_write_refused: AtomicBool::new(false),
+        copied_bytes: AtomicU64::new(0),
     };
     tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
     // The keeper's first round tells whether there is room.
