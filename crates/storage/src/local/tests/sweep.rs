@@ -12,6 +12,9 @@ use crate::local::Event;
 
 /// `EIO`: what the device says.
 const EIO: i32 = 5;
+/// One case of so many runs on a disk that is full before the history ends.
+const SMALL_DISK_EVERY: usize = 4;
+const SMALL_DISK_BYTES: u64 = 56 << 10;
 /// Cases of a run that is not asked for all.
 const CASES: u64 = 300;
 /// No answer takes longer on any machine.
@@ -24,17 +27,27 @@ struct World {
     disk: SimulatedDisk,
     store: Option<(LocalStore, Arc<dyn Shard>)>,
     model: Model,
+    /// Batches that found no room.
+    refused: u64,
     what: String,
 }
 
 impl World {
     fn new(what: &str) -> Self {
-        Self { disk: SimulatedDisk::new(), store: None, model: Model::new(), what: what.to_owned() }
+        Self {
+            disk: SimulatedDisk::new(),
+            store: None,
+            model: Model::new(),
+            refused: 0,
+            what: what.to_owned(),
+        }
     }
 
     /// Opens the store: again if the planned event met the opening.
     fn open(&mut self) {
         self.store = None;
+        let options = || LocalOptions { reserve_bytes: 0, ..options() };
+        let try_open = |disk| open_with(disk, options());
         let first = try_open(&self.disk);
         self.store = Some(match first {
             Ok(opened) => opened,
@@ -61,7 +74,10 @@ impl World {
         let answer = tokio::time::timeout(PATIENCE, shard.submit(batch.clone())).await;
         match answer.unwrap_or_else(|_| panic!("{}: no answer", self.what)) {
             Ok(()) => apply(&mut self.model, &batch),
-            Err(Error::Full { .. }) => shard.resume(QUEUE),
+            Err(Error::Full { .. }) => {
+                shard.resume(QUEUE);
+                self.refused += 1;
+            }
             Err(Error::TooLarge { reason }) => panic!("{}: {reason}", self.what),
             Err(_) => {
                 self.open();
@@ -122,6 +138,7 @@ impl World {
     /// What must be so whatever happened.
     async fn finish(&mut self, seed: u64) {
         self.disk.clear_faults();
+        self.disk.set_size_bytes_max(None);
         if seed.is_multiple_of(3) {
             self.disk.kill();
         } else {
@@ -192,12 +209,20 @@ fn any_call_may_fail_once_and_the_power_may_go_at_any() {
         let calls = world.disk.calls();
         world.finish(seed).await;
         println!("{calls} calls");
-        for (call, event) in cases(calls, seed) {
-            let what = format!("PEEKLOCK_STORAGE_SEED={seed}: {event:?} at call {call} of {calls}");
+        let mut refused = 0;
+        for (case, (call, event)) in cases(calls, seed).into_iter().enumerate() {
+            let is_small = case % SMALL_DISK_EVERY == 0;
+            let what = format!(
+                "PEEKLOCK_STORAGE_SEED={seed}: {event:?} at call {call} of {calls}, small disk: {is_small}"
+            );
             let mut world = World::new(&what);
+            world.disk.set_size_bytes_max(is_small.then_some(SMALL_DISK_BYTES));
             world.disk.plan(None, "", call, event);
             world.history().await;
             world.finish(seed + call).await;
+            refused += world.refused;
         }
+
+        assert!(refused > 0, "no disk was full");
     });
 }
