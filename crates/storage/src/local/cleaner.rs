@@ -33,6 +33,8 @@ use choice::{Choice, choose};
 const PATROL_MS: u64 = 1000;
 /// Copied bytes between two syncs: keeps the disk's queue short for the commits.
 const SLICE_BYTES: u64 = 1 << 20;
+/// What the log says while cleaning fails.
+const CLEAN: &str = "segments can't be cleaned";
 /// Relocations under one lock.
 const RELOCATIONS_MAX: usize = 256;
 
@@ -51,8 +53,13 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
         return false;
     };
     let result = Cleaning::begin(shared, &choice).and_then(|cleaning| cleaning.run(&choice));
+    match &result {
+        Ok(()) => shared.warnings.end(CLEAN),
+        Err(error) => {
+            shared.warnings.warn(CLEAN, error);
+        }
+    }
     if let Err(error) = &result {
-        shared.warnings.warn("segments can't be cleaned", error);
         let mut state = shared.state();
         state.segments.set_cleaning(&choice.ids, false);
         if matches!(error, Error::Corrupt { .. }) {
