@@ -42,7 +42,7 @@ pub(super) fn run(shared: &Shared) {
 
 /// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
 /// were announced where they arose; all others are tried again.
-fn tidy(shared: &Shared) {
+pub(super) fn tidy(shared: &Shared) {
     shared.pool.lock().rounds_begun += 1;
     seal_rolled(shared);
     free_dead(shared);

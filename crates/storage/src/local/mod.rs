@@ -132,6 +132,8 @@ mod segments;
 mod shard;
 mod shared;
 mod state;
+#[cfg(any(test, feature = "testing"))]
+mod stepped;
 mod store;
 mod waiting;
 mod walk;
@@ -143,6 +145,8 @@ pub use check::{Report, SegmentReport, TornTail, check, check_on};
 pub use filesystem::{Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, RealFilesystem};
 pub use options::LocalOptions;
+#[cfg(any(test, feature = "testing"))]
+pub use stepped::SteppedStore;
 pub use store::LocalStore;
 
 #[cfg(test)]

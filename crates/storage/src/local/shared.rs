@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::directory::Directory;
 use super::manifest::Manifest;
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool};
+use super::pool::{Bell, Pool, Stepped};
 use super::segments::SegmentFile;
 use super::state::State;
 use super::warm::Warm;
@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub(super) manifest: Mutex<Manifest>,
     pub(super) warm: Mutex<Warm>,
     pub(super) pool: Pool,
+    /// Set when a test steps the store instead of threads.
+    pub(super) stepped: Stepped,
     pub(super) keeper_bell: Bell,
     pub(super) cleaner_bell: Bell,
     pub(super) pressure: watch::Sender<Pressure>,

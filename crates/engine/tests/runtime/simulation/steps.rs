@@ -1,6 +1,7 @@
 //! What may happen, and how often.
 
 use peeklock_engine::{ReceiveMode, SubQueue};
+use peeklock_storage::local::Fault;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
@@ -55,12 +56,31 @@ pub(super) enum Step {
     },
     Read,
     FullOnce,
-    Crash,
+    /// `seed` picks what the disk loses.
+    Crash {
+        seed: u64,
+    },
+    Disk(DiskStep),
     Topic(TopicStep),
     Session(SessionStep),
     DeclareTemporary,
     DeleteTemporary,
     Forward(ForwardStep),
+}
+
+/// What happens to the log and its disk, where the store is the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum DiskStep {
+    /// A round of the keeper.
+    Keep,
+    Clean {
+        is_eager: bool,
+    },
+    /// The next operation of that kind on a file whose name contains `name` fails.
+    Fail {
+        fault: Fault,
+        name: &'static str,
+    },
 }
 
 /// What happens in the network of those who forward.
@@ -143,9 +163,34 @@ type Weighted = Vec<(u32, BoxedStrategy<Step>)>;
 
 /// Histories in which those parts have equal shares.
 pub(super) fn steps(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> + use<> {
+    histories(areas, anywhere().boxed(), 1..80)
+}
+
+/// The same, longer and with a disk that fails.
+pub(super) fn steps_on_disk(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let anywhere = prop_oneof![3 => anywhere(), 1 => disk_step().prop_map(Step::Disk)];
+    histories(areas, anywhere.boxed(), 1..160)
+}
+
+fn disk_step() -> impl Strategy<Value = DiskStep> {
+    let faults = vec![Fault::WriteError, Fault::ShortWrite, Fault::NoSpace, Fault::SyncError];
+    let fault = prop::sample::select(faults);
+    let name = prop::sample::select(vec![".segment", "MANIFEST", ".hint", ""]);
+    prop_oneof![
+        6 => Just(DiskStep::Keep),
+        6 => any::<bool>().prop_map(|is_eager| DiskStep::Clean { is_eager }),
+        1 => (fault, name).prop_map(|(fault, name)| DiskStep::Fail { fault, name }),
+    ]
+}
+
+fn histories(
+    areas: &[Area],
+    anywhere: BoxedStrategy<Step>,
+    len: std::ops::Range<usize>,
+) -> impl Strategy<Value = Vec<Step>> + use<> {
     let areas = areas.iter().map(|area| (1, Union::new_weighted(area.steps()).boxed())).collect();
-    let step = prop_oneof![3 => Union::new_weighted(areas), 4 => anywhere()];
-    prop::collection::vec(step, 1..80)
+    let step = prop_oneof![3 => Union::new_weighted(areas), 4 => anywhere];
+    prop::collection::vec(step, len)
 }
 
 fn how() -> impl Strategy<Value = How> {
@@ -168,7 +213,7 @@ fn anywhere() -> impl Strategy<Value = Step> {
             .prop_map(|(batches, refused)| Step::Commit { batches, refused }),
         5 => Just(Step::Read),
         1 => Just(Step::FullOnce),
-        1 => Just(Step::Crash),
+        1 => any::<u64>().prop_map(|seed| Step::Crash { seed }),
     ]
 }
 

@@ -100,6 +100,11 @@ impl SimulatedDisk {
         self.disk().faults.push((fault, name.to_owned()));
     }
 
+    /// Takes back all failures that were not met yet.
+    pub fn heal(&self) {
+        self.disk().faults.clear();
+    }
+
     /// Lets every operation wait until what this returns is dropped, so that work can pile up behind a slow disk.
     #[must_use]
     pub fn freeze(&self) -> impl Drop + '_ {
