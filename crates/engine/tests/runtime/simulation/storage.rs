@@ -81,7 +81,11 @@ impl Machine {
     fn crash(&self, seed: u64) {
         let disk = self.disk();
         // One in four is a killed process: the page cache survives.
-        if seed.is_multiple_of(4) { disk.kill() } else { disk.crash(seed) }
+        if seed.is_multiple_of(4) {
+            disk.kill()
+        } else {
+            disk.crash(seed)
+        }
         let open = self.0.lock().unwrap().open.take();
         // Whatever is queued is answered: the disk is gone.
         open.iter().for_each(|open| while open.store.write(usize::MAX) > 0 {});

@@ -52,6 +52,8 @@ pub(super) struct Message {
     /// Of the request that sent it.
     pub(super) tag: u64,
     pub(super) accepted: bool,
+    /// It may have been accepted before an end in doubt.
+    pub(super) is_doubtful: bool,
     /// What subscriptions had coming of it at every moment since it was due.
     surely: Option<BTreeSet<(QueueId, Share)>>,
 }
@@ -113,7 +115,15 @@ pub(super) fn wanting(subscriptions: &Subscriptions, flavour: usize) -> BTreeSet
 impl Topic {
     pub(super) fn sending(&mut self, content: &str, flavour: usize, due: Option<Timestamp>, tag: u64) {
         let content = content.to_owned();
-        self.messages.push(Message { content, flavour, due, tag, accepted: false, surely: None });
+        self.messages.push(Message {
+            content,
+            flavour,
+            due,
+            tag,
+            accepted: false,
+            is_doubtful: false,
+            surely: None,
+        });
     }
 
     /// What the topic may be like now: as answered, and with every number of changes that are under way.
@@ -153,7 +163,12 @@ impl Topic {
         }
     }
 
-    pub(super) fn listed(&mut self, queue: QueueId, result: Result<Vec<Arc<Rule>>, Refusal>, is_in_doubt: bool) {
+    pub(super) fn listed(
+        &mut self,
+        queue: QueueId,
+        result: Result<Vec<Arc<Rule>>, Refusal>,
+        is_in_doubt: bool,
+    ) {
         if let (Some(found), Ok(rules)) = (&mut self.found, &result) {
             let rule = |rule: &Arc<Rule>| RULES.iter().position(|name| *name == &*rule.name).expect("a rule");
             found.insert(queue, rules.iter().map(rule).collect());
@@ -191,7 +206,7 @@ impl Topic {
     /// Requests that were never written have not happened.
     pub(super) fn restarted(&mut self) {
         self.under_way.clear();
-        self.messages.retain(|message| message.accepted);
+        self.messages.retain(|message| message.accepted || message.is_doubtful);
     }
 }
 

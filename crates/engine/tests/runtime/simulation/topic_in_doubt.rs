@@ -23,7 +23,8 @@ impl World {
         let found = self.topic.found.take().unwrap_or_default();
         let is_found = |state: &Subscriptions| {
             let rules = |queue: &QueueId| found.get(queue);
-            state.len() == found.len() && state.iter().all(|(queue, known)| rules(queue) == Some(&known.rules))
+            state.len() == found.len()
+                && state.iter().all(|(queue, known)| rules(queue) == Some(&known.rules))
         };
         let last = stages.iter().rposition(|(_, state)| is_found(state));
         let last = last.unwrap_or_else(|| panic!("{found:?} is none of {stages:#?}"));
@@ -50,7 +51,8 @@ impl World {
     /// Messages that were not answered met the state before their request, if that was reached.
     fn doubt_messages(&mut self, stages: &[(u64, Subscriptions)], last: usize) {
         let mut messages = std::mem::take(&mut self.topic.messages);
-        messages.retain(|message| {
+        messages.retain_mut(|message| {
+            message.is_doubtful |= !message.accepted;
             if message.accepted || message.due.is_some() {
                 return true;
             }

@@ -15,8 +15,8 @@ use peeklock_storage::local::Fault;
 
 use super::forwarding::{Forwarding, network};
 use super::sessions::{Sessions, StateAsked};
-use super::storage::Storage;
 use super::steps::{DiskStep, How, Place, Step};
+use super::storage::Storage;
 use super::temporary::{TEMPORARY, Temporary};
 use super::topic::{SUBSCRIPTIONS, TOPIC, Topic};
 use crate::auditor::{Auditor, content};
@@ -319,7 +319,9 @@ impl World {
             }
             (Asked::Take { taken, mode }, Response::Received(result)) => self.taken(taken, mode, result),
             (Asked::Change, Response::Done(result)) => self.topic.changed(tag, result, self.in_doubt),
-            (Asked::Rules { queue }, Response::Rules(result)) => self.topic.listed(queue, result, self.in_doubt),
+            (Asked::Rules { queue }, Response::Rules(result)) => {
+                self.topic.listed(queue, result, self.in_doubt)
+            }
             (Asked::Accept { receiver }, Response::Opened(result)) => self.accepted(receiver, result),
             (Asked::State(StateAsked::Set { session, value }), Response::Done(result)) => {
                 self.sessions.state_set(&session, value, result);
