@@ -30,12 +30,17 @@ impl Daemon {
 
     /// Starts a daemon with this TOML.
     pub fn with_config(config: &str) -> Self {
+        let mut daemon = Self::prepared(config);
+        daemon.start();
+        daemon
+    }
+
+    /// A daemon with this TOML that was not started yet; its data directory does not exist.
+    pub fn prepared(config: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
         fs::write(directory.path().join("peeklock.toml"), config).unwrap();
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut daemon = Self { directory, child: None, amqp: nowhere, http: nowhere };
-        daemon.start();
-        daemon
+        Self { directory, child: None, amqp: nowhere, http: nowhere }
     }
 
     /// Starts the daemon and returns once it accepts connections, on a port that the system chose.
