@@ -52,10 +52,8 @@ impl VolatileDisk {
     }
 
     fn attach(&mut self) -> io::Result<()> {
-        let tree = Tree {
-            disk: self.disk.mount(),
-            nodes: Mutex::new(Nodes::new(Arc::clone(&self.directories))),
-        };
+        let tree =
+            Tree { disk: self.disk.mount(), nodes: Mutex::new(Nodes::new(Arc::clone(&self.directories))) };
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("volatile".to_owned())];
         self.session = Some(fuser::spawn_mount(tree, &self.mount_point, &config)?);
@@ -319,16 +317,7 @@ impl Filesystem for Tree {
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }
 
-    fn create(
-        &self,
-        _: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        _: u32,
-        _: u32,
-        _: i32,
-        reply: ReplyCreate,
-    ) {
+    fn create(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, _: i32, reply: ReplyCreate) {
         let flags = FopenFlags::FOPEN_DIRECT_IO;
         let result = self.make(parent, name);
         answer!(reply, result, made => reply.created(&NO_CACHE, &made, Generation(0), FileHandle(0), flags));

@@ -103,7 +103,10 @@
 //! # When the disk fails
 //! * A failed sync or a failed write of unknown extent ends the handle: everything waiting is answered
 //!   [`crate::Error::InDoubt`], [`LocalStore::fatal`] tells the process to stop, and the next opening finds out what is
-//!   durable. Nothing is tried again: after a failed sync the kernel may have dropped what was to be written.
+//!   durable. Nothing is tried again: after a failed sync the kernel takes what was to be written for clean. It may
+//!   still be read from the cache, so an opening after an unclean end writes the last frame once more and syncs it.
+//!   Only the last one: frame n+1 is written after a sync of frame n that succeeded. All other files are written anew
+//!   after a failed sync.
 //! * No room is different: the frame is blanked, what grows is refused with [`crate::Error::Full`], what removes goes to a
 //!   prepared segment.
 //! * Damage below a single value is answered to whoever reads it; a sealed segment's contents are not verified on
@@ -114,6 +117,7 @@
 
 mod check;
 mod cleaner;
+mod descriptors;
 mod directory;
 mod fields;
 mod filesystem;
@@ -126,6 +130,7 @@ mod keeper;
 mod manifest;
 mod options;
 mod pool;
+mod prepare;
 mod reader;
 mod recovery;
 mod segments;
@@ -138,12 +143,13 @@ mod store;
 mod waiting;
 mod walk;
 mod warm;
+mod warnings;
 mod writer;
 
 pub use check::{Report, SegmentReport, TornTail, check, check_on};
 #[cfg(any(test, feature = "testing"))]
-pub use filesystem::{Fault, SimulatedDisk};
-pub use filesystem::{File, Filesystem, Lock, RealFilesystem};
+pub use filesystem::{Call, Event, Fault, SimulatedDisk};
+pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
 pub use options::LocalOptions;
 #[cfg(any(test, feature = "testing"))]
 pub use stepped::SteppedStore;

@@ -7,13 +7,13 @@ use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
-use super::directory::{Directory, Name, is_full, unavailable};
-use super::manifest::{Closed, Manifest};
+use super::directory::{Directory, Name, unavailable};
+use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool, Stepped};
 use super::recovery::{Loaded, Mode, load, tidy_leftovers};
 use super::shared::Shared;
-use super::warm::Warm;
+use super::warnings::Warnings;
 use super::writer::{self, Active, Writer};
 use super::{cleaner, keeper, reader};
 use crate::{
@@ -127,6 +127,7 @@ impl LocalShard {
         }
         let _ = self.shared.dead.set(reason);
         self.shared.pool.stop();
+        self.shared.descriptors.clear();
     }
 
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
@@ -253,15 +254,8 @@ fn begin(
     loaded: Option<Loaded>,
 ) -> Result<(Shared, Option<Active>), Error> {
     let is_new = loaded.is_none();
-    let (mut manifest, state, warm, active, rolled, prepared) = match loaded {
-        Some(loaded) => {
-            (loaded.manifest, loaded.state, loaded.warm, loaded.active, loaded.rolled, loaded.prepared)
-        }
-        None => {
-            let manifest = Manifest { next_id: 1, ..Manifest::default() };
-            (manifest, super::state::State::default(), Warm::default(), None, Vec::new(), Vec::new())
-        }
-    };
+    let loaded = loaded.unwrap_or_else(|| Loaded::empty(&directory));
+    let Loaded { descriptors, mut manifest, state, warm, active, rolled, prepared, .. } = loaded;
     manifest.epoch += 1;
     manifest.closed = None;
     store_first(&manifest, &directory)?;
@@ -282,6 +276,8 @@ fn begin(
         warm: Mutex::new(warm),
         pool,
         stepped: Stepped::default(),
+        descriptors,
+        warnings: Warnings::default(),
         keeper_bell: Bell::default(),
         cleaner_bell: Bell::default(),
         pressure: watch::Sender::new(Pressure::Normal),
@@ -299,7 +295,7 @@ fn begin(
 /// Makes the first change to the manifest. A full disk must not keep a store from opening: spares give way.
 fn store_first(manifest: &Manifest, directory: &Directory) -> Result<(), Error> {
     let mut stored = manifest.store(directory);
-    if stored.as_ref().is_err_and(is_full) {
+    if stored.as_ref().is_err_and(NotStored::is_for_want_of_room) {
         for name in directory.names()? {
             if let Name::Spare(id) = name {
                 directory.discard(&directory.spare_path(id));
@@ -307,13 +303,13 @@ fn store_first(manifest: &Manifest, directory: &Directory) -> Result<(), Error> 
         }
         stored = manifest.store(directory);
     }
-    stored.map_err(|error| unavailable(&directory.manifest_path(), &error))
+    stored.map_err(|not_stored| unavailable(&directory.manifest_path(), not_stored.error()))
 }
 
 /// The first segment of an empty store, or of one whose segments all died. Not filled with zeros: a first start
 /// is quick.
 fn first_active(shared: &Shared) -> Result<Active, Error> {
-    keeper::prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
+    super::prepare::prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
     let segment = shared.pool.lock().prepared.pop_front();
     let segment = segment.ok_or_else(closed)?;
     let sequence = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).sealed_sequence + 1;

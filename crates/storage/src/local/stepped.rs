@@ -53,7 +53,7 @@ impl SteppedStore {
         workers.shared.stepped.set(move || {
             let Some(shared) = shared.upgrade() else { return };
             for _ in 0..ROUNDS {
-                keeper::tidy(&shared);
+                keeper::round(&shared);
                 cleaner::clean_once(&shared, shared.is_full());
             }
         });
@@ -81,7 +81,7 @@ impl SteppedStore {
 
     /// One round of the keeper: seals, frees, recycles, prepares.
     pub fn keep(&self) {
-        keeper::tidy(&self.workers().shared);
+        keeper::round(&self.workers().shared);
     }
 
     /// Cleans one run of segments; false when none is worth it or it failed. `is_eager` takes runs with little garbage.

@@ -1,7 +1,7 @@
 //! What may happen, and how often.
 
 use peeklock_engine::{ReceiveMode, SubQueue};
-use peeklock_storage::local::Fault;
+use peeklock_storage::local::{Call, Event};
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
@@ -76,10 +76,11 @@ pub(super) enum DiskStep {
     Clean {
         is_eager: bool,
     },
-    /// The next operation of that kind on a file whose name contains `name` fails.
-    Fail {
-        fault: Fault,
-        name: &'static str,
+    /// After so many more calls of the file system (of one kind, if `Some`), one meets this.
+    Plan {
+        call: Option<Call>,
+        pass: u64,
+        event: Event,
     },
 }
 
@@ -172,14 +173,41 @@ pub(super) fn steps_on_disk(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> 
     histories(areas, anywhere.boxed(), 1..160)
 }
 
+/// Calls that change something.
+const CHANGES: [Call; 9] = [
+    Call::OpenDirectory,
+    Call::SyncDirectory,
+    Call::Create,
+    Call::Rename,
+    Call::Remove,
+    Call::Write,
+    Call::Sync,
+    Call::Allocate,
+    Call::SetLength,
+];
+
+/// `errno` of Linux.
+const EIO: i32 = 5;
+const EMFILE: i32 = 24;
+const ENOSPC: i32 = 28;
+
 fn disk_step() -> impl Strategy<Value = DiskStep> {
-    let faults = vec![Fault::WriteError, Fault::ShortWrite, Fault::NoSpace, Fault::SyncError];
-    let fault = prop::sample::select(faults);
-    let name = prop::sample::select(vec![".segment", "MANIFEST", ".hint", ""]);
+    let fails = prop_oneof![
+        2 => prop::sample::select(vec![EIO, EMFILE, ENOSPC]).prop_map(Event::Fail),
+        1 => Just(Event::FailLate(EIO)),
+    ];
+    let fail = (prop::sample::select(CHANGES.to_vec()), 0..6_u64, fails)
+        .prop_map(|(call, pass, event)| DiskStep::Plan { call: Some(call), pass, event });
+    let power_cut = (0..60_u64, any::<u64>()).prop_map(|(pass, seed)| DiskStep::Plan {
+        call: None,
+        pass,
+        event: Event::PowerCut(seed),
+    });
     prop_oneof![
         6 => Just(DiskStep::Keep),
         6 => any::<bool>().prop_map(|is_eager| DiskStep::Clean { is_eager }),
-        1 => (fault, name).prop_map(|(fault, name)| DiskStep::Fail { fault, name }),
+        1 => fail,
+        1 => power_cut,
     ]
 }
 

@@ -36,6 +36,8 @@ struct MachineState {
 /// A stepped store that commits at once unless it is held.
 struct SteppedShard {
     store: SteppedStore,
+    /// The power cuts and kills before it was opened.
+    ends: u64,
     is_held: AtomicBool,
 }
 
@@ -72,7 +74,8 @@ impl Machine {
             ..LocalOptions::default()
         };
         let store = SteppedStore::open(state.disk.mount(), DIRECTORY, options).expect("the store opens");
-        let shard = Arc::new(SteppedShard { store, is_held: AtomicBool::new(false) });
+        let ends = state.disk.ends();
+        let shard = Arc::new(SteppedShard { store, ends, is_held: AtomicBool::new(false) });
         state.open = Some(Arc::clone(&shard));
         shard
     }
@@ -98,7 +101,7 @@ impl Machine {
             DiskStep::Clean { is_eager } => {
                 open.store.clean(is_eager);
             }
-            DiskStep::Fail { fault, name } => self.disk().inject(fault, name),
+            DiskStep::Plan { call, pass, event } => self.disk().plan(call, DIRECTORY, pass, event),
         }
     }
 }
@@ -138,7 +141,7 @@ impl Storage {
         match self {
             Self::Memory(store) => store.release_all(),
             Self::Log(machine) => machine.open().iter().for_each(|open| {
-                machine.disk().heal();
+                machine.disk().clear_faults();
                 open.is_held.store(false, Ordering::Relaxed);
                 open.finish();
             }),
@@ -173,7 +176,10 @@ impl Storage {
     pub(super) fn is_in_doubt(&self) -> bool {
         match self {
             Self::Memory(_) => false,
-            Self::Log(machine) => machine.open().is_some_and(|open| open.store.failure().is_some()),
+            Self::Log(machine) => {
+                let ends = machine.disk().ends();
+                machine.open().is_some_and(|open| open.store.failure().is_some() || open.ends != ends)
+            }
         }
     }
 

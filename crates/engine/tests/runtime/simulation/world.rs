@@ -11,7 +11,6 @@ use peeklock_engine::{
     Timestamp, TopicOptions,
 };
 use peeklock_storage::Shard;
-use peeklock_storage::local::Fault;
 
 use super::forwarding::{Forwarding, network};
 use super::sessions::{Sessions, StateAsked};
@@ -164,7 +163,8 @@ impl World {
             Step::FullOnce => self.fill_up(),
             Step::Crash { seed } => self.crash(*seed).await,
             Step::Disk(step) => {
-                self.was_full |= matches!(step, DiskStep::Fail { fault: Fault::NoSpace, .. });
+                // A write or an allocation that fails may look like a full disk.
+                self.was_full |= matches!(step, DiskStep::Plan { .. });
                 self.broker.store.step(*step);
             }
             Step::Topic(step) => self.topic_step(*step),

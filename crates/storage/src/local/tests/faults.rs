@@ -50,17 +50,61 @@ async fn the_same_store_can_be_acquired_again_after_a_failed_sync() {
 }
 
 #[tokio::test]
-async fn a_failed_sync_of_the_manifest_kills_the_handle() {
+async fn what_a_failed_sync_left_in_the_cache_survives_a_power_cut_after_reopening() {
+    for seed in 0..10 {
+        let disk = SimulatedDisk::new();
+        let (store, shard) = open(&disk);
+        shard.submit(send(1)).await.unwrap();
+        disk.inject(Fault::SyncLost, "0000000001.segment");
+        assert!(matches!(shard.submit(send(2)).await, Err(Error::InDoubt { .. })));
+        drop(store);
+        let (store, shard) = open(&disk);
+        assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 4, "message 2 is read from the cache");
+        shard.submit(send(3)).await.unwrap();
+        disk.crash(seed);
+        drop(store);
+        let (_store, shard) = open(&disk);
+        assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 6, "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn a_frame_that_only_the_cache_held_is_gone_with_the_cache() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
-    disk.inject(Fault::SyncError, "MANIFEST");
-    let mut number = 0;
-    while store.fatal().borrow().is_none() {
-        number += 1;
-        assert!(number < 1000, "the manifest is written when segments fill");
-        let _ = shard.submit(send(number)).await;
+    shard.submit(send(1)).await.unwrap();
+    disk.inject(Fault::SyncLost, "0000000001.segment");
+    assert!(shard.submit(send(2)).await.is_err());
+    drop(store);
+    disk.drop_caches();
+    let (store, shard) = open(&disk);
+    assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2);
+    shard.submit(send(3)).await.unwrap();
+    disk.crash(1);
+    drop(store);
+    assert_eq!(contents(&*open(&disk).1, &[QUEUE]).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_failed_sync_of_a_new_manifest_leaves_the_old_one_and_is_tried_again() {
+    for fault in [Fault::SyncError, Fault::SyncLost] {
+        let disk = SimulatedDisk::new();
+        let (store, shard) = open(&disk);
+        disk.inject(fault, "MANIFEST");
+        let mut number = 0;
+        while disk.faults_left() > 0 {
+            number += 1;
+            assert!(number < 1000, "the manifest is written when segments fill");
+            assert!(send_patiently(&*shard, number).await);
+        }
+        for later in number + 1..number + 100 {
+            assert!(send_patiently(&*shard, later).await);
+        }
+        assert_eq!(*store.fatal().borrow(), None);
+        disk.crash(number);
+        drop(store);
+        assert_eq!(contents(&*open(&disk).1, &[QUEUE]).await.unwrap().len() as u64, 2 * (number + 99));
     }
-    assert!(matches!(shard.submit(send(0)).await, Err(Error::InDoubt { .. })));
 }
 
 #[tokio::test]
