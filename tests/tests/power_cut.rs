@@ -39,7 +39,7 @@ fn mounted(daemon: &Daemon) -> Option<VolatileDisk> {
 #[test]
 fn nothing_accepted_is_lost_and_nothing_completed_returns_over_twenty_power_cuts() {
     let mut random = seed::generator();
-    let mut daemon = Daemon::prepared(&format!("{CONFIG}{STORAGE}"));
+    let mut daemon = Daemon::stopped(&format!("{CONFIG}{STORAGE}"));
     let Some(mut disk) = mounted(&daemon) else { return };
     daemon.start();
     let mut journal = Journal::default();
@@ -63,7 +63,7 @@ fn nothing_accepted_is_lost_and_nothing_completed_returns_over_twenty_power_cuts
 fn a_power_cut_during_the_first_start_leaves_a_usable_directory() {
     let mut random = seed::generator();
     for _ in 0..ROUNDS {
-        let mut daemon = Daemon::prepared(CONFIG);
+        let mut daemon = Daemon::stopped(CONFIG);
         let Some(mut disk) = mounted(&daemon) else { return };
         daemon.start();
         daemon.kill();

@@ -2,8 +2,8 @@
 //! the disk's room.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::directory::Directory;
@@ -30,6 +30,7 @@ const RETRY_DOUBLINGS_MAX: u32 = 5;
 const SUPPLY: &str = "no segment can be prepared; messages are refused once the prepared ones are used";
 const SEAL: &str = "full segments can't be sealed yet";
 const FREE: &str = "dead segments can't be freed yet";
+const RESERVE: &str = "no room can be reserved for the next manifest";
 const ROOM: &str = "the free space of the disk can't be learned";
 /// Values read by opening are dropped after this long, scanned or not.
 const WARM_MS_MAX: u64 = 60_000;
@@ -70,6 +71,7 @@ fn tidy(shared: &Shared, supplier: &mut Supplier) {
     let has_room = match shared.directory.filesystem.free_bytes(&shared.directory.path) {
         Ok(bytes) => {
             shared.warnings.end(ROOM);
+            reserve_for_manifest(shared, bytes);
             bytes >= shared.options.reserve_bytes
         }
         Err(error) => {
@@ -83,6 +85,16 @@ fn tidy(shared: &Shared, supplier: &mut Supplier) {
     } else {
         shared.announce(Pressure::Full);
         shared.cleaner_bell.ring();
+    }
+}
+
+fn reserve_for_manifest(shared: &Shared, free_bytes: u64) {
+    let manifest_bytes = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).encode().len();
+    match super::reserve::ensure(&shared.directory, manifest_bytes, free_bytes) {
+        Ok(()) => shared.warnings.end(RESERVE),
+        Err(error) => {
+            shared.warnings.warn(RESERVE, &error);
+        }
     }
 }
 
@@ -314,16 +326,20 @@ pub(super) fn write_hint(shared: &Shared, segment: &SegmentFile, seal: Seal) -> 
     store_hint(&shared.directory, segment.id, &hint.finish())
 }
 
-/// Writes a hint's bytes.
+/// Writes a hint's bytes. After an error there is no hint.
 pub(super) fn store_hint(directory: &Directory, id: u32, bytes: &[u8]) -> io::Result<()> {
-    let file = directory.filesystem.create(&directory.hint_path(id))?;
-    let mut offset = 0;
-    for piece in bytes.chunks(FILL_BYTES) {
-        file.write_all_at(piece, offset)?;
-        file.sync_data()?;
-        offset += piece.len() as u64;
-    }
-    Ok(())
+    let path = directory.hint_path(id);
+    let write = || {
+        let file = directory.filesystem.create(&path)?;
+        let mut offset = 0;
+        for piece in bytes.chunks(FILL_BYTES) {
+            file.write_all_at(piece, offset)?;
+            file.sync_data()?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    };
+    write().inspect_err(|_| directory.discard(&path))
 }
 
 const _: () = assert!(PREPARED_SEGMENTS >= 2, "one to use next, one as the reserve");

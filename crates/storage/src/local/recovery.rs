@@ -141,9 +141,9 @@ impl<'a> Loader<'a> {
             tracing::debug!(path = %path.display(), reason, "the hint is rebuilt from its segment");
             if self.mode == Mode::Open
                 && is_sealed
-                && store_hint(self.directory, file.id, &rebuilt.bytes).is_err()
+                && let Err(error) = store_hint(self.directory, file.id, &rebuilt.bytes)
             {
-                self.directory.discard(&path);
+                tracing::debug!(path = %path.display(), %error, "the hint can't be written");
             }
         }
         self.replay(file.id, &rebuilt);
@@ -168,7 +168,7 @@ impl<'a> Loader<'a> {
             let (hint, end) = scan(file, file.capacity, sequence)?;
             self.replay(file.id, &hint);
             let seal = Seal { end: end.offset, first_sequence: sequence, next_sequence: end.next_sequence };
-            let Some(next) = later.iter().position(|next| begins_with(next, end.next_sequence)) else {
+            let Some(next) = position_of(later, end.next_sequence)? else {
                 self.check_end(file, &end, later)?;
                 self.settle_tail(file, &end)?;
                 self.go_on_in(file, seal, later);
@@ -216,7 +216,7 @@ impl<'a> Loader<'a> {
             let found = if at == 0 {
                 search(next, u64::from(SEGMENT_HEADER_BYTES), end.next_sequence)?
             } else {
-                first_sequence(next).is_some().then_some(u64::from(SEGMENT_HEADER_BYTES))
+                first_sequence(next)?.is_some().then_some(u64::from(SEGMENT_HEADER_BYTES))
             };
             if let Some(found) = found {
                 let name = next.path.display();
@@ -320,15 +320,22 @@ fn scan(file: &SegmentFile, limit: u64, sequence: u64) -> Result<(Hint, End), Er
     Ok((hint.map_err(|reason| corrupt(&file.path, 0, reason))?, end))
 }
 
-fn begins_with(file: &SegmentFile, sequence: u64) -> bool {
-    first_sequence(file) == Some(sequence)
+/// The place of the segment whose first frame has this sequence.
+fn position_of(segments: &[Arc<SegmentFile>], sequence: u64) -> Result<Option<usize>, Error> {
+    for (place, segment) in segments.iter().enumerate() {
+        if first_sequence(segment)? == Some(sequence) {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
 }
 
 /// The sequence of the first frame, if its header is whole.
-fn first_sequence(file: &SegmentFile) -> Option<u64> {
+fn first_sequence(file: &SegmentFile) -> Result<Option<u64>, Error> {
     let mut bytes = [0; FRAME_HEADER_BYTES as usize];
-    file.file.read_exact_at(&mut bytes, u64::from(SEGMENT_HEADER_BYTES)).ok()?;
-    super::format::FrameHeader::decode(&bytes, file.salt).map(|header| header.sequence)
+    let read = file.file.read_exact_at(&mut bytes, u64::from(SEGMENT_HEADER_BYTES));
+    read.map_err(|error| unavailable(&file.path, &error))?;
+    Ok(super::format::FrameHeader::decode(&bytes, file.salt).map(|header| header.sequence))
 }
 
 fn refusal(end: &End, expected: u64) -> String {
@@ -355,10 +362,9 @@ pub(super) fn tidy_leftovers(
             Name::Spare(id) => {
                 leftovers.next_id = leftovers.next_id.max(id + 1);
                 let path = directory.spare_path(id);
-                let len = directory
-                    .open(&path, true)
-                    .and_then(|file| file.len().map_err(|error| unavailable(&path, &error)))?;
-                if len == capacity && leftovers.spares.len() < super::pool::SPARE_SEGMENTS_MAX {
+                let len = directory.filesystem.open(&path, true).and_then(|file| file.len());
+                let is_usable = len.is_ok_and(|len| len == capacity);
+                if is_usable && leftovers.spares.len() < super::pool::SPARE_SEGMENTS_MAX {
                     leftovers.spares.push(Spare { path, capacity });
                 } else {
                     directory.discard(&path);

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
@@ -41,6 +41,8 @@ pub(super) struct Shared {
     pub(super) is_stopping: AtomicBool,
     /// The disk refused a write since the keeper last looked.
     pub(super) is_write_refused: AtomicBool,
+    /// Bytes of all copies that the cleaner put in place.
+    pub(super) copied_bytes: AtomicU64,
 }
 
 impl Shared {
@@ -111,6 +113,12 @@ impl Shared {
                 Err(Error::InDoubt { reason: format!("the manifest's replacement failed: {error}") })
             }
         }
+    }
+
+    /// Bytes of all copies that the cleaner put in place.
+    #[cfg(test)]
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.copied_bytes.load(Ordering::Relaxed)
     }
 
     /// A segment id that was never used.

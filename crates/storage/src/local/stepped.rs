@@ -73,6 +73,11 @@ impl SteppedStore {
         answered
     }
 
+    /// What the writer does when nothing is submitted for a while.
+    pub fn idle(&self) {
+        self.workers().writer.idle();
+    }
+
     /// Batches submitted and not answered.
     #[must_use]
     pub fn queued(&self) -> usize {

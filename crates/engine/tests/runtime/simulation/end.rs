@@ -43,6 +43,7 @@ impl World {
         self.broker.store.crash(0);
         self.reboot().await;
         self.observe().await;
+        self.broker.store.assert_disk_is_bounded();
         self.compare_states().await;
         self.compare_messages().await;
         self.end_forwarding().await;

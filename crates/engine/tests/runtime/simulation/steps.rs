@@ -73,6 +73,8 @@ pub(super) enum Step {
 pub(super) enum DiskStep {
     /// A round of the keeper.
     Keep,
+    /// Nothing is submitted for a while.
+    Idle,
     Clean {
         is_eager: bool,
     },
@@ -205,6 +207,7 @@ fn disk_step() -> impl Strategy<Value = DiskStep> {
     });
     prop_oneof![
         6 => Just(DiskStep::Keep),
+        2 => Just(DiskStep::Idle),
         6 => any::<bool>().prop_map(|is_eager| DiskStep::Clean { is_eager }),
         1 => fail,
         1 => power_cut,

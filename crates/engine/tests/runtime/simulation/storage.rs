@@ -16,6 +16,12 @@ const DIRECTORY: &str = "/data";
 /// So small that a history fills, frees and cleans many.
 const SEGMENT_BYTES: u32 = 8 << 10;
 
+/// Rounds in which keeper and cleaner come to rest.
+const ROUNDS_MAX: usize = 64;
+/// Bytes on disk per byte of live records, and segments beside: active, prepared, with garbage that is tolerated.
+const BYTES_PER_LIVE_BYTE: u64 = 4;
+const SEGMENTS_BESIDE: u64 = 12;
+
 /// A store whose commits the simulation lets through one by one.
 #[derive(Clone)]
 pub(super) enum Storage {
@@ -98,6 +104,7 @@ impl Machine {
         let Some(open) = self.open() else { return };
         match step {
             DiskStep::Keep => open.store.keep(),
+            DiskStep::Idle => open.store.idle(),
             DiskStep::Clean { is_eager } => {
                 open.store.clean(is_eager);
             }
@@ -187,6 +194,19 @@ impl Storage {
         if let Self::Log(machine) = self {
             machine.step(step);
         }
+    }
+
+    /// Once the keeper and the cleaner have nothing left to do, the disk is in proportion to what lives.
+    pub(super) fn assert_disk_is_bounded(&self) {
+        let Self::Log(machine) = self else { return };
+        let Some(open) = machine.open() else { return };
+        for _ in 0..ROUNDS_MAX {
+            open.store.keep();
+            open.store.clean(false);
+        }
+        let (live_bytes, segment_bytes) = open.store.live_and_segment_bytes();
+        let most = BYTES_PER_LIVE_BYTE * live_bytes + SEGMENTS_BESIDE * u64::from(SEGMENT_BYTES);
+        assert!(segment_bytes <= most, "{segment_bytes} bytes of segments for {live_bytes} live bytes");
     }
 
     /// Everything stored.

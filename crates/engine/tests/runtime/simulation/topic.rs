@@ -68,6 +68,8 @@ pub(super) struct Topic {
     pub(super) messages: Vec<Message>,
     next_queue: u64,
     next_rank: u64,
+    /// The last change that was answered while the store had failed already.
+    pub(super) certain: u64,
     /// The rules that are there after an end in doubt, while they are being listed.
     pub(super) found: Option<BTreeMap<QueueId, Rules>>,
 }
@@ -75,7 +77,15 @@ pub(super) struct Topic {
 impl Default for Topic {
     fn default() -> Self {
         let (subscriptions, under_way, messages) = Default::default();
-        Self { subscriptions, under_way, messages, next_queue: FIRST_ID, next_rank: 0, found: None }
+        Self {
+            subscriptions,
+            under_way,
+            messages,
+            next_queue: FIRST_ID,
+            next_rank: 0,
+            certain: 0,
+            found: None,
+        }
     }
 }
 
@@ -143,8 +153,11 @@ impl Topic {
     }
 
     pub(super) fn changed(&mut self, tag: u64, result: Result<(), Refusal>, is_in_doubt: bool) {
-        if is_in_doubt && result.is_err() {
+        if is_in_doubt {
             // It stays under way: what is found after the restart decides.
+            if result.is_ok() {
+                self.certain = tag;
+            }
             return;
         }
         if result == Err(Refusal::StorageFull) {

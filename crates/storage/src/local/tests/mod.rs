@@ -15,6 +15,7 @@ mod corruption;
 mod descriptors;
 mod errno;
 mod faults;
+mod growth;
 mod oracle;
 mod room;
 
