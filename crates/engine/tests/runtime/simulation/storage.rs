@@ -91,9 +91,9 @@ impl Machine {
         let disk = self.disk();
         // One in four is a killed process: the page cache survives.
         if seed.is_multiple_of(4) {
-            disk.kill()
+            disk.kill();
         } else {
-            disk.crash(seed)
+            disk.crash(seed);
         }
         let open = self.0.lock().unwrap().open.take();
         // Whatever is queued is answered: the disk is gone.
