@@ -176,6 +176,8 @@ mod segments;
 mod shard;
 mod shared;
 mod state;
+#[cfg(any(test, feature = "testing"))]
+mod stepped;
 mod store;
 mod waiting;
 mod walk;
@@ -188,6 +190,8 @@ pub use check::{Report, SegmentReport, TornTail, check, check_on};
 pub use filesystem::{Call, Event, Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
 pub use options::LocalOptions;
+#[cfg(any(test, feature = "testing"))]
+pub use stepped::SteppedStore;
 pub use store::LocalStore;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::directory::{Directory, Name, unavailable};
 use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool};
+use super::pool::{Bell, Pool, Stepped};
 use super::recovery::{Loaded, Mode, load, tidy_leftovers};
 use super::shared::Shared;
 use super::warnings::Warnings;
@@ -29,6 +29,16 @@ pub(super) struct LocalShard {
     threads: Mutex<Option<Threads>>,
 }
 
+/// What the threads of an open store work with, for a test that does their work step by step.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug)]
+pub(super) struct Workers {
+    pub(super) shared: Arc<Shared>,
+    pub(super) writer: Writer,
+    pub(super) write_requests: std::sync::mpsc::Receiver<writer::Request>,
+    pub(super) read_requests: std::sync::mpsc::Receiver<reader::Request>,
+}
+
 #[derive(Debug)]
 struct Threads {
     writer: JoinHandle<Active>,
@@ -43,6 +53,15 @@ impl LocalShard {
         options: LocalOptions,
         fatal: watch::Sender<Option<Error>>,
     ) -> Result<Self, Error> {
+        let (shared, active) = Self::load(directory, options, fatal)?;
+        Self::start(shared, active)
+    }
+
+    fn load(
+        directory: Directory,
+        options: LocalOptions,
+        fatal: watch::Sender<Option<Error>>,
+    ) -> Result<(Arc<Shared>, Active), Error> {
         let loaded = load(&directory, Mode::Open)?;
         let (shared, active) = begin(directory, options, fatal, loaded)?;
         let shared = Arc::new(shared);
@@ -50,7 +69,22 @@ impl LocalShard {
             Some(active) => active,
             None => first_active(&shared)?,
         };
-        Self::start(shared, active)
+        Ok((shared, active))
+    }
+
+    /// Opens what is in `directory` without threads: the caller steps the workers.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn open_stepped(
+        directory: Directory,
+        options: LocalOptions,
+        fatal: watch::Sender<Option<Error>>,
+    ) -> Result<(Self, Workers), Error> {
+        let (shared, active) = Self::load(directory, options, fatal)?;
+        let (writes, write_requests) = channel();
+        let (reads, read_requests) = channel();
+        let writer = Writer::new(Arc::clone(&shared), active);
+        let workers = Workers { shared: Arc::clone(&shared), writer, write_requests, read_requests };
+        Ok((Self { shared, writes, reads, threads: Mutex::new(None) }, workers))
     }
 
     fn start(shared: Arc<Shared>, active: Active) -> Result<Self, Error> {
@@ -97,7 +131,7 @@ impl LocalShard {
     }
 
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
-    fn leave_closed(&self, active: &Active) {
+    pub(super) fn leave_closed(&self, active: &Active) {
         keeper::seal_rolled(&self.shared);
         keeper::write_hints(&self.shared);
         if !self.shared.pool.lock().rolled.is_empty() {
@@ -245,6 +279,7 @@ fn begin(
         manifest: Mutex::new(manifest),
         warm: Mutex::new(warm),
         pool,
+        stepped: Stepped::default(),
         descriptors,
         warnings: Warnings::default(),
         keeper_bell: Bell::default(),
