@@ -114,7 +114,8 @@ fn recycle(shared: &Shared) {
     drop(exchange);
     let mut spares = Vec::new();
     for segment in idle {
-        let is_usable = segment.capacity == u64::from(shared.options.segment_bytes);
+        let is_usable = segment.capacity == u64::from(shared.options.segment_bytes)
+            && shared.directory.is_unlinked(&segment.path);
         let spares_max = if shared.is_full() { PREPARED_SEGMENTS } else { SPARE_SEGMENTS_MAX };
         if !is_usable || spares_kept + spares.len() >= spares_max {
             shared.directory.discard(&segment.path);
@@ -215,6 +216,10 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
     let directory = &shared.directory;
     let path = directory.segment_path(id);
     let file = match take_spare(shared, capacity) {
+        Some(spare) if !directory.is_unlinked(&spare.path) => {
+            directory.discard(&spare.path);
+            return prepare_file(shared, id, capacity, zeroed);
+        }
         Some(spare) => {
             directory.filesystem.rename(&spare.path, &path)?;
             directory.filesystem.open(&path, true)?

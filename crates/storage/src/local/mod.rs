@@ -109,9 +109,15 @@
 //! * Damage below a single value is answered to whoever reads it; a sealed segment's contents are not verified on
 //!   opening (that is what [`check()`] is for), and the cleaner leaves a damaged segment as it is.
 //!
+//! # Backups
+//! [`LocalStore::pin`] notes the segments of one commit and keeps their files, [`write_backup`] links and copies them
+//! while the store works, [`restore`] makes a data directory of them (backup/mod.rs). A file that shares its bytes
+//! with a backup is never written to again.
+//!
 //! The version in all headers is raised when yesterday's program could misread today's files; `fixtures/` holds a
 //! directory of each version that today's program must open.
 
+mod backup;
 mod check;
 mod cleaner;
 mod directory;
@@ -138,6 +144,10 @@ mod walk;
 mod warm;
 mod writer;
 
+pub use backup::{
+    BackupOptions, BackupPlan, BackupProgress, BackupReport, BackupWatch, PinnedPlan, RestoreReport,
+    check_backup, check_backup_on, is_backup, restore, restore_on, write_backup, write_backup_on,
+};
 pub use check::{Report, SegmentReport, TornTail, check, check_on};
 #[cfg(any(test, feature = "testing"))]
 pub use filesystem::{Fault, SimulatedDisk};

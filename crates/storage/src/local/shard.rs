@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
+use super::backup::PinnedPlan;
 use super::directory::{Directory, Name, is_full, unavailable};
 use super::manifest::{Closed, Manifest};
 use super::options::LocalOptions;
@@ -54,6 +55,7 @@ impl LocalShard {
     }
 
     fn start(shared: Arc<Shared>, active: Active) -> Result<Self, Error> {
+        shared.state().log_end = Some(Closed { id: active.segment.id, seal: active.seal() });
         let (writes, write_requests) = channel();
         let (reads, read_requests) = channel();
         let read_requests = Arc::new(Mutex::new(read_requests));
@@ -67,6 +69,11 @@ impl LocalShard {
         let writer = spawn("write", &shared, move |_| writer.run(&write_requests))?;
         let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
         Ok(Self { shared, writes, reads, threads })
+    }
+
+    /// See [`super::LocalStore::pin`].
+    pub(super) fn pin(&self) -> Result<PinnedPlan, Error> {
+        PinnedPlan::of(&self.shared)
     }
 
     /// Finishes what was submitted, stops the threads and leaves the directory as a clean close does. Later calls

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use super::backup::PinnedPlan;
 use super::directory::{Directory, unavailable};
 use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::options::LocalOptions;
@@ -69,6 +70,16 @@ impl LocalStore {
     pub fn close(&self) {
         self.end_current(closed());
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Notes what a backup must hold, and keeps it on disk until the plan is dropped. Everything acknowledged before
+    /// is in it; commits go on meanwhile. Blocks for as long as a change of the manifest takes.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when no shard was acquired or the store is closing, or why it is dead.
+    pub fn pin(&self) -> Result<PinnedPlan, Error> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        current.ok_or_else(closed)?.pin()
     }
 
     fn end_current(&self, reason: Error) {

@@ -50,6 +50,7 @@ struct Disk {
 #[derive(Debug, Clone)]
 enum NameChange {
     Set(PathBuf, u64),
+    Rename(PathBuf, PathBuf),
     Remove(PathBuf),
 }
 
@@ -153,6 +154,19 @@ impl SimulatedDisk {
         disk.inodes.insert(inode, Inode { synced: bytes.clone(), bytes, unsynced: Vec::new() });
     }
 
+    /// Changes one byte of a file behind everybody's back, durably: who has it open reads the change.
+    pub fn rot(&self, path: &Path, offset: u64) {
+        let mut disk = self.disk();
+        let Some(inode) = disk.names.get(path).copied() else { return };
+        let Some(inode) = disk.inodes.get_mut(&inode) else { return };
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        for bytes in [&mut inode.bytes, &mut inode.synced] {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 0xff;
+            }
+        }
+    }
+
     /// Removes a file behind everybody's back, durably.
     pub fn remove_file(&self, path: &Path) {
         let mut disk = self.disk();
@@ -169,8 +183,12 @@ impl NameChange {
     fn apply(self, names: &mut BTreeMap<PathBuf, u64>) {
         match self {
             Self::Set(path, inode) => {
-                names.retain(|_, other| *other != inode);
                 names.insert(path, inode);
+            }
+            Self::Rename(from, to) => {
+                if let Some(inode) = names.remove(&from) {
+                    names.insert(to, inode);
+                }
             }
             Self::Remove(path) => {
                 names.remove(&path);
@@ -270,9 +288,27 @@ impl Filesystem for Mount {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut disk = self.disk()?;
+        if !disk.names.contains_key(from) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        disk.rename_entry(NameChange::Rename(from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut disk = self.disk()?;
         let inode = disk.names.get(from).copied().ok_or(io::ErrorKind::NotFound)?;
+        if disk.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         disk.rename_entry(NameChange::Set(to.to_owned(), inode));
         Ok(())
+    }
+
+    fn links(&self, path: &Path) -> io::Result<u64> {
+        let disk = self.disk()?;
+        let inode = disk.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(disk.names.values().filter(|other| *other == inode).count() as u64)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -382,6 +418,8 @@ impl File for SimulatedFile {
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.with(|inode| inode.change(Change::SetLen(bytes)))
     }
+
+    fn drop_cached(&self, _: u64, _: u64) {}
 
     fn len(&self) -> io::Result<u64> {
         self.with(|inode| inode.bytes.len() as u64)

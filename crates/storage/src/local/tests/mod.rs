@@ -9,6 +9,7 @@ use super::filesystem::SimulatedDisk;
 use super::{LocalOptions, LocalStore};
 use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space, Store};
 
+mod backup;
 mod basics;
 mod cleaning;
 mod corruption;
