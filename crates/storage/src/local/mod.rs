@@ -44,6 +44,7 @@
 //!           keeper   prepares segments ahead, seals full ones and writes their hints, frees
 //!                    dead ones, watches the room left                                        (keeper.rs)
 //!           cleaner  copies what lives out of mostly dead segments, at a bounded rate        (cleaner.rs)
+//!           scrubber reads sealed segments again and reports damage, slowly                  (scrub.rs)
 //! ```
 //! They share the index and the segments' accounts under one lock, held for microseconds (state.rs), and the
 //! manifest under another that only the keeper and the cleaner take.
@@ -134,6 +135,7 @@ mod options;
 mod pool;
 mod reader;
 mod recovery;
+mod scrub;
 mod segments;
 mod shard;
 mod shared;
@@ -153,6 +155,7 @@ pub use check::{Report, SegmentReport, TornTail, check, check_on};
 pub use filesystem::{Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, RealFilesystem};
 pub use options::LocalOptions;
+pub use scrub::ScrubDamage;
 pub use store::LocalStore;
 
 #[cfg(test)]

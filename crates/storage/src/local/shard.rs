@@ -13,10 +13,11 @@ use super::manifest::{Closed, Manifest};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool};
 use super::recovery::{Loaded, Mode, load, tidy_leftovers};
+use super::scrub::ScrubDamage;
 use super::shared::Shared;
 use super::warm::Warm;
 use super::writer::{self, Active, Writer};
-use super::{cleaner, keeper, reader};
+use super::{cleaner, keeper, reader, scrub};
 use crate::{
     Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space, commit, read, scan,
 };
@@ -28,6 +29,13 @@ pub(super) struct LocalShard {
     writes: Sender<writer::Request>,
     reads: Sender<reader::Request>,
     threads: Mutex<Option<Threads>>,
+}
+
+/// How an open store reaches those who watch the [`super::LocalStore`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Announcements {
+    pub(super) fatal: watch::Sender<Option<Error>>,
+    pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
 }
 
 #[derive(Debug)]
@@ -42,10 +50,10 @@ impl LocalShard {
     pub(super) fn open(
         directory: Directory,
         options: LocalOptions,
-        fatal: watch::Sender<Option<Error>>,
+        announcements: Announcements,
     ) -> Result<Self, Error> {
         let loaded = load(&directory, Mode::Open)?;
-        let (shared, active) = begin(directory, options, fatal, loaded)?;
+        let (shared, active) = begin(directory, options, announcements, loaded)?;
         let shared = Arc::new(shared);
         let active = match active {
             Some(active) => active,
@@ -64,7 +72,11 @@ impl LocalShard {
             spawn("read", &shared, move |shared| reader::run(shared, &requests))
         });
         let readers = readers.collect::<Result<_, _>>()?;
-        let housekeeping = vec![spawn("keep", &shared, keeper::run)?, spawn("clean", &shared, cleaner::run)?];
+        let housekeeping = vec![
+            spawn("keep", &shared, keeper::run)?,
+            spawn("clean", &shared, cleaner::run)?,
+            spawn("scrub", &shared, scrub::run)?,
+        ];
         let writer = Writer::new(Arc::clone(&shared), active);
         let writer = spawn("write", &shared, move |_| writer.run(&write_requests))?;
         let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
@@ -90,6 +102,7 @@ impl LocalShard {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.keeper_bell.ring();
         self.shared.cleaner_bell.ring();
+        self.shared.scrub_bell.ring();
         for thread in threads.readers.into_iter().chain(threads.housekeeping) {
             let _ = thread.join();
         }
@@ -222,7 +235,7 @@ impl Drop for Alarm {
 fn begin(
     directory: Directory,
     options: LocalOptions,
-    fatal: watch::Sender<Option<Error>>,
+    announcements: Announcements,
     loaded: Option<Loaded>,
 ) -> Result<(Shared, Option<Active>), Error> {
     let is_new = loaded.is_none();
@@ -256,8 +269,10 @@ fn begin(
         pool,
         keeper_bell: Bell::default(),
         cleaner_bell: Bell::default(),
+        scrub_bell: Bell::default(),
         pressure: watch::Sender::new(Pressure::Normal),
-        fatal,
+        fatal: announcements.fatal,
+        scrub_damage: announcements.scrub_damage,
         dead: OnceLock::new(),
         is_stopping: AtomicBool::new(false),
         is_write_refused: AtomicBool::new(false),

@@ -11,6 +11,7 @@ use super::directory::Directory;
 use super::manifest::Manifest;
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool};
+use super::scrub::ScrubDamage;
 use super::segments::SegmentFile;
 use super::state::State;
 use super::warm::Warm;
@@ -27,8 +28,11 @@ pub(super) struct Shared {
     pub(super) pool: Pool,
     pub(super) keeper_bell: Bell,
     pub(super) cleaner_bell: Bell,
+    pub(super) scrub_bell: Bell,
     pub(super) pressure: watch::Sender<Pressure>,
     pub(super) fatal: watch::Sender<Option<Error>>,
+    /// What the scrubber found.
+    pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
     /// Why the handle is dead, once it is.
     pub(super) dead: OnceLock<Error>,
     /// The background threads shall end.
@@ -73,6 +77,7 @@ impl Shared {
         self.pool.stop();
         self.keeper_bell.ring();
         self.cleaner_bell.ring();
+        self.scrub_bell.ring();
         cause
     }
 

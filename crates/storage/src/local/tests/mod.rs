@@ -16,6 +16,7 @@ mod corruption;
 mod faults;
 mod oracle;
 mod room;
+mod scrubbing;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);
