@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -30,7 +30,13 @@ impl Daemon {
 
     /// Starts a daemon with this TOML.
     pub fn with_config(config: &str) -> Self {
+        Self::with_data(config, |_| {})
+    }
+
+    /// Starts a daemon with this TOML on a data directory that `make` makes at the path it is given.
+    pub fn with_data(config: &str, make: impl FnOnce(&Path)) -> Self {
         let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
+        make(&directory.path().join("data"));
         fs::write(directory.path().join("peeklock.toml"), config).unwrap();
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut daemon = Self { directory, child: None, amqp: nowhere, http: nowhere };
@@ -61,7 +67,7 @@ impl Daemon {
 
     fn spawn(&self) -> Child {
         let log = fs::File::options().create(true).append(true).open(self.path("daemon.log")).unwrap();
-        let mut command = Command::new(binary());
+        let mut command = command();
         command
             .args(["serve", "--config", "peeklock.toml", "--data-dir", "data", "--ready-file", "ready.json"])
             .args(["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
@@ -69,9 +75,6 @@ impl Daemon {
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log);
-        for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PEEKLOCK_")) {
-            command.env_remove(key);
-        }
         command.spawn().unwrap()
     }
 
@@ -141,6 +144,15 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The binary under test, without the caller's settings.
+pub fn command() -> Command {
+    let mut command = Command::new(binary());
+    for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PEEKLOCK_")) {
+        command.env_remove(key);
+    }
+    command
 }
 
 /// The daemon under test: `PEEKLOCK_BIN`, or the one that cargo builds beside this test.
