@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ pub struct Daemon {
     child: Option<Child>,
     amqp: SocketAddr,
     http: SocketAddr,
+    descriptors_max: Option<u32>,
 }
 
 impl Daemon {
@@ -30,18 +31,22 @@ impl Daemon {
 
     /// Starts a daemon with this TOML.
     pub fn with_config(config: &str) -> Self {
-        Self::with_data(config, |_| {})
-    }
-
-    /// Starts a daemon with this TOML on a data directory that `make` makes at the path it is given.
-    pub fn with_data(config: &str, make: impl FnOnce(&Path)) -> Self {
-        let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
-        make(&directory.path().join("data"));
-        fs::write(directory.path().join("peeklock.toml"), config).unwrap();
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut daemon = Self { directory, child: None, amqp: nowhere, http: nowhere };
+        let mut daemon = Self::stopped(config);
         daemon.start();
         daemon
+    }
+
+    /// A daemon with this TOML that is not started yet.
+    pub fn stopped(config: &str) -> Self {
+        let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
+        fs::write(directory.path().join("peeklock.toml"), config).unwrap();
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self { directory, child: None, amqp: nowhere, http: nowhere, descriptors_max: None }
+    }
+
+    /// Limits the descriptors of the next daemon that is started (`RLIMIT_NOFILE`).
+    pub fn set_descriptors_max(&mut self, descriptors_max: Option<u32>) {
+        self.descriptors_max = descriptors_max;
     }
 
     /// Starts the daemon and returns once it accepts connections, on a port that the system chose.
@@ -67,7 +72,14 @@ impl Daemon {
 
     fn spawn(&self) -> Child {
         let log = fs::File::options().create(true).append(true).open(self.path("daemon.log")).unwrap();
-        let mut command = command();
+        let mut command = match self.descriptors_max {
+            None => command(),
+            Some(max) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &max.to_string()]).arg(binary());
+                shell
+            }
+        };
         command
             .args(["serve", "--config", "peeklock.toml", "--data-dir", "data", "--ready-file", "ready.json"])
             .args(["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])

@@ -90,7 +90,9 @@ fn backups_under_load_are_whole_or_refused_whoever_is_killed() {
         assert!(is_complete || victim != Victim::Nobody, "an undisturbed backup failed: {}", daemon.log());
         if is_complete {
             complete += 1;
-            let restored = Daemon::with_data(CONFIG, |data| restore(&target, data));
+            let mut restored = Daemon::stopped(CONFIG);
+            restore(&target, &restored.data_directory());
+            restored.start();
             check(restored.amqp(), &before, &after);
         } else {
             refuse(&target);

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::directory::{Directory, unavailable};
+use super::directory::Directory;
 use super::fields::{Append, Fields};
 use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::format::SEGMENT_HEADER_BYTES;
@@ -184,11 +184,4 @@ fn try_cut(shared: &Shared) -> Option<PinnedPlan> {
     });
     let files = files.collect::<Option<Vec<_>>>()?;
     Some(PinnedPlan { plan, held: Held::Segments(files) })
-}
-
-/// Makes the name of `path` itself durable.
-fn sync_parent(directory: &Directory) -> Result<(), Error> {
-    let parent = directory.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    directory.filesystem.sync_directory(parent).map_err(|error| unavailable(parent, &error))
 }

@@ -12,8 +12,8 @@ use super::super::recovery::{Loaded, Mode, load_listed, scan};
 use super::super::segments::SegmentFile;
 use super::super::state::State;
 use super::super::store::lock;
+use super::used_bytes;
 use super::write::{prepare, verify};
-use super::{sync_parent, used_bytes};
 use crate::{Error, Key};
 
 /// Bytes copied at once.
@@ -125,8 +125,9 @@ fn copy_all(backup: &Directory, target: &Directory, manifest: &Manifest) -> Resu
     }
     // Anyone who knew the backed-up store's epoch finds a later one here.
     manifest.epoch += 1;
-    manifest.store(target).map_err(|error| unavailable(&target.manifest_path(), &error))?;
-    sync_parent(target)?;
+    let stored = manifest.store(target);
+    stored.map_err(|not_stored| unavailable(&target.manifest_path(), not_stored.error()))?;
+    target.sync_parents();
     Ok(RestoreReport {
         segments: manifest.segments.len(),
         bytes: manifest.segments.iter().map(used_bytes).sum(),

@@ -10,7 +10,7 @@ use super::super::filesystem::{Filesystem, RealFilesystem};
 use super::super::manifest::{Listed, Manifest};
 use super::super::segments::SegmentFile;
 use super::super::walk::walk;
-use super::{BackupPlan, sync_parent, used_bytes};
+use super::{BackupPlan, used_bytes};
 use crate::Error;
 
 /// Bytes copied between two syncs: keeps the disk's queue short for a broker's commits.
@@ -259,7 +259,8 @@ impl Writing<'_> {
         rename
             .and_then(|()| self.target.filesystem.sync_directory(&self.target.path))
             .map_err(|error| self.trouble(&path, &error))?;
-        sync_parent(&self.target)
+        self.target.sync_parents();
+        Ok(())
     }
 
     fn trouble(&self, path: &Path, error: &io::Error) -> Error {
