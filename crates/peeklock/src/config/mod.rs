@@ -52,6 +52,7 @@ pub(crate) use listen::ListenAddress;
 pub(crate) use network::NetworkConfig;
 pub(crate) use problem::Problems;
 pub(crate) use queue::QueueConfig;
+pub(crate) use size::parse_in as parse_size_bytes;
 pub(crate) use storage::StorageConfig;
 pub(crate) use subscription::SubscriptionConfig;
 pub(crate) use tls::TlsConfig;

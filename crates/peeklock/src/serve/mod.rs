@@ -119,6 +119,7 @@ async fn serve(
     let admin = admin.named(config.namespace.as_deref());
     // Nobody else sets it.
     let _ = administration.set(admin.router());
+    let control = store.control(&config);
     network.serve_amqp(connections);
     let ready_file = announce(&config, network.addresses(), &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
@@ -138,7 +139,7 @@ async fn serve(
         () = drain(network, grace, &namespace) => {}
         error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
     }
-    drop(namespace);
+    drop((namespace, control));
     store.close().await
 }
 
