@@ -10,6 +10,7 @@ mod hostile {
     mod http;
     mod mutation;
     mod order;
+    mod pages;
     mod payload;
     mod slow;
     mod strangers;
