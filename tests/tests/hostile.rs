@@ -8,6 +8,7 @@ mod hostile {
     mod exhaustion;
     mod framing;
     mod http;
+    mod logs;
     mod mutation;
     mod order;
     mod pages;

@@ -90,6 +90,7 @@ async fn serve(
     log: LogControl,
     audit: AuditControl,
 ) -> Result<(), ServeError> {
+    log.report_left_out();
     emulator::explain(&config);
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
