@@ -175,6 +175,8 @@ impl Config {
             http_listen,
             network: NetworkConfig {
                 also_listen: args.also_listen.or(file.also_listen).unwrap_or_default(),
+                allowed_origins: args.allowed_origins.unwrap_or(file.network.allowed_origins),
+                allowed_hosts: args.allowed_hosts.unwrap_or(file.network.allowed_hosts),
                 ..file.network
             },
             tls: file.tls,

@@ -15,6 +15,7 @@ mod health;
 mod http;
 mod network;
 mod openid;
+mod pages;
 mod patient;
 mod ready;
 mod reload;
@@ -89,6 +90,7 @@ async fn serve(
     log: LogControl,
     audit: AuditControl,
 ) -> Result<(), ServeError> {
+    log.report_left_out();
     emulator::explain(&config);
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
@@ -125,7 +127,9 @@ async fn serve(
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
     let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
-    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log, audit, tls };
+    let pages = network.pages();
+    let reload =
+        Reload { args, config, namespace: namespace.clone(), access, limits, log, audit, tls, pages };
     let reloading = tokio::spawn(reload.run(hangup));
     tokio::select! {
         () = signals.stop() => {}
