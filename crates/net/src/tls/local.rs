@@ -33,7 +33,7 @@ const BACKDATED: Duration = DAY;
 
 const CA_FILE: &str = "ca.pem";
 const CA_KEY_FILE: &str = "ca.key";
-const SERVER_FILE: &str = "server.pem";
+pub(super) const SERVER_FILE: &str = "server.pem";
 const SERVER_KEY_FILE: &str = "server.key";
 
 /// The directory, and for whom the server's certificate is.

@@ -144,7 +144,8 @@ fn recycle(shared: &Shared) {
     drop(exchange);
     let mut spares = Vec::new();
     for segment in idle {
-        let is_usable = segment.capacity == u64::from(shared.options.segment_bytes);
+        let is_usable = segment.capacity == u64::from(shared.options.segment_bytes)
+            && shared.directory.is_unlinked(&segment.path);
         let spares_max = if shared.is_full() { PREPARED_SEGMENTS } else { SPARE_SEGMENTS_MAX };
         if !is_usable || spares_kept + spares.len() >= spares_max {
             shared.directory.discard(&segment.path);

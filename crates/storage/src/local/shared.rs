@@ -12,6 +12,7 @@ use super::directory::{Directory, is_full};
 use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool, Stepped};
+use super::scrub::ScrubDamage;
 use super::segments::SegmentFile;
 use super::state::State;
 use super::warm::Warm;
@@ -33,8 +34,11 @@ pub(super) struct Shared {
     pub(super) warnings: Warnings,
     pub(super) keeper_bell: Bell,
     pub(super) cleaner_bell: Bell,
+    pub(super) scrub_bell: Bell,
     pub(super) pressure: watch::Sender<Pressure>,
     pub(super) fatal: watch::Sender<Option<Error>>,
+    /// What the scrubber found.
+    pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
     /// Why the handle is dead, once it is.
     pub(super) dead: OnceLock<Error>,
     /// The background threads shall end.
@@ -81,6 +85,7 @@ impl Shared {
         self.pool.stop();
         self.keeper_bell.ring();
         self.cleaner_bell.ring();
+        self.scrub_bell.ring();
         cause
     }
 

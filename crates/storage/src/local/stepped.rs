@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::directory::{Directory, unavailable};
 use super::filesystem::{Filesystem, Lock};
 use super::options::LocalOptions;
-use super::shard::{LocalShard, Workers};
+use super::shard::{Announcements, LocalShard, Workers};
 use super::store::lock;
 use super::{cleaner, keeper, reader};
 use crate::{Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space};
@@ -48,7 +48,7 @@ impl SteppedStore {
         let create = directory.filesystem.create_directory(&directory.path);
         create.map_err(|error| unavailable(&directory.path, &error))?;
         let lock = lock(&directory, true)?;
-        let (shard, workers) = LocalShard::open_stepped(directory, options, watch::Sender::new(None))?;
+        let (shard, workers) = LocalShard::open_stepped(directory, options, Announcements::default())?;
         let shared = Arc::downgrade(&workers.shared);
         workers.shared.stepped.set(move || {
             let Some(shared) = shared.upgrade() else { return };

@@ -12,7 +12,7 @@ use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
 };
 use super::frame::{FrameBuilder, frame_bytes};
-use super::manifest::Seal;
+use super::manifest::{Closed, Seal};
 use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
 use super::segments::SegmentFile;
 use super::shared::Shared;
@@ -328,15 +328,16 @@ impl Writer {
 
     fn apply(&mut self) {
         let id = self.active.segment.id;
+        self.active.offset += super::format::align(self.frame.len());
+        self.active.sequence += 1;
         let mut is_segment_dead = false;
         {
             let mut state = self.shared.state();
             for placed in self.frame.records() {
                 is_segment_dead |= state.apply(id, placed);
             }
+            state.log_end = Some(Closed { id, seal: self.active.seal() });
         }
-        self.active.offset += super::format::align(self.frame.len());
-        self.active.sequence += 1;
         if is_segment_dead {
             self.shared.keeper_bell.ring();
         }

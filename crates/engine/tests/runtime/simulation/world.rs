@@ -320,7 +320,7 @@ impl World {
             (Asked::Take { taken, mode }, Response::Received(result)) => self.taken(taken, mode, result),
             (Asked::Change, Response::Done(result)) => self.topic.changed(tag, result, self.in_doubt),
             (Asked::Rules { queue }, Response::Rules(result)) => {
-                self.topic.listed(queue, result, self.in_doubt)
+                self.topic.listed(queue, result, self.in_doubt);
             }
             (Asked::Accept { receiver }, Response::Opened(result)) => self.accepted(receiver, result),
             (Asked::State(StateAsked::Set { session, value }), Response::Done(result)) => {

@@ -190,6 +190,19 @@ impl SimulatedDisk {
         disk.inodes.insert(inode, Inode { synced: bytes.clone(), bytes, unsynced: Vec::new() });
     }
 
+    /// Changes one byte of a file behind everybody's back, durably: who has it open reads the change.
+    pub fn rot(&self, path: &Path, offset: u64) {
+        let mut disk = self.disk();
+        let Some(inode) = disk.names.files.get(path).copied() else { return };
+        let Some(inode) = disk.inodes.get_mut(&inode) else { return };
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        for bytes in [&mut inode.bytes, &mut inode.synced] {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 0xff;
+            }
+        }
+    }
+
     /// Removes a file behind everybody's back, durably.
     pub fn remove_file(&self, path: &Path) {
         self.disk().names.erase(path);
