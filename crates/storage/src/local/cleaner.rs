@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,13 +18,14 @@ use super::hint::{HintBuilder, Subject};
 use super::index::Location;
 use super::keeper::{new_salt, store_hint};
 use super::manifest::{Listed, Manifest, Seal};
-use super::segments::{Ranks, Segment, SegmentFile, Segments};
+use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile, Segments};
 use super::shared::Shared;
 use super::state::{Placed, State};
 use super::walk::{Found, walk};
 use crate::{Error, Key};
 
 mod choice;
+mod refresh;
 
 use choice::{Choice, choose};
 
@@ -214,7 +216,11 @@ impl<'a> Cleaning<'a> {
 
     /// Puts the copy in the place of the originals: durably first, then in memory.
     fn install(self, choice: &Choice) -> Result<(), Error> {
-        let Self { shared, id, salt, ranks, .. } = self;
+        let Self { shared, id, salt, .. } = self;
+        let ranks = match self.moves.is_empty() {
+            true => Ranks { cutoff: NO_PUTS, ..self.ranks },
+            false => self.ranks,
+        };
         let path = shared.directory.segment_path(id);
         let is_empty = self.hint.is_empty();
         let seal = Seal { end: self.offset, first_sequence: 1, next_sequence: self.sequence };
@@ -234,6 +240,7 @@ impl<'a> Cleaning<'a> {
             }
             return Err(error);
         }
+        shared.copied_bytes.fetch_add(self.offset, Ordering::Relaxed);
         let file = Handle::keep(&shared.descriptors, id, &path, self.file);
         file.release();
         let segment = SegmentFile { id, salt, capacity: self.offset, path, file };
@@ -314,7 +321,9 @@ enum Kept {
 /// range must leave out the keys that live now.
 fn decide(state: &State, ranks: Ranks, id: u32, found: &Found<'_>) -> Option<Kept> {
     let RecordHeader { kind, key, shadows, .. } = found.record.header;
-    let is_alive = state.segments.is_shadow_alive(shadows, ranks);
+    // Where it stands now says more about when it was written than where its copy will stand.
+    let written = state.segments.get(id).map_or(ranks.high, |segment| segment.ranks.high);
+    let is_alive = state.segments.is_shadow_alive_since(shadows, ranks, written);
     match kind {
         Kind::Put => {
             let location = state.index.get(key)?;
@@ -343,7 +352,7 @@ fn gaps(state: &State, key: Key, last: u64) -> Vec<(u64, u64)> {
 }
 
 /// The file of a segment and what it must contain.
-fn source(shared: &Shared, id: u32) -> Option<(Arc<SegmentFile>, Seal)> {
+pub(super) fn source(shared: &Shared, id: u32) -> Option<(Arc<SegmentFile>, Seal)> {
     let manifest = shared.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let seal = manifest.segments.iter().find(|listed| listed.id == id)?.seal?;
     drop(manifest);

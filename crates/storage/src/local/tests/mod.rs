@@ -9,14 +9,17 @@ use super::filesystem::SimulatedDisk;
 use super::{LocalOptions, LocalStore};
 use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space, Store};
 
+mod backup;
 mod basics;
 mod cleaning;
 mod corruption;
 mod descriptors;
 mod errno;
 mod faults;
+mod growth;
 mod oracle;
 mod room;
+mod scrubbing;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);
