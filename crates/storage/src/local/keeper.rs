@@ -49,6 +49,12 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
+/// One round of a store that a test steps: nothing that failed before is waited for.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn round(shared: &Shared) {
+    tidy(shared, &mut Supplier::default());
+}
+
 /// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
 /// were announced where they arose; all others are tried again.
 fn tidy(shared: &Shared, supplier: &mut Supplier) {

@@ -184,6 +184,8 @@ mod segments;
 mod shard;
 mod shared;
 mod state;
+#[cfg(any(test, feature = "testing"))]
+mod stepped;
 mod store;
 mod waiting;
 mod walk;
@@ -201,6 +203,8 @@ pub use filesystem::{Call, Event, Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
 pub use options::LocalOptions;
 pub use scrub::ScrubDamage;
+#[cfg(any(test, feature = "testing"))]
+pub use stepped::SteppedStore;
 pub use store::LocalStore;
 
 #[cfg(test)]

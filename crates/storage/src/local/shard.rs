@@ -11,7 +11,7 @@ use super::backup::PinnedPlan;
 use super::directory::{Directory, Name, unavailable};
 use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool};
+use super::pool::{Bell, Pool, Stepped};
 use super::recovery::{Loaded, Mode, load, tidy_leftovers};
 use super::scrub::ScrubDamage;
 use super::shared::Shared;
@@ -38,6 +38,16 @@ pub(super) struct Announcements {
     pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
 }
 
+/// What the threads of an open store work with, for a test that does their work step by step.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug)]
+pub(super) struct Workers {
+    pub(super) shared: Arc<Shared>,
+    pub(super) writer: Writer,
+    pub(super) write_requests: std::sync::mpsc::Receiver<writer::Request>,
+    pub(super) read_requests: std::sync::mpsc::Receiver<reader::Request>,
+}
+
 #[derive(Debug)]
 struct Threads {
     writer: JoinHandle<Active>,
@@ -52,6 +62,15 @@ impl LocalShard {
         options: LocalOptions,
         announcements: Announcements,
     ) -> Result<Self, Error> {
+        let (shared, active) = Self::load(directory, options, announcements)?;
+        Self::start(shared, active)
+    }
+
+    fn load(
+        directory: Directory,
+        options: LocalOptions,
+        announcements: Announcements,
+    ) -> Result<(Arc<Shared>, Active), Error> {
         let loaded = load(&directory, Mode::Open)?;
         let (shared, active) = begin(directory, options, announcements, loaded)?;
         let shared = Arc::new(shared);
@@ -59,11 +78,27 @@ impl LocalShard {
             Some(active) => active,
             None => first_active(&shared)?,
         };
-        Self::start(shared, active)
+        shared.state().log_end = Some(Closed { id: active.segment.id, seal: active.seal() });
+        Ok((shared, active))
+    }
+
+    /// Opens what is in `directory` without threads: the caller steps the workers.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn open_stepped(
+        directory: Directory,
+        options: LocalOptions,
+        fatal: watch::Sender<Option<Error>>,
+    ) -> Result<(Self, Workers), Error> {
+        let announcements = Announcements { fatal, ..Announcements::default() };
+        let (shared, active) = Self::load(directory, options, announcements)?;
+        let (writes, write_requests) = channel();
+        let (reads, read_requests) = channel();
+        let writer = Writer::new(Arc::clone(&shared), active);
+        let workers = Workers { shared: Arc::clone(&shared), writer, write_requests, read_requests };
+        Ok((Self { shared, writes, reads, threads: Mutex::new(None) }, workers))
     }
 
     fn start(shared: Arc<Shared>, active: Active) -> Result<Self, Error> {
-        shared.state().log_end = Some(Closed { id: active.segment.id, seal: active.seal() });
         let (writes, write_requests) = channel();
         let (reads, read_requests) = channel();
         let read_requests = Arc::new(Mutex::new(read_requests));
@@ -117,7 +152,7 @@ impl LocalShard {
     }
 
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
-    fn leave_closed(&self, active: &Active) {
+    pub(super) fn leave_closed(&self, active: &Active) {
         keeper::seal_rolled(&self.shared);
         keeper::write_hints(&self.shared);
         if !self.shared.pool.lock().rolled.is_empty() {
@@ -265,6 +300,7 @@ fn begin(
         manifest: Mutex::new(manifest),
         warm: Mutex::new(warm),
         pool,
+        stepped: Stepped::default(),
         descriptors,
         warnings: Warnings::default(),
         keeper_bell: Bell::default(),

@@ -11,7 +11,7 @@ use super::descriptors::Descriptors;
 use super::directory::{Directory, is_full};
 use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool};
+use super::pool::{Bell, Pool, Stepped};
 use super::scrub::ScrubDamage;
 use super::segments::SegmentFile;
 use super::state::State;
@@ -28,6 +28,8 @@ pub(super) struct Shared {
     pub(super) manifest: Mutex<Manifest>,
     pub(super) warm: Mutex<Warm>,
     pub(super) pool: Pool,
+    /// Set when a test steps the store instead of threads.
+    pub(super) stepped: Stepped,
     pub(super) descriptors: Arc<Descriptors>,
     pub(super) warnings: Warnings,
     pub(super) keeper_bell: Bell,

@@ -99,6 +99,12 @@ impl SimulatedDisk {
         self.disk().plan.add(call, name, pass, event);
     }
 
+    /// How often the power was cut or the process killed.
+    #[must_use]
+    pub fn ends(&self) -> u64 {
+        self.disk().generation
+    }
+
     /// Number of calls so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
