@@ -13,6 +13,7 @@ use super::format::{
     align,
 };
 use super::frame::FrameBuilder;
+use super::handover::{self, CopiedSegment, Move};
 use super::hint::{HintBuilder, Subject};
 use super::index::Location;
 use super::keeper::{new_salt, store_hint};
@@ -32,8 +33,6 @@ use choice::{Choice, choose};
 const PATROL_MS: u64 = 1000;
 /// Copied bytes between two syncs: keeps the disk's queue short for the commits.
 const SLICE_BYTES: u64 = 1 << 20;
-/// Relocations under one lock.
-const RELOCATIONS_MAX: usize = 256;
 
 /// Works until told to stop.
 pub(super) fn run(shared: &Shared) {
@@ -71,7 +70,7 @@ struct Cleaning<'a> {
     frame: FrameBuilder,
     hint: Vec<(Placed, Bytes)>,
     /// Where each copied value was and is.
-    moves: Vec<(Key, Location, Location)>,
+    moves: Vec<Move>,
     offset: u64,
     sequence: u64,
     started: Instant,
@@ -236,36 +235,18 @@ impl<'a> Cleaning<'a> {
         }
         shared.copied_bytes.fetch_add(self.offset, Ordering::Relaxed);
         let segment = SegmentFile { id, salt, capacity: self.offset, path, file: self.file };
-        {
-            let mut state = shared.state();
-            state.segments.unrank(&choice.ids);
-            if !is_empty {
-                state.segments.add(Arc::new(segment), ranks, Some(seal.end));
-                // Nothing points at it yet: it must not be taken for dead.
-                state.segments.set_cleaning(&[id], true);
-                for (placed, _) in &self.hint {
-                    if placed.header.kind != Kind::Put
-                        && state.segments.is_shadow_alive(placed.header.shadows, ranks)
-                    {
-                        let bytes = super::format::RECORD_HEADER_BYTES + placed.header.value_len;
-                        state.segments.removal(id, placed.header.shadows, bytes);
-                    }
-                }
-            }
-        }
-        for moves in self.moves.chunks(RELOCATIONS_MAX) {
-            shared.state().relocate(moves);
-        }
-        shared.state().segments.set_cleaning(&[id], false);
+        let copy = (!is_empty).then(|| CopiedSegment {
+            file: Arc::new(segment),
+            ranks,
+            end: seal.end,
+            removals: self.hint.into_iter().map(|(placed, _)| placed).collect(),
+            moves: &self.moves,
+        });
+        let originals = handover::replace(shared, &choice.ids, copy);
         if is_empty {
             shared.directory.discard(&shared.directory.segment_path(id));
         }
-        for id in &choice.ids {
-            let removed = shared.state().segments.remove(*id);
-            if let Some(segment) = removed {
-                shared.retire(segment.file);
-            }
-        }
+        originals.into_iter().for_each(|file| shared.retire(file));
         Ok(())
     }
 
@@ -282,19 +263,6 @@ impl<'a> Cleaning<'a> {
         }
         if let Err(error) = store_hint(&self.shared.directory, self.id, &hint.finish()) {
             tracing::warn!(id = self.id, %error, "can't write a hint");
-        }
-    }
-}
-
-impl State {
-    /// Points the index at copies of records, where it still points at the originals.
-    fn relocate(&mut self, moves: &[(Key, Location, Location)]) {
-        for (key, from, to) in moves {
-            if self.index.relocate(*key, *from, *to) {
-                let bytes = super::format::RECORD_HEADER_BYTES + to.value_len();
-                self.segments.dead(from.segment, bytes);
-                self.segments.live(to.segment, bytes);
-            }
         }
     }
 }

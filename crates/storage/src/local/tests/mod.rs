@@ -16,6 +16,7 @@ mod faults;
 mod growth;
 mod oracle;
 mod room;
+mod schedules;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);
