@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::descriptors::Handle;
 use super::filesystem::File;
 use super::format::{
     FRAME_ALIGNMENT, FRAME_HEADER_BYTES, Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, Shadows,
@@ -50,7 +51,7 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
     };
     let result = Cleaning::begin(shared, &choice).and_then(|cleaning| cleaning.run(&choice));
     if let Err(error) = &result {
-        tracing::warn!(%error, "cleaning was given up");
+        shared.warnings.warn("segments can't be cleaned", error);
         let mut state = shared.state();
         state.segments.set_cleaning(&choice.ids, false);
         if matches!(error, Error::Corrupt { .. }) {
@@ -86,7 +87,10 @@ impl<'a> Cleaning<'a> {
             file.write_all_at(&SegmentHeader { id, salt }.encode(), 0)?;
             Ok(file)
         };
-        let file = create().map_err(|error| room_or_trouble(&error))?;
+        let file = create().map_err(|error| {
+            shared.directory.discard(&path);
+            room_or_trouble(&error)
+        })?;
         Ok(Self {
             shared,
             id,
@@ -220,21 +224,25 @@ impl<'a> Cleaning<'a> {
         let is_empty = self.hint.is_empty();
         let seal = Seal { end: self.offset, first_sequence: 1, next_sequence: self.sequence };
         let listed = Listed { id, salt, ranks, capacity: self.offset, seal: Some(seal) };
+        let mut stored = Ok(());
         if !is_empty {
             self.write_hint(seal);
             let sync = shared.directory.filesystem.sync_directory(&shared.directory.path);
-            sync.map_err(|error| shared.die_in_doubt("syncing", &path, &error))?;
+            stored = sync.map_err(|error| room_or_trouble(&error));
         }
-        let stored =
-            shared.update_manifest(|manifest| replace(manifest, choice, (!is_empty).then_some(listed)));
-        if let Err(error) = stored {
-            if matches!(error, Error::Full { .. }) {
+        let replace = |manifest: &mut Manifest| replace(manifest, choice, (!is_empty).then_some(listed));
+        if let Err(error) = stored.and_then(|()| shared.update_manifest(replace)) {
+            // In doubt the manifest may list the copy.
+            if !matches!(error, Error::InDoubt { .. }) {
                 shared.directory.discard(&path);
+                shared.directory.discard(&shared.directory.hint_path(id));
             }
             return Err(error);
         }
         shared.copied_bytes.fetch_add(self.offset, Ordering::Relaxed);
-        let segment = SegmentFile { id, salt, capacity: self.offset, path, file: self.file };
+        let file = Handle::keep(&shared.descriptors, id, &path, self.file);
+        file.release();
+        let segment = SegmentFile { id, salt, capacity: self.offset, path, file };
         let copy = (!is_empty).then(|| CopiedSegment {
             file: Arc::new(segment),
             ranks,

@@ -3,8 +3,11 @@
 
 use std::io;
 
-use super::directory::{Directory, corrupt, unavailable};
+use super::descriptors::is_out_of_descriptors;
+use super::directory::{Directory, corrupt, is_full, unavailable};
 use super::fields::{Append, Fields};
+use super::filesystem::{File, OpenDirectory};
+use super::reserve;
 use super::segments::Ranks;
 use crate::Error;
 
@@ -137,15 +140,65 @@ impl Manifest {
         Self::decode(&bytes).map(Some).map_err(|(offset, reason)| corrupt(&path, offset, reason))
     }
 
-    /// Makes this the manifest of `directory`, durably. After an error the old one or this one counts.
-    pub(super) fn store(&self, directory: &Directory) -> io::Result<()> {
-        let new = directory.manifest_new_path();
-        let file = directory.filesystem.create(&new)?;
-        file.write_all_at(&self.encode(), 0)?;
-        file.sync_data()?;
-        directory.filesystem.rename(&new, &directory.manifest_path())?;
-        directory.filesystem.sync_directory(&directory.path)
+    /// Makes this the manifest of `directory`, durably.
+    pub(super) fn store(&self, directory: &Directory) -> Result<(), NotStored> {
+        let names = self.store_beside(directory).map_err(NotStored::Unchanged)?;
+        let renamed = directory.filesystem.rename(&directory.manifest_new_path(), &directory.manifest_path());
+        renamed.map_err(|error| match is_definite(&error) {
+            true => NotStored::Unchanged(error),
+            false => NotStored::InDoubt(error),
+        })?;
+        names.sync().map_err(NotStored::InDoubt)
     }
+
+    /// Everything that can fail while the old manifest still counts; what it returns needs no further descriptor.
+    fn store_beside(&self, directory: &Directory) -> io::Result<Box<dyn OpenDirectory>> {
+        let names = directory.filesystem.open_directory(&directory.path)?;
+        let new = directory.manifest_new_path();
+        let bytes = self.encode();
+        let write = |file: &dyn File| {
+            file.write_all_at(&bytes, 0)?;
+            file.set_len(bytes.len() as u64)?;
+            file.sync_data()
+        };
+        let mut written = directory.filesystem.create(&new).and_then(|file| write(file.as_ref()));
+        if written.as_ref().is_err_and(is_full) {
+            directory.discard(&new);
+            written = reserve::take(directory).and_then(|file| write(file.as_ref())).or(written);
+        }
+        if written.is_err() {
+            directory.discard(&new);
+        }
+        written.map(|()| names)
+    }
+}
+
+/// Why a manifest was not stored.
+#[derive(Debug)]
+pub(super) enum NotStored {
+    /// The old one counts: nothing happened.
+    Unchanged(io::Error),
+    /// The old one counts or this one; a power cut may bring back either.
+    InDoubt(io::Error),
+}
+
+impl NotStored {
+    pub(super) const fn error(&self) -> &io::Error {
+        match self {
+            Self::Unchanged(error) | Self::InDoubt(error) => error,
+        }
+    }
+
+    pub(super) fn is_for_want_of_room(&self) -> bool {
+        matches!(self, Self::Unchanged(error) if is_full(error))
+    }
+}
+
+/// Whether an error of a rename means that the names are as before.
+fn is_definite(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, OutOfMemory, PermissionDenied, ReadOnlyFilesystem};
+    let is_refused = matches!(error.kind(), NotFound | OutOfMemory | PermissionDenied | ReadOnlyFilesystem);
+    is_refused || is_full(error) || is_out_of_descriptors(error)
 }
 
 fn encode_seal(bytes: &mut Vec<u8>, seal: Option<Seal>) {

@@ -18,6 +18,7 @@
 //! 0000000007.hint         what opening needs of it; derived, rebuilt when missing or damaged
 //! 0000000005.spare        a dead segment file that waits to be filled again
 //! MANIFEST.new            a manifest being written
+//! RESERVE                 room for a manifest on a full disk; zeros
 //! ```
 //! All numbers are little-endian. All checksums are CRC-32C.
 //! ```text
@@ -70,7 +71,8 @@
 //! the last. Opening follows the sequence numbers through the open segments. Where they end, nothing of the same
 //! salt with a later sequence may follow, in this segment or the next: then the end is a torn write and is cut
 //! off. **If anything later follows, synced bytes were damaged, and opening is refused with file and offset.** A
-//! clean close records the end, so that not even the last frame can be lost unnoticed. What is sealed must match
+//! clean close records the end, and after a second of idleness an empty frame follows the last one: damage of that
+//! frame is then no torn write either. What is sealed must match
 //! its seal to the byte. Salts are random per life of a file: frames of an earlier life, or a message that holds a
 //! copy of a log file, are no frames.
 //!
@@ -135,9 +137,16 @@
 //! # When the disk fails
 //! * A failed sync or a failed write of unknown extent ends the handle: everything waiting is answered
 //!   [`crate::Error::InDoubt`], [`LocalStore::fatal`] tells the process to stop, and the next opening finds out what is
-//!   durable. Nothing is tried again: after a failed sync the kernel may have dropped what was to be written.
+//!   durable. Nothing is tried again: after a failed sync the kernel takes what was to be written for clean. It may
+//!   still be read from the cache, so an opening after an unclean end writes the last frame once more and syncs it.
+//!   Only the last one: frame n+1 is written after a sync of frame n that succeeded. All other files are written anew
+//!   after a failed sync.
 //! * No room is different: the frame is blanked, what grows is refused with [`crate::Error::Full`], what removes goes to a
 //!   prepared segment.
+//! * A full disk does not keep the store from starting: what may be missing gives way to the new manifest (`RESERVE`,
+//!   hints, spares); where that is not enough, the old manifest goes on to count until there is room.
+//! * A manifest that can't be written leaves the old one, and the change is tried again. What fails after its rename
+//!   leaves the outcome in doubt and ends the handle: no file is removed that either manifest lists.
 //! * Damage below a single value is answered to whoever reads it; a sealed segment's contents are not verified on
 //!   opening (that is what [`check()`] is for), and the cleaner leaves a damaged segment as it is.
 //!
@@ -146,6 +155,7 @@
 
 mod check;
 mod cleaner;
+mod descriptors;
 mod directory;
 mod fields;
 mod filesystem;
@@ -158,8 +168,10 @@ mod keeper;
 mod manifest;
 mod options;
 mod pool;
+mod prepare;
 mod reader;
 mod recovery;
+mod reserve;
 mod segments;
 mod shard;
 mod shared;
@@ -168,12 +180,13 @@ mod store;
 mod waiting;
 mod walk;
 mod warm;
+mod warnings;
 mod writer;
 
 pub use check::{Report, SegmentReport, TornTail, check, check_on};
 #[cfg(any(test, feature = "testing"))]
-pub use filesystem::{Fault, SimulatedDisk};
-pub use filesystem::{File, Filesystem, Lock, RealFilesystem};
+pub use filesystem::{Call, Event, Fault, SimulatedDisk};
+pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
 pub use options::LocalOptions;
 pub use store::LocalStore;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::filesystem::File;
 use super::format::Shadows;
 
-/// An open segment file. Whoever reads holds an [`Arc`] of it, and a file is recycled only when nobody does.
+/// A segment file. A reader holds an [`Arc`] of it, and a file is recycled only when nobody does.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
     pub(super) id: u32,

@@ -29,8 +29,8 @@ enum Step {
     Commit(Vec<Vec<Op>>),
     /// Submitted together, then the power goes.
     CommitAndCrash(Vec<Vec<Op>>, u64),
-    /// A fault on the next write or sync of a segment, then batches, then a restart.
-    Break(Fault, Vec<Vec<Op>>),
+    /// A fault on the next write or sync of a segment, then batches, a restart, more batches, and perhaps a power cut.
+    Break(Fault, Vec<Vec<Op>>, Vec<Vec<Op>>, Option<u64>),
     Clean,
     /// Messages pass through a backlog, and some of them stay.
     Flow(Flow),
@@ -74,12 +74,21 @@ fn batches(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let fault =
-        prop::sample::select(vec![Fault::WriteError, Fault::ShortWrite, Fault::NoSpace, Fault::SyncError]);
+    let faults = [
+        Fault::WriteError,
+        Fault::ShortWrite,
+        Fault::NoSpace,
+        Fault::SyncError,
+        Fault::SyncLost,
+        Fault::SyncLost,
+    ];
+    let fault = prop::sample::select(faults.to_vec());
+    let after = (batches(6), prop::option::of(any::<u64>()));
     prop_oneof![
         10 => batches(12).prop_map(Step::Commit),
         3 => (batches(6), any::<u64>()).prop_map(|(batches, seed)| Step::CommitAndCrash(batches, seed)),
-        1 => (fault, batches(6)).prop_map(|(fault, batches)| Step::Break(fault, batches)),
+        2 => (fault, batches(6), after)
+            .prop_map(|(fault, batches, (after, seed))| Step::Break(fault, batches, after, seed)),
         3 => Just(Step::Clean),
         4 => flow().prop_map(Step::Flow),
         2 => Just(Step::Settle),
@@ -188,17 +197,15 @@ impl World {
 
     async fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Commit(ops) => {
-                let batches = self.batches(ops);
-                let commits: Vec<_> =
-                    batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
-                for (batch, commit) in batches.iter().zip(commits) {
-                    commit.await.map_err(|error| TestCaseError::fail(format!("refused: {error}")))?;
-                    apply(&mut self.model, batch);
+            Step::Commit(ops) => self.commit(ops).await?,
+            Step::CommitAndCrash(ops, seed) => self.crash(ops, *seed).await?,
+            Step::Break(fault, ops, after, power_cut) => {
+                self.break_down(*fault, ops).await?;
+                self.commit(after).await?;
+                if let Some(seed) = power_cut {
+                    self.crash(&[], *seed).await?;
                 }
             }
-            Step::CommitAndCrash(ops, seed) => self.crash(ops, *seed).await?,
-            Step::Break(fault, ops) => self.break_down(*fault, ops).await?,
             Step::Clean => {
                 let before = self.own_copied_bytes();
                 while self.store.as_ref().unwrap().0.current().clean_now() {
@@ -227,6 +234,16 @@ impl World {
             }
         }
         prop_assert_eq!(self.check().await, self.model.clone());
+        Ok(())
+    }
+
+    async fn commit(&mut self, ops: &[Vec<Op>]) -> Result<(), TestCaseError> {
+        let batches = self.batches(ops);
+        let commits: Vec<_> = batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
+        for (batch, commit) in batches.iter().zip(commits) {
+            commit.await.map_err(|error| TestCaseError::fail(format!("refused: {error}")))?;
+            apply(&mut self.model, batch);
+        }
         Ok(())
     }
 
