@@ -19,7 +19,7 @@ use super::hint::{HintBuilder, Subject};
 use super::index::Location;
 use super::keeper::{new_salt, store_hint};
 use super::manifest::{Listed, Manifest, Seal};
-use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile, Segments};
+use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile};
 use super::shared::Shared;
 use super::state::{Placed, State};
 use super::walk::{Found, walk};
@@ -343,10 +343,10 @@ fn room_or_trouble(error: &io::Error) -> Error {
     }
 }
 
-/// Bytes that cleaning a segment would free, and the bytes it takes. Headers are no garbage: a copy has them too.
-fn garbage(segments: &Segments, segment: &Segment) -> (u64, u64) {
+/// Bytes that cleaning a segment would free of which `kept` must survive, and the bytes it takes. Headers are no
+/// garbage: a copy has them too.
+fn garbage(segment: &Segment, kept: u64) -> (u64, u64) {
     let end = segment.sealed_end.unwrap_or(0);
-    let kept = segments.kept_bytes(segment);
     let frames = kept / SLICE_BYTES + 1;
     let frame_bytes = u64::from(FRAME_HEADER_BYTES + FRAME_ALIGNMENT);
     let copy = kept + u64::from(SEGMENT_HEADER_BYTES) + frames * frame_bytes;
