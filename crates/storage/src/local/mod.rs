@@ -168,7 +168,7 @@ mod fields;
 mod filesystem;
 mod format;
 mod frame;
-
+mod handover;
 mod hint;
 mod index;
 mod keeper;
