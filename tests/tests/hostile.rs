@@ -7,6 +7,7 @@ mod hostile {
     mod exhaustion;
     mod framing;
     mod http;
+    mod memory;
     mod mutation;
     mod order;
     mod payload;

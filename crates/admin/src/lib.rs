@@ -40,7 +40,7 @@ impl Admin {
     #[must_use]
     pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
         let started_at = SystemClock::new().now();
-        let limits_of_requests = rest::Limits::default();
+        let limits_of_requests = rest::Limits::new(namespace.budget().clone());
         Self { namespace, access, name: None, limits: limits_of_requests, entity_limits: limits, started_at }
     }
 

@@ -9,6 +9,12 @@ mod serve;
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// Gives freed memory back to the system soon; see the workspace's Cargo.toml.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     cli::run().into()
 }

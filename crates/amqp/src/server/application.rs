@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 
 use peeklock_engine::runtime::{Mailbox, Output};
 
+use crate::endpoint::condition::{self, error};
 use crate::endpoint::{Connection, Event, NowMs};
+use crate::wire::performative::Error;
 
 /// Who is at the other end of a socket.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +91,7 @@ pub trait Application: Send {
     /// Called once when what may leave has left the connection for the socket: the place to grant the engine more
     /// deliveries by [`Connection::transmitted`], and to note what was transmitted, which a link that is gone can't
     /// tell any more.
-    fn after_transmit(&mut self, connection: &Connection) {
+    fn after_transmit(&mut self, connection: &mut Connection) {
         let _ = connection;
     }
 
@@ -110,6 +112,16 @@ pub trait Application: Send {
         Poll::Pending
     }
 
+    /// How many bytes may wait for the peer in all, answers under way included; said before each turn.
+    fn set_room(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
+    /// The error of a delivery that was given up half-received because memory is short.
+    fn memory_short(&mut self) -> Error {
+        error(condition::RESOURCE_LIMIT_EXCEEDED, "there is no memory left for this delivery")
+    }
+
     /// Requests sent to the engine and not answered yet, and their bytes, beyond the unsettled deliveries that the
     /// connection counts by itself ([`Connection::incoming_unsettled`]): deliveries that came settled, requests
     /// whose transfer is settled already. The driver stops reading from a peer that has too much of both.
@@ -125,4 +137,6 @@ pub struct Unanswered {
     pub messages: usize,
     /// Their payloads, in bytes.
     pub bytes: usize,
+    /// What their answers may take, in bytes.
+    pub answer_bytes: usize,
 }

@@ -9,6 +9,7 @@ mod connections;
 mod input;
 mod limits;
 mod listener;
+mod memory;
 mod output;
 #[cfg(test)]
 mod tests;

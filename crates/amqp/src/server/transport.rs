@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use peeklock_engine::runtime::{Clock, MailboxReceiver, Output as EngineOutput};
+use peeklock_budget::Budget;
+use peeklock_engine::runtime::{Account, Clock, MailboxReceiver, Output as EngineOutput};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::application::Application;
@@ -17,6 +18,7 @@ use super::limits::{
     INPUT_ROUNDS_PER_TURN, LINGER_BYTES_MAX, LINGER_MS, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
     UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNWRITTEN_BYTES_MAX, WRITE_STALL_MS_MAX,
 };
+use super::memory::{Held, Memory, Verdict};
 use super::output::Output;
 use super::timer::Timer;
 use crate::endpoint::condition::{self, error};
@@ -57,6 +59,7 @@ pub struct Transport<S, A> {
     engine_outputs: Vec<EngineOutput>,
     input: Input,
     output: Output,
+    memory: Memory,
     timer: Timer,
     /// `None` once it has fired.
     stop: Option<StopSignal>,
@@ -101,12 +104,20 @@ where
             engine_outputs: Vec::new(),
             input: Input::new(first_bytes),
             output: Output::default(),
+            memory: Memory::new(&Budget::default(), None),
             last_write: timer.now(),
             timer,
             stop: Some(stop),
             ended: None,
             cut: false,
         }
+    }
+
+    /// Keeps to a budget of memory; `account` is that of the connection's mailbox.
+    #[must_use]
+    pub fn within(mut self, budget: &Budget, account: Arc<Account>) -> Self {
+        self.memory = Memory::new(budget, Some(account));
+        self
     }
 
     /// Runs the connection to its end, last words to the peer included.
@@ -121,30 +132,38 @@ where
             let woken = poll_fn(|context| self.poll_wake(context)).await;
             self.turn(woken);
         };
-        let Self { socket, output, timer, application, mailbox, cut, .. } = self;
+        let Self { socket, output, timer, application, mailbox, cut, mut memory, .. } = self;
         drop((application, mailbox));
+        memory.end(output.len());
         if !cut {
             linger(socket, output, timer).await;
         }
+        memory.leave();
         ended
     }
 
     /// Lets everything that can make progress do so once; ready if anything did or is waiting for its turn.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         let mut woken = Woken { any: self.has_work(), ..Woken::default() };
+        let unwritten = self.output.len();
         if self.output.is_unfinished()
             && let Poll::Ready(result) = self.output.poll_write(&mut self.socket, context)
         {
             woken.any = true;
             woken.failure = result.err();
             self.last_write = self.timer.now();
+            self.memory.moved(unwritten - self.output.len());
         }
+        let readable_bytes = self.memory.readable_bytes();
         if self.may_read()
-            && let Poll::Ready(result) = self.input.poll_read(&mut self.socket, context)
+            && let Poll::Ready(result) = self.input.poll_read(&mut self.socket, readable_bytes, context)
         {
             woken.any = true;
             match result {
-                Ok(bytes) => woken.end_of_input = bytes == 0,
+                Ok(bytes) => {
+                    self.memory.moved(bytes);
+                    woken.end_of_input = bytes == 0;
+                }
                 Err(failure) => woken.failure = Some(failure),
             }
         }
@@ -195,17 +214,21 @@ where
         self.connection.accepts_input()
             && !self.connection.has_input_work(&self.input.bytes)
             && messages + more.messages < UNANSWERED_MESSAGES_MAX
-            && bytes + more.bytes < UNANSWERED_BYTES_MAX
+            && bytes + more.bytes + more.answer_bytes < UNANSWERED_BYTES_MAX
             && self.output.len() < UNWRITTEN_BYTES_MAX
+            && self.memory.readable_bytes() > 0
     }
 
     fn deadline(&self) -> Option<NowMs> {
         let stall = self.output.is_unfinished().then(|| self.last_write.saturating_add(WRITE_STALL_MS_MAX));
-        [self.connection.poll_deadline(), self.application.poll_deadline(), stall].into_iter().flatten().min()
+        let memory = self.memory.deadline(self.timer.now());
+        let deadlines = [self.connection.poll_deadline(), self.application.poll_deadline(), stall, memory];
+        deadlines.into_iter().flatten().min()
     }
 
     fn turn(&mut self, woken: Woken) {
         let now = self.timer.now();
+        self.application.set_room(self.memory.outgoing_room_bytes());
         self.take_input(now);
         self.take_engine_outputs(now);
         self.take_time(now);
@@ -223,10 +246,40 @@ where
             self.output.append(|slices| connection.poll_transmit(slices, room, now));
         }
         if self.ended.is_none() {
-            self.application.after_transmit(&self.connection);
+            self.application.after_transmit(&mut self.connection);
         }
+        self.report_memory(now);
         self.drain_events(now);
         self.connection.set_reading(self.may_read(), now);
+    }
+
+    /// Says what the connection holds, and lets go of what it may not hold any longer.
+    fn report_memory(&mut self, now: NowMs) {
+        match self.memory.report(self.held(), now) {
+            Verdict::Keep => {}
+            Verdict::GiveUpPartial => {
+                tracing::info!("memory is short: partly received deliveries are given up");
+                let why = self.application.memory_short();
+                self.connection.give_up_partial_deliveries(&why);
+                self.memory.report(self.held(), now);
+            }
+            Verdict::Close => {
+                let reason = "memory is short, and this connection holds more than its share";
+                self.connection.abort(error(condition::RESOURCE_LIMIT_EXCEEDED, reason));
+            }
+        }
+    }
+
+    fn held(&self) -> Held {
+        let more = self.application.unanswered();
+        let (partial, frame) = (self.connection.reassembly_bytes(), self.input.bytes.len());
+        Held {
+            partial,
+            frame,
+            buffer: self.input.bytes.capacity() - frame,
+            unanswered: self.connection.incoming_unsettled().1 + more.bytes,
+            outgoing: self.connection.pending_bytes() + self.output.len() + more.answer_bytes,
+        }
     }
 
     fn take_input(&mut self, now: NowMs) {

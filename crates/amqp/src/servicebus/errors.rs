@@ -125,7 +125,9 @@ impl Fault {
                 | Refusal::TooManyCorrelationFilters(_),
             ) => (condition::RESOURCE_LIMIT_EXCEEDED, 403),
             // P, J, N: ServiceBusy, retried by the SDK after some seconds.
-            Self::Refused(Refusal::Unavailable) | Self::TooMuchWaiting => (condition::SERVER_BUSY, 503),
+            Self::Refused(Refusal::Unavailable | Refusal::MemoryShort) | Self::TooMuchWaiting => {
+                (condition::SERVER_BUSY, 503)
+            }
             // P, J, N: MessagingEntityNotFound (J looks at the text too).
             Self::Refused(Refusal::EntityDeleted | Refusal::RuleNotFound(_))
             | Self::EntityNotFound { .. } => (condition::NOT_FOUND, 404),
@@ -274,6 +276,7 @@ mod tests {
             Fault::Refused(Refusal::ReceiverNotFound),
             Fault::Refused(Refusal::InvalidArgument("x".into())),
             Fault::Refused(Refusal::Unavailable),
+            Fault::Refused(Refusal::MemoryShort),
             Fault::Refused(Refusal::EntityDeleted),
             Fault::Refused(Refusal::SessionNotSupported),
             Fault::Refused(Refusal::SessionRequired),

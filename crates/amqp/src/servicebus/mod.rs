@@ -34,7 +34,7 @@ use std::task::{Context, Poll};
 
 use peeklock_access::Access;
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
-use peeklock_engine::{Command, LockToken, QueueId, ReceiverId};
+use peeklock_engine::{Command, LockToken, QueueId, ReceiverId, Refusal};
 use peeklock_message::{delivery, facts, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
@@ -48,7 +48,7 @@ pub use errors::{Fault, condition};
 use crate::endpoint::{Connection, Event, IncomingId, LinkId, NowMs};
 use crate::server::{Application, ApplicationFactory, Peer, Unanswered};
 use crate::wire::Str;
-use crate::wire::performative::{DeliveryState, Open};
+use crate::wire::performative::{DeliveryState, Error, Open};
 use attach::Opening;
 use authorization::Authorization;
 use delivery::Encoder;
@@ -56,6 +56,7 @@ use entities::Entity;
 use envelope::Dialect;
 use errors::Tracker;
 use receiver::{Receiver, Window};
+use requests::Parked;
 use revocation::Vigil;
 use sasl::Outcome;
 use watching::Watchers;
@@ -129,7 +130,7 @@ enum Pending {
     /// A disposition over consecutive deliveries.
     Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
     /// A management request.
-    Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize },
+    Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize, answer_bytes: usize },
 }
 
 /// Consecutive deliveries of one link that the peer accepts one by one: one command for all of them.
@@ -172,6 +173,10 @@ pub struct Broker {
     /// Completions of this turn that follow each other, not yet submitted.
     completions: Option<Completions>,
     unanswered: Unanswered,
+    /// Management requests that wait for room for their answers.
+    parked: VecDeque<Parked>,
+    /// Bytes that may wait for the peer in all, answers under way included.
+    room_bytes: usize,
     encoder: Encoder,
     responses: u64,
 }
@@ -207,6 +212,8 @@ impl Broker {
             pending: Slab::new(),
             completions: None,
             unanswered: Unanswered::default(),
+            parked: VecDeque::new(),
+            room_bytes: usize::MAX,
             encoder: Encoder::default(),
             responses: 0,
         }
@@ -259,8 +266,9 @@ impl Broker {
             Pending::Settle { link, first, count, reply } => {
                 self.settled(link, first, count, &reply, response, connection);
             }
-            Pending::Management { reply_to, finish, bytes } => {
+            Pending::Management { reply_to, finish, bytes, answer_bytes } => {
                 self.count_answer(bytes);
+                self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
                 let result = finish(response, &mut self.encoder);
                 self.respond(&reply_to, &result, connection);
             }
@@ -311,7 +319,7 @@ impl Broker {
     }
 
     fn window(&self) -> Window {
-        Window::share(self.receivers.len())
+        Window::share(self.receivers.len(), self.room_bytes)
     }
 }
 
@@ -367,8 +375,17 @@ impl Application for Broker {
         self.poll_change(context)
     }
 
-    fn after_transmit(&mut self, connection: &Connection) {
+    fn after_transmit(&mut self, connection: &mut Connection) {
+        self.ask_parked(connection);
         self.tend_receivers(connection);
+    }
+
+    fn set_room(&mut self, bytes: usize) {
+        self.room_bytes = bytes;
+    }
+
+    fn memory_short(&mut self) -> Error {
+        self.tracker().error(&Fault::Refused(Refusal::MemoryShort))
     }
 
     fn unanswered(&self) -> Unanswered {

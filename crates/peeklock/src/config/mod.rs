@@ -47,7 +47,7 @@ pub(crate) use convert::to_toml;
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
-pub(crate) use limits::LimitsConfig;
+pub(crate) use limits::{LARGEST_PARTS_OF_MEMORY, LimitsConfig};
 pub(crate) use listen::ListenAddress;
 pub(crate) use network::NetworkConfig;
 pub(crate) use problem::Problems;
@@ -199,6 +199,7 @@ impl Config {
             stands_in,
             notes: file.notes,
         };
+        config.limits.check(config.amqp.reassembly_bytes_max).map_err(ConfigError::Combination)?;
         config.tls.check()?;
         config.development.check(&config.addresses())?;
         config.authorization.check(&config.addresses())?;

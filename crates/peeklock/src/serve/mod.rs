@@ -13,6 +13,7 @@ mod error;
 mod front_ends;
 mod health;
 mod http;
+mod memory;
 mod network;
 mod openid;
 mod patient;
@@ -113,7 +114,8 @@ async fn serve(
         Arc::new(SystemClock::default()),
         // Strangers are bounded beside: however many there are, whoever shows who they are finds a place.
         listener_options(&config, room.connections_max.saturating_add(room.strangers_max)),
-    );
+    )
+    .within(namespace.budget().clone());
 
     let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
     let admin = admin.named(config.namespace.as_deref());
@@ -187,7 +189,8 @@ fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
     let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
     let rule_limits = config.limits.rules;
-    NamespaceOptions { body_cache_bytes, read_facts, rule_limits, ..NamespaceOptions::default() }
+    let budget = memory::budget(config);
+    NamespaceOptions { body_cache_bytes, read_facts, rule_limits, budget, ..NamespaceOptions::default() }
 }
 
 /// What the file's entities must keep to, those made at run time must as well.

@@ -126,6 +126,7 @@ mod keeper;
 mod manifest;
 mod options;
 mod pool;
+mod queue;
 mod reader;
 mod recovery;
 mod segments;
