@@ -14,6 +14,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub mod throttle;
+
 #[cfg(test)]
 mod tests;
 

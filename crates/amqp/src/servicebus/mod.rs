@@ -15,6 +15,7 @@ mod envelope;
 mod errors;
 mod lock_token;
 mod management;
+mod pending;
 mod receiver;
 mod receiving;
 mod requests;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use peeklock_access::Access;
+use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, LockToken, QueueId, ReceiverId, Refusal};
 use peeklock_message::{delivery, facts, submission};
@@ -55,6 +57,7 @@ use delivery::Encoder;
 use entities::Entity;
 use envelope::Dialect;
 use errors::Tracker;
+use pending::Pending;
 use receiver::{Receiver, Window};
 use requests::Parked;
 use revocation::Vigil;
@@ -67,13 +70,20 @@ pub struct ServiceBus {
     entities: Arc<dyn Entities>,
     access: Access,
     config: Arc<DialectConfig>,
+    throttles: Throttles,
 }
 
 impl ServiceBus {
     /// The dialect over these entities, for those whom `access` lets in.
     #[must_use]
     pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
-        Self { entities, access, config: Arc::new(config) }
+        Self { entities, access, config: Arc::new(config), throttles: Throttles::default() }
+    }
+
+    /// The same with limits on rates.
+    #[must_use]
+    pub fn throttled(self, throttles: Throttles) -> Self {
+        Self { throttles, ..self }
     }
 }
 
@@ -119,18 +129,6 @@ struct ReplyTo {
     dialect: Dialect,
     reply_to: Option<Str>,
     correlation_id: crate::wire::Value,
-}
-
-/// A command whose answer is awaited.
-enum Pending {
-    /// A transfer's messages; `delivery` is `None` when it came settled.
-    Send { delivery: Option<IncomingId>, bytes: usize },
-    /// A receiver link's attach.
-    Open { link: LinkId, opening: Box<Opening> },
-    /// A disposition over consecutive deliveries.
-    Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
-    /// A management request.
-    Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize, answer_bytes: usize },
 }
 
 /// Consecutive deliveries of one link that the peer accepts one by one: one command for all of them.
@@ -179,11 +177,14 @@ pub struct Broker {
     room_bytes: usize,
     encoder: Encoder,
     responses: u64,
+    throttles: Throttles,
+    /// The connection's own.
+    bucket: Option<Bucket>,
 }
 
 impl Broker {
     fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
-        let ServiceBus { entities, access, config } = bus.clone();
+        let ServiceBus { entities, access, config, throttles } = bus.clone();
         let authorization = Authorization::new(access);
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -216,6 +217,8 @@ impl Broker {
             room_bytes: usize::MAX,
             encoder: Encoder::default(),
             responses: 0,
+            bucket: throttles.connection(),
+            throttles,
         }
     }
 

@@ -142,6 +142,9 @@ impl Broker {
             change.set_rule(arguments);
         }
         self.authorization.permit(&entity.resource, Need::Right(operation.right()), &entity.uri)?;
+        if !operation.finishes() {
+            self.check_rates(entity, 1)?;
+        }
         let arguments = arguments?;
         let (random, sessions) = (&mut self.random, &self.sessions);
         let mut context =

@@ -27,12 +27,15 @@ mod subscription;
 mod table;
 #[cfg(test)]
 mod tests;
+mod throttling;
 mod tls;
 mod topic;
 mod values;
 mod within;
 
 use std::path::PathBuf;
+
+use peeklock_budget::throttle::Rates;
 
 use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
@@ -95,6 +98,8 @@ pub(crate) struct Config {
     pub(crate) development: DevelopmentConfig,
     /// What no entity may go beyond.
     pub(crate) limits: LimitsConfig,
+    /// How many messages a second are taken.
+    pub(crate) rates: Rates,
     /// Where the addresses in use are written once connections are accepted.
     pub(crate) ready_file: Option<PathBuf>,
     /// Queues declared in the file: created, or their options updated.
@@ -189,6 +194,7 @@ impl Config {
             },
             authorization: flags.over(file.authorization_flags, file.authorization),
             limits: file.limits,
+            rates: file.rates,
             ready_file: args.ready_file,
             queues: file.queues,
             queues_if_missing,
