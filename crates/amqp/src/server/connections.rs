@@ -17,6 +17,7 @@ use super::application::{ApplicationFactory, Peer};
 use super::limits::LEAVE_MS;
 use super::timer::Timer;
 use super::transport::{Ended, Stop, StopSignal, Transport};
+use super::unauthenticated;
 use crate::endpoint::{Config, Connection};
 
 /// How connections are served.
@@ -41,6 +42,8 @@ pub struct Connections<F> {
     present: watch::Sender<()>,
     /// Whether the last one that came was one too many.
     full: AtomicBool,
+    /// Memory of connections whose peers have not authenticated.
+    unauthenticated: unauthenticated::Budget,
 }
 
 /// How far the end is.
@@ -58,8 +61,9 @@ impl<F: ApplicationFactory> Connections<F> {
     #[must_use]
     pub fn new(factory: Arc<F>, clock: Arc<dyn Clock>, options: ListenerOptions) -> Self {
         let (phase, present) = (watch::Sender::new(Phase::Open), watch::Sender::new(()));
-        let (budget, full) = (Budget::default(), AtomicBool::new(false));
-        Self { factory, clock, options, budget, phase, present, full }
+        let (budget, full, unauthenticated) =
+            (Budget::default(), AtomicBool::new(false), unauthenticated::Budget::new());
+        Self { factory, clock, options, budget, phase, present, full, unauthenticated }
     }
 
     /// The same with a limit on the memory that all connections together may hold.
@@ -98,8 +102,9 @@ impl<F: ApplicationFactory> Connections<F> {
         let connection = Connection::server(self.options.endpoint.clone(), self.clock.now().0);
         let clock = Arc::clone(&self.clock);
         let stop = stop_signal(phase, cut);
-        let transport = Transport::new(socket, first_bytes, connection, (application, outputs), clock, stop);
-        let transport = transport.within(&self.budget, account);
+        let transport = Transport::new(socket, first_bytes, connection, (application, outputs), clock, stop)
+            .within(&self.budget, account)
+            .limited(self.unauthenticated.share());
         let address = peer.address.map(|address: SocketAddr| address.to_string()).unwrap_or_default();
         let span = tracing::info_span!("connection", peer = address, container = tracing::field::Empty);
         async move { log_end(&transport.run().await) }.instrument(span).await;

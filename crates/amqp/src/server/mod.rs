@@ -8,6 +8,7 @@ mod application;
 mod connections;
 mod input;
 mod limits;
+mod linger;
 mod listener;
 mod memory;
 mod output;
@@ -15,6 +16,7 @@ mod output;
 mod tests;
 mod timer;
 mod transport;
+mod unauthenticated;
 
 pub use application::{Admission, Application, ApplicationFactory, Peer, Unanswered};
 pub use connections::{Connections, ListenerOptions};

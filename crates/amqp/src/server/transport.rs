@@ -1,5 +1,7 @@
 //! The driver of one connection: a socket, an endpoint and an application in one task.
 
+mod holding;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -10,17 +12,19 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use peeklock_budget::Budget;
 use peeklock_engine::runtime::{Account, Clock, MailboxReceiver, Output as EngineOutput};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::application::Application;
 use super::input::Input;
 use super::limits::{
-    INPUT_ROUNDS_PER_TURN, LINGER_BYTES_MAX, LINGER_MS, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
-    UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNWRITTEN_BYTES_MAX, WRITE_STALL_MS_MAX,
+    INPUT_ROUNDS_PER_TURN, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN, UNANSWERED_BYTES_MAX,
+    UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX, WRITE_STALL_MS_MAX,
 };
-use super::memory::{Held, Memory, Verdict};
+use super::linger::linger;
+use super::memory::Memory;
 use super::output::Output;
 use super::timer::Timer;
+use super::unauthenticated::Share;
 use crate::endpoint::condition::{self, error};
 use crate::endpoint::{Connection, Event, NowMs};
 use crate::wire::performative::Error;
@@ -68,6 +72,8 @@ pub struct Transport<S, A> {
     ended: Option<Ended>,
     /// No farewell.
     cut: bool,
+    /// There until the peer has authenticated.
+    unauthenticated: Option<Share>,
 }
 
 /// What a turn has to deal with beside input that was read.
@@ -110,6 +116,45 @@ where
             stop: Some(stop),
             ended: None,
             cut: false,
+            unauthenticated: None,
+        }
+    }
+
+    /// Limits what the connection may hold until its peer has authenticated, if it has to.
+    #[must_use]
+    pub(super) fn limited(mut self, share: Share) -> Self {
+        if self.application.is_unauthenticated() {
+            self.connection.limit_unauthenticated();
+            self.input.limit(true);
+            self.unauthenticated = Some(share);
+        }
+        self
+    }
+
+    /// Lifts the limits once the peer has authenticated.
+    fn lift_limits(&mut self) {
+        if self.unauthenticated.is_some() && !self.application.is_unauthenticated() {
+            self.unauthenticated = None;
+            self.connection.authenticated();
+            self.input.limit(false);
+        }
+    }
+
+    /// Ends an unauthenticated connection that holds more than its share.
+    fn check_share(&mut self, now: NowMs) {
+        let Some(share) = &mut self.unauthenticated else { return };
+        let held_bytes = self.connection.held_bytes() + self.input.bytes.capacity() + self.output.len();
+        if self.ended.is_none() && !share.cover(held_bytes) {
+            let reason = "too much memory is held for peers that have not authenticated; try again";
+            self.connection.refuse(error(condition::CONNECTION_FORCED, reason));
+            self.drain_events(now);
+        }
+    }
+
+    fn unwritten_bytes_max(&self) -> usize {
+        match self.unauthenticated {
+            None => UNWRITTEN_BYTES_MAX,
+            Some(_) => UNAUTHENTICATED_UNWRITTEN_BYTES_MAX,
         }
     }
 
@@ -203,7 +248,7 @@ where
     /// Work that needs no waking.
     fn has_work(&self) -> bool {
         self.connection.has_input_work(&self.input.bytes)
-            || (self.connection.has_output() && self.output.len() < UNWRITTEN_BYTES_MAX)
+            || (self.connection.has_output() && self.output.len() < self.unwritten_bytes_max())
     }
 
     /// Whether another read is due: what was read is consumed but for the start of a frame, and the peer has not
@@ -215,7 +260,7 @@ where
             && !self.connection.has_input_work(&self.input.bytes)
             && messages + more.messages < UNANSWERED_MESSAGES_MAX
             && bytes + more.bytes + more.answer_bytes < UNANSWERED_BYTES_MAX
-            && self.output.len() < UNWRITTEN_BYTES_MAX
+            && self.output.len() < self.unwritten_bytes_max()
             && self.memory.readable_bytes() > 0
     }
 
@@ -237,7 +282,9 @@ where
         if self.ended.is_none() {
             self.application.end_of_turn(&mut self.connection, now);
         }
-        let room = UNWRITTEN_BYTES_MAX.saturating_sub(self.output.len()).min(TRANSMIT_BYTES_PER_TURN);
+        self.lift_limits();
+        self.check_share(now);
+        let room = self.unwritten_bytes_max().saturating_sub(self.output.len()).min(TRANSMIT_BYTES_PER_TURN);
         if room > 0 {
             if !self.output.is_unfinished() {
                 self.last_write = now;
@@ -253,39 +300,11 @@ where
         self.connection.set_reading(self.may_read(), now);
     }
 
-    /// Says what the connection holds, and lets go of what it may not hold any longer.
-    fn report_memory(&mut self, now: NowMs) {
-        match self.memory.report(self.held(), now) {
-            Verdict::Keep => {}
-            Verdict::GiveUpPartial => {
-                tracing::info!("memory is short: partly received deliveries are given up");
-                let why = self.application.memory_short();
-                self.connection.give_up_partial_deliveries(&why);
-                self.memory.report(self.held(), now);
-            }
-            Verdict::Close => {
-                let reason = "memory is short, and this connection holds more than its share";
-                self.connection.abort(error(condition::RESOURCE_LIMIT_EXCEEDED, reason));
-            }
-        }
-    }
-
-    fn held(&self) -> Held {
-        let more = self.application.unanswered();
-        let (partial, frame) = (self.connection.reassembly_bytes(), self.input.bytes.len());
-        Held {
-            partial,
-            frame,
-            buffer: self.input.bytes.capacity() - frame,
-            unanswered: self.connection.incoming_unsettled().1 + more.bytes,
-            outgoing: self.connection.pending_bytes() + self.output.len() + more.answer_bytes,
-        }
-    }
-
     fn take_input(&mut self, now: NowMs) {
         for _ in 0..INPUT_ROUNDS_PER_TURN {
             self.connection.handle_input(&mut self.input.bytes, now);
             self.drain_events(now);
+            self.lift_limits();
             if !self.connection.has_input_work(&self.input.bytes) {
                 break;
             }
@@ -353,29 +372,5 @@ where
 impl<S, A> fmt::Debug for Transport<S, A> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Transport").field("connection", &self.connection).finish_non_exhaustive()
-    }
-}
-
-/// Lets the peer have what is left to say and hang up first, within bounds.
-async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut socket: S, mut output: Output, timer: Timer) {
-    let too_long = timer.sleep_ms(LINGER_MS);
-    let farewell = async {
-        while output.is_unfinished() {
-            poll_fn(|context| output.poll_write(&mut socket, context)).await?;
-        }
-        socket.shutdown().await?;
-        let mut thrown_away = 0;
-        let mut bytes = BytesMut::with_capacity(super::limits::READ_BYTES_MIN);
-        while thrown_away < LINGER_BYTES_MAX && socket.read_buf(&mut bytes).await? > 0 {
-            thrown_away += bytes.len();
-            bytes.clear();
-        }
-        io::Result::Ok(())
-    };
-    tokio::select! {
-        result = farewell => if let Err(failure) = result {
-            tracing::trace!(error = %failure, "socket failed after the end");
-        },
-        () = too_long => {}
     }
 }

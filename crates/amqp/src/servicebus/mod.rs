@@ -47,11 +47,10 @@ pub use config::DialectConfig;
 pub use entities::Entities;
 pub use errors::{Fault, condition};
 
-use crate::endpoint::{Connection, Event, IncomingId, LinkId, NowMs};
+use crate::endpoint::{Connection, Event, LinkId, NowMs};
 use crate::server::{Application, ApplicationFactory, Peer, Unanswered};
 use crate::wire::Str;
-use crate::wire::performative::{DeliveryState, Error, Open};
-use attach::Opening;
+use crate::wire::performative::{Error, Open};
 use authorization::Authorization;
 use delivery::Encoder;
 use entities::Entity;
@@ -178,7 +177,6 @@ pub struct Broker {
     encoder: Encoder,
     responses: u64,
     throttles: Throttles,
-    /// The connection's own.
     bucket: Option<Bucket>,
 }
 
@@ -389,6 +387,10 @@ impl Application for Broker {
 
     fn memory_short(&mut self) -> Error {
         self.tracker().error(&Fault::Refused(Refusal::MemoryShort))
+    }
+
+    fn is_unauthenticated(&self) -> bool {
+        self.authorization.is_stranger()
     }
 
     fn unanswered(&self) -> Unanswered {

@@ -49,7 +49,11 @@ fn describe(directory: &Path, report: &Report) -> String {
             )
         },
     );
-    let closed = if report.is_closed { "in good order" } else { "by a crash or a kill; nothing is missing" };
+    let closed = if report.is_closed {
+        "in good order"
+    } else {
+        "by a crash or a kill; a missing last write would not be seen"
+    };
     format!(
         "{}: intact, every checksum verified\n\
          messages        {}\n\

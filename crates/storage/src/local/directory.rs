@@ -90,6 +90,17 @@ impl Directory {
         })
     }
 
+    /// Makes the name of the directory durable, and those of its parents: an earlier process may have created them.
+    /// Nothing is said about a parent that may not be opened: it was there before.
+    pub(super) fn sync_parents(&self) {
+        for parent in self.path.ancestors().skip(1) {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            if let Err(error) = self.filesystem.sync_directory(parent) {
+                tracing::debug!(path = %parent.display(), %error, "a parent directory can't be synced");
+            }
+        }
+    }
+
     /// Removes a file that nobody needs; a leftover does no harm.
     pub(super) fn discard(&self, path: &Path) {
         if let Err(error) = self.filesystem.remove(path)

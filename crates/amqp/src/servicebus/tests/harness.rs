@@ -11,11 +11,11 @@ use peeklock_engine::{
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::super::*;
-use crate::endpoint::{Config, Outgoing};
+use crate::endpoint::{Config, IncomingId, Outgoing};
 use crate::wire::Value;
 use crate::wire::message::{MessageProperties, encode_application_properties, encode_body_value};
 use crate::wire::performative::{
-    Attach, Error, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
+    Attach, DeliveryState, Error, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
 };
 
 /// Turns after which a conversation that does not come to rest counts as endless.

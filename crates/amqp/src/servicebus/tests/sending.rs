@@ -6,6 +6,7 @@ use super::harness::{Harness, message, request};
 use crate::servicebus::submission::BATCH_MESSAGE_FORMAT;
 use crate::servicebus::*;
 use crate::wire::Value;
+use crate::wire::performative::DeliveryState;
 
 fn rejection(harness: &mut Harness) -> String {
     match harness.outcome() {
