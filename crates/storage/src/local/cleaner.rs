@@ -34,6 +34,8 @@ use choice::{Choice, choose};
 const PATROL_MS: u64 = 1000;
 /// Copied bytes between two syncs: keeps the disk's queue short for the commits.
 const SLICE_BYTES: u64 = 1 << 20;
+/// What the log says while cleaning fails.
+const CLEAN: &str = "segments can't be cleaned";
 
 /// Works until told to stop.
 pub(super) fn run(shared: &Shared) {
@@ -50,8 +52,13 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
         return false;
     };
     let result = Cleaning::begin(shared, &choice).and_then(|cleaning| cleaning.run(&choice));
+    match &result {
+        Ok(()) => shared.warnings.end(CLEAN),
+        Err(error) => {
+            shared.warnings.warn(CLEAN, error);
+        }
+    }
     if let Err(error) = &result {
-        shared.warnings.warn("segments can't be cleaned", error);
         let mut state = shared.state();
         state.segments.set_cleaning(&choice.ids, false);
         if matches!(error, Error::Corrupt { .. }) {

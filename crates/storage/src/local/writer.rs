@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,14 +20,14 @@ use super::state::Shadower;
 use super::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
+mod witness;
+
 /// A frame takes no further batch beyond so many bytes: bounds the time of one write.
 const FRAME_BYTES_MAX: u64 = 4 << 20;
 /// Nor beyond so many operations: bounds the time under the index's lock.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
 /// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
 const REMOVAL_PATIENCE_MS: u64 = 1000;
-/// After this long without a request the last frame gets a successor.
-const IDLE_MS: u64 = 1000;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
@@ -56,11 +56,12 @@ enum Gather {
 impl Gather {
     /// Whether `batches` are as many as wanted.
     const fn is_enough(self, batches: usize) -> bool {
-        match self {
-            Self::Waiting => false,
+        let wanted = match self {
+            Self::Waiting => usize::MAX,
             #[cfg(any(test, feature = "testing"))]
-            Self::Queued(batches_max) => batches >= batches_max,
-        }
+            Self::Queued(batches_max) => batches_max,
+        };
+        batches >= wanted
     }
 }
 
@@ -140,14 +141,6 @@ impl Writer {
         batches
     }
 
-    /// What a while without requests does.
-    #[cfg(any(test, feature = "testing"))]
-    pub(super) fn idle(&mut self) {
-        if self.is_unwitnessed {
-            self.witness();
-        }
-    }
-
     /// The segment being filled.
     #[cfg(any(test, feature = "testing"))]
     pub(super) const fn active(&self) -> &Active {
@@ -195,32 +188,6 @@ impl Writer {
             }
         }
         true
-    }
-
-    /// Waits for a request; when none comes for a while, the last frame gets a witness.
-    fn wait(&mut self, requests: &Receiver<Request>) -> Result<Request, TryRecvError> {
-        if self.is_unwitnessed {
-            match requests.recv_timeout(Duration::from_millis(IDLE_MS)) {
-                Err(RecvTimeoutError::Timeout) => self.witness(),
-                received => return received.map_err(|_| TryRecvError::Disconnected),
-            }
-        }
-        requests.recv().map_err(|_| TryRecvError::Disconnected)
-    }
-
-    /// Writes an empty frame: damage of the frame before it can then be told from a write that a crash cut off.
-    fn witness(&mut self) {
-        self.is_unwitnessed = false;
-        let has_room = self.active.offset + u64::from(FRAME_HEADER_BYTES) <= self.active.segment.capacity;
-        if !has_room || self.shared.dead.get().is_some() {
-            return;
-        }
-        self.frame.clear();
-        self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
-        // What fails here is announced by what ends the handle, or there is no room.
-        if self.write_frame().is_ok() {
-            self.apply();
-        }
     }
 
     /// Whether to let more batches come before the next sync.

@@ -21,6 +21,7 @@ mod oracle;
 mod room;
 mod schedules;
 mod scrubbing;
+mod sweep;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);

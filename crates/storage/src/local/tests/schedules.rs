@@ -56,11 +56,11 @@ impl File for Life {
         Ok(())
     }
 
+    fn drop_cached(&self, _: u64, _: u64) {}
+
     fn len(&self) -> io::Result<u64> {
         Ok(0)
     }
-
-    fn drop_cached(&self, _: u64, _: u64) {}
 }
 
 fn file(id: u32) -> Arc<SegmentFile> {
