@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{
-    Clock, Mailbox, MailboxReceiver, ManualClock, Output, PartitionHandle, Request, Response,
+    Clock, Machine, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response,
 };
 use peeklock_engine::{
     Command, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, Refusal, SequenceNumber, SubQueue,
@@ -12,13 +12,14 @@ use peeklock_engine::{
 };
 use peeklock_storage::{Error, MemoryStore, Shard, ShardId, Store};
 
+use super::clock::Time;
 use super::forwarding::{Forwarding, network};
 use super::sessions::{Sessions, StateAsked};
 use super::steps::{How, Place, Step};
 use super::temporary::{TEMPORARY, Temporary};
 use super::topic::{SUBSCRIPTIONS, TOPIC, Topic};
 use crate::auditor::{Auditor, content};
-use crate::broker::{Broker, QUEUE, START, quiet};
+use crate::broker::{Broker, QUEUE, START, TestClock, quiet};
 use crate::slow_reads::SlowReads;
 
 pub(super) const QUEUES: [&str; 2] = [QUEUE, "invoices"];
@@ -94,11 +95,12 @@ pub(super) struct World {
     pub(super) sessions: Sessions,
     pub(super) temporary: Temporary,
     pub(super) forwarding: Forwarding,
+    pub(super) time: Time,
     /// Messages sent so far.
     pub(super) sent: u64,
 }
 
-async fn boot(store: MemoryStore, clock: ManualClock, seed: u64) -> (Broker, Arc<SlowReads>) {
+async fn boot(store: MemoryStore, clock: TestClock, seed: u64) -> (Broker, Arc<SlowReads>) {
     let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
     let shard = Arc::clone(&slow) as Arc<dyn Shard>;
     let broker =
@@ -115,7 +117,7 @@ async fn boot(store: MemoryStore, clock: ManualClock, seed: u64) -> (Broker, Arc
 
 impl World {
     pub(super) async fn start() -> Self {
-        let (broker, slow) = boot(MemoryStore::new(), ManualClock::new(START), 0).await;
+        let (broker, slow) = boot(MemoryStore::new(), TestClock::new(START), 0).await;
         let (mailbox, outputs) = Mailbox::new();
         let mut world = Self {
             broker,
@@ -135,6 +137,7 @@ impl World {
             sessions: Sessions::default(),
             temporary: Temporary::default(),
             forwarding: Forwarding::default(),
+            time: Time::default(),
             sent: 0,
         };
         world.declare_temporary();
@@ -158,6 +161,8 @@ impl World {
             Step::Read => self.slow.release().await,
             Step::FullOnce => self.fill_up(),
             Step::Crash => self.crash().await,
+            Step::Disturb { off_ms, for_ms } => self.disturb(*off_ms, *for_ms),
+            Step::CrashBehind { behind_ms } => self.crash_behind(*behind_ms).await,
             Step::Topic(step) => self.topic_step(*step),
             Step::Session(step) => self.session_step(*step),
             Step::DeclareTemporary => self.declare_temporary(),
@@ -185,6 +190,7 @@ impl World {
     /// Lets the broker do all it can, and takes note.
     pub(super) async fn observe(&mut self) {
         quiet().await;
+        self.observe_clock();
         self.listen();
         self.observe_topic();
         self.observe_temporary().await;
@@ -230,7 +236,7 @@ impl World {
     }
 
     /// Loses what is not durable; answers that were on their way may or may not have arrived, here they have.
-    async fn crash(&mut self) {
+    pub(super) async fn crash(&mut self) {
         quiet().await;
         self.listen();
         self.observe_forwarding().await;
@@ -254,8 +260,10 @@ impl World {
         self.temporary.restarted();
         self.forwarding.restarted();
         self.starts += 1;
-        let (store, clock) = (self.broker.store.clone(), self.broker.clock.clone());
+        self.before_start();
+        let (store, clock) = (self.broker.store.clone(), self.broker.clock.restarted());
         (self.broker, self.slow) = boot(store, clock, self.starts).await;
+        self.time.restarted(self.broker.clock.now(), self.broker.clock.machine.boot_ms());
         self.compare_subscriptions();
     }
 
