@@ -169,8 +169,9 @@ class Daemon:
         time_travel: bool = False,
         emulator: str | None = None,
         also_listen: list[str] = [],
+        environment: dict = {},
     ):
-        """With `emulator`, which is the text of a Config.json, the daemon has its entities instead of those of `config`."""
+        """With more variables, if given. With `emulator`, which is the text of a Config.json, the daemon has its entities instead of those of `config`."""
         self._directory = tempfile.TemporaryDirectory(prefix="peeklock-python-")
         self.path = pathlib.Path(self._directory.name)
         self.config = self.path / "peeklock.toml"
@@ -183,6 +184,7 @@ class Daemon:
         self.ready = self.path / "ready.json"
         self.time_travel = time_travel
         self.also_listen = also_listen
+        self.environment = environment
         self.process = None
 
     def start(self) -> "Daemon":
@@ -210,6 +212,7 @@ class Daemon:
         command += ["--time-travel"] if self.time_travel else []
         command += ["--emulator-config", self.emulator] if self.emulator else []
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
+        environment |= self.environment
         with self.log.open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.path, env=environment)
 

@@ -36,3 +36,20 @@ async def test_connections_do_not_notice(bus, queue, traveller):
         assert body(message) == text
         await receiver.complete_message(message)
         traveller.advance(days=1)
+
+
+async def test_what_becomes_available_on_the_way_lives_from_then_on(bus, queues, traveller):
+    """Scheduled in five minutes, with a life of ten: after a jump of an hour it is dead, as if the hour had passed."""
+    queue = queues.take("dead_letter_on_expiry")
+    life = datetime.timedelta(minutes=10)
+    sender = await bus.open_sender(queue)
+    due = traveller.now() + datetime.timedelta(minutes=5)
+    await sender.schedule_messages(ServiceBusMessage(b"brief", time_to_live=life), due)
+    await bus.send(queue, ServiceBusMessage(b"first"))
+    traveller.advance(hours=1)
+    receiver = await bus.open_receiver(queue)
+    assert body(await one(receiver)) == b"first"
+    assert await receiver.receive_messages(max_wait_time=1) == []
+    (dead,) = await bus.peek(queue, sub_queue=DEAD_LETTER)
+    assert (body(dead), dead.dead_letter_reason) == (b"brief", "TTLExpiredException")
+    assert abs(dead.enqueued_time_utc - due) < datetime.timedelta(minutes=1), "not at the end of the jump"

@@ -64,7 +64,7 @@ struct Inner {
 }
 
 impl Access {
-    /// What a policy and the rules of entities allow. Tokens end by `clock`, which is the machine's and not the one that
+    /// What a policy and the rules of entities allow. Tokens end by `clock`, which is the broker's and not the one that
     /// tests of users move: whoever issues tokens knows nothing of such jumps, and an hour's jump would end every
     /// connection.
     #[must_use]

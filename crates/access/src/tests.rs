@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use peeklock_engine::runtime::ManualClock;
+use peeklock_engine::runtime::{ManualClock, ScriptedMachine, SystemClock};
 use peeklock_engine::{QueueOptions, Right, Secret};
 use ring::hmac;
 
@@ -118,6 +118,29 @@ fn golden_tokens_of_every_sdk_pass() {
             ("orders/subscriptions/eu", SEND)
         );
     }
+}
+
+/// A token of an hour while the wall clock is two hours ahead, and ten years, and back.
+#[test]
+fn a_wall_clock_that_jumps_forth_and_back_ends_no_token() {
+    let machine = ScriptedMachine::new(MADE_AT.0);
+    let clock = Arc::new(SystemClock::over(Arc::new(machine.clone())));
+    let access = Access::new(Policy::development(), Arc::new(SomeEntities::default()), clock);
+    let is_good = || access.token(GOLDEN[0].1, &of("my queue"), access.now()).is_ok();
+    // The start is not fresh any more.
+    for _ in 0..360 {
+        machine.pass(1_000);
+        assert!(is_good());
+    }
+    for off_ms in [7_200_000, 315_360_000_000] {
+        machine.disturb(off_ms, 120_000);
+        for second in 0..240 {
+            machine.pass(1_000);
+            assert!(is_good(), "after {second} s of a jump by {off_ms} ms");
+        }
+    }
+    machine.pass(3_600_000);
+    assert!(!is_good(), "its hour is over");
 }
 
 #[test]

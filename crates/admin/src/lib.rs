@@ -17,7 +17,7 @@ use axum::response::Response;
 use peeklock_access::Access;
 use peeklock_budget::throttle::Throttles;
 use peeklock_engine::Timestamp;
-use peeklock_engine::runtime::{Clock, Namespace, SystemClock};
+use peeklock_engine::runtime::Namespace;
 
 pub use admission::Admission;
 pub use limits::Limits;
@@ -41,7 +41,7 @@ impl Admin {
     /// The HTTP side of a broker; `limits` bounds what administrators may ask for.
     #[must_use]
     pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
-        let started_at = SystemClock::new().now();
+        let started_at = access.now();
         let limits_of_requests = rest::Limits::new(namespace.budget().clone());
         Self {
             namespace,

@@ -18,4 +18,4 @@ pub use ports::{PortOptions, Ports};
 pub use rewind::Rewind;
 pub use strangers::{Pass, Stranger, StrangerLimits, Strangers};
 pub use tls::client as tls_client;
-pub use tls::{CertificateSource, Certificates, Tls, TlsError, TlsOptions};
+pub use tls::{CertificateSource, Certificates, Now, Tls, TlsError, TlsOptions};

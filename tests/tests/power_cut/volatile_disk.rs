@@ -22,7 +22,6 @@ use peeklock_storage::local::{File, Filesystem as Disk};
 
 /// The kernel asks again each time.
 const NO_CACHE: Duration = Duration::ZERO;
-/// Free blocks that are shown, of [`BLOCK_BYTES`] each.
 const FREE_BLOCKS: u64 = 1 << 24;
 const BLOCK_BYTES: u32 = 4096;
 
@@ -206,10 +205,8 @@ impl Tree {
 
     fn names_in(&self, directory: INodeNo) -> io::Result<Vec<(u64, FileType, String)>> {
         let path = self.path(directory)?;
-        let mut entries = vec![
-            (directory.0, FileType::Directory, ".".to_owned()),
-            (directory.0, FileType::Directory, "..".to_owned()),
-        ];
+        let itself = |name: &str| (directory.0, FileType::Directory, name.to_owned());
+        let mut entries = vec![itself("."), itself("..")];
         let directories = self.nodes().directories.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let below = directories.iter().filter(|below| below.parent() == Some(&*path));
         let below = below.filter_map(|below| Some(below.file_name()?.to_string_lossy().into_owned()));
@@ -349,12 +346,11 @@ impl Filesystem for Tree {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let result = self.file(number).and_then(|file| file.write_all_at(data, offset));
-        answer!(reply, result, _ => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)));
+        let written = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        answer!(reply, self.file(number).and_then(|file| file.write_all_at(data, offset)), _ => reply.written(written));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // Closing a file syncs nothing.
         reply.ok();
     }
 

@@ -40,7 +40,7 @@ use place::Place;
 pub(crate) use limits::Limits;
 pub(crate) use operation::Operation;
 
-/// The machine's clock may be set: whether a grant has expired is looked at again after this, in milliseconds.
+/// The broker's time may be corrected: whether a grant has expired is looked at again after this, in milliseconds.
 const GRANT_LOOK_MS_MAX: u64 = 60_000;
 
 /// Carries an operation out.

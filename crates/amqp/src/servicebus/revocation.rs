@@ -15,8 +15,8 @@ use super::{Broker, Link};
 use crate::endpoint::condition::{UNAUTHORIZED_ACCESS, error};
 use crate::endpoint::{Connection, LinkId, NowMs};
 
-/// The machine's clock may be set: distances measured by it are looked at again after this, in milliseconds.
-const EXPIRY_LOOK_MS_MAX: u64 = 3_600_000;
+/// The broker's time may be corrected: distances measured by it are looked at again after this, in milliseconds.
+const EXPIRY_LOOK_MS_MAX: u64 = 60_000;
 
 /// When a connection has to look after what it may do.
 pub(super) struct Vigil {

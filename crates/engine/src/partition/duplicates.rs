@@ -121,6 +121,7 @@ impl State {
     ) -> Result<(), String> {
         let number = SequenceNumber(number & !REMEMBERED_FIRST);
         let Stored { at, key } = read(value)?;
+        let at = self.restored_instant(at);
         let key = MessageKey::from_bytes(key);
         let duplicates = self.duplicates.as_mut().filter(|_| id == self.entity.id);
         let duplicates = duplicates.ok_or("nobody looks for duplicates here")?;

@@ -8,12 +8,14 @@
 //! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
 //!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
 //! - `duplicates` is which message ids were accepted lately, where that matters.
+//! - `credible` is which stored instants count after the clock was wrong.
 //! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
 //! - `topic` is what a topic has beside its queues: the rules and the references to its contents.
 //! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
 
 mod apply;
 mod chunk;
+mod credible;
 mod dispatch;
 mod duplicates;
 mod encoding;
@@ -46,6 +48,7 @@ use peeklock_rules::Verdict;
 use peeklock_storage::Entry;
 use rand::Rng;
 
+pub use self::credible::Credible;
 pub use self::persist::persist;
 use self::policy::Policy;
 pub(crate) use self::properties::changes_bytes;
@@ -216,9 +219,29 @@ impl Partition {
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
+        Self::restore_credible(id, options, Credible::ALL, meta, head)
+    }
+
+    /// [`Self::restore`] of what was stored by a clock that was wrong for a while; subscriptions likewise.
+    ///
+    /// # Errors
+    /// [`RestoreError`] names the record that can't be read.
+    pub fn restore_credible(
+        id: QueueId,
+        options: impl Into<EntityOptions>,
+        credible: Credible,
+        meta: impl IntoIterator<Item = Entry>,
+        head: impl IntoIterator<Item = Entry>,
+    ) -> Result<Self, RestoreError> {
         let options = options.into();
-        let state = State::restore(id, &options, meta, head)?;
+        let state = State::restore(id, &options, credible, meta, head)?;
         Ok(Self { state, options, rule_limits: RuleLimits::default() })
+    }
+
+    /// The latest instant at which something happened of what was read back; the epoch if there is none.
+    #[must_use]
+    pub const fn latest_restored(&self) -> Timestamp {
+        self.state.latest_restored
     }
 
     /// Adds what is stored under the partition of one subscription. Once those of all [`Self::subscriptions`] are

@@ -80,6 +80,11 @@ impl Record {
         self.enqueued_at
     }
 
+    /// It was accepted at another instant; its life moves with that.
+    pub(super) const fn set_enqueued_at(&mut self, at: Timestamp) {
+        self.enqueued_at = at;
+    }
+
     /// Effective time-to-live in milliseconds, `None` for no limit.
     pub(super) fn time_to_live_ms(&self) -> Option<u64> {
         (self.time_to_live_ms != NO_LIMIT_MS).then_some(self.time_to_live_ms)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use peeklock_storage::Entry;
 
 use super::RestoreError;
+use super::credible::Credible;
 use super::duplicates::REMEMBERED_FIRST;
 use super::encoding::{read_counters, read_record, read_trace, read_used};
 use super::persist::{META_COUNTERS, META_USED};
@@ -24,10 +25,12 @@ impl State {
     pub(super) fn restore(
         id: QueueId,
         options: &EntityOptions,
+        credible: Credible,
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
         let mut state = Self::new(id, options);
+        state.credible = credible;
         state.restore_queue(id, meta, head)?;
         Ok(state)
     }
@@ -53,6 +56,7 @@ impl State {
             }
         }
         let mut shared = SharedExtras::default();
+        let mut before = Timestamp::default();
         for Entry { number, value } in head {
             if number >= STATE_FIRST {
                 self.restore_session_state(id, number, &value)
@@ -79,6 +83,7 @@ impl State {
                 let reason = format!("numbers from {} on were never given out", next_number.0);
                 return Err(bad("Head", number, reason));
             }
+            record.set_enqueued_at(self.restored_enqueued_at(record.enqueued_at(), &mut before));
             if let Some(reason) = self.misplaced(id, &record) {
                 return Err(bad("Head", number, reason));
             }
@@ -91,6 +96,7 @@ impl State {
             self.refer(record.body(number), 1, record.content_bytes());
             self.insert(id, number, record);
         }
+        let used_at = self.restored_instant(used_at);
         if let Some(queue) = self.queue_mut(id) {
             queue.next_number = next_number;
             queue.used_at = used_at;

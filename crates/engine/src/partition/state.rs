@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Counts;
+use super::credible::Credible;
 use super::duplicates::Duplicates;
 use super::locks::Locks;
 use super::policy::Policy;
@@ -51,6 +52,10 @@ pub(super) struct State {
     pub(super) forwarding_changed: bool,
     /// Whether the entity is about to be deleted.
     pub(super) ended: bool,
+    /// Which stored instants count, while the state is read back.
+    pub(super) credible: Credible,
+    /// The latest instant read back at which something happened.
+    pub(super) latest_restored: Timestamp,
     /// How often a queue was looked after.
     #[cfg(test)]
     pub(super) times_looked_after: usize,
@@ -74,6 +79,8 @@ impl State {
             traces: BTreeMap::new(),
             forwarding_changed: true,
             ended: false,
+            credible: Credible::ALL,
+            latest_restored: Timestamp::default(),
             #[cfg(test)]
             times_looked_after: 0,
         }

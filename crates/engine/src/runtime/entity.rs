@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::accessed::AccessedAt;
-use super::actor::{Actor, CatchUp, Control, Inputs, Seat, Shared, SharedCounts};
+use super::actor::{Actor, CatchUp, CaughtUp, Control, Inputs, Seat, Shared, SharedCounts};
 use super::random::RandomSource;
 use super::subscriptions::Subscriptions;
 use super::{EntityDescription, EntityKind, PartitionHandle};
@@ -58,6 +58,8 @@ pub(super) struct Entity {
     accessed: Arc<AccessedAt>,
     /// Of a topic; empty otherwise.
     pub(super) subscriptions: Arc<Subscriptions>,
+    /// How often the clock had been set back when it was created or read from the store.
+    set_backs: u64,
     actor: Mutex<ActorState>,
 }
 
@@ -81,6 +83,7 @@ impl Entity {
         options: EntityOptions,
         times: EntityTimes,
         mut partition: Partition,
+        set_backs: u64,
     ) -> Self {
         let counts = Arc::new(SharedCounts::default());
         counts.set(partition.counts());
@@ -92,6 +95,7 @@ impl Entity {
             counts,
             accessed: Arc::default(),
             subscriptions: Arc::new(Subscriptions::of(&mut partition)),
+            set_backs,
             actor: Mutex::new(ActorState::Dormant(Box::new(partition))),
         }
     }
@@ -164,16 +168,27 @@ impl Entity {
 
     /// Asks to be told when nothing due is left to do, and whether anything was; an actor starts for it if need be.
     pub(super) fn catch_up(&self, spawner: &Spawner, wish: CatchUp) {
-        let is_due = match &*self.actor() {
-            ActorState::Dormant(partition) => partition.next_deadline().is_some_and(|at| at <= wish.until),
-            ActorState::Running { .. } | ActorState::Stopped => false,
+        let next = match &*self.actor() {
+            ActorState::Dormant(partition) => partition.next_deadline(),
+            ActorState::Running { .. } | ActorState::Stopped => None,
         };
-        if is_due {
+        if next.is_some_and(|at| at <= wish.until) {
             self.handle(spawner);
+        } else if next.is_some() {
+            let _ = wish.answer.send(CaughtUp { was_due: false, next });
         }
         if let ActorState::Running { control, .. } = &*self.actor() {
             // An actor that is gone has nothing left to do.
             let _ = control.send(Control::CatchUp(wish));
+        }
+    }
+
+    /// The clock was set back: what is in memory is read again.
+    pub(super) fn see_the_time(&self, spawner: &Spawner) {
+        self.handle(spawner);
+        if let ActorState::Running { control, .. } = &*self.actor() {
+            // An actor that is gone has no use for it.
+            let _ = control.send(Control::SeeTheTime);
         }
     }
 
@@ -227,6 +242,7 @@ impl Entity {
             partition,
             options: EntityOptions::clone(&self.options()),
             random: spawner.random.partition(self.id),
+            set_backs: self.set_backs,
             counts: Arc::clone(&self.counts),
             accessed: Arc::clone(&self.accessed),
             subscriptions: Arc::clone(&self.subscriptions),

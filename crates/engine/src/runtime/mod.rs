@@ -8,7 +8,8 @@
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - `forwarder` is the task that takes messages from one entity to another.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
-//! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time was made to jump; `body_cache` keeps
+//! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time is moved, `set_back`
+//!   when it was corrected; `body_cache` keeps
 //!   recent contents.
 
 mod accessed;
@@ -31,14 +32,17 @@ mod namespace;
 mod random;
 mod record;
 mod restore;
+mod set_back;
 mod start_error;
 mod subscriptions;
 mod topics;
-mod travel_clock;
 
 pub use administration::{EntityDescription, EntityKind, SubscriptionDescription};
 pub use change_error::ChangeError;
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{
+    Clock, ElapsedClock, Machine, ManualClock, ScriptedMachine, SetBack, SetBacks, SystemClock, TooFarAhead,
+    Travel, TravelClock,
+};
 pub use entity::{EntityRef, SubscriptionRef};
 pub use forwarder::ReadFacts;
 pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
@@ -46,4 +50,3 @@ pub use namespace::{Namespace, NamespaceOptions};
 pub use peeklock_storage::Error as StorageError;
 pub use record::is_entity;
 pub use start_error::StartError;
-pub use travel_clock::{TooFarAhead, TravelClock};

@@ -7,11 +7,11 @@ use peeklock_budget::Budget;
 use peeklock_storage::{Entry, PartitionId, Shard, Space};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 
 use super::actor::Shared;
 use super::body_cache::CacheBudget;
 use super::catalogue::{Catalogue, Declaration, Wish};
-use super::catch_up::catch_up;
 use super::changes::Changes;
 use super::entities::Entities;
 use super::entity::{Entity, EntityRef, Spawner};
@@ -19,11 +19,12 @@ use super::fatal::Fatal;
 use super::forwarder::{ReadFacts, Routes};
 use super::names::name_key;
 use super::random::RandomSource;
-use super::record::{CATALOGUE, COUNTER, EntityRecord, decode_counter};
+use super::record::{CATALOGUE, COUNTER, EntityRecord, SET_BACK, decode_counter, decode_set_back};
 use super::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore_from, scan_all};
-use super::{Clock, StartError};
-use crate::partition::Counts;
-use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
+use super::set_back::follow_set_backs;
+use super::{Clock, SetBack, StartError};
+use crate::partition::{Counts, Credible};
+use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits, Timestamp};
 
 /// Declarations that wait for the catalogue; further callers wait to hand theirs over.
 const DECLARATIONS_WAITING_MAX: usize = 1024;
@@ -57,7 +58,15 @@ pub(super) struct Inner {
     declarations: mpsc::Sender<Declaration>,
     next_receiver: AtomicU64,
     /// One at a time catches up: forwarders tell a single one that they were at work.
-    catching_up: tokio::sync::Mutex<()>,
+    pub(super) catching_up: tokio::sync::Mutex<()>,
+    /// Follows the clock when it is set back.
+    following: AbortHandle,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
 }
 
 impl Namespace {
@@ -94,7 +103,8 @@ impl Namespace {
             runtime: Handle::current(),
         };
         let entities = Arc::new(Entities::default());
-        let next_partition = load(&spawner.shared, &entities).await?;
+        let Loaded { next_partition, set_back, latest } = load(&spawner.shared, &entities).await?;
+        spawner.shared.clock.go_on_from(latest);
         let (declarations, receiver) = mpsc::channel(DECLARATIONS_WAITING_MAX);
         let catalogue = Catalogue {
             entities: Arc::clone(&entities),
@@ -103,12 +113,15 @@ impl Namespace {
             undeleted: Vec::new(),
         };
         spawner.runtime.spawn(catalogue.run(receiver, ended_receiver));
+        let following = follow_set_backs(spawner.clone(), Arc::clone(&entities), set_back);
+        let following = spawner.runtime.spawn(following).abort_handle();
         let inner = Inner {
             entities,
             spawner,
             declarations,
             next_receiver: AtomicU64::new(1),
             catching_up: tokio::sync::Mutex::default(),
+            following,
         };
         let namespace = Self { inner: Arc::new(inner) };
         namespace.inner.spawner.shared.routes.open(&namespace.inner);
@@ -229,17 +242,6 @@ impl Namespace {
         Arc::clone(&self.inner.spawner.shared.clock)
     }
 
-    /// Lets everything that is due by the clock's present time happen: locks end, scheduled messages become available,
-    /// messages expire, idle entities go, and what forwards hands on what there is. Resolves once all that came of it is
-    /// durable and handed to the mailboxes.
-    /// Needed only after the clock jumped and by those who can't wait for what they expect; cancelling it does no harm.
-    pub async fn catch_up(&self) {
-        let _alone = self.inner.catching_up.lock().await;
-        catch_up(&self.inner.entities, &self.inner.spawner).await;
-        // The catalogue deletes what ended before it answers a declaration, here of nothing; if it is gone, so is all.
-        let _ = self.declare_all::<EntityOptions>([]).await;
-    }
-
     /// Resolves when the store is lost (a failed sync, another owner) or an actor died: nothing more can be
     /// promised, and the process should stop with this error. Never resolves otherwise.
     pub async fn fatal(&self) -> peeklock_storage::Error {
@@ -257,12 +259,22 @@ impl Namespace {
     }
 }
 
-/// Reads the catalogue and every partition in it; the next free partition id.
-async fn load(shared: &Shared, entities: &Entities) -> Result<PartitionId, StartError> {
+/// What the store says beside its entities.
+struct Loaded {
+    next_partition: PartitionId,
+    /// The last correction by which time went back.
+    set_back: SetBack,
+    /// The latest instant at which something happened.
+    latest: Timestamp,
+}
+
+/// Reads the catalogue and every partition in it.
+async fn load(shared: &Shared, entities: &Entities) -> Result<Loaded, StartError> {
     let shard = &*shared.shard;
     let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
     let records = scan_all(shard, Space::Meta, CATALOGUE, first).await?;
     let mut next_partition = PartitionId(CATALOGUE.0 + 1);
+    let mut set_back = SetBack::default();
     let mut found = Vec::with_capacity(records.len());
     for Entry { number, value } in records {
         let bad = |reason| StartError::Record {
@@ -271,19 +283,26 @@ async fn load(shared: &Shared, entities: &Entities) -> Result<PartitionId, Start
         };
         if number == COUNTER {
             next_partition = decode_counter(&value).map_err(bad)?;
+        } else if number == SET_BACK {
+            set_back = decode_set_back(&value).map_err(bad)?;
         } else {
             found.push((PartitionId(number), EntityRecord::decode(&value).map_err(bad)?));
         }
     }
+    let (now, set_backs) = shared.clock.reading();
+    let credible =
+        if shared.clock.returns_to_the_present() { Credible::until(now) } else { set_back.credible(now) };
+    let mut latest = Timestamp::default();
     for some in found.chunks(PARTITIONS_AT_A_TIME) {
         let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
         for ((id, record), pages) in some.iter().zip(asked) {
-            let partition = restore_from(shard, *id, record.options.clone(), pages).await?;
+            let partition = restore_from(shard, *id, record.options.clone(), credible, pages).await?;
+            latest = latest.max(partition.latest_restored());
             let partition = partition.with_rule_limits(shared.rule_limits);
-            let entity =
-                Entity::new(record.name.clone(), *id, record.options.clone(), record.times, partition);
+            let (name, options) = (record.name.clone(), record.options.clone());
+            let entity = Entity::new(name, *id, options, record.times, partition, set_backs.count);
             entities.insert(name_key(&record.name), Arc::new(entity));
         }
     }
-    Ok(next_partition)
+    Ok(Loaded { next_partition, set_back, latest })
 }

@@ -4,7 +4,7 @@ use peeklock_storage::{Entry, Page, PartitionId, Scan, Shard, Space};
 use tokio::sync::mpsc;
 
 use super::StartError;
-use crate::partition::{Partition, RestoreError};
+use crate::partition::{Credible, Partition, RestoreError};
 use crate::{EntityOptions, QueueId};
 
 /// First `Meta` number of a partition; those below are the namespace's.
@@ -36,8 +36,9 @@ pub(super) async fn restore(
     shard: &dyn Shard,
     partition: PartitionId,
     options: EntityOptions,
+    credible: Credible,
 ) -> Result<Partition, StartError> {
-    restore_from(shard, partition, options, FirstPages::ask(shard, partition)).await
+    restore_from(shard, partition, options, credible, FirstPages::ask(shard, partition)).await
 }
 
 /// Reads a partition's state back from the pages asked for and those that follow.
@@ -45,12 +46,14 @@ pub(super) async fn restore_from(
     shard: &dyn Shard,
     partition: PartitionId,
     options: EntityOptions,
+    credible: Credible,
     first: FirstPages,
 ) -> Result<Partition, StartError> {
     let id = QueueId(partition.0);
-    let mut restored =
-        take_in(shard, partition, first, move |meta, head| Partition::restore(id, options, meta, head))
-            .await?;
+    let take = move |meta, head: &mut dyn Iterator<Item = Entry>| {
+        Partition::restore_credible(id, options, credible, meta, head)
+    };
+    let mut restored = take_in(shard, partition, first, take).await?;
     let subscriptions: Vec<PartitionId> =
         restored.subscriptions().map(|subscription| PartitionId(subscription.queue.0)).collect();
     for some in subscriptions.chunks(PARTITIONS_AT_A_TIME) {

@@ -1,11 +1,12 @@
 //! A namespace on a manual clock, its store, and a client with an inbox.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{
-    EntityRef, Mailbox, MailboxReceiver, ManualClock, Namespace, NamespaceOptions, Output, PartitionHandle,
-    ReadFacts, Request, Response,
+    Clock, EntityRef, Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle,
+    ReadFacts, Request, Response, ScriptedMachine, SetBacks, SystemClock, Travel,
 };
 use peeklock_engine::{
     Command, CreditLimit, Delivery, LockToken, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode,
@@ -19,9 +20,64 @@ pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 /// Turns given to the actors before a test says that nothing more happens: all tasks run on the test's own thread.
 const TURNS_UNTIL_QUIET: usize = 64;
 
+/// The broker's clock over a machine whose time passes when a test says so. Clones show the same time.
+#[derive(Clone)]
+pub(crate) struct TestClock {
+    pub(crate) machine: ScriptedMachine,
+    system: SystemClock,
+}
+
+impl TestClock {
+    pub(crate) fn new(start: Timestamp) -> Self {
+        Self::over(ScriptedMachine::new(start.0))
+    }
+
+    /// The clock of a broker that starts on this machine now.
+    pub(crate) fn over(machine: ScriptedMachine) -> Self {
+        Self { system: SystemClock::over(Arc::new(machine.clone())), machine }
+    }
+
+    /// The clock of a broker that starts anew on the same machine.
+    pub(crate) fn restarted(&self) -> Self {
+        Self::over(self.machine.clone())
+    }
+
+    pub(crate) fn advance(&self, duration_ms: u64) {
+        self.machine.pass(duration_ms);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        self.system.now()
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.system.sleep_until(deadline)
+    }
+
+    fn go_on_from(&self, latest: Timestamp) {
+        self.system.go_on_from(latest);
+    }
+
+    fn reading(&self) -> (Timestamp, SetBacks) {
+        self.system.reading()
+    }
+
+    fn next_set_back(&self) -> Pin<Box<dyn Future<Output = SetBacks> + Send>> {
+        self.system.next_set_back()
+    }
+}
+
+impl Travel for TestClock {
+    fn move_to(&self, at: Timestamp) {
+        self.advance(at.0.saturating_sub(self.now().0));
+    }
+}
+
 pub(crate) struct Broker<S = MemoryStore> {
     pub(crate) store: S,
-    pub(crate) clock: ManualClock,
+    pub(crate) clock: TestClock,
     pub(crate) namespace: Namespace,
 }
 
@@ -30,13 +86,13 @@ impl Broker {
     pub(crate) async fn start(body_cache_bytes: usize) -> Self {
         let store = MemoryStore::new();
         let shard = store.acquire(ShardId(0)).unwrap();
-        Self::over(store, shard, ManualClock::new(START), body_cache_bytes, 1).await
+        Self::over(store, shard, TestClock::new(START), body_cache_bytes, 1).await
     }
 
     pub(crate) async fn over(
         store: MemoryStore,
         shard: Arc<dyn Shard>,
-        clock: ManualClock,
+        clock: TestClock,
         body_cache_bytes: usize,
         seed: u64,
     ) -> Self {
@@ -47,7 +103,7 @@ impl Broker {
     pub(crate) async fn over_existing(
         store: MemoryStore,
         shard: Arc<dyn Shard>,
-        clock: ManualClock,
+        clock: TestClock,
         seed: u64,
     ) -> Self {
         Self::with_cache(store, shard, clock, 0, seed, None).await
@@ -59,7 +115,7 @@ impl<S> Broker<S> {
     pub(crate) async fn reading(
         store: S,
         shard: Arc<dyn Shard>,
-        clock: ManualClock,
+        clock: TestClock,
         body_cache_bytes: usize,
         seed: u64,
         read_facts: Option<ReadFacts>,
@@ -72,7 +128,7 @@ impl<S> Broker<S> {
     async fn with_cache(
         store: S,
         shard: Arc<dyn Shard>,
-        clock: ManualClock,
+        clock: TestClock,
         body_cache_bytes: usize,
         seed: u64,
         read_facts: Option<ReadFacts>,

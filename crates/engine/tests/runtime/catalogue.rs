@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use peeklock_engine::QueueOptions;
-use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions, StartError};
+use peeklock_engine::runtime::{Namespace, NamespaceOptions, StartError};
 use peeklock_storage::{Error, Key, MemoryStore, PartitionId, ShardId, Space, Store};
 
-use crate::broker::{Broker, QUEUE, START};
+use crate::broker::{Broker, QUEUE, START, TestClock};
 
 async fn namespace(store: &MemoryStore) -> Result<Namespace, StartError> {
     let shard = store.acquire(ShardId(0)).unwrap();
     let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
-    Namespace::start(shard, Arc::new(ManualClock::new(START)), options).await
+    Namespace::start(shard, Arc::new(TestClock::new(START)), options).await
 }
 
 #[tokio::test]

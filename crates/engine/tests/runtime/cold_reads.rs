@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use peeklock_engine::runtime::{ManualClock, Output, Response};
+use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{
     Command, Forwarding, QueueOptions, QueuePath, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue,
 };
 use peeklock_storage::{MemoryStore, Shard, ShardId, Space, Store};
 
-use crate::broker::{Broker, QUEUE, START, peek, token};
+use crate::broker::{Broker, QUEUE, START, TestClock, peek, token};
 use crate::slow_reads::SlowReads;
 
 async fn cold_broker() -> (Broker, Arc<SlowReads>) {
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).unwrap();
     let slow = SlowReads::new(shard);
-    let clock = ManualClock::new(START);
+    let clock = TestClock::new(START);
     let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
     (broker, slow)
 }

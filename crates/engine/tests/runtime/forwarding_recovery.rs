@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use peeklock_engine::runtime::{ManualClock, Namespace, Response};
+use peeklock_engine::runtime::{Namespace, Response};
 use peeklock_engine::{Forwarding, QueueOptions, Refusal, SubQueue};
 use peeklock_storage::{
     Batch, Commit, CommitNotifier, Error, Key, Limits, MemoryStore, PartitionId, Pressure, Read, Scan, Shard,
@@ -10,7 +10,7 @@ use peeklock_storage::{
 };
 use tokio::sync::watch;
 
-use crate::broker::{Broker, QUEUE, START, quiet};
+use crate::broker::{Broker, QUEUE, START, TestClock, quiet};
 use crate::forwarding::{contents, to};
 
 const TARGET: &str = "target";
@@ -84,7 +84,7 @@ async fn a_source_that_was_read_back_lets_no_second_forwarder_read_what_the_firs
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).unwrap();
     let gate = Arc::new(Gate { shard, shut: Mutex::default(), kept: Mutex::default() });
-    let broker = Broker::over(store, gate.clone(), ManualClock::new(START), 0, 1).await;
+    let broker = Broker::over(store, gate.clone(), TestClock::new(START), 0, 1).await;
     broker.namespace.declare(TARGET, QueueOptions::default()).await.unwrap();
     let mut client = broker.client();
     set_forwarding(&broker.namespace, true).await;

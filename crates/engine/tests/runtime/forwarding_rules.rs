@@ -44,7 +44,7 @@ fn identified(id: &str) -> NewMessage {
 async fn start() -> Broker {
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).unwrap();
-    let clock = peeklock_engine::runtime::ManualClock::new(START);
+    let clock = crate::broker::TestClock::new(START);
     Broker::reading(store, shard, clock, 1 << 20, 1, Some(read_facts)).await
 }
 

@@ -30,3 +30,5 @@ mod timers;
 mod topics;
 mod topics_failures;
 mod travel;
+mod travel_histories;
+mod wall_clock;

@@ -60,7 +60,7 @@ async fn what_is_too_much_is_refused_and_what_there_is_counted() {
         ..RuleLimits::default()
     };
     let options = NamespaceOptions { rule_limits, ..NamespaceOptions::default() };
-    let clock = peeklock_engine::runtime::ManualClock::new(START);
+    let clock = crate::broker::TestClock::new(START);
     let namespace =
         peeklock_engine::runtime::Namespace::start(shard, Arc::new(clock), options).await.unwrap();
     namespace.create(TOPIC, TopicOptions::default()).await.unwrap();

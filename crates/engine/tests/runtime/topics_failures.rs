@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_engine::runtime::{ManualClock, Response};
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{
     Command, NewMessage, QueueId, ReceiveMode, Refusal, Settlement, SubQueue, SubscriptionOptions,
 };
 use peeklock_storage::{Error, Limits, MemoryStore, Shard, ShardId, Space, Store};
 
-use crate::broker::{Broker, START, quiet, token};
+use crate::broker::{Broker, START, TestClock, quiet, token};
 use crate::slow_reads::SlowReads;
 use crate::topics::{TOPIC, active, broker, client, partitions, restarted, with_subscriptions};
 
@@ -90,7 +90,7 @@ async fn a_refused_batch_of_one_subscription_holds_up_those_of_the_others() {
 async fn a_content_on_its_way_from_the_disk_outlives_its_last_other_copy() {
     let store = MemoryStore::new();
     let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
-    let clock = ManualClock::new(START);
+    let clock = TestClock::new(START);
     let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
     with_subscriptions(&broker, &["fast", "slow", "gone"]).await;
     client(&broker, None).sent("x").await;
@@ -115,7 +115,7 @@ async fn a_content_on_its_way_from_the_disk_outlives_its_last_other_copy() {
 async fn a_subscription_deleted_while_a_content_is_read_leaves_nothing_even_after_a_crash() {
     let store = MemoryStore::new();
     let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
-    let clock = ManualClock::new(START);
+    let clock = TestClock::new(START);
     let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
     with_subscriptions(&broker, &["gone"]).await;
     client(&broker, None).sent("x").await;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_engine::runtime::{ManualClock, Namespace, Output, Request};
+use peeklock_engine::runtime::{Namespace, Output, Request};
 use peeklock_engine::{Command, CreditLimit, Delivery, NewMessage, QueueOptions, ReceiveMode, SubQueue};
 use peeklock_storage::{Error, MemoryStore, PartitionId, Shard, ShardId, Space, Store};
 use tokio::task::JoinHandle;
 
-use crate::broker::{Broker, Client, QUEUE, START, quiet, token};
+use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, token};
 use crate::slow_reads::SlowReads;
 
 const MINUTE_MS: u64 = 60_000;
@@ -42,15 +42,13 @@ fn scheduled(content: &'static str, after_ms: u64) -> NewMessage {
 
 impl Broker {
     async fn travel(&self, duration_ms: u64) {
-        self.clock.advance(duration_ms);
-        self.namespace.catch_up().await;
+        self.namespace.travel(&self.clock, duration_ms).await;
     }
 
     /// A jump whose end is looked at later.
     fn travelling(&self, duration_ms: u64) -> JoinHandle<()> {
-        self.clock.advance(duration_ms);
-        let namespace: Namespace = self.namespace.clone();
-        tokio::spawn(async move { namespace.catch_up().await })
+        let (namespace, clock): (Namespace, _) = (self.namespace.clone(), self.clock.clone());
+        tokio::spawn(async move { namespace.travel(&clock, duration_ms).await })
     }
 }
 
@@ -88,13 +86,50 @@ async fn a_lock_of_five_minutes_has_ended() {
 async fn a_scheduled_message_has_come() {
     let broker = broker().await;
     let mut client = broker.client();
-    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
     send(&mut client, [scheduled("later", 2 * HOUR_MS), scheduled("sooner", HOUR_MS)]).await;
     broker.travel(24 * HOUR_MS).await;
     let delivered = [client.arrived(), client.arrived()].map(|delivery| delivery.message);
     assert_eq!(delivered.each_ref().map(|message| &*message.content), [&b"sooner"[..], &b"later"[..]]);
-    let now = START.plus_ms(24 * HOUR_MS);
-    assert!(delivered.iter().all(|message| message.view.enqueued_at == now));
+    let at = [HOUR_MS, 2 * HOUR_MS].map(|after_ms| START.plus_ms(after_ms));
+    assert_eq!(delivered.map(|message| message.view.enqueued_at), at, "each at its own instant");
+}
+
+/// What becomes available on the way lives from then on, not from the end of the journey.
+#[tokio::test]
+async fn a_scheduled_message_whose_life_ends_on_the_way_is_dead() {
+    let broker = broker().await;
+    let mut client = broker.client();
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0);
+    let limit = CreditLimit { messages: 1, bytes: 0 };
+    client.submit(Command::Credit { receiver, limit, drain: false });
+    client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
+    send(
+        &mut client,
+        [NewMessage { time_to_live_ms: Some(10 * MINUTE_MS), ..scheduled("short", 5 * MINUTE_MS) }],
+    )
+    .await;
+    broker.travel(HOUR_MS).await;
+    let dead = client.arrived();
+    assert_eq!((dead.receiver.0, &*dead.message.content), (2, &b"short"[..]));
+    assert_eq!(dead.message.view.enqueued_at, START.plus_ms(5 * MINUTE_MS));
+    client.nothing_arrived();
+}
+
+/// More instants than steps: those of one entity are gone through together, each at its own time.
+#[tokio::test]
+async fn instants_without_number_take_a_bounded_number_of_steps() {
+    const COUNT: u64 = 20_000;
+    let broker = broker().await;
+    let mut client = broker.client();
+    send(&mut client, (0..COUNT).map(|number| scheduled("x", 1_000 + 7 * number))).await;
+    broker.travel(HOUR_MS).await;
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, COUNT);
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, COUNT);
+    for number in 0..COUNT {
+        let message = client.delivery().await.message;
+        assert_eq!(message.view.enqueued_at, START.plus_ms(1_000 + 7 * number));
+    }
 }
 
 #[tokio::test]
@@ -117,12 +152,12 @@ async fn a_message_has_expired_after_an_hour_in_front_of_a_waiting_receiver() {
 }
 
 #[tokio::test]
-async fn a_locked_message_past_its_hour_is_dead_lettered_with_its_lock() {
+async fn a_locked_message_past_its_life_is_dead_lettered_with_its_lock() {
     let broker = broker().await;
     let mut client = broker.client();
     client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
-    client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 10);
-    send(&mut client, [NewMessage { time_to_live_ms: Some(HOUR_MS), ..message("short") }]).await;
+    client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
+    send(&mut client, [NewMessage { time_to_live_ms: Some(MINUTE_MS), ..message("short") }]).await;
     client.delivery().await;
     broker.travel(HOUR_MS).await;
     assert_eq!(client.arrived().receiver.0, 2, "from the dead-letter queue");
@@ -166,7 +201,7 @@ async fn it_waits_for_contents_from_the_disk() {
     let store = MemoryStore::new();
     let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
     let shard = Arc::clone(&slow) as Arc<dyn Shard>;
-    let broker = Broker::over(store, shard, ManualClock::new(START), 0, 1).await;
+    let broker = Broker::over(store, shard, TestClock::new(START), 0, 1).await;
     let mut client = broker.client();
     client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
     send(&mut client, [scheduled("cold", HOUR_MS)]).await;
@@ -191,7 +226,9 @@ async fn what_a_vanished_receiver_gives_back_belongs_to_what_happened() {
     broker.store.hold();
     broker.clock.advance(HOUR_MS);
     client.nothing().await;
-    let travelling = broker.travelling(MINUTE_MS);
+    broker.clock.advance(MINUTE_MS);
+    let namespace = broker.namespace.clone();
+    let travelling = tokio::spawn(async move { namespace.catch_up().await });
     quiet().await;
     // Delivered once durable, given back because nobody takes it, dead-lettered because its time is over.
     broker.store.release_one();

@@ -42,10 +42,13 @@ pub struct TlsOptions {
     pub client_ca: Option<PathBuf>,
 }
 
+/// The time by which certificates are made and end.
+pub type Now = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
 /// Keeps a [`Tls`] up to date.
-#[derive(Debug)]
 pub struct Certificates {
     options: TlsOptions,
+    now: Now,
     local: Option<Local>,
     tls: Arc<Tls>,
     /// What the files were when they were last taken, or refused.
@@ -58,18 +61,24 @@ struct Taken {
     at: SystemTime,
 }
 
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Certificates").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
 impl Certificates {
-    /// Reads or makes certificates, and gives them to `tls`.
+    /// Reads or makes certificates, by the time that `now` tells, and gives them to `tls`.
     ///
     /// # Errors
     /// [`TlsError`]: the broker had better not start.
-    pub fn load(options: TlsOptions, tls: Arc<Tls>) -> Result<Self, TlsError> {
+    pub fn load(options: TlsOptions, tls: Arc<Tls>, now: Now) -> Result<Self, TlsError> {
         let local = match &options.source {
             CertificateSource::Files { .. } => None,
             CertificateSource::Local { directory, names } => Some(Local::new(directory.clone(), names)),
         };
-        let taken = Mutex::new(Taken { files: Vec::new(), at: SystemTime::now() });
-        let certificates = Self { options, local, tls, taken };
+        let taken = Mutex::new(Taken { files: Vec::new(), at: now() });
+        let certificates = Self { options, now, local, tls, taken };
         certificates.reload()?;
         Ok(certificates)
     }
@@ -96,7 +105,7 @@ impl Certificates {
     /// # Errors
     /// [`TlsError`]: what was in force stays.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let now = SystemTime::now();
+        let now = (self.now)();
         // Before reading: what changes meanwhile is seen by the next look.
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Taken { files: self.stamps(), at: now };
         let identity = match (&self.local, &self.options.source) {
@@ -121,7 +130,9 @@ impl Certificates {
     pub(super) fn look(&self) {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let changed = taken.files != self.stamps();
-        let to_renew = self.local.is_some() && taken.at.elapsed().unwrap_or_default() >= RENEW_EVERY;
+        // A clock that was set back asks for a look as well.
+        let is_old = |taken_for: Duration| taken_for >= RENEW_EVERY;
+        let to_renew = self.local.is_some() && (self.now)().duration_since(taken.at).map_or(true, is_old);
         if !changed && !to_renew {
             return;
         }

@@ -25,9 +25,15 @@ pub(super) fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     Some(Certificate::from_der(certificate).ok()?.tbs_certificate.validity.not_after.to_system_time())
 }
 
-/// Whether it is good for at least that long from `now`.
+/// When it begins.
+fn begin(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    Some(Certificate::from_der(certificate).ok()?.tbs_certificate.validity.not_before.to_system_time())
+}
+
+/// Whether it is good now and for at least that long.
 pub(super) fn outlasts(certificate: &CertificateDer<'_>, now: SystemTime, least: Duration) -> bool {
-    end(certificate).is_some_and(|end| end > now + least)
+    begin(certificate).is_some_and(|begin| begin <= now)
+        && end(certificate).is_some_and(|end| end > now + least)
 }
 
 /// The names and addresses it is for.

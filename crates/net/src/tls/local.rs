@@ -1,7 +1,8 @@
 //! Certificates of a broker that was given none: a CA of its own, and by it a server certificate for this machine.
 //!
 //! Both live in one directory. The CA stays, so that clients need to be told of it once; the server's certificate is made
-//! anew before it ends and when the names change.
+//! anew before it ends and when the names change. A CA that was replaced is kept beside: if the clock was wrong, it
+//! comes back as soon as the clock is right.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -34,6 +35,8 @@ const BACKDATED: Duration = DAY;
 const CA_FILE: &str = "ca.pem";
 const CA_KEY_FILE: &str = "ca.key";
 pub(super) const SERVER_FILE: &str = "server.pem";
+/// Stands behind the names of the files of the CA that was replaced last.
+const PREVIOUS: &str = ".previous";
 const SERVER_KEY_FILE: &str = "server.key";
 
 /// The directory, and for whom the server's certificate is.
@@ -105,13 +108,45 @@ impl Local {
             TlsError::content("CA key", &key, reason)
         };
         let identity = Identity::read(&certificate, &key).map_err(|error| advice(error.to_string()))?;
-        let own = identity.chain.first();
-        if !own.is_some_and(|own| facts::outlasts(own, now, CA_DAYS_LEFT_MIN * DAY)) {
-            tracing::warn!(file = %certificate.display(), "the CA is about to end; a new one is made: tell clients");
-            return Ok(None);
-        }
+        let identity = match is_good(&identity, now) {
+            true => identity,
+            false => match self.take_back_previous(now)? {
+                Some(previous) => previous,
+                None => return self.put_aside(),
+            },
+        };
         let pair = KeyPair::try_from(&identity.key).map_err(|error| advice(error.to_string()))?;
         Ok(Some(Issuer::new(authority_params(&pair, now), pair)))
+    }
+
+    /// The CA that was replaced last, if it is good: the clock was wrong when it was. The two change places.
+    fn take_back_previous(&self, now: SystemTime) -> Result<Option<Identity>, TlsError> {
+        let previous = |name: &str| self.directory.join(format!("{name}{PREVIOUS}"));
+        let identity = Identity::read(&previous(CA_FILE), &previous(CA_KEY_FILE));
+        let Some(identity) = identity.ok().filter(|identity| is_good(identity, now)) else { return Ok(None) };
+        for name in [CA_KEY_FILE, CA_FILE] {
+            let (current, swap) = (self.directory.join(name), self.directory.join(format!("{name}.partial")));
+            fs::rename(&current, &swap)
+                .and_then(|()| fs::rename(previous(name), &current))
+                .and_then(|()| fs::rename(&swap, previous(name)))
+                .and_then(|()| sync_directory(&self.directory))
+                .map_err(|error| TlsError::file("TLS file", &current, error))?;
+        }
+        tracing::warn!(file = %self.authority().display(), "the clock is right again; the CA before is back: tell clients");
+        Ok(Some(identity))
+    }
+
+    /// The CA gives way to a new one.
+    fn put_aside<T>(&self) -> Result<Option<T>, TlsError> {
+        let file = self.authority();
+        tracing::warn!(file = %file.display(), "the CA is not good now, or about to end; a new one is made: tell clients");
+        for name in [CA_KEY_FILE, CA_FILE] {
+            let current = self.directory.join(name);
+            fs::rename(&current, self.directory.join(format!("{name}{PREVIOUS}")))
+                .and_then(|()| sync_directory(&self.directory))
+                .map_err(|error| TlsError::file("TLS file", &current, error))?;
+        }
+        Ok(None)
     }
 
     fn make_authority(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
@@ -177,6 +212,11 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     // The parent of a bare name is the empty path.
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     fs::File::open(directory)?.sync_all()
+}
+
+/// Whether a CA can issue a certificate now.
+fn is_good(authority: &Identity, now: SystemTime) -> bool {
+    authority.chain.first().is_some_and(|own| facts::outlasts(own, now, CA_DAYS_LEFT_MIN * DAY))
 }
 
 /// What can be in the name of a host; `*` is for all in a domain.

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-pub use certificates::{CertificateSource, Certificates, TlsOptions};
+pub use certificates::{CertificateSource, Certificates, Now, TlsOptions};
 use pem::Identity;
 
 /// Why TLS can't be served. Each names the file and what is wrong with it.

@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::certificates::{CertificateSource, Certificates, TlsOptions};
+use super::certificates::{CertificateSource, Certificates, Now, TlsOptions};
 use super::local::Local;
 use super::pem::{self, Identity};
 use super::{Tls, facts, provider};
@@ -66,7 +66,7 @@ async fn a_broker_that_was_given_nothing_makes_what_clients_can_verify() {
     let home = TempDir::new().unwrap();
     let tls = Arc::new(Tls::default());
     let certificates =
-        Certificates::load(local(home.path(), &["broker.example", "192.0.2.7"]), Arc::clone(&tls));
+        Certificates::load(local(home.path(), &["broker.example", "192.0.2.7"]), Arc::clone(&tls), now());
     let client = client(&certificates.unwrap().authority().unwrap(), None);
     for name in ["localhost", "127.0.0.1", "::1", "broker.example", "192.0.2.7"] {
         assert_eq!(meet(&tls, &client, name).await, Ok(None), "{name}");
@@ -82,11 +82,62 @@ async fn a_connection_waits_for_the_first_certificate() {
     let home = TempDir::new().unwrap();
     let tls = Arc::new(Tls::default());
     let local_options = local(home.path(), &[]);
-    Certificates::load(local_options.clone(), Arc::default()).unwrap();
+    Certificates::load(local_options.clone(), Arc::default(), now()).unwrap();
     let client = client(&home.path().join("ca.pem"), None);
-    let load = async { Certificates::load(local_options, Arc::clone(&tls)).unwrap() };
+    let load = async { Certificates::load(local_options, Arc::clone(&tls), now()).unwrap() };
     let (met, _) = tokio::join!(meet(&tls, &client, "localhost"), load);
     assert_eq!(met, Ok(None));
+}
+
+/// The machine's time.
+fn now() -> Now {
+    Arc::new(SystemTime::now)
+}
+
+/// Ten years forth and back at a restart: clients that were told of the CA go on trusting the broker.
+#[test]
+fn the_ca_comes_back_when_the_clock_does() {
+    let home = TempDir::new().unwrap();
+    let (now, years) = (SystemTime::now(), 3_650 * DAY);
+    let local = Local::new(home.path().to_owned(), &[]);
+    let first = local.ensure(now).unwrap();
+    let authority = fs::read(local.authority()).unwrap();
+    local.ensure(now + years).unwrap();
+    let later = fs::read(local.authority()).unwrap();
+    assert_ne!(later, authority);
+    let back = local.ensure(now).unwrap();
+    assert_eq!(fs::read(local.authority()).unwrap(), authority);
+    assert_eq!(facts::issuer(&back.chain[0]), facts::issuer(&first.chain[0]));
+    local.ensure(now + years).unwrap();
+    assert_eq!(fs::read(local.authority()).unwrap(), later, "no third one is made");
+}
+
+/// A broker that started with a clock ten years ahead made a CA that no client would trust today.
+#[test]
+fn a_ca_of_the_future_is_replaced() {
+    let home = TempDir::new().unwrap();
+    let now = SystemTime::now();
+    let local = Local::new(home.path().to_owned(), &[]);
+    let future = local.ensure(now + 3_650 * DAY).unwrap();
+    let present = local.ensure(now).unwrap();
+    assert_ne!(facts::issuer(&present.chain[0]), facts::issuer(&future.chain[0]));
+    assert!(facts::outlasts(&present.chain[0], now, DAY));
+}
+
+/// The hourly look goes by the clock that certificates are made by, also when that is set back.
+#[test]
+fn a_clock_that_was_corrected_is_followed() {
+    let home = TempDir::new().unwrap();
+    let start = SystemTime::now();
+    let time = Arc::new(std::sync::Mutex::new(start + 3_650 * DAY));
+    let clock = Arc::clone(&time);
+    let now: Now = Arc::new(move || *clock.lock().unwrap());
+    let certificates = Certificates::load(local(home.path(), &[]), Arc::default(), now).unwrap();
+    let authority = certificates.authority().unwrap();
+    let before = fs::read(&authority).unwrap();
+    *time.lock().unwrap() = start;
+    certificates.look();
+    assert_ne!(fs::read(&authority).unwrap(), before);
 }
 
 #[test]
@@ -149,7 +200,8 @@ async fn changed_files_count_and_broken_ones_do_not() {
     fs::copy(&one_key, &key).unwrap();
     let source = CertificateSource::Files { certificate: certificate.clone(), key: key.clone() };
     let tls = Arc::new(Tls::default());
-    let certificates = Certificates::load(TlsOptions { source, client_ca: None }, Arc::clone(&tls)).unwrap();
+    let certificates =
+        Certificates::load(TlsOptions { source, client_ca: None }, Arc::clone(&tls), now()).unwrap();
     let (first, second) =
         (client(&one.with_file_name("ca.pem"), None), client(&two.with_file_name("ca.pem"), None));
     assert_eq!(meet(&tls, &first, "one.example").await, Ok(None));
@@ -194,7 +246,7 @@ fn broken_files_are_refused_with_file_and_reason() {
     ] {
         let source = CertificateSource::Files { certificate: certificate.clone(), key: key.clone() };
         let options = TlsOptions { source, client_ca: client_ca.cloned() };
-        let error = Certificates::load(options, Arc::default()).unwrap_err().to_string();
+        let error = Certificates::load(options, Arc::default(), now()).unwrap_err().to_string();
         assert!(error.contains(file) && error.contains(reason), "{error}");
     }
 }
@@ -219,7 +271,7 @@ async fn client_certificates_are_verified_if_shown_and_tell_their_subject() {
 
     let tls = Arc::new(Tls::default());
     let options = TlsOptions { client_ca: Some(client_ca), ..local(&home.path().join("tls"), &[]) };
-    let authority = Certificates::load(options, Arc::clone(&tls)).unwrap().authority().unwrap();
+    let authority = Certificates::load(options, Arc::clone(&tls), now()).unwrap().authority().unwrap();
     assert_eq!(meet(&tls, &client(&authority, None), "localhost").await, Ok(None), "none is fine");
     let known = client(&authority, Some(Identity::read(&certificate_file, &key_file).unwrap()));
     assert_eq!(meet(&tls, &known, "localhost").await.unwrap().as_deref(), Some("CN=orders,O=Example"));

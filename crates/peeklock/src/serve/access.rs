@@ -8,13 +8,12 @@ use peeklock_engine::runtime::{Namespace, SystemClock};
 use super::openid;
 use crate::config::AuthorizationConfig;
 
-/// Tokens live by the machine's clock, whatever the one that can be moved says.
-pub(super) fn start(namespace: &Namespace, config: &AuthorizationConfig) -> Access {
+/// Tokens live by the broker's time, whatever the clock that tests can move says.
+pub(super) fn start(namespace: &Namespace, config: &AuthorizationConfig, clock: SystemClock) -> Access {
     if !config.required {
         tracing::warn!("AUTHORIZATION IS OFF: whoever reaches the broker may do everything");
     }
-    let clock = Arc::new(SystemClock::default());
-    let access = Access::new(config.policy(), Arc::new(namespace.clone()), clock);
+    let access = Access::new(config.policy(), Arc::new(namespace.clone()), Arc::new(clock));
     let (told, mut changes) = (access.clone(), namespace.changes());
     tokio::spawn(async move {
         while changes.changed().await.is_ok() {

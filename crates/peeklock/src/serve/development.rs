@@ -14,7 +14,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use jiff::Timestamp as Instant;
 use peeklock_engine::Timestamp;
-use peeklock_engine::runtime::{Clock, Namespace, TravelClock};
+use peeklock_engine::runtime::{Clock, Namespace, SystemClock, TravelClock};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ const ADVANCE_MS: RangeInclusive<u64> = 1..=TravelClock::AHEAD_MS_MAX;
 const REQUEST_BYTES_MAX: usize = 4 << 10;
 
 /// The clock that can be moved, and those who must follow; cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct TimeTravel {
     clock: TravelClock,
     /// There while connections are accepted.
@@ -34,6 +34,11 @@ pub(super) struct TimeTravel {
 }
 
 impl TimeTravel {
+    /// Ahead of the broker's clock by what tests ask for.
+    pub(super) fn over(time: SystemClock) -> Self {
+        Self { clock: TravelClock::over(time), namespace: Arc::default() }
+    }
+
     /// The clock, for the namespace.
     pub(super) fn clock(&self) -> TravelClock {
         self.clock.clone()
@@ -83,24 +88,29 @@ async fn advance(State(travel): State<TimeTravel>, body: Result<Bytes, BytesReje
         let text = "the broker is starting or stopping; ask again when GET /health answers 200";
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
-    match move_clock(&travel.clock, body) {
-        Ok(now) => {
-            tracing::info!("the clock was moved forward to {}", iso_8601(now));
-            namespace.catch_up().await;
-            show(travel.clock.now())
-        }
-        Err(message) => (StatusCode::BAD_REQUEST, message).into_response(),
+    let duration_ms = match wanted_ms(&travel.clock, body) {
+        Ok(duration_ms) => duration_ms,
+        Err(message) => return (StatusCode::BAD_REQUEST, message).into_response(),
+    };
+    let clock = travel.clock.clone();
+    // A client that goes away does not stop it half way.
+    let travelling = tokio::spawn(async move { namespace.travel(&clock, duration_ms).await });
+    if travelling.await.is_err() {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "the clock stopped on its way").into_response();
     }
+    let now = travel.clock.now();
+    tracing::info!("the clock was moved forward to {}", iso_8601(now));
+    show(now)
 }
 
-/// The new time, or what to write instead.
-fn move_clock(clock: &TravelClock, body: Result<Bytes, BytesRejection>) -> Result<Timestamp, String> {
+/// By how much the clock is to be moved, in milliseconds, or what to write instead.
+fn wanted_ms(clock: &TravelClock, body: Result<Bytes, BytesRejection>) -> Result<u64, String> {
     let body = body.map_err(|_| format!("the request can't be read or is too long; {ADVICE}"))?;
     let Advance { advance } =
         serde_json::from_slice(&body).map_err(|error| format!("not understood: {error}; {ADVICE}"))?;
     let duration_ms =
         parse_duration_ms(&advance, &ADVANCE_MS).map_err(|error| format!("advance: {error}; {ADVICE}"))?;
-    clock.advance(duration_ms).map_err(|too_far| {
+    clock.check(duration_ms).map(|()| duration_ms).map_err(|too_far| {
         format!(
             "advance: the clock is {} ahead of the machine's already and can't be more than {} ahead; restart the \
              broker to return to the present",
@@ -124,8 +134,8 @@ fn iso_8601(at: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    fn ask(clock: &TravelClock, body: &'static str) -> Result<Timestamp, String> {
-        move_clock(clock, Ok(Bytes::from_static(body.as_bytes())))
+    fn ask(clock: &TravelClock, body: &'static str) -> Result<u64, String> {
+        wanted_ms(clock, Ok(Bytes::from_static(body.as_bytes())))
     }
 
     #[test]
@@ -139,8 +149,7 @@ mod tests {
     fn the_clock_moves_by_durations_of_either_form() {
         let clock = TravelClock::new();
         for (body, hours) in [(r#"{"advance":"PT1H"}"#, 1), (r#" { "advance" : "2 days" } "#, 48)] {
-            let before = clock.now();
-            assert!(ask(&clock, body).unwrap() >= before.plus_ms(hours * 3_600_000), "{body}");
+            assert_eq!(ask(&clock, body), Ok(hours * 3_600_000), "{body}");
         }
     }
 
@@ -168,7 +177,7 @@ mod tests {
     #[test]
     fn a_hundred_years_are_the_limit_of_all_jumps() {
         let clock = TravelClock::new();
-        ask(&clock, r#"{"advance":"36499 days"}"#).unwrap();
+        clock.advance(ask(&clock, r#"{"advance":"36499 days"}"#).unwrap()).unwrap();
         let error = ask(&clock, r#"{"advance":"2 days"}"#).unwrap_err();
         assert!(error.contains("is PT875976H ahead") && error.contains("than PT876000H ahead"), "{error}");
     }

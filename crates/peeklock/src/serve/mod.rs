@@ -33,7 +33,7 @@ use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_budget::throttle::Throttles;
-use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, ReadFacts, SystemClock};
+use peeklock_engine::runtime::{Clock, ElapsedClock, Namespace, NamespaceOptions, ReadFacts, SystemClock};
 use peeklock_storage::Error as StorageError;
 use tokio::task::JoinHandle;
 
@@ -99,23 +99,27 @@ async fn serve(
     let room = Room::within_limits(config.amqp.connections_max, config.network.strangers_max);
     let listening = Listening::bind(&config).await?;
     let health = Health::default();
-    let travel = config.development.time_travel.then(TimeTravel::default);
+    // The one clock of all that decides.
+    let time = SystemClock::new();
+    let travel = config.development.time_travel.then(|| TimeTravel::over(time.clone()));
     let administration = Administration::default();
     let router = routes::router(health.clone(), travel.clone(), Arc::clone(&administration));
     let mut network = Network::start(listening, router, &config, room);
 
     let store = OpenStore::open(&config).await?;
     let limits = store.shard.limits();
-    let clock = entity_clock(travel.as_ref());
+    let clock = entity_clock(travel.as_ref(), &time);
     let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
-    let tls = network.secure(&config)?;
-    let access = access::start(&namespace, &config.authorization);
+    // Whatever the store says of the time is known by now.
+    let following = tokio::spawn(time.clone().keep_up());
+    let tls = network.secure(&config, &time)?;
+    let access = access::start(&namespace, &config.authorization, time);
     let throttles = Throttles::new(config.rates.clone());
     let connections = Connections::new(
         service_bus(&namespace, &access, &config, &throttles),
-        // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
-        Arc::new(SystemClock::default()),
+        // Nothing corrects or moves it: an hour's jump must not look like an hour's silence of every client.
+        Arc::new(ElapsedClock::default()),
         // Strangers are bounded beside: however many there are, whoever shows who they are finds a place.
         listener_options(&config, room.connections_max.saturating_add(room.strangers_max)),
     )
@@ -143,6 +147,7 @@ async fn serve(
     drop(ready_file);
     set_ready(&health, travel.as_ref(), None);
     end(reloading).await;
+    end(following).await;
     tokio::select! {
         () = drain(network, grace, &namespace) => {}
         error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
@@ -152,8 +157,8 @@ async fn serve(
 }
 
 /// What messages live by.
-fn entity_clock(travel: Option<&TimeTravel>) -> Arc<dyn Clock> {
-    let Some(travel) = travel else { return Arc::new(SystemClock::default()) };
+fn entity_clock(travel: Option<&TimeTravel>, time: &SystemClock) -> Arc<dyn Clock> {
+    let Some(travel) = travel else { return Arc::new(time.clone()) };
     tracing::warn!(
         "TIME TRAVEL IS ON: whoever reaches HTTP can move the broker's clock forward and let every message expire; \
          never use this broker for messages that matter"

@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use axum::Router;
 use peeklock_amqp::server::Connections;
 use peeklock_amqp::servicebus::ServiceBus;
+use peeklock_engine::runtime::{Clock, SystemClock};
 use peeklock_net::{
     CertificateSource, Certificates, PortOptions, Ports, StrangerLimits, Strangers, Tls, TlsOptions,
 };
@@ -95,8 +96,14 @@ impl Network {
     ///
     /// # Errors
     /// Files that can't be used.
-    pub(super) fn secure(&mut self, config: &Config) -> Result<Arc<Certificates>, ServeError> {
-        let certificates = Arc::new(Certificates::load(tls_options(config), Arc::clone(&self.tls))?);
+    pub(super) fn secure(
+        &mut self,
+        config: &Config,
+        time: &SystemClock,
+    ) -> Result<Arc<Certificates>, ServeError> {
+        let time = time.clone();
+        let now = Arc::new(move || UNIX_EPOCH + Duration::from_millis(time.now().0));
+        let certificates = Arc::new(Certificates::load(tls_options(config), Arc::clone(&self.tls), now)?);
         self.pages.set_certificate_names(certificates.names());
         self.addresses.set_authority(certificates.authority().map(absolute));
         self.keeping_up = Some(tokio::spawn(Arc::clone(&certificates).keep_up()));

@@ -53,7 +53,8 @@ impl State {
         number: u64,
         value: &Bytes,
     ) -> Result<(), String> {
-        let (id, stored) = read_state(number, value)?;
+        let (id, mut stored) = read_state(number, value)?;
+        stored.updated_at = self.restored_instant(stored.updated_at);
         let sessions = self.queue(queue).and_then(|queue| queue.sessions.as_ref());
         let sessions = sessions.ok_or("the state of a session where there are none")?;
         if sessions.get(&id).is_some_and(|session| session.state().is_some()) {

@@ -11,8 +11,17 @@ use crate::Timestamp;
 pub(in crate::runtime) struct CatchUp {
     /// The instant.
     pub(in crate::runtime) until: Timestamp,
-    /// Gets whether anything was left to do when the wish arrived. Dropped by all who have nothing left to do.
-    pub(in crate::runtime) answer: mpsc::UnboundedSender<bool>,
+    /// Dropped by all who have nothing left to do.
+    pub(in crate::runtime) answer: mpsc::UnboundedSender<CaughtUp>,
+}
+
+/// The answer: nothing is left to do.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::runtime) struct CaughtUp {
+    /// Whether anything was when the wish arrived.
+    pub(in crate::runtime) was_due: bool,
+    /// When something is due next.
+    pub(in crate::runtime) next: Option<Timestamp>,
 }
 
 /// See the module.
@@ -42,6 +51,11 @@ impl CatchUps {
     pub(super) fn push(&mut self, wish: CatchUp, was_due: bool) {
         self.waiting.push(Waiting { wish, was_due, mark: None });
         self.unseen = true;
+    }
+
+    /// The latest instant by which somebody wants everything due to have happened.
+    pub(super) fn until(&self) -> Option<Timestamp> {
+        self.waiting.iter().map(|waiting| waiting.wish.until).max()
     }
 
     /// Whether there are wishes that no turn has looked at; asked once.
@@ -75,7 +89,7 @@ impl Actor {
                 let mark = *entry.mark.get_or_insert(end);
                 if mark.commit <= durable && mark.delivery <= delivered {
                     // Whoever asked may be gone.
-                    let _ = entry.wish.answer.send(entry.was_due);
+                    let _ = entry.wish.answer.send(CaughtUp { was_due: entry.was_due, next: deadline });
                     // What was due may have given them work, and has reached them by now.
                     self.forwarders.catch_up(&entry.wish);
                     continue;

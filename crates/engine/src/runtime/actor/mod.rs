@@ -31,8 +31,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::alarm::Alarm;
 use self::browse::Browses;
-pub(super) use self::catch_up::CatchUp;
 use self::catch_up::CatchUps;
+pub(super) use self::catch_up::{CatchUp, CaughtUp};
 pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
@@ -51,7 +51,7 @@ use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
-use crate::{BodyRef, Command, EntityOptions, QueueId, ReceiverId, RuleLimits};
+use crate::{BodyRef, Command, EntityOptions, QueueId, ReceiverId, RuleLimits, Timestamp};
 
 /// What every actor of a namespace shares.
 #[derive(Clone)]
@@ -79,6 +79,8 @@ pub(super) enum Control {
     Confirm(oneshot::Sender<bool>),
     /// Say when nothing due is left to do.
     CatchUp(CatchUp),
+    /// The clock was set back: see what time it is.
+    SeeTheTime,
     /// Finish what is in hand, then end.
     Stop,
 }
@@ -112,6 +114,8 @@ pub(super) struct Seat {
     pub(super) partition: Partition,
     pub(super) options: EntityOptions,
     pub(super) random: StdRng,
+    /// How often the clock had been set back when the partition was read from the store.
+    pub(super) set_backs: u64,
     pub(super) counts: Arc<SharedCounts>,
     pub(super) accessed: Arc<AccessedAt>,
     pub(super) subscriptions: Arc<Subscriptions>,
@@ -121,6 +125,10 @@ pub(super) struct Seat {
 pub(super) struct Actor {
     seat: Seat,
     shared: Shared,
+    /// When this turn takes place.
+    now: Timestamp,
+    /// Up to when everything due was handled ahead of a clock that is about to be moved there.
+    travelled: Timestamp,
     limits: Limits,
     pressure: watch::Receiver<Pressure>,
     inbox: Inbox,
@@ -174,6 +182,8 @@ impl Actor {
         Self {
             limits: shared.shard.limits(),
             pressure: shared.shard.pressure(),
+            now: Timestamp::default(),
+            travelled: Timestamp::default(),
             inbox: Inbox(inputs.requests),
             control: inputs.control,
             requests: Vec::new(),
@@ -208,21 +218,29 @@ impl Actor {
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         self.see_to_forwarders();
         while !self.is_done() {
-            match std::future::poll_fn(|context| self.poll_wake(context)).await {
-                Wake::Work => {
+            let outcome = match std::future::poll_fn(|context| self.poll_wake(context)).await {
+                Wake::Work if self.see_the_time() => {
                     if self.turn() {
                         tokio::task::yield_now().await;
                     }
+                    continue;
                 }
-                Wake::Failed(error) => {
-                    if let Err(error) = Box::pin(self.recover(error)).await {
-                        self.shared.fatal.raise(error);
-                        break;
-                    }
-                }
+                Wake::Work => Box::pin(self.follow_the_clock_back()).await,
+                Wake::Failed(error) => Box::pin(self.recover(error)).await,
+            };
+            if let Err(error) = outcome {
+                self.shared.fatal.raise(error);
+                break;
             }
         }
         self.refuse_everything(&crate::Refusal::Unavailable);
+    }
+
+    /// Reads the clock for a turn; false if it was set back since the state was read from the store.
+    fn see_the_time(&mut self) -> bool {
+        let (now, set_backs) = self.shared.clock.reading();
+        self.now = now.max(self.travelled);
+        set_backs.count == self.seat.set_backs
     }
 
     fn is_done(&self) -> bool {
@@ -291,6 +309,7 @@ impl Actor {
                     let was_due = self.is_due(wish.until);
                     self.catch_ups.push(wish, was_due);
                 }
+                Poll::Ready(Some(Control::SeeTheTime)) => work = true,
                 // A namespace dropped without a word stops its actors as well.
                 Poll::Ready(Some(Control::Stop) | None) => {
                     self.stopping = true;

@@ -6,11 +6,11 @@ use super::commits::{Commits, is_dead};
 use super::held::HeldBodies;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
-use crate::partition::Watched;
+use crate::partition::{Credible, Watched};
 use crate::runtime::answer;
 use crate::runtime::restore::restore;
 use crate::runtime::{Output, Request};
-use crate::{Command, Refusal};
+use crate::{Command, Refusal, Timestamp};
 
 impl Actor {
     /// After a batch that found no room: nothing of it was applied, nor of those that build on it (the store sees to
@@ -30,13 +30,37 @@ impl Actor {
         }
         tracing::warn!(partition, %error, "a batch was refused; the partition is read back from the store");
         let settled = self.commits.settle().await;
+        self.read_back(&Refusal::StorageFull, settled).await
+    }
+
+    /// After the clock was set back: instants in memory that it has not reached yet would hold for too long. What is under
+    /// way becomes durable and is answered; then receivers are closed and the state is read back.
+    ///
+    /// # Errors
+    /// As [`Self::recover`].
+    pub(super) async fn follow_the_clock_back(&mut self) -> Result<(), Error> {
+        while !self.commits.is_empty() {
+            if let Err(error) = std::future::poll_fn(|context| self.commits.poll(context)).await {
+                return self.recover(error).await;
+            }
+        }
+        self.release();
+        self.travelled = Timestamp::default();
+        let (now, set_backs) = self.shared.clock.reading();
+        (self.now, self.seat.set_backs) = (now, set_backs.count);
+        self.read_back(&Refusal::Unavailable, Ok(())).await
+    }
+
+    /// Refuses all who wait, closes receivers and reads the state from the store.
+    async fn read_back(&mut self, refusal: &Refusal, settled: Result<(), Error>) -> Result<(), Error> {
+        let partition = self.seat.id.0;
         let watching = self.seat.partition.watchers();
         let forwarding = self.seat.partition.forwarders();
         let mailboxes: Vec<_> =
             watching.iter().filter_map(|(watcher, _)| self.receivers.remove_entry(watcher)).collect();
         // Nobody says twice that he goes.
         let closings: Vec<Request> = self.requests.extract_if(.., |request| is_closing(request)).collect();
-        self.refuse_everything(&Refusal::StorageFull);
+        self.refuse_everything(refusal);
         self.requests = closings;
         self.receivers.extend(mailboxes);
         settled?;
@@ -47,7 +71,9 @@ impl Actor {
             return Ok(());
         }
         let options = self.seat.options.clone();
-        let restored = restore(&*self.shared.shard, self.seat.id, options).await;
+        // Nothing happened later than now, whatever the store says.
+        let credible = Credible::until(self.now.max(self.travelled));
+        let restored = restore(&*self.shared.shard, self.seat.id, options, credible).await;
         let restored = restored.map_err(|error| {
             tracing::error!(partition, %error, "the partition can't be read back");
             Error::Unavailable { reason: format!("partition {partition} can't be read back: {error}") }

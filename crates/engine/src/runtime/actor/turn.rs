@@ -12,6 +12,7 @@ use crate::runtime::answer::{self, AnswerKind};
 use crate::{Command, Durability, Effect, Event, NewMessage, Refusal, Reply, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
+#[derive(Clone, Copy)]
 struct Moment {
     now: Timestamp,
     storage_full: bool,
@@ -21,7 +22,7 @@ impl Actor {
     /// Does all that waits, within the limits of one turn; true when it is time to let other tasks run.
     pub(super) fn turn(&mut self) -> bool {
         let storage_full = *self.pressure.borrow() == Pressure::Full;
-        let moment = Moment { now: self.shared.clock.now(), storage_full };
+        let moment = Moment { now: self.now, storage_full };
         while self.outputs.events.len() < TURN_EVENTS_MAX
             && let Some(command) = self.internal.pop_front()
         {
@@ -34,8 +35,9 @@ impl Actor {
             self.handle(&moment, None, Command::Tick);
             behind = self.is_due(moment.now);
         }
+        behind |= self.travel(moment);
         self.flush();
-        self.show_access(moment.now);
+        self.show_access(self.now);
         self.see_to_forwarders();
         self.store_removals();
         self.lane.start_reads(&*self.shared.shard);
@@ -68,6 +70,25 @@ impl Actor {
         let postponed = !left.is_empty();
         self.requests = if postponed { left } else { requests };
         postponed
+    }
+
+    /// Lets happen what is due before the instant to which the clock is about to be moved, each at its own instant; true
+    /// when something is left.
+    fn travel(&mut self, mut moment: Moment) -> bool {
+        let Some(until) = self.catch_ups.until() else { return false };
+        while let Some(due) = self.seat.partition.next_deadline().filter(|due| *due <= until) {
+            if self.outputs.events.len() >= TURN_EVENTS_MAX || !self.commits.has_room_for_timers() {
+                return self.commits.has_room_for_timers();
+            }
+            moment.now = due.max(self.now);
+            (self.now, self.travelled) = (moment.now, moment.now);
+            self.handle(&moment, None, Command::Tick);
+            if self.batch_bytes > self.limits.batch_bytes_max.min(BATCH_BYTES_MAX) {
+                self.flush();
+            }
+        }
+        (self.now, self.travelled) = (self.now.max(until), self.travelled.max(until));
+        false
     }
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {

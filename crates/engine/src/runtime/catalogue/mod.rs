@@ -149,7 +149,8 @@ impl Catalogue {
         }
         let limits = self.spawner.shared.rule_limits;
         let partition = Partition::new(QueueId(id.0), options.clone()).with_rule_limits(limits);
-        let entity = Arc::new(Entity::new(name, id, options, times, partition));
+        let set_backs = self.spawner.shared.clock.reading().1.count;
+        let entity = Arc::new(Entity::new(name, id, options, times, partition, set_backs));
         entity.start_if_timed(&self.spawner);
         self.entities.insert(key, entity);
     }

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use self::refused::{Fate, Unreachable, fate, too_many_hops};
 pub use self::route::ReadFacts;
 pub(super) use self::route::Routes;
-use super::actor::{CatchUp, unreadable};
+use super::actor::{CatchUp, CaughtUp, unreadable};
 use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 use crate::{
     Command, CreditLimit, Delivery, Departure, HOPS_MAX, LockToken, QueuePath, ReceiveMode, ReceiverId,
@@ -328,7 +328,7 @@ impl Forwarder {
         let was_left = std::mem::take(&mut self.has_worked);
         for wish in self.wished.drain(..).chain([wish]) {
             // Whoever asked may be gone.
-            let _ = wish.answer.send(was_left);
+            let _ = wish.answer.send(CaughtUp { was_due: was_left, next: None });
         }
     }
 

@@ -1,5 +1,5 @@
 //! How entities are stored: `Meta` space of partition 0, entity `n` (which owns partition `n`) at number `n`, the
-//! next free partition id at number 0.
+//! next free partition id at number 0, the last correction by which the clock went back at the last number.
 //!
 //! Options are stored as they are. A new one changes what the bytes mean, so it is a new version beside the old one:
 //! `version_1` is how they were before there was administration.
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use peeklock_storage::{Key, PartitionId, Space};
 use serde::{Deserialize, Serialize};
 
+use super::SetBack;
 use crate::{EntityOptions, EntityTimes};
 
 /// The partition that holds the catalogue.
@@ -17,6 +18,9 @@ pub(super) const CATALOGUE: PartitionId = PartitionId(0);
 
 /// Where the next free partition id is stored.
 pub(super) const COUNTER: u64 = 0;
+
+/// Where the last correction by which time went back is stored; no entity ever has this number.
+pub(super) const SET_BACK: u64 = u64::MAX;
 
 /// First byte of the counter, and of entities once.
 const VERSION: u8 = 1;
@@ -58,7 +62,17 @@ pub(super) fn decode_counter(bytes: &[u8]) -> Result<PartitionId, String> {
 /// Whether an entity, which is a queue or a topic with its subscriptions, is stored at `key`.
 #[must_use]
 pub fn is_entity(key: Key) -> bool {
-    (key.space, key.partition) == (Space::Meta, CATALOGUE) && key.number != COUNTER
+    (key.space, key.partition) == (Space::Meta, CATALOGUE) && !matches!(key.number, COUNTER | SET_BACK)
+}
+
+/// A correction of the clock.
+pub(super) fn encode_set_back(set_back: SetBack) -> Result<Bytes, String> {
+    encode_version(VERSION, &(set_back.from, set_back.to))
+}
+
+/// A correction read back.
+pub(super) fn decode_set_back(bytes: &[u8]) -> Result<SetBack, String> {
+    decode_version(VERSION, bytes).map(|(from, to)| SetBack { from, to })
 }
 
 /// Where an entity is stored.
@@ -126,6 +140,8 @@ mod tests {
             let bytes = record.encode().unwrap();
             assert_eq!(EntityRecord::decode(&bytes), Ok(record));
         }
+        let set_back = SetBack { from: Timestamp(9), to: Timestamp(5) };
+        assert_eq!(decode_set_back(&encode_set_back(set_back).unwrap()), Ok(set_back));
         assert_eq!(decode_counter(&encode_counter(PartitionId(300)).unwrap()), Ok(PartitionId(300)));
     }
 

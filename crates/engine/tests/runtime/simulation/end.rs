@@ -131,6 +131,7 @@ impl World {
             else {
                 panic!("can't browse")
             };
+            messages.iter().for_each(|message| self.time.enqueued(&message.view));
             found.extend(
                 messages
                     .into_iter()

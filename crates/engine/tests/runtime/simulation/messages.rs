@@ -9,6 +9,7 @@ use peeklock_engine::{
 };
 use smallvec::SmallVec;
 
+use super::clock::LOCK_MS;
 use super::rules::{facts, identity};
 use super::steps::{How, Place};
 use super::world::{Asked, Held, Reader, Taken, World};
@@ -115,6 +116,9 @@ impl World {
         let (address, sub_queue, mode) = (reader.address.clone(), reader.sub_queue, reader.mode);
         let Received { view, lock, .. } = &delivery.message;
         assert_eq!((view.queue, view.sub_queue), (address.queue, sub_queue));
+        self.time.enqueued(view);
+        let now = self.now();
+        assert!(lock.is_none_or(|lock| lock.locked_until <= now.plus_ms(LOCK_MS)), "{lock:?} at {now:?}");
         let session = self.sessions.holds(delivery.receiver).then_some(delivery.receiver);
         let ordered = sub_queue == SubQueue::Main && session.is_none();
         let auditor = self.auditors.get_mut(&address.queue).expect("somebody sent something");

@@ -4,8 +4,10 @@
 //! - `steps` is what may happen, `world` lets it happen, `messages` is what is common to all places.
 //! - `rules` are those of the topic, and the copies that come of them.
 //! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
+//! - `clock` lets the wall clock of the machine be off, and knows what the broker's must show.
 //! - `end` looks at what is left, in the broker and in the store.
 
+mod clock;
 mod end;
 mod forwarding;
 mod messages;

@@ -5,6 +5,7 @@ use peeklock_storage::local::{Call, Event};
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
+use super::clock;
 use super::forwarding::network::{LOOSE_TO, Node, READ, SOURCES, TURNS_TO};
 use super::rules::RULES;
 use super::topic::SUBSCRIPTIONS;
@@ -61,6 +62,15 @@ pub(super) enum Step {
         seed: u64,
     },
     Disk(DiskStep),
+    /// The wall clock is off for a while.
+    Disturb {
+        off_ms: i64,
+        for_ms: u64,
+    },
+    /// A crash, and a restart with a wall clock that is behind until it is corrected.
+    CrashBehind {
+        behind_ms: u64,
+    },
     Topic(TopicStep),
     Session(SessionStep),
     DeclareTemporary,
@@ -234,6 +244,12 @@ fn how() -> impl Strategy<Value = How> {
     ]
 }
 
+/// Seconds, an hour, ten years.
+fn off_ms() -> impl Strategy<Value = i64> {
+    let size = prop_oneof![1_000..100_000_i64, Just(3_600_000), Just(315_360_000_000)];
+    (size, any::<bool>()).prop_map(|(size, is_ahead)| if is_ahead { size } else { -size })
+}
+
 fn anywhere() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => Just(Step::CloseReceivers),
@@ -245,6 +261,8 @@ fn anywhere() -> impl Strategy<Value = Step> {
         5 => Just(Step::Read),
         1 => Just(Step::FullOnce),
         1 => any::<u64>().prop_map(|seed| Step::Crash { seed }),
+        1 => (off_ms(), 1..clock::TRANSIENT_MS_MAX).prop_map(|(off_ms, for_ms)| Step::Disturb { off_ms, for_ms }),
+        1 => (1..1_000_000_000_u64).prop_map(|behind_ms| Step::CrashBehind { behind_ms }),
     ]
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{
-    Clock, Mailbox, MailboxReceiver, ManualClock, Output, PartitionHandle, Request, Response,
+    Clock, Machine, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response,
 };
 use peeklock_engine::{
     Command, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, Refusal, SequenceNumber, SubQueue,
@@ -12,6 +12,7 @@ use peeklock_engine::{
 };
 use peeklock_storage::Shard;
 
+use super::clock::Time;
 use super::forwarding::{Forwarding, network};
 use super::sessions::{Sessions, StateAsked};
 use super::steps::{DiskStep, How, Place, Step};
@@ -19,7 +20,7 @@ use super::storage::Storage;
 use super::temporary::{TEMPORARY, Temporary};
 use super::topic::{SUBSCRIPTIONS, TOPIC, Topic};
 use crate::auditor::{Auditor, content};
-use crate::broker::{Broker, QUEUE, START, quiet};
+use crate::broker::{Broker, QUEUE, START, TestClock, quiet};
 use crate::slow_reads::SlowReads;
 
 pub(super) const QUEUES: [&str; 2] = [QUEUE, "invoices"];
@@ -97,11 +98,12 @@ pub(super) struct World {
     pub(super) sessions: Sessions,
     pub(super) temporary: Temporary,
     pub(super) forwarding: Forwarding,
+    pub(super) time: Time,
     /// Messages sent so far.
     pub(super) sent: u64,
 }
 
-async fn boot(store: Storage, clock: ManualClock, seed: u64) -> (Broker<Storage>, Arc<SlowReads>) {
+async fn boot(store: Storage, clock: TestClock, seed: u64) -> (Broker<Storage>, Arc<SlowReads>) {
     let slow = SlowReads::new(store.acquire());
     let shard = Arc::clone(&slow) as Arc<dyn Shard>;
     let broker =
@@ -118,7 +120,7 @@ async fn boot(store: Storage, clock: ManualClock, seed: u64) -> (Broker<Storage>
 
 impl World {
     pub(super) async fn start(store: Storage) -> Self {
-        let (broker, slow) = boot(store, ManualClock::new(START), 0).await;
+        let (broker, slow) = boot(store, TestClock::new(START), 0).await;
         let (mailbox, outputs) = Mailbox::new();
         let mut world = Self {
             broker,
@@ -139,6 +141,7 @@ impl World {
             sessions: Sessions::default(),
             temporary: Temporary::default(),
             forwarding: Forwarding::default(),
+            time: Time::default(),
             sent: 0,
         };
         world.declare_temporary();
@@ -167,6 +170,8 @@ impl World {
                 self.was_full |= matches!(step, DiskStep::Plan { .. });
                 self.broker.store.step(*step);
             }
+            Step::Disturb { off_ms, for_ms } => self.disturb(*off_ms, *for_ms),
+            Step::CrashBehind { behind_ms } => self.crash_behind(*behind_ms).await,
             Step::Topic(step) => self.topic_step(*step),
             Step::Session(step) => self.session_step(*step),
             Step::DeclareTemporary => self.declare_temporary(),
@@ -199,6 +204,7 @@ impl World {
     pub(super) async fn observe(&mut self) {
         quiet().await;
         self.in_doubt |= self.broker.store.is_in_doubt();
+        self.observe_clock();
         self.listen();
         self.observe_topic();
         self.observe_temporary().await;
@@ -244,7 +250,7 @@ impl World {
     }
 
     /// Loses what is not durable; answers that were on their way may or may not have arrived, here they have.
-    async fn crash(&mut self, seed: u64) {
+    pub(super) async fn crash(&mut self, seed: u64) {
         quiet().await;
         self.listen();
         self.observe_forwarding().await;
@@ -271,8 +277,10 @@ impl World {
         self.temporary.restarted();
         self.forwarding.restarted();
         self.starts += 1;
-        let (store, clock) = (self.broker.store.clone(), self.broker.clock.clone());
+        self.before_start();
+        let (store, clock) = (self.broker.store.clone(), self.broker.clock.restarted());
         (self.broker, self.slow) = boot(store, clock, self.starts).await;
+        self.time.restarted(self.broker.clock.now(), self.broker.clock.machine.boot_ms());
         if was_in_doubt {
             self.resolve_topic().await;
         }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use tokio::sync::watch;
 
-use super::{Clock, SystemClock};
+use super::{Clock, SetBacks, SystemClock, Travel};
 use crate::Timestamp;
 
 const DAY_MS: u64 = 86_400_000;
@@ -35,25 +35,50 @@ impl TravelClock {
     /// A clock that shows the machine's time.
     #[must_use]
     pub fn new() -> Self {
-        Self { system: SystemClock::new(), ahead_ms: watch::Sender::new(0) }
+        Self::over(SystemClock::new())
     }
 
-    /// Moves the time forward, wakes every sleeper whose deadline has come, and gives the new time.
+    /// A clock that shows the time of another.
+    #[must_use]
+    pub fn over(system: SystemClock) -> Self {
+        Self { system, ahead_ms: watch::Sender::new(0) }
+    }
+
+    /// The clock that it is ahead of.
+    #[must_use]
+    pub fn system(&self) -> SystemClock {
+        self.system.clone()
+    }
+
+    /// Whether it can be moved forward by so much.
+    ///
+    /// # Errors
+    /// [`TooFarAhead`].
+    pub fn check(&self, duration_ms: u64) -> Result<(), TooFarAhead> {
+        let ahead_ms = *self.ahead_ms.borrow();
+        let allowed = ahead_ms.saturating_add(duration_ms) <= Self::AHEAD_MS_MAX;
+        if allowed { Ok(()) } else { Err(TooFarAhead { ahead_ms }) }
+    }
+
+    /// Moves the time forward at once and gives the new time. [`super::super::Namespace::travel`] goes through all that is
+    /// due in between instead.
     ///
     /// # Errors
     /// [`TooFarAhead`]; the time is unchanged then.
     pub fn advance(&self, duration_ms: u64) -> Result<Timestamp, TooFarAhead> {
-        let mut outcome = Ok(());
+        self.check(duration_ms)?;
+        self.ahead_ms.send_modify(|ahead_ms| *ahead_ms = ahead_ms.saturating_add(duration_ms));
+        Ok(self.now())
+    }
+}
+
+impl Travel for TravelClock {
+    fn move_to(&self, at: Timestamp) {
+        let missing_ms = at.0.saturating_sub(self.now().0);
         self.ahead_ms.send_if_modified(|ahead_ms| {
-            let wanted = ahead_ms.saturating_add(duration_ms);
-            if wanted > Self::AHEAD_MS_MAX {
-                outcome = Err(TooFarAhead { ahead_ms: *ahead_ms });
-                return false;
-            }
-            *ahead_ms = wanted;
-            true
+            *ahead_ms = ahead_ms.saturating_add(missing_ms).min(Self::AHEAD_MS_MAX);
+            missing_ms > 0
         });
-        outcome.map(|()| self.now())
     }
 }
 
@@ -82,6 +107,19 @@ impl Clock for TravelClock {
                 }
             }
         })
+    }
+
+    fn reading(&self) -> (Timestamp, SetBacks) {
+        let (now, set_backs) = self.system.reading();
+        (now.plus_ms(*self.ahead_ms.borrow()), set_backs)
+    }
+
+    fn next_set_back(&self) -> Pin<Box<dyn Future<Output = SetBacks> + Send>> {
+        self.system.next_set_back()
+    }
+
+    fn returns_to_the_present(&self) -> bool {
+        true
     }
 }
 

@@ -1,0 +1,187 @@
+//! The broker's clock.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::machine::{Machine, ThisMachine};
+use super::steering::{Notice, Steering};
+use super::{Clock, SetBack, SetBacks};
+use crate::Timestamp;
+
+/// How often the wall clock is looked at, at most, in milliseconds.
+const OBSERVE_EVERY_MS: u64 = 100;
+/// How often [`SystemClock::keep_up`] looks.
+const KEEP_UP_EVERY: Duration = Duration::from_secs(1);
+
+/// Elapsed time from the boot clock, anchored at the wall clock. Another wall clock is believed once it has stood for some
+/// minutes: then time steps forward, or runs at half pace, or is set back. See docs/time.md. Clones show the same
+/// time.
+#[derive(Clone)]
+pub struct SystemClock {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    machine: Arc<dyn Machine>,
+    state: Mutex<State>,
+    set_backs: watch::Sender<SetBacks>,
+}
+
+struct State {
+    steering: Steering,
+    observed: u64,
+    set_backs: SetBacks,
+}
+
+impl std::fmt::Debug for SystemClock {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SystemClock").finish_non_exhaustive()
+    }
+}
+
+impl SystemClock {
+    /// The clock of this machine.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::over(Arc::new(ThisMachine))
+    }
+
+    /// A clock that reads those of `machine`.
+    #[must_use]
+    pub fn over(machine: Arc<dyn Machine>) -> Self {
+        let (boot, wall) = (machine.boot_ms(), machine.wall_ms());
+        let state =
+            State { steering: Steering::new(boot, wall), observed: boot, set_backs: SetBacks::default() };
+        let (state, set_backs) = (Mutex::new(state), watch::Sender::new(SetBacks::default()));
+        Self { inner: Arc::new(Inner { machine, state, set_backs }) }
+    }
+
+    /// Looks at the wall clock again and again, so that it is followed also while nobody asks for the time. Never ends.
+    pub async fn keep_up(self) {
+        loop {
+            tokio::time::sleep(KEEP_UP_EVERY).await;
+            self.now();
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Now, and how often the clock has been set back.
+    fn read(&self) -> (Timestamp, SetBacks) {
+        let mut state = self.state();
+        let boot = self.machine.boot_ms();
+        let mut notice = None;
+        if boot.saturating_sub(state.observed) >= OBSERVE_EVERY_MS {
+            state.observed = boot;
+            notice = state.steering.observe(boot, self.machine.wall_ms());
+            if let Some(Notice::Back(set_back)) = notice {
+                state.set_backs.add(set_back);
+            }
+        }
+        let reading = (state.steering.now(boot), state.set_backs);
+        drop(state);
+        if let Some(notice) = notice {
+            self.note(notice, reading);
+        }
+        reading
+    }
+
+    fn note(&self, notice: Notice, (now, set_backs): (Timestamp, SetBacks)) {
+        match notice {
+            Notice::Differs { by_ms, confirmation_ms } => tracing::warn!(
+                by_ms,
+                "the wall clock differs from the broker's time; it is followed if it stays so for {confirmation_ms} ms"
+            ),
+            Notice::Vanished => tracing::info!("the wall clock agrees with the broker's time again"),
+            Notice::Forward { by_ms } => {
+                tracing::warn!(
+                    by_ms,
+                    now_ms = now.0,
+                    "the broker's time was stepped forward to the wall clock"
+                );
+            }
+            Notice::Slow { by_ms } => tracing::warn!(
+                by_ms,
+                "the broker's time is ahead of the wall clock and runs at half pace until the two agree"
+            ),
+            Notice::Back(SetBack { from, to }) => {
+                tracing::error!(
+                    from_ms = from.0,
+                    to_ms = to.0,
+                    "the broker's time was set back to the wall clock: locks end, receivers are closed, and what was \
+                     stored with a later time counts as stored now"
+                );
+                self.set_backs.send_if_modified(|known| {
+                    let is_news = known.count < set_backs.count;
+                    if is_news {
+                        *known = set_backs;
+                    }
+                    is_news
+                });
+            }
+        }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        self.inner.read().0
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let clock = Arc::clone(&self.inner);
+        // What was asked for is a duration: a clock that is set back meanwhile does not prolong it.
+        let before = clock.state().set_backs;
+        Box::pin(async move {
+            loop {
+                let (now, set_backs) = clock.read();
+                let set_back_ms = set_backs.total_ms.saturating_sub(before.total_ms);
+                let left_ms = deadline.0.saturating_sub(set_back_ms).saturating_sub(now.0);
+                if left_ms == 0 {
+                    return;
+                }
+                clock.machine.pause(left_ms).await;
+            }
+        })
+    }
+
+    fn go_on_from(&self, latest: Timestamp) {
+        let boot = self.inner.machine.boot_ms();
+        let (notice, now) = {
+            let mut state = self.inner.state();
+            let notice = state.steering.go_on_from(boot, latest);
+            (notice, state.steering.now(boot))
+        };
+        if let Some(notice) = notice {
+            self.inner.note(notice, (now, SetBacks::default()));
+        }
+    }
+
+    fn reading(&self) -> (Timestamp, SetBacks) {
+        self.inner.read()
+    }
+
+    fn next_set_back(&self) -> Pin<Box<dyn Future<Output = SetBacks> + Send>> {
+        let mut set_backs = self.inner.set_backs.subscribe();
+        Box::pin(async move {
+            match set_backs.changed().await {
+                Ok(()) => *set_backs.borrow(),
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+}

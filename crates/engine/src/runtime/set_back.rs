@@ -1,0 +1,51 @@
+//! What follows when the clock was set back: instants that it has not reached yet are in the store and in memory.
+
+use std::sync::Arc;
+
+use peeklock_storage::{Batch, PartitionId};
+
+use super::SetBack;
+use super::entities::Entities;
+use super::entity::Spawner;
+use super::record::{CATALOGUE, SET_BACK, encode_set_back, entity_key};
+use crate::Timestamp;
+use crate::partition::Credible;
+
+impl SetBack {
+    /// Which instants in the store count when it is opened at `now`.
+    pub(super) fn credible(self, now: Timestamp) -> Credible {
+        Credible { after: now.max(self.to), until: self.from, counts_as: self.to }
+    }
+
+    /// This one and a later one as one.
+    fn and_then(self, later: Self) -> Self {
+        Self { from: self.from.max(later.from), to: later.to }
+    }
+}
+
+/// Notes each correction in the store, so that the next start knows which instants were never true, and lets every entity
+/// read itself back. Never ends.
+pub(super) async fn follow_set_backs(spawner: Spawner, entities: Arc<Entities>, mut known: SetBack) {
+    let clock = Arc::clone(&spawner.shared.clock);
+    let mut followed = 0;
+    loop {
+        let next = clock.next_set_back();
+        let set_backs = match clock.reading().1 {
+            set_backs if set_backs.count > followed => set_backs,
+            _ => next.await,
+        };
+        followed = set_backs.count;
+        known = known.and_then(set_backs.last);
+        if let Ok(record) = encode_set_back(known) {
+            let mut batch = Batch::new();
+            batch.put(entity_key(PartitionId(SET_BACK)), record);
+            if let Err(error) = spawner.shared.shard.submit(batch).await {
+                spawner.shared.shard.resume(CATALOGUE);
+                tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");
+            }
+        }
+        for entity in entities.all() {
+            entity.see_the_time(&spawner);
+        }
+    }
+}
