@@ -168,7 +168,7 @@ mod fields;
 mod filesystem;
 mod format;
 mod frame;
-
+mod handover;
 mod hint;
 mod index;
 mod keeper;
@@ -176,6 +176,7 @@ mod manifest;
 mod options;
 mod pool;
 mod prepare;
+mod queue;
 mod reader;
 mod recovery;
 mod reserve;

@@ -19,7 +19,9 @@ mod faults;
 mod growth;
 mod oracle;
 mod room;
+mod schedules;
 mod scrubbing;
+mod sweep;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);
