@@ -48,7 +48,7 @@ impl FirstBytes {
         let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
         match bytes.get(method) {
             None if method < METHOD_BYTES_MAX => Self::Undecided,
-            Some(b' ') if method > 0 => Self::Plain(Protocol::Http),
+            Some(b' ') if (1..METHOD_BYTES_MAX).contains(&method) => Self::Plain(Protocol::Http),
             _ => Self::Plain(Protocol::Amqp),
         }
     }
@@ -113,6 +113,17 @@ mod tests {
         (b"SSH-2.0-OpenSSH_9.2\r\n", AMQP),
         (b"AAAAAAAAAAAAAAAAAAAAAAAAAAAA", AMQP),
     ];
+
+    /// Found by fuzzing: what came in one piece was HTTP, what came in two was AMQP.
+    #[test]
+    fn a_word_too_long_for_a_method_is_none_however_it_is_split() {
+        for letters in [METHOD_BYTES_MAX - 1, METHOD_BYTES_MAX, METHOD_BYTES_MAX + 2] {
+            let request = [&vec![b'Z'; letters][..], b" / HTTP/1.1"].concat();
+            exercise(&request);
+            let expected = if letters < METHOD_BYTES_MAX { HTTP } else { AMQP };
+            assert_eq!(FirstBytes::of(&request), expected, "{letters}");
+        }
+    }
 
     #[tokio::test]
     async fn protocols_are_told_apart_however_the_first_bytes_are_split() {
