@@ -176,6 +176,7 @@ mod manifest;
 mod options;
 mod pool;
 mod prepare;
+mod queue;
 mod reader;
 mod recovery;
 mod reserve;
