@@ -203,3 +203,26 @@ fn a_copy_lives_as_long_as_a_message_in_it_and_the_removal_of_another_stays() {
         SCHEDULES,
     );
 }
+
+#[test]
+fn a_message_that_is_written_again_while_its_segment_is_replaced_stays_the_new_one() {
+    shuttle::check_random(
+        || {
+            let scheduled = Scheduled::new();
+            let rewritten =
+                Placed { offset: offset(ACTIVE, 2), ..placed(Kind::Put, 2, Shadows::Exact(ORIGINAL)) };
+            let threads = [
+                scheduled.spawn(Scheduled::install),
+                scheduled.spawn(|one| (0..2).for_each(|_| one.keep())),
+                scheduled.spawn(move |one| {
+                    one.step(|state| state.apply(ACTIVE, &rewritten));
+                    one.read(2);
+                }),
+            ];
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            let location = scheduled.step(|state| state.index.get(body(2)).unwrap());
+            assert_eq!((location.segment, location.offset), (ACTIVE, offset(ACTIVE, 2)));
+        },
+        SCHEDULES,
+    );
+}
