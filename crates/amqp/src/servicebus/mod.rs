@@ -17,6 +17,7 @@ mod lock_token;
 mod management;
 mod receiver;
 mod receiving;
+mod refused;
 mod requests;
 mod resolve;
 mod revocation;
@@ -32,7 +33,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use peeklock_access::Access;
+use peeklock_access::{Access, Failures};
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, LockToken, QueueId, ReceiverId};
 use peeklock_message::{delivery, facts, submission};
@@ -56,6 +57,7 @@ use entities::Entity;
 use envelope::Dialect;
 use errors::Tracker;
 use receiver::{Receiver, Window};
+use refused::Late;
 use revocation::Vigil;
 use sasl::Outcome;
 use watching::Watchers;
@@ -66,13 +68,14 @@ pub struct ServiceBus {
     entities: Arc<dyn Entities>,
     access: Access,
     config: Arc<DialectConfig>,
+    failures: Arc<Failures>,
 }
 
 impl ServiceBus {
     /// The dialect over these entities, for those whom `access` lets in.
     #[must_use]
     pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
-        Self { entities, access, config: Arc::new(config) }
+        Self { entities, access, config: Arc::new(config), failures: Arc::default() }
     }
 }
 
@@ -154,6 +157,9 @@ pub struct Broker {
     peer: Peer,
     authorization: Authorization,
     vigil: Vigil,
+    failures: Arc<Failures>,
+    /// Answers to failed authentication that wait.
+    late: Late,
     /// As the client named us, for error texts.
     hostname: Str,
     links: HashMap<LinkId, Link>,
@@ -178,7 +184,7 @@ pub struct Broker {
 
 impl Broker {
     fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
-        let ServiceBus { entities, access, config } = bus.clone();
+        let ServiceBus { entities, access, config, failures } = bus.clone();
         let authorization = Authorization::new(access);
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -191,6 +197,8 @@ impl Broker {
             peer,
             vigil: Vigil::new(authorization.changes()),
             authorization,
+            failures,
+            late: Late::default(),
             entities,
             config,
             mailbox,
@@ -316,11 +324,14 @@ impl Broker {
 }
 
 impl Application for Broker {
-    fn handle_event(&mut self, event: Event, connection: &mut Connection, _now: NowMs) {
+    fn handle_event(&mut self, event: Event, connection: &mut Connection, now: NowMs) {
         match event {
             Event::Authenticate { mechanism, initial_response } => {
                 let accepted = self.authenticate(&mechanism, initial_response.as_deref());
-                connection.sasl_outcome(accepted);
+                match accepted {
+                    true => connection.sasl_outcome(true),
+                    false => self.refuse_sasl(connection, now),
+                }
             }
             Event::Opened(open) => self.opened(&open),
             Event::Attach { link, session, attach } => self.attach(link, session, *attach, connection),
@@ -352,15 +363,17 @@ impl Application for Broker {
 
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
         self.submit_completions();
+        self.refuse_tokens(connection, now);
         self.tend_authorization(connection, now);
     }
 
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
+        self.answer_late(connection, now);
         self.authorization_due(connection, now);
     }
 
     fn poll_deadline(&self) -> Option<NowMs> {
-        self.vigil.deadline()
+        [self.vigil.deadline(), self.late.deadline()].into_iter().flatten().min()
     }
 
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -376,6 +389,6 @@ impl Application for Broker {
     }
 
     fn unanswered(&self) -> Unanswered {
-        self.unanswered
+        self.late.unanswered(self.unanswered)
     }
 }
