@@ -10,6 +10,7 @@ mod hostile {
     mod guessing;
     mod http;
     mod logs;
+    mod memory;
     mod mutation;
     mod order;
     mod pages;

@@ -99,6 +99,9 @@ pub enum Refusal {
     /// The partition was restarted or the broker is stopping; retry.
     #[error("The entity is temporarily unavailable; retry the operation.")]
     Unavailable,
+    /// The broker's memory for messages under way is used up.
+    #[error("The broker has no memory left for this operation; retry it in a while.")]
+    MemoryShort,
     /// The entity's status does not allow it.
     #[error(
         "The messaging entity of this operation is currently disabled for it; its status must change first."

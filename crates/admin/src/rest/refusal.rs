@@ -23,7 +23,7 @@ pub(super) fn error(refusal: &Refusal) -> Error {
         | Refusal::TooManyCorrelationFilters(_)
         | Refusal::StorageFull => Error::quota_exceeded(text),
         Refusal::EntityDisabled => Error::new(StatusCode::FORBIDDEN, 40301, text),
-        Refusal::Unavailable | Refusal::NoSessionAvailable => Error::busy(text),
+        Refusal::Unavailable | Refusal::MemoryShort | Refusal::NoSessionAvailable => Error::busy(text),
         Refusal::ReceiverNotFound => Error::internal(),
         Refusal::AlreadyDeadLettered
         | Refusal::SessionCannotBeLocked(_)

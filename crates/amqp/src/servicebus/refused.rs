@@ -1,14 +1,15 @@
-//! Answers to failed authentication, which wait so that guessing is slow.
+//! SASL exchanges, and answers to failed authentication, which wait so that guessing is slow.
 
 use std::collections::VecDeque;
 
 use super::envelope::Answer;
+use super::sasl::{self, Outcome};
 use super::{Broker, Fault, ReplyTo};
 use crate::endpoint::{Connection, NowMs};
 use crate::server::Unanswered;
 
 /// While an answer waits nothing more is read from the peer.
-const STOP_READING: Unanswered = Unanswered { messages: usize::MAX, bytes: 0 };
+const STOP_READING: Unanswered = Unanswered { messages: usize::MAX, bytes: 0, answer_bytes: 0 };
 
 /// A refused token: the response of `$cbs`, and where it goes.
 type RefusedToken = Box<(ReplyTo, Result<Answer, Fault>)>;
@@ -40,6 +41,22 @@ impl Late {
 }
 
 impl Broker {
+    /// Whether a SASL exchange lets the peer in.
+    pub(super) fn authenticate(&mut self, mechanism: &str, initial_response: Option<&[u8]>) -> bool {
+        let (access, certificate) = (self.authorization.access(), self.peer.certificate.as_deref());
+        let exchange = (mechanism, initial_response);
+        match sasl::outcome(access, self.config.plain_enabled, certificate, exchange) {
+            Outcome::Anonymous => true,
+            Outcome::Known(grant) => {
+                tracing::debug!(mechanism, principal = &*grant.principal, "authenticated");
+                self.authorization.identify(grant);
+                self.vigil.is_due = true;
+                true
+            }
+            Outcome::Refused => false,
+        }
+    }
+
     /// Counts a failure of this peer's address: when its answer is due, if not at once.
     fn failed(&self, now: NowMs) -> Option<NowMs> {
         let delay_ms = self.peer.address.map_or(0, |address| self.failures.delay_ms(address.ip(), now));

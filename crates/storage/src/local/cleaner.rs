@@ -2,27 +2,31 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::descriptors::Handle;
 use super::filesystem::File;
 use super::format::{
     FRAME_ALIGNMENT, FRAME_HEADER_BYTES, Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, Shadows,
     align,
 };
 use super::frame::FrameBuilder;
+use super::handover::{self, CopiedSegment, Move};
 use super::hint::{HintBuilder, Subject};
 use super::index::Location;
 use super::keeper::{new_salt, store_hint};
 use super::manifest::{Listed, Manifest, Seal};
-use super::segments::{Ranks, Segment, SegmentFile, Segments};
+use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile};
 use super::shared::Shared;
 use super::state::{Placed, State};
 use super::walk::{Found, walk};
 use crate::{Error, Key};
 
 mod choice;
+mod refresh;
 
 use choice::{Choice, choose};
 
@@ -30,8 +34,8 @@ use choice::{Choice, choose};
 const PATROL_MS: u64 = 1000;
 /// Copied bytes between two syncs: keeps the disk's queue short for the commits.
 const SLICE_BYTES: u64 = 1 << 20;
-/// Relocations under one lock.
-const RELOCATIONS_MAX: usize = 256;
+/// What the log says while cleaning fails.
+const CLEAN: &str = "segments can't be cleaned";
 
 /// Works until told to stop.
 pub(super) fn run(shared: &Shared) {
@@ -48,8 +52,13 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
         return false;
     };
     let result = Cleaning::begin(shared, &choice).and_then(|cleaning| cleaning.run(&choice));
+    match &result {
+        Ok(()) => shared.warnings.end(CLEAN),
+        Err(error) => {
+            shared.warnings.warn(CLEAN, error);
+        }
+    }
     if let Err(error) = &result {
-        tracing::warn!(%error, "cleaning was given up");
         let mut state = shared.state();
         state.segments.set_cleaning(&choice.ids, false);
         if matches!(error, Error::Corrupt { .. }) {
@@ -69,7 +78,7 @@ struct Cleaning<'a> {
     frame: FrameBuilder,
     hint: Vec<(Placed, Bytes)>,
     /// Where each copied value was and is.
-    moves: Vec<(Key, Location, Location)>,
+    moves: Vec<Move>,
     offset: u64,
     sequence: u64,
     started: Instant,
@@ -85,7 +94,10 @@ impl<'a> Cleaning<'a> {
             file.write_all_at(&SegmentHeader { id, salt }.encode(), 0)?;
             Ok(file)
         };
-        let file = create().map_err(|error| room_or_trouble(&error))?;
+        let file = create().map_err(|error| {
+            shared.directory.discard(&path);
+            room_or_trouble(&error)
+        })?;
         Ok(Self {
             shared,
             id,
@@ -210,55 +222,46 @@ impl<'a> Cleaning<'a> {
 
     /// Puts the copy in the place of the originals: durably first, then in memory.
     fn install(self, choice: &Choice) -> Result<(), Error> {
-        let Self { shared, id, salt, ranks, .. } = self;
+        let Self { shared, id, salt, .. } = self;
+        let ranks = match self.moves.is_empty() {
+            true => Ranks { cutoff: NO_PUTS, ..self.ranks },
+            false => self.ranks,
+        };
         let path = shared.directory.segment_path(id);
         let is_empty = self.hint.is_empty();
         let seal = Seal { end: self.offset, first_sequence: 1, next_sequence: self.sequence };
         let listed = Listed { id, salt, ranks, capacity: self.offset, seal: Some(seal) };
+        let mut stored = Ok(());
         if !is_empty {
             self.write_hint(seal);
             let sync = shared.directory.filesystem.sync_directory(&shared.directory.path);
-            sync.map_err(|error| shared.die_in_doubt("syncing", &path, &error))?;
+            stored = sync.map_err(|error| room_or_trouble(&error));
         }
-        let stored =
-            shared.update_manifest(|manifest| replace(manifest, choice, (!is_empty).then_some(listed)));
-        if let Err(error) = stored {
-            if matches!(error, Error::Full { .. }) {
+        let replace = |manifest: &mut Manifest| replace(manifest, choice, (!is_empty).then_some(listed));
+        if let Err(error) = stored.and_then(|()| shared.update_manifest(replace)) {
+            // In doubt the manifest may list the copy.
+            if !matches!(error, Error::InDoubt { .. }) {
                 shared.directory.discard(&path);
+                shared.directory.discard(&shared.directory.hint_path(id));
             }
             return Err(error);
         }
-        let segment = SegmentFile { id, salt, capacity: self.offset, path, file: self.file };
-        {
-            let mut state = shared.state();
-            state.segments.unrank(&choice.ids);
-            if !is_empty {
-                state.segments.add(Arc::new(segment), ranks, Some(seal.end));
-                // Nothing points at it yet: it must not be taken for dead.
-                state.segments.set_cleaning(&[id], true);
-                for (placed, _) in &self.hint {
-                    if placed.header.kind != Kind::Put
-                        && state.segments.is_shadow_alive(placed.header.shadows, ranks)
-                    {
-                        let bytes = super::format::RECORD_HEADER_BYTES + placed.header.value_len;
-                        state.segments.removal(id, placed.header.shadows, bytes);
-                    }
-                }
-            }
-        }
-        for moves in self.moves.chunks(RELOCATIONS_MAX) {
-            shared.state().relocate(moves);
-        }
-        shared.state().segments.set_cleaning(&[id], false);
+        shared.copied_bytes.fetch_add(self.offset, Ordering::Relaxed);
+        let file = Handle::keep(&shared.descriptors, id, &path, self.file);
+        file.release();
+        let segment = SegmentFile { id, salt, capacity: self.offset, path, file };
+        let copy = (!is_empty).then(|| CopiedSegment {
+            file: Arc::new(segment),
+            ranks,
+            end: seal.end,
+            removals: self.hint.into_iter().map(|(placed, _)| placed).collect(),
+            moves: &self.moves,
+        });
+        let originals = handover::replace(shared, &choice.ids, copy);
         if is_empty {
             shared.directory.discard(&shared.directory.segment_path(id));
         }
-        for id in &choice.ids {
-            let removed = shared.state().segments.remove(*id);
-            if let Some(segment) = removed {
-                shared.retire(segment.file);
-            }
-        }
+        originals.into_iter().for_each(|file| shared.retire(file));
         Ok(())
     }
 
@@ -279,19 +282,6 @@ impl<'a> Cleaning<'a> {
     }
 }
 
-impl State {
-    /// Points the index at copies of records, where it still points at the originals.
-    fn relocate(&mut self, moves: &[(Key, Location, Location)]) {
-        for (key, from, to) in moves {
-            if self.index.relocate(*key, *from, *to) {
-                let bytes = super::format::RECORD_HEADER_BYTES + to.value_len();
-                self.segments.dead(from.segment, bytes);
-                self.segments.live(to.segment, bytes);
-            }
-        }
-    }
-}
-
 /// What of a record goes into the copy.
 enum Kept {
     AsIs(Shadows),
@@ -306,7 +296,9 @@ enum Kept {
 /// range must leave out the keys that live now.
 fn decide(state: &State, ranks: Ranks, id: u32, found: &Found<'_>) -> Option<Kept> {
     let RecordHeader { kind, key, shadows, .. } = found.record.header;
-    let is_alive = state.segments.is_shadow_alive(shadows, ranks);
+    // Where it stands now says more about when it was written than where its copy will stand.
+    let written = state.segments.get(id).map_or(ranks.high, |segment| segment.ranks.high);
+    let is_alive = state.segments.is_shadow_alive_since(shadows, ranks, written);
     match kind {
         Kind::Put => {
             let location = state.index.get(key)?;
@@ -335,7 +327,7 @@ fn gaps(state: &State, key: Key, last: u64) -> Vec<(u64, u64)> {
 }
 
 /// The file of a segment and what it must contain.
-fn source(shared: &Shared, id: u32) -> Option<(Arc<SegmentFile>, Seal)> {
+pub(super) fn source(shared: &Shared, id: u32) -> Option<(Arc<SegmentFile>, Seal)> {
     let manifest = shared.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let seal = manifest.segments.iter().find(|listed| listed.id == id)?.seal?;
     drop(manifest);
@@ -358,10 +350,10 @@ fn room_or_trouble(error: &io::Error) -> Error {
     }
 }
 
-/// Bytes that cleaning a segment would free, and the bytes it takes. Headers are no garbage: a copy has them too.
-fn garbage(segments: &Segments, segment: &Segment) -> (u64, u64) {
+/// Bytes that cleaning a segment would free of which `kept` must survive, and the bytes it takes. Headers are no
+/// garbage: a copy has them too.
+fn garbage(segment: &Segment, kept: u64) -> (u64, u64) {
     let end = segment.sealed_end.unwrap_or(0);
-    let kept = segments.kept_bytes(segment);
     let frames = kept / SLICE_BYTES + 1;
     let frame_bytes = u64::from(FRAME_HEADER_BYTES + FRAME_ALIGNMENT);
     let copy = kept + u64::from(SEGMENT_HEADER_BYTES) + frames * frame_bytes;

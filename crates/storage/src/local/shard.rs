@@ -1,21 +1,23 @@
 //! An open store: its threads and its handle.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
-use super::directory::{Directory, Name, is_full, unavailable};
-use super::manifest::{Closed, Manifest};
+use super::backup::PinnedPlan;
+use super::directory::{Directory, Name, unavailable};
+use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool};
+use super::pool::{Bell, Pool, Stepped};
 use super::recovery::{Loaded, Mode, load, tidy_leftovers};
+use super::scrub::ScrubDamage;
 use super::shared::Shared;
-use super::warm::Warm;
+use super::warnings::Warnings;
 use super::writer::{self, Active, Writer};
-use super::{cleaner, keeper, reader};
+use super::{cleaner, keeper, reader, scrub};
 use crate::{
     Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space, commit, read, scan,
 };
@@ -27,6 +29,23 @@ pub(super) struct LocalShard {
     writes: Sender<writer::Request>,
     reads: Sender<reader::Request>,
     threads: Mutex<Option<Threads>>,
+}
+
+/// What the threads of an open store work with, for a test that does their work step by step.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug)]
+pub(super) struct Workers {
+    pub(super) shared: Arc<Shared>,
+    pub(super) writer: Writer,
+    pub(super) write_requests: std::sync::mpsc::Receiver<writer::Request>,
+    pub(super) read_requests: std::sync::mpsc::Receiver<reader::Request>,
+}
+
+/// How an open store reaches those who watch the [`super::LocalStore`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Announcements {
+    pub(super) fatal: watch::Sender<Option<Error>>,
+    pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
 }
 
 #[derive(Debug)]
@@ -41,19 +60,44 @@ impl LocalShard {
     pub(super) fn open(
         directory: Directory,
         options: LocalOptions,
-        fatal: watch::Sender<Option<Error>>,
+        announcements: Announcements,
     ) -> Result<Self, Error> {
+        let (shared, active) = Self::load(directory, options, announcements)?;
+        Self::start(shared, active)
+    }
+
+    fn load(
+        directory: Directory,
+        options: LocalOptions,
+        announcements: Announcements,
+    ) -> Result<(Arc<Shared>, Active), Error> {
         let loaded = load(&directory, Mode::Open)?;
-        let (shared, active) = begin(directory, options, fatal, loaded)?;
+        let (shared, active) = begin(directory, options, announcements, loaded)?;
         let shared = Arc::new(shared);
         let active = match active {
             Some(active) => active,
             None => first_active(&shared)?,
         };
-        Self::start(shared, active)
+        Ok((shared, active))
+    }
+
+    /// Opens what is in `directory` without threads: the caller steps the workers.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn open_stepped(
+        directory: Directory,
+        options: LocalOptions,
+        announcements: Announcements,
+    ) -> Result<(Self, Workers), Error> {
+        let (shared, active) = Self::load(directory, options, announcements)?;
+        let (writes, write_requests) = channel();
+        let (reads, read_requests) = channel();
+        let writer = Writer::new(Arc::clone(&shared), active);
+        let workers = Workers { shared: Arc::clone(&shared), writer, write_requests, read_requests };
+        Ok((Self { shared, writes, reads, threads: Mutex::new(None) }, workers))
     }
 
     fn start(shared: Arc<Shared>, active: Active) -> Result<Self, Error> {
+        shared.state().log_end = Some(Closed { id: active.segment.id, seal: active.seal() });
         let (writes, write_requests) = channel();
         let (reads, read_requests) = channel();
         let read_requests = Arc::new(Mutex::new(read_requests));
@@ -62,11 +106,20 @@ impl LocalShard {
             spawn("read", &shared, move |shared| reader::run(shared, &requests))
         });
         let readers = readers.collect::<Result<_, _>>()?;
-        let housekeeping = vec![spawn("keep", &shared, keeper::run)?, spawn("clean", &shared, cleaner::run)?];
+        let housekeeping = vec![
+            spawn("keep", &shared, keeper::run)?,
+            spawn("clean", &shared, cleaner::run)?,
+            spawn("scrub", &shared, scrub::run)?,
+        ];
         let writer = Writer::new(Arc::clone(&shared), active);
         let writer = spawn("write", &shared, move |_| writer.run(&write_requests))?;
         let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
         Ok(Self { shared, writes, reads, threads })
+    }
+
+    /// See [`super::LocalStore::pin`].
+    pub(super) fn pin(&self) -> Result<PinnedPlan, Error> {
+        PinnedPlan::of(&self.shared)
     }
 
     /// Finishes what was submitted, stops the threads and leaves the directory as a clean close does. Later calls
@@ -83,6 +136,7 @@ impl LocalShard {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.keeper_bell.ring();
         self.shared.cleaner_bell.ring();
+        self.shared.scrub_bell.ring();
         for thread in threads.readers.into_iter().chain(threads.housekeeping) {
             let _ = thread.join();
         }
@@ -93,13 +147,21 @@ impl LocalShard {
         }
         let _ = self.shared.dead.set(reason);
         self.shared.pool.stop();
+        self.shared.descriptors.clear();
     }
 
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
-    fn leave_closed(&self, active: &Active) {
+    pub(super) fn leave_closed(&self, active: &Active) {
         keeper::seal_rolled(&self.shared);
         keeper::write_hints(&self.shared);
         if !self.shared.pool.lock().rolled.is_empty() {
+            return;
+        }
+        let manifest_bytes =
+            self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).encode().len();
+        if !super::reserve::is_left_over(&self.shared.directory, manifest_bytes) {
+            // The next opening must take the record of the close back, and there may be no room to do that.
+            tracing::info!("too little room to record the clean close; the next opening takes longer");
             return;
         }
         let closed = Some(Closed { id: active.segment.id, seal: active.seal() });
@@ -215,22 +277,19 @@ impl Drop for Alarm {
 fn begin(
     directory: Directory,
     options: LocalOptions,
-    fatal: watch::Sender<Option<Error>>,
+    announcements: Announcements,
     loaded: Option<Loaded>,
 ) -> Result<(Shared, Option<Active>), Error> {
     let is_new = loaded.is_none();
-    let (mut manifest, state, warm, active, rolled, prepared) = match loaded {
-        Some(loaded) => {
-            (loaded.manifest, loaded.state, loaded.warm, loaded.active, loaded.rolled, loaded.prepared)
-        }
-        None => {
-            let manifest = Manifest { next_id: 1, ..Manifest::default() };
-            (manifest, super::state::State::default(), Warm::default(), None, Vec::new(), Vec::new())
-        }
-    };
+    let loaded = loaded.unwrap_or_else(|| Loaded::empty(&directory));
+    let Loaded { descriptors, mut manifest, state, warm, active, rolled, prepared, .. } = loaded;
+    if is_new {
+        directory.sync_parents();
+    }
+    let was = (!is_new).then(|| manifest.clone());
     manifest.epoch += 1;
     manifest.closed = None;
-    store_first(&manifest, &directory)?;
+    store_first(&manifest, &directory, was.as_ref())?;
     let leftovers = tidy_leftovers(&directory, &manifest, u64::from(options.segment_bytes))?;
     manifest.next_id = leftovers.next_id;
     let pool = Pool::default();
@@ -247,13 +306,19 @@ fn begin(
         manifest: Mutex::new(manifest),
         warm: Mutex::new(warm),
         pool,
+        stepped: Stepped::default(),
+        descriptors,
+        warnings: Warnings::default(),
         keeper_bell: Bell::default(),
         cleaner_bell: Bell::default(),
+        scrub_bell: Bell::default(),
         pressure: watch::Sender::new(Pressure::Normal),
-        fatal,
+        fatal: announcements.fatal,
+        scrub_damage: announcements.scrub_damage,
         dead: OnceLock::new(),
         is_stopping: AtomicBool::new(false),
         is_write_refused: AtomicBool::new(false),
+        copied_bytes: AtomicU64::new(0),
     };
     tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
     // The keeper's first round tells whether there is room.
@@ -261,24 +326,57 @@ fn begin(
     Ok((shared, active))
 }
 
-/// Makes the first change to the manifest. A full disk must not keep a store from opening: spares give way.
-fn store_first(manifest: &Manifest, directory: &Directory) -> Result<(), Error> {
+/// Makes the first change to the manifest. A full disk must not keep a store from opening: what may be missing gives
+/// way, and where that is not enough the manifest in place goes on to count, unless it says that the log has ended.
+fn store_first(manifest: &Manifest, directory: &Directory, was: Option<&Manifest>) -> Result<(), Error> {
+    let path = directory.manifest_path();
     let mut stored = manifest.store(directory);
-    if stored.as_ref().is_err_and(is_full) {
-        for name in directory.names()? {
-            if let Name::Spare(id) = name {
-                directory.discard(&directory.spare_path(id));
+    for give_way in [is_cheap_to_lose as fn(Name, &Manifest) -> bool, is_any_hint] {
+        if !stored.as_ref().is_err_and(NotStored::is_for_want_of_room) {
+            break;
+        }
+        for name in directory.names()?.into_iter().filter(|name| give_way(*name, manifest)) {
+            match name {
+                Name::Spare(id) => directory.discard(&directory.spare_path(id)),
+                Name::Hint(id) => directory.discard(&directory.hint_path(id)),
+                _ => {}
             }
         }
         stored = manifest.store(directory);
+        if was.is_some_and(|was| was.closed.is_none()) {
+            break;
+        }
     }
-    stored.map_err(|error| unavailable(&directory.manifest_path(), &error))
+    if stored.as_ref().is_err_and(NotStored::is_for_want_of_room)
+        && was.is_some_and(|was| was.closed.is_none())
+    {
+        tracing::warn!(path = %path.display(), "no room for a new manifest: the one in place counts");
+        // An earlier process may have failed to make it durable.
+        let synced = directory.filesystem.sync_directory(&directory.path);
+        return synced.map_err(|error| unavailable(&directory.path, &error));
+    }
+    stored.map_err(|not_stored| unavailable(&path, not_stored.error()))
+}
+
+/// Spares, and hints of segments that are not sealed.
+fn is_cheap_to_lose(name: Name, manifest: &Manifest) -> bool {
+    let is_sealed = |id| manifest.segments.iter().any(|listed| listed.id == id && listed.seal.is_some());
+    match name {
+        Name::Spare(_) => true,
+        Name::Hint(id) => !is_sealed(id),
+        _ => false,
+    }
+}
+
+/// Without hints the next opening takes longer.
+const fn is_any_hint(name: Name, _: &Manifest) -> bool {
+    matches!(name, Name::Hint(_))
 }
 
 /// The first segment of an empty store, or of one whose segments all died. Not filled with zeros: a first start
 /// is quick.
 fn first_active(shared: &Shared) -> Result<Active, Error> {
-    keeper::prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
+    super::prepare::prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
     let segment = shared.pool.lock().prepared.pop_front();
     let segment = segment.ok_or_else(closed)?;
     let sequence = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).sealed_sequence + 1;

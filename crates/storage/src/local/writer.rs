@@ -11,17 +11,24 @@ use super::directory::is_full;
 use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
 };
-use super::frame::{FrameBuilder, frame_bytes};
-use super::manifest::Seal;
+use super::frame::FrameBuilder;
+use super::manifest::{Closed, Seal};
 use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
+use super::queue::{FrameLimits, Queue, batch_bytes};
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::state::Shadower;
 use super::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
+mod witness;
+
 /// A frame takes no further batch beyond so many bytes: bounds the time of one write.
 const FRAME_BYTES_MAX: u64 = 4 << 20;
+/// On a slow disk a frame takes less, but no less than this.
+const FRAME_BYTES_MIN: u64 = 512 << 10;
+/// How long writing a frame should take, in microseconds.
+const FRAME_MICROS: u64 = 12_000;
 /// Nor beyond so many operations: bounds the time under the index's lock.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
 /// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
@@ -39,6 +46,16 @@ pub(super) enum Request {
     /// Its owner has seen that a batch was refused, and nothing of it is under way any more.
     Resume(PartitionId),
     Stop,
+}
+
+/// What the writer waits for when it takes in requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gather {
+    /// The first request, and a little for more batches to share its sync.
+    Waiting,
+    /// Nothing.
+    #[cfg(any(test, feature = "testing"))]
+    Queued,
 }
 
 /// The segment that is being filled.
@@ -66,25 +83,34 @@ pub(super) struct Writer {
     active: Active,
     frame: FrameBuilder,
     shadows: Vec<Option<Shadows>>,
-    /// Taken from the queue but not fitting the last frame.
+    queue: Queue,
+    /// A request to be carried out when everything before it is answered.
     carried: Option<Request>,
+    /// Bytes that a frame may take at this disk's speed.
+    frame_bytes_max: u64,
     halted: Halted,
     /// Batches of the last frame, and how long writing it took.
     last_batches: usize,
     last_write: Duration,
+    /// The last frame holds something and has no successor yet.
+    is_unwitnessed: bool,
 }
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, active: Active) -> Self {
+        let is_unwitnessed = active.sequence > active.first_sequence;
         Self {
             shared,
             active,
             frame: FrameBuilder::default(),
             shadows: Vec::new(),
+            queue: Queue::default(),
             carried: None,
+            frame_bytes_max: FRAME_BYTES_MAX,
             halted: Halted::default(),
             last_batches: 0,
             last_write: Duration::ZERO,
+            is_unwitnessed,
         }
     }
 
@@ -101,46 +127,71 @@ impl Writer {
         self.active
     }
 
-    /// Collects what waits, up to a frame's bounds; false when it is time to stop.
+    /// Commits at most `batches_max` of the queued batches as one frame; returns how many it answered.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn step(&mut self, requests: &Receiver<Request>, batches_max: usize) -> usize {
+        let mut waiting = Vec::new();
+        self.take_in(requests, Gather::Queued);
+        self.queue.take_oldest(batches_max, &mut waiting);
+        let batches = waiting.len();
+        if batches > 0 {
+            self.commit(&mut waiting);
+        }
+        batches
+    }
+
+    /// The segment being filled.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) const fn active(&self) -> &Active {
+        &self.active
+    }
+
+    fn limits(&self) -> FrameLimits {
+        FrameLimits { bytes: self.frame_bytes_max, operations: FRAME_OPERATIONS_MAX }
+    }
+
+    /// Takes in what waits and collects a frame of it; false when it is time to stop.
     fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>) -> bool {
-        let mut bytes = 0;
-        let mut operations = 0;
+        let goes_on = self.take_in(requests, Gather::Waiting);
+        self.queue.take_frame(self.limits(), waiting);
+        goes_on
+    }
+
+    /// Moves requests to the queue; false when it is time to stop.
+    fn take_in(&mut self, requests: &Receiver<Request>, gather: Gather) -> bool {
+        let limits = self.limits();
         let mut gathering_since = None;
-        loop {
+        while !self.queue.is_full() {
             let next = match self.carried.take() {
+                // What came before is to be answered first.
+                Some(request) if !self.queue.is_empty() => {
+                    self.carried = Some(request);
+                    break;
+                }
                 Some(request) => Ok(request),
-                None if waiting.is_empty() => requests.recv().map_err(|_| TryRecvError::Disconnected),
+                None if self.queue.is_empty() && gather == Gather::Waiting => self.wait(requests),
                 None => requests.try_recv(),
             };
             match next {
-                Ok(Request::Commit(batch, notifier)) => {
-                    let batch_bytes = batch_bytes(&batch);
-                    let is_too_much = bytes + batch_bytes > FRAME_BYTES_MAX
-                        || operations + batch.len() > FRAME_OPERATIONS_MAX;
-                    if !waiting.is_empty() && is_too_much {
-                        self.carried = Some(Request::Commit(batch, notifier));
-                        return true;
-                    }
-                    bytes += batch_bytes;
-                    operations += batch.len();
-                    waiting.push(Waiting { batch, notifier, refusal: None });
+                Ok(Request::Commit(batch, notifier)) => self.queue.push(batch, notifier),
+                Ok(request @ (Request::Resume(_) | Request::Stop)) if !self.queue.is_empty() => {
+                    self.carried = Some(request);
                 }
-                Ok(Request::Resume(partition)) if waiting.is_empty() => self.halted.resume(partition),
-                // What came before is still refused.
-                Ok(resume @ Request::Resume(_)) => {
-                    self.carried = Some(resume);
-                    return true;
-                }
-                Ok(Request::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Ok(Request::Resume(partition)) => self.halted.resume(partition),
+                Ok(Request::Stop) => return false,
+                Err(TryRecvError::Disconnected) if self.queue.is_empty() => return false,
+                Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {
                     let since = *gathering_since.get_or_insert_with(Instant::now);
-                    if !self.is_worth_waiting(waiting.len(), since) {
-                        return true;
+                    let is_enough = gather != Gather::Waiting || self.queue.exceeds(limits);
+                    if is_enough || !self.is_worth_waiting(self.queue.len(), since) {
+                        break;
                     }
                     std::thread::yield_now();
                 }
             }
         }
+        true
     }
 
     /// Whether to let more batches come before the next sync.
@@ -174,11 +225,24 @@ impl Writer {
             }
         }
         self.last_write = started.elapsed();
+        self.adapt_frames(waiting);
         for one in waiting.drain(..) {
             one.notifier.resolve(one.refusal.map_or(Ok(()), Err));
         }
         self.frame.shrink(BUFFER_BYTES_MAX);
         self.ask_for_next_segment();
+    }
+
+    /// Frames are as large as this disk writes in a bounded time: whoever comes while one is written waits that long.
+    fn adapt_frames(&mut self, waiting: &[Waiting]) {
+        let bytes: u64 = waiting.iter().map(|one| batch_bytes(&one.batch)).sum();
+        if bytes < FRAME_BYTES_MIN {
+            return;
+        }
+        let micros = u64::try_from(self.last_write.as_micros()).unwrap_or(u64::MAX).max(1);
+        let wanted = bytes.saturating_mul(FRAME_MICROS) / micros;
+        let smoothed = (3 * self.frame_bytes_max + wanted) / 4;
+        self.frame_bytes_max = smoothed.clamp(FRAME_BYTES_MIN, FRAME_BYTES_MAX);
     }
 
     /// Writes what is not refused; when room runs out, what removes still gets the reserve.
@@ -213,6 +277,7 @@ impl Writer {
         self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
         self.write_frame()?;
         self.apply();
+        self.is_unwitnessed = true;
         Ok(())
     }
 
@@ -223,7 +288,8 @@ impl Writer {
         let is_large = bytes > u64::from(self.shared.options.segment_bytes);
         let left = usize::from(does_grow && !is_large);
         let patience = Duration::from_millis(if is_for_removals { REMOVAL_PATIENCE_MS } else { 0 });
-        let next = self.shared.pool.take(Need { bytes, left, patience }, || self.shared.keeper_bell.ring());
+        let ask = || self.shared.keeper_bell.ring();
+        let next = self.shared.pool.take(Need { bytes, left, patience }, ask, &self.shared.stepped);
         let next = next.map_err(|reason| self.shared.dead.get().cloned().unwrap_or_else(|| full(&reason)))?;
         let rolled = Rolled { id: self.active.segment.id, seal: self.active.seal() };
         let sequence = self.active.sequence;
@@ -260,12 +326,15 @@ impl Writer {
             Ok(()) => {}
             Err(error) if is_full(&error) => {
                 self.shared.is_write_refused.store(true, Ordering::Release);
-                // A frame header without its frame must not be mistaken for one later.
+                // A frame header without its frame must not be mistaken for one later, not even after a power cut.
                 let blank = [0; FRAME_HEADER_BYTES as usize];
-                return match segment.file.write_all_at(&blank, *offset) {
-                    Ok(()) => Err(full(&error.to_string())),
-                    Err(error) if is_full(&error) => Err(full(&error.to_string())),
-                    Err(error) => Err(self.shared.die_in_doubt("writing", &segment.path, &error)),
+                let blanked = segment.file.write_all_at(&blank, *offset);
+                let is_unwritten = blanked.as_ref().is_err_and(is_full);
+                return match blanked.and_then(|()| segment.file.sync_data()) {
+                    Err(error) if !is_unwritten => {
+                        Err(self.shared.die_in_doubt("writing", &segment.path, &error))
+                    }
+                    _ => Err(full(&error.to_string())),
                 };
             }
             Err(error) => return Err(self.shared.die_in_doubt("writing", &segment.path, &error)),
@@ -276,15 +345,16 @@ impl Writer {
 
     fn apply(&mut self) {
         let id = self.active.segment.id;
+        self.active.offset += super::format::align(self.frame.len());
+        self.active.sequence += 1;
         let mut is_segment_dead = false;
         {
             let mut state = self.shared.state();
             for placed in self.frame.records() {
                 is_segment_dead |= state.apply(id, placed);
             }
+            state.log_end = Some(Closed { id, seal: self.active.seal() });
         }
-        self.active.offset += super::format::align(self.frame.len());
-        self.active.sequence += 1;
         if is_segment_dead {
             self.shared.keeper_bell.ring();
         }
@@ -319,11 +389,6 @@ fn push(frame: &mut FrameBuilder, operation: &Operation, shadows: Shadows) {
             frame.push_copy(header, &numbers.end().to_le_bytes(), *numbers.end());
         }
     }
-}
-
-/// Bytes that a batch adds to a frame, at most.
-fn batch_bytes(batch: &Batch) -> u64 {
-    frame_bytes(batch.len(), batch.value_bytes() as u64) + 8 * batch.len() as u64
 }
 
 const _: () = assert!(RECORD_HEADER_BYTES == 32, "batch_bytes counts on it");

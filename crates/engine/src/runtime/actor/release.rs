@@ -126,6 +126,11 @@ impl Actor {
             self.give_back(&delivery.message);
             return;
         };
+        // A message that is removed already has to leave; others go back and find another receiver.
+        if delivery.message.lock.is_some() && mailbox.is_full() {
+            self.give_back(&delivery.message);
+            return self.close_receiver(receiver, Refusal::MemoryShort);
+        }
         if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
             self.receivers.remove(&receiver);
             self.internal.push_back(Command::CloseReceiver { receiver });
