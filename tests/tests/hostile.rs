@@ -7,6 +7,7 @@ mod hostile {
     mod before_login;
     mod exhaustion;
     mod framing;
+    mod guessing;
     mod http;
     mod logs;
     mod memory;

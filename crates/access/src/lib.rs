@@ -6,6 +6,7 @@
 
 mod denied;
 pub mod exercise;
+mod failures;
 mod grant;
 mod issuer;
 mod jwt;
@@ -26,6 +27,7 @@ use peeklock_engine::{AuthorizationRule, EntityOptions, Rights, Timestamp};
 use tokio::sync::watch;
 
 pub use denied::Denied;
+pub use failures::Failures;
 pub use grant::{Grant, Permission};
 pub use jwt::{JsonWebPolicy, KeySet, KeySetError, RoleRule};
 pub use policy::{CertificateRule, DEFAULT_KEY, DEFAULT_RULE_NAME, Policy, default_rule};

@@ -18,6 +18,7 @@ mod management;
 mod pending;
 mod receiver;
 mod receiving;
+mod refused;
 mod requests;
 mod resolve;
 mod revocation;
@@ -33,7 +34,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use peeklock_access::Access;
+use peeklock_access::{Access, Failures};
 use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, LockToken, QueueId, ReceiverId, Refusal};
@@ -58,9 +59,9 @@ use envelope::Dialect;
 use errors::Tracker;
 use pending::Pending;
 use receiver::{Receiver, Window};
+use refused::Late;
 use requests::Parked;
 use revocation::Vigil;
-use sasl::Outcome;
 use watching::Watchers;
 
 /// Makes the logic of connections to one broker.
@@ -69,6 +70,7 @@ pub struct ServiceBus {
     entities: Arc<dyn Entities>,
     access: Access,
     config: Arc<DialectConfig>,
+    failures: Arc<Failures>,
     throttles: Throttles,
 }
 
@@ -76,7 +78,8 @@ impl ServiceBus {
     /// The dialect over these entities, for those whom `access` lets in.
     #[must_use]
     pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
-        Self { entities, access, config: Arc::new(config), throttles: Throttles::default() }
+        let (config, failures, throttles) = (Arc::new(config), Arc::default(), Throttles::default());
+        Self { entities, access, config, failures, throttles }
     }
 
     /// The same with limits on rates.
@@ -152,6 +155,9 @@ pub struct Broker {
     peer: Peer,
     authorization: Authorization,
     vigil: Vigil,
+    failures: Arc<Failures>,
+    /// Answers to failed authentication that wait.
+    late: Late,
     /// As the client named us, for error texts.
     hostname: Str,
     links: HashMap<LinkId, Link>,
@@ -182,7 +188,7 @@ pub struct Broker {
 
 impl Broker {
     fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
-        let ServiceBus { entities, access, config, throttles } = bus.clone();
+        let ServiceBus { entities, access, config, failures, throttles } = bus.clone();
         let authorization = Authorization::new(access);
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -195,6 +201,8 @@ impl Broker {
             peer,
             vigil: Vigil::new(authorization.changes()),
             authorization,
+            failures,
+            late: Late::default(),
             entities,
             config,
             mailbox,
@@ -217,21 +225,6 @@ impl Broker {
             responses: 0,
             bucket: throttles.connection(),
             throttles,
-        }
-    }
-
-    fn authenticate(&mut self, mechanism: &str, initial_response: Option<&[u8]>) -> bool {
-        let (access, certificate) = (self.authorization.access(), self.peer.certificate.as_deref());
-        let exchange = (mechanism, initial_response);
-        match sasl::outcome(access, self.config.plain_enabled, certificate, exchange) {
-            Outcome::Anonymous => true,
-            Outcome::Known(grant) => {
-                tracing::debug!(mechanism, principal = &*grant.principal, "authenticated");
-                self.authorization.identify(grant);
-                self.vigil.is_due = true;
-                true
-            }
-            Outcome::Refused => false,
         }
     }
 
@@ -325,11 +318,14 @@ impl Broker {
 }
 
 impl Application for Broker {
-    fn handle_event(&mut self, event: Event, connection: &mut Connection, _now: NowMs) {
+    fn handle_event(&mut self, event: Event, connection: &mut Connection, now: NowMs) {
         match event {
             Event::Authenticate { mechanism, initial_response } => {
                 let accepted = self.authenticate(&mechanism, initial_response.as_deref());
-                connection.sasl_outcome(accepted);
+                match accepted {
+                    true => connection.sasl_outcome(true),
+                    false => self.refuse_sasl(connection, now),
+                }
             }
             Event::Opened(open) => self.opened(&open),
             Event::Attach { link, session, attach } => self.attach(link, session, *attach, connection),
@@ -361,15 +357,17 @@ impl Application for Broker {
 
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
         self.submit_completions();
+        self.refuse_tokens(connection, now);
         self.tend_authorization(connection, now);
     }
 
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
+        self.answer_late(connection, now);
         self.authorization_due(connection, now);
     }
 
     fn poll_deadline(&self) -> Option<NowMs> {
-        self.vigil.deadline()
+        [self.vigil.deadline(), self.late.deadline()].into_iter().flatten().min()
     }
 
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -394,6 +392,6 @@ impl Application for Broker {
     }
 
     fn unanswered(&self) -> Unanswered {
-        self.unanswered
+        self.late.unanswered(self.unanswered)
     }
 }

@@ -56,7 +56,12 @@ impl Broker {
         accept(delivery, connection);
         let result = cbs::handle(&request, &mut self.authorization);
         self.vigil.is_due = true;
-        self.respond(&reply_to, &result, connection);
+        let is_guess = matches!(result, Err(Fault::Denied(_))) && self.authorization.is_stranger();
+        if is_guess {
+            self.late.push(reply_to, result);
+        } else {
+            self.respond(&reply_to, &result, connection);
+        }
         Ok(())
     }
 

@@ -4,14 +4,14 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::header::CONNECTION;
+use axum::http::header::{AUTHORIZATION, CONNECTION};
 use axum::http::uri::Scheme;
-use axum::http::{HeaderValue, Request, Response};
+use axum::http::{HeaderValue, Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use bytes::BytesMut;
 use hyper::body::Incoming as Received;
@@ -19,6 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use peeklock_access::Failures;
 use peeklock_admin::Admission;
 use peeklock_net::websocket::{self, WebSocket};
 use peeklock_net::{ByteStream, Pass, Peer, Rewind, Stranger};
@@ -29,8 +30,6 @@ use tower::ServiceExt;
 use super::pages::{self, Pages};
 use super::patient::{Patient, PatientBody};
 
-/// Connections at a time that are no strangers.
-const REGULARS_MAX: usize = 1_024;
 /// Within this time the head of the first request must be there.
 const FIRST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Within this time from the last answer the head of the next request must be there.
@@ -45,6 +44,13 @@ pub(super) struct Http {
     /// Who may finish when the broker stops holds a receiver.
     leaving: watch::Sender<bool>,
     regulars: Arc<Semaphore>,
+    guesses: Arc<Guesses>,
+}
+
+/// Failed attempts to authenticate.
+struct Guesses {
+    failures: Failures,
+    started_at: Instant,
 }
 
 /// A connection that is a WebSocket from now on.
@@ -63,6 +69,7 @@ struct Visit {
     regulars: Arc<Semaphore>,
     /// Held while the peer counts as a regular.
     regular: OnceLock<OwnedSemaphorePermit>,
+    guesses: Arc<Guesses>,
     /// Whether a whole head has come.
     arrived: AtomicBool,
     upgrade: Mutex<Option<OnUpgrade>>,
@@ -70,9 +77,11 @@ struct Visit {
 
 impl Http {
     /// Answers by `router` whatever `pages` lets in.
-    pub(super) fn new(router: Router, pages: Arc<Pages>) -> Arc<Self> {
-        let regulars = Arc::new(Semaphore::new(REGULARS_MAX));
-        Arc::new(Self { router, pages, leaving: watch::Sender::new(false), regulars })
+    /// `authenticated_max` connections are never closed in favour of others once a token of theirs was good.
+    pub(super) fn new(router: Router, pages: Arc<Pages>, authenticated_max: usize) -> Arc<Self> {
+        let regulars = Arc::new(Semaphore::new(authenticated_max.min(Semaphore::MAX_PERMITS)));
+        let guesses = Arc::new(Guesses { failures: Failures::default(), started_at: Instant::now() });
+        Arc::new(Self { router, pages, leaving: watch::Sender::new(false), regulars, guesses })
     }
 
     /// Serves one connection to its end, or until it becomes a WebSocket.
@@ -90,6 +99,7 @@ impl Http {
             pass: stranger.pass(),
             regulars: Arc::clone(&self.regulars),
             regular: OnceLock::new(),
+            guesses: Arc::clone(&self.guesses),
             arrived: AtomicBool::new(false),
             upgrade: Mutex::default(),
         });
@@ -169,7 +179,8 @@ impl Visit {
         let scheme = if self.peer.encrypted { Scheme::HTTPS } else { Scheme::HTTP };
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
-        let router = self.router.clone();
+        let has_token = request.headers().contains_key(AUTHORIZATION);
+        let (router, this) = (self.router.clone(), Arc::clone(&self));
         request.extensions_mut().insert(Admission::new(move || self.admit()));
         let (head, body) = request.into_parts();
         let (body, unread) = PatientBody::wrap(body);
@@ -181,8 +192,18 @@ impl Visit {
         if unread.is_left() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        if has_token && response.status() == StatusCode::UNAUTHORIZED {
+            this.delay_refusal().await;
+        }
         pages::share(&mut response, &source);
         response
+    }
+
+    /// Waits before a wrong token is answered, so that guessing is slow.
+    async fn delay_refusal(&self) {
+        let Guesses { failures, started_at } = &*self.guesses;
+        let now_ms = u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        sleep(Duration::from_millis(failures.delay_ms(self.peer.address.ip(), now_ms))).await;
     }
 
     /// The peer was let in by whoever answers; it is a regular as long as there is room for regulars.

@@ -80,7 +80,9 @@ impl Network {
     pub(super) fn start(listening: Listening, router: Router, config: &Config, room: Room) -> Self {
         let addresses = Addresses::new(listening.amqp, listening.http, listening.all, &config.authorization);
         let pages = Arc::new(Pages::new(config));
-        let (http, tls) = (Http::new(router, Arc::clone(&pages)), Arc::new(Tls::default()));
+        let authenticated_max = usize::try_from(room.connections_max).unwrap_or(usize::MAX);
+        let (http, tls) =
+            (Http::new(router, Arc::clone(&pages), authenticated_max), Arc::new(Tls::default()));
         let amqp = watch::Sender::new(None);
         let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http) };
         let total_max = usize::try_from(room.strangers_max).unwrap_or(usize::MAX);

@@ -9,6 +9,7 @@
 mod choice;
 mod key;
 mod postings;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use rustc_hash::FxBuildHasher;
 
 use self::choice::choices;
 use self::postings::{Candidates, Postings};
+use self::steps::LikeSteps;
 use crate::{Failure, Filter, Subject};
 
 /// Equalities of one filter that are looked at.
@@ -139,6 +141,7 @@ impl<T: AsRef<Filter>> Index<T> {
 
     /// Appends the rules that match a message or can't say, in order of group and position.
     pub fn ask(&self, subject: &Subject<'_>, new_id: &mut dyn FnMut() -> u128, verdicts: &mut Vec<Verdict>) {
+        let mut asking = Asking { subject, new_id, verdicts, steps: LikeSteps::default() };
         let mut candidates = Candidates::new();
         self.postings.find(subject, &mut candidates);
         candidates.sort_unstable();
@@ -146,42 +149,44 @@ impl<T: AsRef<Filter>> Index<T> {
         let mut candidates = candidates.into_iter().peekable();
         for (place, unposted) in &self.unposted {
             while let Some(earlier) = candidates.next_if(|candidate| candidate < place) {
-                self.ask_posted(earlier, subject, new_id, verdicts);
+                self.ask_posted(earlier, &mut asking);
             }
             match unposted {
-                Unposted::True => verdicts.push(Verdict { place: *place, failure: None }),
-                Unposted::Asked(rule) => ask_one(rule, *place, subject, new_id, verdicts),
+                Unposted::True => asking.verdicts.push(Verdict { place: *place, failure: None }),
+                Unposted::Asked(rule) => asking.ask((**rule).as_ref(), *place),
             }
         }
         for place in candidates {
-            self.ask_posted(place, subject, new_id, verdicts);
+            self.ask_posted(place, &mut asking);
         }
     }
 
-    fn ask_posted(
-        &self,
-        place: RulePlace,
-        subject: &Subject<'_>,
-        new_id: &mut dyn FnMut() -> u128,
-        verdicts: &mut Vec<Verdict>,
-    ) {
+    fn ask_posted(&self, place: RulePlace, asking: &mut Asking<'_>) {
         let listed = self.groups.get(&place.group).and_then(|group| group.get(place.position as usize));
         if let Some(listed) = listed {
-            ask_one(&listed.rule, place, subject, new_id, verdicts);
+            asking.ask((*listed.rule).as_ref(), place);
         }
     }
 }
 
-fn ask_one<T: AsRef<Filter>>(
-    rule: &Arc<T>,
-    place: RulePlace,
-    subject: &Subject<'_>,
-    new_id: &mut dyn FnMut() -> u128,
-    verdicts: &mut Vec<Verdict>,
-) {
-    match (**rule).as_ref().matches(subject, new_id) {
-        Ok(false) => {}
-        Ok(true) => verdicts.push(Verdict { place, failure: None }),
-        Err(failure) => verdicts.push(Verdict { place, failure: Some(failure) }),
+/// A message on its way through the rules.
+struct Asking<'a> {
+    subject: &'a Subject<'a>,
+    new_id: &'a mut dyn FnMut() -> u128,
+    verdicts: &'a mut Vec<Verdict>,
+    steps: LikeSteps,
+}
+
+impl Asking<'_> {
+    fn ask(&mut self, filter: &Filter, place: RulePlace) {
+        let matches = match filter {
+            Filter::Sql(sql) => self.steps.lend(|left| sql.matches_within(self.subject, self.new_id, left)),
+            other => other.matches(self.subject, self.new_id),
+        };
+        match matches {
+            Ok(false) => {}
+            Ok(true) => self.verdicts.push(Verdict { place, failure: None }),
+            Err(failure) => self.verdicts.push(Verdict { place, failure: Some(failure) }),
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::arithmetic::PROPERTY_BYTES_MAX;
 use super::compile::{compile, named};
 use super::convert::converted;
 use super::evaluate::{NewId, evaluate};
+use super::like::STEPS_MAX;
 use super::message::{Message, shortened};
 use super::program::{Named, Program};
 use super::set_system;
@@ -41,12 +42,12 @@ pub(super) fn act(
     subject: &Subject<'_>,
     new_id: NewId<'_>,
 ) -> Result<Changes, Fault> {
-    let mut changes = Changes::default();
+    let (mut changes, mut steps_left) = (Changes::default(), STEPS_MAX);
     for statement in statements {
         match statement {
             Statement::Set(Named::User(name), program) => {
                 let message = under(subject, &changes);
-                let value = evaluate(program, &message, &mut *new_id)?;
+                let value = evaluate(program, &message, &mut *new_id, &mut steps_left)?;
                 let value = converted(value, message.user(name));
                 let known = name_in_message(name, &message).unwrap_or(name.written()).to_owned();
                 check_length(&known, &value)?;
@@ -54,7 +55,7 @@ pub(super) fn act(
             }
             Statement::Set(Named::System(property), program) => {
                 let message = under(subject, &changes);
-                let value = evaluate(program, &message, &mut *new_id)?;
+                let value = evaluate(program, &message, &mut *new_id, &mut steps_left)?;
                 set_system::of(*property, &value)?.apply(&mut changes);
             }
             Statement::Remove(Named::User(name)) => remove_user(name, subject, &mut changes),

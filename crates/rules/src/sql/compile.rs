@@ -99,7 +99,9 @@ impl Compiler<'_> {
         let program = Program { depth: depth(&steps), steps };
         let nothing = Facts::default();
         let message = Message { facts: &nothing, arrival: Arrival::default(), changes: None };
-        let value = evaluate(&program, &message, &mut || 0).map(|value| Step::Constant(value.into_fact()));
+        let mut steps_left = super::like::STEPS_MAX;
+        let value = evaluate(&program, &message, &mut || 0, &mut steps_left)
+            .map(|value| Step::Constant(value.into_fact()));
         match value {
             Ok(constant) => self.steps.push(constant),
             Err(_) => self.steps.extend(program.steps.into_vec()),

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::arithmetic::{arithmetic, signed};
 use super::compare::compare;
-use super::like::{COMPUTED_STEPS_MAX, like};
+use super::like::like;
 use super::message::Message;
 use super::program::{Position, Program, Step};
 use super::tree::ComparisonOperator;
@@ -20,7 +20,7 @@ const DEPTH_MOST: usize = 512;
 /// Where `newid()` comes from.
 pub(super) type NewId<'n> = &'n mut dyn FnMut() -> u128;
 
-/// The value of an expression.
+/// The value of an expression. Takes the steps of LIKE from those that are left.
 ///
 /// # Errors
 /// A [`Fault`] if it has none for this message.
@@ -28,12 +28,12 @@ pub(super) fn evaluate<'a>(
     program: &'a Program,
     message: &Message<'a>,
     new_id: NewId<'_>,
+    like_steps_left: &mut usize,
 ) -> Result<Value<'a>, Fault> {
     if program.depth <= DEPTH_USUAL {
-        Machine::<DEPTH_USUAL> { stack: SmallVec::new(), like_steps_left: COMPUTED_STEPS_MAX }
-            .run(program, message, new_id)
+        Machine::<DEPTH_USUAL> { stack: SmallVec::new(), like_steps_left }.run(program, message, new_id)
     } else {
-        evaluate_deep(program, message, new_id)
+        evaluate_deep(program, message, new_id, like_steps_left)
     }
 }
 
@@ -43,9 +43,9 @@ fn evaluate_deep<'a>(
     program: &'a Program,
     message: &Message<'a>,
     new_id: NewId<'_>,
+    like_steps_left: &mut usize,
 ) -> Result<Value<'a>, Fault> {
-    Machine::<DEPTH_MOST> { stack: SmallVec::new(), like_steps_left: COMPUTED_STEPS_MAX }
-        .run(program, message, new_id)
+    Machine::<DEPTH_MOST> { stack: SmallVec::new(), like_steps_left }.run(program, message, new_id)
 }
 
 /// A value as a condition: `None` is UNKNOWN.
@@ -60,13 +60,12 @@ pub(super) fn condition(value: &Value<'_>) -> Result<Option<bool>, Fault> {
     }
 }
 
-struct Machine<'a, const DEPTH: usize> {
+struct Machine<'a, 's, const DEPTH: usize> {
     stack: SmallVec<[Value<'a>; DEPTH]>,
-    /// For patterns that are computed.
-    like_steps_left: usize,
+    like_steps_left: &'s mut usize,
 }
 
-impl<'a, const DEPTH: usize> Machine<'a, DEPTH> {
+impl<'a, const DEPTH: usize> Machine<'a, '_, DEPTH> {
     fn run(
         mut self,
         program: &'a Program,
@@ -148,13 +147,13 @@ impl<'a, const DEPTH: usize> Machine<'a, DEPTH> {
     fn like(&mut self, step: &'a Step) -> Result<Option<bool>, Fault> {
         match step {
             Step::LikePattern { negated, pattern } => Ok(match self.take() {
-                Value::Text(text) => Some(pattern.matches(&text) != *negated),
+                Value::Text(text) => Some(pattern.matches_within(&text, self.like_steps_left)? != *negated),
                 _ => None,
             }),
             Step::Like { negated, has_escape } => {
                 let escape = has_escape.then(|| self.take());
                 let (value, pattern) = self.take_two();
-                let likes = computed_like(&value, &pattern, escape.as_ref(), &mut self.like_steps_left)?;
+                let likes = computed_like(&value, &pattern, escape.as_ref(), self.like_steps_left)?;
                 Ok(likes.map(|likes| likes != *negated))
             }
             _ => Ok(None),

@@ -8,6 +8,7 @@ use super::compile;
 use super::equality::{Equality, equalities};
 use super::error::SqlError;
 use super::evaluate::{condition, evaluate};
+use super::like::STEPS_MAX;
 use super::message::Message;
 use super::parse;
 use super::program::Program;
@@ -65,9 +66,30 @@ impl SqlFilter {
         subject: &Subject<'_>,
         new_id: &mut dyn FnMut() -> u128,
     ) -> Result<Option<bool>, Failure> {
+        let mut like_steps_left = STEPS_MAX;
+        self.truth_within(subject, new_id, &mut like_steps_left)
+    }
+
+    fn truth_within(
+        &self,
+        subject: &Subject<'_>,
+        new_id: &mut dyn FnMut() -> u128,
+        like_steps_left: &mut usize,
+    ) -> Result<Option<bool>, Failure> {
         let message = Message::new(subject);
-        let truth = evaluate(&self.program, &message, new_id).and_then(|value| condition(&value));
+        let truth =
+            evaluate(&self.program, &message, new_id, like_steps_left).and_then(|value| condition(&value));
         truth.map_err(|fault| Failure { kind: Failure::FILTER, text: fault.0 })
+    }
+
+    /// [`Self::matches`] with so many steps for LIKE; what is taken is taken away.
+    pub(crate) fn matches_within(
+        &self,
+        subject: &Subject<'_>,
+        new_id: &mut dyn FnMut() -> u128,
+        like_steps_left: &mut usize,
+    ) -> Result<bool, Failure> {
+        self.truth_within(subject, new_id, like_steps_left).map(|truth| truth == Some(true))
     }
 
     /// Whether a message matches: only what is TRUE does; UNKNOWN does not (semantics §13.3).

@@ -31,6 +31,11 @@ impl Gaps {
         Self { characters: characters.into(), blocks }
     }
 
+    /// How many blocks are looked at for each character.
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
     /// What follows this run if the text starts with it.
     pub(super) fn strip_from_start<'a>(&self, text: &'a str) -> Option<&'a str> {
         let mut characters = text.chars();

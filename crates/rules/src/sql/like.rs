@@ -12,9 +12,14 @@ use super::value::Fault;
 /// Patterns that messages bring along may be this long.
 const COMPUTED_PATTERN_BYTES_MAX: usize = 4096;
 
-/// How many places computed patterns may be compared at while one expression is evaluated. Text and pattern are both the
-/// sender's, and the product of their lengths would be seconds in which the topic serves nobody else.
-pub(super) const COMPUTED_STEPS_MAX: usize = 1 << 20;
+/// How many steps LIKE may take while one expression is evaluated. Text and computed patterns are both the sender's, and
+/// the product of their lengths would be seconds in which the topic serves nobody else.
+pub(crate) const STEPS_MAX: usize = 1 << 20;
+
+/// Bytes of a text that are looked through for a written pattern in the time of one step.
+const BYTES_PER_STEP: usize = 16;
+/// The same for a block of a pattern with gaps.
+const BYTES_PER_STEP_WITH_GAPS: usize = 4;
 
 /// What one place of a pattern takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +63,21 @@ impl Pattern {
             }
         }
         Ok(Self { pieces: pieces.into_iter().map(Piece::new).collect() })
+    }
+
+    /// Whether a text looks like that; takes the steps that may need from those that are left.
+    ///
+    /// # Errors
+    /// Too few steps are left.
+    pub(super) fn matches_within(&self, text: &str, steps_left: &mut usize) -> Result<bool, Fault> {
+        let per_step = |piece: &Piece| match piece {
+            Piece::Text(_) => text.len() / BYTES_PER_STEP,
+            Piece::Gaps(gaps) => text.len() * gaps.blocks() / BYTES_PER_STEP_WITH_GAPS,
+        };
+        // The pieces share the text, so the slowest is an upper bound.
+        let steps = self.pieces.iter().map(per_step).max().unwrap_or(0) + self.pieces.len();
+        *steps_left = steps_left.checked_sub(steps).ok_or_else(too_many_steps)?;
+        Ok(self.matches(text))
     }
 
     /// Whether a text looks like that.
@@ -132,12 +152,7 @@ pub(super) fn like(
     // Where to go on if the way that was taken leads nowhere: the last run takes one character more.
     let mut retry = None;
     loop {
-        *steps_left = steps_left.checked_sub(1).ok_or_else(|| {
-            Fault(
-                "Comparing to computed patterns of LIKE takes too many steps; shorter ones take less."
-                    .to_owned(),
-            )
-        })?;
+        *steps_left = steps_left.checked_sub(1).ok_or_else(too_many_steps)?;
         let token = pattern.next().transpose()?;
         let found = match token {
             Some(Token::Run) => {
@@ -157,6 +172,10 @@ pub(super) fn like(
             (text, pattern) = (from.clone(), after_run.clone());
         }
     }
+}
+
+fn too_many_steps() -> Fault {
+    Fault("Comparing to patterns of LIKE takes too many steps; fewer and shorter ones take less.".to_owned())
 }
 
 /// The places of a pattern.
@@ -205,7 +224,7 @@ mod tests {
     use super::*;
 
     fn both(text: &str, pattern: &str, escape: Option<&str>) -> bool {
-        let computed = like(text, pattern, escape, &mut COMPUTED_STEPS_MAX.clone()).expect("a pattern");
+        let computed = like(text, pattern, escape, &mut STEPS_MAX.clone()).expect("a pattern");
         assert_eq!(
             Pattern::new(pattern, escape).expect("a pattern").matches(text),
             computed,
@@ -257,9 +276,9 @@ mod tests {
     #[test]
     fn computed_patterns_take_so_many_steps_together() {
         let (text, pattern) = ("a".repeat(2000), format!("%{}b", "a".repeat(1000)));
-        let mut steps_left = COMPUTED_STEPS_MAX;
+        let mut steps_left = STEPS_MAX;
         assert_eq!(like(&text, "%aa%a", None, &mut steps_left), Ok(true));
-        assert!((COMPUTED_STEPS_MAX - 8000..COMPUTED_STEPS_MAX).contains(&steps_left));
+        assert!((STEPS_MAX - 8000..STEPS_MAX).contains(&steps_left));
         let failed =
             like(&text, &pattern, None, &mut steps_left).expect_err("a thousand times a thousand steps");
         assert!(failed.0.contains("too many steps"), "{}", failed.0);

@@ -45,6 +45,7 @@ pub use self::builder::DEPTH_MAX;
 pub(crate) use self::equality::Equality;
 pub use self::error::SqlError;
 pub use self::filter::SqlFilter;
+pub(crate) use self::like::STEPS_MAX as LIKE_STEPS_MAX;
 pub(crate) use self::message::Message;
 pub(crate) use self::program::Named;
 pub(crate) use self::value::Value;

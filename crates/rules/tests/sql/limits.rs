@@ -52,3 +52,21 @@ fn deep_expressions_are_computed_like_flat_ones() {
         assert_eq!(truth(&not, &facts, Arrival::default()), Some(depth % 2 == 0), "{depth}");
     }
 }
+
+#[test]
+fn a_filter_of_many_likes_on_a_long_text_fails_after_so_many_steps() {
+    let user = vec![("a".into(), FactValue::Text("x".repeat(60_000).into()))];
+    let facts = Facts { user, ..Facts::default() };
+    let subject = Subject { facts: &facts, arrival: Arrival::default() };
+    let ask = |likes: usize, pattern: &str| {
+        let expression = vec![format!("a LIKE '{pattern}'"); likes].join(" OR ");
+        SqlFilter::new(&expression, Vec::new()).expect(&expression).truth(&subject, &mut || 0)
+    };
+    for pattern in ["%y%", "%y_y%"] {
+        let failure = ask(1_313, pattern).expect_err(pattern);
+        assert_eq!(failure.kind, "FilterException");
+        assert!(failure.text.contains("too many steps"), "{failure}");
+        // As many as fit into an expression of the usual length.
+        assert_eq!(ask(60, pattern).as_ref(), Ok(&Some(false)));
+    }
+}

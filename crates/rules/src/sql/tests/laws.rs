@@ -23,13 +23,13 @@ fn computed(expression: &Expression, parameters: &Parameters, facts: &Facts) -> 
         drawn
     };
     let message = Message::new(&Subject { facts, arrival: ARRIVAL });
-    evaluate(&program, &message, &mut new_id).map(|value| value.into_fact())
+    evaluate(&program, &message, &mut new_id, &mut usize::MAX.clone()).map(|value| value.into_fact())
 }
 
 fn truth(expression: &Expression, parameters: &Parameters, facts: &Facts) -> Result<Option<bool>, Fault> {
     let program = compile(expression, parameters);
     let message = Message::new(&Subject { facts, arrival: ARRIVAL });
-    evaluate(&program, &message, &mut || 7).and_then(|value| condition(&value))
+    evaluate(&program, &message, &mut || 7, &mut usize::MAX.clone()).and_then(|value| condition(&value))
 }
 
 fn not(operand: &Expression) -> Expression {
