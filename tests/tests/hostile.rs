@@ -8,9 +8,11 @@ mod hostile {
     mod exhaustion;
     mod framing;
     mod http;
+    mod logs;
     mod memory;
     mod mutation;
     mod order;
+    mod pages;
     mod payload;
     mod slow;
     mod strangers;

@@ -37,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "peeklock-message",
             "peeklock-net",
             "peeklock-storage",
+            "peeklock-wire",
         ],
     ),
     ("peeklock-tests", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),

@@ -4,7 +4,10 @@ mod config_check;
 mod config_convert;
 mod health;
 pub(crate) mod output;
+mod store_backup;
 mod store_check;
+mod store_failure;
+mod store_restore;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +26,8 @@ Examples:
   peeklock config check peeklock.toml    is the file right?
   peeklock config convert Config.json    the emulator's file in TOML
   peeklock store check ./data            is the data directory intact? (broker stopped)
+  peeklock store backup ./backup         back up ./data, while the broker runs or not
+  peeklock store restore ./backup        make ./data of a backup
   peeklock health                        is the broker ready? (exit code 0 or 1)
 
 Connect any Azure Service Bus SDK with
@@ -58,7 +63,7 @@ enum Command {
     /// Work with configuration files.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Work with data directories while no broker runs on them.
+    /// Check, back up and restore data directories.
     #[command(subcommand)]
     Store(StoreCommand),
     /// Ask a running broker whether it is ready; exit code 0 if it is, 1 if not.
@@ -77,6 +82,11 @@ enum ConfigCommand {
 enum StoreCommand {
     /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0 or 3.
     Check(store_check::CheckArgs),
+    /// Write a backup of a data directory, which a broker may be using; it holds everything that was accepted before.
+    /// Exit code 0, 1 or 3.
+    Backup(store_backup::BackupArgs),
+    /// Verify a backup and make a data directory of it. Exit code 0, 1 or 3.
+    Restore(store_restore::RestoreArgs),
 }
 
 /// Runs the command of this process.
@@ -88,6 +98,8 @@ pub(crate) fn run() -> Exit {
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
+        Some(Command::Store(StoreCommand::Backup(args))) => store_backup::run(&args),
+        Some(Command::Store(StoreCommand::Restore(args))) => store_restore::run(&args),
         Some(Command::Health(args)) => health::run(&args),
     }
 }

@@ -7,7 +7,7 @@ use peeklock_storage::local::{self, Report, SegmentReport};
 use peeklock_storage::{Error, Space};
 use serde_json::{Value, json};
 
-use super::output;
+use super::{output, store_restore};
 use crate::exit::Exit;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -15,7 +15,7 @@ const MIB: f64 = (1 << 20) as f64;
 /// What to check.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// The data directory; no broker may be running on it.
+    /// The data directory, on which no broker may be running, or a backup.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
@@ -25,6 +25,9 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Exit {
+    if local::is_backup(&args.directory) {
+        return store_restore::check(&args.directory, args.json);
+    }
     let result = local::check(&args.directory);
     let exit = if result.is_ok() { Exit::Success } else { Exit::Data };
     match result {

@@ -80,7 +80,7 @@ pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Resu
     }
 }
 
-fn report(loaded: &Loaded) -> Report {
+pub(super) fn report(loaded: &Loaded) -> Report {
     let used_bytes = |id: u32| {
         let sealed =
             loaded.manifest.segments.iter().find(|listed| listed.id == id)?.seal.map(|seal| seal.end);

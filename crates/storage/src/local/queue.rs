@@ -108,6 +108,16 @@ impl Queue {
         self.operations -= filling.operations;
     }
 
+    /// Moves the oldest batches to `frame`, whatever their size.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn take_oldest(&mut self, batches_max: usize, frame: &mut Vec<Waiting>) {
+        for queued in self.batches.drain(..batches_max.min(self.batches.len())) {
+            self.bytes -= queued.bytes;
+            self.operations -= queued.waiting.batch.len();
+            frame.push(queued.waiting);
+        }
+    }
+
     /// Takes what each partition may have before others, and keeps the rest in order.
     fn take_parts(&mut self, limits: FrameLimits, filling: &mut Filling, frame: &mut Vec<Waiting>) {
         let first_of = |queued: &Queued| queued.waiting.batch.partitions().next();

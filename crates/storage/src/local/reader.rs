@@ -48,12 +48,20 @@ pub(super) fn run(shared: &Shared, requests: &Arc<Mutex<Receiver<Request>>>) {
     loop {
         let request = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match request {
-            Ok(Request::Read(keys, notifier)) => notifier.resolve(guard(shared, || read(shared, &keys))),
-            Ok(Request::Scan(space, partition, from, notifier)) => {
-                notifier.resolve(guard(shared, || scan(shared, space, partition, from)));
-            }
             Ok(Request::Stop) | Err(_) => return,
+            Ok(request) => answer(shared, request),
         }
+    }
+}
+
+/// Answers one request.
+pub(super) fn answer(shared: &Shared, request: Request) {
+    match request {
+        Request::Read(keys, notifier) => notifier.resolve(guard(shared, || read(shared, &keys))),
+        Request::Scan(space, partition, from, notifier) => {
+            notifier.resolve(guard(shared, || scan(shared, space, partition, from)));
+        }
+        Request::Stop => {}
     }
 }
 
@@ -109,7 +117,7 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
     Ok(Page { entries, next })
 }
 
-type Files = HashMap<u32, Arc<SegmentFile>>;
+pub(super) type Files = HashMap<u32, Arc<SegmentFile>>;
 
 /// The records of a page, the files they lie in, and where the next page begins.
 fn page(
@@ -134,7 +142,7 @@ fn page(
 }
 
 /// Keeps the record's file from being recycled while it is read.
-fn hold(files: &mut Files, state: &super::state::State, location: Location) {
+pub(super) fn hold(files: &mut Files, state: &super::state::State, location: Location) {
     if !files.contains_key(&location.segment)
         && let Some(segment) = state.segments.get(location.segment)
     {

@@ -74,16 +74,28 @@ pub(super) fn load(directory: &Directory, mode: Mode) -> Result<Option<Loaded>, 
         let names = directory.names()?;
         if names.iter().any(|name| matches!(name, Name::Segment(_) | Name::Hint(_))) {
             let path = directory.manifest_path();
-            return Err(corrupt(&path, 0, "the file is missing, although segments are there"));
+            return Err(corrupt(&path, 0, missing_manifest(directory)));
         }
         return Ok(None);
     };
+    load_listed(directory, mode, manifest).map(Some)
+}
+
+fn missing_manifest(directory: &Directory) -> &'static str {
+    match directory.filesystem.open(&directory.backup_path(), false) {
+        Ok(_) => "this is a backup: `peeklock store restore` makes a data directory of it",
+        Err(_) => "the file is missing, although segments are there",
+    }
+}
+
+/// Reads what `manifest` lists.
+pub(super) fn load_listed(directory: &Directory, mode: Mode, manifest: Manifest) -> Result<Loaded, Error> {
     let mut loader = Loader::open(directory, mode, manifest)?;
     loader.load_sealed()?;
     loader.load_open()?;
     let mut loaded = loader.loaded;
     loaded.warm.expect(loaded.state.index.partitions());
-    Ok(Some(loaded))
+    Ok(loaded)
 }
 
 /// Loading in progress.
@@ -304,7 +316,7 @@ fn open_segment(
 }
 
 /// Reads a segment's frames up to `limit` into the form of a hint.
-fn scan(file: &SegmentFile, limit: u64, sequence: u64) -> Result<(Hint, End), Error> {
+pub(super) fn scan(file: &SegmentFile, limit: u64, sequence: u64) -> Result<(Hint, End), Error> {
     let subject = Subject { id: file.id, salt: file.salt, end: limit };
     let mut hint = HintBuilder::new(subject);
     let end = walk(file, limit, sequence, |found| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
 };
 use super::frame::FrameBuilder;
-use super::manifest::Seal;
+use super::manifest::{Closed, Seal};
 use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
 use super::queue::{FrameLimits, Queue, batch_bytes};
 use super::segments::SegmentFile;
@@ -20,6 +20,8 @@ use super::shared::Shared;
 use super::state::Shadower;
 use super::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
+
+mod witness;
 
 /// A frame takes no further batch beyond so many bytes: bounds the time of one write.
 const FRAME_BYTES_MAX: u64 = 4 << 20;
@@ -31,8 +33,6 @@ const FRAME_MICROS: u64 = 12_000;
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
 /// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
 const REMOVAL_PATIENCE_MS: u64 = 1000;
-/// After this long without a request the last frame gets a successor.
-const IDLE_MS: u64 = 1000;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
@@ -46,6 +46,16 @@ pub(super) enum Request {
     /// Its owner has seen that a batch was refused, and nothing of it is under way any more.
     Resume(PartitionId),
     Stop,
+}
+
+/// What the writer waits for when it takes in requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gather {
+    /// The first request, and a little for more batches to share its sync.
+    Waiting,
+    /// Nothing.
+    #[cfg(any(test, feature = "testing"))]
+    Queued,
 }
 
 /// The segment that is being filled.
@@ -117,9 +127,39 @@ impl Writer {
         self.active
     }
 
+    /// Commits at most `batches_max` of the queued batches as one frame; returns how many it answered.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn step(&mut self, requests: &Receiver<Request>, batches_max: usize) -> usize {
+        let mut waiting = Vec::new();
+        self.take_in(requests, Gather::Queued);
+        self.queue.take_oldest(batches_max, &mut waiting);
+        let batches = waiting.len();
+        if batches > 0 {
+            self.commit(&mut waiting);
+        }
+        batches
+    }
+
+    /// The segment being filled.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) const fn active(&self) -> &Active {
+        &self.active
+    }
+
+    fn limits(&self) -> FrameLimits {
+        FrameLimits { bytes: self.frame_bytes_max, operations: FRAME_OPERATIONS_MAX }
+    }
+
     /// Takes in what waits and collects a frame of it; false when it is time to stop.
     fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>) -> bool {
-        let limits = FrameLimits { bytes: self.frame_bytes_max, operations: FRAME_OPERATIONS_MAX };
+        let goes_on = self.take_in(requests, Gather::Waiting);
+        self.queue.take_frame(self.limits(), waiting);
+        goes_on
+    }
+
+    /// Moves requests to the queue; false when it is time to stop.
+    fn take_in(&mut self, requests: &Receiver<Request>, gather: Gather) -> bool {
+        let limits = self.limits();
         let mut gathering_since = None;
         while !self.queue.is_full() {
             let next = match self.carried.take() {
@@ -129,7 +169,7 @@ impl Writer {
                     break;
                 }
                 Some(request) => Ok(request),
-                None if self.queue.is_empty() => self.wait(requests),
+                None if self.queue.is_empty() && gather == Gather::Waiting => self.wait(requests),
                 None => requests.try_recv(),
             };
             match next {
@@ -143,41 +183,15 @@ impl Writer {
                 Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {
                     let since = *gathering_since.get_or_insert_with(Instant::now);
-                    if self.queue.exceeds(limits) || !self.is_worth_waiting(self.queue.len(), since) {
+                    let is_enough = gather != Gather::Waiting || self.queue.exceeds(limits);
+                    if is_enough || !self.is_worth_waiting(self.queue.len(), since) {
                         break;
                     }
                     std::thread::yield_now();
                 }
             }
         }
-        self.queue.take_frame(limits, waiting);
         true
-    }
-
-    /// Waits for a request; when none comes for a while, the last frame gets a witness.
-    fn wait(&mut self, requests: &Receiver<Request>) -> Result<Request, TryRecvError> {
-        if self.is_unwitnessed {
-            match requests.recv_timeout(Duration::from_millis(IDLE_MS)) {
-                Err(RecvTimeoutError::Timeout) => self.witness(),
-                received => return received.map_err(|_| TryRecvError::Disconnected),
-            }
-        }
-        requests.recv().map_err(|_| TryRecvError::Disconnected)
-    }
-
-    /// Writes an empty frame: damage of the frame before it can then be told from a write that a crash cut off.
-    fn witness(&mut self) {
-        self.is_unwitnessed = false;
-        let has_room = self.active.offset + u64::from(FRAME_HEADER_BYTES) <= self.active.segment.capacity;
-        if !has_room || self.shared.dead.get().is_some() {
-            return;
-        }
-        self.frame.clear();
-        self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
-        // What fails here is announced by what ends the handle, or there is no room.
-        if self.write_frame().is_ok() {
-            self.apply();
-        }
     }
 
     /// Whether to let more batches come before the next sync.
@@ -274,7 +288,8 @@ impl Writer {
         let is_large = bytes > u64::from(self.shared.options.segment_bytes);
         let left = usize::from(does_grow && !is_large);
         let patience = Duration::from_millis(if is_for_removals { REMOVAL_PATIENCE_MS } else { 0 });
-        let next = self.shared.pool.take(Need { bytes, left, patience }, || self.shared.keeper_bell.ring());
+        let ask = || self.shared.keeper_bell.ring();
+        let next = self.shared.pool.take(Need { bytes, left, patience }, ask, &self.shared.stepped);
         let next = next.map_err(|reason| self.shared.dead.get().cloned().unwrap_or_else(|| full(&reason)))?;
         let rolled = Rolled { id: self.active.segment.id, seal: self.active.seal() };
         let sequence = self.active.sequence;
@@ -330,15 +345,16 @@ impl Writer {
 
     fn apply(&mut self) {
         let id = self.active.segment.id;
+        self.active.offset += super::format::align(self.frame.len());
+        self.active.sequence += 1;
         let mut is_segment_dead = false;
         {
             let mut state = self.shared.state();
             for placed in self.frame.records() {
                 is_segment_dead |= state.apply(id, placed);
             }
+            state.log_end = Some(Closed { id, seal: self.active.seal() });
         }
-        self.active.offset += super::format::align(self.frame.len());
-        self.active.sequence += 1;
         if is_segment_dead {
             self.shared.keeper_bell.ring();
         }

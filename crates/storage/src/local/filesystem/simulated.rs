@@ -85,6 +85,13 @@ impl SimulatedDisk {
 
     /// Kills the process: nothing is lost. All mounts end.
     pub fn kill(&self) {
+        let mut disk = self.disk();
+        disk.end_mounts();
+        disk.clear_faults();
+    }
+
+    /// Kills the process like [`SimulatedDisk::kill`], but what is planned stays planned.
+    pub fn end_process(&self) {
         self.disk().end_mounts();
     }
 
@@ -97,6 +104,12 @@ impl SimulatedDisk {
     /// contain `name`.
     pub fn plan(&self, call: Option<Call>, name: &str, pass: u64, event: Event) {
         self.disk().plan.add(call, name, pass, event);
+    }
+
+    /// How often the power was cut or the process killed.
+    #[must_use]
+    pub fn ends(&self) -> u64 {
+        self.disk().generation
     }
 
     /// Number of calls so far.
@@ -177,6 +190,19 @@ impl SimulatedDisk {
         disk.inodes.insert(inode, Inode { synced: bytes.clone(), bytes, unsynced: Vec::new() });
     }
 
+    /// Changes one byte of a file behind everybody's back, durably: who has it open reads the change.
+    pub fn rot(&self, path: &Path, offset: u64) {
+        let mut disk = self.disk();
+        let Some(inode) = disk.names.files.get(path).copied() else { return };
+        let Some(inode) = disk.inodes.get_mut(&inode) else { return };
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        for bytes in [&mut inode.bytes, &mut inode.synced] {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 0xff;
+            }
+        }
+    }
+
     /// Removes a file behind everybody's back, durably.
     pub fn remove_file(&self, path: &Path) {
         self.disk().names.erase(path);
@@ -191,6 +217,7 @@ impl Disk {
     fn crash(&mut self, seed: u64) {
         let mut dice = Dice(seed);
         self.end_mounts();
+        self.clear_faults();
         self.names.crash(&mut dice);
         for inode in self.inodes.values_mut() {
             inode.crash(&mut dice);
@@ -201,7 +228,6 @@ impl Disk {
         self.generation += 1;
         self.locks.clear();
         self.descriptors = 0;
-        self.clear_faults();
     }
 
     fn clear_faults(&mut self) {

@@ -9,6 +9,7 @@ use super::filesystem::SimulatedDisk;
 use super::{LocalOptions, LocalStore};
 use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space, Store};
 
+mod backup;
 mod basics;
 mod cleaning;
 mod corruption;
@@ -18,6 +19,9 @@ mod faults;
 mod growth;
 mod oracle;
 mod room;
+mod schedules;
+mod scrubbing;
+mod sweep;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);
