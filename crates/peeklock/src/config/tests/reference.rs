@@ -141,6 +141,7 @@ fn the_reference_file_documents_every_key() {
             if [
                 "authorization_rules",
                 "certificates",
+                "entities",
                 "jwt",
                 "roles",
                 "subscriptions",
