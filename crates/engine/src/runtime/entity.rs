@@ -70,7 +70,13 @@ struct Declared {
 
 enum ActorState {
     Dormant(Box<Partition>),
-    Running { handle: PartitionHandle, control: mpsc::UnboundedSender<Control>, task: JoinHandle<()> },
+    /// What is stored of it can't be read; every request is refused.
+    Damaged(PartitionHandle),
+    Running {
+        handle: PartitionHandle,
+        control: mpsc::UnboundedSender<Control>,
+        task: JoinHandle<()>,
+    },
     Stopped,
 }
 
@@ -96,6 +102,20 @@ impl Entity {
         }
     }
 
+    /// One about which what is stored can't be read: it is there, and refuses everything.
+    pub(super) fn damaged(name: String, id: PartitionId, options: EntityOptions, times: EntityTimes) -> Self {
+        let handle = stopped_handle();
+        handle.set_damaged(&name);
+        let partition = Partition::new(QueueId(id.0), options.clone());
+        let entity = Self::new(name, id, options, times, partition);
+        *entity.actor() = ActorState::Damaged(handle);
+        entity
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(&*self.actor(), ActorState::Damaged(_))
+    }
+
     pub(super) fn options(&self) -> Arc<EntityOptions> {
         self.declared().options
     }
@@ -119,6 +139,7 @@ impl Entity {
             times,
             accessed_at: self.accessed.get(),
             counts: self.counts(),
+            is_damaged: self.is_damaged(),
             subscriptions,
             sql_filters: filters.sql,
             correlation_filters: filters.correlation,
@@ -145,6 +166,10 @@ impl Entity {
                     _ => stopped_handle(),
                 }
             }
+            ActorState::Damaged(handle) => {
+                *actor = ActorState::Damaged(handle.clone());
+                handle
+            }
             ActorState::Stopped => stopped_handle(),
         }
     }
@@ -155,7 +180,7 @@ impl Entity {
             ActorState::Dormant(partition) => {
                 partition.next_deadline().is_some() || partition.is_forwarding()
             }
-            ActorState::Running { .. } | ActorState::Stopped => false,
+            ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => false,
         };
         if timed {
             self.handle(spawner);
@@ -166,7 +191,7 @@ impl Entity {
     pub(super) fn catch_up(&self, spawner: &Spawner, wish: CatchUp) {
         let is_due = match &*self.actor() {
             ActorState::Dormant(partition) => partition.next_deadline().is_some_and(|at| at <= wish.until),
-            ActorState::Running { .. } | ActorState::Stopped => false,
+            ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => false,
         };
         if is_due {
             self.handle(spawner);
@@ -185,7 +210,7 @@ impl Entity {
                 // An actor that is gone needs no options.
                 let _ = control.send(Control::SetOptions(options.clone()));
             }
-            ActorState::Stopped => {}
+            ActorState::Damaged(_) | ActorState::Stopped => {}
         }
         let declared = Declared { options: Arc::new(options), times };
         *self.declared.write().unwrap_or_else(PoisonError::into_inner) = declared;
@@ -213,7 +238,7 @@ impl Entity {
                 let _ = control.send(Control::Stop);
                 Some(task)
             }
-            ActorState::Dormant(_) | ActorState::Stopped => None,
+            ActorState::Dormant(_) | ActorState::Damaged(_) | ActorState::Stopped => None,
         }
     }
 

@@ -5,6 +5,8 @@ mod config_convert;
 mod health;
 pub(crate) mod output;
 mod store_check;
+mod store_damage;
+mod store_salvage;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +25,7 @@ Examples:
   peeklock config check peeklock.toml    is the file right?
   peeklock config convert Config.json    the emulator's file in TOML
   peeklock store check ./data            is the data directory intact? (broker stopped)
+  peeklock store salvage ./data          keep what is readable of a damaged one (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
 
 Connect any Azure Service Bus SDK with
@@ -77,6 +80,9 @@ enum ConfigCommand {
 enum StoreCommand {
     /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0 or 3.
     Check(store_check::CheckArgs),
+    /// Make a damaged data directory one that a broker starts on: what is readable is kept, the damaged files go to
+    /// DIR/quarantine. Exit code 0 or 3.
+    Salvage(store_salvage::SalvageArgs),
 }
 
 /// Runs the command of this process.
@@ -88,6 +94,7 @@ pub(crate) fn run() -> Exit {
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
+        Some(Command::Store(StoreCommand::Salvage(args))) => store_salvage::run(&args),
         Some(Command::Health(args)) => health::run(&args),
     }
 }

@@ -6,13 +6,20 @@ use std::sync::Arc;
 
 use super::directory::Directory;
 use super::filesystem::{Filesystem, RealFilesystem};
-use super::recovery::{Loaded, Mode, load};
+use super::recovery::{Mode, load};
 use super::store::lock;
-use crate::{Error, Space};
+use super::survey::{Damage, Survey, no_store};
+use crate::{Error, PartitionId, Space};
 
-/// What a data directory holds, every checksum verified.
+/// What a data directory holds, every checksum looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// Everything that is damaged, in the order of replay. What was lost without leaving a trace is not in it.
+    pub damage: Vec<Damage>,
+    /// What damage may let come back: messages that were removed, where the removal is what may be lost.
+    pub may_return: Vec<MayReturn>,
+    /// Why the next opening will be refused, if it will.
+    pub refusal: Option<Error>,
     /// How often the store was acquired so far.
     pub epoch: u64,
     /// The segments in the order of replay.
@@ -46,6 +53,19 @@ pub struct SegmentReport {
     pub is_sealed: bool,
 }
 
+/// Messages of a partition older than a place where an unknown removal may be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MayReturn {
+    /// The partition.
+    pub partition: PartitionId,
+    /// How many.
+    pub count: u64,
+    /// The lowest of their numbers.
+    pub first: u64,
+    /// The highest of their numbers.
+    pub last: u64,
+}
+
 /// Where an unfinished write begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TornTail {
@@ -58,8 +78,8 @@ pub struct TornTail {
 /// Verifies the data directory at `path`; changes nothing.
 ///
 /// # Errors
-/// [`Error::Fenced`] while a process uses it, [`Error::Corrupt`] naming file and offset on the first damage,
-/// [`Error::Unavailable`] when it is not a data directory or can't be read.
+/// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is not a data directory or can't be read.
+/// Damage is no error: see [`Report::damage`].
 pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
     check_on(Arc::new(RealFilesystem), path)
 }
@@ -71,50 +91,45 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
 pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Report, Error> {
     let directory = Directory { path: path.as_ref().to_owned(), filesystem };
     let _lock = lock(&directory, false)?;
-    match load(&directory, Mode::Check)? {
-        Some(loaded) => Ok(report(&loaded)),
-        None => {
-            let reason = format!("{} is not a data directory: it has no manifest", directory.path.display());
-            Err(Error::Unavailable { reason })
-        }
-    }
+    let survey = Survey::take(&directory)?.ok_or_else(|| no_store(&directory))?;
+    Ok(report(&directory, &survey))
 }
 
-fn report(loaded: &Loaded) -> Report {
-    let used_bytes = |id: u32| {
-        let sealed =
-            loaded.manifest.segments.iter().find(|listed| listed.id == id)?.seal.map(|seal| seal.end);
-        let rolled = loaded.rolled.iter().find(|rolled| rolled.id == id).map(|rolled| rolled.seal.end);
-        let active =
-            loaded.active.as_ref().filter(|active| active.segment.id == id).map(|active| active.offset);
-        sealed.or(rolled).or(active)
-    };
-    let segments: Vec<SegmentReport> = loaded
+/// What a survey amounts to.
+pub(super) fn report(directory: &Directory, survey: &Survey) -> Report {
+    let header_bytes = u64::from(super::format::SEGMENT_HEADER_BYTES);
+    let segments: Vec<SegmentReport> = survey
         .state
         .segments
         .in_order()
         .map(|segment| SegmentReport {
             id: segment.file.id,
             file_bytes: segment.file.capacity,
-            used_bytes: used_bytes(segment.file.id).unwrap_or(u64::from(super::format::SEGMENT_HEADER_BYTES)),
+            used_bytes: survey.ends.get(&segment.file.id).copied().unwrap_or(header_bytes),
             live_bytes: segment.live_bytes,
             is_sealed: segment.sealed_end.is_some(),
         })
         .collect();
     let mut keys: BTreeMap<Space, u64> = Space::ALL.into_iter().map(|space| (space, 0)).collect();
-    for (space, partition) in loaded.state.index.partitions() {
-        *keys.entry(space).or_default() += loaded.state.index.range(space, partition, 0).count() as u64;
+    for (space, partition) in survey.state.index.partitions() {
+        *keys.entry(space).or_default() += survey.state.index.range(space, partition, 0).count() as u64;
     }
     let live_bytes = segments.iter().map(|segment| segment.live_bytes).sum();
     let used_bytes: u64 = segments.iter().map(|segment| segment.used_bytes).sum();
+    let may_return = survey.may_return(Space::Head).into_iter();
     Report {
-        epoch: loaded.manifest.epoch,
+        damage: survey.damage.clone(),
+        may_return: may_return
+            .map(|(partition, count, first, last)| MayReturn { partition, count, first, last })
+            .collect(),
+        refusal: load(directory, Mode::Check).err(),
+        epoch: survey.manifest.epoch,
         segments,
         keys,
         live_bytes,
         dead_bytes: used_bytes.saturating_sub(live_bytes),
-        torn_tail: loaded.torn.as_ref().map(|torn| TornTail { segment: torn.segment, offset: torn.offset }),
-        hints_missing: loaded.hints_rebuilt,
-        is_closed: loaded.manifest.closed.is_some(),
+        torn_tail: survey.torn.map(|(segment, offset)| TornTail { segment, offset }),
+        hints_missing: survey.hints_missing,
+        is_closed: survey.manifest.closed.is_some(),
     }
 }

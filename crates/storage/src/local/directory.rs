@@ -12,6 +12,9 @@ const LOCK_NAME: &str = "LOCK";
 /// The manifest's file name.
 const MANIFEST_NAME: &str = "MANIFEST";
 
+/// What Linux answers for bytes that the medium lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
+const LOST_BYTES_ERRNOS: [i32; 5] = [5, 61, 74, 117, 121];
+
 /// Where the files are and how they are reached.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
@@ -103,6 +106,16 @@ impl Directory {
 /// Damage at `offset` of `path`.
 pub(super) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
     Error::Corrupt { file: path.to_owned(), offset, reason: reason.into() }
+}
+
+/// A read that failed: bytes that the disk can't give back are damaged, everything else may pass.
+pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
+    let is_lost = error.kind() == io::ErrorKind::UnexpectedEof
+        || error.raw_os_error().is_some_and(|code| LOST_BYTES_ERRNOS.contains(&code));
+    match is_lost {
+        true => corrupt(path, offset, format!("the bytes can't be read: {error}")),
+        false => unavailable(path, error),
+    }
 }
 
 /// A file that can't be used for a reason outside its contents.

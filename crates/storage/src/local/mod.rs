@@ -115,6 +115,7 @@
 mod check;
 mod cleaner;
 mod directory;
+mod examine;
 mod fields;
 mod filesystem;
 mod format;
@@ -128,22 +129,27 @@ mod options;
 mod pool;
 mod reader;
 mod recovery;
+mod salvage;
+mod scan;
 mod segments;
 mod shard;
 mod shared;
 mod state;
 mod store;
+mod survey;
 mod waiting;
 mod walk;
 mod warm;
 mod writer;
 
-pub use check::{Report, SegmentReport, TornTail, check, check_on};
+pub use check::{MayReturn, Report, SegmentReport, TornTail, check, check_on};
 #[cfg(any(test, feature = "testing"))]
 pub use filesystem::{Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, RealFilesystem};
 pub use options::LocalOptions;
+pub use salvage::Salvage;
 pub use store::LocalStore;
+pub use survey::{Damage, DamageKind};
 
 #[cfg(test)]
 mod tests;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::directory::{Directory, Name, corrupt, unavailable};
 use super::format::{FRAME_HEADER_BYTES, Kind, SEGMENT_HEADER_BYTES, SegmentHeader};
-use super::hint::{Hint, HintBuilder, Subject};
+use super::hint::{Hint, Subject};
 use super::keeper::store_hint;
 use super::manifest::{Listed, Manifest, Seal};
 use super::pool::{Rolled, Spare};
+use super::scan::{DamagedPut, scan};
 use super::segments::SegmentFile;
 use super::state::State;
-use super::walk::{End, find_later_frame, walk};
+use super::walk::{Damage, End, find_later_frame};
 use super::warm::Warm;
 use super::writer::Active;
 use crate::{Error, Space};
@@ -21,7 +22,7 @@ use crate::{Error, Space};
 pub(super) enum Mode {
     /// To serve: hints are trusted, a torn tail is cut off, files are opened for writing.
     Open,
-    /// To report: every frame is read, nothing is written.
+    /// To find out whether opening would be refused: nothing is written.
     Check,
 }
 
@@ -47,6 +48,8 @@ pub(super) struct Loaded {
     pub(super) torn: Option<Torn>,
     /// Hints that were missing or damaged.
     pub(super) hints_rebuilt: usize,
+    /// Puts whose values are damaged and cost nothing but themselves.
+    pub(super) damaged_puts: Vec<DamagedPut>,
 }
 
 /// Reads `directory`; `None` when it holds no store.
@@ -94,6 +97,7 @@ impl<'a> Loader<'a> {
             prepared: Vec::new(),
             torn: None,
             hints_rebuilt: 0,
+            damaged_puts: Vec::new(),
         };
         Ok(Self { directory, mode, files, loaded })
     }
@@ -112,13 +116,12 @@ impl<'a> Loader<'a> {
     fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<(), Error> {
         let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
         let hint = Hint::load(self.directory, subject);
-        if self.mode == Mode::Open
-            && let Ok(hint) = &hint
-        {
-            self.replay(file.id, hint);
+        if let Ok(hint) = &hint {
+            self.replay(file.id, hint, &[]);
             return Ok(());
         }
-        let (rebuilt, end) = scan(file, seal.end, seal.first_sequence)?;
+        let damage = Damage::Passed { is_synced: true };
+        let (rebuilt, end, damaged) = scan(file, seal.end, seal.first_sequence, damage)?;
         if end.offset != seal.end || end.next_sequence != seal.next_sequence {
             return Err(corrupt(&file.path, end.defect, refusal(&end, seal.end)));
         }
@@ -128,14 +131,17 @@ impl<'a> Loader<'a> {
             self.loaded.hints_rebuilt += 1;
             let path = self.directory.hint_path(file.id);
             tracing::debug!(path = %path.display(), reason, "the hint is rebuilt from its segment");
+            // A hint would give damaged bytes a checksum of their own, and hide from later openings what is damaged.
             if self.mode == Mode::Open
                 && is_sealed
+                && damaged.is_empty()
                 && store_hint(self.directory, file.id, &rebuilt.bytes).is_err()
             {
                 self.directory.discard(&path);
             }
         }
-        self.replay(file.id, &rebuilt);
+        self.replay(file.id, &rebuilt, &damaged);
+        self.note_damaged(file, damaged);
         Ok(())
     }
 
@@ -154,8 +160,10 @@ impl<'a> Loader<'a> {
         let mut sequence = self.loaded.manifest.sealed_sequence + 1;
         let mut rest = open.as_slice();
         while let Some((file, later)) = rest.split_first() {
-            let (hint, end) = scan(file, file.capacity, sequence)?;
-            self.replay(file.id, &hint);
+            let damage = Damage::Passed { is_synced: false };
+            let (hint, end, damaged) = scan(file, file.capacity, sequence, damage)?;
+            self.replay(file.id, &hint, &damaged);
+            self.note_damaged(file, damaged);
             let seal = Seal { end: end.offset, first_sequence: sequence, next_sequence: end.next_sequence };
             let Some(next) = later.iter().position(|next| begins_with(next, end.next_sequence)) else {
                 self.check_end(file, &end, later)?;
@@ -246,7 +254,15 @@ impl<'a> Loader<'a> {
         self.loaded.prepared = later.to_vec();
     }
 
-    fn replay(&mut self, id: u32, hint: &Hint) {
+    fn note_damaged(&mut self, file: &SegmentFile, damaged: Vec<DamagedPut>) {
+        for put in &damaged {
+            let (path, offset) = (file.path.display(), put.offset);
+            tracing::error!(path = %path, offset, key = ?put.key, "a stored value is damaged; it costs nothing else");
+        }
+        self.loaded.damaged_puts.extend(damaged);
+    }
+
+    fn replay(&mut self, id: u32, hint: &Hint, damaged: &[DamagedPut]) {
         let mut places = Vec::new();
         let Loaded { state, warm, .. } = &mut self.loaded;
         hint.entries(|entry| {
@@ -255,6 +271,7 @@ impl<'a> Loader<'a> {
             if let Some(at) = entry.value_at
                 && header.kind == Kind::Put
                 && header.key.space != Space::Body
+                && damaged.iter().all(|put| put.offset != entry.placed.offset)
             {
                 places.push((entry.placed.offset, at));
             }
@@ -280,23 +297,6 @@ fn open_segment(directory: &Directory, listed: &Listed, mode: Mode) -> Result<Se
         return Err(corrupt(&path, 0, "the header is that of another segment"));
     }
     Ok(SegmentFile { id, salt, capacity, path, file })
-}
-
-/// Reads a segment's frames up to `limit` into the form of a hint.
-fn scan(file: &SegmentFile, limit: u64, sequence: u64) -> Result<(Hint, End), Error> {
-    let subject = Subject { id: file.id, salt: file.salt, end: limit };
-    let mut hint = HintBuilder::new(subject);
-    let end = walk(file, limit, sequence, |found| {
-        for found in found {
-            if found.record.header.kind == Kind::Put {
-                hint.note_put(found.record.header);
-            }
-            hint.push(&found.placed(), found.record.value);
-        }
-    });
-    let end = end.map_err(|error| unavailable(&file.path, &error))?;
-    let hint = Hint::decode(hint.finish().into(), subject);
-    Ok((hint.map_err(|reason| corrupt(&file.path, 0, reason))?, end))
 }
 
 fn begins_with(file: &SegmentFile, sequence: u64) -> bool {

@@ -15,6 +15,7 @@ mod corruption;
 mod faults;
 mod oracle;
 mod room;
+mod salvage;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);
