@@ -6,6 +6,7 @@ mod config;
 mod exit;
 mod logging;
 mod serve;
+mod store_damage;
 
 use std::process::ExitCode;
 

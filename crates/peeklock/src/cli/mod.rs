@@ -5,7 +5,6 @@ mod config_convert;
 mod health;
 pub(crate) mod output;
 mod store_check;
-mod store_damage;
 mod store_salvage;
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use peeklock_storage::{Error, Space};
 use serde_json::{Value, json};
 
 use super::output;
-use super::store_damage::Described;
 use crate::exit::Exit;
+use crate::store_damage::Described;
 
 const MIB: f64 = (1 << 20) as f64;
 

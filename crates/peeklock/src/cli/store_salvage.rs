@@ -15,8 +15,8 @@ use peeklock_storage::local::{Report, Salvage};
 use serde_json::{Value, json};
 
 use super::output;
-use super::store_damage::{Described, keys};
 use crate::exit::Exit;
+use crate::store_damage::{Described, keys};
 
 /// Readable contents to which no message belongs, one JSON document in each line.
 const UNPLACED_NAME: &str = "unplaced.jsonl";

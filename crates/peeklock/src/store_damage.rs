@@ -9,23 +9,23 @@ use peeklock_storage::{PartitionId, Space};
 use serde_json::{Value, json};
 
 /// The names of what is stored.
-pub(super) struct Described {
+pub(crate) struct Described {
     names: StoredNames,
 }
 
 impl Described {
     /// Reads the names that can be read.
-    pub(super) fn of(store: &Salvage) -> Self {
+    pub(crate) fn of(store: &Salvage) -> Self {
         let names = StoredNames::read(&store.keys(Space::Meta), &|key| store.value(key));
         Self { names }
     }
 
-    pub(super) const fn names(&self) -> &StoredNames {
+    pub(crate) const fn names(&self) -> &StoredNames {
         &self.names
     }
 
     /// The name of a partition's owner, or its number.
-    pub(super) fn owner(&self, partition: PartitionId) -> String {
+    pub(crate) fn owner(&self, partition: PartitionId) -> String {
         match self.names.name(partition) {
             Some(name) => format!("\"{name}\""),
             None => format!("the entity of partition {} (its name can't be read)", partition.0),
@@ -33,7 +33,7 @@ impl Described {
     }
 
     /// Everything that is damaged, line by line, and what follows from it; nothing where nothing is.
-    pub(super) fn text(&self, directory: &Path, report: &Report) -> String {
+    pub(crate) fn text(&self, directory: &Path, report: &Report) -> String {
         let mut text = String::new();
         for damage in &report.damage {
             let file = damage.file.strip_prefix(directory).unwrap_or(&damage.file).display();
@@ -82,7 +82,7 @@ impl Described {
     }
 
     /// Everything that is damaged, for programs.
-    pub(super) fn json(&self, report: &Report) -> Vec<Value> {
+    pub(crate) fn json(&self, report: &Report) -> Vec<Value> {
         let one = |damage: &Damage| {
             let subject = damage.key.map(|key| self.names.describe(key));
             json!({
@@ -100,7 +100,7 @@ impl Described {
     }
 
     /// Messages that may come back, for programs.
-    pub(super) fn may_return_json(&self, report: &Report) -> Vec<Value> {
+    pub(crate) fn may_return_json(&self, report: &Report) -> Vec<Value> {
         let one = |doubt: &peeklock_storage::local::MayReturn| {
             json!({
                 "entity": self.names.name(doubt.partition),
@@ -115,6 +115,12 @@ impl Described {
 }
 
 /// The live keys of a store.
-pub(super) fn keys(store: &Salvage) -> StoredKeys {
+pub(crate) fn keys(store: &Salvage) -> StoredKeys {
     StoredKeys { meta: store.keys(Space::Meta), head: store.keys(Space::Head), body: store.keys(Space::Body) }
+}
+
+/// Everything that is damaged in a directory that does not open; `None` if that can't be found out.
+pub(crate) fn explain(directory: &Path) -> Option<String> {
+    let store = Salvage::begin_to_look(directory).ok()?;
+    Some(Described::of(&store).text(directory, &store.report()))
 }
