@@ -108,6 +108,60 @@ def test_keys_of_an_entity_are_good_for_that_entity(guarded, owner, name):
             sender.send_messages(ServiceBusMessage(b"x"))
 
 
+def test_a_rule_of_an_entity_is_not_one_of_names_that_begin_with_its_own(guarded, owner, name):
+    everything = (AccessRights.MANAGE, AccessRights.SEND, AccessRights.LISTEN)
+    owner.create_queue(name, authorization_rules=[rule("chief", *everything)])
+    owner.create_queue(f"{name}/sub", authorization_rules=[rule("its-own", *everything)])
+    owner.create_topic(f"{name}/topic")
+    owner.create_subscription(f"{name}/topic", "s")
+    with admin_of(guarded, "chief") as chief:
+        assert chief.get_queue(name).authorization_rules[0].key_name == "chief"
+        for refused in (
+            lambda: chief.create_queue(f"{name}/new"),
+            lambda: chief.get_queue(f"{name}/sub"),
+            lambda: chief.get_queue(f"{name}/never-was"),
+            lambda: chief.delete_queue(f"{name}/sub"),
+            lambda: chief.get_subscription(f"{name}/topic", "s"),
+            lambda: list(chief.list_rules(f"{name}/topic", "s")),
+            lambda: chief.get_namespace_properties(),
+            lambda: list(chief.list_topics()),
+        ):
+            with pytest.raises(ClientAuthenticationError):
+                refused()
+    with admin_of(guarded, "its-own") as admin:
+        assert admin.get_queue(f"{name}/sub").name == f"{name}/sub"
+        with pytest.raises(ClientAuthenticationError):
+            admin.get_queue(name)
+    with client_of(guarded, "chief") as client, pytest.raises(ServiceBusError):
+        with client.get_queue_sender(f"{name}/sub") as sender:
+            sender.send_messages(ServiceBusMessage(b"x"))
+
+
+def test_a_rule_of_a_topic_is_one_of_its_subscriptions_and_their_rules(guarded, owner, name):
+    everything = (AccessRights.MANAGE, AccessRights.SEND, AccessRights.LISTEN)
+    owner.create_topic(name, authorization_rules=[rule("chief", *everything)])
+    with admin_of(guarded, "chief") as chief:
+        chief.create_subscription(name, "s")
+        chief.create_rule(name, "s", "all")
+        assert [found.name for found in chief.list_rules(name, "s")] == ["$Default", "all"]
+        assert [found.name for found in chief.list_subscriptions(name)] == ["s"]
+    with client_of(guarded, "chief") as client, client.get_topic_sender(name.upper()) as sender:
+        sender.send_messages(ServiceBusMessage(b"x"))
+        with client.get_subscription_receiver(name, "S", max_wait_time=30) as receiver:
+            (message,) = receiver.receive_messages(1)
+            receiver.dead_letter_message(message)
+        with client.get_subscription_receiver(name, "s", sub_queue="deadletter", max_wait_time=30) as receiver:
+            assert receiver.receive_messages(1)
+    with admin_of(guarded, "chief") as chief:
+        chief.delete_subscription(name, "s")
+
+
+def test_a_name_that_addresses_can_not_tell_is_refused(owner):
+    for bad in ("a%2fb", "my%20queue", "localhost", "localhost:5300", "a//b", "a/../b"):
+        with pytest.raises(HttpResponseError):
+            owner.create_queue(bad)
+
+
 def test_forwarding_made_by_an_administrator_forwards(guarded, owner, name):
     """The SDK shows a token of its own for each target."""
     owner.create_queue(f"{name}-target")

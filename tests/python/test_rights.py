@@ -39,6 +39,7 @@ RULES = (
 )
 ENTITIES = '[[queues]]\nname = "orders"\n' + rule("queues.authorization_rules", "clerk", "Listen", "Send")
 ENTITIES += '[[queues]]\nname = "invoices"\n'
+ENTITIES += '[[queues]]\nname = "orders/new"\n'
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +102,10 @@ def test_either_key_is_good(guarded):
         send(connected)
 
 
-def test_a_rule_of_an_entity_is_for_that_entity(guarded):
+@pytest.mark.parametrize("queue", ["invoices", "orders/new", "orders/never-was"])
+def test_a_rule_of_an_entity_is_for_that_entity(guarded, queue):
     with client(guarded, "clerk") as connected, pytest.raises(ServiceBusAuthenticationError):
-        send(connected, "invoices")
+        send(connected, queue)
 
 
 @pytest.mark.parametrize("name, key", [("sender", "wrong"), ("nobody", "sender-primary"), ("clerk", "sender-primary")])
@@ -134,8 +136,21 @@ HOUR = 3600
         lambda now: signature("sb://localhost/invoices", "owner", "owner-primary", now + HOUR),
         lambda now: signature("sb://localhost/orders", "owner", "wrong", now + HOUR),
         lambda now: signature("sb://localhost/orders", "owner", "owner-primary", now + HOUR)[:60],
+        lambda now: signature("sb://localhost/$x/orders", "owner", "owner-primary", now + HOUR),
+        lambda now: signature("orders/new", "owner", "owner-primary", now + HOUR),
+        lambda now: signature("sb://localhost/orders/new", "clerk", "clerk-primary", now + HOUR),
+        lambda now: signature("sb://localhost/orders%2fnew", "owner", "owner-primary", now + HOUR),
     ],
-    ids=["expired", "for another entity", "wrongly signed", "truncated"],
+    ids=[
+        "expired",
+        "for another entity",
+        "wrongly signed",
+        "truncated",
+        "for an unknown node",
+        "for another entity without a scheme",
+        "for what the rule is not for",
+        "with an encoded slash",
+    ],
 )
 def test_tokens_that_are_no_good(guarded, make):
     """The SDK tells no more than the type: it keeps the description of `$cbs` to itself."""
@@ -143,6 +158,16 @@ def test_tokens_that_are_no_good(guarded, make):
     with with_token(guarded, token) as connected, pytest.raises(ServiceBusAuthenticationError) as error:
         send(connected)
     assert "-primary" not in str(error.value)
+
+
+def test_a_signature_by_the_namespace_is_good_for_what_its_url_is_a_prefix_of(guarded):
+    """As on Service Bus: the URL counts by whole parts, whether an entity has that name or not."""
+    token = signature("sb://localhost/orders", "owner", "owner-primary", int(time.time()) + HOUR)
+    with with_token(guarded, token) as connected:
+        send(connected, "orders/new")
+    token = signature("sb://localhost/orders/ne", "owner", "owner-primary", int(time.time()) + HOUR)
+    with with_token(guarded, token) as connected, pytest.raises(ServiceBusAuthenticationError):
+        send(connected, "orders/new")
 
 
 def test_a_changed_rule_ends_open_links_at_once(start_daemon):

@@ -18,6 +18,7 @@ pub struct Daemon {
     child: Option<Child>,
     amqp: SocketAddr,
     http: SocketAddr,
+    descriptors_max: Option<u32>,
 }
 
 impl Daemon {
@@ -30,12 +31,22 @@ impl Daemon {
 
     /// Starts a daemon with this TOML.
     pub fn with_config(config: &str) -> Self {
+        let mut daemon = Self::stopped(config);
+        daemon.start();
+        daemon
+    }
+
+    /// A daemon with this TOML that is not started yet.
+    pub fn stopped(config: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
         fs::write(directory.path().join("peeklock.toml"), config).unwrap();
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut daemon = Self { directory, child: None, amqp: nowhere, http: nowhere };
-        daemon.start();
-        daemon
+        Self { directory, child: None, amqp: nowhere, http: nowhere, descriptors_max: None }
+    }
+
+    /// Limits the descriptors of the next daemon that is started (`RLIMIT_NOFILE`).
+    pub fn set_descriptors_max(&mut self, descriptors_max: Option<u32>) {
+        self.descriptors_max = descriptors_max;
     }
 
     /// Starts the daemon and returns once it accepts connections, on a port that the system chose.
@@ -61,7 +72,14 @@ impl Daemon {
 
     fn spawn(&self) -> Child {
         let log = fs::File::options().create(true).append(true).open(self.path("daemon.log")).unwrap();
-        let mut command = Command::new(binary());
+        let mut command = match self.descriptors_max {
+            None => Command::new(binary()),
+            Some(max) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &max.to_string()]).arg(binary());
+                shell
+            }
+        };
         command
             .args(["serve", "--config", "peeklock.toml", "--data-dir", "data", "--ready-file", "ready.json"])
             .args(["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])

@@ -2,10 +2,10 @@
 
 use peeklock_engine::{Right, Rights, Secret, Timestamp};
 
-use crate::Resource;
 use crate::jwt::JsonWebBasis;
+use crate::{Resource, Scope};
 
-/// Rights on resources and all below them, for a time.
+/// Rights within scopes, for a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// At least one; several if roles of a token are for several entities.
@@ -18,11 +18,11 @@ pub struct Grant {
     pub(crate) basis: Basis,
 }
 
-/// Rights on a resource and all below it.
+/// Rights within a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permission {
     /// On what.
-    pub scope: Resource,
+    pub scope: Scope,
     /// Which.
     pub rights: Rights,
 }
@@ -41,9 +41,9 @@ pub(crate) enum Basis {
 }
 
 impl Grant {
-    /// Everything on a resource, without end.
-    pub(crate) fn everything(scope: Resource) -> Self {
-        let permissions = Box::new([Permission { scope, rights: Rights::ALL }]);
+    /// Everything below a path, without end.
+    pub(crate) fn everything(prefix: Resource) -> Self {
+        let permissions = Box::new([Permission { scope: Scope::Prefix(prefix), rights: Rights::ALL }]);
         Self { permissions, expires_at: None, principal: "anybody".into(), basis: Basis::Open }
     }
 

@@ -13,6 +13,7 @@ mod keys;
 mod policy;
 mod resource;
 mod rules;
+mod scope;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -29,6 +30,7 @@ pub use grant::{Grant, Permission};
 pub use jwt::{JsonWebPolicy, KeySet, KeySetError, RoleRule};
 pub use policy::{CertificateRule, DEFAULT_KEY, DEFAULT_RULE_NAME, Policy, default_rule};
 pub use resource::Resource;
+pub use scope::Scope;
 
 use grant::Basis;
 use issuer::IssuerKeys;
@@ -134,8 +136,8 @@ impl Access {
         }
     }
 
-    /// The rule may be the namespace's, the entity's or one of the entity that it is a part of; what it allows is what both
-    /// the signature and the rule are for.
+    /// The rule may be the namespace's or that of the entity, or of the topic if it is a subscription. What is allowed is what
+    /// both the signature and the rule are for.
     fn signature(
         &self,
         policy: &Policy,
@@ -151,7 +153,7 @@ impl Access {
             return Err(Denied::Expired);
         }
         let signed = Resource::of_signed(token.resource_encoded).ok_or(Denied::Audience)?;
-        let scope = signed.intersection(found.level()).filter(|scope| scope.covers(resource));
+        let scope = Scope::of_signature(signed, found.level()).filter(|scope| scope.covers(resource));
         let grant = found.grant(scope.ok_or(Denied::Audience)?, Some(expires_at));
         self.0.used.remember(&grant);
         // A change that came in between was not looked for in what was remembered only now.
@@ -170,7 +172,7 @@ impl Access {
         }
         let found =
             rules::find(&policy, None, rule, &namespace, &Shown::new(key)).ok_or(Denied::Signature)?;
-        Ok(found.grant(namespace, None))
+        Ok(found.grant(namespace.into(), None))
     }
 
     /// What a client certificate allows whose subject was verified (SASL EXTERNAL).
@@ -185,7 +187,7 @@ impl Access {
         let rule =
             policy.certificates.iter().find(|rule| &*rule.subject == subject).ok_or(Denied::Signature)?;
         let basis = Basis::Certificate { subject: subject.into() };
-        let permissions = Box::new([Permission { scope: rule.scope.clone(), rights: rule.rights }]);
+        let permissions = Box::new([Permission { scope: rule.scope.clone().into(), rights: rule.rights }]);
         Ok(Grant { permissions, expires_at: None, principal: subject.into(), basis })
     }
 
@@ -206,7 +208,7 @@ impl Access {
                     })
                 }
                 Basis::Certificate { subject } => policy.certificates.iter().any(|rule| {
-                    let covers = |given: &Permission| rule.scope.covers(&given.scope);
+                    let covers = |given: &Permission| given.scope.is_within(&rule.scope);
                     rule.subject == *subject && grant.permissions.iter().all(covers) && holds(rule.rights)
                 }),
                 Basis::JsonWeb(basis) => policy.json_web.as_ref().is_some_and(|policy| {

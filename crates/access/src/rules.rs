@@ -5,7 +5,7 @@ use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 use crate::grant::{Basis, Grant, Permission};
 use crate::keys::{self, Proof};
 use crate::policy::Policy;
-use crate::{EntityRules, Resource};
+use crate::{EntityRules, Resource, Scope};
 
 /// A rule with the key that was used.
 pub(crate) struct Found {
@@ -22,15 +22,16 @@ impl Found {
     }
 
     /// What it allows.
-    pub(crate) fn grant(self, scope: Resource, expires_at: Option<Timestamp>) -> Grant {
+    pub(crate) fn grant(self, scope: Scope, expires_at: Option<Timestamp>) -> Grant {
         let Self { level, name, rights, key } = self;
         let basis = Basis::Rule { level, name: name.clone(), key };
         Grant { permissions: Box::new([Permission { scope, rights }]), expires_at, principal: name, basis }
     }
 }
 
-/// The rule of that name, of the namespace or on the way down to the resource, whose key the proof is of. No such rule and
-/// another key take the same way to the same answer.
+/// The rule of that name whose key the proof is of: of the namespace, or of the entity that the resource is or is a part of.
+/// Rules of an entity `queue` are not looked at for the entity `queue/new`. No such rule and another key take the same way to
+/// the same answer.
 pub(crate) fn find(
     policy: &Policy,
     entities: Option<&dyn EntityRules>,
@@ -46,10 +47,9 @@ pub(crate) fn find(
         Some(Found { level: level(), name: rule.name.clone(), rights: rule.rights, key })
     };
     let found = check(&Resource::namespace, &policy.rules).or_else(|| {
-        resource.ancestors().find_map(|path| {
-            let options = entities?.options(path)?;
-            check(&|| Resource::entity(path), options.authorization_rules())
-        })
+        let entity = resource.entity_name()?;
+        let options = entities?.options(entity)?;
+        check(&|| Resource::entity(entity), options.authorization_rules())
     });
     if !is_known {
         keys::key_of_nobody(proof);

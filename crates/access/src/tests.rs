@@ -171,10 +171,54 @@ fn a_rule_of_an_entity_never_grants_beyond_it() {
 }
 
 #[test]
-fn a_signature_is_for_what_it_names_and_all_below() {
+fn a_rule_of_an_entity_is_for_no_entity_whose_name_only_starts_with_its_own() {
+    let (access, entities) = access();
+    entities.set("orders/sub", vec![rule("own", Rights::ALL, "own", "")]);
+    for signed in ["sb%3A%2F%2Fh", "sb%3A%2F%2Fh%2Forders", "sb%3A%2F%2Fh%2Forders%2Fsub"] {
+        let token = token(signed, "1900003600", "sender", SENDER_KEY);
+        for other in ["orders/sub", "orders/new", "orders/sub/subscriptions/s"] {
+            assert_eq!(access.token(&token, &of(other), MADE_AT), Err(Denied::Signature), "{signed} {other}");
+        }
+        if let Ok(grant) = access.token(&token, &of("orders"), MADE_AT) {
+            assert!(!grant.permits(&of("orders/sub"), Right::Send, MADE_AT), "{signed}");
+        }
+    }
+    let token = token("sb%3A%2F%2Fh%2Forders", "1900003600", "own", "own");
+    assert!(access.token(&token, &of("orders/sub"), MADE_AT).is_ok(), "signed for more than its rule has");
+    assert_eq!(access.token(&token, &of("orders"), MADE_AT), Err(Denied::Signature));
+}
+
+#[test]
+fn a_signature_for_what_has_no_canonical_form_is_for_nothing() {
+    let (access, _) = access();
+    for signed in ["sb%3A%2F%2Fh%2F%24x%2Fq", "sb%3A%2F%2Fh%2Fa%252fb", "sb%3A%2F%2Fh%2Fa%2F%2Fb", "%24x"] {
+        let token = token(signed, "1900003600", "RootManageSharedAccessKey", DEFAULT_KEY);
+        for resource in ["", "q", "a/b", "a", "$resources/queues"] {
+            assert_eq!(access.token(&token, &of(resource), MADE_AT), Err(Denied::Audience), "{signed}");
+        }
+    }
+}
+
+#[test]
+fn a_signature_without_a_scheme_is_for_the_namespace_only_if_no_entity_has_that_name() {
+    let (access, _) = access();
+    for (signed, is_for_all) in
+        [("localhost", true), ("localhost%3A5300", true), ("10.0.0.1", false), ("shop", false)]
+    {
+        let token = token(signed, "1900003600", "RootManageSharedAccessKey", DEFAULT_KEY);
+        assert_eq!(access.token(&token, &of(""), MADE_AT).is_ok(), is_for_all, "{signed}");
+        assert_eq!(access.token(&token, &of("another"), MADE_AT).is_ok(), is_for_all, "{signed}");
+        let name = signed.replace("%3A", ":");
+        assert_eq!(peeklock_engine::reads_like_a_host(&name), is_for_all, "then it is the name of no entity");
+    }
+}
+
+#[test]
+fn a_signature_by_the_namespace_is_for_what_it_names_and_what_that_is_a_prefix_of() {
     let (access, _) = access();
     let token = token("sb%3A%2F%2Fh%2Forders", "1900003600", "RootManageSharedAccessKey", DEFAULT_KEY);
     assert!(access.token(&token, &of("orders/subscriptions/eu"), MADE_AT).is_ok());
+    assert!(access.token(&token, &of("orders/new"), MADE_AT).is_ok(), "as on Service Bus");
     for other in ["", "invoices", "orders2"] {
         assert_eq!(access.token(&token, &of(other), MADE_AT), Err(Denied::Audience), "{other}");
     }
@@ -244,6 +288,7 @@ fn certificates_allow_what_their_subject_is_given() {
     let grant = access.certificate("CN=shop").unwrap();
     assert!(grant.permits(&of("orders"), Right::Send, MADE_AT) && access.stands(&grant));
     assert!(!grant.permits(&of("invoices"), Right::Send, MADE_AT));
+    assert!(!grant.permits(&of("orders/new"), Right::Send, MADE_AT));
     assert_eq!(access.certificate("CN=shopper"), Err(Denied::Signature));
     access.replace(Policy::default());
     assert!(!access.stands(&grant));

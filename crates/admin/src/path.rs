@@ -78,7 +78,10 @@ pub(crate) struct EntityPath {
 impl EntityPath {
     /// What rights are asked about.
     pub(crate) fn resource(&self) -> Resource {
-        Resource::entity(&self.to_string())
+        match &self.subscription {
+            Some(subscription) => Resource::subscription(&self.name, subscription),
+            None => Resource::entity(&self.name),
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub use message::{
     Received,
 };
 pub use message_key::MessageKey;
-pub use names::{check_rule_name, check_subscription_name};
+pub use names::{check_is_canonical, check_rule_name, check_subscription_name, reads_like_a_host};
 pub use options::{
     AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,
     Rights, RuleLimits, Secret, SubscriptionOptions, TopicOptions,

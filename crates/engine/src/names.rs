@@ -11,6 +11,52 @@ pub(crate) fn name_key(name: &str) -> Box<str> {
     name.to_lowercase().into_boxed_str()
 }
 
+/// Whether text reads like the host of a URL, with a port or without. Some clients sign such a text without a scheme for the
+/// whole namespace, so the name of an entity must not begin with it. Bare addresses are left to names: devices have queues
+/// called `10.0.0.1`.
+#[must_use]
+pub fn reads_like_a_host(text: &str) -> bool {
+    let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    text.rsplit_once(':').is_some_and(has_port)
+        || text.eq_ignore_ascii_case("localhost")
+        || text.to_ascii_lowercase().ends_with(".servicebus.windows.net")
+}
+
+/// Refuses names that an address can't tell from something else, so that rights on one thing are never taken for rights on
+/// another.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn check_is_canonical(name: &str) -> Result<(), String> {
+    check_escapes(name)?;
+    match name.split('/').next() {
+        Some(first) if reads_like_a_host(first) => {
+            Err(format!("it begins with {first:?}, which reads like the host of a broker"))
+        }
+        _ => check_parts(name),
+    }
+}
+
+fn check_parts(name: &str) -> Result<(), String> {
+    match name.split('/').find(|part| matches!(*part, "" | "." | "..")) {
+        Some(part) => Err(format!("it has the part {part:?}, which clients take out of addresses")),
+        None => Ok(()),
+    }
+}
+
+fn check_escapes(name: &str) -> Result<(), String> {
+    match name.split('%').skip(1).find_map(|rest| rest.get(..2).filter(|digits| is_hex(digits))) {
+        Some(digits) => {
+            Err(format!("it contains \"%{digits}\", which stands for another character in addresses"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Checks the name of a subscription.
 ///
 /// # Errors
@@ -20,7 +66,7 @@ pub fn check_subscription_name(name: &str) -> Result<(), String> {
     if name.starts_with('$') {
         return Err("it starts with '$', which is reserved for the broker".to_owned());
     }
-    Ok(())
+    check_escapes(name)
 }
 
 /// Checks the name of a rule.
@@ -74,5 +120,6 @@ mod tests {
             assert!(check_rule_name(name).unwrap_err().contains(cause), "{name:?}");
         }
         assert!(check_subscription_name("$Default").unwrap_err().contains("reserved"));
+        assert!(check_subscription_name("a%20b").unwrap_err().contains("%20"));
     }
 }

@@ -71,3 +71,49 @@ impl Claims {
         shown.collect::<String>().into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW_S: u64 = 1_900_000_000;
+
+    fn check(claim: &str, value: &Value) -> Result<Timestamp, Denied> {
+        let policy = JsonWebPolicy {
+            issuer: Some("https://issuer".into()),
+            keys: None,
+            audience: "broker".into(),
+            roles_claim: "roles".into(),
+            roles: Vec::new(),
+        };
+        let mut claims = json!({ "iss": "https://issuer", "aud": "broker", "exp": NOW_S + 60, "nbf": NOW_S });
+        let claims = claims.as_object_mut().unwrap();
+        claims.insert(claim.into(), value.clone());
+        Claims::new(std::mem::take(claims)).check(&policy, Timestamp(NOW_S * 1000))
+    }
+
+    #[test]
+    fn a_claim_of_the_wrong_type_is_never_taken_for_a_missing_one() {
+        let mistyped = [
+            json!(null),
+            json!(true),
+            json!("1900000000"),
+            json!([NOW_S]),
+            json!({ "at": NOW_S }),
+            json!(-1),
+            json!(1e300),
+        ];
+        for value in &mistyped {
+            for claim in ["exp", "nbf"] {
+                assert!(matches!(check(claim, value), Err(Denied::Malformed(_))), "{claim} {value}");
+            }
+            assert_eq!(check("iss", value), Err(Denied::Issuer), "{value}");
+            assert_eq!(check("aud", value), Err(Denied::Audience), "{value}");
+        }
+        assert_eq!(check("iss", &json!(["https://issuer"])), Err(Denied::Issuer));
+        assert!(check("aud", &json!([5, null, "broker"])).is_ok(), "one of them is this broker");
+        assert_eq!(check("nbf", &json!(NOW_S + 61)), Err(Denied::NotYet), "by the clock that was given");
+    }
+}

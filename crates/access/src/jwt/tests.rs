@@ -311,7 +311,8 @@ fn several_roles_are_several_permissions() {
         .token("ES384", &claims(json!({ "roles": ["clerk", "unknown"], "sub": null, "azp": "app\n7" })));
     let orders = access.token(&token, &Resource::entity("orders"), NOW).unwrap();
     assert_eq!(&*orders.principal, "app7");
-    assert!(orders.permits(&Resource::entity("orders/subscriptions/x"), Right::Listen, NOW));
+    assert!(orders.permits(&Resource::subscription("orders", "x"), Right::Listen, NOW));
+    assert!(!orders.permits(&Resource::entity("orders/new"), Right::Listen, NOW));
     assert!(!orders.permits(&Resource::entity("orders"), Right::Send, NOW));
     let whole = access.token(&token, &Resource::namespace(), NOW).unwrap();
     assert_eq!(whole.permissions.len(), 2);

@@ -85,10 +85,12 @@ impl Target {
     /// What whoever asks for this needs the right to manage.
     pub(crate) fn resource(&self) -> Resource {
         match self {
-            Self::NamespaceInfo | Self::Entities(_) => Resource::namespace(),
+            Self::NamespaceInfo => Resource::namespace_info(),
+            Self::Entities(EntityKind::Queue) => Resource::queues(),
+            Self::Entities(EntityKind::Topic) => Resource::topics(),
             Self::Entity(name) | Self::Subscriptions(name) => Resource::entity(name),
             Self::Subscription(topic, name) | Self::Rules(topic, name) | Self::Rule(topic, name, _) => {
-                Resource::entity(&format!("{topic}/subscriptions/{name}"))
+                Resource::subscription(topic, name)
             }
         }
     }

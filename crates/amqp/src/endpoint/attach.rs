@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::condition::{self, Fault};
 use super::connection::Connection;
-use super::limits::REFUSED_LINKS_MAX;
 use super::link::{Link, LinkPhase, Side};
 use super::link_in::LinkIn;
 use super::link_out::LinkOut;
@@ -67,6 +66,7 @@ impl Connection {
             let reason = format!("handle {} is above the limit of {HANDLE_MAX}", attach.handle);
             return Err(Fault::connection(condition::FRAMING_ERROR, reason));
         }
+        self.check_names(&attach)?;
         let Some(state) = self.sessions.get(session) else { return Ok(()) };
         if state.handles_in.contains_key(&attach.handle) {
             let reason = format!("handle {} is in use", attach.handle);
@@ -88,12 +88,12 @@ impl Connection {
 
     /// Shows a new link to the upper layer, unless there are too many.
     fn admit(&mut self, key: usize, session: usize, attach: Box<Attach>) -> Result<(), Fault> {
-        if self.links.detaching > REFUSED_LINKS_MAX.max(self.config.links_max) {
+        if self.links.detaching > self.detaching_max() {
             let reason = "too many links wait for their detach to be answered";
             return Err(Fault::connection(condition::RESOURCE_LIMIT_EXCEEDED, reason));
         }
-        if self.links.len() > self.config.links_max {
-            let reason = format!("at most {} links per connection", self.config.links_max);
+        if self.links.len() > self.links_max() {
+            let reason = format!("at most {} links per connection", self.links_max());
             return Err(Fault::link(key, condition::RESOURCE_LIMIT_EXCEEDED, reason));
         }
         let channel = self.sessions.get(session).map(|session| session.channel_out);

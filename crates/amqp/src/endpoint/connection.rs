@@ -87,6 +87,8 @@ pub struct Connection {
     pub(super) ready: VecDeque<usize>,
     /// Keys of sessions with settlements or flows to write.
     pub(super) dirty: Vec<usize>,
+    /// The limits of an unauthenticated connection apply.
+    pub(super) is_limited: bool,
 }
 
 impl Connection {
@@ -132,6 +134,7 @@ impl Connection {
             pending_bytes: 0,
             ready: VecDeque::new(),
             dirty: Vec::new(),
+            is_limited: false,
         }
     }
 

@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::condition::{self, Fault, error};
 use super::connection::{Connection, Phase};
-use super::limits::{EVENTS_MAX, FRAME_SIZE_FLOOR, OUTBOX_BYTES_MAX};
+use super::limits::EVENTS_MAX;
 use super::link::LinkPhase;
 use super::sasl::SaslPhase;
 use super::session::SessionPhase;
@@ -45,7 +45,7 @@ impl Connection {
     #[must_use]
     pub fn accepts_input(&self) -> bool {
         self.events.len() < EVENTS_MAX
-            && self.outbox.len() < OUTBOX_BYTES_MAX
+            && self.outbox.len() < self.outbox_bytes_max()
             && !matches!(self.phase, Phase::Closed | Phase::Sasl(SaslPhase::Deciding))
             && self.held.as_ref().is_none_or(|(channel, held, _)| !self.awaits_accept(*channel, held))
     }
@@ -58,8 +58,7 @@ impl Connection {
         }
         // What can't be a frame is "complete": it gets its answer.
         FrameHeader::decode(header).map_or(true, |header| {
-            header.size > self.config.max_frame_size.max(FRAME_SIZE_FLOOR)
-                || input.len() >= header.size as usize
+            header.size > self.frame_bytes_max() || input.len() >= header.size as usize
         })
     }
 
@@ -67,13 +66,9 @@ impl Connection {
     fn take_frame(&mut self, input: &mut BytesMut) -> bool {
         let Some(&bytes) = input.first_chunk::<FRAME_HEADER_BYTES>() else { return false };
         let header = match FrameHeader::decode(bytes) {
-            Ok(header) if header.size <= self.config.max_frame_size.max(FRAME_SIZE_FLOOR) => header,
+            Ok(header) if header.size <= self.frame_bytes_max() => header,
             Ok(header) => {
-                let reason = format!(
-                    "a frame of {} bytes exceeds the limit of {}",
-                    header.size, self.config.max_frame_size
-                );
-                self.fail(error(condition::FRAMING_ERROR, reason));
+                self.refuse_frame(header.size);
                 return false;
             }
             Err(reason) => {
@@ -86,6 +81,10 @@ impl Connection {
         }
         let mut body = input.split_to(header.size as usize).freeze();
         body.advance((header.body_offset as usize).min(body.len()));
+        if self.is_too_long_unauthenticated(&body) {
+            self.refuse_frame(header.size);
+            return false;
+        }
         match (header.kind, self.phase) {
             (FrameKind::Sasl, Phase::Sasl(phase)) => self.on_sasl_frame(phase, body),
             (FrameKind::Amqp, Phase::Opening | Phase::Open | Phase::Closing) => {
@@ -94,6 +93,12 @@ impl Connection {
             _ => self.fail(error(condition::FRAMING_ERROR, "unexpected kind of frame")),
         }
         true
+    }
+
+    fn refuse_frame(&mut self, bytes: u32) {
+        let when = if self.is_limited { " before authentication" } else { "" };
+        let reason = format!("a frame of {bytes} bytes exceeds the limit{when}");
+        self.fail(error(condition::FRAMING_ERROR, reason));
     }
 
     fn on_body(&mut self, channel: u16, body: Bytes) {

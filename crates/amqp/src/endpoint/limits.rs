@@ -41,3 +41,31 @@ pub(super) const IDLE_TIME_OUT_MS_MIN: u64 = 5_000;
 
 /// Heartbeats are not sent more often than this, whatever the peer asks for, in milliseconds.
 pub(super) const HEARTBEAT_INTERVAL_MS_MIN: u64 = 250;
+
+/// Links of an unauthenticated connection, and as many more whose detach the peer has not answered: SDKs attach two to
+/// `$cbs` and nothing else before their token is accepted.
+pub(super) const UNAUTHENTICATED_LINKS_MAX: usize = 16;
+
+/// Sessions of an unauthenticated connection: Java begins one for every sender and receiver before its token is accepted.
+pub(super) const UNAUTHENTICATED_SESSIONS_MAX: usize = 256;
+
+/// Largest transfer frame of an unauthenticated connection, in bytes: the longest token that can come in one frame.
+pub(super) const UNAUTHENTICATED_FRAME_BYTES_MAX: u32 = 128 * 1024;
+
+/// Largest other frame of an unauthenticated connection, in bytes: `open` with its properties, `attach`.
+pub(super) const UNAUTHENTICATED_CONTROL_BYTES_MAX: u32 = 8 * 1024;
+
+/// Half-received deliveries of an unauthenticated connection, in bytes: the longest token in several frames.
+pub(super) const UNAUTHENTICATED_REASSEMBLY_BYTES_MAX: usize = 128 * 1024;
+
+/// Frames that wait for the socket of an unauthenticated connection beyond which no further input is taken, in bytes.
+pub(super) const UNAUTHENTICATED_OUTBOX_BYTES_MAX: usize = 16 * 1024;
+
+/// Longest name or address of a link of an unauthenticated connection, in bytes.
+pub(super) const UNAUTHENTICATED_NAME_BYTES_MAX: usize = 1_024;
+
+/// What a session costs, in bytes, estimated.
+pub(super) const SESSION_BYTES: usize = 1_024;
+
+/// What a link costs with its names, in bytes, estimated.
+pub(super) const LINK_BYTES: usize = 2_048;

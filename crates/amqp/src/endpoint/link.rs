@@ -173,6 +173,11 @@ impl Links {
         Some(link)
     }
 
+    /// All links, detaching ones too.
+    pub(super) fn total(&self) -> usize {
+        self.table.len()
+    }
+
     /// Links that are not detaching.
     pub(super) fn len(&self) -> usize {
         self.table.len() - self.detaching

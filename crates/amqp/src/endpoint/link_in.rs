@@ -211,13 +211,11 @@ impl Connection {
     /// Bounds what partly received deliveries hold.
     fn count_reassembly(&mut self, key: usize, bytes: usize) -> Result<(), Fault> {
         self.reassembly_bytes += bytes;
-        if self.reassembly_bytes <= self.config.reassembly_bytes_max {
+        let limit = self.reassembly_bytes_max();
+        if self.reassembly_bytes <= limit {
             return Ok(());
         }
-        let reason = format!(
-            "partly received deliveries of this connection exceed {} bytes",
-            self.config.reassembly_bytes_max
-        );
+        let reason = format!("partly received deliveries of this connection exceed {limit} bytes");
         Err(Fault::link(key, condition::RESOURCE_LIMIT_EXCEEDED, reason))
     }
 

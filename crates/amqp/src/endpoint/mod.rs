@@ -29,6 +29,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod transmit;
+mod unauthenticated;
 mod unsettled;
 
 use bytes::Bytes;

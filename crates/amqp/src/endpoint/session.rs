@@ -191,8 +191,8 @@ impl Connection {
         if begin.remote_channel.is_none() {
             self.outbox.frame(session.channel_out, &session.begin_frame());
         }
-        if self.sessions.len() - self.sessions_ending > self.config.sessions_max {
-            let reason = format!("at most {} sessions per connection", self.config.sessions_max);
+        if self.sessions.len() - self.sessions_ending > self.sessions_max() {
+            let reason = format!("at most {} sessions per connection", self.sessions_max());
             let error = condition::error(condition::RESOURCE_LIMIT_EXCEEDED, reason);
             self.end_session(key, Some(error), false);
         }

@@ -110,6 +110,12 @@ pub trait Application: Send {
         Poll::Pending
     }
 
+    /// Whether the peer has to authenticate and has not done so yet. Asked often; until it is false for the first time, the
+    /// connection has the limits of an unauthenticated one.
+    fn is_unauthenticated(&self) -> bool {
+        false
+    }
+
     /// Requests sent to the engine and not answered yet, and their bytes, beyond the unsettled deliveries that the
     /// connection counts by itself ([`Connection::incoming_unsettled`]): deliveries that came settled, requests
     /// whose transfer is settled already. The driver stops reading from a peer that has too much of both.

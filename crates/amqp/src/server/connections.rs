@@ -16,6 +16,7 @@ use super::application::{ApplicationFactory, Peer};
 use super::limits::LEAVE_MS;
 use super::timer::Timer;
 use super::transport::{Ended, Stop, StopSignal, Transport};
+use super::unauthenticated::Budget;
 use crate::endpoint::{Config, Connection};
 
 /// How connections are served.
@@ -39,6 +40,8 @@ pub struct Connections<F> {
     present: watch::Sender<()>,
     /// Whether the last one that came was one too many.
     full: AtomicBool,
+    /// Memory of connections whose peers have not authenticated.
+    unauthenticated: Budget,
 }
 
 /// How far the end is.
@@ -56,7 +59,15 @@ impl<F: ApplicationFactory> Connections<F> {
     #[must_use]
     pub fn new(factory: Arc<F>, clock: Arc<dyn Clock>, options: ListenerOptions) -> Self {
         let (phase, present) = (watch::Sender::new(Phase::Open), watch::Sender::new(()));
-        Self { factory, clock, options, phase, present, full: AtomicBool::new(false) }
+        Self {
+            factory,
+            clock,
+            options,
+            phase,
+            present,
+            full: AtomicBool::new(false),
+            unauthenticated: Budget::new(),
+        }
     }
 
     /// Serves one connection to its end. `first_bytes` were read before, to see what the peer speaks. When `cut`
@@ -88,7 +99,8 @@ impl<F: ApplicationFactory> Connections<F> {
         let connection = Connection::server(self.options.endpoint.clone(), self.clock.now().0);
         let clock = Arc::clone(&self.clock);
         let stop = stop_signal(phase, cut);
-        let transport = Transport::new(socket, first_bytes, connection, (application, outputs), clock, stop);
+        let transport = Transport::new(socket, first_bytes, connection, (application, outputs), clock, stop)
+            .limited(self.unauthenticated.share());
         let address = peer.address.map(|address: SocketAddr| address.to_string()).unwrap_or_default();
         let span = tracing::info_span!("connection", peer = address, container = tracing::field::Empty);
         async move { log_end(&transport.run().await) }.instrument(span).await;

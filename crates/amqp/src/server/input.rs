@@ -7,20 +7,27 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::limits::{QUIET_READS, READ_BYTES_MAX, READ_BYTES_MIN};
+use super::limits::{QUIET_READS, READ_BYTES_MAX, READ_BYTES_MIN, UNAUTHENTICATED_READ_BYTES_MAX};
 
 /// Bytes read and not yet consumed, and how many to ask for next.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) bytes: BytesMut,
     read_bytes: usize,
+    /// What to ask for at most.
+    read_bytes_max: usize,
     quiet_reads: u32,
 }
 
 impl Input {
     /// `first` are bytes that somebody read before, to see what the peer speaks.
     pub(super) fn new(first: BytesMut) -> Self {
-        Self { bytes: first, read_bytes: READ_BYTES_MIN, quiet_reads: 0 }
+        Self { bytes: first, read_bytes: READ_BYTES_MIN, read_bytes_max: READ_BYTES_MAX, quiet_reads: 0 }
+    }
+
+    /// Reads little at a time, or again as much as comes.
+    pub(super) fn limit(&mut self, is_limited: bool) {
+        self.read_bytes_max = if is_limited { UNAUTHENTICATED_READ_BYTES_MAX } else { READ_BYTES_MAX };
     }
 
     /// Reads once. 0 is the end.
@@ -49,7 +56,7 @@ impl Input {
 
     fn adapt(&mut self, read: usize, spare: usize) {
         if read == spare {
-            self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);
+            self.read_bytes = (self.read_bytes * 2).min(self.read_bytes_max);
             self.quiet_reads = 0;
         } else if read < self.read_bytes / 4 {
             self.quiet_reads += 1;

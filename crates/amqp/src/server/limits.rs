@@ -45,3 +45,20 @@ pub(super) const LEAVE_MS: u64 = 8_000;
 
 /// Pause after a failed accept (no more file descriptors), in milliseconds.
 pub(super) const ACCEPT_RETRY_MS: u64 = 100;
+
+/// What a connection may hold before its peer has authenticated without a share of the budget, in bytes: enough for the
+/// SDKs' sessions, links and usual tokens.
+pub(super) const UNAUTHENTICATED_OWN_BYTES: usize = 16 * 1024;
+
+/// What one connection may hold before its peer has authenticated, in bytes: a long token in one frame and another half
+/// received, with the room that buffers grow by.
+pub(super) const UNAUTHENTICATED_BYTES_MAX: usize = 512 * 1024;
+
+/// What all connections whose peers have not authenticated may hold together beyond that, in bytes.
+pub(super) const UNAUTHENTICATED_BUDGET_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a read asks for at most before the peer has authenticated, in bytes.
+pub(super) const UNAUTHENTICATED_READ_BYTES_MAX: usize = 8 * 1024;
+
+/// Bytes that wait for the socket of a peer that has not authenticated beyond which nothing more is prepared or read.
+pub(super) const UNAUTHENTICATED_UNWRITTEN_BYTES_MAX: usize = 16 * 1024;

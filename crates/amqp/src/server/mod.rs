@@ -14,6 +14,7 @@ mod output;
 mod tests;
 mod timer;
 mod transport;
+mod unauthenticated;
 
 pub use application::{Admission, Application, ApplicationFactory, Peer, Unanswered};
 pub use connections::{Connections, ListenerOptions};

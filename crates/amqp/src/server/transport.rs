@@ -15,10 +15,12 @@ use super::application::Application;
 use super::input::Input;
 use super::limits::{
     INPUT_ROUNDS_PER_TURN, LINGER_BYTES_MAX, LINGER_MS, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
-    UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNWRITTEN_BYTES_MAX, WRITE_STALL_MS_MAX,
+    UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX,
+    WRITE_STALL_MS_MAX,
 };
 use super::output::Output;
 use super::timer::Timer;
+use super::unauthenticated::Share;
 use crate::endpoint::condition::{self, error};
 use crate::endpoint::{Connection, Event, NowMs};
 use crate::wire::performative::Error;
@@ -65,6 +67,8 @@ pub struct Transport<S, A> {
     ended: Option<Ended>,
     /// No farewell.
     cut: bool,
+    /// There until the peer has authenticated.
+    unauthenticated: Option<Share>,
 }
 
 /// What a turn has to deal with beside input that was read.
@@ -106,6 +110,45 @@ where
             stop: Some(stop),
             ended: None,
             cut: false,
+            unauthenticated: None,
+        }
+    }
+
+    /// Limits what the connection may hold until its peer has authenticated, if it has to.
+    #[must_use]
+    pub(super) fn limited(mut self, share: Share) -> Self {
+        if self.application.is_unauthenticated() {
+            self.connection.limit_unauthenticated();
+            self.input.limit(true);
+            self.unauthenticated = Some(share);
+        }
+        self
+    }
+
+    /// Lifts the limits once the peer has authenticated.
+    fn lift_limits(&mut self) {
+        if self.unauthenticated.is_some() && !self.application.is_unauthenticated() {
+            self.unauthenticated = None;
+            self.connection.authenticated();
+            self.input.limit(false);
+        }
+    }
+
+    /// Ends an unauthenticated connection that holds more than its share.
+    fn check_share(&mut self, now: NowMs) {
+        let Some(share) = &mut self.unauthenticated else { return };
+        let held_bytes = self.connection.held_bytes() + self.input.bytes.capacity() + self.output.len();
+        if self.ended.is_none() && !share.cover(held_bytes) {
+            let reason = "too much memory is held for peers that have not authenticated; try again";
+            self.connection.refuse(error(condition::CONNECTION_FORCED, reason));
+            self.drain_events(now);
+        }
+    }
+
+    fn unwritten_bytes_max(&self) -> usize {
+        match self.unauthenticated {
+            None => UNWRITTEN_BYTES_MAX,
+            Some(_) => UNAUTHENTICATED_UNWRITTEN_BYTES_MAX,
         }
     }
 
@@ -184,7 +227,7 @@ where
     /// Work that needs no waking.
     fn has_work(&self) -> bool {
         self.connection.has_input_work(&self.input.bytes)
-            || (self.connection.has_output() && self.output.len() < UNWRITTEN_BYTES_MAX)
+            || (self.connection.has_output() && self.output.len() < self.unwritten_bytes_max())
     }
 
     /// Whether another read is due: what was read is consumed but for the start of a frame, and the peer has not
@@ -196,7 +239,7 @@ where
             && !self.connection.has_input_work(&self.input.bytes)
             && messages + more.messages < UNANSWERED_MESSAGES_MAX
             && bytes + more.bytes < UNANSWERED_BYTES_MAX
-            && self.output.len() < UNWRITTEN_BYTES_MAX
+            && self.output.len() < self.unwritten_bytes_max()
     }
 
     fn deadline(&self) -> Option<NowMs> {
@@ -214,7 +257,9 @@ where
         if self.ended.is_none() {
             self.application.end_of_turn(&mut self.connection, now);
         }
-        let room = UNWRITTEN_BYTES_MAX.saturating_sub(self.output.len()).min(TRANSMIT_BYTES_PER_TURN);
+        self.lift_limits();
+        self.check_share(now);
+        let room = self.unwritten_bytes_max().saturating_sub(self.output.len()).min(TRANSMIT_BYTES_PER_TURN);
         if room > 0 {
             if !self.output.is_unfinished() {
                 self.last_write = now;
@@ -233,6 +278,7 @@ where
         for _ in 0..INPUT_ROUNDS_PER_TURN {
             self.connection.handle_input(&mut self.input.bytes, now);
             self.drain_events(now);
+            self.lift_limits();
             if !self.connection.has_input_work(&self.input.bytes) {
                 break;
             }

@@ -33,7 +33,7 @@ impl EntityAddress {
     #[must_use]
     pub(crate) fn resource(&self) -> Resource {
         match &self.subscription {
-            Some(subscription) => Resource::entity(&format!("{}/subscriptions/{subscription}", self.name)),
+            Some(subscription) => Resource::subscription(&self.name, subscription),
             None => Resource::entity(&self.name),
         }
     }

@@ -1,7 +1,7 @@
 //! The one place that decides whether a connection may do something.
 //!
-//! What a peer showed belongs to its connection: who it is, by SASL, and the tokens it put to `$cbs`, each for a path and all
-//! below it. Links ask when they are attached, management requests each time; [`super::revocation`] takes away what ends
+//! What a peer showed belongs to its connection: who it is, by SASL, and the tokens it put to `$cbs`, each for a path; how far
+//! each reaches is its [`Grant`]'s to say. Links ask when they are attached, management requests each time; [`super::revocation`] takes away what ends
 //! in between.
 
 use std::collections::HashMap;
@@ -76,8 +76,12 @@ impl Authorization {
     /// # Errors
     /// Tokens that grant nothing, audiences that are none, more than [`TOKENS_MAX`].
     pub(crate) fn put(&mut self, audience: &str, token: &str) -> Result<(), Fault> {
-        let resource = Resource::of(audience)
-            .ok_or_else(|| Fault::Argument(format!("The audience '{}' is no address.", excerpt(audience))))?;
+        let resource = Resource::of(audience).ok_or_else(|| {
+            Fault::Argument(format!(
+                "The audience '{}' is no address, or could be read in two ways.",
+                excerpt(audience)
+            ))
+        })?;
         let now = self.access.now();
         let grant = self.access.token(token, &resource, now).map_err(|denied| {
             tracing::debug!(resource = resource.path(), %denied, "token refused");
@@ -118,7 +122,7 @@ impl Authorization {
 
     /// What the peer showed for a resource, valid or not.
     fn shown(&self, resource: &Resource) -> impl Iterator<Item = &Grant> {
-        let tokens = resource.ancestors().chain([""]).filter_map(|path| self.tokens.get(path));
+        let tokens = resource.prefixes().chain([""]).filter_map(|path| self.tokens.get(path));
         self.identity.iter().chain(tokens)
     }
 

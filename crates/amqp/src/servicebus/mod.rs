@@ -371,6 +371,10 @@ impl Application for Broker {
         self.tend_receivers(connection);
     }
 
+    fn is_unauthenticated(&self) -> bool {
+        self.authorization.is_stranger()
+    }
+
     fn unanswered(&self) -> Unanswered {
         self.unanswered
     }

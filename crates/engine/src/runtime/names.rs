@@ -1,5 +1,6 @@
 //! Which names an entity may have.
 
+use crate::names::check_is_canonical;
 pub(super) use crate::names::name_key;
 
 /// Longest name of a queue or topic, in characters (Service Bus quotas).
@@ -29,7 +30,7 @@ pub(super) fn check_entity_name(name: &str) -> Result<(), String> {
     if let Some(segment) = name.split('/').find(|segment| segment.starts_with('$')) {
         return Err(format!("its segment {segment:?} starts with '$', which is reserved for the broker"));
     }
-    Ok(())
+    check_is_canonical(name)
 }
 
 #[cfg(test)]
@@ -39,7 +40,9 @@ mod tests {
     #[test]
     fn ordinary_names_and_paths_pass() {
         let longest = "x".repeat(260);
-        for name in ["orders", "Sales/EU/orders", "a", "köln-1_2.3~4", longest.as_str()] {
+        for name in
+            ["orders", "Sales/EU/orders", "a", "köln-1_2.3~4", "100%", "10.0.0.1/log", longest.as_str()]
+        {
             assert_eq!(check_entity_name(name), Ok(()), "{name}");
         }
     }
@@ -60,6 +63,11 @@ mod tests {
             ("a\nb", "'\\n'"),
             ("$cbs", "reserved"),
             ("orders/$DeadLetterQueue", "reserved"),
+            ("a%2fb", "%2f"),
+            ("50%ä/%20", "%20"),
+            ("localhost", "host"),
+            ("localhost:5300/q", "host"),
+            ("shop.servicebus.windows.net", "host"),
         ] {
             let error = check_entity_name(name).unwrap_err();
             assert!(error.contains(cause), "{name:?}: {error}");

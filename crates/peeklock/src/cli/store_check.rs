@@ -59,7 +59,11 @@ fn describe(directory: &Path, report: &Report, damage: &Described) -> String {
             )
         },
     );
-    let closed = if report.is_closed { "in good order" } else { "by a crash or a kill" };
+    let closed = if report.is_closed {
+        "in good order"
+    } else {
+        "by a crash or a kill; a missing last write would not be seen"
+    };
     let verdict = match report.damage.len() {
         0 => "every record that is there is intact (what was lost without leaving a trace can't be seen)"
             .to_owned(),

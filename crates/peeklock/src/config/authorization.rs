@@ -161,7 +161,7 @@ fn read_certificates(table: &mut Table<'_, '_>) -> Vec<CertificateRule> {
 /// An entity's path, or nothing for the whole namespace.
 pub(super) fn read_scope(table: &mut Table<'_, '_>, key: &'static str) -> Resource {
     let scope = table.text(key, "\"orders\"", |text| {
-        Resource::of(text).ok_or_else(|| "is longer than any path; write the name of an entity".to_owned())
+        Resource::of(text).ok_or_else(|| "is no path of an entity; write the name of an entity".to_owned())
     });
     scope.unwrap_or_default()
 }

@@ -240,7 +240,7 @@ pub(super) fn sizes_bytes(
 }
 
 /// Checks the name of a queue or topic: at most 260 characters; `/` separates path segments; not `@ ? # * \`, nor a
-/// segment that starts with `$`, which the broker keeps for itself.
+/// segment that starts with `$`, which the broker keeps for itself; nothing that addresses can't tell from something else.
 ///
 /// # Errors
 /// A message that ends a sentence about the name.
@@ -256,7 +256,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     if name.split('/').any(|part| part.eq_ignore_ascii_case("subscriptions")) {
         return fail("has the part \"subscriptions\", which stands before the names of subscriptions");
     }
-    Ok(())
+    peeklock_engine::check_is_canonical(name).map_err(|reason| format!("\"{name}\" can't be used: {reason}"))
 }
 
 /// Checks the name of a subscription: at most 50 characters; not `/ \ @ ? #`, nor `$` at its start, as what follows it
@@ -269,7 +269,8 @@ pub(super) fn check_subscription_name(name: &str) -> Result<(), String> {
     if name.starts_with('$') {
         return Err(format!("\"{name}\" starts with \"$\", which is kept for the broker"));
     }
-    Ok(())
+    peeklock_engine::check_subscription_name(name)
+        .map_err(|reason| format!("\"{name}\" can't be used: {reason}"))
 }
 
 /// Checks the name of a rule: at most 50 characters; not `/ \ @ ? #`.
@@ -327,6 +328,9 @@ mod tests {
             ("$cbs", "\"$\""),
             ("a/$DeadLetterQueue", "\"$\""),
             ("a/Subscriptions/b", "names of subscriptions"),
+            ("a%2fb", "%2f"),
+            ("localhost:5300", "host"),
+            ("a/../b", "\"..\""),
             (&"x".repeat(261), "longer than 260"),
         ] {
             let error = check_name(bad).expect_err(bad);

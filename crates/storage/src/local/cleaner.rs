@@ -2,10 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::descriptors::Handle;
 use super::filesystem::File;
 use super::format::{
     FRAME_ALIGNMENT, FRAME_HEADER_BYTES, Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, Shadows,
@@ -16,13 +18,14 @@ use super::hint::{HintBuilder, Subject};
 use super::index::Location;
 use super::keeper::{new_salt, store_hint};
 use super::manifest::{Listed, Manifest, Seal};
-use super::segments::{Ranks, Segment, SegmentFile, Segments};
+use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile, Segments};
 use super::shared::Shared;
 use super::state::{Placed, State};
 use super::walk::{Found, walk};
 use crate::{Error, Key};
 
 mod choice;
+mod refresh;
 
 use choice::{Choice, choose};
 
@@ -49,7 +52,7 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
     };
     let result = Cleaning::begin(shared, &choice).and_then(|cleaning| cleaning.run(&choice));
     if let Err(error) = &result {
-        tracing::warn!(%error, "cleaning was given up");
+        shared.warnings.warn("segments can't be cleaned", error);
         let mut state = shared.state();
         state.segments.set_cleaning(&choice.ids, false);
         if matches!(error, Error::Corrupt { .. }) {
@@ -85,7 +88,10 @@ impl<'a> Cleaning<'a> {
             file.write_all_at(&SegmentHeader { id, salt }.encode(), 0)?;
             Ok(file)
         };
-        let file = create().map_err(|error| room_or_trouble(&error))?;
+        let file = create().map_err(|error| {
+            shared.directory.discard(&path);
+            room_or_trouble(&error)
+        })?;
         Ok(Self {
             shared,
             id,
@@ -210,25 +216,34 @@ impl<'a> Cleaning<'a> {
 
     /// Puts the copy in the place of the originals: durably first, then in memory.
     fn install(self, choice: &Choice) -> Result<(), Error> {
-        let Self { shared, id, salt, ranks, .. } = self;
+        let Self { shared, id, salt, .. } = self;
+        let ranks = match self.moves.is_empty() {
+            true => Ranks { cutoff: NO_PUTS, ..self.ranks },
+            false => self.ranks,
+        };
         let path = shared.directory.segment_path(id);
         let is_empty = self.hint.is_empty();
         let seal = Seal { end: self.offset, first_sequence: 1, next_sequence: self.sequence };
         let listed = Listed { id, salt, ranks, capacity: self.offset, seal: Some(seal) };
+        let mut stored = Ok(());
         if !is_empty {
             self.write_hint(seal);
             let sync = shared.directory.filesystem.sync_directory(&shared.directory.path);
-            sync.map_err(|error| shared.die_in_doubt("syncing", &path, &error))?;
+            stored = sync.map_err(|error| room_or_trouble(&error));
         }
-        let stored =
-            shared.update_manifest(|manifest| replace(manifest, choice, (!is_empty).then_some(listed)));
-        if let Err(error) = stored {
-            if matches!(error, Error::Full { .. }) {
+        let replace = |manifest: &mut Manifest| replace(manifest, choice, (!is_empty).then_some(listed));
+        if let Err(error) = stored.and_then(|()| shared.update_manifest(replace)) {
+            // In doubt the manifest may list the copy.
+            if !matches!(error, Error::InDoubt { .. }) {
                 shared.directory.discard(&path);
+                shared.directory.discard(&shared.directory.hint_path(id));
             }
             return Err(error);
         }
-        let segment = SegmentFile { id, salt, capacity: self.offset, path, file: self.file };
+        shared.copied_bytes.fetch_add(self.offset, Ordering::Relaxed);
+        let file = Handle::keep(&shared.descriptors, id, &path, self.file);
+        file.release();
+        let segment = SegmentFile { id, salt, capacity: self.offset, path, file };
         {
             let mut state = shared.state();
             state.segments.unrank(&choice.ids);
@@ -306,7 +321,9 @@ enum Kept {
 /// range must leave out the keys that live now.
 fn decide(state: &State, ranks: Ranks, id: u32, found: &Found<'_>) -> Option<Kept> {
     let RecordHeader { kind, key, shadows, .. } = found.record.header;
-    let is_alive = state.segments.is_shadow_alive(shadows, ranks);
+    // Where it stands now says more about when it was written than where its copy will stand.
+    let written = state.segments.get(id).map_or(ranks.high, |segment| segment.ranks.high);
+    let is_alive = state.segments.is_shadow_alive_since(shadows, ranks, written);
     match kind {
         Kind::Put => {
             let location = state.index.get(key)?;

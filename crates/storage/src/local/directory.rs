@@ -93,6 +93,17 @@ impl Directory {
         })
     }
 
+    /// Makes the name of the directory durable, and those of its parents: an earlier process may have created them.
+    /// Nothing is said about a parent that may not be opened: it was there before.
+    pub(super) fn sync_parents(&self) {
+        for parent in self.path.ancestors().skip(1) {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            if let Err(error) = self.filesystem.sync_directory(parent) {
+                tracing::debug!(path = %parent.display(), %error, "a parent directory can't be synced");
+            }
+        }
+    }
+
     /// Removes a file that nobody needs; a leftover does no harm.
     pub(super) fn discard(&self, path: &Path) {
         if let Err(error) = self.filesystem.remove(path)
@@ -110,7 +121,7 @@ pub(super) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Er
 
 /// A read that failed: bytes that the disk can't give back are damaged, everything else may pass.
 pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
-    let is_lost = error.kind() == io::ErrorKind::UnexpectedEof
+    let is_lost = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
         || error.raw_os_error().is_some_and(|code| LOST_BYTES_ERRNOS.contains(&code));
     match is_lost {
         true => corrupt(path, offset, format!("the bytes can't be read: {error}")),

@@ -11,15 +11,34 @@ mod simulated;
 
 pub use real::RealFilesystem;
 #[cfg(any(test, feature = "testing"))]
-pub use simulated::{Fault, SimulatedDisk};
+pub use simulated::{Call, Event, Fault, SimulatedDisk};
 
 /// What the log needs of a file system.
 pub trait Filesystem: Debug + Send + Sync + 'static {
-    /// Creates `directory` and its parents; no error when it exists.
+    /// Creates `directory`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`], [`io::ErrorKind::NotFound`] when its parent is missing, whatever else the
+    /// operating system says.
+    fn make_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// Creates `directory` and its parents, durably; no error when it exists.
     ///
     /// # Errors
     /// Whatever the operating system says.
-    fn create_directory(&self, directory: &Path) -> io::Result<()>;
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let made = self.make_directory(directory);
+        match (made, parent) {
+            (Err(error), _) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+                self.create_directory(parent)?;
+                self.make_directory(directory)?;
+            }
+            (made, _) => made?,
+        }
+        self.sync_directory(parent.unwrap_or(Path::new(".")))
+    }
 
     /// The names of the files in `directory`, in no order.
     ///
@@ -57,11 +76,24 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// Whatever the operating system says.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Opens `directory`, so that a later sync of it needs no descriptor.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn open_directory(&self, directory: &Path) -> io::Result<Box<dyn OpenDirectory>>;
+
     /// Makes creations, renames and removals in `directory` durable.
     ///
     /// # Errors
     /// Whatever the operating system says.
-    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.open_directory(directory)?.sync()
+    }
+
+    /// How many descriptors the process may have open, if that is limited.
+    fn descriptors_max(&self) -> Option<usize> {
+        None
+    }
 
     /// Bytes that an unprivileged process may still allocate where `directory` lives.
     ///
@@ -108,6 +140,9 @@ pub trait File: Debug + Send + Sync {
     /// Whatever the operating system says.
     fn len(&self) -> io::Result<u64>;
 
+    /// From now on the file is only read: a descriptor that is held for writing may be closed.
+    fn release(&self) {}
+
     /// Whether the file has no bytes.
     ///
     /// # Errors
@@ -115,6 +150,15 @@ pub trait File: Debug + Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// An open directory.
+pub trait OpenDirectory: Debug + Send + Sync {
+    /// Makes creations, renames and removals in the directory durable.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// Held while the data directory is ours.

@@ -2,16 +2,17 @@
 //! the disk's room.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::directory::{Directory, is_full};
-use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::directory::Directory;
+use super::format::SEGMENT_HEADER_BYTES;
 use super::hint::{HintBuilder, Subject, is_needed};
-use super::manifest::{Listed, Manifest, Seal};
+use super::manifest::{Manifest, Seal};
 use super::pool::{PREPARED_SEGMENTS, Rolled, SPARE_SEGMENTS_MAX, Spare};
-use super::segments::{Ranks, SegmentFile};
+use super::prepare::prepare;
+use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::walk::walk;
 use crate::{Error, Pressure};
@@ -21,19 +22,27 @@ const PATROL_MS: u64 = 1000;
 /// The same while the disk is full.
 const PATROL_FULL_MS: u64 = 100;
 /// Bytes written between two syncs into a new segment or a hint: keeps the disk's queue short for the commits.
-const FILL_BYTES: usize = 1 << 20;
-/// Filling pauses this long between two writes while nobody waits: commits go first.
-const FILL_PAUSE_MS: u64 = 10;
+pub(super) const FILL_BYTES: usize = 1 << 20;
+/// The first pause after a segment could not be prepared; each further failure in a row doubles it, so often at most.
+const RETRY_MS: u64 = 100;
+const RETRY_DOUBLINGS_MAX: u32 = 5;
+/// What the log says while something fails.
+const SUPPLY: &str = "no segment can be prepared; messages are refused once the prepared ones are used";
+const SEAL: &str = "full segments can't be sealed yet";
+const FREE: &str = "dead segments can't be freed yet";
+const RESERVE: &str = "no room can be reserved for the next manifest";
+const ROOM: &str = "the free space of the disk can't be learned";
 /// Values read by opening are dropped after this long, scanned or not.
 const WARM_MS_MAX: u64 = 60_000;
 
 /// Works until told to stop.
 pub(super) fn run(shared: &Shared) {
     let started = Instant::now();
+    let mut supplier = Supplier::default();
     while !shared.is_stopping() {
         let patrol_ms = if shared.is_full() { PATROL_FULL_MS } else { PATROL_MS };
         shared.keeper_bell.wait(Duration::from_millis(patrol_ms));
-        tidy(shared);
+        tidy(shared, &mut supplier);
         if started.elapsed() > Duration::from_millis(WARM_MS_MAX) {
             shared.warm().clear();
         }
@@ -42,21 +51,25 @@ pub(super) fn run(shared: &Shared) {
 
 /// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
 /// were announced where they arose; all others are tried again.
-fn tidy(shared: &Shared) {
+fn tidy(shared: &Shared, supplier: &mut Supplier) {
     shared.pool.lock().rounds_begun += 1;
     seal_rolled(shared);
     free_dead(shared);
     recycle(shared);
-    let is_supplied = supply(shared);
+    let is_supplied = supplier.supply(shared);
     write_one_hint(shared);
     if shared.is_stopping() {
         // A supply cut short says nothing about room.
         return;
     }
     let has_room = match shared.directory.filesystem.free_bytes(&shared.directory.path) {
-        Ok(bytes) => bytes >= shared.options.reserve_bytes,
+        Ok(bytes) => {
+            shared.warnings.end(ROOM);
+            reserve_for_manifest(shared, bytes);
+            bytes >= shared.options.reserve_bytes
+        }
         Err(error) => {
-            tracing::warn!(%error, "can't learn how much room the disk has");
+            shared.warnings.warn(ROOM, &error);
             true
         }
     };
@@ -66,6 +79,16 @@ fn tidy(shared: &Shared) {
     } else {
         shared.announce(Pressure::Full);
         shared.cleaner_bell.ring();
+    }
+}
+
+fn reserve_for_manifest(shared: &Shared, free_bytes: u64) {
+    let manifest_bytes = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).encode().len();
+    match super::reserve::ensure(&shared.directory, manifest_bytes, free_bytes) {
+        Ok(()) => shared.warnings.end(RESERVE),
+        Err(error) => {
+            shared.warnings.warn(RESERVE, &error);
+        }
     }
 }
 
@@ -92,9 +115,10 @@ fn free_dead(shared: &Shared) {
         }
         let forget = |manifest: &mut Manifest| manifest.segments.retain(|listed| !dead.contains(&listed.id));
         if let Err(error) = shared.update_manifest(forget) {
-            tracing::warn!(%error, "can't free segments yet");
+            shared.warnings.warn(FREE, &error);
             return;
         }
+        shared.warnings.end(FREE);
         for id in dead {
             let removed = shared.state().segments.remove(id);
             if let Some(segment) = removed {
@@ -125,30 +149,66 @@ fn recycle(shared: &Shared) {
             Ok(()) => spares.push(Spare { path, capacity: segment.capacity }),
             Err(error) => {
                 tracing::warn!(path = %segment.path.display(), %error, "can't keep a spare segment");
+                shared.directory.discard(&segment.path);
             }
         }
     }
     shared.pool.lock().spares.append(&mut spares);
 }
 
-/// Prepares a segment if too few are ready, and comes back for the next; false when that fails.
-fn supply(shared: &Shared) -> bool {
-    let Some((capacity, replaces_queue)) = demand(shared) else {
-        starve(shared, None);
-        return true;
-    };
-    if shared.is_stopping() {
-        return true;
+/// Prepares segments, and after a failure that is not for want of room pauses ever longer.
+#[derive(Debug, Default)]
+struct Supplier {
+    /// Since the last success.
+    failures: u32,
+    retry_at: Option<Instant>,
+}
+
+impl Supplier {
+    /// Prepares a segment if too few are ready, and comes back for the next; false when that fails.
+    fn supply(&mut self, shared: &Shared) -> bool {
+        let Some((capacity, replaces_queue)) = demand(shared) else {
+            starve(shared, None);
+            return true;
+        };
+        if shared.is_stopping() {
+            return true;
+        }
+        if self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at) {
+            let reason = shared.pool.lock().starved.clone();
+            starve(shared, reason);
+            return false;
+        }
+        // A batch is waiting for a segment of unusual size: it is used once, and at once.
+        let zeroed = capacity == u64::from(shared.options.segment_bytes);
+        let prepared = prepare(shared, capacity, replaces_queue, zeroed);
+        self.note(shared, prepared.as_ref().err());
+        let is_prepared = prepared.is_ok();
+        starve(shared, prepared.err().map(|error| error.to_string()));
+        if is_prepared {
+            shared.keeper_bell.ring();
+        }
+        is_prepared
     }
-    // A batch is waiting for a segment of unusual size: it is used once, and at once.
-    let zeroed = capacity == u64::from(shared.options.segment_bytes);
-    let prepared = prepare(shared, capacity, replaces_queue, zeroed);
-    let is_prepared = prepared.is_ok();
-    starve(shared, prepared.err().map(|error| error.to_string()));
-    if is_prepared {
-        shared.keeper_bell.ring();
+
+    fn note(&mut self, shared: &Shared, error: Option<&Error>) {
+        match error {
+            // Closing interrupts the filling of a file.
+            Some(_) if shared.is_stopping() => {}
+            Some(error) => {
+                shared.warnings.warn(SUPPLY, error);
+                // Room may return at any time, and asking for it costs little.
+                let is_full = matches!(error, Error::Full { .. });
+                let pause_ms = RETRY_MS.saturating_mul(1 << self.failures.min(RETRY_DOUBLINGS_MAX));
+                self.retry_at = (!is_full).then(|| Instant::now() + Duration::from_millis(pause_ms));
+                self.failures += 1;
+            }
+            None => {
+                shared.warnings.end(SUPPLY);
+                *self = Self::default();
+            }
+        }
     }
-    is_prepared
 }
 
 /// The size of the segment to prepare next, and whether it must come before those that wait.
@@ -172,122 +232,6 @@ fn starve(shared: &Shared, reason: Option<String>) {
     shared.pool.notify();
 }
 
-/// Makes a segment of `capacity` ready and queues it. One that must come before those already queued takes their
-/// place: ranks are used in order.
-pub(super) fn prepare(
-    shared: &Shared,
-    capacity: u64,
-    replaces_queue: bool,
-    zeroed: bool,
-) -> Result<(), Error> {
-    let id = shared.reserve_id();
-    let result = prepare_file(shared, id, capacity, zeroed);
-    let segment = result.map_err(|error| match is_full(&error) {
-        true => Error::Full { reason: format!("can't prepare a segment: {error}") },
-        false => Error::Unavailable { reason: format!("can't prepare a segment: {error}") },
-    })?;
-    let segment = Arc::new(segment);
-    let replaced: Vec<_> = match replaces_queue {
-        true => shared.pool.lock().prepared.drain(..).collect(),
-        false => Vec::new(),
-    };
-    let listed = Listed { id, salt: segment.salt, ranks: Ranks::one(id), capacity, seal: None };
-    let stored = shared.update_manifest(|manifest| {
-        manifest.segments.retain(|listed| replaced.iter().all(|segment| segment.id != listed.id));
-        manifest.segments.push(listed);
-    });
-    if let Err(error) = stored {
-        shared.pool.lock().prepared.extend(replaced);
-        shared.directory.discard(&segment.path);
-        return Err(error);
-    }
-    for segment in replaced {
-        shared.state().segments.remove(segment.id);
-        shared.retire(segment);
-    }
-    shared.state().segments.add(Arc::clone(&segment), Ranks::one(id), None);
-    shared.pool.lock().prepared.push_back(segment);
-    shared.pool.notify();
-    Ok(())
-}
-
-fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Result<SegmentFile> {
-    let directory = &shared.directory;
-    let path = directory.segment_path(id);
-    let file = match take_spare(shared, capacity) {
-        Some(spare) => {
-            directory.filesystem.rename(&spare.path, &path)?;
-            directory.filesystem.open(&path, true)?
-        }
-        None => {
-            check_size(shared, capacity)?;
-            let file = directory.filesystem.create(&path)?;
-            let filled = fill(shared, file.as_ref(), capacity, zeroed);
-            if let Err(error) = filled {
-                directory.discard(&path);
-                return Err(error);
-            }
-            file
-        }
-    };
-    let salt = new_salt(id);
-    file.write_all_at(&SegmentHeader { id, salt }.encode(), 0)?;
-    file.sync_data()?;
-    directory.filesystem.sync_directory(&directory.path)?;
-    Ok(SegmentFile { id, salt, capacity, path, file })
-}
-
-fn take_spare(shared: &Shared, capacity: u64) -> Option<Spare> {
-    let mut exchange = shared.pool.lock();
-    let place = exchange.spares.iter().position(|spare| spare.capacity == capacity)?;
-    Some(exchange.spares.swap_remove(place))
-}
-
-/// Refuses to grow beyond the directory's own limit; one segment's worth stays free for the cleaner.
-fn check_size(shared: &Shared, capacity: u64) -> io::Result<()> {
-    let Some(size_bytes_max) = shared.options.size_bytes_max else { return Ok(()) };
-    let used = used_bytes(shared) + capacity + u64::from(shared.options.segment_bytes);
-    if used > size_bytes_max {
-        let text = format!("the data directory's limit of {size_bytes_max} bytes is reached");
-        return Err(io::Error::new(io::ErrorKind::StorageFull, text));
-    }
-    Ok(())
-}
-
-fn used_bytes(shared: &Shared) -> u64 {
-    let segments = shared.state().segments.capacity_bytes();
-    let exchange = shared.pool.lock();
-    let spares: u64 = exchange.spares.iter().map(|spare| spare.capacity).sum();
-    let retired: u64 = exchange.retired.iter().map(|segment| segment.capacity).sum();
-    segments + spares + retired
-}
-
-/// Gives a new file its blocks. Written blocks are synced faster later (90 µs instead of 130), so zeros are
-/// written, in small pieces that leave the disk to the commits in between.
-fn fill(shared: &Shared, file: &dyn super::filesystem::File, capacity: u64, zeroed: bool) -> io::Result<()> {
-    match file.allocate(capacity) {
-        Ok(()) if !zeroed => return Ok(()),
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-        Err(error) => return Err(error),
-    }
-    let zeros = vec![0; FILL_BYTES];
-    let mut offset = 0;
-    while offset < capacity {
-        let len = usize::try_from(capacity - offset).unwrap_or(FILL_BYTES).min(FILL_BYTES);
-        file.write_all_at(zeros.get(..len).unwrap_or_default(), offset)?;
-        file.sync_data()?;
-        offset += len as u64;
-        if shared.is_stopping() {
-            return Err(io::Error::other("the store is closing"));
-        }
-        if shared.pool.lock().wanted_bytes.is_none() && offset < capacity {
-            std::thread::sleep(Duration::from_millis(FILL_PAUSE_MS));
-        }
-    }
-    Ok(())
-}
-
 /// Random enough that no earlier incarnation of a file, nor anybody's message, carries it by chance.
 pub(super) fn new_salt(id: u32) -> u64 {
     use std::hash::{BuildHasher, RandomState};
@@ -302,9 +246,10 @@ pub(super) fn seal_rolled(shared: &Shared) {
     }
     let sealed = shared.update_manifest(|manifest| rolled.iter().for_each(|rolled| seal(manifest, *rolled)));
     if let Err(error) = sealed {
-        tracing::warn!(%error, "can't seal segments yet");
+        shared.warnings.warn(SEAL, &error);
         return;
     }
+    shared.warnings.end(SEAL);
     let mut exchange = shared.pool.lock();
     exchange.rolled.drain(..rolled.len());
     exchange.hints_due.extend(rolled.iter().copied());
@@ -313,6 +258,7 @@ pub(super) fn seal_rolled(shared: &Shared) {
     for rolled in rolled {
         if let Some(segment) = state.segments.get_mut(rolled.id) {
             segment.sealed_end = Some(rolled.seal.end);
+            segment.file.file.release();
         }
     }
     drop(state);
@@ -374,16 +320,20 @@ pub(super) fn write_hint(shared: &Shared, segment: &SegmentFile, seal: Seal) -> 
     store_hint(&shared.directory, segment.id, &hint.finish())
 }
 
-/// Writes a hint's bytes.
+/// Writes a hint's bytes. After an error there is no hint.
 pub(super) fn store_hint(directory: &Directory, id: u32, bytes: &[u8]) -> io::Result<()> {
-    let file = directory.filesystem.create(&directory.hint_path(id))?;
-    let mut offset = 0;
-    for piece in bytes.chunks(FILL_BYTES) {
-        file.write_all_at(piece, offset)?;
-        file.sync_data()?;
-        offset += piece.len() as u64;
-    }
-    Ok(())
+    let path = directory.hint_path(id);
+    let write = || {
+        let file = directory.filesystem.create(&path)?;
+        let mut offset = 0;
+        for piece in bytes.chunks(FILL_BYTES) {
+            file.write_all_at(piece, offset)?;
+            file.sync_data()?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    };
+    write().inspect_err(|_| directory.discard(&path))
 }
 
 const _: () = assert!(PREPARED_SEGMENTS >= 2, "one to use next, one as the reserve");

@@ -3,13 +3,17 @@
 
 use std::io;
 
-use super::directory::{Directory, corrupt, unavailable};
+use super::descriptors::is_out_of_descriptors;
+use super::directory::{Directory, corrupt, is_full, unavailable};
 use super::fields::{Append, Fields};
-use super::format::FORMAT_VERSION;
+use super::filesystem::{File, OpenDirectory};
+use super::reserve;
 use super::segments::Ranks;
 use crate::Error;
 
 const MAGIC: &[u8; 8] = b"PKLKMAN\n";
+/// Version of the manifest alone. Version 1 has no cutoffs.
+const VERSION: u32 = 2;
 /// Largest manifest read: some ten million segments.
 const MANIFEST_BYTES_MAX: u64 = 512 << 20;
 
@@ -59,7 +63,7 @@ pub(super) struct Closed {
 impl Manifest {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.append_u32(FORMAT_VERSION);
+        bytes.append_u32(VERSION);
         bytes.append_u32(self.next_id);
         bytes.append_u64(self.epoch);
         bytes.append_u64(self.sealed_sequence);
@@ -70,6 +74,7 @@ impl Manifest {
             bytes.append_u32(listed.id);
             bytes.append_u32(listed.ranks.low);
             bytes.append_u32(listed.ranks.high);
+            bytes.append_u32(listed.ranks.cutoff);
             bytes.append_u64(listed.salt);
             bytes.append_u64(listed.capacity);
             encode_seal(&mut bytes, listed.seal);
@@ -89,18 +94,15 @@ impl Manifest {
         if crc32c::crc32c(covered) != u32::from_le_bytes(*crc) {
             return Err((covered.len() as u64, "the checksum does not match".to_owned()));
         }
-        match fields.u32() {
-            Some(FORMAT_VERSION) => {}
-            version => {
-                let reason = format!("format version {version:?}, this program reads {FORMAT_VERSION}");
-                return Err((MAGIC.len() as u64, reason));
-            }
-        }
-        Self::decode_fields(&mut fields)
+        let Some(version @ 1..=VERSION) = fields.u32() else {
+            let reason = format!("an unknown format version, this program reads 1 to {VERSION}");
+            return Err((MAGIC.len() as u64, reason));
+        };
+        Self::decode_fields(&mut fields, version)
             .ok_or_else(|| (covered.len() as u64, "a field is missing".to_owned()))
     }
 
-    fn decode_fields(fields: &mut Fields<'_>) -> Option<Self> {
+    fn decode_fields(fields: &mut Fields<'_>, version: u32) -> Option<Self> {
         let next_id = fields.u32()?;
         let epoch = fields.u64()?;
         let sealed_sequence = fields.u64()?;
@@ -110,7 +112,10 @@ impl Manifest {
         let mut segments = Vec::new();
         for _ in 0..count {
             let id = fields.u32()?;
-            let ranks = Ranks { low: fields.u32()?, high: fields.u32()? };
+            let (low, high) = (fields.u32()?, fields.u32()?);
+            // What a removal at a lower rank removes never lies in a later segment.
+            let cutoff = if version == 1 { low } else { fields.u32()? };
+            let ranks = Ranks { low, high, cutoff };
             let salt = fields.u64()?;
             let capacity = fields.u64()?;
             segments.push(Listed { id, salt, ranks, capacity, seal: decode_seal(fields)? });
@@ -143,19 +148,70 @@ impl Manifest {
         file.read_exact_at(&mut bytes, 0).ok()?;
         let (covered, _) = bytes.split_last_chunk::<4>()?;
         let mut fields = Fields(covered);
-        fields.bytes(MAGIC.len() + size_of::<u32>())?;
-        Self::decode_fields(&mut fields)
+        fields.bytes(MAGIC.len())?;
+        let version = fields.u32()?;
+        Self::decode_fields(&mut fields, version)
     }
 
-    /// Makes this the manifest of `directory`, durably. After an error the old one or this one counts.
-    pub(super) fn store(&self, directory: &Directory) -> io::Result<()> {
-        let new = directory.manifest_new_path();
-        let file = directory.filesystem.create(&new)?;
-        file.write_all_at(&self.encode(), 0)?;
-        file.sync_data()?;
-        directory.filesystem.rename(&new, &directory.manifest_path())?;
-        directory.filesystem.sync_directory(&directory.path)
+    /// Makes this the manifest of `directory`, durably.
+    pub(super) fn store(&self, directory: &Directory) -> Result<(), NotStored> {
+        let names = self.store_beside(directory).map_err(NotStored::Unchanged)?;
+        let renamed = directory.filesystem.rename(&directory.manifest_new_path(), &directory.manifest_path());
+        renamed.map_err(|error| match is_definite(&error) {
+            true => NotStored::Unchanged(error),
+            false => NotStored::InDoubt(error),
+        })?;
+        names.sync().map_err(NotStored::InDoubt)
     }
+
+    /// Everything that can fail while the old manifest still counts; what it returns needs no further descriptor.
+    fn store_beside(&self, directory: &Directory) -> io::Result<Box<dyn OpenDirectory>> {
+        let names = directory.filesystem.open_directory(&directory.path)?;
+        let new = directory.manifest_new_path();
+        let bytes = self.encode();
+        let write = |file: &dyn File| {
+            file.write_all_at(&bytes, 0)?;
+            file.set_len(bytes.len() as u64)?;
+            file.sync_data()
+        };
+        let mut written = directory.filesystem.create(&new).and_then(|file| write(file.as_ref()));
+        if written.as_ref().is_err_and(is_full) {
+            directory.discard(&new);
+            written = reserve::take(directory).and_then(|file| write(file.as_ref())).or(written);
+        }
+        if written.is_err() {
+            directory.discard(&new);
+        }
+        written.map(|()| names)
+    }
+}
+
+/// Why a manifest was not stored.
+#[derive(Debug)]
+pub(super) enum NotStored {
+    /// The old one counts: nothing happened.
+    Unchanged(io::Error),
+    /// The old one counts or this one; a power cut may bring back either.
+    InDoubt(io::Error),
+}
+
+impl NotStored {
+    pub(super) const fn error(&self) -> &io::Error {
+        match self {
+            Self::Unchanged(error) | Self::InDoubt(error) => error,
+        }
+    }
+
+    pub(super) fn is_for_want_of_room(&self) -> bool {
+        matches!(self, Self::Unchanged(error) if is_full(error))
+    }
+}
+
+/// Whether an error of a rename means that the names are as before.
+fn is_definite(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, OutOfMemory, PermissionDenied, ReadOnlyFilesystem};
+    let is_refused = matches!(error.kind(), NotFound | OutOfMemory | PermissionDenied | ReadOnlyFilesystem);
+    is_refused || is_full(error) || is_out_of_descriptors(error)
 }
 
 fn encode_seal(bytes: &mut Vec<u8>, seal: Option<Seal>) {
@@ -176,7 +232,7 @@ mod tests {
 
     fn example() -> Manifest {
         let seal = Seal { end: 900, first_sequence: 3, next_sequence: 9 };
-        let ranks = Ranks { low: 2, high: 5 };
+        let ranks = Ranks { low: 2, high: 5, cutoff: 7 };
         let sealed = Listed { id: 8, salt: 77, ranks, capacity: 4096, seal: Some(seal) };
         let open = Listed { id: 9, ranks: Ranks::one(9), seal: None, ..sealed };
         let closed = Some(Closed { id: 9, seal });

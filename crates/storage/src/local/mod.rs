@@ -13,11 +13,12 @@
 //! # Files
 //! ```text
 //! LOCK                    held while a process uses the directory; holds its process number
-//! MANIFEST                the list of segments that count, the epoch, the format version
+//! MANIFEST                the list of segments that count with their cutoffs, the epoch, the format version
 //! 0000000007.segment      records; the number is the segment's id and is never used again
 //! 0000000007.hint         what opening needs of it; derived, rebuilt when missing or damaged
 //! 0000000005.spare        a dead segment file that waits to be filled again
 //! MANIFEST.new            a manifest being written
+//! RESERVE                 room for a manifest on a full disk; zeros
 //! ```
 //! All numbers are little-endian. All checksums are CRC-32C.
 //! ```text
@@ -70,7 +71,8 @@
 //! the last. Opening follows the sequence numbers through the open segments. Where they end, nothing of the same
 //! salt with a later sequence may follow, in this segment or the next: then the end is a torn write and is cut
 //! off. **If anything later follows, synced bytes were damaged, and opening is refused with file and offset.** A
-//! clean close records the end, so that not even the last frame can be lost unnoticed. What is sealed must match
+//! clean close records the end, and after a second of idleness an empty frame follows the last one: damage of that
+//! frame is then no torn write either. What is sealed must match
 //! its seal to the byte. Salts are random per life of a file: frames of an earlier life, or a message that holds a
 //! copy of a log file, are no frames.
 //!
@@ -81,8 +83,8 @@
 //! each removal says where older versions of its keys may lie, its *shadows*: nowhere, in exactly one segment, or in
 //! any since some rank.
 //!
-//! **A segment is freed only when it holds no live put and no removal whose shadows reach a segment that is still
-//! in the manifest.** The cleaner drops a removal under the same condition and copies it otherwise.
+//! **A segment is freed only when it holds no live put and no removal whose shadows reach a segment that may still
+//! hold what it removed.** The cleaner drops a removal under the same condition and copies it otherwise.
 //!
 //! * *Exactly one* is the rule, known without any memory: a key whose number is higher than any put before has no
 //!   older version, so its removal shadows only the segment that the index points at.
@@ -96,6 +98,38 @@
 //! * A removal that is copied moves towards newer records within its run: one of a single key is dropped if the key
 //!   lives again, one of a range leaves out the keys that live now.
 //!
+//! # Which segments may still hold what was removed
+//! A copy covers the ranks of its originals, but holds only what was needed when it was made. If every removal of
+//! something at these ranks were kept as long as the copy exists, then one message that stays for good would keep
+//! the removals of all its former neighbours, and the disk would grow with throughput. Hence each segment has a
+//! *cutoff*, a rank, which the manifest records:
+//!
+//! **A segment holds no put that a removal written at a rank below its cutoff removes.** An overwriting put counts
+//! as a removal of what it overwrites.
+//!
+//! * Of a segment filled by commits the cutoff is its own rank: its puts are newer than all removals at lower ranks.
+//! * Of a copy it is the lowest rank that was still open for appending when the cleaner began to look for survivors.
+//!   Everything at lower ranks was in sealed segments, hence synced and applied to the index. The cleaner copies a
+//!   put only if the index points at it, so after all those removals the put was still the newest version of its
+//!   key. A removal among them is newer than the put, because a copy is older in the order of replay than every
+//!   segment that is not part of it. It therefore concerns another key.
+//! * A copy of a copy holds a subset of the puts and gets a later cutoff. A copy without puts has the highest one.
+//!
+//! So a removal reaches a segment only if that segment's cutoff is at most the rank at which the removal was
+//! written. That rank is not recorded: a removal that was copied stands in a segment that covers it, and the highest
+//! rank of that segment bounds it from above. This errs on the side of keeping. The cleaner asks with the segment
+//! that the removal is copied from, not with the copy that it goes to.
+//!
+//! Once no older segment holds what a removal removed, none ever will: a copy gains no puts beyond those of its
+//! originals. So a hint may leave such a removal out for good. Replaying it all the same, when the hint is lost,
+//! changes nothing. The cutoff becomes valid in the same change of the manifest that lists the copy; after a crash
+//! before it, the originals count with their own cutoffs. Manifests of version 1 record none: there the lowest rank
+//! of each segment is assumed, which keeps more.
+//!
+//! A segment that is mostly alive is not cleaned, and its cutoff stays. When removals that only such segments keep
+//! outweigh what lives, those are copied for the sake of the cutoff (`cleaner/choice.rs`). With an idle cleaner the
+//! disk thus holds at most four times the live bytes and a fixed number of segments.
+//!
 //! **The manifest is replaced as a whole and synced before anything relies on it**: a segment is listed before its
 //! first frame, a copy and its originals swap in one step, and a file is renamed or overwritten only after it is no
 //! longer listed. A crash at any point leaves one of the two lists, and files that neither lists are leftovers.
@@ -103,17 +137,25 @@
 //! # When the disk fails
 //! * A failed sync or a failed write of unknown extent ends the handle: everything waiting is answered
 //!   [`crate::Error::InDoubt`], [`LocalStore::fatal`] tells the process to stop, and the next opening finds out what is
-//!   durable. Nothing is tried again: after a failed sync the kernel may have dropped what was to be written.
+//!   durable. Nothing is tried again: after a failed sync the kernel takes what was to be written for clean. It may
+//!   still be read from the cache, so an opening after an unclean end writes the last frame once more and syncs it.
+//!   Only the last one: frame n+1 is written after a sync of frame n that succeeded. All other files are written anew
+//!   after a failed sync.
 //! * No room is different: the frame is blanked, what grows is refused with [`crate::Error::Full`], what removes goes to a
 //!   prepared segment.
+//! * A full disk does not keep the store from starting: what may be missing gives way to the new manifest (`RESERVE`,
+//!   hints, spares); where that is not enough, the old manifest goes on to count until there is room.
+//! * A manifest that can't be written leaves the old one, and the change is tried again. What fails after its rename
+//!   leaves the outcome in doubt and ends the handle: no file is removed that either manifest lists.
 //! * Damage below a single value is answered to whoever reads it; a sealed segment's contents are not verified on
 //!   opening (that is what [`check()`] is for), and the cleaner leaves a damaged segment as it is.
 //!
-//! The version in all headers is raised when yesterday's program could misread today's files; `fixtures/` holds a
-//! directory of each version that today's program must open.
+//! The version in all headers is raised when yesterday's program could misread today's files; the manifest has a
+//! version of its own. `fixtures/` holds a directory of each version that today's program must open.
 
 mod check;
 mod cleaner;
+mod descriptors;
 mod directory;
 mod examine;
 mod fields;
@@ -127,8 +169,10 @@ mod keeper;
 mod manifest;
 mod options;
 mod pool;
+mod prepare;
 mod reader;
 mod recovery;
+mod reserve;
 mod salvage;
 mod scan;
 mod segments;
@@ -140,12 +184,13 @@ mod survey;
 mod waiting;
 mod walk;
 mod warm;
+mod warnings;
 mod writer;
 
 pub use check::{MayReturn, Report, SegmentReport, TornTail, check, check_on};
 #[cfg(any(test, feature = "testing"))]
-pub use filesystem::{Fault, SimulatedDisk};
-pub use filesystem::{File, Filesystem, Lock, RealFilesystem};
+pub use filesystem::{Call, Event, Fault, SimulatedDisk};
+pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
 pub use options::LocalOptions;
 pub use salvage::Salvage;
 pub use store::LocalStore;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::descriptors::{Descriptors, Handle};
 use super::directory::{Directory, Name, corrupt, unavailable};
 use super::format::{FRAME_HEADER_BYTES, Kind, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::hint::{Hint, Subject};
@@ -12,7 +13,7 @@ use super::pool::{Rolled, Spare};
 use super::scan::{DamagedPut, scan};
 use super::segments::SegmentFile;
 use super::state::State;
-use super::walk::{Damage, End, find_later_frame};
+use super::walk::{Damage, End, find_later_frame, rewrite_last_frame};
 use super::warm::Warm;
 use super::writer::Active;
 use crate::{Error, Space};
@@ -36,6 +37,7 @@ pub(super) struct Torn {
 /// What the files amount to.
 #[derive(Debug)]
 pub(super) struct Loaded {
+    pub(super) descriptors: Arc<Descriptors>,
     pub(super) manifest: Manifest,
     pub(super) state: State,
     pub(super) warm: Warm,
@@ -50,6 +52,24 @@ pub(super) struct Loaded {
     pub(super) hints_rebuilt: usize,
     /// Puts whose values are damaged and cost nothing but themselves.
     pub(super) damaged_puts: Vec<DamagedPut>,
+}
+
+impl Loaded {
+    /// What no files amount to.
+    pub(super) fn empty(directory: &Directory) -> Self {
+        Self {
+            descriptors: Descriptors::new(Arc::clone(&directory.filesystem)),
+            manifest: Manifest { next_id: 1, ..Manifest::default() },
+            state: State::default(),
+            warm: Warm::default(),
+            active: None,
+            rolled: Vec::new(),
+            prepared: Vec::new(),
+            torn: None,
+            hints_rebuilt: 0,
+            damaged_puts: Vec::new(),
+        }
+    }
 }
 
 /// Reads `directory`; `None` when it holds no store.
@@ -83,22 +103,13 @@ impl<'a> Loader<'a> {
     fn open(directory: &'a Directory, mode: Mode, manifest: Manifest) -> Result<Self, Error> {
         let mut state = State::default();
         let mut files = Vec::new();
+        let descriptors = Descriptors::new(Arc::clone(&directory.filesystem));
         for listed in &manifest.segments {
-            let file = Arc::new(open_segment(directory, listed, mode)?);
+            let file = Arc::new(open_segment(directory, &descriptors, listed, mode)?);
             state.segments.add(Arc::clone(&file), listed.ranks, listed.seal.map(|seal| seal.end));
             files.push(file);
         }
-        let loaded = Loaded {
-            manifest,
-            state,
-            warm: Warm::default(),
-            active: None,
-            rolled: Vec::new(),
-            prepared: Vec::new(),
-            torn: None,
-            hints_rebuilt: 0,
-            damaged_puts: Vec::new(),
-        };
+        let loaded = Loaded { descriptors, manifest, state, ..Loaded::empty(directory) };
         Ok(Self { directory, mode, files, loaded })
     }
 
@@ -135,9 +146,9 @@ impl<'a> Loader<'a> {
             if self.mode == Mode::Open
                 && is_sealed
                 && damaged.is_empty()
-                && store_hint(self.directory, file.id, &rebuilt.bytes).is_err()
+                && let Err(error) = store_hint(self.directory, file.id, &rebuilt.bytes)
             {
-                self.directory.discard(&path);
+                tracing::debug!(path = %path.display(), %error, "the hint can't be written");
             }
         }
         self.replay(file.id, &rebuilt, &damaged);
@@ -165,9 +176,9 @@ impl<'a> Loader<'a> {
             self.replay(file.id, &hint, &damaged);
             self.note_damaged(file, damaged);
             let seal = Seal { end: end.offset, first_sequence: sequence, next_sequence: end.next_sequence };
-            let Some(next) = later.iter().position(|next| begins_with(next, end.next_sequence)) else {
+            let Some(next) = position_of(later, end.next_sequence)? else {
                 self.check_end(file, &end, later)?;
-                self.cut_tail(file, &end)?;
+                self.settle_tail(file, &end)?;
                 self.go_on_in(file, seal, later);
                 return Ok(());
             };
@@ -213,7 +224,7 @@ impl<'a> Loader<'a> {
             let found = if at == 0 {
                 search(next, u64::from(SEGMENT_HEADER_BYTES), end.next_sequence)?
             } else {
-                first_sequence(next).is_some().then_some(u64::from(SEGMENT_HEADER_BYTES))
+                first_sequence(next)?.is_some().then_some(u64::from(SEGMENT_HEADER_BYTES))
             };
             if let Some(found) = found {
                 let name = next.path.display();
@@ -225,7 +236,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Blanks the header of a frame that a crash cut off, and makes durable what was found before it.
-    fn cut_tail(&mut self, file: &SegmentFile, end: &End) -> Result<(), Error> {
+    fn settle_tail(&mut self, file: &SegmentFile, end: &End) -> Result<(), Error> {
         if end.is_torn {
             self.loaded.torn = Some(Torn { segment: file.id, offset: end.offset });
             tracing::info!(path = %file.path.display(), offset = end.offset, "an unfinished write is cut off");
@@ -239,6 +250,7 @@ impl<'a> Loader<'a> {
                 file.file.write_all_at(&blank, end.offset)?;
             }
             // What a killed process left in the page cache was read as durable and must become so.
+            rewrite_last_frame(file, end)?;
             file.file.sync_data()
         };
         repair().map_err(|error| unavailable(&file.path, &error))
@@ -282,10 +294,15 @@ impl<'a> Loader<'a> {
 }
 
 /// Opens a listed segment and checks that it is the one meant.
-fn open_segment(directory: &Directory, listed: &Listed, mode: Mode) -> Result<SegmentFile, Error> {
-    let Listed { id, salt, capacity, .. } = *listed;
+fn open_segment(
+    directory: &Directory,
+    descriptors: &Arc<Descriptors>,
+    listed: &Listed,
+    mode: Mode,
+) -> Result<SegmentFile, Error> {
+    let Listed { id, salt, capacity, seal, .. } = *listed;
     let path = directory.segment_path(id);
-    let file = directory.open(&path, mode == Mode::Open)?;
+    let file = directory.open(&path, mode == Mode::Open && seal.is_none())?;
     let len = file.len().map_err(|error| unavailable(&path, &error))?;
     if len < capacity {
         return Err(corrupt(&path, len, format!("the file ends here, {capacity} bytes belong to it")));
@@ -296,18 +313,29 @@ fn open_segment(directory: &Directory, listed: &Listed, mode: Mode) -> Result<Se
     if header != (SegmentHeader { id, salt }) {
         return Err(corrupt(&path, 0, "the header is that of another segment"));
     }
+    let file = Handle::keep(descriptors, id, &path, file);
+    if seal.is_some() {
+        file.release();
+    }
     Ok(SegmentFile { id, salt, capacity, path, file })
 }
 
-fn begins_with(file: &SegmentFile, sequence: u64) -> bool {
-    first_sequence(file) == Some(sequence)
+/// The place of the segment whose first frame has this sequence.
+fn position_of(segments: &[Arc<SegmentFile>], sequence: u64) -> Result<Option<usize>, Error> {
+    for (place, segment) in segments.iter().enumerate() {
+        if first_sequence(segment)? == Some(sequence) {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
 }
 
 /// The sequence of the first frame, if its header is whole.
-fn first_sequence(file: &SegmentFile) -> Option<u64> {
+fn first_sequence(file: &SegmentFile) -> Result<Option<u64>, Error> {
     let mut bytes = [0; FRAME_HEADER_BYTES as usize];
-    file.file.read_exact_at(&mut bytes, u64::from(SEGMENT_HEADER_BYTES)).ok()?;
-    super::format::FrameHeader::decode(&bytes, file.salt).map(|header| header.sequence)
+    let read = file.file.read_exact_at(&mut bytes, u64::from(SEGMENT_HEADER_BYTES));
+    read.map_err(|error| unavailable(&file.path, &error))?;
+    Ok(super::format::FrameHeader::decode(&bytes, file.salt).map(|header| header.sequence))
 }
 
 fn refusal(end: &End, expected: u64) -> String {
@@ -334,10 +362,9 @@ pub(super) fn tidy_leftovers(
             Name::Spare(id) => {
                 leftovers.next_id = leftovers.next_id.max(id + 1);
                 let path = directory.spare_path(id);
-                let len = directory
-                    .open(&path, true)
-                    .and_then(|file| file.len().map_err(|error| unavailable(&path, &error)))?;
-                if len == capacity && leftovers.spares.len() < super::pool::SPARE_SEGMENTS_MAX {
+                let len = directory.filesystem.open(&path, true).and_then(|file| file.len());
+                let is_usable = len.is_ok_and(|len| len == capacity);
+                if is_usable && leftovers.spares.len() < super::pool::SPARE_SEGMENTS_MAX {
                     leftovers.spares.push(Spare { path, capacity });
                 } else {
                     directory.discard(&path);

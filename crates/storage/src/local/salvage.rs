@@ -166,7 +166,7 @@ impl Salvage {
     ) -> Result<(), Error> {
         let next_id = first_free_id(&self.directory, &self.survey.manifest)?;
         let manifest = Manifest { next_id, epoch: self.survey.manifest.epoch, ..Manifest::default() };
-        manifest.store(new).map_err(|error| unavailable(&new.path, &error))?;
+        manifest.store(new).map_err(|error| unavailable(&new.path, error.error()))?;
         let store = LocalStore::open_on(Arc::clone(&new.filesystem), &new.path, options)?;
         let shard = store.acquire(ShardId(0))?;
         let mut batch = Batch::new();

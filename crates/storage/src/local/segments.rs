@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::filesystem::File;
 use super::format::Shadows;
 
-/// An open segment file. Whoever reads holds an [`Arc`] of it, and a file is recycled only when nobody does.
+/// A segment file. A reader holds an [`Arc`] of it, and a file is recycled only when nobody does.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
     pub(super) id: u32,
@@ -23,11 +23,18 @@ pub(super) struct SegmentFile {
 pub(super) struct Ranks {
     pub(super) low: u32,
     pub(super) high: u32,
+    /// The segment holds no put that a removal written at a lower rank than this one removes. Of a segment written
+    /// by commits it is its own rank; of a copy it is the rank that was open when its survivors were determined, or
+    /// [`NO_PUTS`].
+    pub(super) cutoff: u32,
 }
+
+/// The cutoff of a copy that holds no put at all.
+pub(super) const NO_PUTS: u32 = u32::MAX;
 
 impl Ranks {
     pub(super) const fn one(rank: u32) -> Self {
-        Self { low: rank, high: rank }
+        Self { low: rank, high: rank, cutoff: rank }
     }
 
     pub(super) const fn contains(self, rank: u32) -> bool {
@@ -142,16 +149,34 @@ impl Segments {
         }
     }
 
-    /// Whether a segment other than the one at `own` may hold what `shadows` speaks of.
+    /// Whether a segment other than the one at `own` may hold what `shadows`, of a record in that one, speaks of.
     pub(super) fn is_shadow_alive(&self, shadows: Shadows, own: Ranks) -> bool {
-        match shadows {
-            Shadows::Nothing => false,
-            Shadows::Exact(rank) => !own.contains(rank) && self.covering(rank).is_some(),
-            Shadows::Since(rank) => {
-                let reaches = self.covering(rank).is_some_and(|ranks| ranks.low < own.low);
-                reaches || (rank < own.low && self.by_rank.range(rank..own.low).next().is_some())
-            }
-        }
+        self.is_shadow_alive_since(shadows, own, own.high)
+    }
+
+    /// The same for a record that was written at rank `written` or earlier and stands, or will stand, at `own`.
+    pub(super) fn is_shadow_alive_since(&self, shadows: Shadows, own: Ranks, written: u32) -> bool {
+        self.holders(shadows, own, written).next().is_some()
+    }
+
+    /// The segments outside `own` that may hold older versions of the keys of a record with these `shadows`, written
+    /// at rank `written` or earlier.
+    pub(super) fn holders(
+        &self,
+        shadows: Shadows,
+        own: Ranks,
+        written: u32,
+    ) -> impl Iterator<Item = &Segment> + '_ {
+        let range = match shadows {
+            Shadows::Nothing => 0..0,
+            Shadows::Exact(rank) if own.contains(rank) => 0..0,
+            Shadows::Exact(rank) => self.covering(rank).map_or(0..0, |ranks| ranks.low..ranks.low + 1),
+            Shadows::Since(rank) => self.covering(rank).map_or(rank, |ranks| ranks.low)..own.low,
+        };
+        let range = if range.is_empty() { 0..0 } else { range };
+        // The newest first: they are seldom copies, so that the question is mostly answered by the first.
+        let segments = self.by_rank.range(range).rev().filter_map(|(_, id)| self.by_id.get(id));
+        segments.filter(move |segment| segment.ranks.cutoff <= written)
     }
 
     /// Bytes of `segment` that must survive it: live values, and removals that something older still needs.
@@ -159,6 +184,13 @@ impl Segments {
         let removals =
             segment.removals.iter().filter(|(shadows, _)| self.is_shadow_alive(**shadows, segment.ranks));
         segment.live_bytes + removals.map(|(_, bytes)| bytes).sum::<u64>()
+    }
+
+    /// The lowest rank to which records may still be added: every record at a lower one has been applied.
+    pub(super) fn first_open_rank(&self) -> u32 {
+        let open = self.in_order().find(|segment| segment.sealed_end.is_none());
+        let last = || self.by_rank.keys().next_back().copied().unwrap_or(0);
+        open.map_or_else(last, |segment| segment.ranks.low)
     }
 
     fn covering(&self, rank: u32) -> Option<Ranks> {

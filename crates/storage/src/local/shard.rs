@@ -1,19 +1,19 @@
 //! An open store: its threads and its handle.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
-use super::directory::{Directory, Name, is_full, unavailable};
-use super::manifest::{Closed, Manifest};
+use super::directory::{Directory, Name, unavailable};
+use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool};
 use super::recovery::{Loaded, Mode, load, tidy_leftovers};
 use super::shared::Shared;
-use super::warm::Warm;
+use super::warnings::Warnings;
 use super::writer::{self, Active, Writer};
 use super::{cleaner, keeper, reader};
 use crate::{
@@ -93,6 +93,7 @@ impl LocalShard {
         }
         let _ = self.shared.dead.set(reason);
         self.shared.pool.stop();
+        self.shared.descriptors.clear();
     }
 
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
@@ -219,18 +220,15 @@ fn begin(
     loaded: Option<Loaded>,
 ) -> Result<(Shared, Option<Active>), Error> {
     let is_new = loaded.is_none();
-    let (mut manifest, state, warm, active, rolled, prepared) = match loaded {
-        Some(loaded) => {
-            (loaded.manifest, loaded.state, loaded.warm, loaded.active, loaded.rolled, loaded.prepared)
-        }
-        None => {
-            let manifest = Manifest { next_id: 1, ..Manifest::default() };
-            (manifest, super::state::State::default(), Warm::default(), None, Vec::new(), Vec::new())
-        }
-    };
+    let loaded = loaded.unwrap_or_else(|| Loaded::empty(&directory));
+    let Loaded { descriptors, mut manifest, state, warm, active, rolled, prepared, .. } = loaded;
+    if is_new {
+        directory.sync_parents();
+    }
+    let was = (!is_new).then(|| manifest.clone());
     manifest.epoch += 1;
     manifest.closed = None;
-    store_first(&manifest, &directory)?;
+    store_first(&manifest, &directory, was.as_ref())?;
     let leftovers = tidy_leftovers(&directory, &manifest, u64::from(options.segment_bytes))?;
     manifest.next_id = leftovers.next_id;
     let pool = Pool::default();
@@ -247,6 +245,8 @@ fn begin(
         manifest: Mutex::new(manifest),
         warm: Mutex::new(warm),
         pool,
+        descriptors,
+        warnings: Warnings::default(),
         keeper_bell: Bell::default(),
         cleaner_bell: Bell::default(),
         pressure: watch::Sender::new(Pressure::Normal),
@@ -254,6 +254,7 @@ fn begin(
         dead: OnceLock::new(),
         is_stopping: AtomicBool::new(false),
         is_write_refused: AtomicBool::new(false),
+        copied_bytes: AtomicU64::new(0),
     };
     tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
     // The keeper's first round tells whether there is room.
@@ -261,24 +262,57 @@ fn begin(
     Ok((shared, active))
 }
 
-/// Makes the first change to the manifest. A full disk must not keep a store from opening: spares give way.
-fn store_first(manifest: &Manifest, directory: &Directory) -> Result<(), Error> {
+/// Makes the first change to the manifest. A full disk must not keep a store from opening: what may be missing gives
+/// way, and where that is not enough the manifest in place goes on to count, unless it says that the log has ended.
+fn store_first(manifest: &Manifest, directory: &Directory, was: Option<&Manifest>) -> Result<(), Error> {
+    let path = directory.manifest_path();
     let mut stored = manifest.store(directory);
-    if stored.as_ref().is_err_and(is_full) {
-        for name in directory.names()? {
-            if let Name::Spare(id) = name {
-                directory.discard(&directory.spare_path(id));
+    for give_way in [is_cheap_to_lose as fn(Name, &Manifest) -> bool, is_any_hint] {
+        if !stored.as_ref().is_err_and(NotStored::is_for_want_of_room) {
+            break;
+        }
+        for name in directory.names()?.into_iter().filter(|name| give_way(*name, manifest)) {
+            match name {
+                Name::Spare(id) => directory.discard(&directory.spare_path(id)),
+                Name::Hint(id) => directory.discard(&directory.hint_path(id)),
+                _ => {}
             }
         }
         stored = manifest.store(directory);
+        if was.is_some_and(|was| was.closed.is_none()) {
+            break;
+        }
     }
-    stored.map_err(|error| unavailable(&directory.manifest_path(), &error))
+    if stored.as_ref().is_err_and(NotStored::is_for_want_of_room)
+        && was.is_some_and(|was| was.closed.is_none())
+    {
+        tracing::warn!(path = %path.display(), "no room for a new manifest: the one in place counts");
+        // An earlier process may have failed to make it durable.
+        let synced = directory.filesystem.sync_directory(&directory.path);
+        return synced.map_err(|error| unavailable(&directory.path, &error));
+    }
+    stored.map_err(|not_stored| unavailable(&path, not_stored.error()))
+}
+
+/// Spares, and hints of segments that are not sealed.
+fn is_cheap_to_lose(name: Name, manifest: &Manifest) -> bool {
+    let is_sealed = |id| manifest.segments.iter().any(|listed| listed.id == id && listed.seal.is_some());
+    match name {
+        Name::Spare(_) => true,
+        Name::Hint(id) => !is_sealed(id),
+        _ => false,
+    }
+}
+
+/// Without hints the next opening takes longer.
+const fn is_any_hint(name: Name, _: &Manifest) -> bool {
+    matches!(name, Name::Hint(_))
 }
 
 /// The first segment of an empty store, or of one whose segments all died. Not filled with zeros: a first start
 /// is quick.
 fn first_active(shared: &Shared) -> Result<Active, Error> {
-    keeper::prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
+    super::prepare::prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
     let segment = shared.pool.lock().prepared.pop_front();
     let segment = segment.ok_or_else(closed)?;
     let sequence = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).sealed_sequence + 1;

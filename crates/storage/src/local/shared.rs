@@ -2,18 +2,20 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 
-use super::directory::Directory;
-use super::manifest::Manifest;
+use super::descriptors::Descriptors;
+use super::directory::{Directory, is_full};
+use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool};
 use super::segments::SegmentFile;
 use super::state::State;
 use super::warm::Warm;
+use super::warnings::Warnings;
 use crate::{Error, Pressure};
 
 /// The open store. Lock order: manifest before state; the pool's lock is never held while taking another.
@@ -25,6 +27,8 @@ pub(super) struct Shared {
     pub(super) manifest: Mutex<Manifest>,
     pub(super) warm: Mutex<Warm>,
     pub(super) pool: Pool,
+    pub(super) descriptors: Arc<Descriptors>,
+    pub(super) warnings: Warnings,
     pub(super) keeper_bell: Bell,
     pub(super) cleaner_bell: Bell,
     pub(super) pressure: watch::Sender<Pressure>,
@@ -35,6 +39,8 @@ pub(super) struct Shared {
     pub(super) is_stopping: AtomicBool,
     /// The disk refused a write since the keeper last looked.
     pub(super) is_write_refused: AtomicBool,
+    /// Bytes of all copies that the cleaner put in place.
+    pub(super) copied_bytes: AtomicU64,
 }
 
 impl Shared {
@@ -81,10 +87,14 @@ impl Shared {
         self.die(Error::InDoubt { reason: format!("{what} {} failed: {error}", path.display()) })
     }
 
-    /// Changes the manifest durably. Without room the old one still counts and the error is returned; after any
-    /// other error the handle is dead.
+    /// Changes the manifest durably. After [`Error::InDoubt`] the handle is dead, and the old manifest counts or the
+    /// new one: nothing that either lists may be removed. After any other error the old one counts as if nothing had
+    /// been tried.
     pub(super) fn update_manifest(&self, change: impl FnOnce(&mut Manifest)) -> Result<(), Error> {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cause) = self.dead.get() {
+            return Err(Error::InDoubt { reason: format!("the store has stopped: {cause}") });
+        }
         let mut changed = manifest.clone();
         change(&mut changed);
         match changed.store(&self.directory) {
@@ -92,11 +102,21 @@ impl Shared {
                 *manifest = changed;
                 Ok(())
             }
-            Err(error) if super::directory::is_full(&error) => {
-                Err(Error::Full { reason: format!("can't write the manifest: {error}") })
+            Err(NotStored::Unchanged(error)) => {
+                let reason = format!("can't write the manifest: {error}");
+                Err(if is_full(&error) { Error::Full { reason } } else { Error::Unavailable { reason } })
             }
-            Err(error) => Err(self.die_in_doubt("writing", &self.directory.manifest_path(), &error)),
+            Err(NotStored::InDoubt(error)) => {
+                self.die_in_doubt("replacing", &self.directory.manifest_path(), &error);
+                Err(Error::InDoubt { reason: format!("the manifest's replacement failed: {error}") })
+            }
         }
+    }
+
+    /// Bytes of all copies that the cleaner put in place.
+    #[cfg(test)]
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.copied_bytes.load(Ordering::Relaxed)
     }
 
     /// A segment id that was never used.
@@ -108,7 +128,7 @@ impl Shared {
     }
 
     /// Gives up a segment that is out of the manifest: its hint goes, its file waits to be reused.
-    pub(super) fn retire(&self, segment: std::sync::Arc<SegmentFile>) {
+    pub(super) fn retire(&self, segment: Arc<SegmentFile>) {
         self.directory.discard(&self.directory.hint_path(segment.id));
         self.pool.lock().retired.push(segment);
         self.keeper_bell.ring();

@@ -16,6 +16,9 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// Step of the search for frames after the end.
 const SEARCH_BYTES: u64 = 1 << 20;
 
+/// What a file system caches and writes as a whole, at least.
+const PAGE_BYTES: u64 = 4096;
+
 /// A file read forward through a sliding buffer.
 #[derive(Debug)]
 pub(super) struct Window<'a> {
@@ -69,6 +72,8 @@ pub(super) struct End {
     pub(super) defect: u64,
     /// Whether the bytes there look like the beginning of that very frame.
     pub(super) is_torn: bool,
+    /// Where the last valid frame begins, if there is one.
+    pub(super) last_frame: Option<u64>,
 }
 
 /// Most records given to a visitor at once: what it may do under a lock stays short.
@@ -119,9 +124,17 @@ pub(super) fn walk_with(
     let mut window = Window::new(segment.file.as_ref(), len);
     let mut offset = u64::from(SEGMENT_HEADER_BYTES);
     let mut sequence = sequence;
+    let mut last_frame = None;
     loop {
         let end = |defect: u64, reason: &str, is_torn: bool| {
-            Ok(End { offset, next_sequence: sequence, reason: reason.to_owned(), defect, is_torn })
+            Ok(End {
+                offset,
+                next_sequence: sequence,
+                reason: reason.to_owned(),
+                defect,
+                is_torn,
+                last_frame,
+            })
         };
         let bytes = window.bytes(offset..offset + u64::from(FRAME_HEADER_BYTES))?;
         let Some(header) = FrameHeader::decode(bytes, segment.salt) else {
@@ -144,6 +157,7 @@ pub(super) fn walk_with(
             }
         }
         visit_payload(payload, payload_start, has_damage, &mut visit);
+        last_frame = Some(offset);
         offset += header.frame_bytes();
         sequence += 1;
     }
@@ -220,6 +234,28 @@ pub(super) fn decode_unverified(bytes: &[u8]) -> Option<Record<'_>> {
     let (header, crc) = super::format::RecordHeader::decode(bytes)?;
     let value_end = (RECORD_HEADER_BYTES as usize).checked_add(header.value_len as usize)?;
     Some(Record { header, value: bytes.get(RECORD_HEADER_BYTES as usize..value_end)?, crc })
+}
+
+/// Writes the last frame before `end` once more, from the beginning of its page on; the caller syncs.
+///
+/// A process that could not sync it has left it in the cache as clean pages, which no later sync writes. Earlier frames
+/// were synced before this one was written.
+pub(super) fn rewrite_last_frame(segment: &SegmentFile, end: &End) -> io::Result<()> {
+    let Some(frame) = end.last_frame else { return Ok(()) };
+    let start = frame - frame % PAGE_BYTES;
+    let mut bytes = vec![0; to_usize(end.offset - start)];
+    segment.file.read_exact_at(&mut bytes, start)?;
+    let found = bytes.get(to_usize(frame - start)..).unwrap_or_default();
+    let header = FrameHeader::decode(found, segment.salt);
+    let payload = |header: FrameHeader| {
+        let first = FRAME_HEADER_BYTES as usize;
+        found.get(first..first + header.payload_len as usize).unwrap_or_default()
+    };
+    // The cache may have dropped its pages since the walk.
+    if header.is_none_or(|header| check_payload(header, payload(header), Damage::Refused).is_err()) {
+        return Err(io::Error::other(format!("the frame at byte {frame} is not what was read a moment ago")));
+    }
+    segment.file.write_all_at(&bytes, start)
 }
 
 /// The first frame header of this incarnation from `from` on whose sequence lies after `sequence`: proof that

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -26,6 +26,8 @@ const FRAME_BYTES_MAX: u64 = 4 << 20;
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
 /// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
 const REMOVAL_PATIENCE_MS: u64 = 1000;
+/// After this long without a request the last frame gets a successor.
+const IDLE_MS: u64 = 1000;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
@@ -72,10 +74,13 @@ pub(super) struct Writer {
     /// Batches of the last frame, and how long writing it took.
     last_batches: usize,
     last_write: Duration,
+    /// The last frame holds something and has no successor yet.
+    is_unwitnessed: bool,
 }
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, active: Active) -> Self {
+        let is_unwitnessed = active.sequence > active.first_sequence;
         Self {
             shared,
             active,
@@ -85,6 +90,7 @@ impl Writer {
             halted: Halted::default(),
             last_batches: 0,
             last_write: Duration::ZERO,
+            is_unwitnessed,
         }
     }
 
@@ -109,7 +115,7 @@ impl Writer {
         loop {
             let next = match self.carried.take() {
                 Some(request) => Ok(request),
-                None if waiting.is_empty() => requests.recv().map_err(|_| TryRecvError::Disconnected),
+                None if waiting.is_empty() => self.wait(requests),
                 None => requests.try_recv(),
             };
             match next {
@@ -140,6 +146,32 @@ impl Writer {
                     std::thread::yield_now();
                 }
             }
+        }
+    }
+
+    /// Waits for a request; when none comes for a while, the last frame gets a witness.
+    fn wait(&mut self, requests: &Receiver<Request>) -> Result<Request, TryRecvError> {
+        if self.is_unwitnessed {
+            match requests.recv_timeout(Duration::from_millis(IDLE_MS)) {
+                Err(RecvTimeoutError::Timeout) => self.witness(),
+                received => return received.map_err(|_| TryRecvError::Disconnected),
+            }
+        }
+        requests.recv().map_err(|_| TryRecvError::Disconnected)
+    }
+
+    /// Writes an empty frame: damage of the frame before it can then be told from a write that a crash cut off.
+    fn witness(&mut self) {
+        self.is_unwitnessed = false;
+        let has_room = self.active.offset + u64::from(FRAME_HEADER_BYTES) <= self.active.segment.capacity;
+        if !has_room || self.shared.dead.get().is_some() {
+            return;
+        }
+        self.frame.clear();
+        self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
+        // What fails here is announced by what ends the handle, or there is no room.
+        if self.write_frame().is_ok() {
+            self.apply();
         }
     }
 
@@ -213,6 +245,7 @@ impl Writer {
         self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
         self.write_frame()?;
         self.apply();
+        self.is_unwitnessed = true;
         Ok(())
     }
 
@@ -260,12 +293,15 @@ impl Writer {
             Ok(()) => {}
             Err(error) if is_full(&error) => {
                 self.shared.is_write_refused.store(true, Ordering::Release);
-                // A frame header without its frame must not be mistaken for one later.
+                // A frame header without its frame must not be mistaken for one later, not even after a power cut.
                 let blank = [0; FRAME_HEADER_BYTES as usize];
-                return match segment.file.write_all_at(&blank, *offset) {
-                    Ok(()) => Err(full(&error.to_string())),
-                    Err(error) if is_full(&error) => Err(full(&error.to_string())),
-                    Err(error) => Err(self.shared.die_in_doubt("writing", &segment.path, &error)),
+                let blanked = segment.file.write_all_at(&blank, *offset);
+                let is_unwritten = blanked.as_ref().is_err_and(is_full);
+                return match blanked.and_then(|()| segment.file.sync_data()) {
+                    Err(error) if !is_unwritten => {
+                        Err(self.shared.die_in_doubt("writing", &segment.path, &error))
+                    }
+                    _ => Err(full(&error.to_string())),
                 };
             }
             Err(error) => return Err(self.shared.die_in_doubt("writing", &segment.path, &error)),

@@ -7,3 +7,4 @@ mod hostile;
 mod links;
 mod pair;
 mod peer;
+mod unauthenticated;

@@ -115,6 +115,16 @@ fn a_token_opens_no_other_audience() {
 }
 
 #[test]
+fn an_audience_without_canonical_form_is_refused() {
+    let mut harness = Harness::with(access(), &Peer::default());
+    let cbs = harness.requester("$cbs");
+    for audience in ["sb://localhost/q%2fx", "sb://localhost/$x/q", "sb://localhost/q//x", "$cbs"] {
+        assert_eq!(put(&mut harness, cbs, audience, HOUR), Some(400), "{audience}");
+    }
+    refuses(&mut harness, "q");
+}
+
+#[test]
 fn a_token_for_a_topic_is_one_for_its_subscriptions() {
     let mut harness = Harness::with(access(), &Peer::default());
     let cbs = harness.requester("$cbs");
@@ -304,7 +314,7 @@ fn sasl_tells_who_a_peer_is() {
         ["\0RootManageSharedAccessKey\0SAS_KEY_VALUE", "\0RootManage%53haredAccessKey\0SAS%5FKEY%5FVALUE"]
     {
         assert!(
-            matches!(plain(right), Outcome::Known(grant) if grant.permissions[0].scope == Resource::namespace())
+            matches!(plain(right), Outcome::Known(grant) if grant.permissions[0].scope.path().is_empty())
         );
     }
     for wrong in

@@ -3,13 +3,24 @@
 //! Nothing is cleaned while all garbage together is small against what lives: young segments mostly die whole, and
 //! waiting costs nothing. Survivors of neighbouring segments are gathered in one, and small ones are merged only
 //! several at a time, so that a message that stays long is copied a logarithmic number of times.
+//!
+//! Removals that something older still needs are no garbage. Where they outweigh what lives, the segments that keep
+//! them alive are copied as well, if that costs at most twice what it frees (see `refresh.rs`). When no such segment
+//! is left, live removals take at most as many bytes as live puts: each segment keeps less than half of its own
+//! needed bytes alive elsewhere, so `removals < (live + removals) / 2`. Each removal pays for one such copy at most,
+//! so what the cleaner writes stays in proportion to what is submitted.
 
 use super::super::options::LocalOptions;
 use super::super::segments::{Ranks, Segment, Segments};
 use super::garbage;
+use super::refresh::pinned_bytes;
 
 /// Garbage is tolerated up to this many segments' worth, or half of what lives if that is more.
 const TOLERATED_SEGMENTS: u64 = 4;
+/// A segment is copied for the removals that it keeps alive when these are at least this fraction of its own bytes.
+const PINNED_FRACTION: u64 = 2;
+/// The same on a full disk.
+const PINNED_FRACTION_EAGER: u64 = 10;
 /// Neighbouring small segments that are merged at once.
 const MERGED_SEGMENTS_MIN: usize = 8;
 /// A segment is small below this fraction of the normal size.
@@ -30,6 +41,8 @@ struct Candidate {
     id: u32,
     ranks: Ranks,
     garbage: u64,
+    /// Bytes of removals that something older still needs.
+    removals: u64,
     end: u64,
     is_free: bool,
 }
@@ -53,44 +66,82 @@ pub(super) fn choose(segments: &mut Segments, options: &LocalOptions, is_eager: 
         segments.in_order().map(|segment| candidate(segments, segment)).collect();
     let garbage: u64 = candidates.iter().filter(|one| one.is_free).map(|one| one.garbage).sum();
     let kept: u64 = candidates.iter().map(|one| one.kept()).sum();
-    let is_due = is_eager || garbage > (TOLERATED_SEGMENTS * segment_bytes).max(kept / 2);
-    let run = is_due
-        .then(|| dirtiest_run(&candidates, segment_bytes, is_eager))
+    let removals: u64 = candidates.iter().map(|one| one.removals).sum();
+    let is_due = |bytes: u64, of: u64| is_eager || bytes > (TOLERATED_SEGMENTS * segment_bytes).max(of / 2);
+    let sizes = Sizes { segment_bytes, is_eager };
+    let run = is_due(garbage, kept)
+        .then(|| dirtiest_run(&candidates, sizes))
         .flatten()
+        .or_else(|| {
+            let live = kept.saturating_sub(removals);
+            is_due(removals, live).then(|| pinning_run(segments, &candidates, sizes)).flatten()
+        })
         .or_else(|| small_run(&candidates, segment_bytes))?;
     let ids: Vec<u32> = run.iter().map(|one| one.id).collect();
+    let cutoff = segments.first_open_rank();
     segments.set_cleaning(&ids, true);
-    let ranks = Ranks { low: run.first()?.ranks.low, high: run.last()?.ranks.high };
+    let ranks = Ranks { low: run.first()?.ranks.low, high: run.last()?.ranks.high, cutoff };
     Some(Choice { ids, ranks })
+}
+
+/// What decides whether segments are worth cleaning together.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    segment_bytes: u64,
+    is_eager: bool,
 }
 
 fn candidate(segments: &Segments, segment: &Segment) -> Candidate {
     let (garbage, end) = garbage(segments, segment);
     let is_free = segment.sealed_end.is_some() && !segment.cleaning && !segment.damaged;
-    Candidate { id: segment.file.id, ranks: segment.ranks, garbage, end, is_free }
+    let removals = segments.kept_bytes(segment) - segment.live_bytes;
+    Candidate { id: segment.file.id, ranks: segment.ranks, garbage, removals, end, is_free }
 }
 
 /// The segment with the largest share of garbage and those neighbours that are worth cleaning too.
-fn dirtiest_run(candidates: &[Candidate], segment_bytes: u64, is_eager: bool) -> Option<&[Candidate]> {
-    let worth = |one: &&Candidate| one.is_worth_it(is_eager);
-    let dirtiest = candidates.iter().filter(worth).max_by_key(|one| one.garbage * 1000 / one.end.max(1))?;
-    let at = candidates.iter().position(|one| one.id == dirtiest.id)?;
-    let fits = |run: &[Candidate]| {
-        run.len() <= RUN_SEGMENTS_MAX
-            && run
-                .iter()
-                .all(|one| one.is_worth_it(is_eager) || (one.is_free && is_small(one, segment_bytes)))
-            && run.iter().map(|one| one.kept()).sum::<u64>() <= segment_bytes
+fn dirtiest_run(candidates: &[Candidate], sizes: Sizes) -> Option<&[Candidate]> {
+    let worth = |(_, one): &(usize, &Candidate)| one.is_worth_it(sizes.is_eager);
+    let dirtiest = candidates.iter().enumerate().filter(worth);
+    let (at, _) = dirtiest.max_by_key(|(_, one)| one.garbage * 1000 / one.end.max(1))?;
+    run_around(candidates, at, sizes)
+}
+
+/// The segment that keeps the most removals alive for its size, and its neighbours that are worth cleaning.
+fn pinning_run<'a>(
+    segments: &Segments,
+    candidates: &'a [Candidate],
+    sizes: Sizes,
+) -> Option<&'a [Candidate]> {
+    let fraction = if sizes.is_eager { PINNED_FRACTION_EAGER } else { PINNED_FRACTION };
+    let pinned = pinned_bytes(segments);
+    let pinned_by = |one: &Candidate| pinned.get(&one.id).copied().unwrap_or(0);
+    let worth = |(_, one): &(usize, &Candidate)| {
+        one.is_free && pinned_by(one) > 0 && pinned_by(one) >= one.kept() / fraction
+    };
+    let worst = candidates.iter().enumerate().filter(worth);
+    let (at, _) = worst.max_by_key(|(_, one)| pinned_by(one) * 1000 / one.kept().max(1))?;
+    run_around(candidates, at, sizes)
+}
+
+/// The segment at `at` and those neighbours that are worth cleaning or small.
+fn run_around(candidates: &[Candidate], at: usize, sizes: Sizes) -> Option<&[Candidate]> {
+    let fits = |run: &[Candidate], added: usize| {
+        let is_added_worth_it = candidates.get(added).is_some_and(|one| {
+            one.is_worth_it(sizes.is_eager) || (one.is_free && is_small(one, sizes.segment_bytes))
+        });
+        is_added_worth_it
+            && run.len() <= RUN_SEGMENTS_MAX
+            && run.iter().map(|one| one.kept()).sum::<u64>() <= sizes.segment_bytes
     };
     let mut first = at;
     while let Some(run) = first.checked_sub(1).and_then(|first| candidates.get(first..=at))
-        && fits(run)
+        && fits(run, first - 1)
     {
         first -= 1;
     }
     let mut last = at;
     while let Some(run) = candidates.get(first..=last + 1)
-        && fits(run)
+        && fits(run, last + 1)
     {
         last += 1;
     }

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::process::{Resource, getrlimit};
 
-use super::{File, Filesystem, Lock};
+use super::{File, Filesystem, Lock, OpenDirectory};
 
 /// Messages, and keys of entities' rules: nobody else on the machine reads what we make.
 fn own(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
@@ -25,9 +26,18 @@ struct FileLock(#[expect(dead_code, reason = "dropping it unlocks")] fs::File);
 
 impl Lock for FileLock {}
 
+#[derive(Debug)]
+struct Directory(fs::File);
+
+impl OpenDirectory for Directory {
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}
+
 impl Filesystem for RealFilesystem {
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        fs::create_dir_all(directory)
+    fn make_directory(&self, directory: &Path) -> io::Result<()> {
+        fs::create_dir(directory)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -47,9 +57,10 @@ impl Filesystem for RealFilesystem {
             Err(fs::TryLockError::Error(error)) => return Err(error),
         }
         if create {
-            file.set_len(0)?;
-            file.rewind()?;
-            writeln!(file, "process {}", std::process::id())?;
+            // Only a text for others: on a full disk there may be no room for it.
+            let _ = file.set_len(0);
+            let _ = file.rewind();
+            let _ = writeln!(file, "process {}", std::process::id());
         }
         Ok(Box::new(FileLock(file)))
     }
@@ -72,8 +83,13 @@ impl Filesystem for RealFilesystem {
         fs::remove_file(path)
     }
 
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        fs::File::open(directory)?.sync_all()
+    fn open_directory(&self, directory: &Path) -> io::Result<Box<dyn OpenDirectory>> {
+        Ok(Box::new(Directory(fs::File::open(directory)?)))
+    }
+
+    fn descriptors_max(&self) -> Option<usize> {
+        let max = getrlimit(Resource::Nofile).current?;
+        usize::try_from(max).ok()
     }
 
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {

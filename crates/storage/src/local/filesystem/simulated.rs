@@ -5,11 +5,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{File, Filesystem, Lock};
+use super::Filesystem;
 
 mod inode;
+mod mount;
+mod names;
+mod plan;
 
 use inode::{Change, Dice, Inode};
+use mount::Mount;
+use names::{NameChange, Names};
+use plan::Plan;
+pub use plan::{Call, Event};
 
 /// Free bytes of a disk without a limit.
 const UNLIMITED_BYTES: u64 = 1 << 50;
@@ -25,6 +32,15 @@ pub enum Fault {
     NoSpace,
     /// The next sync fails; what it should have kept stays unsynced.
     SyncError,
+    /// The next sync fails; what it should have kept is read as before, but no later sync writes it, and the next
+    /// power cut loses it. That is what ext4 and XFS do.
+    SyncLost,
+}
+
+impl Fault {
+    fn is_of_a_write(self) -> bool {
+        !matches!(self, Self::SyncError | Self::SyncLost)
+    }
 }
 
 /// A disk that survives the processes that use it.
@@ -36,21 +52,16 @@ struct Disk {
     /// Raised by a crash; what was opened before fails from then on.
     generation: u64,
     next_inode: u64,
-    names: BTreeMap<PathBuf, u64>,
-    synced_names: BTreeMap<PathBuf, u64>,
-    /// Name changes since the directory was synced, in order.
-    unsynced_names: Vec<NameChange>,
+    names: Names,
     inodes: BTreeMap<u64, Inode>,
     locks: BTreeSet<PathBuf>,
     size_bytes_max: Option<u64>,
+    descriptors: usize,
+    descriptors_most: usize,
+    descriptors_max: Option<usize>,
     faults: Vec<(Fault, String)>,
+    plan: Plan,
     syncs: u64,
-}
-
-#[derive(Debug, Clone)]
-enum NameChange {
-    Set(PathBuf, u64),
-    Remove(PathBuf),
 }
 
 impl SimulatedDisk {
@@ -69,35 +80,29 @@ impl SimulatedDisk {
 
     /// Cuts the power: of what was not synced, arbitrary parts are lost, picked by `seed`. All mounts end.
     pub fn crash(&self, seed: u64) {
-        let mut dice = Dice(seed);
-        let mut disk = self.disk();
-        disk.generation += 1;
-        disk.locks.clear();
-        disk.faults.clear();
-        let changes = std::mem::take(&mut disk.unsynced_names);
-        let kept = dice.below(changes.len() as u64 + 1);
-        let mut names = std::mem::take(&mut disk.synced_names);
-        for change in changes.into_iter().take(usize::try_from(kept).unwrap_or(0)) {
-            change.apply(&mut names);
-        }
-        disk.synced_names = names.clone();
-        disk.names = names;
-        for inode in disk.inodes.values_mut() {
-            inode.crash(&mut dice);
-        }
+        self.disk().crash(seed);
     }
 
     /// Kills the process: nothing is lost. All mounts end.
     pub fn kill(&self) {
-        let mut disk = self.disk();
-        disk.generation += 1;
-        disk.locks.clear();
-        disk.faults.clear();
+        self.disk().end_mounts();
     }
 
     /// Lets an operation on the next file whose name contains `name` fail as `fault` says.
     pub fn inject(&self, fault: Fault, name: &str) {
         self.disk().faults.push((fault, name.to_owned()));
+    }
+
+    /// Plans an `event` for a call: the one after `pass` others of the same kind (of any kind if `None`) on paths that
+    /// contain `name`.
+    pub fn plan(&self, call: Option<Call>, name: &str, pass: u64, event: Event) {
+        self.disk().plan.add(call, name, pass, event);
+    }
+
+    /// Number of calls so far.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.disk().plan.calls
     }
 
     /// Lets every operation wait until what this returns is dropped, so that work can pile up behind a slow disk.
@@ -106,15 +111,37 @@ impl SimulatedDisk {
         self.disk()
     }
 
-    /// Faults not met yet.
+    /// Faults and planned events not met yet.
     #[must_use]
     pub fn faults_left(&self) -> usize {
-        self.disk().faults.len()
+        let disk = self.disk();
+        disk.faults.len() + disk.plan.len()
+    }
+
+    /// Forgets faults and planned events not met yet.
+    pub fn clear_faults(&self) {
+        self.disk().clear_faults();
+    }
+
+    /// Drops all clean pages from the cache: what a failed sync has lost is gone.
+    pub fn drop_caches(&self) {
+        self.disk().inodes.values_mut().for_each(Inode::evict);
     }
 
     /// Limits all files together to so many bytes.
     pub fn set_size_bytes_max(&self, size_bytes_max: Option<u64>) {
         self.disk().size_bytes_max = size_bytes_max;
+    }
+
+    /// Limits how many files and directories are open at a time.
+    pub fn set_descriptors_max(&self, descriptors_max: Option<usize>) {
+        self.disk().descriptors_max = descriptors_max;
+    }
+
+    /// The most files and directories that were open at a time.
+    #[must_use]
+    pub fn descriptors_most(&self) -> usize {
+        self.disk().descriptors_most
     }
 
     /// Bytes of all files together.
@@ -132,32 +159,27 @@ impl SimulatedDisk {
     /// Paths of all files, in order.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.disk().names.keys().cloned().collect()
+        self.disk().names.files.keys().cloned().collect()
     }
 
     /// A file's bytes; empty when there is none.
     #[must_use]
     pub fn bytes(&self, path: &Path) -> Vec<u8> {
         let disk = self.disk();
-        disk.names
-            .get(path)
-            .and_then(|inode| disk.inodes.get(inode))
-            .map(|inode| inode.bytes.clone())
-            .unwrap_or_default()
+        let inode = disk.names.files.get(path).and_then(|inode| disk.inodes.get(inode));
+        inode.map(|inode| inode.bytes.clone()).unwrap_or_default()
     }
 
     /// Replaces a file's bytes behind everybody's back, durably.
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
         let mut disk = self.disk();
-        let Some(inode) = disk.names.get(path).copied() else { return };
+        let Some(inode) = disk.names.files.get(path).copied() else { return };
         disk.inodes.insert(inode, Inode { synced: bytes.clone(), bytes, unsynced: Vec::new() });
     }
 
     /// Removes a file behind everybody's back, durably.
     pub fn remove_file(&self, path: &Path) {
-        let mut disk = self.disk();
-        disk.names.remove(path);
-        disk.synced_names.remove(path);
+        self.disk().names.erase(path);
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
@@ -165,36 +187,54 @@ impl SimulatedDisk {
     }
 }
 
-impl NameChange {
-    fn apply(self, names: &mut BTreeMap<PathBuf, u64>) {
-        match self {
-            Self::Set(path, inode) => {
-                names.retain(|_, other| *other != inode);
-                names.insert(path, inode);
-            }
-            Self::Remove(path) => {
-                names.remove(&path);
-            }
+impl Disk {
+    fn crash(&mut self, seed: u64) {
+        let mut dice = Dice(seed);
+        self.end_mounts();
+        self.names.crash(&mut dice);
+        for inode in self.inodes.values_mut() {
+            inode.crash(&mut dice);
         }
     }
-}
 
-impl Disk {
+    fn end_mounts(&mut self) {
+        self.generation += 1;
+        self.locks.clear();
+        self.descriptors = 0;
+        self.clear_faults();
+    }
+
+    fn clear_faults(&mut self) {
+        self.faults.clear();
+        self.plan.clear();
+    }
+
     fn size_bytes(&self) -> u64 {
-        self.names
-            .values()
-            .filter_map(|inode| self.inodes.get(inode))
-            .map(|inode| inode.bytes.len() as u64)
-            .sum()
+        let inodes = self.names.files.values().filter_map(|inode| self.inodes.get(inode));
+        inodes.map(|inode| inode.bytes.len() as u64).sum()
     }
 
     fn free_bytes(&self) -> u64 {
         self.size_bytes_max.map_or(UNLIMITED_BYTES, |max| max.saturating_sub(self.size_bytes()))
     }
 
-    fn rename_entry(&mut self, change: NameChange) {
-        change.clone().apply(&mut self.names);
-        self.unsynced_names.push(change);
+    /// Creates or empties a file.
+    fn create(&mut self, path: &Path) -> u64 {
+        if let Some(inode) = self.names.files.get(path).copied()
+            && let Some(found) = self.inodes.get_mut(&inode)
+        {
+            found.change(Change::SetLen(0));
+            return inode;
+        }
+        let inode = self.next_inode;
+        self.next_inode += 1;
+        self.inodes.insert(inode, Inode::default());
+        self.names.change(NameChange::Create(path.to_owned(), inode));
+        inode
+    }
+
+    fn inode(&mut self, inode: u64) -> io::Result<&mut Inode> {
+        self.inodes.get_mut(&inode).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Takes the first fault meant for this kind of operation on this file.
@@ -202,188 +242,5 @@ impl Disk {
         let name = path.to_string_lossy();
         let place = self.faults.iter().position(|(fault, part)| is_meant(*fault) && name.contains(part))?;
         Some(self.faults.remove(place).0)
-    }
-}
-
-/// A process's view of the disk.
-#[derive(Debug)]
-struct Mount {
-    disk: SimulatedDisk,
-    generation: u64,
-}
-
-impl Mount {
-    fn disk(&self) -> io::Result<MutexGuard<'_, Disk>> {
-        let disk = self.disk.disk();
-        if disk.generation != self.generation {
-            return Err(io::Error::other("the machine crashed"));
-        }
-        Ok(disk)
-    }
-
-    fn file(&self, path: &Path, inode: u64) -> Arc<dyn File> {
-        let mount = Mount { disk: self.disk.clone(), generation: self.generation };
-        Arc::new(SimulatedFile { mount, path: path.to_owned(), inode })
-    }
-}
-
-impl Filesystem for Mount {
-    fn create_directory(&self, _: &Path) -> io::Result<()> {
-        self.disk().map(|_| ())
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        let disk = self.disk()?;
-        let inside = disk.names.keys().filter(|path| path.parent() == Some(directory));
-        Ok(inside.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect())
-    }
-
-    fn lock(&self, path: &Path, create: bool) -> io::Result<Box<dyn Lock>> {
-        if create && !self.disk()?.names.contains_key(path) {
-            self.create(path)?;
-        }
-        let mut disk = self.disk()?;
-        if !disk.names.contains_key(path) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        if !disk.locks.insert(path.to_owned()) {
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, "another simulated process"));
-        }
-        let mount = Mount { disk: self.disk.clone(), generation: self.generation };
-        Ok(Box::new(SimulatedLock { mount, path: path.to_owned() }))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let mut disk = self.disk()?;
-        let inode = disk.next_inode;
-        disk.next_inode += 1;
-        disk.inodes.insert(inode, Inode::default());
-        disk.rename_entry(NameChange::Set(path.to_owned(), inode));
-        drop(disk);
-        Ok(self.file(path, inode))
-    }
-
-    fn open(&self, path: &Path, _: bool) -> io::Result<Arc<dyn File>> {
-        let inode = self.disk()?.names.get(path).copied().ok_or(io::ErrorKind::NotFound)?;
-        Ok(self.file(path, inode))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut disk = self.disk()?;
-        let inode = disk.names.get(from).copied().ok_or(io::ErrorKind::NotFound)?;
-        disk.rename_entry(NameChange::Set(to.to_owned(), inode));
-        Ok(())
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        let mut disk = self.disk()?;
-        if !disk.names.contains_key(path) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        disk.rename_entry(NameChange::Remove(path.to_owned()));
-        Ok(())
-    }
-
-    fn sync_directory(&self, _: &Path) -> io::Result<()> {
-        let mut disk = self.disk()?;
-        disk.unsynced_names.clear();
-        disk.synced_names = disk.names.clone();
-        Ok(())
-    }
-
-    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
-        Ok(self.disk()?.free_bytes())
-    }
-}
-
-#[derive(Debug)]
-struct SimulatedLock {
-    mount: Mount,
-    path: PathBuf,
-}
-
-impl Lock for SimulatedLock {}
-
-impl Drop for SimulatedLock {
-    fn drop(&mut self) {
-        if let Ok(mut disk) = self.mount.disk() {
-            disk.locks.remove(&self.path);
-        }
-    }
-}
-
-#[derive(Debug)]
-struct SimulatedFile {
-    mount: Mount,
-    path: PathBuf,
-    inode: u64,
-}
-
-impl SimulatedFile {
-    fn with<T>(&self, act: impl FnOnce(&mut Inode) -> T) -> io::Result<T> {
-        let mut disk = self.mount.disk()?;
-        disk.inodes.get_mut(&self.inode).map(act).ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-}
-
-impl File for SimulatedFile {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.with(|inode| {
-            let start = usize::try_from(offset).unwrap_or(usize::MAX);
-            let bytes = inode.bytes.get(start..start.saturating_add(buffer.len()));
-            buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-            Ok(())
-        })?
-    }
-
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut disk = self.mount.disk()?;
-        let fault = disk.fault(&self.path, |fault| fault != Fault::SyncError);
-        let free_bytes = disk.free_bytes();
-        let inode = disk.inodes.get_mut(&self.inode).ok_or(io::ErrorKind::NotFound)?;
-        let growth = (offset + bytes.len() as u64).saturating_sub(inode.bytes.len() as u64);
-        let half = bytes.get(..bytes.len() / 2).unwrap_or_default().to_vec();
-        match fault {
-            Some(Fault::WriteError) => Err(io::Error::other("injected write error")),
-            Some(Fault::ShortWrite) => {
-                inode.change(Change::Write(offset, half));
-                Err(io::Error::other("injected short write"))
-            }
-            Some(_) => {
-                inode.change(Change::Write(offset, half));
-                Err(io::ErrorKind::StorageFull.into())
-            }
-            None if growth > free_bytes => Err(io::ErrorKind::StorageFull.into()),
-            None => {
-                inode.change(Change::Write(offset, bytes.to_vec()));
-                Ok(())
-            }
-        }
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        let mut disk = self.mount.disk()?;
-        if disk.fault(&self.path, |fault| fault == Fault::SyncError).is_some() {
-            return Err(io::Error::other("injected sync error"));
-        }
-        disk.syncs += 1;
-        disk.inodes.get_mut(&self.inode).ok_or(io::ErrorKind::NotFound)?.sync();
-        Ok(())
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        let free_bytes = self.mount.disk()?.free_bytes();
-        if bytes.saturating_sub(self.len()?) > free_bytes {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.set_len(bytes)
-    }
-
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.with(|inode| inode.change(Change::SetLen(bytes)))
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.with(|inode| inode.bytes.len() as u64)
     }
 }

@@ -1,7 +1,7 @@
 //! Failing writes and syncs, and crashes at delicate moments.
 
 use super::*;
-use crate::local::{Fault, check_on};
+use crate::local::{Call, Event, Fault, check_on};
 
 #[tokio::test]
 async fn a_failed_sync_kills_the_handle_and_tells_the_process_to_stop() {
@@ -50,17 +50,61 @@ async fn the_same_store_can_be_acquired_again_after_a_failed_sync() {
 }
 
 #[tokio::test]
-async fn a_failed_sync_of_the_manifest_kills_the_handle() {
+async fn what_a_failed_sync_left_in_the_cache_survives_a_power_cut_after_reopening() {
+    for seed in 0..10 {
+        let disk = SimulatedDisk::new();
+        let (store, shard) = open(&disk);
+        shard.submit(send(1)).await.unwrap();
+        disk.inject(Fault::SyncLost, "0000000001.segment");
+        assert!(matches!(shard.submit(send(2)).await, Err(Error::InDoubt { .. })));
+        drop(store);
+        let (store, shard) = open(&disk);
+        assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 4, "message 2 is read from the cache");
+        shard.submit(send(3)).await.unwrap();
+        disk.crash(seed);
+        drop(store);
+        let (_store, shard) = open(&disk);
+        assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 6, "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn a_frame_that_only_the_cache_held_is_gone_with_the_cache() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
-    disk.inject(Fault::SyncError, "MANIFEST");
-    let mut number = 0;
-    while store.fatal().borrow().is_none() {
-        number += 1;
-        assert!(number < 1000, "the manifest is written when segments fill");
-        let _ = shard.submit(send(number)).await;
+    shard.submit(send(1)).await.unwrap();
+    disk.inject(Fault::SyncLost, "0000000001.segment");
+    assert!(shard.submit(send(2)).await.is_err());
+    drop(store);
+    disk.drop_caches();
+    let (store, shard) = open(&disk);
+    assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2);
+    shard.submit(send(3)).await.unwrap();
+    disk.crash(1);
+    drop(store);
+    assert_eq!(contents(&*open(&disk).1, &[QUEUE]).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_failed_sync_of_a_new_manifest_leaves_the_old_one_and_is_tried_again() {
+    for fault in [Fault::SyncError, Fault::SyncLost] {
+        let disk = SimulatedDisk::new();
+        let (store, shard) = open(&disk);
+        disk.inject(fault, "MANIFEST");
+        let mut number = 0;
+        while disk.faults_left() > 0 {
+            number += 1;
+            assert!(number < 1000, "the manifest is written when segments fill");
+            assert!(send_patiently(&*shard, number).await);
+        }
+        for later in number + 1..number + 100 {
+            assert!(send_patiently(&*shard, later).await);
+        }
+        assert_eq!(*store.fatal().borrow(), None);
+        disk.crash(number);
+        drop(store);
+        assert_eq!(contents(&*open(&disk).1, &[QUEUE]).await.unwrap().len() as u64, 2 * (number + 99));
     }
-    assert!(matches!(shard.submit(send(0)).await, Err(Error::InDoubt { .. })));
 }
 
 #[tokio::test]
@@ -165,4 +209,104 @@ async fn check_refuses_a_directory_in_use_and_one_that_is_none() {
     assert_eq!((report.epoch, report.keys[&Space::Head], report.keys[&Space::Meta]), (1, 1, 0));
     assert!(report.live_bytes > 300 && report.dead_bytes > 0);
     assert!(matches!(check_on(disk.mount(), "/elsewhere"), Err(Error::Unavailable { .. })));
+}
+
+#[tokio::test]
+async fn a_read_error_at_opening_is_reported_and_is_not_taken_for_the_end_of_the_log() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    for number in 1..=60 {
+        shard.submit(send(number)).await.unwrap();
+    }
+    disk.kill();
+    drop(store);
+    for pass in 0..40 {
+        disk.plan(Some(Call::Read), ".segment", pass, Event::Fail(5));
+        if let Err(error) = try_open(&disk) {
+            assert!(matches!(error, Error::Unavailable { .. }), "read {pass}: {error}");
+        }
+        disk.kill();
+    }
+    assert_eq!(contents(&*open(&disk).1, &[QUEUE]).await.unwrap().len(), 120);
+}
+
+#[tokio::test]
+async fn a_spare_that_cannot_be_opened_does_not_refuse_the_opening() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    let mut number = 0;
+    while !disk.paths().iter().any(|path| path.extension().is_some_and(|kind| kind == "spare")) {
+        number += 1;
+        assert!(number < 20_000, "no segment becomes a spare");
+        shard.submit(send(number)).await.unwrap();
+        shard.submit(complete(number)).await.unwrap();
+    }
+    store.close();
+    drop(store);
+    for call in [Call::Open, Call::Length] {
+        disk.plan(Some(call), ".spare", 0, Event::Fail(5));
+        let (store, shard) = open(&disk);
+        shard.submit(send(1_000_000)).await.unwrap();
+        store.close();
+    }
+}
+
+#[tokio::test]
+async fn the_blank_over_a_refused_frame_is_durable() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    shard.submit(send(1)).await.unwrap();
+    disk.inject(Fault::NoSpace, "0000000001.segment");
+    let syncs = disk.syncs();
+    assert!(matches!(shard.submit(send(2)).await, Err(Error::Full { .. })));
+    assert!(disk.syncs() > syncs, "the blank is synced before the refusal is answered");
+    drop(store);
+}
+
+#[tokio::test]
+async fn the_directories_made_at_the_first_start_survive_a_power_cut() {
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new();
+        if seed % 2 == 0 {
+            // An earlier process made them and was killed.
+            for directory in ["/srv", "/srv/peeklock", "/srv/peeklock/data"] {
+                disk.mount().make_directory(std::path::Path::new(directory)).unwrap();
+            }
+        }
+        let store = LocalStore::open_on(disk.mount(), "/srv/peeklock/data", options()).unwrap();
+        store.acquire(ShardId(0)).unwrap().submit(send(1)).await.unwrap();
+        disk.crash(seed);
+        drop(store);
+        let store = LocalStore::open_on(disk.mount(), "/srv/peeklock/data", options()).unwrap();
+        let shard = store.acquire(ShardId(0)).unwrap();
+        assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2, "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn damage_of_the_last_message_is_noticed_once_the_log_was_idle() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    shard.submit(send(1)).await.unwrap();
+    let path = std::path::Path::new("/data/0000000001.segment");
+    let frames =
+        |bytes: &[u8]| (64..bytes.len() - 4).step_by(8).filter(|at| bytes[*at..at + 4] == *b"LFRM").count();
+    eventually("the last frame has a successor", || frames(&disk.bytes(path)) == 2).await;
+    disk.kill();
+    drop(store);
+    let (store, shard) = open(&disk);
+    assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2, "an empty frame is no message");
+    shard.submit(send(2)).await.unwrap();
+    eventually("the next one as well", || frames(&disk.bytes(path)) == 4).await;
+    disk.kill();
+    drop(store);
+    let mut bytes = disk.bytes(path);
+    bytes[64 + 424 + 40 + 40 + 32 + 20 + 32 + 5] ^= 1;
+    disk.set_bytes(path, bytes);
+    match try_open(&disk) {
+        Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "{error}"),
+        Ok((_store, shard)) => {
+            assert!(shard.read(vec![body(2)]).await.is_err(), "the message was cut off silently");
+        }
+    }
 }

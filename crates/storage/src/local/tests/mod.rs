@@ -12,7 +12,10 @@ use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space, Store};
 mod basics;
 mod cleaning;
 mod corruption;
+mod descriptors;
+mod errno;
 mod faults;
+mod growth;
 mod oracle;
 mod room;
 mod salvage;
@@ -84,6 +87,21 @@ async fn contents(shard: &dyn Shard, partitions: &[PartitionId]) -> Result<BTree
         }
     }
     Ok(found)
+}
+
+/// Sends message `number` as a broker does whose disk is full for a while: again until it is accepted. False once the
+/// handle is dead.
+async fn send_patiently(shard: &dyn Shard, number: u64) -> bool {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        match shard.submit(send(number)).await {
+            Ok(()) => return true,
+            Err(Error::Full { .. }) => shard.resume(QUEUE),
+            Err(_) => return false,
+        }
+        assert!(std::time::Instant::now() < deadline, "message {number} is never accepted");
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
 }
 
 /// Waits for something that another thread does.

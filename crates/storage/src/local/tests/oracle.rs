@@ -4,13 +4,19 @@
 //! submitted later. Threads interleave freely; the claim holds for every interleaving.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use super::growth::{copied_bytes_max, disk_bytes, disk_bytes_max, settle};
 use super::*;
 use crate::local::{Fault, check_on};
 use crate::{Commit, Operation};
+
+mod flow;
+
+use flow::{Flow, flow};
 
 const PARTITIONS: [PartitionId; 2] = [PartitionId(1), PartitionId(2)];
 const NUMBERS: u64 = 60;
@@ -23,9 +29,13 @@ enum Step {
     Commit(Vec<Vec<Op>>),
     /// Submitted together, then the power goes.
     CommitAndCrash(Vec<Vec<Op>>, u64),
-    /// A fault on the next write or sync of a segment, then batches, then a restart.
-    Break(Fault, Vec<Vec<Op>>),
+    /// A fault on the next write or sync of a segment, then batches, a restart, more batches, and perhaps a power cut.
+    Break(Fault, Vec<Vec<Op>>, Vec<Vec<Op>>, Option<u64>),
     Clean,
+    /// Messages pass through a backlog, and some of them stay.
+    Flow(Flow),
+    /// The cleaner comes to rest: the disk holds little more than what lives.
+    Settle,
     Reopen,
     /// The process dies; the directory is checked, and opened again.
     Kill,
@@ -64,13 +74,24 @@ fn batches(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let fault =
-        prop::sample::select(vec![Fault::WriteError, Fault::ShortWrite, Fault::NoSpace, Fault::SyncError]);
+    let faults = [
+        Fault::WriteError,
+        Fault::ShortWrite,
+        Fault::NoSpace,
+        Fault::SyncError,
+        Fault::SyncLost,
+        Fault::SyncLost,
+    ];
+    let fault = prop::sample::select(faults.to_vec());
+    let after = (batches(6), prop::option::of(any::<u64>()));
     prop_oneof![
         10 => batches(12).prop_map(Step::Commit),
         3 => (batches(6), any::<u64>()).prop_map(|(batches, seed)| Step::CommitAndCrash(batches, seed)),
-        1 => (fault, batches(6)).prop_map(|(fault, batches)| Step::Break(fault, batches)),
+        2 => (fault, batches(6), after)
+            .prop_map(|(fault, batches, (after, seed))| Step::Break(fault, batches, after, seed)),
         3 => Just(Step::Clean),
+        4 => flow().prop_map(Step::Flow),
+        2 => Just(Step::Settle),
         2 => Just(Step::Reopen),
         1 => Just(Step::Kill),
         1 => Just(Step::LoseHints),
@@ -84,15 +105,32 @@ struct World {
     model: Model,
     next_number: u64,
     stamp: u64,
-    /// Never drops the segments below a cleaning's worth of garbage.
     cleanings: usize,
+    /// Numbers that flows have sent and not completed, the oldest first.
+    backlog: VecDeque<u64>,
+    submitted_bytes: u64,
+    /// What the cleaner copied of its own accord before the last opening.
+    copied_bytes: u64,
+    /// What it copied since then because it was forced to.
+    forced_bytes: u64,
 }
 
 impl World {
     fn new() -> Self {
         let disk = SimulatedDisk::new();
         let store = Some(open(&disk));
-        Self { disk, store, model: Model::new(), next_number: NUMBERS, stamp: 0, cleanings: 0 }
+        Self {
+            disk,
+            store,
+            model: Model::new(),
+            next_number: NUMBERS,
+            stamp: 0,
+            cleanings: 0,
+            backlog: VecDeque::new(),
+            submitted_bytes: 0,
+            copied_bytes: 0,
+            forced_bytes: 0,
+        }
     }
 
     fn batch(&mut self, ops: &[Op]) -> Batch {
@@ -120,7 +158,12 @@ impl World {
                 }
             }
         }
+        self.note_submitted(&batch);
         batch
+    }
+
+    fn note_submitted(&mut self, batch: &Batch) {
+        self.submitted_bytes += 48 + 40 * batch.len() as u64 + batch.value_bytes() as u64;
     }
 
     fn batches(&mut self, ops: &[Vec<Op>]) -> Vec<Batch> {
@@ -135,39 +178,53 @@ impl World {
         contents(self.shard(), &PARTITIONS).await.unwrap()
     }
 
-    async fn reopen(&mut self) {
+    /// What the cleaner of the open store copied of its own accord.
+    fn own_copied_bytes(&self) -> u64 {
+        let copied = self.store.as_ref().map(|(store, _)| store.current().shared().copied_bytes());
+        copied.unwrap_or(0) - self.forced_bytes
+    }
+
+    fn shut(&mut self) {
+        self.copied_bytes += self.own_copied_bytes();
+        self.forced_bytes = 0;
         self.store = None;
+    }
+
+    async fn reopen(&mut self) {
+        self.shut();
         self.store = Some(open(&self.disk));
     }
 
     async fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Commit(ops) => {
-                let batches = self.batches(ops);
-                let commits: Vec<_> =
-                    batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
-                for (batch, commit) in batches.iter().zip(commits) {
-                    commit.await.map_err(|error| TestCaseError::fail(format!("refused: {error}")))?;
-                    apply(&mut self.model, batch);
+            Step::Commit(ops) => self.commit(ops).await?,
+            Step::CommitAndCrash(ops, seed) => self.crash(ops, *seed).await?,
+            Step::Break(fault, ops, after, power_cut) => {
+                self.break_down(*fault, ops).await?;
+                self.commit(after).await?;
+                if let Some(seed) = power_cut {
+                    self.crash(&[], *seed).await?;
                 }
             }
-            Step::CommitAndCrash(ops, seed) => self.crash(ops, *seed).await?,
-            Step::Break(fault, ops) => self.break_down(*fault, ops).await?,
             Step::Clean => {
+                let before = self.own_copied_bytes();
                 while self.store.as_ref().unwrap().0.current().clean_now() {
                     self.cleanings += 1;
                 }
+                self.forced_bytes += self.own_copied_bytes() - before;
             }
+            Step::Flow(flow) => self.flow(flow).await,
+            Step::Settle => self.settle()?,
             Step::Reopen => self.reopen().await,
             Step::Kill => {
                 self.disk.kill();
-                self.store = None;
+                self.shut();
                 let report = check_on(self.disk.mount(), DIRECTORY).unwrap();
                 prop_assert_eq!(report.keys.values().sum::<u64>(), self.model.len() as u64);
                 self.reopen().await;
             }
             Step::LoseHints => {
-                self.store = None;
+                self.shut();
                 for path in self.disk.paths() {
                     if path.extension().is_some_and(|kind| kind == "hint") {
                         self.disk.remove_file(&path);
@@ -177,6 +234,26 @@ impl World {
             }
         }
         prop_assert_eq!(self.check().await, self.model.clone());
+        Ok(())
+    }
+
+    async fn commit(&mut self, ops: &[Vec<Op>]) -> Result<(), TestCaseError> {
+        let batches = self.batches(ops);
+        let commits: Vec<_> = batches.iter().map(|batch| self.shard().submit(batch.clone())).collect();
+        for (batch, commit) in batches.iter().zip(commits) {
+            commit.await.map_err(|error| TestCaseError::fail(format!("refused: {error}")))?;
+            apply(&mut self.model, batch);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        settle(&self.store.as_ref().unwrap().0);
+        let (used, most) = (disk_bytes(&self.disk), disk_bytes_max(&self.model));
+        prop_assert!(used <= most, "{} bytes on disk, at most {} for what lives", used, most);
+        let copied = self.copied_bytes + self.own_copied_bytes();
+        let most = copied_bytes_max(self.submitted_bytes);
+        prop_assert!(copied <= most, "{} bytes copied of {} submitted", copied, self.submitted_bytes);
         Ok(())
     }
 
@@ -274,8 +351,10 @@ fn any_history_leaves_what_an_ordered_map_would_hold() {
             for step in &steps {
                 world.step(step).await?;
             }
+            world.settle()?;
             world.reopen().await;
             prop_assert_eq!(world.check().await, world.model.clone());
+            world.settle()?;
             *cleanings.borrow_mut() += world.cleanings;
             Ok(())
         })

@@ -113,3 +113,74 @@ async fn a_disk_without_any_room_refuses_and_loses_nothing() {
     let (_store, shard) = open_with(&disk, options).unwrap();
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), found);
 }
+
+/// Leaves not one free byte.
+fn fill_disk(disk: &SimulatedDisk) {
+    disk.set_size_bytes_max(Some(disk.size_bytes()));
+}
+
+#[tokio::test]
+async fn a_store_starts_on_a_disk_without_a_free_byte_gives_and_settles() {
+    for (is_closed, is_reserve_lost) in [(true, false), (false, false), (false, true)] {
+        let what = format!("closed {is_closed}, reserve lost {is_reserve_lost}");
+        let disk = SimulatedDisk::new();
+        let options = LocalOptions { reserve_bytes: 1, ..options() };
+        let (mut store, mut shard) = open_with(&disk, options.clone()).unwrap();
+        for number in 1..=60 {
+            shard.submit(send(number)).await.unwrap();
+        }
+        let is_reserved = || disk.paths().iter().any(|path| path.ends_with("RESERVE"));
+        eventually("room is reserved", is_reserved).await;
+        for round in 0..4 {
+            if is_closed {
+                store.close();
+            } else {
+                disk.kill();
+            }
+            drop(store);
+            if is_reserve_lost {
+                disk.remove_file(std::path::Path::new("/data/RESERVE"));
+            }
+            fill_disk(&disk);
+            (store, shard) =
+                open_with(&disk, options.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let left = 60 - 10 * round;
+            assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2 * left, "{what}, round {round}");
+            for number in 1..=10 {
+                let number = 10 * round as u64 + number;
+                shard.submit(complete(number)).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+        }
+        let mut refused = false;
+        for number in 100..200 {
+            refused |= shard.submit(send(number)).await.is_err();
+        }
+        assert!(refused, "{what}");
+        shard.resume(QUEUE);
+        disk.set_size_bytes_max(None);
+        assert!(send_patiently(&*shard, 300).await);
+        store.close();
+        let (_store, shard) = open_with(&disk, options).unwrap();
+        assert_eq!(shard.read(vec![body(300), body(41), body(1)]).await.unwrap().iter().flatten().count(), 2);
+    }
+}
+
+#[tokio::test]
+async fn what_is_dead_is_freed_on_a_disk_without_a_free_byte() {
+    let disk = SimulatedDisk::new();
+    let options = LocalOptions { reserve_bytes: 1, ..options() };
+    let (_store, shard) = open_with(&disk, options).unwrap();
+    for number in 1..=100 {
+        assert!(send_patiently(&*shard, number).await);
+    }
+    eventually("room is reserved", || disk.paths().iter().any(|path| path.ends_with("RESERVE"))).await;
+    fill_disk(&disk);
+    for number in 1..=100 {
+        shard.submit(complete(number)).await.unwrap();
+    }
+    // Nothing else gives room back: the segments of the completed messages are filled again.
+    for number in 101..=150 {
+        assert!(send_patiently(&*shard, number).await);
+    }
+    assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 100);
+}

@@ -1,4 +1,7 @@
-//! A file's bytes: those that count, those that were synced, and the way between.
+//! A file's bytes: those that are read, those that were synced, and the way between.
+
+/// What a disk writes as a whole or not at all.
+const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug, Default)]
 pub(super) struct Inode {
@@ -29,6 +32,42 @@ impl Change {
             Self::SetLen(len) => bytes.resize(usize::try_from(*len).unwrap_or(usize::MAX), 0),
         }
     }
+
+    /// What of it reaches the disk when the power goes: all, nothing, a part down to single bytes, or any of its
+    /// sectors.
+    fn torn(self, dice: &mut Dice) -> Vec<Self> {
+        match (dice.below(5), self) {
+            (0, _) => Vec::new(),
+            (1, change) => vec![change],
+            (_, Self::SetLen(len)) => vec![Self::SetLen(len)],
+            (2, Self::Write(offset, bytes)) => {
+                let sectors = sectors(offset, &bytes).into_iter();
+                sectors.filter(|_| dice.below(2) == 0).collect()
+            }
+            (_, Self::Write(offset, bytes)) => {
+                let len = bytes.len() as u64;
+                let start = if dice.below(2) == 0 { 0 } else { dice.below(len + 1) };
+                let end = start + dice.below(len - start + 1);
+                let range = usize::try_from(start).unwrap_or(0)..usize::try_from(end).unwrap_or(0);
+                vec![Self::Write(offset + start, bytes.get(range).unwrap_or_default().to_vec())]
+            }
+        }
+    }
+}
+
+/// A write as writes to one sector each.
+fn sectors(offset: u64, bytes: &[u8]) -> Vec<Change> {
+    let mut pieces = Vec::new();
+    let mut offset = offset;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let left = SECTOR_BYTES - usize::try_from(offset % SECTOR_BYTES as u64).unwrap_or(0);
+        let (piece, after) = rest.split_at(left.min(rest.len()));
+        pieces.push(Change::Write(offset, piece.to_vec()));
+        offset += piece.len() as u64;
+        rest = after;
+    }
+    pieces
 }
 
 impl Inode {
@@ -43,23 +82,28 @@ impl Inode {
         }
     }
 
-    /// Keeps of each unsynced change all, nothing, or some part, down to single bytes.
-    pub(super) fn crash(&mut self, dice: &mut Dice) {
-        for change in std::mem::take(&mut self.unsynced) {
-            let kept = match (dice.below(4), change) {
-                (0, _) => continue,
-                (1, change) => change,
-                (_, Change::SetLen(len)) => Change::SetLen(len),
-                (_, Change::Write(offset, bytes)) => {
-                    let len = bytes.len() as u64;
-                    let start = if dice.below(2) == 0 { 0 } else { dice.below(len + 1) };
-                    let end = start + dice.below(len - start + 1);
-                    let range = usize::try_from(start).unwrap_or(0)..usize::try_from(end).unwrap_or(0);
-                    Change::Write(offset + start, bytes.get(range).unwrap_or_default().to_vec())
-                }
-            };
-            kept.apply(&mut self.synced);
+    /// A failed sync as ext4 and XFS have it: the pages count as clean, later syncs don't write them again, and
+    /// they are read as before until the power goes.
+    pub(super) fn lose(&mut self, dice: Option<&mut Dice>) {
+        let changes = std::mem::take(&mut self.unsynced);
+        if let Some(dice) = dice {
+            for change in changes.into_iter().flat_map(|change| change.torn(dice)) {
+                change.apply(&mut self.synced);
+            }
         }
+    }
+
+    /// Clean pages leave the cache: what is read then comes from the disk.
+    pub(super) fn evict(&mut self) {
+        self.bytes = self.synced.clone();
+        for change in &self.unsynced {
+            change.apply(&mut self.bytes);
+        }
+    }
+
+    /// Keeps of each unsynced change what [`Change::torn`] says.
+    pub(super) fn crash(&mut self, dice: &mut Dice) {
+        self.lose(Some(dice));
         self.bytes = self.synced.clone();
     }
 }

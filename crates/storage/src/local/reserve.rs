@@ -1,0 +1,49 @@
+//! Room for one more manifest on a full disk: a file of zeros that becomes the new manifest when there is no room for
+//! another file. Without it a full store could neither start nor free what is dead.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::directory::Directory;
+use super::filesystem::File;
+
+/// The file's name. No format depends on it: it may be missing.
+const NAME: &str = "RESERVE";
+/// Disks allocate at least so much at once.
+const BLOCK_BYTES: u64 = 4096;
+
+fn path(directory: &Directory) -> PathBuf {
+    directory.path.join(NAME)
+}
+
+/// How large the file must be for a manifest of `manifest_bytes`, which may grow until the file is replaced.
+fn wanted_bytes(manifest_bytes: usize) -> u64 {
+    (2 * manifest_bytes as u64).next_multiple_of(BLOCK_BYTES)
+}
+
+/// Makes the file if it is missing or too small and `free_bytes` allow it.
+pub(super) fn ensure(directory: &Directory, manifest_bytes: usize, free_bytes: u64) -> io::Result<()> {
+    let wanted = wanted_bytes(manifest_bytes);
+    let found = match directory.filesystem.open(&path(directory), false) {
+        Ok(file) => file.len()?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(error),
+    };
+    if found >= wanted || free_bytes < wanted {
+        return Ok(());
+    }
+    let write = || {
+        let file = directory.filesystem.create(&path(directory))?;
+        file.write_all_at(&vec![0; usize::try_from(wanted).unwrap_or(0)], 0)?;
+        file.sync_data()
+    };
+    write().inspect_err(|_| directory.discard(&path(directory)))
+}
+
+/// Turns the file into the one that a new manifest is written to.
+pub(super) fn take(directory: &Directory) -> io::Result<Arc<dyn File>> {
+    let new = directory.manifest_new_path();
+    directory.filesystem.rename(&path(directory), &new)?;
+    directory.filesystem.open(&new, true)
+}

@@ -1,0 +1,63 @@
+//! Descriptors are few, however long the log is.
+
+use super::*;
+
+#[tokio::test]
+async fn descriptors_do_not_grow_with_the_log() {
+    for (descriptors_max, most) in [(None, 80), (Some(24), 24)] {
+        let disk = SimulatedDisk::new();
+        disk.set_descriptors_max(descriptors_max);
+        let (store, shard) = open(&disk);
+        for number in 1..=1500 {
+            assert!(send_patiently(&*shard, number).await, "{descriptors_max:?}: message {number}");
+        }
+        assert!(store.current().shared().state().segments.in_order().count() > 70);
+        for number in (1..=1500).rev().step_by(7) {
+            let values = shard.read(vec![body(number)]).await.unwrap();
+            assert_eq!(values, [Some(value(number, 300))], "{descriptors_max:?}: message {number}");
+        }
+        store.close();
+        let (store, shard) = open(&disk);
+        assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 3000, "{descriptors_max:?}");
+        store.close();
+        assert!(
+            disk.descriptors_most() <= most,
+            "{} descriptors of {descriptors_max:?}",
+            disk.descriptors_most()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_runs_out_of_descriptors_goes_on_once_there_are_some_again() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    let mut accepted = Vec::new();
+    for number in 1..=600u64 {
+        // The process's sockets take all descriptors from time to time.
+        match number % 60 {
+            20 => disk.set_descriptors_max(Some(0)),
+            40 => {
+                disk.set_descriptors_max(None);
+                assert!(send_patiently(&*shard, number).await);
+                accepted.push(number);
+                continue;
+            }
+            _ => {}
+        }
+        match shard.submit(send(number)).await {
+            Ok(()) => accepted.push(number),
+            Err(Error::Full { .. }) => shard.resume(QUEUE),
+            Err(other) => panic!("message {number}: {other}"),
+        }
+    }
+    disk.set_descriptors_max(None);
+    assert!(store.fatal().borrow().is_none());
+    assert!(accepted.len() > 100, "{}", accepted.len());
+    disk.kill();
+    drop(store);
+    let (_store, shard) = open(&disk);
+    let found: Vec<u64> =
+        contents(&*shard, &[QUEUE]).await.unwrap().into_keys().map(|key| key.number).collect();
+    assert_eq!(found, [accepted.clone(), accepted].concat());
+}

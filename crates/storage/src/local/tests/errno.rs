@@ -1,0 +1,160 @@
+//! Errors of single calls around the manifest and the preparation of segments.
+
+use super::*;
+use crate::local::{Call, Event};
+
+const EINTR: i32 = 4;
+const EIO: i32 = 5;
+const EACCES: i32 = 13;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
+pub(super) const ERRNOS: [i32; 7] = [EINTR, EIO, EACCES, ENFILE, EMFILE, ENOSPC, EDQUOT];
+
+/// Sends messages until the planned event was met and some segments more were filled, or the handle is dead; how many
+/// were accepted.
+async fn send_past_the_event(disk: &SimulatedDisk, shard: &dyn Shard) -> u64 {
+    let mut after = 0;
+    for number in 1.. {
+        if !send_patiently(shard, number).await {
+            return number - 1;
+        }
+        after += u64::from(disk.faults_left() == 0);
+        if after == 60 {
+            return number;
+        }
+        assert!(number < 3000, "the event is never met");
+    }
+    unreachable!()
+}
+
+async fn assert_holds(disk: &SimulatedDisk, accepted: u64, what: &str) {
+    let (_store, shard) = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = contents(&*shard, &[QUEUE]).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let missing = (1..=accepted).find(|number| !found.contains_key(&body(*number)));
+    assert_eq!(missing, None, "{what}");
+    assert!(found.len() as u64 <= 2 * accepted + 2, "{what}: only the last message may be in doubt");
+    shard.submit(send(5000)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_before_the_manifests_rename_took_place_changes_nothing() {
+    let steps = [
+        (Call::OpenDirectory, "/data"),
+        (Call::Create, "MANIFEST.new"),
+        (Call::Write, "MANIFEST.new"),
+        (Call::Sync, "MANIFEST.new"),
+        (Call::Rename, "MANIFEST"),
+    ];
+    for (call, name) in steps {
+        for errno in ERRNOS {
+            if call == Call::Rename && [EINTR, EIO].contains(&errno) {
+                continue;
+            }
+            for pass in [0, 1, 3] {
+                let what = format!("{call:?} {errno} after {pass}");
+                let disk = SimulatedDisk::new();
+                let (store, shard) = open(&disk);
+                let event = if pass == 1 { Event::FailLate(errno) } else { Event::Fail(errno) };
+                let event = if call == Call::Rename { Event::Fail(errno) } else { event };
+                disk.plan(Some(call), name, pass, event);
+                let accepted = send_past_the_event(&disk, &*shard).await;
+                assert_eq!(*store.fatal().borrow(), None, "{what}");
+                disk.crash(pass);
+                drop(store);
+                assert_holds(&disk, accepted, &what).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_directorys_sync_loses_no_segment_that_a_manifest_lists() {
+    for errno in ERRNOS {
+        for pass in 0..8 {
+            for event in [Event::Fail(errno), Event::FailLate(errno)] {
+                let what = format!("{event:?} after {pass}");
+                let disk = SimulatedDisk::new();
+                let (store, shard) = open(&disk);
+                disk.plan(Some(Call::SyncDirectory), "/data", pass, event);
+                let accepted = send_past_the_event(&disk, &*shard).await;
+                store.close();
+                if pass % 2 == 0 {
+                    disk.crash(pass);
+                } else {
+                    disk.kill();
+                }
+                drop(store);
+                assert_holds(&disk, accepted, &what).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_rename_itself_loses_no_segment_that_a_manifest_lists() {
+    for errno in [EINTR, EIO] {
+        for pass in 0..4 {
+            for event in [Event::Fail(errno), Event::FailLate(errno)] {
+                let disk = SimulatedDisk::new();
+                let (store, shard) = open(&disk);
+                disk.plan(Some(Call::Rename), "MANIFEST", pass, event);
+                let accepted = send_past_the_event(&disk, &*shard).await;
+                disk.crash(pass);
+                drop(store);
+                assert_holds(&disk, accepted, &format!("{event:?} after {pass}")).await;
+            }
+        }
+    }
+}
+
+/// Segment files that no manifest lists.
+fn unlisted(disk: &SimulatedDisk, store: &LocalStore) -> Vec<String> {
+    let current = store.current();
+    let listed = |path: &std::path::Path| {
+        let manifest = current.shared().manifest.lock().unwrap();
+        manifest.segments.iter().any(|listed| current.shared().directory.segment_path(listed.id) == path)
+    };
+    let is_segment = |path: &std::path::Path| path.extension().is_some_and(|kind| kind == "segment");
+    let paths = disk.paths().into_iter().filter(|path| is_segment(path) && !listed(path));
+    paths.map(|path| path.display().to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_segment_that_cannot_be_prepared_leaves_no_file_behind() {
+    // In the order in which a new segment meets them: the filling and its sync, then the header and its sync.
+    let steps = [
+        (Call::Create, 0),
+        (Call::Allocate, 0),
+        (Call::Write, 0),
+        (Call::Sync, 0),
+        (Call::Write, 1),
+        (Call::Sync, 1),
+        (Call::SyncDirectory, 0),
+    ];
+    for (call, pass) in steps {
+        for event in [Event::Fail(EIO), Event::FailLate(ENOSPC)] {
+            let disk = SimulatedDisk::new();
+            let (store, shard) = open(&disk);
+            for id in 2..=4 {
+                let name = if call == Call::SyncDirectory {
+                    "/data".to_owned()
+                } else {
+                    format!("{id:010}.segment")
+                };
+                disk.plan(Some(call), &name, if call == Call::SyncDirectory { id - 2 } else { pass }, event);
+            }
+            let mut number = 0;
+            while disk.faults_left() > 0 {
+                number += 1;
+                assert!(number < 3000, "{call:?}: the events are never met");
+                assert!(send_patiently(&*shard, number).await);
+            }
+            assert!(send_patiently(&*shard, number + 1).await);
+            // One may just be on its way.
+            let left = unlisted(&disk, &store);
+            assert!(left.len() <= 1, "{call:?} {event:?}: {left:?}");
+        }
+    }
+}

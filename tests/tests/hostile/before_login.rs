@@ -1,0 +1,202 @@
+//! What a connection may cost before its peer has authenticated.
+
+use std::time::Instant;
+
+use peeklock_tests::client::{
+    AMQP_HEADER, Client, PATIENCE, SASL_HEADER, attach, begin, open, terminus, transfer,
+};
+use peeklock_tests::codec::{self, Value, code, frame};
+use peeklock_tests::daemon::Daemon;
+use peeklock_tests::http;
+
+use super::framing::beside_a_bystander;
+
+/// Everything up to the session, without a credential.
+fn anonymous_greeting() -> Vec<u8> {
+    let init = Value::composite(code::SASL_INIT, vec![Value::symbol("ANONYMOUS")]);
+    [
+        SASL_HEADER.to_vec(),
+        codec::raw_frame(2, 1, 0, &init.encode()),
+        AMQP_HEADER.to_vec(),
+        frame(0, &open(), &[]),
+        frame(0, &begin(), &[]),
+    ]
+    .concat()
+}
+
+fn connect_anonymously(daemon: &Daemon) -> Client {
+    let mut client = Client::plug(daemon.amqp()).unwrap();
+    client.write(&anonymous_greeting()).unwrap();
+    client.read_header().unwrap();
+    client.wait(|frame| frame.is(code::SASL_OUTCOME).then_some(())).unwrap();
+    client.read_header().unwrap();
+    client.wait(|frame| frame.is(code::BEGIN).then_some(())).unwrap();
+    client
+}
+
+fn cbs_sender(handle: u32, name: &str) -> Value {
+    attach(handle, name, false, Value::Null, terminus(code::TARGET, "$cbs"))
+}
+
+/// The most that the memory of the daemon grows by while `attack` runs and until the daemon has read what was sent.
+fn growth_bytes(daemon: &Daemon, attack: impl FnOnce()) -> u64 {
+    let before = daemon.resident_bytes();
+    attack();
+    // The daemon may still be reading: until a newcomer has been served, it can have grown by more.
+    let began = Instant::now();
+    connect_anonymously(daemon);
+    assert!(began.elapsed() < PATIENCE);
+    daemon.resident_bytes().saturating_sub(before)
+}
+
+#[test]
+fn half_sent_tokens_of_unauthenticated_connections_cost_bounded_memory() {
+    const CONNECTIONS: usize = 12;
+    const LINKS: u32 = 100;
+    beside_a_bystander(|daemon| {
+        let mut peers = Vec::new();
+        let growth = growth_bytes(daemon, || {
+            for _ in 0..CONNECTIONS {
+                let mut peer = connect_anonymously(daemon);
+                for handle in 0..LINKS {
+                    let link = frame(0, &cbs_sender(handle, &format!("link-{handle}")), &[]);
+                    let token = frame(0, &transfer(handle, handle, 0, true), &vec![b'x'; 200_000]);
+                    // Sent away at some time: the rest can't be written.
+                    if peer.write(&[link, token].concat()).is_err() {
+                        break;
+                    }
+                }
+                peers.push(peer);
+            }
+        });
+        println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
+        assert!(growth < 32 << 20, "{CONNECTIONS} connections cost {growth} bytes");
+    });
+}
+
+#[test]
+fn half_sent_tokens_within_the_limits_share_one_budget() {
+    const CONNECTIONS: usize = 800;
+    beside_a_bystander(|daemon| {
+        let mut peers = Vec::new();
+        let growth = growth_bytes(daemon, || {
+            for _ in 0..CONNECTIONS {
+                let mut peer = connect_anonymously(daemon);
+                let link = frame(0, &cbs_sender(0, "link"), &[]);
+                let token = frame(0, &transfer(0, 0, 0, true), &[b'x'; 100_000]);
+                let _ = peer.write(&[link, token].concat());
+                peers.push(peer);
+            }
+        });
+        println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
+        assert!(growth < 64 << 20, "{CONNECTIONS} connections cost {growth} bytes");
+    });
+}
+
+#[test]
+fn links_with_long_names_of_unauthenticated_connections_cost_bounded_memory() {
+    const CONNECTIONS: usize = 4;
+    const LINKS: u32 = 5_000;
+    beside_a_bystander(|daemon| {
+        let mut peers = Vec::new();
+        let growth = growth_bytes(daemon, || {
+            for _ in 0..CONNECTIONS {
+                let mut peer = connect_anonymously(daemon);
+                let mut reader = peer.stream().try_clone().unwrap();
+                std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+                for handle in 0..LINKS {
+                    let name = format!("{handle}{}", "x".repeat(4_000));
+                    if peer.write(&frame(0, &cbs_sender(handle, &name), &[])).is_err() {
+                        break;
+                    }
+                }
+                peers.push(peer);
+            }
+        });
+        println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
+        assert!(growth < 16 << 20, "{CONNECTIONS} connections cost {growth} bytes");
+    });
+}
+
+#[test]
+fn requests_with_long_ids_whose_answers_are_never_read_cost_bounded_memory() {
+    const CONNECTIONS: usize = 8;
+    beside_a_bystander(|daemon| {
+        let mut peers = Vec::new();
+        let growth = growth_bytes(daemon, || {
+            for _ in 0..CONNECTIONS {
+                let mut peer = connect_anonymously(daemon);
+                peer.say(&cbs_sender(0, "sender")).unwrap();
+                let answers = terminus(code::SOURCE, "$cbs");
+                peer.say(&attach(1, "receiver", true, answers, terminus(code::TARGET, "me"))).unwrap();
+                // The answer repeats the id; nobody gives credit for it.
+                let request = codec::section(
+                    code::PROPERTIES,
+                    Value::List(vec![
+                        Value::string("i".repeat(100_000)),
+                        Value::Null,
+                        Value::Null,
+                        Value::Null,
+                        Value::string("me"),
+                    ]),
+                );
+                for id in 0..100 {
+                    if peer.write(&frame(0, &transfer(0, id, 0, false), &request)).is_err() {
+                        break;
+                    }
+                }
+                peers.push(peer);
+            }
+        });
+        println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
+        assert!(growth < 16 << 20, "{CONNECTIONS} connections cost {growth} bytes");
+    });
+}
+
+#[test]
+fn a_token_of_70_kb_is_answered_and_limits_end_with_authentication() {
+    beside_a_bystander(|daemon| {
+        let mut peer = connect_anonymously(daemon);
+        peer.attach_sender(0, "$cbs").unwrap().unwrap();
+        peer.attach_receiver(1, "$cbs", 10).unwrap().unwrap();
+        assert_eq!(put_token(&mut peer, &"x".repeat(70_000)), 401);
+        assert_eq!(put_token(&mut peer, &http::token()), 202);
+        for handle in 2..200 {
+            peer.attach_sender(handle, "victim").unwrap().unwrap();
+        }
+        // One frame beyond what may be sent before.
+        assert_eq!(put_token(&mut peer, &"x".repeat(200_000)), 401);
+    });
+}
+
+fn put_token(peer: &mut Client, token: &str) -> i64 {
+    let properties = Value::List(vec![
+        Value::Ulong(7),
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        Value::string("receiver-1"),
+    ]);
+    let application = vec![
+        (Value::string("operation"), Value::string("put-token")),
+        (Value::string("type"), Value::string("servicebus.windows.net:sastoken")),
+        (Value::string("name"), Value::string("amqp://localhost/victim")),
+    ];
+    let message = [
+        Value::composite(
+            code::PROPERTIES,
+            match properties {
+                Value::List(fields) => fields,
+                _ => Vec::new(),
+            },
+        )
+        .encode(),
+        codec::section(code::APPLICATION_PROPERTIES, Value::Map(application)),
+        codec::section(code::AMQP_VALUE, Value::string(token)),
+    ]
+    .concat();
+    assert_eq!(peer.send(0, &message).unwrap().code(), Some(code::ACCEPTED));
+    let answer = codec::sections(&peer.receive(1).unwrap().message);
+    let map = answer.iter().find(|section| section.code() == Some(code::APPLICATION_PROPERTIES)).unwrap();
+    map.inner().get("status-code").and_then(Value::integer).unwrap()
+}
