@@ -73,7 +73,7 @@ impl Daemon {
     fn spawn(&self) -> Child {
         let log = fs::File::options().create(true).append(true).open(self.path("daemon.log")).unwrap();
         let mut command = match self.descriptors_max {
-            None => Command::new(binary()),
+            None => command(),
             Some(max) => {
                 let mut shell = Command::new("sh");
                 shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &max.to_string()]).arg(binary());
@@ -87,9 +87,6 @@ impl Daemon {
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log);
-        for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PEEKLOCK_")) {
-            command.env_remove(key);
-        }
         command.spawn().unwrap()
     }
 
@@ -159,6 +156,15 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The binary under test, without the caller's settings.
+pub fn command() -> Command {
+    let mut command = Command::new(binary());
+    for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PEEKLOCK_")) {
+        command.env_remove(key);
+    }
+    command
 }
 
 /// The daemon under test: `PEEKLOCK_BIN`, or the one that cargo builds beside this test.

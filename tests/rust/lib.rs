@@ -17,5 +17,6 @@ pub mod client;
 pub mod codec;
 pub mod daemon;
 pub mod http;
+pub mod load;
 pub mod seed;
 pub mod session_audit;

@@ -8,8 +8,10 @@ mod hostile {
     mod exhaustion;
     mod framing;
     mod http;
+    mod logs;
     mod mutation;
     mod order;
+    mod pages;
     mod payload;
     mod slow;
     mod strangers;

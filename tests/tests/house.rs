@@ -29,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "peeklock-message",
             "peeklock-net",
             "peeklock-storage",
+            "peeklock-wire",
         ],
     ),
     ("peeklock-tests", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),

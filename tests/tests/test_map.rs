@@ -8,13 +8,16 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 11] = [
+const FOLDERS: [(&str, &str); 14] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("rust/", "tests/tests/"),
     ("partition/", "crates/engine/src/partition/tests/"),
     ("runtime/", "crates/engine/tests/runtime/"),
     ("amqp/", "crates/amqp/src/servicebus/"),
+    ("amqp-tests/", "crates/amqp/tests/"),
+    ("access/", "crates/access/src/"),
+    ("net/", "crates/net/src/"),
     ("message/", "crates/message/src/"),
     ("rules/", "crates/rules/src/"),
     ("sql/", "crates/rules/tests/sql/"),
@@ -135,6 +138,21 @@ fn every_test_of_the_map_exists() {
     let missing: Vec<&str> =
         references.into_iter().filter(|reference| !leads_to_a_test(reference, &read)).collect();
     assert!(missing.is_empty(), "the map names what does not exist: {missing:#?}");
+}
+
+#[test]
+fn every_test_of_the_threat_model_exists() {
+    let page = read("docs/security.md").unwrap();
+    let (_, model) = page.split_once("## Threat model").unwrap();
+    let references = references(model);
+    assert!(references.len() > 30, "only {} references", references.len());
+    let missing: Vec<&str> =
+        references.into_iter().filter(|reference| !leads_to_a_test(reference, &read)).collect();
+    assert!(missing.is_empty(), "the threat model names what does not exist: {missing:#?}");
+    let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| Peer |");
+    let has_end = |line: &&str| line.contains("::") || line.contains("| None");
+    let unproved: Vec<&str> = model.lines().filter(is_row).filter(|line| !has_end(line)).collect();
+    assert!(unproved.is_empty(), "neither a test nor None: {unproved:#?}");
 }
 
 /// The check itself, on tables of its own.

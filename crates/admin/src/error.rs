@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use peeklock_access::Denied;
+use peeklock_wire::loggable;
 use uuid::Uuid;
 
 /// Refuses a request. N finds the sub-code by the text `SubCode=digits.`, with the full stop.
@@ -76,7 +77,7 @@ impl From<Denied> for Error {
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let tracking = Uuid::new_v4();
-        tracing::debug!(status = self.status.as_u16(), sub_code = self.sub_code, %tracking, "{}", self.text);
+        tracing::debug!(status = self.status.as_u16(), sub_code = self.sub_code, %tracking, "{}", loggable(&self.text));
         let body = self.body(tracking);
         (self.status, [(CONTENT_TYPE, "application/xml; charset=utf-8")], body).into_response()
     }

@@ -1,15 +1,22 @@
 //! Logs: to standard error, as text or as JSON, filtered.
 
+mod limit;
+
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 
+use peeklock_wire::loggable_within;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, reload};
 
 use crate::audit::{self, AuditControl};
+
+pub(crate) use limit::LineLimit;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -76,15 +83,34 @@ impl FromStr for LogFilter {
     }
 }
 
+/// Longest value of a field in a line for people, in characters; peers' texts are cut shorter where they are logged.
+const VALUE_CHARACTERS_MAX: usize = 1_024;
+
 /// Changes what is logged while the process runs.
-pub(crate) struct LogControl(Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+pub(crate) struct LogControl {
+    set_filter: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+    limit: LineLimit,
+}
 
 impl LogControl {
     /// Logs by another filter from now on.
     pub(crate) fn set(&self, filter: &LogFilter) {
-        if let Err(error) = (self.0)(filter.to_env_filter()) {
+        if let Err(error) = (self.set_filter)(filter.to_env_filter()) {
             tracing::error!("the log level can't be changed: {error}");
         }
+    }
+
+    /// Logs from time to time how many lines were left out, until the runtime ends.
+    pub(crate) fn report_left_out(&self) {
+        let limit = self.limit.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(limit::REPORT_EVERY).await;
+                for (words, lines) in limit.take_left_out() {
+                    tracing::warn!(lines, "left out, because there were too many like \"{words}\"");
+                }
+            }
+        });
     }
 }
 
@@ -93,18 +119,37 @@ pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl)
     let (filter, handle) = reload::Layer::new(filter.to_env_filter());
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let lines = match format {
-        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
+        LogFormat::Text => lines
+            .with_ansi(io::stderr().is_terminal())
+            .fmt_fields(debug_fn(field as WriteField).delimited(" "))
+            .boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
+    let limit = audit.limit().clone();
     let in_log = audit.is_in_log();
     let is_change = |metadata: &tracing::Metadata<'_>| metadata.target() == audit::TARGET;
     tracing_subscriber::registry()
         .with(
-            lines.with_filter(filter).with_filter(filter_fn(move |metadata| in_log || !is_change(metadata))),
+            lines
+                .with_filter(filter)
+                .with_filter(limit.clone())
+                .with_filter(filter_fn(move |metadata| in_log || !is_change(metadata))),
         )
         .with(audit.layer().with_filter(filter_fn(is_change)))
         .init();
-    LogControl(Box::new(move |filter| handle.reload(filter)))
+    LogControl { set_filter: Box::new(move |filter| handle.reload(filter)), limit }
+}
+
+type WriteField = fn(&mut Writer<'_>, &tracing::field::Field, &dyn fmt::Debug) -> fmt::Result;
+
+/// Writes a field so that it stays within its line, wherever its text comes from.
+fn field(writer: &mut Writer<'_>, field: &tracing::field::Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let text = format!("{value:?}");
+    let text = loggable_within(&text, VALUE_CHARACTERS_MAX);
+    match field.name() {
+        "message" => writer.write_str(&text),
+        name => write!(writer, "{name}={text}"),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod audit;
 mod cli;
 mod config;
+mod control;
 mod exit;
 mod logging;
 mod serve;

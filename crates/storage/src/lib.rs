@@ -15,6 +15,8 @@ pub use batch::{Batch, Operation};
 pub use error::Error;
 pub use key::{Key, PartitionId, Space};
 pub use local::{LocalOptions, LocalStore};
+#[cfg(any(test, feature = "testing"))]
+pub use local::{SimulatedDisk, SteppedStore};
 pub use memory::MemoryStore;
 pub use shard::{
     Commit, CommitNotifier, DamagedEntry, Entry, Limits, Page, Pressure, Read, ReadNotifier, Scan,

@@ -16,7 +16,9 @@ pub mod performative;
 mod read;
 #[cfg(test)]
 mod tests;
+mod text;
 mod value;
 mod write;
 
+pub use text::{PEER_TEXT_CHARACTERS_MAX, loggable, loggable_within};
 pub use value::{DecodeError, Described, Fields, Str, Value};

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::Method;
 
+use peeklock_wire::loggable;
+
 use super::Answer;
 use super::call::Call;
 use crate::error::Error;
@@ -31,7 +33,9 @@ pub(super) fn note(
         Ok((status, _)) => (status.as_u16(), "ok"),
         Err(error) => (error.status.as_u16(), &*error.text),
     };
+    let (principal, outcome) = (principal.map(loggable), &*loggable(outcome));
     let peer = peer.map(tracing::field::display);
-    let entity = call.target.display();
-    tracing::info!(target: "peeklock::audit", protocol = "http", principal, peer, operation, entity, status, outcome);
+    let entity = call.target.display().to_string();
+    let entity = &*loggable(&entity);
+    tracing::info!(target: "peeklock::audit", protocol = "http", principal = principal.as_deref(), peer, operation, entity, status, outcome);
 }

@@ -18,6 +18,7 @@ use super::timer::Timer;
 use super::transport::{Ended, Stop, StopSignal, Transport};
 use super::unauthenticated::Budget;
 use crate::endpoint::{Config, Connection};
+use crate::wire::loggable;
 
 /// How connections are served.
 #[derive(Debug, Clone)]
@@ -158,8 +159,8 @@ fn log_end(ended: &Ended) {
     match &ended.error {
         None => tracing::debug!("connection closed"),
         Some(error) => tracing::info!(
-            condition = &*error.condition,
-            description = error.description.as_deref(),
+            condition = %loggable(&error.condition),
+            description = error.description.as_deref().map(loggable).map(tracing::field::display),
             by_peer = ended.by_peer,
             "connection ended"
         ),

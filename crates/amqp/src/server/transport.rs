@@ -23,6 +23,7 @@ use super::timer::Timer;
 use super::unauthenticated::Share;
 use crate::endpoint::condition::{self, error};
 use crate::endpoint::{Connection, Event, NowMs};
+use crate::wire::loggable;
 use crate::wire::performative::Error;
 
 /// Resolves when the connection is to end from our side.
@@ -330,8 +331,11 @@ where
         while let Some(event) = self.connection.poll_event() {
             match &event {
                 Event::Opened(open) => {
-                    tracing::Span::current().record("container", tracing::field::display(&open.container_id));
-                    tracing::debug!(host = open.hostname.as_deref(), "connection opened");
+                    tracing::Span::current().record("container", &*loggable(&open.container_id));
+                    tracing::debug!(
+                        host = open.hostname.as_deref().map(loggable).as_deref(),
+                        "connection opened"
+                    );
                 }
                 Event::Closed { error, by_peer } => {
                     self.ended = Some(Ended { error: error.clone(), by_peer: *by_peer });

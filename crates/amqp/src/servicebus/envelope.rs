@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::errors::{Fault, Tracker, symbol};
 use crate::endpoint::{DeliveryTag, Outgoing};
 use crate::wire::message::{MessageProperties, Sections, encode_application_properties, encode_body_value};
-use crate::wire::{Str, Value};
+use crate::wire::{Str, Value, loggable};
 
 pub(crate) use crate::wire::message::lookup;
 
@@ -106,7 +106,7 @@ pub(crate) fn encode(
         Ok(answer) => (answer.status, description_of(answer.status).to_owned(), answer.condition),
         Err(fault) => {
             let (condition, status) = fault.condition_and_status();
-            tracing::debug!(condition, status, %fault, "request refused");
+            tracing::debug!(condition, status, fault = &*loggable(&fault.to_string()), "request refused");
             (status, tracker.description(fault), Some(condition))
         }
     };

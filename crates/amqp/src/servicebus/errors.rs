@@ -6,8 +6,8 @@ use peeklock_engine::{Refusal, Timestamp};
 use peeklock_message::Unfit;
 
 use super::clock_text;
-use crate::wire::Value;
 use crate::wire::performative::Error;
+use crate::wire::{Value, loggable};
 
 /// Conditions that a client of the dialect meets, as symbols: AMQP's own and those of Service Bus.
 #[allow(missing_docs)] // reason: each constant is the symbol it holds
@@ -200,7 +200,7 @@ impl Tracker {
     pub(crate) fn error(&self, fault: &Fault) -> Error {
         let (condition, _) = fault.condition_and_status();
         let description = self.description(fault);
-        tracing::debug!(condition, description, "refused");
+        tracing::debug!(condition, description = &*loggable(&description), "refused");
         Error { condition: condition.into(), description: Some(description.into()), info: Vec::new() }
     }
 }

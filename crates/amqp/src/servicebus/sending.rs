@@ -84,7 +84,11 @@ impl Broker {
             (fault, None) => {
                 self.count_answer(bytes);
                 if let Some(fault) = fault {
-                    tracing::warn!(%fault, "a message sent settled was refused; its sender can't be told");
+                    let fault = fault.to_string();
+                    tracing::warn!(
+                        fault = &*crate::wire::loggable(&fault),
+                        "a message sent settled was refused; its sender can't be told"
+                    );
                 }
             }
         }

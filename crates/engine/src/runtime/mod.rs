@@ -47,5 +47,6 @@ pub use forwarder::ReadFacts;
 pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use peeklock_storage::Error as StorageError;
+pub use record::is_entity;
 pub use start_error::StartError;
 pub use travel_clock::{TooFarAhead, TravelClock};

@@ -19,8 +19,8 @@ pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 /// Turns given to the actors before a test says that nothing more happens: all tasks run on the test's own thread.
 const TURNS_UNTIL_QUIET: usize = 64;
 
-pub(crate) struct Broker {
-    pub(crate) store: MemoryStore,
+pub(crate) struct Broker<S = MemoryStore> {
+    pub(crate) store: S,
     pub(crate) clock: ManualClock,
     pub(crate) namespace: Namespace,
 }
@@ -43,9 +43,21 @@ impl Broker {
         Self::reading(store, shard, clock, body_cache_bytes, seed, None).await
     }
 
-    /// The same, with a door through which forwarders see what is in a message.
-    pub(crate) async fn reading(
+    /// What is stored already, options included.
+    pub(crate) async fn over_existing(
         store: MemoryStore,
+        shard: Arc<dyn Shard>,
+        clock: ManualClock,
+        seed: u64,
+    ) -> Self {
+        Self::with_cache(store, shard, clock, 0, seed, None).await
+    }
+}
+
+impl<S> Broker<S> {
+    /// The same, with a function by which forwarders read what rules need of a message.
+    pub(crate) async fn reading(
+        store: S,
         shard: Arc<dyn Shard>,
         clock: ManualClock,
         body_cache_bytes: usize,
@@ -57,18 +69,8 @@ impl Broker {
         broker
     }
 
-    /// What is stored already, options included.
-    pub(crate) async fn over_existing(
-        store: MemoryStore,
-        shard: Arc<dyn Shard>,
-        clock: ManualClock,
-        seed: u64,
-    ) -> Self {
-        Self::with_cache(store, shard, clock, 0, seed, None).await
-    }
-
     async fn with_cache(
-        store: MemoryStore,
+        store: S,
         shard: Arc<dyn Shard>,
         clock: ManualClock,
         body_cache_bytes: usize,

@@ -80,6 +80,17 @@ impl Certificates {
         self.local.as_ref().map(Local::authority)
     }
 
+    /// The names and addresses of the server's certificate as its file is now; none if it can't be read.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let file = match &self.options.source {
+            CertificateSource::Files { certificate, .. } => certificate.clone(),
+            CertificateSource::Local { directory, .. } => directory.join(super::local::SERVER_FILE),
+        };
+        let chain = super::pem::certificates("certificate", &file).unwrap_or_default();
+        chain.first().map(|own| super::facts::names(own).into_iter().collect()).unwrap_or_default()
+    }
+
     /// Takes the files as they are now, for connections from now on. Blocks for some reads.
     ///
     /// # Errors

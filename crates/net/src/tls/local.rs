@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
@@ -33,7 +33,7 @@ const BACKDATED: Duration = DAY;
 
 const CA_FILE: &str = "ca.pem";
 const CA_KEY_FILE: &str = "ca.key";
-const SERVER_FILE: &str = "server.pem";
+pub(super) const SERVER_FILE: &str = "server.pem";
 const SERVER_KEY_FILE: &str = "server.key";
 
 /// The directory, and for whom the server's certificate is.
@@ -93,6 +93,11 @@ impl Local {
         if !certificate.exists() && !key.exists() {
             return Ok(None);
         }
+        if !certificate.exists() {
+            // A crash after the key was stored. A certificate of the same key fits whatever clients trust already.
+            let pair = pem::key(&key)?;
+            self.write_authority(&KeyPair::try_from(&pair)?, now)?;
+        }
         let advice = |reason: String| {
             let directory = self.directory.display();
             let reason =
@@ -110,16 +115,23 @@ impl Local {
     }
 
     fn make_authority(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
-        fs::create_dir_all(&self.directory)
-            .map_err(|error| TlsError::file("TLS directory", &self.directory, error))?;
+        let create = || {
+            fs::create_dir_all(&self.directory)?;
+            self.directory.parent().map_or(Ok(()), sync_directory)
+        };
+        create().map_err(|error| TlsError::file("TLS directory", &self.directory, error))?;
         let pair = KeyPair::generate()?;
-        let params = authority_params(&pair, now);
-        let certificate = params.self_signed(&pair)?;
         // The key first: a certificate without its key would be damage.
         self.write(CA_KEY_FILE, &pair.serialize_pem(), true)?;
+        self.write_authority(&pair, now)?;
+        Ok(Issuer::new(authority_params(&pair, now), pair))
+    }
+
+    fn write_authority(&self, pair: &KeyPair, now: SystemTime) -> Result<(), TlsError> {
+        let certificate = authority_params(pair, now).self_signed(pair)?;
         self.write(CA_FILE, &certificate.pem(), false)?;
         tracing::info!(file = %self.authority().display(), "made a CA for TLS");
-        Ok(Issuer::new(params, pair))
+        Ok(())
     }
 
     fn make_server(
@@ -142,7 +154,7 @@ impl Local {
         Identity::read(&self.directory.join(SERVER_FILE), &self.directory.join(SERVER_KEY_FILE))
     }
 
-    /// Readers see all of a file or none. Only the broker's user may read what is `secret`.
+    /// Readers see all of a file or none, also after a power cut. Only the broker's user may read what is `secret`.
     fn write(&self, name: &'static str, text: &str, secret: bool) -> Result<(), TlsError> {
         let path = self.directory.join(name);
         let partial = self.directory.join(format!("{name}.partial"));
@@ -153,10 +165,18 @@ impl Local {
             let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&partial)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&partial, &path)
+            fs::rename(&partial, &path)?;
+            sync_directory(&self.directory)
         };
         write().map_err(|error| TlsError::file("TLS file", &path, error))
     }
+}
+
+/// Makes renames in `directory` durable.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    // The parent of a bare name is the empty path.
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    fs::File::open(directory)?.sync_all()
 }
 
 /// What can be in the name of a host; `*` is for all in a domain.

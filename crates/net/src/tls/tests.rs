@@ -119,6 +119,19 @@ fn a_damaged_ca_is_refused_with_what_to_do() {
     assert!(error.contains("ca.key") && error.contains("to have new certificates made"), "{error}");
 }
 
+#[test]
+fn a_ca_certificate_lost_in_a_crash_is_made_anew_from_its_key() {
+    let home = TempDir::new().unwrap();
+    let local = Local::new(home.path().to_owned(), &[]);
+    let server = local.ensure(SystemTime::now()).unwrap();
+    let read = || super::pem::certificates("CA certificate", &local.authority()).unwrap().remove(0);
+    let before = read();
+    fs::remove_file(local.authority()).unwrap();
+    let again = local.ensure(SystemTime::now()).unwrap();
+    assert_eq!(again.chain, server.chain, "what clients trust still leads to the server's certificate");
+    assert_eq!(facts::subject(&read()), facts::subject(&before));
+}
+
 /// Certificate and key files made for one name, somewhere else.
 fn files(home: &TempDir, name: &str) -> (std::path::PathBuf, std::path::PathBuf) {
     let directory = home.path().join(name);

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use peeklock_wire::loggable_within;
 use serde_json::{Map, Value};
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
-/// Longest text of one field, in bytes: names of entities come from peers.
-const TEXT_BYTES_MAX: usize = 2048;
+/// Longest text of one field, in characters: names of entities come from peers.
+const TEXT_CHARACTERS_MAX: usize = 1_024;
 
 /// The time and the fields of an event as a JSON object, with the end of its line.
 pub(super) fn of(event: &Event<'_>) -> String {
@@ -46,11 +47,7 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        let mut end = value.len().min(TEXT_BYTES_MAX);
-        while !value.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.put(field, value.get(..end).unwrap_or_default());
+        self.put(field, &*loggable_within(value, TEXT_CHARACTERS_MAX));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {

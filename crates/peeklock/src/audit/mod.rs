@@ -3,7 +3,8 @@
 //! Whoever makes a change says so with a `tracing` event whose target is [`TARGET`]; so no room has to know of this one. Its
 //! fields become the line's: `protocol`, `principal`, `peer`, `operation`, `entity`, `outcome`, `changed` (names of
 //! options, never their values). Nobody waits for the file: lines go through a bounded queue to a thread that writes them,
-//! and what finds the queue full is counted in the next line.
+//! and what finds the queue full is counted in the next line. Attempts
+//! of peers without a credential are noted up to a rate; the others are counted there as well.
 
 mod line;
 mod writer;
@@ -16,6 +17,7 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use crate::logging::LineLimit;
 use writer::Writer;
 
 /// The target of events that are administrative changes.
@@ -59,6 +61,8 @@ pub(crate) struct AuditControl {
     writer: Option<Writer>,
     /// Whether changes are lines of the log.
     in_log: bool,
+    /// Of the lines that peers cause.
+    limit: LineLimit,
 }
 
 impl AuditControl {
@@ -72,12 +76,17 @@ impl AuditControl {
             AuditTarget::Stderr => Some(Writer::start(None)?),
             AuditTarget::File(path) => Some(Writer::start(Some(path.clone()))?),
         };
-        Ok(Self { writer, in_log: *target == AuditTarget::Log })
+        Ok(Self { writer, in_log: *target == AuditTarget::Log, limit: LineLimit::default() })
     }
 
     /// What catches the events.
     pub(crate) fn layer(&self) -> AuditLayer {
-        AuditLayer(self.writer.clone())
+        AuditLayer { writer: self.writer.clone(), limit: self.limit.clone() }
+    }
+
+    /// How many lines peers may cause.
+    pub(crate) const fn limit(&self) -> &LineLimit {
+        &self.limit
     }
 
     /// Whether the log shows changes like everything else.
@@ -101,12 +110,18 @@ impl AuditControl {
 }
 
 /// Hands events with [`TARGET`] to the writer.
-pub(crate) struct AuditLayer(Option<Writer>);
+pub(crate) struct AuditLayer {
+    writer: Option<Writer>,
+    limit: LineLimit,
+}
 
 impl<S: Subscriber> Layer<S> for AuditLayer {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        if let Some(writer) = &self.0 {
+        let Some(writer) = &self.writer else { return };
+        if self.limit.admits(event) {
             writer.note(line::of(event));
+        } else {
+            writer.leave_out();
         }
     }
 }

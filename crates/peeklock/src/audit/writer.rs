@@ -27,7 +27,7 @@ enum Job {
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
     jobs: SyncSender<Job>,
-    /// Lines that found the queue full.
+    /// Lines that found the queue full, or were too many.
     lost: Arc<AtomicU64>,
 }
 
@@ -50,6 +50,11 @@ impl Writer {
         if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Line(line)) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a line that is not to be written.
+    pub(super) fn leave_out(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Opens the file again before anything that follows; not if the queue is full.

@@ -4,7 +4,10 @@ mod config_check;
 mod config_convert;
 mod health;
 pub(crate) mod output;
+mod store_backup;
 mod store_check;
+mod store_failure;
+mod store_restore;
 mod store_salvage;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,8 @@ Examples:
   peeklock config check peeklock.toml    is the file right?
   peeklock config convert Config.json    the emulator's file in TOML
   peeklock store check ./data            is the data directory intact? (broker stopped)
+  peeklock store backup ./backup         back up ./data, while the broker runs or not
+  peeklock store restore ./backup        make ./data of a backup
   peeklock store salvage ./data          keep what is readable of a damaged one (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
 
@@ -60,7 +65,7 @@ enum Command {
     /// Work with configuration files.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Work with data directories while no broker runs on them.
+    /// Check, back up and restore data directories.
     #[command(subcommand)]
     Store(StoreCommand),
     /// Ask a running broker whether it is ready; exit code 0 if it is, 1 if not.
@@ -82,6 +87,11 @@ enum StoreCommand {
     /// Make a damaged data directory one that a broker starts on: what is readable is kept, the damaged files go to
     /// DIR/quarantine. Exit code 0 or 3.
     Salvage(store_salvage::SalvageArgs),
+    /// Write a backup of a data directory, which a broker may be using; it holds everything that was accepted before.
+    /// Exit code 0, 1 or 3.
+    Backup(store_backup::BackupArgs),
+    /// Verify a backup and make a data directory of it. Exit code 0, 1 or 3.
+    Restore(store_restore::RestoreArgs),
 }
 
 /// Runs the command of this process.
@@ -94,6 +104,8 @@ pub(crate) fn run() -> Exit {
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
         Some(Command::Store(StoreCommand::Salvage(args))) => store_salvage::run(&args),
+        Some(Command::Store(StoreCommand::Backup(args))) => store_backup::run(&args),
+        Some(Command::Store(StoreCommand::Restore(args))) => store_restore::run(&args),
         Some(Command::Health(args)) => health::run(&args),
     }
 }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use peeklock_storage::local::{Report, Salvage, SegmentReport};
+use peeklock_storage::local::{self, Report, Salvage, SegmentReport};
 use peeklock_storage::{Error, Space};
 use serde_json::{Value, json};
 
-use super::output;
+use super::{output, store_restore};
 use crate::exit::Exit;
 use crate::store_damage::Described;
 
@@ -16,7 +16,7 @@ const MIB: f64 = (1 << 20) as f64;
 /// What to check.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// The data directory; no broker may be running on it.
+    /// The data directory, on which no broker may be running, or a backup.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
@@ -26,6 +26,9 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Exit {
+    if local::is_backup(&args.directory) {
+        return store_restore::check(&args.directory, args.json);
+    }
     match Salvage::begin_to_look(&args.directory) {
         Ok(looked) => {
             let report = looked.report();

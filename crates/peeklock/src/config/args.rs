@@ -7,6 +7,7 @@ use clap::builder::BoolishValueParser;
 
 use super::asked::queue_name;
 use super::emulator;
+use super::network::{host_pattern, origin};
 use super::{AskedTopic, ListenAddress};
 use crate::logging::{LogFilter, LogFormat};
 
@@ -43,6 +44,29 @@ pub(crate) struct ServeArgs {
         value_delimiter = ','
     )]
     pub(crate) also_listen: Option<Vec<ListenAddress>>,
+
+    /// Origins whose web pages may use the broker, such as https://shop.example. May be repeated or comma-separated.
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        env = "PEEKLOCK_ALLOWED_ORIGINS",
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_parser = origin
+    )]
+    pub(crate) allowed_origins: Option<Vec<String>>,
+
+    /// More names by which HTTP clients may call the broker, such as broker.example. May be repeated or
+    /// comma-separated.
+    #[arg(
+        long,
+        value_name = "HOST",
+        env = "PEEKLOCK_ALLOWED_HOSTS",
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_parser = host_pattern
+    )]
+    pub(crate) allowed_hosts: Option<Vec<String>>,
 
     /// Create a queue with default options if it doesn't exist; may be repeated or comma-separated.
     /// With none of --queue, --topic and --config, an empty data directory gets one queue named `queue`.

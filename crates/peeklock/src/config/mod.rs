@@ -52,6 +52,7 @@ pub(crate) use listen::ListenAddress;
 pub(crate) use network::NetworkConfig;
 pub(crate) use problem::Problems;
 pub(crate) use queue::QueueConfig;
+pub(crate) use size::parse_in as parse_size_bytes;
 pub(crate) use storage::StorageConfig;
 pub(crate) use subscription::SubscriptionConfig;
 pub(crate) use tls::TlsConfig;
@@ -174,6 +175,8 @@ impl Config {
             http_listen,
             network: NetworkConfig {
                 also_listen: args.also_listen.or(file.also_listen).unwrap_or_default(),
+                allowed_origins: args.allowed_origins.unwrap_or(file.network.allowed_origins),
+                allowed_hosts: args.allowed_hosts.unwrap_or(file.network.allowed_hosts),
                 ..file.network
             },
             tls: file.tls,

@@ -18,11 +18,21 @@ pub(crate) struct NetworkConfig {
     pub(crate) strangers_max: u64,
     /// Of these, from one address.
     pub(crate) strangers_per_address_max: u64,
+    /// Origins whose web pages may use the broker, as browsers write them.
+    pub(crate) allowed_origins: Vec<String>,
+    /// Names by which HTTP clients may call the broker, in lower case, perhaps with a `*` at the start.
+    pub(crate) allowed_hosts: Vec<String>,
 }
 
 impl Default for NetworkConfig {
     fn default() -> Self {
-        Self { also_listen: Vec::new(), strangers_max: 4_096, strangers_per_address_max: 1_024 }
+        Self {
+            also_listen: Vec::new(),
+            strangers_max: 4_096,
+            strangers_per_address_max: 1_024,
+            allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+        }
     }
 }
 
@@ -30,6 +40,8 @@ impl Default for NetworkConfig {
 pub(super) fn read(mut table: Table<'_, '_>) -> (Option<Vec<ListenAddress>>, NetworkConfig) {
     let also_listen = texts(&mut table, "also_listen", "\"0.0.0.0:5671\"", str::parse);
     let default = NetworkConfig::default();
+    let allowed_origins = texts(&mut table, "allowed_origins", "\"https://shop.example\"", origin);
+    let allowed_hosts = texts(&mut table, "allowed_hosts", "\"broker.example\"", host_pattern);
     let config = NetworkConfig {
         strangers_max: table.integer("strangers_max", default.strangers_max, &STRANGERS),
         strangers_per_address_max: table.integer(
@@ -37,10 +49,44 @@ pub(super) fn read(mut table: Table<'_, '_>) -> (Option<Vec<ListenAddress>>, Net
             default.strangers_per_address_max,
             &STRANGERS,
         ),
+        allowed_origins: allowed_origins.unwrap_or_default(),
+        allowed_hosts: allowed_hosts.unwrap_or_default(),
         ..default
     };
     table.finish();
     (also_listen, config)
+}
+
+/// An origin as browsers write it: in lower case, without the scheme's own port.
+pub(super) fn origin(text: &str) -> Result<String, String> {
+    let lower = text.to_ascii_lowercase();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+    let parts = lower.split_once("://").filter(|(scheme, host)| {
+        let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        is_scheme && !scheme.is_empty() && !host.is_empty() && host.bytes().all(is_name)
+    });
+    let Some((scheme, host)) = parts else {
+        let advice = "write \"https://shop.example\": scheme, host and port if it has one, without a path";
+        return Err(format!("\"{text}\" is no origin of web pages; {advice}"));
+    };
+    let port = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => "",
+    };
+    Ok(format!("{scheme}://{}", host.strip_suffix(port).unwrap_or(host)))
+}
+
+/// A host name, a domain after `*.`, or `*`.
+pub(super) fn host_pattern(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    match text == "*" || (!name.is_empty() && name.bytes().all(fits)) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err(format!(
+            "\"{text}\" is no host name; write \"broker.example\", or \"*.example\" for every name below it"
+        )),
+    }
 }
 
 /// A list of strings.
@@ -61,4 +107,35 @@ pub(super) fn texts<T>(
         };
         items.iter().map(|one| item(one.get_ref())).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_kept_as_browsers_write_them() {
+        for (text, expected) in [
+            ("https://Shop.Example", "https://shop.example"),
+            ("https://shop.example:443", "https://shop.example"),
+            ("http://localhost:80", "http://localhost"),
+            ("http://localhost:8080", "http://localhost:8080"),
+            ("chrome-extension://abcdef", "chrome-extension://abcdef"),
+        ] {
+            assert_eq!(origin(text).as_deref(), Ok(expected));
+        }
+        for text in ["", "*", "null", "shop.example", "https://", "https://a/", "https://a b", "://a"] {
+            assert!(origin(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_names_or_domains() {
+        for text in ["broker.example", "*.Example", "*"] {
+            assert_eq!(host_pattern(text), Ok(text.to_ascii_lowercase()));
+        }
+        for text in ["", "*.", "*x", "a:1", "https://a", "a*b"] {
+            assert!(host_pattern(text).is_err(), "{text}");
+        }
+    }
 }

@@ -11,6 +11,9 @@ const GIB: u64 = 1 << 30;
 const SEGMENT_BYTES: RangeInclusive<u64> = MIB..=GIB;
 const RESERVE_BYTES: RangeInclusive<u64> = MIB..=1024 * GIB;
 const CLEANING_BYTES_PER_SECOND: RangeInclusive<u64> = MIB..=64 * GIB;
+const DAY_MS: u64 = 24 * 3600 * 1000;
+const SCRUB_INTERVAL_MS: RangeInclusive<u64> = 0..=365 * DAY_MS;
+const SCRUB_BYTES_PER_SECOND: RangeInclusive<u64> = MIB..=GIB;
 const BODY_CACHE_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
 /// What the store needs to move live records about: the segment being written, two prepared, some dying.
 const SEGMENTS_MIN: u64 = 6;
@@ -26,6 +29,10 @@ pub(crate) struct StorageConfig {
     pub(crate) reserve_bytes: u64,
     /// How fast live records are copied out of mostly dead segments.
     pub(crate) clean_bytes_per_second: u64,
+    /// How often sealed segments are read again to find damage, in milliseconds; 0: never.
+    pub(crate) scrub_interval_ms: u64,
+    /// How fast that reads at most.
+    pub(crate) scrub_bytes_per_second: u64,
     /// Memory for recently written message bodies, over all queues.
     pub(crate) body_cache_bytes: u64,
 }
@@ -37,6 +44,8 @@ impl Default for StorageConfig {
             size_bytes_max: None,
             reserve_bytes: 256 * MIB,
             clean_bytes_per_second: 128 * MIB,
+            scrub_interval_ms: 7 * DAY_MS,
+            scrub_bytes_per_second: 16 * MIB,
             body_cache_bytes: 32 * MIB,
         }
     }
@@ -72,6 +81,12 @@ pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<PathBuf>, StorageConfig)
             "cleaning_rate",
             default.clean_bytes_per_second,
             &CLEANING_BYTES_PER_SECOND,
+        ),
+        scrub_interval_ms: table.duration_ms("scrub_interval", default.scrub_interval_ms, &SCRUB_INTERVAL_MS),
+        scrub_bytes_per_second: table.size_bytes(
+            "scrub_rate",
+            default.scrub_bytes_per_second,
+            &SCRUB_BYTES_PER_SECOND,
         ),
         body_cache_bytes: table.size_bytes("body_cache", default.body_cache_bytes, &BODY_CACHE_BYTES),
     };

@@ -2,6 +2,7 @@
 
 mod authorization;
 mod authorization_rules;
+mod corpus;
 mod drop_in;
 mod entities;
 mod mistakes;

@@ -26,6 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
+use super::pages::{self, Pages};
 use super::patient::{Patient, PatientBody};
 
 /// Connections at a time that are no strangers.
@@ -40,6 +41,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Serves HTTP on connections that somebody accepted.
 pub(super) struct Http {
     router: Router,
+    pages: Arc<Pages>,
     /// Who may finish when the broker stops holds a receiver.
     leaving: watch::Sender<bool>,
     regulars: Arc<Semaphore>,
@@ -55,6 +57,7 @@ pub(super) struct WebSocketAsked<S> {
 /// What the requests of one connection have in common.
 struct Visit {
     router: Router,
+    pages: Arc<Pages>,
     peer: Peer,
     pass: Pass,
     regulars: Arc<Semaphore>,
@@ -66,10 +69,10 @@ struct Visit {
 }
 
 impl Http {
-    /// Answers by `router`.
-    pub(super) fn new(router: Router) -> Arc<Self> {
+    /// Answers by `router` whatever `pages` lets in.
+    pub(super) fn new(router: Router, pages: Arc<Pages>) -> Arc<Self> {
         let regulars = Arc::new(Semaphore::new(REGULARS_MAX));
-        Arc::new(Self { router, leaving: watch::Sender::new(false), regulars })
+        Arc::new(Self { router, pages, leaving: watch::Sender::new(false), regulars })
     }
 
     /// Serves one connection to its end, or until it becomes a WebSocket.
@@ -82,6 +85,7 @@ impl Http {
     ) -> Option<WebSocketAsked<S>> {
         let visit = Arc::new(Visit {
             router: self.router.clone(),
+            pages: Arc::clone(&self.pages),
             peer: peer.clone(),
             pass: stranger.pass(),
             regulars: Arc::clone(&self.regulars),
@@ -149,6 +153,16 @@ impl Http {
 impl Visit {
     async fn answer(self: Arc<Self>, mut request: Request<Received>) -> Response<Body> {
         self.arrived.store(true, Ordering::Relaxed);
+        let source = match self.pages.check(request.uri(), request.headers()) {
+            Ok(source) => source,
+            Err(refused) => {
+                tracing::info!(peer = %self.peer.address, ?refused, "HTTP request refused");
+                return pages::refuse(&refused);
+            }
+        };
+        if let Some(response) = pages::preflight(request.method(), request.headers(), &source) {
+            return response;
+        }
         if websocket::is_asked_for(request.uri().path()) {
             return self.upgrade(&mut request);
         }
@@ -167,6 +181,7 @@ impl Visit {
         if unread.is_left() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        pages::share(&mut response, &source);
         response
     }
 

@@ -15,6 +15,7 @@ mod health;
 mod http;
 mod network;
 mod openid;
+mod pages;
 mod patient;
 mod ready;
 mod reload;
@@ -89,6 +90,7 @@ async fn serve(
     log: LogControl,
     audit: AuditControl,
 ) -> Result<(), ServeError> {
+    log.report_left_out();
     emulator::explain(&config);
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
@@ -119,12 +121,15 @@ async fn serve(
     let admin = admin.named(config.namespace.as_deref());
     // Nobody else sets it.
     let _ = administration.set(admin.router());
+    let control = store.control(&config);
     network.serve_amqp(connections);
     let ready_file = announce(&config, network.addresses(), &namespace)?;
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
     let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
-    let reload = Reload { args, config, namespace: namespace.clone(), access, limits, log, audit, tls };
+    let pages = network.pages();
+    let reload =
+        Reload { args, config, namespace: namespace.clone(), access, limits, log, audit, tls, pages };
     let reloading = tokio::spawn(reload.run(hangup));
     tokio::select! {
         () = signals.stop() => {}
@@ -138,7 +143,7 @@ async fn serve(
         () = drain(network, grace, &namespace) => {}
         error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
     }
-    drop(namespace);
+    drop((namespace, control));
     store.close().await
 }
 

@@ -19,6 +19,7 @@ use super::descriptors::Room;
 use super::error::ServeError;
 use super::front_ends::FrontEnds;
 use super::http::Http;
+use super::pages::Pages;
 use super::ready::Addresses;
 use crate::config::Config;
 
@@ -65,6 +66,7 @@ impl Listening {
 /// The addresses being served.
 pub(super) struct Network {
     addresses: Addresses,
+    pages: Arc<Pages>,
     http: Arc<Http>,
     amqp: watch::Sender<Option<Arc<Connections<ServiceBus>>>>,
     tls: Arc<Tls>,
@@ -76,7 +78,8 @@ impl Network {
     /// Answers HTTP from now on; AMQP and TLS wait.
     pub(super) fn start(listening: Listening, router: Router, config: &Config, room: Room) -> Self {
         let addresses = Addresses::new(listening.amqp, listening.http, listening.all, &config.authorization);
-        let (http, tls) = (Http::new(router), Arc::new(Tls::default()));
+        let pages = Arc::new(Pages::new(config));
+        let (http, tls) = (Http::new(router, Arc::clone(&pages)), Arc::new(Tls::default()));
         let amqp = watch::Sender::new(None);
         let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http) };
         let total_max = usize::try_from(room.strangers_max).unwrap_or(usize::MAX);
@@ -85,7 +88,7 @@ impl Network {
         let options = PortOptions { tls_required: config.tls.required, ..PortOptions::default() };
         let ports = Ports::new(front_ends, Arc::clone(&tls), strangers, options);
         let serving = tokio::spawn(ports.run(listening.listeners));
-        Self { addresses, http, amqp, tls, serving, keeping_up: None }
+        Self { addresses, pages, http, amqp, tls, serving, keeping_up: None }
     }
 
     /// Serves TLS from now on, and keeps its certificates up to date.
@@ -94,6 +97,7 @@ impl Network {
     /// Files that can't be used.
     pub(super) fn secure(&mut self, config: &Config) -> Result<Arc<Certificates>, ServeError> {
         let certificates = Arc::new(Certificates::load(tls_options(config), Arc::clone(&self.tls))?);
+        self.pages.set_certificate_names(certificates.names());
         self.addresses.set_authority(certificates.authority().map(absolute));
         self.keeping_up = Some(tokio::spawn(Arc::clone(&certificates).keep_up()));
         Ok(certificates)
@@ -102,6 +106,11 @@ impl Network {
     /// Serves AMQP from now on.
     pub(super) fn serve_amqp(&self, connections: Connections<ServiceBus>) {
         self.amqp.send_replace(Some(Arc::new(connections)));
+    }
+
+    /// Decides about requests of web pages.
+    pub(super) fn pages(&self) -> Arc<Pages> {
+        Arc::clone(&self.pages)
     }
 
     /// Where to connect.

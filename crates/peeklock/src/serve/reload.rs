@@ -10,6 +10,7 @@ use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
 
 use super::entities;
+use super::pages::Pages;
 use crate::audit::{self, AuditControl};
 use crate::config::{AuthorizationConfig, Config, ServeArgs};
 use crate::logging::LogControl;
@@ -30,6 +31,8 @@ pub(super) struct Reload {
     pub(super) log: LogControl,
     /// The certificates.
     pub(super) tls: Arc<Certificates>,
+    /// Decides about requests of web pages.
+    pub(super) pages: Arc<Pages>,
     /// The audit log.
     pub(super) audit: AuditControl,
 }
@@ -51,7 +54,10 @@ impl Reload {
                 }
             }
             match self.tls.reload() {
-                Ok(()) => tracing::info!("took the TLS certificates as they are now"),
+                Ok(()) => {
+                    self.pages.set_certificate_names(self.tls.names());
+                    tracing::info!("took the TLS certificates as they are now");
+                }
                 Err(error) => tracing::error!("{error}; the TLS certificates in force stay"),
             }
         }
@@ -77,6 +83,7 @@ impl Reload {
         }
         if next.authorization != self.config.authorization {
             self.access.replace(next.authorization.policy());
+            self.pages.set_authorization(&next.authorization);
             tracing::info!("[authorization] is in force as it is written now");
             count += 1;
         }

@@ -3,12 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use peeklock_storage::{Error, LocalOptions, LocalStore, Shard, ShardId, Store};
 use tokio::task::{JoinError, spawn_blocking};
 
 use super::error::ServeError;
 use crate::config::{Config, StorageConfig};
+use crate::control::Control;
 use crate::store_damage;
 
 /// The open data directory.
@@ -39,6 +41,12 @@ impl OpenStore {
                 Err(told.await.map_err(stopped)?)
             }
         }
+    }
+
+    /// Answers on the control socket until what this returns is dropped.
+    pub(super) fn control(&self, config: &Config) -> Option<Control> {
+        let store = Arc::clone(&self.store);
+        Control::start(&config.data_dir, config.storage.reserve_bytes, move || store.pin())
     }
 
     /// Resolves when a sync or write failed, so that nothing more can be stored safely.
@@ -81,6 +89,9 @@ fn options(config: &StorageConfig) -> LocalOptions {
         size_bytes_max: config.size_bytes_max,
         reserve_bytes: config.reserve_bytes,
         clean_bytes_per_second: config.clean_bytes_per_second,
+        scrub_interval: (config.scrub_interval_ms > 0)
+            .then(|| Duration::from_millis(config.scrub_interval_ms)),
+        scrub_bytes_per_second: config.scrub_bytes_per_second,
         ..default
     }
 }

@@ -1,6 +1,8 @@
 //! The daemon as a process: start, health, exit codes, signals, precedence.
 
 #[cfg(test)]
+mod backup;
+#[cfg(test)]
 mod broker;
 #[cfg(test)]
 mod commands;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::directory::Directory;
 use super::filesystem::{Filesystem, RealFilesystem};
-use super::recovery::{Mode, load};
+use super::manifest::Manifest;
+use super::recovery::{Loaded, Mode, load};
+use super::state::State;
 use super::store::lock;
 use super::survey::{Damage, Survey, no_store};
 use crate::{Error, PartitionId, Space};
@@ -92,44 +94,73 @@ pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Resu
     let directory = Directory { path: path.as_ref().to_owned(), filesystem };
     let _lock = lock(&directory, false)?;
     let survey = Survey::take(&directory)?.ok_or_else(|| no_store(&directory))?;
-    Ok(report(&directory, &survey))
+    Ok(survey_report(&directory, &survey))
 }
 
 /// What a survey amounts to.
-pub(super) fn report(directory: &Directory, survey: &Survey) -> Report {
-    let header_bytes = u64::from(super::format::SEGMENT_HEADER_BYTES);
-    let segments: Vec<SegmentReport> = survey
-        .state
-        .segments
-        .in_order()
-        .map(|segment| SegmentReport {
-            id: segment.file.id,
-            file_bytes: segment.file.capacity,
-            used_bytes: survey.ends.get(&segment.file.id).copied().unwrap_or(header_bytes),
-            live_bytes: segment.live_bytes,
-            is_sealed: segment.sealed_end.is_some(),
-        })
-        .collect();
-    let mut keys: BTreeMap<Space, u64> = Space::ALL.into_iter().map(|space| (space, 0)).collect();
-    for (space, partition) in survey.state.index.partitions() {
-        *keys.entry(space).or_default() += survey.state.index.range(space, partition, 0).count() as u64;
-    }
-    let live_bytes = segments.iter().map(|segment| segment.live_bytes).sum();
-    let used_bytes: u64 = segments.iter().map(|segment| segment.used_bytes).sum();
+pub(super) fn survey_report(directory: &Directory, survey: &Survey) -> Report {
     let may_return = survey.may_return(Space::Head).into_iter();
     Report {
         damage: survey.damage.clone(),
         may_return: may_return
             .map(|(partition, count, first, last)| MayReturn { partition, count, first, last })
             .collect(),
-        refusal: load(directory, Mode::Check).err(),
-        epoch: survey.manifest.epoch,
+        refusal: load(directory, Mode::Look).err(),
+        torn_tail: survey.torn.map(|(segment, offset)| TornTail { segment, offset }),
+        hints_missing: survey.hints_missing,
+        ..account(&survey.manifest, &survey.state, |id| survey.ends.get(&id).copied())
+    }
+}
+
+/// Segments and keys.
+fn account(manifest: &Manifest, state: &State, used_bytes: impl Fn(u32) -> Option<u64>) -> Report {
+    let header_bytes = u64::from(super::format::SEGMENT_HEADER_BYTES);
+    let segments: Vec<SegmentReport> = state
+        .segments
+        .in_order()
+        .map(|segment| SegmentReport {
+            id: segment.file.id,
+            file_bytes: segment.file.capacity,
+            used_bytes: used_bytes(segment.file.id).unwrap_or(header_bytes),
+            live_bytes: segment.live_bytes,
+            is_sealed: segment.sealed_end.is_some(),
+        })
+        .collect();
+    let mut keys: BTreeMap<Space, u64> = Space::ALL.into_iter().map(|space| (space, 0)).collect();
+    for (space, partition) in state.index.partitions() {
+        *keys.entry(space).or_default() += state.index.range(space, partition, 0).count() as u64;
+    }
+    let live_bytes = segments.iter().map(|segment| segment.live_bytes).sum();
+    let used_bytes: u64 = segments.iter().map(|segment| segment.used_bytes).sum();
+    Report {
+        damage: Vec::new(),
+        may_return: Vec::new(),
+        refusal: None,
+        epoch: manifest.epoch,
         segments,
         keys,
         live_bytes,
         dead_bytes: used_bytes.saturating_sub(live_bytes),
-        torn_tail: survey.torn.map(|(segment, offset)| TornTail { segment, offset }),
-        hints_missing: survey.hints_missing,
-        is_closed: survey.manifest.closed.is_some(),
+        torn_tail: None,
+        hints_missing: 0,
+        is_closed: manifest.closed.is_some(),
+    }
+}
+
+/// What files amount to in which nothing is damaged.
+pub(super) fn report(loaded: &Loaded) -> Report {
+    let used_bytes = |id: u32| {
+        let sealed =
+            loaded.manifest.segments.iter().find(|listed| listed.id == id)?.seal.map(|seal| seal.end);
+        let rolled = loaded.rolled.iter().find(|rolled| rolled.id == id).map(|rolled| rolled.seal.end);
+        let active =
+            loaded.active.as_ref().filter(|active| active.segment.id == id).map(|active| active.offset);
+        sealed.or(rolled).or(active)
+    };
+    let torn = loaded.torn.as_ref().map(|torn| TornTail { segment: torn.segment, offset: torn.offset });
+    Report {
+        torn_tail: torn,
+        hints_missing: loaded.hints_rebuilt,
+        ..account(&loaded.manifest, &loaded.state, used_bytes)
     }
 }

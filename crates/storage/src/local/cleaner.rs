@@ -352,7 +352,7 @@ fn gaps(state: &State, key: Key, last: u64) -> Vec<(u64, u64)> {
 }
 
 /// The file of a segment and what it must contain.
-fn source(shared: &Shared, id: u32) -> Option<(Arc<SegmentFile>, Seal)> {
+pub(super) fn source(shared: &Shared, id: u32) -> Option<(Arc<SegmentFile>, Seal)> {
     let manifest = shared.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let seal = manifest.segments.iter().find(|listed| listed.id == id)?.seal?;
     drop(manifest);

@@ -141,6 +141,13 @@ impl File for Handle {
         self.file()?.len()
     }
 
+    fn drop_cached(&self, offset: u64, bytes: u64) {
+        // Whoever reads next learns why it can't be opened.
+        if let Ok(file) = self.file() {
+            file.drop_cached(offset, bytes);
+        }
+    }
+
     fn release(&self) {
         if let Some(file) = self.kept().take() {
             self.descriptors.put(self.id, file);

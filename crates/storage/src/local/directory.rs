@@ -11,6 +11,8 @@ use crate::Error;
 const LOCK_NAME: &str = "LOCK";
 /// The manifest's file name.
 const MANIFEST_NAME: &str = "MANIFEST";
+/// The name of a backup's list of segments: no broker takes a backup for a data directory.
+const BACKUP_NAME: &str = "BACKUP";
 
 /// What Linux answers for bytes that the medium lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
 const LOST_BYTES_ERRNOS: [i32; 5] = [5, 61, 74, 117, 121];
@@ -80,6 +82,14 @@ impl Directory {
         self.path.join(format!("{MANIFEST_NAME}.new"))
     }
 
+    pub(super) fn backup_path(&self) -> PathBuf {
+        self.path.join(BACKUP_NAME)
+    }
+
+    pub(super) fn backup_new_path(&self) -> PathBuf {
+        self.path.join(format!("{BACKUP_NAME}.new"))
+    }
+
     pub(super) fn names(&self) -> Result<Vec<Name>, Error> {
         let names = self.filesystem.list(&self.path).map_err(|error| unavailable(&self.path, &error))?;
         Ok(names.iter().map(|name| Name::parse(name)).collect())
@@ -91,6 +101,11 @@ impl Directory {
             io::ErrorKind::NotFound => corrupt(path, 0, "the file is missing"),
             _ => unavailable(path, &error),
         })
+    }
+
+    /// Whether a file has no second name, such as one in a backup: only then may it be overwritten.
+    pub(super) fn is_unlinked(&self, path: &Path) -> bool {
+        self.filesystem.links(path).is_ok_and(|links| links == 1)
     }
 
     /// Makes the name of the directory durable, and those of its parents: an earlier process may have created them.

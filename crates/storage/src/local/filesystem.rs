@@ -70,6 +70,18 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// Whatever the operating system says.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives the file at `from` a second name, `to`, which must be free.
+    ///
+    /// # Errors
+    /// Whatever the operating system says; two file systems never share a file.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// How many names the file at `path` has.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn links(&self, path: &Path) -> io::Result<u64>;
+
     /// Removes a file.
     ///
     /// # Errors
@@ -133,6 +145,9 @@ pub trait File: Debug + Send + Sync {
     /// # Errors
     /// Whatever the operating system says.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
+
+    /// Lets the next reading of these bytes come from the disk, as far as the system can do that.
+    fn drop_cached(&self, offset: u64, bytes: u64);
 
     /// The file's length in bytes.
     ///

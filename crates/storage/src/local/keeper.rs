@@ -49,6 +49,12 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
+/// One round of a store that a test steps: nothing that failed before is waited for.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn round(shared: &Shared) {
+    tidy(shared, &mut Supplier::default());
+}
+
 /// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
 /// were announced where they arose; all others are tried again.
 fn tidy(shared: &Shared, supplier: &mut Supplier) {
@@ -138,7 +144,8 @@ fn recycle(shared: &Shared) {
     drop(exchange);
     let mut spares = Vec::new();
     for segment in idle {
-        let is_usable = segment.capacity == u64::from(shared.options.segment_bytes);
+        let is_usable = segment.capacity == u64::from(shared.options.segment_bytes)
+            && shared.directory.is_unlinked(&segment.path);
         let spares_max = if shared.is_full() { PREPARED_SEGMENTS } else { SPARE_SEGMENTS_MAX };
         if !is_usable || spares_kept + spares.len() >= spares_max {
             shared.directory.discard(&segment.path);

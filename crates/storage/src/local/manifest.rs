@@ -2,6 +2,7 @@
 //! into being or ceases to.
 
 use std::io;
+use std::path::Path;
 
 use super::descriptors::is_out_of_descriptors;
 use super::directory::{Directory, corrupt, is_full, unavailable};
@@ -125,19 +126,23 @@ impl Manifest {
 
     /// Reads the manifest of `directory`; `None` when there is none.
     pub(super) fn load(directory: &Directory) -> Result<Option<Self>, Error> {
-        let path = directory.manifest_path();
-        let file = match directory.filesystem.open(&path, false) {
+        Self::load_from(directory, &directory.manifest_path())
+    }
+
+    /// Reads the manifest in the file at `path`; `None` when there is none.
+    pub(super) fn load_from(directory: &Directory, path: &Path) -> Result<Option<Self>, Error> {
+        let file = match directory.filesystem.open(path, false) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(unavailable(&path, &error)),
+            Err(error) => return Err(unavailable(path, &error)),
         };
-        let len = file.len().map_err(|error| unavailable(&path, &error))?;
+        let len = file.len().map_err(|error| unavailable(path, &error))?;
         if len > MANIFEST_BYTES_MAX {
-            return Err(corrupt(&path, 0, format!("{len} bytes are too many for a manifest")));
+            return Err(corrupt(path, 0, format!("{len} bytes are too many for a manifest")));
         }
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-        file.read_exact_at(&mut bytes, 0).map_err(|error| unavailable(&path, &error))?;
-        Self::decode(&bytes).map(Some).map_err(|(offset, reason)| corrupt(&path, offset, reason))
+        file.read_exact_at(&mut bytes, 0).map_err(|error| unavailable(path, &error))?;
+        Self::decode(&bytes).map(Some).map_err(|(offset, reason)| corrupt(path, offset, reason))
     }
 
     /// What a damaged manifest says, as far as it can be read, for whoever verifies it against the segments.

@@ -45,6 +45,7 @@
 //!           keeper   prepares segments ahead, seals full ones and writes their hints, frees
 //!                    dead ones, watches the room left                                        (keeper.rs)
 //!           cleaner  copies what lives out of mostly dead segments, at a bounded rate        (cleaner.rs)
+//!           scrubber reads sealed segments again and reports damage, slowly                  (scrub.rs)
 //! ```
 //! They share the index and the segments' accounts under one lock, held for microseconds (state.rs), and the
 //! manifest under another that only the keeper and the cleaner take.
@@ -156,9 +157,15 @@
 //! * Any other damage is refused: a lost removal would let a message come back. [`Salvage`] writes what is readable to
 //!   a new store (salvage.rs); [`check()`] and it read over damage (survey.rs, examine.rs).
 //!
+//! # Backups
+//! [`LocalStore::pin`] notes the segments of one commit and keeps their files, [`write_backup`] links and copies them
+//! while the store works, [`restore`] makes a data directory of them (backup/mod.rs). A file that shares its bytes
+//! with a backup is never written to again.
+//!
 //! The version in all headers is raised when yesterday's program could misread today's files; the manifest has a
 //! version of its own. `fixtures/` holds a directory of each version that today's program must open.
 
+mod backup;
 mod check;
 mod cleaner;
 mod descriptors;
@@ -181,10 +188,13 @@ mod recovery;
 mod reserve;
 mod salvage;
 mod scan;
+mod scrub;
 mod segments;
 mod shard;
 mod shared;
 mod state;
+#[cfg(any(test, feature = "testing"))]
+mod stepped;
 mod store;
 mod survey;
 mod waiting;
@@ -193,12 +203,19 @@ mod warm;
 mod warnings;
 mod writer;
 
+pub use backup::{
+    BackupOptions, BackupPlan, BackupProgress, BackupReport, BackupWatch, PinnedPlan, RestoreReport,
+    check_backup, check_backup_on, is_backup, restore, restore_on, write_backup, write_backup_on,
+};
 pub use check::{MayReturn, Report, SegmentReport, TornTail, check, check_on};
 #[cfg(any(test, feature = "testing"))]
 pub use filesystem::{Call, Event, Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
 pub use options::LocalOptions;
 pub use salvage::Salvage;
+pub use scrub::ScrubDamage;
+#[cfg(any(test, feature = "testing"))]
+pub use stepped::SteppedStore;
 pub use store::LocalStore;
 pub use survey::{Damage, DamageKind};
 

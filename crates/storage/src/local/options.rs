@@ -1,5 +1,7 @@
 //! What an operator may choose about a data directory.
 
+use std::time::Duration;
+
 use crate::{Error, Limits};
 
 /// Largest segment: positions inside a segment are 32-bit.
@@ -30,6 +32,10 @@ pub struct LocalOptions {
     /// How fast the cleaner copies live records out of mostly dead segments, in bytes per second. Default
     /// 128 MiB/s.
     pub clean_bytes_per_second: u64,
+    /// How often every sealed segment is read again to find damage; none: never. Default 7 days.
+    pub scrub_interval: Option<Duration>,
+    /// How fast that reads at most, in bytes per second. Default 16 MiB/s.
+    pub scrub_bytes_per_second: u64,
 }
 
 impl Default for LocalOptions {
@@ -41,6 +47,8 @@ impl Default for LocalOptions {
             value_bytes_max: 128 << 20,
             batch_bytes_max: 256 << 20,
             clean_bytes_per_second: 128 << 20,
+            scrub_interval: Some(Duration::from_secs(7 * 24 * 3600)),
+            scrub_bytes_per_second: 16 << 20,
         }
     }
 }
@@ -78,6 +86,11 @@ impl LocalOptions {
         }
         if self.clean_bytes_per_second == 0 {
             return refuse("clean_bytes_per_second must not be 0".to_owned());
+        }
+        if self.scrub_bytes_per_second == 0 {
+            return refuse(
+                "scrub_bytes_per_second must not be 0; without an interval nothing is read".to_owned(),
+            );
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
     let path = directory.segment_path(id);
     let salt = new_salt(id);
     let make = || {
-        let file = match take_spare(shared, capacity) {
+        let file = match take_unlinked_spare(shared, capacity) {
             Some(spare) => reuse(shared, &spare, &path)?,
             None => {
                 check_size(shared, capacity)?;
@@ -110,6 +110,17 @@ fn keep_as_spare(shared: &Shared, segment: &SegmentFile) {
         shared.pool.lock().spares.push(Spare { path, capacity: segment.capacity });
     } else {
         shared.directory.discard(&segment.path);
+    }
+}
+
+/// A spare that no backup shares; others are removed.
+fn take_unlinked_spare(shared: &Shared, capacity: u64) -> Option<Spare> {
+    loop {
+        let spare = take_spare(shared, capacity)?;
+        if shared.directory.is_unlinked(&spare.path) {
+            return Some(spare);
+        }
+        shared.directory.discard(&spare.path);
     }
 }
 

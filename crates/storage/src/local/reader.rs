@@ -48,12 +48,20 @@ pub(super) fn run(shared: &Shared, requests: &Arc<Mutex<Receiver<Request>>>) {
     loop {
         let request = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match request {
-            Ok(Request::Read(keys, notifier)) => notifier.resolve(guard(shared, || read(shared, &keys))),
-            Ok(Request::Scan(space, partition, from, notifier)) => {
-                notifier.resolve(guard(shared, || scan(shared, space, partition, from)));
-            }
             Ok(Request::Stop) | Err(_) => return,
+            Ok(request) => answer(shared, request),
         }
+    }
+}
+
+/// Answers one request.
+pub(super) fn answer(shared: &Shared, request: Request) {
+    match request {
+        Request::Read(keys, notifier) => notifier.resolve(guard(shared, || read(shared, &keys))),
+        Request::Scan(space, partition, from, notifier) => {
+            notifier.resolve(guard(shared, || scan(shared, space, partition, from)));
+        }
+        Request::Stop => {}
     }
 }
 

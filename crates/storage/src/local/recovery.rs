@@ -23,7 +23,9 @@ use crate::{Error, Space};
 pub(super) enum Mode {
     /// To serve: hints are trusted, a torn tail is cut off, files are opened for writing.
     Open,
-    /// To find out whether opening would be refused: nothing is written.
+    /// To find out whether opening would be refused: the same, but nothing is written.
+    Look,
+    /// To verify: every frame is read, nothing may be damaged, nothing is written.
     Check,
 }
 
@@ -78,16 +80,28 @@ pub(super) fn load(directory: &Directory, mode: Mode) -> Result<Option<Loaded>, 
         let names = directory.names()?;
         if names.iter().any(|name| matches!(name, Name::Segment(_) | Name::Hint(_))) {
             let path = directory.manifest_path();
-            return Err(corrupt(&path, 0, "the file is missing, although segments are there"));
+            return Err(corrupt(&path, 0, missing_manifest(directory)));
         }
         return Ok(None);
     };
+    load_listed(directory, mode, manifest).map(Some)
+}
+
+fn missing_manifest(directory: &Directory) -> &'static str {
+    match directory.filesystem.open(&directory.backup_path(), false) {
+        Ok(_) => "this is a backup: `peeklock store restore` makes a data directory of it",
+        Err(_) => "the file is missing, although segments are there",
+    }
+}
+
+/// Reads what `manifest` lists.
+pub(super) fn load_listed(directory: &Directory, mode: Mode, manifest: Manifest) -> Result<Loaded, Error> {
     let mut loader = Loader::open(directory, mode, manifest)?;
     loader.load_sealed()?;
     loader.load_open()?;
     let mut loaded = loader.loaded;
     loaded.warm.expect(loaded.state.index.partitions());
-    Ok(Some(loaded))
+    Ok(loaded)
 }
 
 /// Loading in progress.
@@ -123,15 +137,25 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
+    /// What is done about damage in frames of which it is known, or not, that they were synced.
+    const fn damage(&self, is_synced: bool) -> Damage {
+        match self.mode {
+            Mode::Open | Mode::Look => Damage::Passed { is_synced },
+            Mode::Check => Damage::Refused,
+        }
+    }
+
     /// Replays a segment whose end is on record.
     fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<(), Error> {
         let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
         let hint = Hint::load(self.directory, subject);
-        if let Ok(hint) = &hint {
+        if self.mode != Mode::Check
+            && let Ok(hint) = &hint
+        {
             self.replay(file.id, hint, &[]);
             return Ok(());
         }
-        let damage = Damage::Passed { is_synced: true };
+        let damage = self.damage(true);
         let (rebuilt, end, damaged) = scan(file, seal.end, seal.first_sequence, damage)?;
         if end.offset != seal.end || end.next_sequence != seal.next_sequence {
             return Err(corrupt(&file.path, end.defect, refusal(&end, seal.end)));
@@ -171,7 +195,7 @@ impl<'a> Loader<'a> {
         let mut sequence = self.loaded.manifest.sealed_sequence + 1;
         let mut rest = open.as_slice();
         while let Some((file, later)) = rest.split_first() {
-            let damage = Damage::Passed { is_synced: false };
+            let damage = self.damage(false);
             let (hint, end, damaged) = scan(file, file.capacity, sequence, damage)?;
             self.replay(file.id, &hint, &damaged);
             self.note_damaged(file, damaged);
@@ -241,7 +265,7 @@ impl<'a> Loader<'a> {
             self.loaded.torn = Some(Torn { segment: file.id, offset: end.offset });
             tracing::info!(path = %file.path.display(), offset = end.offset, "an unfinished write is cut off");
         }
-        if self.mode == Mode::Check {
+        if self.mode != Mode::Open {
             return Ok(());
         }
         let blank = [0; FRAME_HEADER_BYTES as usize];

@@ -18,7 +18,7 @@ use std::thread::Thread;
 
 use bytes::Bytes;
 
-use super::check::{Report, report};
+use super::check::{Report, survey_report};
 use super::directory::{Directory, Name, unavailable};
 use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::manifest::Manifest;
@@ -82,7 +82,7 @@ impl Salvage {
     /// What is there and what is damaged.
     #[must_use]
     pub fn report(&self) -> Report {
-        report(&self.directory, &self.survey)
+        survey_report(&self.directory, &self.survey)
     }
 
     /// The live keys of a space, in order.

@@ -7,15 +7,17 @@ use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
+use super::backup::PinnedPlan;
 use super::directory::{Directory, Name, unavailable};
 use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool};
+use super::pool::{Bell, Pool, Stepped};
 use super::recovery::{Loaded, Mode, load, tidy_leftovers};
+use super::scrub::ScrubDamage;
 use super::shared::Shared;
 use super::warnings::Warnings;
 use super::writer::{self, Active, Writer};
-use super::{cleaner, keeper, reader};
+use super::{cleaner, keeper, reader, scrub};
 use crate::{
     Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space, commit, read, scan,
 };
@@ -27,6 +29,23 @@ pub(super) struct LocalShard {
     writes: Sender<writer::Request>,
     reads: Sender<reader::Request>,
     threads: Mutex<Option<Threads>>,
+}
+
+/// What the threads of an open store work with, for a test that does their work step by step.
+#[cfg(any(test, feature = "testing"))]
+#[derive(Debug)]
+pub(super) struct Workers {
+    pub(super) shared: Arc<Shared>,
+    pub(super) writer: Writer,
+    pub(super) write_requests: std::sync::mpsc::Receiver<writer::Request>,
+    pub(super) read_requests: std::sync::mpsc::Receiver<reader::Request>,
+}
+
+/// How an open store reaches those who watch the [`super::LocalStore`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Announcements {
+    pub(super) fatal: watch::Sender<Option<Error>>,
+    pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
 }
 
 #[derive(Debug)]
@@ -41,19 +60,44 @@ impl LocalShard {
     pub(super) fn open(
         directory: Directory,
         options: LocalOptions,
-        fatal: watch::Sender<Option<Error>>,
+        announcements: Announcements,
     ) -> Result<Self, Error> {
+        let (shared, active) = Self::load(directory, options, announcements)?;
+        Self::start(shared, active)
+    }
+
+    fn load(
+        directory: Directory,
+        options: LocalOptions,
+        announcements: Announcements,
+    ) -> Result<(Arc<Shared>, Active), Error> {
         let loaded = load(&directory, Mode::Open)?;
-        let (shared, active) = begin(directory, options, fatal, loaded)?;
+        let (shared, active) = begin(directory, options, announcements, loaded)?;
         let shared = Arc::new(shared);
         let active = match active {
             Some(active) => active,
             None => first_active(&shared)?,
         };
-        Self::start(shared, active)
+        Ok((shared, active))
+    }
+
+    /// Opens what is in `directory` without threads: the caller steps the workers.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn open_stepped(
+        directory: Directory,
+        options: LocalOptions,
+        announcements: Announcements,
+    ) -> Result<(Self, Workers), Error> {
+        let (shared, active) = Self::load(directory, options, announcements)?;
+        let (writes, write_requests) = channel();
+        let (reads, read_requests) = channel();
+        let writer = Writer::new(Arc::clone(&shared), active);
+        let workers = Workers { shared: Arc::clone(&shared), writer, write_requests, read_requests };
+        Ok((Self { shared, writes, reads, threads: Mutex::new(None) }, workers))
     }
 
     fn start(shared: Arc<Shared>, active: Active) -> Result<Self, Error> {
+        shared.state().log_end = Some(Closed { id: active.segment.id, seal: active.seal() });
         let (writes, write_requests) = channel();
         let (reads, read_requests) = channel();
         let read_requests = Arc::new(Mutex::new(read_requests));
@@ -62,11 +106,20 @@ impl LocalShard {
             spawn("read", &shared, move |shared| reader::run(shared, &requests))
         });
         let readers = readers.collect::<Result<_, _>>()?;
-        let housekeeping = vec![spawn("keep", &shared, keeper::run)?, spawn("clean", &shared, cleaner::run)?];
+        let housekeeping = vec![
+            spawn("keep", &shared, keeper::run)?,
+            spawn("clean", &shared, cleaner::run)?,
+            spawn("scrub", &shared, scrub::run)?,
+        ];
         let writer = Writer::new(Arc::clone(&shared), active);
         let writer = spawn("write", &shared, move |_| writer.run(&write_requests))?;
         let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
         Ok(Self { shared, writes, reads, threads })
+    }
+
+    /// See [`super::LocalStore::pin`].
+    pub(super) fn pin(&self) -> Result<PinnedPlan, Error> {
+        PinnedPlan::of(&self.shared)
     }
 
     /// Finishes what was submitted, stops the threads and leaves the directory as a clean close does. Later calls
@@ -83,6 +136,7 @@ impl LocalShard {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.keeper_bell.ring();
         self.shared.cleaner_bell.ring();
+        self.shared.scrub_bell.ring();
         for thread in threads.readers.into_iter().chain(threads.housekeeping) {
             let _ = thread.join();
         }
@@ -97,7 +151,7 @@ impl LocalShard {
     }
 
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
-    fn leave_closed(&self, active: &Active) {
+    pub(super) fn leave_closed(&self, active: &Active) {
         keeper::seal_rolled(&self.shared);
         keeper::write_hints(&self.shared);
         if !self.shared.pool.lock().rolled.is_empty() {
@@ -216,7 +270,7 @@ impl Drop for Alarm {
 fn begin(
     directory: Directory,
     options: LocalOptions,
-    fatal: watch::Sender<Option<Error>>,
+    announcements: Announcements,
     loaded: Option<Loaded>,
 ) -> Result<(Shared, Option<Active>), Error> {
     let is_new = loaded.is_none();
@@ -245,12 +299,15 @@ fn begin(
         manifest: Mutex::new(manifest),
         warm: Mutex::new(warm),
         pool,
+        stepped: Stepped::default(),
         descriptors,
         warnings: Warnings::default(),
         keeper_bell: Bell::default(),
         cleaner_bell: Bell::default(),
+        scrub_bell: Bell::default(),
         pressure: watch::Sender::new(Pressure::Normal),
-        fatal,
+        fatal: announcements.fatal,
+        scrub_damage: announcements.scrub_damage,
         dead: OnceLock::new(),
         is_stopping: AtomicBool::new(false),
         is_write_refused: AtomicBool::new(false),

@@ -11,7 +11,8 @@ use super::descriptors::Descriptors;
 use super::directory::{Directory, is_full};
 use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool};
+use super::pool::{Bell, Pool, Stepped};
+use super::scrub::ScrubDamage;
 use super::segments::SegmentFile;
 use super::state::State;
 use super::warm::Warm;
@@ -27,12 +28,17 @@ pub(super) struct Shared {
     pub(super) manifest: Mutex<Manifest>,
     pub(super) warm: Mutex<Warm>,
     pub(super) pool: Pool,
+    /// Set when a test steps the store instead of threads.
+    pub(super) stepped: Stepped,
     pub(super) descriptors: Arc<Descriptors>,
     pub(super) warnings: Warnings,
     pub(super) keeper_bell: Bell,
     pub(super) cleaner_bell: Bell,
+    pub(super) scrub_bell: Bell,
     pub(super) pressure: watch::Sender<Pressure>,
     pub(super) fatal: watch::Sender<Option<Error>>,
+    /// What the scrubber found.
+    pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
     /// Why the handle is dead, once it is.
     pub(super) dead: OnceLock<Error>,
     /// The background threads shall end.
@@ -79,6 +85,7 @@ impl Shared {
         self.pool.stop();
         self.keeper_bell.ring();
         self.cleaner_bell.ring();
+        self.scrub_bell.ring();
         cause
     }
 

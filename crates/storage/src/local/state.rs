@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::format::{Kind, RECORD_HEADER_BYTES, RecordHeader, Shadows};
 use super::index::{Index, Location};
+use super::manifest::Closed;
 use super::segments::{Ranks, Segments};
 use crate::{Key, Operation, PartitionId, Space};
 
@@ -16,6 +17,8 @@ const RANGE_LOOK_KEYS_MAX: usize = 64;
 pub(super) struct State {
     pub(super) index: Index,
     pub(super) segments: Segments,
+    /// One past the last durable frame; none before the threads start.
+    pub(super) log_end: Option<Closed>,
 }
 
 /// A record in its place, ready to be applied.

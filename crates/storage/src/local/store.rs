@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use super::backup::PinnedPlan;
 use super::directory::{Directory, unavailable};
 use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::options::LocalOptions;
-use super::shard::{LocalShard, closed};
+use super::scrub::ScrubDamage;
+use super::shard::{Announcements, LocalShard, closed};
 use crate::{Error, Shard, ShardId, Store};
 
 /// The embedded store: a segmented log in a directory that it locks for itself.
@@ -17,7 +19,7 @@ use crate::{Error, Shard, ShardId, Store};
 pub struct LocalStore {
     directory: Directory,
     options: LocalOptions,
-    fatal: watch::Sender<Option<Error>>,
+    announcements: Announcements,
     /// The shard's present handle; the store can end it.
     current: Mutex<Option<Arc<LocalShard>>>,
     /// Gone once the store is closed.
@@ -51,7 +53,7 @@ impl LocalStore {
         Ok(Self {
             directory,
             options,
-            fatal: watch::Sender::new(None),
+            announcements: Announcements::default(),
             current: Mutex::new(None),
             lock: Mutex::new(Some(lock)),
         })
@@ -61,7 +63,7 @@ impl LocalStore {
     /// Restarting restores what is durable.
     #[must_use]
     pub fn fatal(&self) -> watch::Receiver<Option<Error>> {
-        self.fatal.subscribe()
+        self.announcements.fatal.subscribe()
     }
 
     /// Finishes what was submitted and leaves the directory in good order; blocks meanwhile. The shard's handle
@@ -69,6 +71,22 @@ impl LocalStore {
     pub fn close(&self) {
         self.end_current(closed());
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Announces damage that the scrubber finds, each place once; at most 1000 are kept. The log has all of them.
+    #[must_use]
+    pub fn scrub_damage(&self) -> watch::Receiver<Vec<ScrubDamage>> {
+        self.announcements.scrub_damage.subscribe()
+    }
+
+    /// Notes what a backup must hold, and keeps it on disk until the plan is dropped. Everything acknowledged before
+    /// is in it; commits go on meanwhile. Blocks for as long as a change of the manifest takes.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when no shard was acquired or the store is closing, or why it is dead.
+    pub fn pin(&self) -> Result<PinnedPlan, Error> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        current.ok_or_else(closed)?.pin()
     }
 
     fn end_current(&self, reason: Error) {
@@ -101,7 +119,8 @@ impl Store for LocalStore {
             return Err(closed());
         }
         self.end_current(Error::Fenced { reason: "the shard was acquired again".to_owned() });
-        let opened = LocalShard::open(self.directory.clone(), self.options.clone(), self.fatal.clone())?;
+        let opened =
+            LocalShard::open(self.directory.clone(), self.options.clone(), self.announcements.clone())?;
         let opened = Arc::new(opened);
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&opened));
         Ok(opened)

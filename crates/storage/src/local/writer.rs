@@ -12,7 +12,7 @@ use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
 };
 use super::frame::{FrameBuilder, frame_bytes};
-use super::manifest::Seal;
+use super::manifest::{Closed, Seal};
 use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
 use super::segments::SegmentFile;
 use super::shared::Shared;
@@ -41,6 +41,27 @@ pub(super) enum Request {
     /// Its owner has seen that a batch was refused, and nothing of it is under way any more.
     Resume(PartitionId),
     Stop,
+}
+
+/// What a drain of the queue waits for.
+#[derive(Debug, Clone, Copy)]
+enum Gather {
+    /// The first request, and a little for more batches to share its sync.
+    Waiting,
+    /// Nothing: it takes at most so many batches that are queued already.
+    #[cfg(any(test, feature = "testing"))]
+    Queued(usize),
+}
+
+impl Gather {
+    /// Whether `batches` are as many as wanted.
+    const fn is_enough(self, batches: usize) -> bool {
+        match self {
+            Self::Waiting => false,
+            #[cfg(any(test, feature = "testing"))]
+            Self::Queued(batches_max) => batches >= batches_max,
+        }
+    }
 }
 
 /// The segment that is being filled.
@@ -98,7 +119,7 @@ impl Writer {
     /// with that failure.
     pub(super) fn run(mut self, requests: &Receiver<Request>) -> Active {
         let mut waiting = Vec::new();
-        while self.drain(requests, &mut waiting) {
+        while self.drain(requests, &mut waiting, Gather::Waiting) {
             if !waiting.is_empty() {
                 self.commit(&mut waiting);
             }
@@ -107,16 +128,42 @@ impl Writer {
         self.active
     }
 
+    /// Commits at most `batches_max` of the queued batches as one frame; returns how many it answered.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn step(&mut self, requests: &Receiver<Request>, batches_max: usize) -> usize {
+        let mut waiting = Vec::new();
+        self.drain(requests, &mut waiting, Gather::Queued(batches_max));
+        let batches = waiting.len();
+        if batches > 0 {
+            self.commit(&mut waiting);
+        }
+        batches
+    }
+
+    /// What a while without requests does.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn idle(&mut self) {
+        if self.is_unwitnessed {
+            self.witness();
+        }
+    }
+
+    /// The segment being filled.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) const fn active(&self) -> &Active {
+        &self.active
+    }
+
     /// Collects what waits, up to a frame's bounds; false when it is time to stop.
-    fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>) -> bool {
+    fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>, gather: Gather) -> bool {
         let mut bytes = 0;
         let mut operations = 0;
         let mut gathering_since = None;
-        loop {
-            let next = match self.carried.take() {
-                Some(request) => Ok(request),
-                None if waiting.is_empty() => self.wait(requests),
-                None => requests.try_recv(),
+        while !gather.is_enough(waiting.len()) {
+            let next = match (self.carried.take(), gather) {
+                (Some(request), _) => Ok(request),
+                (None, Gather::Waiting) if waiting.is_empty() => self.wait(requests),
+                (None, _) => requests.try_recv(),
             };
             match next {
                 Ok(Request::Commit(batch, notifier)) => {
@@ -140,13 +187,14 @@ impl Writer {
                 Ok(Request::Stop) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => {
                     let since = *gathering_since.get_or_insert_with(Instant::now);
-                    if !self.is_worth_waiting(waiting.len(), since) {
+                    if waiting.is_empty() || !self.is_worth_waiting(waiting.len(), since) {
                         return true;
                     }
                     std::thread::yield_now();
                 }
             }
         }
+        true
     }
 
     /// Waits for a request; when none comes for a while, the last frame gets a witness.
@@ -256,7 +304,8 @@ impl Writer {
         let is_large = bytes > u64::from(self.shared.options.segment_bytes);
         let left = usize::from(does_grow && !is_large);
         let patience = Duration::from_millis(if is_for_removals { REMOVAL_PATIENCE_MS } else { 0 });
-        let next = self.shared.pool.take(Need { bytes, left, patience }, || self.shared.keeper_bell.ring());
+        let ask = || self.shared.keeper_bell.ring();
+        let next = self.shared.pool.take(Need { bytes, left, patience }, ask, &self.shared.stepped);
         let next = next.map_err(|reason| self.shared.dead.get().cloned().unwrap_or_else(|| full(&reason)))?;
         let rolled = Rolled { id: self.active.segment.id, seal: self.active.seal() };
         let sequence = self.active.sequence;
@@ -312,15 +361,16 @@ impl Writer {
 
     fn apply(&mut self) {
         let id = self.active.segment.id;
+        self.active.offset += super::format::align(self.frame.len());
+        self.active.sequence += 1;
         let mut is_segment_dead = false;
         {
             let mut state = self.shared.state();
             for placed in self.frame.records() {
                 is_segment_dead |= state.apply(id, placed);
             }
+            state.log_end = Some(Closed { id, seal: self.active.seal() });
         }
-        self.active.offset += super::format::align(self.frame.len());
-        self.active.sequence += 1;
         if is_segment_dead {
             self.shared.keeper_bell.ring();
         }

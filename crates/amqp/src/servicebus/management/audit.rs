@@ -6,6 +6,7 @@ use super::{Arguments, Finish, Operation, Prepared};
 use crate::servicebus::authorization::Authorization;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::errors::Fault;
+use crate::wire::loggable;
 
 /// A change that somebody asks for.
 pub(crate) struct Change {
@@ -49,8 +50,10 @@ impl Change {
 
     /// Events with this target are administrative changes; the process decides where they are kept.
     fn note(&self, outcome: &str) {
-        let Self { operation, entity, .. } = self;
-        let (principal, peer) = (self.principal.as_deref(), self.peer.map(tracing::field::display));
-        tracing::info!(target: "peeklock::audit", protocol = "amqp", principal, peer, operation, entity, outcome);
+        let Self { operation, .. } = self;
+        let (entity, outcome) = (&*loggable(&self.entity), &*loggable(outcome));
+        let (principal, peer) =
+            (self.principal.as_deref().map(loggable), self.peer.map(tracing::field::display));
+        tracing::info!(target: "peeklock::audit", protocol = "amqp", principal = principal.as_deref(), peer, operation, entity, outcome);
     }
 }

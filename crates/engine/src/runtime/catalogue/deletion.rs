@@ -67,17 +67,17 @@ impl Catalogue {
                     tracing::info!(entity = name, "deleted, because {}", ended.cause());
                 }
             }
-            Err(error) if is_dead(&error) => {
-                tracing::error!(entities = ?names, %error, "what ended could not be deleted");
-                shared.fatal.raise(error);
-            }
             Err(error) => {
-                tracing::warn!(entities = ?names, %error, "what is stored of deleted entities stays for now");
-                shared.shard.resume(CATALOGUE);
-                all_ended
-                    .iter()
-                    .flat_map(Ended::partitions)
-                    .for_each(|partition| shared.shard.resume(partition));
+                if is_dead(&error) {
+                    tracing::error!(entities = ?names, %error, "the deletion of entities is in doubt");
+                    shared.fatal.raise(error);
+                } else {
+                    tracing::warn!(entities = ?names, %error, "what is stored of deleted entities stays for now");
+                    shared.shard.resume(CATALOGUE);
+                    let partitions = all_ended.iter().flat_map(Ended::partitions);
+                    partitions.for_each(|partition| shared.shard.resume(partition));
+                }
+                // A request to delete one of them is answered after the next attempt, never before.
                 let keys = entities.iter().map(|entity| name_key(&entity.name));
                 self.undeleted.extend(keys.zip(all_ended));
             }

@@ -55,6 +55,12 @@ pub(super) fn decode_counter(bytes: &[u8]) -> Result<PartitionId, String> {
     decode_version(VERSION, bytes).map(PartitionId)
 }
 
+/// Whether an entity, which is a queue or a topic with its subscriptions, is stored at `key`.
+#[must_use]
+pub fn is_entity(key: Key) -> bool {
+    (key.space, key.partition) == (Space::Meta, CATALOGUE) && key.number != COUNTER
+}
+
 /// Where an entity is stored.
 pub(super) const fn entity_key(partition: PartitionId) -> Key {
     Key::new(Space::Meta, CATALOGUE, partition.0)

@@ -35,7 +35,8 @@ impl World {
                 ..NewMessage::default()
             });
             if to == Place::Topic {
-                self.topic.sending(&content, *flavour, due);
+                let tag = self.last_tag() + 1;
+                self.topic.sending(&content, *flavour, due, tag);
             } else {
                 self.auditor(address.queue).sending(&content);
             }
@@ -71,6 +72,7 @@ impl World {
                 contents.iter().for_each(|content| self.auditor(queue).refused(content));
             }
             Err(Refusal::EntityDeleted) if self.temporary.knows(queue) => {}
+            Err(Refusal::Unavailable) if self.in_doubt => {}
             Err(refusal) => panic!("a message was refused: {refusal}"),
         }
     }

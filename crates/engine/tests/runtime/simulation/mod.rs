@@ -12,24 +12,66 @@ mod messages;
 mod rules;
 mod sessions;
 mod steps;
+mod storage;
 mod temporary;
 mod topic;
+mod topic_in_doubt;
 mod world;
 
 use proptest::prelude::*;
 
-use self::steps::{Area, Step, steps};
+use peeklock_storage::MemoryStore;
+
+use self::steps::{Area, Step, steps, steps_on_disk};
+use self::storage::{Machine, Storage};
 use self::world::World;
 
 fn play(history: &[Step]) {
+    play_on(Storage::Memory(MemoryStore::new()), history);
+}
+
+fn play_on_disk(history: &[Step]) {
+    play_on(Storage::Log(Machine::default()), history);
+}
+
+fn play_on(storage: Storage, history: &[Step]) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let mut world = World::start().await;
+        let mut world = World::start(storage).await;
         for step in history {
             world.step(step).await;
         }
         world.end().await;
     });
+}
+
+/// The whole broker over the real log on a disk that fails: the same claims, whatever the disk does.
+mod whatever_the_disk_does {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn queues_keep_accepted_messages(history in steps_on_disk(&[Area::Queues])) {
+            play_on_disk(&history);
+        }
+
+        #[test]
+        fn subscriptions_receive_matching_messages(history in steps_on_disk(&[Area::Topic])) {
+            play_on_disk(&history);
+        }
+
+        #[test]
+        fn sessions_keep_order_and_state(history in steps_on_disk(&[Area::Sessions, Area::Temporary])) {
+            play_on_disk(&history);
+        }
+
+        #[test]
+        fn forwarded_messages_arrive_once(history in steps_on_disk(&[Area::Forwarding])) {
+            play_on_disk(&history);
+        }
+    }
 }
 
 /// Everywhere: nothing accepted is lost, nothing completed comes back, nothing refused is there, no sequence number is

@@ -98,10 +98,20 @@ impl Sessions {
 
     pub(super) fn state_set(&mut self, session: &str, value: Option<Bytes>, result: Result<(), Refusal>) {
         let state = self.states.entry(session.to_owned()).or_default();
+        if result == Err(Refusal::StorageFull) {
+            // A full disk is known before it is the request's turn.
+            let refused = state.under_way.iter().position(|under_way| *under_way == value);
+            state.under_way.remove(refused.expect("a state under way"));
+            return;
+        }
         assert_eq!(state.under_way.remove(0), value, "answers come in order");
-        if result.is_ok() {
-            state.value = value;
-            state.in_doubt.clear();
+        match result {
+            Ok(()) => {
+                state.value = value;
+                state.in_doubt.clear();
+            }
+            Err(Refusal::Unavailable) => state.in_doubt.push(value),
+            Err(_) => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! What may happen, and how often.
 
 use peeklock_engine::{ReceiveMode, SubQueue};
+use peeklock_storage::local::{Call, Event};
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
@@ -55,12 +56,34 @@ pub(super) enum Step {
     },
     Read,
     FullOnce,
-    Crash,
+    /// `seed` picks what the disk loses.
+    Crash {
+        seed: u64,
+    },
+    Disk(DiskStep),
     Topic(TopicStep),
     Session(SessionStep),
     DeclareTemporary,
     DeleteTemporary,
     Forward(ForwardStep),
+}
+
+/// What happens to the log and its disk, where the store is the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum DiskStep {
+    /// A round of the keeper.
+    Keep,
+    /// Nothing is submitted for a while.
+    Idle,
+    Clean {
+        is_eager: bool,
+    },
+    /// After so many more calls of the file system (of one kind, if `Some`), one meets this.
+    Plan {
+        call: Option<Call>,
+        pass: u64,
+        event: Event,
+    },
 }
 
 /// What happens in the network of those who forward.
@@ -143,9 +166,62 @@ type Weighted = Vec<(u32, BoxedStrategy<Step>)>;
 
 /// Histories in which those parts have equal shares.
 pub(super) fn steps(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> + use<> {
+    histories(areas, anywhere().boxed(), 1..80)
+}
+
+/// The same, longer and with a disk that fails.
+pub(super) fn steps_on_disk(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let anywhere = prop_oneof![3 => anywhere(), 1 => disk_step().prop_map(Step::Disk)];
+    histories(areas, anywhere.boxed(), 1..160)
+}
+
+/// Calls that change something.
+const CHANGES: [Call; 9] = [
+    Call::OpenDirectory,
+    Call::SyncDirectory,
+    Call::Create,
+    Call::Rename,
+    Call::Remove,
+    Call::Write,
+    Call::Sync,
+    Call::Allocate,
+    Call::SetLength,
+];
+
+/// `errno` of Linux.
+const EIO: i32 = 5;
+const EMFILE: i32 = 24;
+const ENOSPC: i32 = 28;
+
+fn disk_step() -> impl Strategy<Value = DiskStep> {
+    let fails = prop_oneof![
+        2 => prop::sample::select(vec![EIO, EMFILE, ENOSPC]).prop_map(Event::Fail),
+        1 => Just(Event::FailLate(EIO)),
+    ];
+    let fail = (prop::sample::select(CHANGES.to_vec()), 0..6_u64, fails)
+        .prop_map(|(call, pass, event)| DiskStep::Plan { call: Some(call), pass, event });
+    let power_cut = (0..60_u64, any::<u64>()).prop_map(|(pass, seed)| DiskStep::Plan {
+        call: None,
+        pass,
+        event: Event::PowerCut(seed),
+    });
+    prop_oneof![
+        6 => Just(DiskStep::Keep),
+        2 => Just(DiskStep::Idle),
+        6 => any::<bool>().prop_map(|is_eager| DiskStep::Clean { is_eager }),
+        1 => fail,
+        1 => power_cut,
+    ]
+}
+
+fn histories(
+    areas: &[Area],
+    anywhere: BoxedStrategy<Step>,
+    len: std::ops::Range<usize>,
+) -> impl Strategy<Value = Vec<Step>> + use<> {
     let areas = areas.iter().map(|area| (1, Union::new_weighted(area.steps()).boxed())).collect();
-    let step = prop_oneof![3 => Union::new_weighted(areas), 4 => anywhere()];
-    prop::collection::vec(step, 1..80)
+    let step = prop_oneof![3 => Union::new_weighted(areas), 4 => anywhere];
+    prop::collection::vec(step, len)
 }
 
 fn how() -> impl Strategy<Value = How> {
@@ -168,7 +244,7 @@ fn anywhere() -> impl Strategy<Value = Step> {
             .prop_map(|(batches, refused)| Step::Commit { batches, refused }),
         5 => Just(Step::Read),
         1 => Just(Step::FullOnce),
-        1 => Just(Step::Crash),
+        1 => any::<u64>().prop_map(|seed| Step::Crash { seed }),
     ]
 }
 

@@ -24,19 +24,19 @@ const KEEPS_FAILURES: [bool; 3] = [true, true, false];
 /// Ids that the namespace never comes to.
 const FIRST_ID: u64 = 1 << 32;
 
-type Rules = BTreeSet<usize>;
+pub(super) type Rules = BTreeSet<usize>;
 
 /// A subscription as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Subscription {
+pub(super) struct Subscription {
     name: usize,
-    rules: Rules,
+    pub(super) rules: Rules,
 }
 
-type Subscriptions = BTreeMap<QueueId, Subscription>;
+pub(super) type Subscriptions = BTreeMap<QueueId, Subscription>;
 
 #[derive(Debug, Clone)]
-enum Change {
+pub(super) enum Change {
     Declare { queue: QueueId, name: usize },
     Delete { queue: QueueId },
     AddRule { queue: QueueId, rule: usize },
@@ -45,11 +45,15 @@ enum Change {
 
 /// A message under way, or scheduled.
 #[derive(Debug)]
-struct Message {
-    content: String,
-    flavour: usize,
-    due: Option<Timestamp>,
-    accepted: bool,
+pub(super) struct Message {
+    pub(super) content: String,
+    pub(super) flavour: usize,
+    pub(super) due: Option<Timestamp>,
+    /// Of the request that sent it.
+    pub(super) tag: u64,
+    pub(super) accepted: bool,
+    /// It may have been accepted before an end in doubt.
+    pub(super) is_doubtful: bool,
     /// What subscriptions had coming of it at every moment since it was due.
     surely: Option<BTreeSet<(QueueId, Share)>>,
 }
@@ -58,18 +62,30 @@ struct Message {
 #[derive(Debug)]
 pub(super) struct Topic {
     /// As answered.
-    subscriptions: Subscriptions,
+    pub(super) subscriptions: Subscriptions,
     /// Not answered yet, by tag.
-    under_way: VecDeque<(u64, Change)>,
-    messages: Vec<Message>,
+    pub(super) under_way: VecDeque<(u64, Change)>,
+    pub(super) messages: Vec<Message>,
     next_queue: u64,
     next_rank: u64,
+    /// The last change that was answered while the store had failed already.
+    pub(super) certain: u64,
+    /// The rules that are there after an end in doubt, while they are being listed.
+    pub(super) found: Option<BTreeMap<QueueId, Rules>>,
 }
 
 impl Default for Topic {
     fn default() -> Self {
         let (subscriptions, under_way, messages) = Default::default();
-        Self { subscriptions, under_way, messages, next_queue: FIRST_ID, next_rank: 0 }
+        Self {
+            subscriptions,
+            under_way,
+            messages,
+            next_queue: FIRST_ID,
+            next_rank: 0,
+            certain: 0,
+            found: None,
+        }
     }
 }
 
@@ -96,7 +112,7 @@ fn apply(subscriptions: &mut Subscriptions, change: &Change) -> bool {
 }
 
 /// Who gets a message of this flavour, and as what, in the order in which a subscription gets its copies.
-fn wanting(subscriptions: &Subscriptions, flavour: usize) -> BTreeSet<(QueueId, Share)> {
+pub(super) fn wanting(subscriptions: &Subscriptions, flavour: usize) -> BTreeSet<(QueueId, Share)> {
     let of = |(queue, subscription): (&QueueId, &Subscription)| {
         let (queue, keeps_failures) = (*queue, KEEPS_FAILURES[subscription.name]);
         let shares = subscription.rules.iter().filter_map(|rule| says(*rule, flavour));
@@ -107,13 +123,21 @@ fn wanting(subscriptions: &Subscriptions, flavour: usize) -> BTreeSet<(QueueId, 
 }
 
 impl Topic {
-    pub(super) fn sending(&mut self, content: &str, flavour: usize, due: Option<Timestamp>) {
+    pub(super) fn sending(&mut self, content: &str, flavour: usize, due: Option<Timestamp>, tag: u64) {
         let content = content.to_owned();
-        self.messages.push(Message { content, flavour, due, accepted: false, surely: None });
+        self.messages.push(Message {
+            content,
+            flavour,
+            due,
+            tag,
+            accepted: false,
+            is_doubtful: false,
+            surely: None,
+        });
     }
 
     /// What the topic may be like now: as answered, and with every number of changes that are under way.
-    fn states(&self) -> Vec<Subscriptions> {
+    pub(super) fn states(&self) -> Vec<Subscriptions> {
         let mut states = vec![self.subscriptions.clone()];
         for (_, change) in &self.under_way {
             let mut next = states[states.len() - 1].clone();
@@ -128,12 +152,23 @@ impl Topic {
         self.states().pop().unwrap_or_default()
     }
 
-    pub(super) fn changed(&mut self, tag: u64, result: Result<(), Refusal>) {
+    pub(super) fn changed(&mut self, tag: u64, result: Result<(), Refusal>, is_in_doubt: bool) {
+        if is_in_doubt {
+            // It stays under way: what is found after the restart decides.
+            if result.is_ok() {
+                self.certain = tag;
+            }
+            return;
+        }
+        if result == Err(Refusal::StorageFull) {
+            // A full disk is known before it is the change's turn.
+            self.under_way.retain(|(under_way, _)| *under_way != tag);
+            return;
+        }
         let (expected, change) = self.under_way.pop_front().expect("a change under way");
         assert_eq!(tag, expected, "answers come in order");
         match result {
             Ok(()) => assert!(apply(&mut self.subscriptions, &change), "{change:?} on {self:#?}"),
-            Err(Refusal::StorageFull) => {}
             Err(refusal) => {
                 let possible = apply(&mut self.subscriptions.clone(), &change);
                 assert!(!possible, "{change:?} was refused: {refusal}");
@@ -141,7 +176,17 @@ impl Topic {
         }
     }
 
-    pub(super) fn listed(&self, queue: QueueId, result: Result<Vec<Arc<Rule>>, Refusal>) {
+    pub(super) fn listed(
+        &mut self,
+        queue: QueueId,
+        result: Result<Vec<Arc<Rule>>, Refusal>,
+        is_in_doubt: bool,
+    ) {
+        if let (Some(found), Ok(rules)) = (&mut self.found, &result) {
+            let rule = |rule: &Arc<Rule>| RULES.iter().position(|name| *name == &*rule.name).expect("a rule");
+            found.insert(queue, rules.iter().map(rule).collect());
+            return;
+        }
         let known = self.subscriptions.get(&queue);
         match result {
             Ok(rules) => {
@@ -150,6 +195,7 @@ impl Topic {
                 assert_eq!(Some(names), expected, "rules of {queue:?}");
             }
             Err(Refusal::StorageFull) => {}
+            Err(Refusal::Unavailable) if is_in_doubt => {}
             Err(refusal) => assert!(known.is_none(), "{queue:?} is there: {refusal}"),
         }
     }
@@ -164,15 +210,16 @@ impl Topic {
         self.subscriptions.keys().copied()
     }
 
-    /// How many messages rest on the topic itself, once nothing is under way.
-    pub(super) fn scheduled(&self, now: Timestamp) -> usize {
-        self.messages.iter().filter(|message| message.due.is_some_and(|due| due > now)).count()
+    /// How many messages rest on the topic itself, once nothing is under way: at least, and at most.
+    pub(super) fn scheduled(&self, now: Timestamp) -> (usize, usize) {
+        let due_later = || self.messages.iter().filter(|message| message.due.is_some_and(|due| due > now));
+        (due_later().filter(|message| message.accepted).count(), due_later().count())
     }
 
-    /// What was not answered has not happened.
+    /// Requests that were never written have not happened.
     pub(super) fn restarted(&mut self) {
         self.under_way.clear();
-        self.messages.retain(|message| message.accepted);
+        self.messages.retain(|message| message.accepted || message.is_doubtful);
     }
 }
 
@@ -250,6 +297,7 @@ impl World {
                         Share::all().for_each(|share| auditor.refused(&share.of(content)));
                     });
                 }
+                Err(Refusal::Unavailable) if self.in_doubt => {}
                 Err(refusal) => panic!("a message was refused: {refusal}"),
                 Ok(_) if self.topic.messages[position].due.is_some() => {
                     self.topic.messages[position].accepted = true;
@@ -271,7 +319,7 @@ impl World {
 
     /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk.
     pub(super) fn observe_topic(&mut self) {
-        let (now, settled) = (self.now(), self.broker.store.held() == 0);
+        let (now, settled) = (self.now(), self.broker.store.held() == 0 && !self.in_doubt);
         let states = self.topic.states();
         let mut messages = std::mem::take(&mut self.topic.messages);
         messages.retain_mut(|message| {

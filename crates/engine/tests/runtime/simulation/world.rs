@@ -10,11 +10,12 @@ use peeklock_engine::{
     Command, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, Refusal, SequenceNumber, SubQueue,
     Timestamp, TopicOptions,
 };
-use peeklock_storage::{Error, MemoryStore, Shard, ShardId, Store};
+use peeklock_storage::Shard;
 
 use super::forwarding::{Forwarding, network};
 use super::sessions::{Sessions, StateAsked};
-use super::steps::{How, Place, Step};
+use super::steps::{DiskStep, How, Place, Step};
+use super::storage::Storage;
 use super::temporary::{TEMPORARY, Temporary};
 use super::topic::{SUBSCRIPTIONS, TOPIC, Topic};
 use crate::auditor::{Auditor, content};
@@ -76,7 +77,7 @@ pub(super) struct Reader {
 }
 
 pub(super) struct World {
-    pub(super) broker: Broker,
+    pub(super) broker: Broker<Storage>,
     pub(super) slow: Arc<SlowReads>,
     starts: u64,
     mailbox: Mailbox,
@@ -86,6 +87,8 @@ pub(super) struct World {
     pub(super) receivers: BTreeMap<ReceiverId, Reader>,
     /// Whether the disk was full since the last start: only then may the broker close receivers and refuse.
     pub(super) was_full: bool,
+    /// Whether the store failed with an unknown outcome: what was not answered may or may not have happened.
+    pub(super) in_doubt: bool,
     pub(super) ending: bool,
     pub(super) locks: Vec<Held>,
     pub(super) deferred: Vec<Taken>,
@@ -98,8 +101,8 @@ pub(super) struct World {
     pub(super) sent: u64,
 }
 
-async fn boot(store: MemoryStore, clock: ManualClock, seed: u64) -> (Broker, Arc<SlowReads>) {
-    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
+async fn boot(store: Storage, clock: ManualClock, seed: u64) -> (Broker<Storage>, Arc<SlowReads>) {
+    let slow = SlowReads::new(store.acquire());
     let shard = Arc::clone(&slow) as Arc<dyn Shard>;
     let broker =
         Broker::reading(store, shard, clock, BODY_CACHE_BYTES, seed, Some(network::read_facts)).await;
@@ -114,8 +117,8 @@ async fn boot(store: MemoryStore, clock: ManualClock, seed: u64) -> (Broker, Arc
 }
 
 impl World {
-    pub(super) async fn start() -> Self {
-        let (broker, slow) = boot(MemoryStore::new(), ManualClock::new(START), 0).await;
+    pub(super) async fn start(store: Storage) -> Self {
+        let (broker, slow) = boot(store, ManualClock::new(START), 0).await;
         let (mailbox, outputs) = Mailbox::new();
         let mut world = Self {
             broker,
@@ -127,6 +130,7 @@ impl World {
             next_tag: 0,
             receivers: BTreeMap::new(),
             was_full: false,
+            in_doubt: false,
             ending: false,
             locks: Vec::new(),
             deferred: Vec::new(),
@@ -157,7 +161,12 @@ impl World {
             Step::Commit { batches, refused } => self.commit(*batches, *refused),
             Step::Read => self.slow.release().await,
             Step::FullOnce => self.fill_up(),
-            Step::Crash => self.crash().await,
+            Step::Crash { seed } => self.crash(*seed).await,
+            Step::Disk(step) => {
+                // A write or an allocation that fails may look like a full disk.
+                self.was_full |= matches!(step, DiskStep::Plan { .. });
+                self.broker.store.step(*step);
+            }
             Step::Topic(step) => self.topic_step(*step),
             Step::Session(step) => self.session_step(*step),
             Step::DeclareTemporary => self.declare_temporary(),
@@ -165,6 +174,10 @@ impl World {
             Step::Forward(step) => self.forward_step(step),
         }
         self.observe().await;
+        if self.in_doubt {
+            self.crash(self.sent).await;
+            self.observe().await;
+        }
     }
 
     fn commit(&mut self, batches: usize, refused: Option<usize>) {
@@ -179,12 +192,13 @@ impl World {
     /// The next batch finds no room.
     fn fill_up(&mut self) {
         self.was_full = true;
-        self.broker.store.fail_next(Error::Full { reason: "simulated".to_owned() });
+        self.broker.store.fill_up();
     }
 
     /// Lets the broker do all it can, and takes note.
     pub(super) async fn observe(&mut self) {
         quiet().await;
+        self.in_doubt |= self.broker.store.is_in_doubt();
         self.listen();
         self.observe_topic();
         self.observe_temporary().await;
@@ -230,11 +244,11 @@ impl World {
     }
 
     /// Loses what is not durable; answers that were on their way may or may not have arrived, here they have.
-    async fn crash(&mut self) {
+    async fn crash(&mut self, seed: u64) {
         quiet().await;
         self.listen();
         self.observe_forwarding().await;
-        self.broker.store.crash();
+        self.broker.store.crash(seed);
         self.reboot().await;
         self.broker.store.hold();
     }
@@ -247,15 +261,21 @@ impl World {
             self.closed(reader);
         }
         self.was_full = false;
+        let was_in_doubt = std::mem::take(&mut self.in_doubt);
         self.locks.clear();
         self.auditors.values_mut().for_each(|auditor| auditor.order_unknown(self.sent));
-        self.topic.restarted();
+        if !was_in_doubt {
+            self.topic.restarted();
+        }
         self.sessions.restarted();
         self.temporary.restarted();
         self.forwarding.restarted();
         self.starts += 1;
         let (store, clock) = (self.broker.store.clone(), self.broker.clock.clone());
         (self.broker, self.slow) = boot(store, clock, self.starts).await;
+        if was_in_doubt {
+            self.resolve_topic().await;
+        }
         self.compare_subscriptions();
     }
 
@@ -279,7 +299,7 @@ impl World {
         let expected = match refusal {
             Refusal::SessionLockLost => self.sessions.may_be_lost(receiver, self.broker.clock.now()),
             Refusal::EntityDeleted => self.topic.may_be_deleted(queue) || self.temporary.knows(queue),
-            _ => self.was_full || self.ending,
+            _ => self.was_full || self.in_doubt || self.ending,
         };
         assert!(expected, "{receiver:?} was closed for no reason: {refusal}");
         self.sessions.closed(receiver);
@@ -298,8 +318,10 @@ impl World {
                 self.settled(held, how, refusal.as_ref());
             }
             (Asked::Take { taken, mode }, Response::Received(result)) => self.taken(taken, mode, result),
-            (Asked::Change, Response::Done(result)) => self.topic.changed(tag, result),
-            (Asked::Rules { queue }, Response::Rules(result)) => self.topic.listed(queue, result),
+            (Asked::Change, Response::Done(result)) => self.topic.changed(tag, result, self.in_doubt),
+            (Asked::Rules { queue }, Response::Rules(result)) => {
+                self.topic.listed(queue, result, self.in_doubt);
+            }
             (Asked::Accept { receiver }, Response::Opened(result)) => self.accepted(receiver, result),
             (Asked::State(StateAsked::Set { session, value }), Response::Done(result)) => {
                 self.sessions.state_set(&session, value, result);

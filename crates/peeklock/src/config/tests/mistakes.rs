@@ -18,6 +18,18 @@ const BAD_QUEUE: &[(&str, &str)] = &[
         "lock_duraton = \"PT1M\"",
         "3:1: queue \"q\": unknown key `lock_duraton`; did you mean `lock_duration`?",
     ),
+    (
+        "[network]\nallowed_origins = [\"null\"]",
+        "4:19: [network] allowed_origins: \"null\" is no origin of web pages; write \"https://shop.example\"",
+    ),
+    (
+        "[network]\nallowed_origins = [\"https://shop.example/path\"]",
+        "is no origin of web pages; write \"https://shop.example\": scheme, host and port if it has one, without a path",
+    ),
+    (
+        "[network]\nallowed_hosts = [\"https://broker.example\"]",
+        "allowed_hosts: \"https://broker.example\" is no host name; write \"broker.example\", or \"*.example\"",
+    ),
     ("xyz = 1", "3:1: queue \"q\": unknown key `xyz`; known keys are name, max_size_in_megabytes"),
     (
         "lock_duration = 60",

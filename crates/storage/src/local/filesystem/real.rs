@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
 use rustix::process::{Resource, getrlimit};
 
 use super::{File, Filesystem, Lock, OpenDirectory};
@@ -79,6 +80,14 @@ impl Filesystem for RealFilesystem {
         fs::rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn links(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.nlink())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
@@ -117,6 +126,11 @@ impl File for fs::File {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         fs::File::set_len(self, bytes)
+    }
+
+    fn drop_cached(&self, offset: u64, bytes: u64) {
+        // A file system that keeps nothing or can't let go of it is read as it is.
+        let _ = fadvise(self, offset, NonZeroU64::new(bytes), Advice::DontNeed);
     }
 
     fn len(&self) -> io::Result<u64> {

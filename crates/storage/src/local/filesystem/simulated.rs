@@ -99,6 +99,12 @@ impl SimulatedDisk {
         self.disk().plan.add(call, name, pass, event);
     }
 
+    /// How often the power was cut or the process killed.
+    #[must_use]
+    pub fn ends(&self) -> u64 {
+        self.disk().generation
+    }
+
     /// Number of calls so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
@@ -175,6 +181,19 @@ impl SimulatedDisk {
         let mut disk = self.disk();
         let Some(inode) = disk.names.files.get(path).copied() else { return };
         disk.inodes.insert(inode, Inode { synced: bytes.clone(), bytes, unsynced: Vec::new() });
+    }
+
+    /// Changes one byte of a file behind everybody's back, durably: who has it open reads the change.
+    pub fn rot(&self, path: &Path, offset: u64) {
+        let mut disk = self.disk();
+        let Some(inode) = disk.names.files.get(path).copied() else { return };
+        let Some(inode) = disk.inodes.get_mut(&inode) else { return };
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        for bytes in [&mut inode.bytes, &mut inode.synced] {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 0xff;
+            }
+        }
     }
 
     /// Removes a file behind everybody's back, durably.

@@ -149,6 +149,8 @@ impl File for NoFile {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn drop_cached(&self, _offset: u64, _bytes: u64) {}
+
     fn len(&self) -> io::Result<u64> {
         Ok(0)
     }

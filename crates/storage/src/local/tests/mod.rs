@@ -9,6 +9,7 @@ use super::filesystem::SimulatedDisk;
 use super::{LocalOptions, LocalStore};
 use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space, Store};
 
+mod backup;
 mod basics;
 mod cleaning;
 mod corruption;
@@ -19,6 +20,7 @@ mod growth;
 mod oracle;
 mod room;
 mod salvage;
+mod scrubbing;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);

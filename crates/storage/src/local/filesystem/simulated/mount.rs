@@ -138,6 +138,22 @@ impl Filesystem for Mount {
         done((), late)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (mut disk, late) = self.enter(Call::Link, to)?;
+        let inode = disk.names.files.get(from).copied().ok_or(io::ErrorKind::NotFound)?;
+        if disk.names.files.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        disk.names.change(NameChange::Create(to.to_owned(), inode));
+        done((), late)
+    }
+
+    fn links(&self, path: &Path) -> io::Result<u64> {
+        let (disk, late) = self.enter(Call::Links, path)?;
+        let inode = disk.names.files.get(path).ok_or(io::ErrorKind::NotFound)?;
+        done(disk.names.files.values().filter(|other| *other == inode).count() as u64, late)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let (mut disk, late) = self.enter(Call::Remove, path)?;
         if !disk.names.files.contains_key(path) {
@@ -268,6 +284,8 @@ impl File for SimulatedFile {
             None => done((), late),
         }
     }
+
+    fn drop_cached(&self, _: u64, _: u64) {}
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         let (mut disk, late) = self.enter(Call::Allocate)?;

@@ -21,6 +21,10 @@ pub enum Call {
     Open,
     /// Renaming of a file.
     Rename,
+    /// A second name for a file.
+    Link,
+    /// Question for the number of a file's names.
+    Links,
     /// Removal of a file.
     Remove,
     /// Question for the free bytes of the disk.

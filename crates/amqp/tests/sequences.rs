@@ -1,0 +1,70 @@
+//! Sequences of frames against the endpoint with the dialect and an engine in memory behind it: every input of the corpus,
+//! and some that are drawn.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "in a test crate a panic is a failure"
+)]
+
+#[path = "sequences/content.rs"]
+mod content;
+#[path = "sequences/conversation.rs"]
+mod conversation;
+#[path = "sequences/script.rs"]
+mod script;
+
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+
+/// What one conversation may keep in memory at a time, in bytes, beside what its client sent: a namespace, a connection with
+/// its buffers, and what the limits of the harness allow to be half received.
+const MEMORY_BYTES_MAX: u64 = 4 << 20;
+
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Holds a conversation in which no task panics, not even one that nobody waits for, and which is given back when it ends.
+fn exercise(input: &[u8]) {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+            before(info);
+        }));
+    });
+    let memory = allocation_counter::measure(|| conversation::exercise(input));
+    assert_eq!(PANICS.load(Ordering::Relaxed), 0, "a task panicked");
+    let sent_bytes = 64 * input.len() as u64;
+    assert!(memory.bytes_max < MEMORY_BYTES_MAX + sent_bytes, "{} bytes at a time", memory.bytes_max);
+}
+
+#[test]
+fn every_conversation_of_the_corpus_ends_as_it_should() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sequence");
+    let mut inputs = 0;
+    for file in folder.read_dir().unwrap() {
+        let path = file.unwrap().path();
+        println!("{}", path.display());
+        exercise(&std::fs::read(&path).unwrap());
+        inputs += 1;
+    }
+    assert!(inputs > 0, "the corpus is there");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_conversation_ends_as_it_should(
+        how in 0_u8..6,
+        cut in prop_oneof![Just(0_u8), 1..=255_u8],
+        script in proptest::collection::vec(any::<u8>(), 0..600),
+    ) {
+        exercise(&[&[how, cut][..], &script].concat());
+    }
+}

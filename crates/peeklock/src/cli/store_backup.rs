@@ -1,0 +1,204 @@
+//! `peeklock store backup TARGET`: of a running broker or a stopped one.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use peeklock_storage::Error;
+use peeklock_storage::local::{
+    BackupOptions, BackupPlan, BackupProgress, BackupReport, BackupWatch, PinnedPlan, write_backup,
+};
+use serde_json::json;
+
+use super::output;
+use super::store_failure::Failure;
+use crate::config::{DATA_DIR_DEFAULT, parse_size_bytes};
+use crate::control::Client;
+use crate::exit::Exit;
+
+const MIB: f64 = (1 << 20) as f64;
+/// Rates that may be asked for.
+const RATE_BYTES_PER_SECOND: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 30;
+/// Progress is shown this often, on a terminal.
+const SHOWN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What to back up, and where.
+#[derive(Debug, Args)]
+pub(super) struct BackupArgs {
+    /// Where the backup is written: a directory that is new or empty.
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+
+    /// The data directory, of a running broker or a stopped one.
+    #[arg(long, value_name = "DIR", env = "PEEKLOCK_DATA_DIR", hide_env_values = true)]
+    #[arg(default_value = DATA_DIR_DEFAULT)]
+    data_dir: PathBuf,
+
+    /// Copy every file. Without this, complete files become hard links where TARGET is on the same file system:
+    /// quick, and without room of their own, but a defect of the disk then hits both.
+    #[arg(long)]
+    copy: bool,
+
+    /// How fast files are copied, per second.
+    #[arg(long, value_name = "SIZE", default_value = "64 MiB", value_parser = rate)]
+    rate: u64,
+
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    parse_size_bytes(text, &RATE_BYTES_PER_SECOND)
+}
+
+pub(super) fn run(args: &BackupArgs) -> Exit {
+    let is_new = !args.target.exists();
+    let started = Instant::now();
+    match back_up(args) {
+        Ok((report, is_running)) => {
+            show(args, &report, is_running, started);
+            Exit::Success
+        }
+        Err(failure) => {
+            if is_new {
+                // Fails where something is left or nothing was made.
+                let _ = fs::remove_dir(&args.target);
+            }
+            failure.show(args.json, &json!({ "complete": false }));
+            failure.exit
+        }
+    }
+}
+
+fn back_up(args: &BackupArgs) -> Result<(BackupReport, bool), Failure> {
+    refuse_inside(&args.data_dir, &args.target)?;
+    let connected = Client::connect(&args.data_dir);
+    let broker = connected.map_err(|error| {
+        Failure::data(format!("can't reach the broker that uses {}: {error}", args.data_dir.display()))
+    })?;
+    match broker {
+        Some(mut broker) => {
+            let plan = broker.backup();
+            let (plan, reserve_bytes) =
+                plan.map_err(|error| Failure::data(format!("the broker makes no backup: {error}")))?;
+            write(args, &plan, reserve_bytes, Some(broker)).map(|report| (report, true))
+        }
+        None => {
+            let pinned = PinnedPlan::of_stopped(&args.data_dir).map_err(|error| busy(&error))?;
+            write(args, pinned.plan(), 0, None).map(|report| (report, false))
+        }
+    }
+}
+
+/// A backup inside the data directory would be lost with it.
+fn refuse_inside(data_dir: &Path, target: &Path) -> Result<(), Failure> {
+    let Ok(data_dir) = data_dir.canonicalize() else { return Ok(()) };
+    let existing = std::path::absolute(target).ok().and_then(|target| {
+        let mut ancestors = target.ancestors().filter_map(|path| path.canonicalize().ok());
+        ancestors.next()
+    });
+    if existing.is_some_and(|path| path.starts_with(&data_dir)) {
+        let reason = format!("{} lies inside the data directory; choose another place", target.display());
+        return Err(Failure::usage(reason));
+    }
+    Ok(())
+}
+
+fn busy(error: &Error) -> Failure {
+    let advice = match error {
+        Error::Fenced { .. } => {
+            "\nThe broker has no control socket (control.sock) yet: it may be starting, or its log says why not."
+        }
+        _ => "",
+    };
+    Failure { message: format!("{}{advice}", Failure::of(error).message), exit: Exit::Data }
+}
+
+fn write(
+    args: &BackupArgs,
+    plan: &BackupPlan,
+    reserve_bytes: u64,
+    broker: Option<Client>,
+) -> Result<BackupReport, Failure> {
+    let options = BackupOptions {
+        is_linking: !args.copy,
+        copy_bytes_per_second: args.rate,
+        free_bytes_min: if share_a_file_system(&args.data_dir, &args.target) { reserve_bytes } else { 0 },
+    };
+    let is_shown = !args.json && io::stderr().is_terminal();
+    let mut watch = Watch { broker, is_shown, shown: Instant::now() };
+    write_backup(&args.data_dir, &args.target, plan, &options, &mut watch)
+        .map_err(|error| Failure::of(&error))
+}
+
+/// Whether filling the one fills the other.
+fn share_a_file_system(data_dir: &Path, target: &Path) -> bool {
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let Ok(target) = std::path::absolute(target) else { return true };
+    let target = target.ancestors().find_map(device);
+    target.is_none() || target == device(data_dir)
+}
+
+/// Keeps the broker and the terminal informed.
+struct Watch {
+    broker: Option<Client>,
+    is_shown: bool,
+    shown: Instant,
+}
+
+impl BackupWatch for Watch {
+    fn progress(&mut self, progress: BackupProgress) -> Result<(), Error> {
+        let text = || {
+            format!(
+                "{} of {} segments, {:.1} of {:.1} MiB copied",
+                progress.segments_done,
+                progress.segments_total,
+                progress.bytes_done as f64 / MIB,
+                progress.bytes_total as f64 / MIB
+            )
+        };
+        if self.is_shown && self.shown.elapsed() >= SHOWN_INTERVAL {
+            self.shown = Instant::now();
+            output::note(text());
+        }
+        let told = self.broker.as_mut().map_or(Ok(()), |broker| broker.progress(text));
+        told.map_err(|error| lost(&error))
+    }
+
+    fn confirm(&mut self) -> Result<(), Error> {
+        self.broker.as_mut().map_or(Ok(()), Client::finish).map_err(|error| lost(&error))
+    }
+}
+
+fn lost(error: &io::Error) -> Error {
+    Error::Unavailable { reason: format!("the broker stopped or gave the backup up: {error}") }
+}
+
+fn show(args: &BackupArgs, report: &BackupReport, is_running: bool, started: Instant) {
+    let BackupReport { segments, segments_linked, bytes, bytes_copied } = *report;
+    if args.json {
+        return output::json(&json!({
+            "complete": true,
+            "backup": args.target.display().to_string(),
+            "running": is_running,
+            "segments": segments,
+            "segments_linked": segments_linked,
+            "bytes": bytes,
+            "bytes_copied": bytes_copied,
+            "seconds": started.elapsed().as_secs_f64(),
+        }));
+    }
+    output::line(format!(
+        "{}: complete, of a {} broker\n\
+         segments        {segments}, {segments_linked} of them shared with the data directory\n\
+         size            {:.1} MiB, {:.1} MiB of them copied",
+        args.target.display(),
+        if is_running { "running" } else { "stopped" },
+        bytes as f64 / MIB,
+        bytes_copied as f64 / MIB,
+    ));
+}

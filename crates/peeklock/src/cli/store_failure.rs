@@ -1,0 +1,51 @@
+//! Why a command about a store failed: for people, for programs, and as an exit code.
+
+use peeklock_storage::Error;
+use serde_json::{Value, json};
+
+use super::output;
+use crate::exit::Exit;
+
+/// A message and the code that the process ends with.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) message: String,
+    pub(super) exit: Exit,
+}
+
+impl Failure {
+    /// The data directory or backup can't be used.
+    pub(super) const fn data(message: String) -> Self {
+        Self { message, exit: Exit::Data }
+    }
+
+    /// The command line makes no sense.
+    pub(super) const fn usage(message: String) -> Self {
+        Self { message, exit: Exit::Usage }
+    }
+
+    /// The storage's answer; what it can't reach or write is a failure at run time.
+    pub(super) fn of(error: &Error) -> Self {
+        let exit = match error {
+            Error::Corrupt { .. } | Error::Fenced { .. } => Exit::Data,
+            _ => Exit::Failure,
+        };
+        let message = match error {
+            Error::Unavailable { reason } => reason.clone(),
+            _ => error.to_string(),
+        };
+        Self { message, exit }
+    }
+
+    /// Prints it; as JSON with the fields of `with`.
+    pub(super) fn show(&self, is_json: bool, with: &Value) {
+        if !is_json {
+            return output::error(&self.message);
+        }
+        let mut value = with.clone();
+        if let Some(object) = value.as_object_mut() {
+            object.insert("message".to_owned(), json!(self.message));
+        }
+        output::json(&value);
+    }
+}

@@ -1,0 +1,106 @@
+//! The other side of the control socket: what a command says to the broker.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use peeklock_storage::local::BackupPlan;
+
+use super::{Answer, Request, SocketPath, line};
+
+/// How long an answer may take.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// Longest answer: the plan of some ten million segments.
+const ANSWER_BYTES_MAX: u64 = 1 << 30;
+/// The broker hears of a working client this often.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A connection to a running broker.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: BufReader<UnixStream>,
+    told: Instant,
+}
+
+impl Client {
+    /// Connects to the broker that uses `data_dir`; `None` when none answers there.
+    ///
+    /// # Errors
+    /// Whatever the operating system says beside that.
+    pub(crate) fn connect(data_dir: &Path) -> io::Result<Option<Self>> {
+        let connected = SocketPath::of(data_dir).and_then(|socket| UnixStream::connect(&socket.path));
+        let stream = match connected {
+            Ok(stream) => stream,
+            Err(error) => {
+                return match error.kind() {
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+                    _ => Err(error),
+                };
+            }
+        };
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        stream.set_write_timeout(Some(ANSWER_MAX))?;
+        Ok(Some(Self { stream: BufReader::new(stream), told: Instant::now() }))
+    }
+
+    /// Asks for a plan, which the broker keeps as long as this lives; also the free bytes that the broker needs.
+    ///
+    /// # Errors
+    /// The broker's refusal, or why there is no answer.
+    pub(crate) fn backup(&mut self) -> io::Result<(BackupPlan, u64)> {
+        self.say(&Request::Backup)?;
+        match self.answer()? {
+            Answer::Plan { plan, reserve_bytes } => {
+                let plan = STANDARD.decode(plan).ok().and_then(|bytes| BackupPlan::decode(&bytes));
+                plan.map(|plan| (plan, reserve_bytes)).ok_or_else(|| other("the plan is of another version"))
+            }
+            Answer::Finished => Err(other("an unexpected answer")),
+            Answer::Refused { reason } => Err(other(&reason)),
+        }
+    }
+
+    /// Lets the broker know that work goes on; says something once a second only.
+    ///
+    /// # Errors
+    /// The broker is gone.
+    pub(crate) fn progress(&mut self, text: impl FnOnce() -> String) -> io::Result<()> {
+        if self.told.elapsed() < PROGRESS_INTERVAL {
+            return Ok(());
+        }
+        self.told = Instant::now();
+        self.say(&Request::Progress { text: text() })
+    }
+
+    /// Asks whether the plan was kept all the time.
+    ///
+    /// # Errors
+    /// It was not, or the broker is gone.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.say(&Request::Finish)?;
+        match self.answer()? {
+            Answer::Finished => Ok(()),
+            Answer::Plan { .. } => Err(other("an unexpected answer")),
+            Answer::Refused { reason } => Err(other(&reason)),
+        }
+    }
+
+    fn say(&mut self, request: &Request) -> io::Result<()> {
+        self.stream.get_mut().write_all(&line(request)?)
+    }
+
+    fn answer(&mut self) -> io::Result<Answer> {
+        let mut text = Vec::new();
+        (&mut self.stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut text)?;
+        if text.is_empty() {
+            return Err(other("the broker ended the connection"));
+        }
+        Ok(serde_json::from_slice(&text)?)
+    }
+}
+
+fn other(reason: &str) -> io::Error {
+    io::Error::other(reason.to_owned())
+}

@@ -1,0 +1,178 @@
+//! Reading a backup: verified as a whole, then copied into a new data directory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::check::{Report, report};
+use super::super::directory::{Directory, unavailable};
+use super::super::filesystem::{Filesystem, RealFilesystem};
+use super::super::keeper::store_hint;
+use super::super::manifest::{Listed, Manifest};
+use super::super::recovery::{Loaded, Mode, load_listed};
+use super::super::scan::scan;
+use super::super::segments::SegmentFile;
+use super::super::state::State;
+use super::super::store::lock;
+use super::super::walk::Damage;
+use super::used_bytes;
+use super::write::{prepare, verify};
+use crate::{Error, Key};
+
+/// Bytes copied at once.
+const SLICE_BYTES: usize = 1 << 20;
+
+/// What was restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Segments.
+    pub segments: usize,
+    /// Bytes of headers and frames.
+    pub bytes: u64,
+    /// The data directory's epoch: later than any that the backup has seen.
+    pub epoch: u64,
+}
+
+/// Whether the directory at `path` holds a complete backup.
+#[must_use]
+pub fn is_backup(path: impl AsRef<Path>) -> bool {
+    let directory = Directory { path: path.as_ref().to_owned(), filesystem: Arc::new(RealFilesystem) };
+    directory.filesystem.open(&directory.backup_path(), false).is_ok()
+}
+
+/// Verifies every checksum of the backup at `path` and gives every live key to `visit`; changes nothing.
+///
+/// # Errors
+/// [`Error::Corrupt`] naming file and offset of the first damage, [`Error::Unavailable`] when it is no complete
+/// backup or can't be read.
+pub fn check_backup(path: impl AsRef<Path>, visit: &mut dyn FnMut(Key)) -> Result<Report, Error> {
+    check_backup_on(Arc::new(RealFilesystem), path, visit)
+}
+
+/// Like [`check_backup`], on another file system.
+///
+/// # Errors
+/// As there.
+pub fn check_backup_on(
+    filesystem: Arc<dyn Filesystem>,
+    path: impl AsRef<Path>,
+    visit: &mut dyn FnMut(Key),
+) -> Result<Report, Error> {
+    let loaded = load_backup(&Directory { path: path.as_ref().to_owned(), filesystem })?;
+    visit_keys(&loaded.state, visit);
+    Ok(Report { hints_missing: 0, is_closed: true, ..report(&loaded) })
+}
+
+/// Copies the backup at `backup` into the data directory `path`, which is created or must be empty. Every checksum is
+/// verified before anything is written. Every live key is given to `visit`.
+///
+/// # Errors
+/// Those of [`check_backup`]; [`Error::Unavailable`] when `path` is not empty or can't be written, which is then as
+/// empty as before.
+pub fn restore(
+    backup: impl AsRef<Path>,
+    path: impl AsRef<Path>,
+    visit: &mut dyn FnMut(Key),
+) -> Result<RestoreReport, Error> {
+    restore_on(Arc::new(RealFilesystem), backup, path, visit)
+}
+
+/// Like [`restore`], on another file system.
+///
+/// # Errors
+/// As there.
+pub fn restore_on(
+    filesystem: Arc<dyn Filesystem>,
+    backup: impl AsRef<Path>,
+    path: impl AsRef<Path>,
+    visit: &mut dyn FnMut(Key),
+) -> Result<RestoreReport, Error> {
+    let backup = Directory { path: backup.as_ref().to_owned(), filesystem: Arc::clone(&filesystem) };
+    let target = Directory { path: path.as_ref().to_owned(), filesystem };
+    let loaded = load_backup(&backup)?;
+    visit_keys(&loaded.state, visit);
+    prepare(&target)?;
+    let _lock = lock(&target, true)?;
+    let restored = copy_all(&backup, &target, &loaded.manifest);
+    if restored.is_err() {
+        discard_all(&target, &loaded.manifest);
+    }
+    restored
+}
+
+fn load_backup(directory: &Directory) -> Result<Loaded, Error> {
+    let path = directory.backup_path();
+    let Some(manifest) = Manifest::load_from(directory, &path)? else {
+        let reason = format!(
+            "{} holds no complete backup: the file BACKUP, which is written last, is missing",
+            directory.path.display()
+        );
+        return Err(Error::Unavailable { reason });
+    };
+    load_listed(directory, Mode::Check, manifest)
+}
+
+fn visit_keys(state: &State, visit: &mut dyn FnMut(Key)) {
+    for (space, partition) in state.index.partitions() {
+        for (number, _) in state.index.range(space, partition, 0) {
+            visit(Key::new(space, partition, number));
+        }
+    }
+}
+
+fn copy_all(backup: &Directory, target: &Directory, manifest: &Manifest) -> Result<RestoreReport, Error> {
+    let mut manifest = manifest.clone();
+    for listed in &mut manifest.segments {
+        listed.capacity = used_bytes(listed);
+        copy(backup, target, listed)?;
+    }
+    // Anyone who knew the backed-up store's epoch finds a later one here.
+    manifest.epoch += 1;
+    let stored = manifest.store(target);
+    stored.map_err(|not_stored| unavailable(&target.manifest_path(), not_stored.error()))?;
+    target.sync_parents();
+    Ok(RestoreReport {
+        segments: manifest.segments.len(),
+        bytes: manifest.segments.iter().map(used_bytes).sum(),
+        epoch: manifest.epoch,
+    })
+}
+
+/// Copies one segment, verifies the copy and writes its hint.
+fn copy(backup: &Directory, target: &Directory, listed: &Listed) -> Result<(), Error> {
+    let (from, to) = (backup.segment_path(listed.id), target.segment_path(listed.id));
+    let original = backup.open(&from, false)?;
+    let end = used_bytes(listed);
+    let write = || {
+        let file = target.filesystem.create(&to)?;
+        let mut buffer = vec![0; SLICE_BYTES];
+        let mut offset = 0;
+        while offset < end {
+            let len = usize::try_from(end - offset).unwrap_or(SLICE_BYTES).min(SLICE_BYTES);
+            let slice = buffer.get_mut(..len).unwrap_or_default();
+            original.read_exact_at(slice, offset)?;
+            file.write_all_at(slice, offset)?;
+            offset += len as u64;
+        }
+        file.sync_data()?;
+        Ok(file)
+    };
+    let file = write().map_err(|error: std::io::Error| unavailable(&to, &error))?;
+    let copy = SegmentFile { id: listed.id, salt: listed.salt, capacity: end, path: to.clone(), file };
+    verify(&copy, listed, &to)?;
+    if let Some(seal) = listed.seal {
+        let (hint, ..) = scan(&copy, seal.end, seal.first_sequence, Damage::Refused)?;
+        let stored = store_hint(target, listed.id, &hint.bytes);
+        stored.map_err(|error| unavailable(&target.hint_path(listed.id), &error))?;
+    }
+    Ok(())
+}
+
+fn discard_all(target: &Directory, manifest: &Manifest) {
+    for listed in &manifest.segments {
+        target.discard(&target.segment_path(listed.id));
+        target.discard(&target.hint_path(listed.id));
+    }
+    for path in [target.manifest_path(), target.manifest_new_path(), target.lock_path()] {
+        target.discard(&path);
+    }
+}

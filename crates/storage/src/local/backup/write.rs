@@ -1,0 +1,284 @@
+//! Writing a backup: links and copies first, everything synced, its manifest last.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::directory::{Directory, corrupt, is_full, unavailable};
+use super::super::filesystem::{Filesystem, RealFilesystem};
+use super::super::manifest::{Listed, Manifest};
+use super::super::segments::SegmentFile;
+use super::super::walk::walk;
+use super::{BackupPlan, used_bytes};
+use crate::Error;
+
+/// Bytes copied between two syncs: keeps the disk's queue short for a broker's commits.
+const SLICE_BYTES: usize = 1 << 20;
+
+/// How a backup is written. Start from [`BackupOptions::default`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupOptions {
+    /// Whether sealed segments become links where the file system allows it. Default true.
+    pub is_linking: bool,
+    /// How fast the rest is copied, in bytes per second. Default 64 MiB/s.
+    pub copy_bytes_per_second: u64,
+    /// Free bytes that are left where the backup is written; with less it is given up. Default 0.
+    pub free_bytes_min: u64,
+}
+
+impl Default for BackupOptions {
+    fn default() -> Self {
+        Self { is_linking: true, copy_bytes_per_second: 64 << 20, free_bytes_min: 0 }
+    }
+}
+
+/// How far a backup is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BackupProgress {
+    /// Segments of the backup.
+    pub segments_total: usize,
+    /// Segments that are linked or copied.
+    pub segments_done: usize,
+    /// Bytes that have to be copied.
+    pub bytes_total: u64,
+    /// Bytes that are copied.
+    pub bytes_done: u64,
+}
+
+/// What a finished backup holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Its segments.
+    pub segments: usize,
+    /// Those that share their file with the data directory.
+    pub segments_linked: usize,
+    /// Bytes of headers and frames of all segments.
+    pub bytes: u64,
+    /// Bytes that were copied.
+    pub bytes_copied: u64,
+}
+
+/// Follows a backup while it is written. An error from either ends it; what was written is removed.
+pub trait BackupWatch {
+    /// Called after every step.
+    ///
+    /// # Errors
+    /// Whatever ends the backup.
+    fn progress(&mut self, progress: BackupProgress) -> Result<(), Error>;
+
+    /// Called once, when all is written but the manifest: is the plan still pinned?
+    ///
+    /// # Errors
+    /// Whatever ends the backup.
+    fn confirm(&mut self) -> Result<(), Error>;
+}
+
+/// Writes a backup of the data directory `source` to `target`, which is created or must be empty. `plan` must be
+/// pinned until this returns.
+///
+/// # Errors
+/// [`Error::Unavailable`] when `target` is not empty or can't be written, [`Error::Full`] without room for it,
+/// [`Error::Corrupt`] when a copied segment is damaged, and the errors of `watch`. `target` is then as empty as
+/// before.
+pub fn write_backup(
+    source: &Path,
+    target: &Path,
+    plan: &BackupPlan,
+    options: &BackupOptions,
+    watch: &mut dyn BackupWatch,
+) -> Result<BackupReport, Error> {
+    write_backup_on(Arc::new(RealFilesystem), source, target, plan, options, watch)
+}
+
+/// Like [`write_backup`], on another file system.
+///
+/// # Errors
+/// As there.
+pub fn write_backup_on(
+    filesystem: Arc<dyn Filesystem>,
+    source: &Path,
+    target: &Path,
+    plan: &BackupPlan,
+    options: &BackupOptions,
+    watch: &mut dyn BackupWatch,
+) -> Result<BackupReport, Error> {
+    let source = Directory { path: source.to_owned(), filesystem: Arc::clone(&filesystem) };
+    let target = Directory { path: target.to_owned(), filesystem };
+    prepare(&target)?;
+    let progress = BackupProgress { segments_total: plan.segments(), ..BackupProgress::default() };
+    let mut writing = Writing { source, target, plan, options, watch, progress, created: Vec::new() };
+    let written = writing.write();
+    if written.is_err() {
+        writing.created.iter().for_each(|path| writing.target.discard(path));
+    }
+    written
+}
+
+/// Makes sure of an empty directory.
+pub(super) fn prepare(target: &Directory) -> Result<(), Error> {
+    let created = target.filesystem.create_directory(&target.path);
+    created.map_err(|error| unavailable(&target.path, &error))?;
+    let names = target.filesystem.list(&target.path).map_err(|error| unavailable(&target.path, &error))?;
+    match names.iter().find(|name| *name != "lost+found") {
+        None => Ok(()),
+        Some(name) => {
+            let path = target.path.display();
+            let reason =
+                format!("the directory {path} is not empty: it holds {name}; choose an empty or a new one");
+            Err(Error::Unavailable { reason })
+        }
+    }
+}
+
+struct Writing<'a> {
+    source: Directory,
+    target: Directory,
+    plan: &'a BackupPlan,
+    options: &'a BackupOptions,
+    watch: &'a mut dyn BackupWatch,
+    progress: BackupProgress,
+    created: Vec<PathBuf>,
+}
+
+impl Writing<'_> {
+    fn write(&mut self) -> Result<BackupReport, Error> {
+        let mut manifest = self.plan.manifest.clone();
+        let rest = self.link(&manifest)?;
+        self.progress.bytes_total = rest.iter().map(used_bytes).sum();
+        self.check_room(self.progress.bytes_total)?;
+        let started = Instant::now();
+        for listed in &rest {
+            self.copy(listed, started)?;
+        }
+        for listed in manifest.segments.iter_mut().filter(|listed| rest.contains(listed)) {
+            listed.capacity = used_bytes(listed);
+        }
+        self.finish(&manifest)?;
+        Ok(BackupReport {
+            segments: self.plan.segments(),
+            segments_linked: self.plan.segments() - rest.len(),
+            bytes: self.plan.bytes(),
+            bytes_copied: self.progress.bytes_done,
+        })
+    }
+
+    /// Links what can be linked; the rest is returned.
+    fn link(&mut self, manifest: &Manifest) -> Result<Vec<Listed>, Error> {
+        let mut rest = Vec::new();
+        for listed in &manifest.segments {
+            let is_linked = self.options.is_linking && !self.plan.open.contains(&listed.id) && {
+                let (from, to) = (self.source.segment_path(listed.id), self.target.segment_path(listed.id));
+                self.try_link(&from, to)?
+            };
+            match is_linked {
+                true => self.step(1, 0)?,
+                false => rest.push(*listed),
+            }
+        }
+        Ok(rest)
+    }
+
+    /// False where the file system links no files, or not these.
+    fn try_link(&mut self, from: &Path, to: PathBuf) -> Result<bool, Error> {
+        match self.target.filesystem.link(from, &to) {
+            Ok(()) => {
+                self.created.push(to.clone());
+                let synced = self.target.filesystem.open(&to, false).and_then(|file| file.sync_data());
+                synced.map(|()| true).map_err(|error| unavailable(&to, &error))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unavailable(from, &error)),
+            Err(error) if is_full(&error) => Err(self.full(&error.to_string())),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn check_room(&self, bytes: u64) -> Result<(), Error> {
+        let free = self.target.filesystem.free_bytes(&self.target.path);
+        let free = free.map_err(|error| unavailable(&self.target.path, &error))?;
+        let min = self.options.free_bytes_min;
+        match free < bytes.saturating_add(min) {
+            true => Err(self.full(&format!(
+                "{bytes} bytes have to be copied and {min} are left free, where {free} bytes are free"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    fn copy(&mut self, listed: &Listed, started: Instant) -> Result<(), Error> {
+        let (from, to) = (self.source.segment_path(listed.id), self.target.segment_path(listed.id));
+        let original =
+            self.source.filesystem.open(&from, false).map_err(|error| unavailable(&from, &error))?;
+        let file = self.target.filesystem.create(&to).map_err(|error| self.trouble(&to, &error))?;
+        self.created.push(to.clone());
+        let end = used_bytes(listed);
+        let mut buffer = vec![0; SLICE_BYTES];
+        let mut offset = 0;
+        while offset < end {
+            let len = usize::try_from(end - offset).unwrap_or(SLICE_BYTES).min(SLICE_BYTES);
+            let slice = buffer.get_mut(..len).unwrap_or_default();
+            original.read_exact_at(slice, offset).map_err(|error| unavailable(&from, &error))?;
+            let written = file.write_all_at(slice, offset).and_then(|()| file.sync_data());
+            written.map_err(|error| self.trouble(&to, &error))?;
+            offset += len as u64;
+            self.check_room(0)?;
+            self.step(0, len as u64)?;
+            self.pause(started);
+        }
+        let copy = SegmentFile { id: listed.id, salt: listed.salt, capacity: end, path: to, file };
+        verify(&copy, listed, &from)?;
+        self.step(1, 0)
+    }
+
+    fn step(&mut self, segments: usize, bytes: u64) -> Result<(), Error> {
+        self.progress.segments_done += segments;
+        self.progress.bytes_done += bytes;
+        self.watch.progress(self.progress)
+    }
+
+    fn pause(&self, started: Instant) {
+        let rate = self.options.copy_bytes_per_second.max(1);
+        let due = Duration::from_millis(self.progress.bytes_done.saturating_mul(1000) / rate);
+        std::thread::sleep(due.saturating_sub(started.elapsed()));
+    }
+
+    /// The backup is one from the rename on.
+    fn finish(&mut self, manifest: &Manifest) -> Result<(), Error> {
+        let (new, path) = (self.target.backup_new_path(), self.target.backup_path());
+        self.created.push(new.clone());
+        let write = || {
+            let file = self.target.filesystem.create(&new)?;
+            file.write_all_at(&manifest.encode(), 0)?;
+            file.sync_data()?;
+            self.target.filesystem.sync_directory(&self.target.path)
+        };
+        write().map_err(|error| self.trouble(&new, &error))?;
+        self.watch.confirm()?;
+        self.created.push(path.clone());
+        let rename = self.target.filesystem.rename(&new, &path);
+        rename
+            .and_then(|()| self.target.filesystem.sync_directory(&self.target.path))
+            .map_err(|error| self.trouble(&path, &error))?;
+        self.target.sync_parents();
+        Ok(())
+    }
+
+    fn trouble(&self, path: &Path, error: &io::Error) -> Error {
+        if is_full(error) { self.full(&error.to_string()) } else { unavailable(path, error) }
+    }
+
+    fn full(&self, reason: &str) -> Error {
+        Error::Full { reason: format!("{}: {reason}", self.target.path.display()) }
+    }
+}
+
+/// Whether a copy holds the frames of its seal; damage is named where it lies in the original.
+pub(super) fn verify(copy: &SegmentFile, listed: &Listed, original: &Path) -> Result<(), Error> {
+    let Some(seal) = listed.seal else { return Ok(()) };
+    let end = walk(copy, seal.end, seal.first_sequence, |_| {});
+    let end = end.map_err(|error| unavailable(&copy.path, &error))?;
+    if end.offset != seal.end || end.next_sequence != seal.next_sequence {
+        return Err(corrupt(original, end.defect, end.reason));
+    }
+    Ok(())
+}

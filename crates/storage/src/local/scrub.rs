@@ -1,0 +1,254 @@
+//! The thread that reads sealed segments again, slowly, to find damage while backups that are still whole exist.
+//!
+//! Every sealed byte is read once per interval, from the disk and not from the page cache, a slice at a time with
+//! pauses between. Between two slices nothing is held: a segment that dies meanwhile is left at once. Where it got to is
+//! forgotten at the end; the next life begins at a random segment.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::cleaner::source;
+use super::format::{
+    FRAME_ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, Kind, RECORD_HEADER_BYTES, Record, RecordHeader,
+    SEGMENT_HEADER_BYTES,
+};
+use super::manifest::Seal;
+use super::segments::SegmentFile;
+use super::shared::Shared;
+use super::walk::find_later_frame;
+use crate::Key;
+
+/// Bytes read between two pauses, at least a frame.
+const SLICE_BYTES: u64 = 1 << 20;
+/// How long to wait while there is nothing to read.
+const IDLE_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause, however little there is to read.
+const PAUSE_MAX: Duration = Duration::from_secs(3600);
+/// Damaged places that are kept for [`super::LocalStore::scrub_damage`]; further ones are only logged.
+const DAMAGE_KEPT_MAX: usize = 1000;
+
+/// Damage that the scrubber found in a sealed segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScrubDamage {
+    /// The segment's file.
+    pub file: PathBuf,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// The live value that lies there; `None` if it is no value, not one that is needed, or one whose key is
+    /// damaged.
+    pub key: Option<Key>,
+    /// What was expected and what was found.
+    pub reason: String,
+}
+
+/// Works until told to stop; returns at once where scrubbing is off.
+pub(super) fn run(shared: &Shared) {
+    let Some(interval) = shared.options.scrub_interval else { return };
+    let mut scrubber = Scrubber::default();
+    while !shared.is_stopping() {
+        let bytes = scrubber.step(shared);
+        let pause = if bytes == 0 { IDLE_PAUSE } else { pause(shared, interval, bytes) };
+        shared.scrub_bell.wait(pause);
+    }
+}
+
+/// How long to wait after `bytes`: as slowly as the interval allows, never faster than the rate.
+fn pause(shared: &Shared, interval: Duration, bytes: u64) -> Duration {
+    let sealed: u64 = shared.state().segments.in_order().filter_map(|segment| segment.sealed_end).sum();
+    let share = bytes as f64 / sealed.max(bytes) as f64;
+    let least = Duration::from_secs_f64(bytes as f64 / shared.options.scrub_bytes_per_second as f64);
+    interval.mul_f64(share).min(PAUSE_MAX).max(least)
+}
+
+/// Where reading goes on.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    id: u32,
+    offset: u64,
+    /// The next frame's; 0 before the first.
+    sequence: u64,
+}
+
+/// Reads one slice after the other.
+#[derive(Debug, Default)]
+pub(super) struct Scrubber {
+    place: Option<Place>,
+    /// The rank that was read last; `None` before the first.
+    last_rank: Option<u32>,
+    /// What was reported, by segment and offset.
+    reported: BTreeSet<(u32, u64)>,
+}
+
+impl Scrubber {
+    /// Reads a slice; the bytes read, 0 when there is nothing to read.
+    pub(super) fn step(&mut self, shared: &Shared) -> u64 {
+        let Some(place) = self.place.take().or_else(|| self.next(shared)) else { return 0 };
+        let Some((file, seal)) = source(shared, place.id) else {
+            // Dead since; the next one is looked for at the next step.
+            return 1;
+        };
+        let place =
+            if place.sequence == 0 { Place { sequence: seal.first_sequence, ..place } } else { place };
+        let mut reading = Reading { shared, file: &file, seal, place, found: Vec::new() };
+        let read = reading.slice();
+        if let Err(error) = &read {
+            reading.found.push((reading.place.offset, None, format!("can't be read: {error}")));
+        }
+        let Reading { place: reached, found, .. } = reading;
+        self.report(shared, &file, found);
+        let is_at_end = reached.offset >= seal.end || read.is_err();
+        self.place = (!is_at_end).then_some(reached);
+        (reached.offset - place.offset).max(1)
+    }
+
+    /// The next sealed segment in the order of replay, from a random one on.
+    fn next(&mut self, shared: &Shared) -> Option<Place> {
+        let state = shared.state();
+        let sealed: Vec<_> =
+            state.segments.in_order().filter(|segment| segment.sealed_end.is_some()).collect();
+        let after = |rank: u32| sealed.iter().find(|segment| segment.ranks.low > rank);
+        let next = match self.last_rank {
+            Some(rank) => after(rank).or(sealed.first()),
+            None => {
+                let draw = RandomState::new().hash_one(sealed.len());
+                let count = sealed.len().max(1) as u64;
+                sealed.get(usize::try_from(draw % count).unwrap_or_default())
+            }
+        };
+        let segment = next?;
+        self.last_rank = Some(segment.ranks.low);
+        let id = segment.file.id;
+        self.reported.retain(|(id, _)| state.segments.get(*id).is_some());
+        Some(Place { id, offset: u64::from(SEGMENT_HEADER_BYTES), sequence: 0 })
+    }
+
+    /// Reports what is new.
+    fn report(&mut self, shared: &Shared, file: &SegmentFile, found: Vec<Found>) {
+        for (offset, header, reason) in found {
+            let key = {
+                let state = shared.state();
+                if state.segments.get(file.id).is_none() {
+                    return;
+                }
+                let is_there = |key: &Key| {
+                    let location = state.index.get(*key);
+                    location.is_some_and(|at| at.segment == file.id && u64::from(at.offset) == offset)
+                };
+                header.filter(|header| header.kind == Kind::Put).map(|header| header.key).filter(is_there)
+            };
+            if !self.reported.insert((file.id, offset)) {
+                continue;
+            }
+            let damage = ScrubDamage { file: file.path.clone(), offset, key, reason };
+            tracing::error!(
+                file = %damage.file.display(),
+                offset,
+                key = ?damage.key,
+                reason = damage.reason,
+                "damage in a sealed segment"
+            );
+            shared.scrub_damage.send_if_modified(|all| {
+                let is_kept = all.len() < DAMAGE_KEPT_MAX;
+                all.extend(is_kept.then_some(damage));
+                is_kept
+            });
+        }
+    }
+}
+
+/// Offset, header of the record there if it looks like one, and what is wrong.
+type Found = (u64, Option<RecordHeader>, String);
+
+struct Reading<'a> {
+    shared: &'a Shared,
+    file: &'a SegmentFile,
+    seal: Seal,
+    place: Place,
+    found: Vec<Found>,
+}
+
+impl Reading<'_> {
+    /// Verifies frames until a slice is full or the segment ends.
+    fn slice(&mut self) -> io::Result<()> {
+        let start = self.place.offset;
+        self.file.file.drop_cached(start, SLICE_BYTES);
+        while self.place.offset < self.seal.end
+            && self.place.offset - start < SLICE_BYTES
+            && !self.shared.is_stopping()
+        {
+            self.frame()?;
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self) -> io::Result<()> {
+        let Place { offset, sequence, .. } = self.place;
+        let mut bytes = [0; FRAME_HEADER_BYTES as usize];
+        let is_whole = offset + u64::from(FRAME_HEADER_BYTES) <= self.seal.end;
+        if is_whole {
+            self.file.file.read_exact_at(&mut bytes, offset)?;
+        }
+        let header = FrameHeader::decode(&bytes, self.file.salt)
+            .filter(|header| header.sequence == sequence && offset + header.frame_bytes() <= self.seal.end);
+        let Some(header) = header else { return self.skip() };
+        let payload_start = offset + u64::from(FRAME_HEADER_BYTES);
+        let mut payload = vec![0; usize::try_from(header.payload_len).unwrap_or(usize::MAX)];
+        self.file.file.read_exact_at(&mut payload, payload_start)?;
+        self.records(header, &payload, payload_start);
+        self.place.offset += header.frame_bytes();
+        self.place.sequence += 1;
+        Ok(())
+    }
+
+    /// Verifies every record that can be told from its neighbours.
+    fn records(&mut self, header: FrameHeader, payload: &[u8], payload_start: u64) {
+        let found_before = self.found.len();
+        let mut rest = payload;
+        let (mut count, mut records_crc) = (0_u32, 0);
+        while !rest.is_empty() {
+            let offset = payload_start + (payload.len() - rest.len()) as u64;
+            let len = match Record::decode(rest) {
+                Some(record) => {
+                    records_crc = crc32c::crc32c_append(records_crc, &record.crc.to_le_bytes());
+                    count += 1;
+                    record.encoded_len()
+                }
+                None => {
+                    let header = RecordHeader::decode(rest).map(|(header, _)| header);
+                    let reason = "the checksum of the record does not match".to_owned();
+                    self.found.push((offset, header, reason));
+                    let value_len = header.map_or(u32::MAX, |header| header.value_len);
+                    RECORD_HEADER_BYTES.saturating_add(value_len)
+                }
+            };
+            // A damaged length leads nowhere: then the rest of the frame is not looked at.
+            rest = rest.get(len as usize..).unwrap_or_default();
+        }
+        let is_bound = (count, records_crc) == (header.record_count, header.records_crc);
+        if self.found.len() == found_before && !is_bound {
+            let reason = "the frame's records do not belong together".to_owned();
+            self.found.push((payload_start, None, reason));
+        }
+    }
+
+    /// Reports a frame that is not there and goes on with the next that is.
+    fn skip(&mut self) -> io::Result<()> {
+        let Place { offset, sequence, .. } = self.place;
+        self.found.push((offset, None, format!("frame {sequence} does not begin here")));
+        let from = offset + u64::from(FRAME_ALIGNMENT);
+        let later = find_later_frame(self.file, from, sequence)?.filter(|later| *later < self.seal.end);
+        let Some(later) = later else {
+            self.place.offset = self.seal.end;
+            return Ok(());
+        };
+        let mut bytes = [0; FRAME_HEADER_BYTES as usize];
+        self.file.file.read_exact_at(&mut bytes, later)?;
+        let header = FrameHeader::decode(&bytes, self.file.salt);
+        self.place.sequence = header.map_or(sequence + 1, |header| header.sequence);
+        self.place.offset = later;
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! The store without threads: a test does their work step by step, in an order that it chooses.
+//!
+//! It is the product's own code (writer, readers, keeper, cleaner); only who runs it next is decided from outside. So a
+//! history of a whole broker over the real log is a function of its seed.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::directory::{Directory, unavailable};
+use super::filesystem::{Filesystem, Lock};
+use super::options::LocalOptions;
+use super::shard::{Announcements, LocalShard, Workers};
+use super::store::lock;
+use super::{cleaner, keeper, reader};
+use crate::{Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space};
+
+/// Rounds of keeper and cleaner that a writer waits for when it needs room.
+const ROUNDS: usize = 2;
+
+/// An open data directory whose work is done by [`SteppedStore::write`], [`SteppedStore::keep`] and
+/// [`SteppedStore::clean`]. Reads and scans are answered at once.
+///
+/// Dropping it is what killing a process does; [`SteppedStore::close`] is a clean end.
+#[derive(Debug)]
+pub struct SteppedStore {
+    shard: LocalShard,
+    workers: Mutex<Workers>,
+    /// Batches submitted and not answered.
+    queued: AtomicUsize,
+    _lock: Box<dyn Lock>,
+}
+
+impl SteppedStore {
+    /// Locks and opens the data directory at `path`, created if missing.
+    ///
+    /// # Errors
+    /// As [`super::LocalStore::open`] and [`crate::Store::acquire`].
+    pub fn open(
+        filesystem: Arc<dyn Filesystem>,
+        path: impl AsRef<Path>,
+        options: LocalOptions,
+    ) -> Result<Self, Error> {
+        options.check()?;
+        let directory = Directory { path: path.as_ref().to_owned(), filesystem };
+        let create = directory.filesystem.create_directory(&directory.path);
+        create.map_err(|error| unavailable(&directory.path, &error))?;
+        let lock = lock(&directory, true)?;
+        let (shard, workers) = LocalShard::open_stepped(directory, options, Announcements::default())?;
+        let shared = Arc::downgrade(&workers.shared);
+        workers.shared.stepped.set(move || {
+            let Some(shared) = shared.upgrade() else { return };
+            for _ in 0..ROUNDS {
+                keeper::round(&shared);
+                cleaner::clean_once(&shared, shared.is_full());
+            }
+        });
+        Ok(Self { shard, workers: Mutex::new(workers), queued: AtomicUsize::new(0), _lock: lock })
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Workers> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits at most `batches_max` of the queued batches as one frame; returns how many it answered. Nothing is left
+    /// to do when that is 0.
+    pub fn write(&self, batches_max: usize) -> usize {
+        let Workers { writer, write_requests, .. } = &mut *self.workers();
+        let answered = writer.step(write_requests, batches_max);
+        self.queued.fetch_sub(answered, Ordering::Relaxed);
+        answered
+    }
+
+    /// What the writer does when nothing is submitted for a while.
+    pub fn idle(&self) {
+        self.workers().writer.idle();
+    }
+
+    /// Batches submitted and not answered.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    /// One round of the keeper: seals, frees, recycles, prepares.
+    pub fn keep(&self) {
+        keeper::round(&self.workers().shared);
+    }
+
+    /// Cleans one run of segments; false when none is worth it or it failed. `is_eager` takes runs with little garbage.
+    pub fn clean(&self, is_eager: bool) -> bool {
+        cleaner::clean_once(&self.workers().shared, is_eager)
+    }
+
+    /// Why the handle is dead, if it is.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        self.workers().shared.dead.get().cloned()
+    }
+
+    /// Bytes of live records, and of all segment files with their spares.
+    #[must_use]
+    pub fn live_and_segment_bytes(&self) -> (u64, u64) {
+        let workers = self.workers();
+        let state = workers.shared.state();
+        let live = state.segments.in_order().map(|segment| segment.live_bytes).sum();
+        (live, state.segments.capacity_bytes())
+    }
+
+    /// All live keys, each partition's in order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Key> {
+        let workers = self.workers();
+        let state = workers.shared.state();
+        let entries = state.index.partitions().flat_map(|(space, partition)| {
+            let numbers = state.index.range(space, partition, 0);
+            numbers.map(move |(number, _)| Key::new(space, partition, number))
+        });
+        entries.collect()
+    }
+
+    /// Commits what is queued and records a clean end, as a broker does when it is stopped.
+    pub fn close(self) {
+        while self.write(usize::MAX) > 0 {}
+        let workers = self.workers();
+        if workers.shared.dead.get().is_none() {
+            self.shard.leave_closed(workers.writer.active());
+        }
+    }
+
+    fn answer_reads(&self) {
+        let workers = self.workers();
+        while let Ok(request) = workers.read_requests.try_recv() {
+            reader::answer(&workers.shared, request);
+        }
+    }
+}
+
+impl Shard for SteppedStore {
+    fn submit(&self, batch: Batch) -> Commit {
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        self.shard.submit(batch)
+    }
+
+    fn resume(&self, partition: PartitionId) {
+        self.shard.resume(partition);
+    }
+
+    fn read(&self, keys: Vec<Key>) -> Read {
+        let answer = self.shard.read(keys);
+        self.answer_reads();
+        answer
+    }
+
+    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
+        let answer = self.shard.scan(space, partition, from);
+        self.answer_reads();
+        answer
+    }
+
+    fn limits(&self) -> Limits {
+        self.shard.limits()
+    }
+
+    fn pressure(&self) -> watch::Receiver<Pressure> {
+        self.shard.pressure()
+    }
+}
