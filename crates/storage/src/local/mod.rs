@@ -179,6 +179,7 @@ mod frame;
 mod hint;
 mod index;
 mod keeper;
+mod leftovers;
 mod manifest;
 mod options;
 mod pool;
