@@ -9,6 +9,7 @@ mod hostile {
     mod framing;
     mod http;
     mod logs;
+    mod memory;
     mod mutation;
     mod order;
     mod pages;

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 14] = [
+const FOLDERS: [(&str, &str); 15] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("rust/", "tests/tests/"),
@@ -23,6 +23,7 @@ const FOLDERS: [(&str, &str); 14] = [
     ("sql/", "crates/rules/tests/sql/"),
     ("config/", "crates/peeklock/src/config/tests/"),
     ("daemon/", "crates/peeklock/tests/daemon/"),
+    ("store/", "crates/storage/src/local/tests/"),
 ];
 /// Prefixes of the tests that need no client, and those of each SDK's: the columns of the table, after number and rule.
 const COLUMNS: [(&str, &[&str]); 3] = [

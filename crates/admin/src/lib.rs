@@ -15,6 +15,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use peeklock_access::Access;
+use peeklock_budget::throttle::Throttles;
 use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::{Clock, Namespace, SystemClock};
 
@@ -31,6 +32,7 @@ pub struct Admin {
     /// What the namespace is called; without a name, as the client calls its host.
     name: Option<Arc<str>>,
     limits: rest::Limits,
+    throttles: Throttles,
     entity_limits: Limits,
     started_at: Timestamp,
 }
@@ -40,14 +42,28 @@ impl Admin {
     #[must_use]
     pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
         let started_at = SystemClock::new().now();
-        let limits_of_requests = rest::Limits::default();
-        Self { namespace, access, name: None, limits: limits_of_requests, entity_limits: limits, started_at }
+        let limits_of_requests = rest::Limits::new(namespace.budget().clone());
+        Self {
+            namespace,
+            access,
+            name: None,
+            limits: limits_of_requests,
+            throttles: Throttles::default(),
+            entity_limits: limits,
+            started_at,
+        }
     }
 
     /// The same with a name for the namespace.
     #[must_use]
     pub fn named(self, name: Option<&str>) -> Self {
         Self { name: name.map(Arc::from), ..self }
+    }
+
+    /// The same with limits on the rates of messages.
+    #[must_use]
+    pub fn throttled(self, throttles: Throttles) -> Self {
+        Self { throttles, ..self }
     }
 
     /// Everything under `/`.

@@ -56,8 +56,15 @@ fn every_conversation_of_the_corpus_ends_as_it_should() {
     assert!(inputs > 0, "the corpus is there");
 }
 
+/// Few conversations on every run; `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 64 };
+    ProptestConfig { cases, failure_persistence: None, ..asked }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn any_conversation_ends_as_it_should(

@@ -109,6 +109,9 @@ pub enum Refusal {
         "The messaging entity '{0}' exists, but what is stored about it is damaged, so that it is not available; the broker's log and its /health/ready name the place."
     )]
     EntityDamaged(Box<str>),
+    /// The broker's memory for messages under way is used up.
+    #[error("The broker has no memory left for this operation; retry it in a while.")]
+    MemoryShort,
     /// The entity's status does not allow it.
     #[error(
         "The messaging entity of this operation is currently disabled for it; its status must change first."

@@ -1,7 +1,7 @@
 //! Bytes that survive: an ordered key-value face with atomic batches and one fenced writer per shard.
 //!
 //! This crate knows bytes, not messages. A [`Store`] hands out a [`Shard`] (the set of partitions that share
-//! one commit order); a shard takes [`Batch`]es in submit order, applies each of them atomically across all
+//! one log); a shard takes [`Batch`]es, keeps the order of those that concern the same partition, applies each of them atomically across all
 //! partitions, and resolves the [`Commit`] of a batch once it is durable.
 
 mod batch;

@@ -49,7 +49,8 @@ pub trait Store: Send + Sync + 'static {
 /// All methods return at once. Reads and scans see every batch whose [`Commit`] has resolved, and may see later
 /// ones.
 pub trait Shard: Send + Sync + 'static {
-    /// Queues a batch. Batches apply in submit order; commits resolve in submit order.
+    /// Queues a batch. Batches that have a partition in common apply in submit order, and their commits resolve in submit
+    /// order; others may overtake each other, so that a partition with much to write does not keep the others waiting.
     ///
     /// The commit fails with [`Error::Full`] or [`Error::TooLarge`] (nothing applied, handle usable) or with
     /// [`Error::Fenced`], [`Error::InDoubt`] or [`Error::Unavailable`] (handle dead).

@@ -9,13 +9,21 @@ use peeklock_storage::local::check;
 use peeklock_storage::{Batch, Key, LocalOptions, LocalStore, PartitionId, ShardId, Space, Store};
 
 const QUEUE: PartitionId = PartitionId(1);
+/// Partition of messages of which most are gone and the rest was copied by the cleaner; from version 2 on.
+const CLEANED: PartitionId = PartitionId(2);
+const CLEANED_NUMBERS: u64 = 900;
+/// One in so many of them stays.
+const KEPT_EVERY: u64 = 50;
+const SEGMENT_BYTES: u32 = 8 << 10;
+/// Version 1 is that of all files, version 2 that of the manifest alone.
+const VERSIONS: [u32; 2] = [1, 2];
 
 fn fixture(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(format!("v{version}"))
 }
 
 fn options() -> LocalOptions {
-    LocalOptions { segment_bytes: 8 << 10, reserve_bytes: 0, ..LocalOptions::default() }
+    LocalOptions { segment_bytes: SEGMENT_BYTES, reserve_bytes: 0, ..LocalOptions::default() }
 }
 
 fn value(number: u64, len: usize) -> Bytes {
@@ -43,6 +51,41 @@ async fn write(path: &Path) {
     }
     shard.submit(batch).await.unwrap();
     store.close();
+}
+
+/// Messages of which few stay, until the cleaner has copied some of those.
+async fn write_cleaned(path: &Path) {
+    for first in (1..=CLEANED_NUMBERS).step_by(100) {
+        let store = LocalStore::open(path, options()).unwrap();
+        let shard = store.acquire(ShardId(0)).unwrap();
+        for number in first..first + 100 {
+            let key = Key::new(Space::Body, CLEANED, number);
+            let mut batch = Batch::new();
+            batch.put(key, value(number, 300));
+            shard.submit(batch).await.unwrap();
+            if !number.is_multiple_of(KEPT_EVERY) {
+                let mut batch = Batch::new();
+                batch.delete(key);
+                shard.submit(batch).await.unwrap();
+            }
+        }
+    }
+    let is_copied = || check(path).unwrap().segments.iter().any(|one| one.file_bytes != SEGMENT_BYTES.into());
+    while !is_copied() {
+        let store = LocalStore::open(path, options()).unwrap();
+        let _shard = store.acquire(ShardId(0)).unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+async fn verify_cleaned(path: &Path) {
+    let store = LocalStore::open(path, options()).unwrap();
+    let shard = store.acquire(ShardId(0)).unwrap();
+    let page = shard.scan(Space::Body, CLEANED, 0).await.unwrap();
+    let found: Vec<(u64, Bytes)> =
+        page.entries.into_iter().map(|entry| (entry.number, entry.value)).collect();
+    let expected = (1..=CLEANED_NUMBERS / KEPT_EVERY).map(|one| one * KEPT_EVERY);
+    assert_eq!(found, expected.map(|number| (number, value(number, 300))).collect::<Vec<_>>());
 }
 
 async fn verify(path: &Path) {
@@ -73,26 +116,37 @@ fn copy(from: &Path) -> tempfile::TempDir {
     to
 }
 
-#[tokio::test]
-async fn a_directory_of_format_1_opens() {
-    let directory = copy(&fixture(1));
-    check(directory.path()).unwrap();
-    verify(directory.path()).await;
+async fn verify_version(path: &Path, version: u32) {
+    verify(path).await;
+    if version > 1 {
+        verify_cleaned(path).await;
+    }
 }
 
 #[tokio::test]
-async fn a_directory_of_format_1_opens_without_its_hints() {
-    let directory = copy(&fixture(1));
-    let mut removed = 0;
-    for file in std::fs::read_dir(directory.path()).unwrap() {
-        let path = file.unwrap().path();
-        if path.extension().is_some_and(|kind| kind == "hint") {
-            std::fs::remove_file(path).unwrap();
-            removed += 1;
-        }
+async fn a_directory_of_each_format_opens() {
+    for version in VERSIONS {
+        let directory = copy(&fixture(version));
+        check(directory.path()).unwrap();
+        verify_version(directory.path(), version).await;
     }
-    assert!(removed > 0);
-    verify(directory.path()).await;
+}
+
+#[tokio::test]
+async fn a_directory_of_each_format_opens_without_its_hints() {
+    for version in VERSIONS {
+        let directory = copy(&fixture(version));
+        let mut removed = 0;
+        for file in std::fs::read_dir(directory.path()).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|kind| kind == "hint") {
+                std::fs::remove_file(path).unwrap();
+                removed += 1;
+            }
+        }
+        assert!(removed > 0);
+        verify_version(directory.path(), version).await;
+    }
 }
 
 #[tokio::test]
@@ -106,7 +160,8 @@ async fn what_is_written_today_reads_the_same() {
 #[tokio::test]
 #[ignore = "writes a fixture instead of testing"]
 async fn write_a_fixture() {
-    let path = fixture(1);
+    let path = fixture(2);
     std::fs::create_dir_all(&path).unwrap();
     write(&path).await;
+    write_cleaned(&path).await;
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use peeklock_budget::{Budget, Owner, Share};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep};
 
 use crate::error::Error;
 
@@ -13,6 +15,15 @@ const RECEIVES_MAX: usize = 4096;
 /// Memory for bodies of requests, in KiB; further ones wait until there is room, unread.
 const BODIES_KIB: u32 = 256 * 1024;
 
+/// Bodies may have this part of the process's memory budget at most.
+const BODIES_PART_OF_BUDGET: usize = 4;
+
+/// How long a body waits for memory that others hold before its request is refused.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it looks.
+const MEMORY_LOOK: Duration = Duration::from_millis(20);
+
 /// How long a peer may send nothing in the middle of a body.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -21,18 +32,30 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Limits {
     receives: Arc<Semaphore>,
     bodies_kib: Arc<Semaphore>,
+    bodies_kib_max: u32,
+    budget: Budget,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            receives: Arc::new(Semaphore::new(RECEIVES_MAX)),
-            bodies_kib: Arc::new(Semaphore::new(BODIES_KIB as usize)),
-        }
-    }
+/// Room for a body, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Room {
+    _permit: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl Limits {
+    /// Within the memory budget of the process.
+    pub(crate) fn new(budget: Budget) -> Self {
+        let part_kib = budget.limit_bytes() / BODIES_PART_OF_BUDGET / 1024;
+        let bodies_kib_max = u32::try_from(part_kib).unwrap_or(u32::MAX).min(BODIES_KIB);
+        Self {
+            receives: Arc::new(Semaphore::new(RECEIVES_MAX)),
+            bodies_kib: Arc::new(Semaphore::new(bodies_kib_max as usize)),
+            bodies_kib_max,
+            budget,
+        }
+    }
+
     /// A place for a receive, until the permit is dropped.
     ///
     /// # Errors
@@ -42,13 +65,43 @@ impl Limits {
         permit.map_err(|_| Error::busy("Too many receives are waiting; retry in a while."))
     }
 
-    /// Room for a body, until the permit is dropped.
+    /// Room for a message that is to be shown; one that is not stored any more always gets it.
     ///
     /// # Errors
-    /// 500; the semaphore is never closed.
-    pub(super) async fn body(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Error> {
-        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(BODIES_KIB);
-        let permit = Arc::clone(&self.bodies_kib).acquire_many_owned(kib).await;
-        permit.map_err(|_| Error::internal())
+    /// 503 when there is none.
+    pub(super) fn answer(&self, bytes: usize, is_stored: bool) -> Result<Share, Error> {
+        if is_stored {
+            return self.budget.try_share(Owner::HttpAnswers, bytes).ok_or_else(memory_short);
+        }
+        let mut share = self.budget.share(Owner::HttpAnswers);
+        share.set(bytes);
+        Ok(share)
     }
+
+    /// Room for a body. Bodies wait for each other as long as it takes, and for memory that others hold a few seconds.
+    ///
+    /// # Errors
+    /// 503 when there is none.
+    pub(super) async fn body(&self, bytes: u64) -> Result<Room, Error> {
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_kib_max);
+        let permit = Arc::clone(&self.bodies_kib).acquire_many_owned(kib).await;
+        let permit = permit.map_err(|_| Error::internal())?;
+        let bytes = kib as usize * 1024;
+        let deadline = Instant::now() + MEMORY_PATIENCE;
+        let mut waiting = None;
+        loop {
+            if let Some(share) = self.budget.try_share(Owner::HttpRequests, bytes) {
+                return Ok(Room { _permit: permit, _share: share });
+            }
+            if Instant::now() >= deadline {
+                return Err(memory_short());
+            }
+            waiting.get_or_insert_with(|| self.budget.wait());
+            sleep(MEMORY_LOOK).await;
+        }
+    }
+}
+
+fn memory_short() -> Error {
+    Error::busy("The broker has no memory left for this request; retry it in a while.")
 }

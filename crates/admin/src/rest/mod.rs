@@ -55,6 +55,9 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
     Admission::tell(request.extensions());
     let place = Place::find(&admin.namespace, &operation)?;
     let Admin { namespace, limits, .. } = &admin;
+    if matches!(operation.verb, Verb::Send | Verb::PeekLock | Verb::ReceiveAndDelete) {
+        check_rates(&admin, &operation.entity.name, &grant.principal)?;
+    }
     match &operation.verb {
         Verb::Send => sending::send(namespace, limits, &place, request).await,
         Verb::PeekLock => receive(&admin, &grant, place, ReceiveMode::PeekLock, request).await,
@@ -65,6 +68,18 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
         Verb::Unlock(lock) => locks::settle(&place, lock, Settlement::Abandon { modify: Vec::new() }).await,
         Verb::Renew(lock) => locks::renew(&place, lock).await,
     }
+}
+
+/// A request counts as one message, a batch too.
+fn check_rates(admin: &Admin, entity: &str, principal: &str) -> Result<(), Error> {
+    let now_ms = admin.namespace.clock().now().0;
+    let buckets = [admin.throttles.entity(entity), admin.throttles.identity(principal)];
+    if buckets.iter().flatten().all(|bucket| bucket.take(now_ms, 1)) {
+        return Ok(());
+    }
+    Err(Error::busy(
+        "The request was terminated because the entity is being throttled. Error code : 50009. Please wait 2 seconds and try again.",
+    ))
 }
 
 async fn receive(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use peeklock_budget::Share;
 use peeklock_engine::runtime::{
     Mailbox, MailboxReceiver, Namespace, Output, PartitionHandle, Request, Response as Answer,
 };
@@ -42,11 +43,14 @@ pub(super) async fn receive(
     let Some(received) = listening.next(deadline).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
+    let room = limits.answer(received.content.len(), received.lock.is_some());
+    let share = room.inspect_err(|_| release(&place.partition, place.source.queue, &received))?;
     let held = Held {
         partition: place.partition.clone(),
         queue: place.source.queue,
         received: Some(received),
         _permit: permit,
+        _share: share,
     };
     shown::response(held, &place, head)
 }
@@ -144,6 +148,7 @@ pub(super) struct Held {
     queue: QueueId,
     received: Option<Received>,
     _permit: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl Held {

@@ -175,6 +175,11 @@ impl Connection {
         }
     }
 
+    /// Closes the connection at once with an error; nothing that waits to be sent leaves any more.
+    pub fn abort(&mut self, error: Error) {
+        self.fail(error);
+    }
+
     pub(super) fn on_open(&mut self, open: Open) -> Result<(), Fault> {
         if self.phase != Phase::Opening {
             return Err(Fault::connection(condition::NOT_ALLOWED, "the connection is open already"));

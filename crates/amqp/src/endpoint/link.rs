@@ -144,6 +144,10 @@ impl Links {
         self.table.get_mut(key)
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.table.iter_mut().map(|(_, link)| link)
+    }
+
     /// The key of a link that the upper layer may still use.
     pub(super) fn key(&self, id: LinkId) -> Option<usize> {
         self.by_id.get(&id).copied()

@@ -149,9 +149,9 @@ impl Connection {
         if side.exceeds_size(payload.len()) {
             let more = transfer.more;
             let mut partial = Partial::start(delivery_id, transfer, &[]);
-            partial.give_up();
+            partial.give_up(too_large(side.max_message_size));
             side.partial = Some(Box::new(partial));
-            return if more { Ok(()) } else { self.refuse_oversized(key) };
+            return if more { Ok(()) } else { self.refuse_given_up(key) };
         }
         if transfer.more {
             side.partial = Some(Box::new(Partial::start(delivery_id, transfer, &payload)));
@@ -172,12 +172,13 @@ impl Connection {
         }
         let more = transfer.more;
         let size = partial.len() + payload.len();
-        if partial.is_oversized() || side.exceeds_size(size) {
+        if partial.given_up().is_some() || side.exceeds_size(size) {
+            let why = too_large(side.max_message_size);
             let Some(partial) = side.partial.as_deref_mut() else { return Ok(()) };
             self.reassembly_bytes -= partial.len();
-            partial.give_up();
+            partial.give_up(why);
             partial.append(transfer, payload);
-            return if more { Ok(()) } else { self.refuse_oversized(key) };
+            return if more { Ok(()) } else { self.refuse_given_up(key) };
         }
         let Some(partial) = side.partial.as_deref_mut() else { return Ok(()) };
         partial.append(transfer, payload);
@@ -191,15 +192,34 @@ impl Connection {
         }
     }
 
-    /// Refuses a delivery that exceeded the link's limit. Its sender learns it from the outcome: on a detach instead,
-    /// Python 7.15.0 reports an unknown error and JS 7.9.5 waits for a minute. A sender that wants no outcome loses
-    /// the link.
-    fn refuse_oversized(&mut self, key: usize) -> Result<(), Fault> {
+    /// Payload bytes of partly received deliveries.
+    #[must_use]
+    pub fn reassembly_bytes(&self) -> usize {
+        self.reassembly_bytes
+    }
+
+    /// Forgets what is here of partly received deliveries, over all links, and what will come of them; each is refused
+    /// with `why` when its last frame has come.
+    pub fn give_up_partial_deliveries(&mut self, why: &Error) {
+        for link in self.links.iter_mut() {
+            if let Some(partial) = link.as_in().and_then(|side| side.partial.as_deref_mut())
+                && partial.len() > 0
+            {
+                self.reassembly_bytes -= partial.len();
+                partial.give_up(why.clone());
+            }
+        }
+    }
+
+    /// Refuses a delivery that was given up: it exceeded the link's limit, or there was no room for it. Its sender learns
+    /// it from the outcome: on a detach instead, Python 7.15.0 reports an unknown error and JS 7.9.5 waits for a minute.
+    /// A sender that wants no outcome loses the link.
+    fn refuse_given_up(&mut self, key: usize) -> Result<(), Fault> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let session = link.session;
         let Some(side) = link.as_in() else { return Ok(()) };
         let Some(partial) = side.take_partial() else { return Ok(()) };
-        let error = too_large(side.max_message_size);
+        let error = partial.given_up().cloned().unwrap_or_else(|| too_large(side.max_message_size));
         if partial.is_settled() {
             return Err(Fault::Link(key, error));
         }

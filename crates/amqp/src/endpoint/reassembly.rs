@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::wire::performative::{DeliveryState, Transfer};
+use crate::wire::performative::{DeliveryState, Error, Transfer};
 
 /// A delivery of which more frames are to come.
 ///
@@ -15,7 +15,8 @@ pub(super) struct Partial {
     settled: bool,
     state: Option<DeliveryState>,
     payload: BytesMut,
-    oversized: bool,
+    /// Why nothing more of it is kept.
+    given_up: Option<Box<Error>>,
 }
 
 /// A delivery that is all here.
@@ -53,18 +54,19 @@ impl Partial {
             settled: transfer.settled.unwrap_or_default(),
             state: transfer.state,
             payload: BytesMut::from(payload),
-            oversized: false,
+            given_up: None,
         }
     }
 
-    /// Drops the payload, now and as it comes: the delivery exceeds the link's limit and is refused when it is over.
-    pub(super) fn give_up(&mut self) {
+    /// Drops the payload, now and as it comes: the delivery is refused with this error when it is over.
+    pub(super) fn give_up(&mut self, why: Error) {
         self.payload = BytesMut::new();
-        self.oversized = true;
+        self.given_up.get_or_insert_with(|| Box::new(why));
     }
 
-    pub(super) fn is_oversized(&self) -> bool {
-        self.oversized
+    /// Why the delivery is refused when it is over, if it is.
+    pub(super) fn given_up(&self) -> Option<&Error> {
+        self.given_up.as_deref()
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -77,7 +79,7 @@ impl Partial {
         if transfer.state.is_some() {
             self.state = transfer.state;
         }
-        if !self.oversized {
+        if self.given_up.is_none() {
             self.payload.extend_from_slice(payload);
         }
     }

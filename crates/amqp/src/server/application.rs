@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 
 use peeklock_engine::runtime::{Mailbox, Output};
 
+use crate::endpoint::condition::{self, error};
 use crate::endpoint::{Connection, Event, NowMs};
+use crate::wire::performative::Error;
 
 /// Who is at the other end of a socket.
 #[derive(Debug, Clone, Default)]
@@ -89,7 +91,7 @@ pub trait Application: Send {
     /// Called once when what may leave has left the connection for the socket: the place to grant the engine more
     /// deliveries by [`Connection::transmitted`], and to note what was transmitted, which a link that is gone can't
     /// tell any more.
-    fn after_transmit(&mut self, connection: &Connection) {
+    fn after_transmit(&mut self, connection: &mut Connection) {
         let _ = connection;
     }
 
@@ -108,6 +110,16 @@ pub trait Application: Send {
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let _ = context;
         Poll::Pending
+    }
+
+    /// How many bytes may wait for the peer in all, answers under way included; said before each turn.
+    fn set_room(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
+    /// The error of a delivery that was given up half-received because memory is short.
+    fn memory_short(&mut self) -> Error {
+        error(condition::RESOURCE_LIMIT_EXCEEDED, "there is no memory left for this delivery")
     }
 
     /// Whether the peer has to authenticate and has not done so yet. Asked often; until it is false for the first time, the
@@ -131,4 +143,6 @@ pub struct Unanswered {
     pub messages: usize,
     /// Their payloads, in bytes.
     pub bytes: usize,
+    /// What their answers may take, in bytes.
+    pub answer_bytes: usize,
 }

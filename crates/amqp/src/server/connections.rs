@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::BytesMut;
+use peeklock_budget::Budget;
 use peeklock_engine::runtime::{Clock, Mailbox};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ use super::application::{ApplicationFactory, Peer};
 use super::limits::LEAVE_MS;
 use super::timer::Timer;
 use super::transport::{Ended, Stop, StopSignal, Transport};
-use super::unauthenticated::Budget;
+use super::unauthenticated;
 use crate::endpoint::{Config, Connection};
 use crate::wire::loggable;
 
@@ -36,13 +37,14 @@ pub struct Connections<F> {
     factory: Arc<F>,
     clock: Arc<dyn Clock>,
     options: ListenerOptions,
+    budget: Budget,
     phase: watch::Sender<Phase>,
     /// Who is served holds a receiver, to the very end.
     present: watch::Sender<()>,
     /// Whether the last one that came was one too many.
     full: AtomicBool,
     /// Memory of connections whose peers have not authenticated.
-    unauthenticated: Budget,
+    unauthenticated: unauthenticated::Budget,
 }
 
 /// How far the end is.
@@ -60,15 +62,15 @@ impl<F: ApplicationFactory> Connections<F> {
     #[must_use]
     pub fn new(factory: Arc<F>, clock: Arc<dyn Clock>, options: ListenerOptions) -> Self {
         let (phase, present) = (watch::Sender::new(Phase::Open), watch::Sender::new(()));
-        Self {
-            factory,
-            clock,
-            options,
-            phase,
-            present,
-            full: AtomicBool::new(false),
-            unauthenticated: Budget::new(),
-        }
+        let (budget, full, unauthenticated) =
+            (Budget::default(), AtomicBool::new(false), unauthenticated::Budget::new());
+        Self { factory, clock, options, budget, phase, present, full, unauthenticated }
+    }
+
+    /// The same with a limit on the memory that all connections together may hold.
+    #[must_use]
+    pub fn within(self, budget: Budget) -> Self {
+        Self { budget, ..self }
     }
 
     /// Serves one connection to its end. `first_bytes` were read before, to see what the peer speaks. When `cut`
@@ -96,11 +98,13 @@ impl<F: ApplicationFactory> Connections<F> {
             return;
         }
         let (mailbox, outputs) = Mailbox::new();
+        let account = mailbox.account();
         let application = self.factory.accept(&peer, mailbox);
         let connection = Connection::server(self.options.endpoint.clone(), self.clock.now().0);
         let clock = Arc::clone(&self.clock);
         let stop = stop_signal(phase, cut);
         let transport = Transport::new(socket, first_bytes, connection, (application, outputs), clock, stop)
+            .within(&self.budget, account)
             .limited(self.unauthenticated.share());
         let address = peer.address.map(|address: SocketAddr| address.to_string()).unwrap_or_default();
         let span = tracing::info_span!("connection", peer = address, container = tracing::field::Empty);

@@ -30,15 +30,17 @@ impl Input {
         self.read_bytes_max = if is_limited { UNAUTHENTICATED_READ_BYTES_MAX } else { READ_BYTES_MAX };
     }
 
-    /// Reads once. 0 is the end.
+    /// Reads once, about `bytes_max` at most. 0 is the end.
     pub(super) fn poll_read(
         &mut self,
         socket: &mut (impl AsyncRead + Unpin),
+        bytes_max: usize,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
+        let wanted = self.read_bytes.min(bytes_max);
         let spare = self.bytes.capacity() - self.bytes.len();
-        if spare < self.read_bytes / 2 {
-            self.bytes.reserve(self.read_bytes);
+        if spare < wanted / 2 {
+            self.bytes.reserve(wanted);
         }
         let spare = self.bytes.capacity() - self.bytes.len();
         // Nothing is kept between polls: the future is as good as new.

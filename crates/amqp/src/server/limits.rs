@@ -46,6 +46,22 @@ pub(super) const LEAVE_MS: u64 = 8_000;
 /// Pause after a failed accept (no more file descriptors), in milliseconds.
 pub(super) const ACCEPT_RETRY_MS: u64 = 100;
 
+/// How long a connection that holds its allowance of memory may go without sending or taking [`PROGRESS_BYTES_MIN`] before
+/// what it holds idly is given up, in milliseconds.
+pub(super) const MEMORY_PATIENCE_MS: u64 = 2_000;
+
+/// Connections differ in their patience by so much, in milliseconds: they must not all give up at once.
+pub(super) const MEMORY_PATIENCE_STEP_MS: u64 = 250;
+
+/// In so many steps.
+pub(super) const MEMORY_PATIENCE_STEPS: u64 = 8;
+
+/// Bytes that count as progress of a peer.
+pub(super) const PROGRESS_BYTES_MIN: u64 = 64 * 1024;
+
+/// How often a connection that waits for memory looks again, in milliseconds.
+pub(super) const MEMORY_LOOK_MS: u64 = 50;
+
 /// What a connection may hold before its peer has authenticated without a share of the budget, in bytes: enough for the
 /// SDKs' sessions, links and usual tokens.
 pub(super) const UNAUTHENTICATED_OWN_BYTES: usize = 16 * 1024;

@@ -8,7 +8,9 @@ mod application;
 mod connections;
 mod input;
 mod limits;
+mod linger;
 mod listener;
+mod memory;
 mod output;
 #[cfg(test)]
 mod tests;

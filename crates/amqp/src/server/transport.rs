@@ -1,5 +1,7 @@
 //! The driver of one connection: a socket, an endpoint and an application in one task.
 
+mod holding;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -8,16 +10,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use peeklock_engine::runtime::{Clock, MailboxReceiver, Output as EngineOutput};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use peeklock_budget::Budget;
+use peeklock_engine::runtime::{Account, Clock, MailboxReceiver, Output as EngineOutput};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::application::Application;
 use super::input::Input;
 use super::limits::{
-    INPUT_ROUNDS_PER_TURN, LINGER_BYTES_MAX, LINGER_MS, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
-    UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX,
-    WRITE_STALL_MS_MAX,
+    INPUT_ROUNDS_PER_TURN, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN, UNANSWERED_BYTES_MAX,
+    UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX, WRITE_STALL_MS_MAX,
 };
+use super::linger::linger;
+use super::memory::Memory;
 use super::output::Output;
 use super::timer::Timer;
 use super::unauthenticated::Share;
@@ -60,6 +64,7 @@ pub struct Transport<S, A> {
     engine_outputs: Vec<EngineOutput>,
     input: Input,
     output: Output,
+    memory: Memory,
     timer: Timer,
     /// `None` once it has fired.
     stop: Option<StopSignal>,
@@ -106,6 +111,7 @@ where
             engine_outputs: Vec::new(),
             input: Input::new(first_bytes),
             output: Output::default(),
+            memory: Memory::new(&Budget::default(), None),
             last_write: timer.now(),
             timer,
             stop: Some(stop),
@@ -153,6 +159,13 @@ where
         }
     }
 
+    /// Keeps to a budget of memory; `account` is that of the connection's mailbox.
+    #[must_use]
+    pub fn within(mut self, budget: &Budget, account: Arc<Account>) -> Self {
+        self.memory = Memory::new(budget, Some(account));
+        self
+    }
+
     /// Runs the connection to its end, last words to the peer included.
     pub async fn run(mut self) -> Ended {
         // Input that was read before, and a client's first words.
@@ -165,30 +178,38 @@ where
             let woken = poll_fn(|context| self.poll_wake(context)).await;
             self.turn(woken);
         };
-        let Self { socket, output, timer, application, mailbox, cut, .. } = self;
+        let Self { socket, output, timer, application, mailbox, cut, mut memory, .. } = self;
         drop((application, mailbox));
+        memory.end(output.len());
         if !cut {
             linger(socket, output, timer).await;
         }
+        memory.leave();
         ended
     }
 
     /// Lets everything that can make progress do so once; ready if anything did or is waiting for its turn.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         let mut woken = Woken { any: self.has_work(), ..Woken::default() };
+        let unwritten = self.output.len();
         if self.output.is_unfinished()
             && let Poll::Ready(result) = self.output.poll_write(&mut self.socket, context)
         {
             woken.any = true;
             woken.failure = result.err();
             self.last_write = self.timer.now();
+            self.memory.moved(unwritten - self.output.len());
         }
+        let readable_bytes = self.memory.readable_bytes();
         if self.may_read()
-            && let Poll::Ready(result) = self.input.poll_read(&mut self.socket, context)
+            && let Poll::Ready(result) = self.input.poll_read(&mut self.socket, readable_bytes, context)
         {
             woken.any = true;
             match result {
-                Ok(bytes) => woken.end_of_input = bytes == 0,
+                Ok(bytes) => {
+                    self.memory.moved(bytes);
+                    woken.end_of_input = bytes == 0;
+                }
                 Err(failure) => woken.failure = Some(failure),
             }
         }
@@ -239,17 +260,21 @@ where
         self.connection.accepts_input()
             && !self.connection.has_input_work(&self.input.bytes)
             && messages + more.messages < UNANSWERED_MESSAGES_MAX
-            && bytes + more.bytes < UNANSWERED_BYTES_MAX
+            && bytes + more.bytes + more.answer_bytes < UNANSWERED_BYTES_MAX
             && self.output.len() < self.unwritten_bytes_max()
+            && self.memory.readable_bytes() > 0
     }
 
     fn deadline(&self) -> Option<NowMs> {
         let stall = self.output.is_unfinished().then(|| self.last_write.saturating_add(WRITE_STALL_MS_MAX));
-        [self.connection.poll_deadline(), self.application.poll_deadline(), stall].into_iter().flatten().min()
+        let memory = self.memory.deadline(self.timer.now());
+        let deadlines = [self.connection.poll_deadline(), self.application.poll_deadline(), stall, memory];
+        deadlines.into_iter().flatten().min()
     }
 
     fn turn(&mut self, woken: Woken) {
         let now = self.timer.now();
+        self.application.set_room(self.memory.outgoing_room_bytes());
         self.take_input(now);
         self.take_engine_outputs(now);
         self.take_time(now);
@@ -269,8 +294,9 @@ where
             self.output.append(|slices| connection.poll_transmit(slices, room, now));
         }
         if self.ended.is_none() {
-            self.application.after_transmit(&self.connection);
+            self.application.after_transmit(&mut self.connection);
         }
+        self.report_memory(now);
         self.drain_events(now);
         self.connection.set_reading(self.may_read(), now);
     }
@@ -350,29 +376,5 @@ where
 impl<S, A> fmt::Debug for Transport<S, A> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Transport").field("connection", &self.connection).finish_non_exhaustive()
-    }
-}
-
-/// Lets the peer have what is left to say and hang up first, within bounds.
-async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut socket: S, mut output: Output, timer: Timer) {
-    let too_long = timer.sleep_ms(LINGER_MS);
-    let farewell = async {
-        while output.is_unfinished() {
-            poll_fn(|context| output.poll_write(&mut socket, context)).await?;
-        }
-        socket.shutdown().await?;
-        let mut thrown_away = 0;
-        let mut bytes = BytesMut::with_capacity(super::limits::READ_BYTES_MIN);
-        while thrown_away < LINGER_BYTES_MAX && socket.read_buf(&mut bytes).await? > 0 {
-            thrown_away += bytes.len();
-            bytes.clear();
-        }
-        io::Result::Ok(())
-    };
-    tokio::select! {
-        result = farewell => if let Err(failure) = result {
-            tracing::trace!(error = %failure, "socket failed after the end");
-        },
-        () = too_long => {}
     }
 }

@@ -1,6 +1,9 @@
 //! What the dialect needs of the engine beside partitions: finding them.
 
+use std::sync::Arc;
+
 use peeklock_access::Resource;
+use peeklock_budget::throttle::Bucket;
 use peeklock_engine::runtime::{EntityRef, Namespace, PartitionHandle, SubscriptionRef};
 use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp};
 
@@ -78,6 +81,8 @@ pub(crate) struct Entity {
     wanted: Wanted,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
     pub(crate) max_message_size_bytes: u64,
+    /// How many messages a second it and the identity that attached may take, if that is limited.
+    pub(crate) buckets: Vec<Arc<Bucket>>,
 }
 
 impl Entity {
@@ -104,6 +109,7 @@ impl Entity {
             is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
+            buckets: Vec::new(),
         }
     }
 
@@ -128,6 +134,7 @@ impl Entity {
             is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
+            buckets: Vec::new(),
         }
     }
 

@@ -82,6 +82,11 @@ pub enum Fault {
     /// Too much waits for this peer to read.
     #[error("Too many responses wait to be read on this connection; read them before asking for more.")]
     TooMuchWaiting,
+    /// More messages a second than the operator allows. Service Bus's own words.
+    #[error(
+        "The request was terminated because the entity is being throttled. Error code : 50009. Please wait 2 seconds and try again."
+    )]
+    Throttled,
     /// Too many deliveries of one connection without a settlement.
     #[error("More than {0} deliveries on this connection wait to be settled.")]
     TooMuchUnsettled(usize),
@@ -125,7 +130,9 @@ impl Fault {
                 | Refusal::TooManyCorrelationFilters(_),
             ) => (condition::RESOURCE_LIMIT_EXCEEDED, 403),
             // P, J, N: ServiceBusy, retried by the SDK after some seconds.
-            Self::Refused(Refusal::Unavailable) | Self::TooMuchWaiting => (condition::SERVER_BUSY, 503),
+            Self::Refused(Refusal::Unavailable | Refusal::MemoryShort)
+            | Self::TooMuchWaiting
+            | Self::Throttled => (condition::SERVER_BUSY, 503),
             // P, J, N: MessagingEntityNotFound (J looks at the text too).
             Self::Refused(Refusal::EntityDeleted | Refusal::RuleNotFound(_))
             | Self::EntityNotFound { .. } => (condition::NOT_FOUND, 404),
@@ -278,6 +285,7 @@ mod tests {
             Fault::Refused(Refusal::ReceiverNotFound),
             Fault::Refused(Refusal::InvalidArgument("x".into())),
             Fault::Refused(Refusal::Unavailable),
+            Fault::Refused(Refusal::MemoryShort),
             Fault::Refused(Refusal::EntityDeleted),
             Fault::Refused(Refusal::SessionNotSupported),
             Fault::Refused(Refusal::SessionRequired),
@@ -299,6 +307,7 @@ mod tests {
             Fault::NotAllowed("x"),
             Fault::NotImplemented("x".into()),
             Fault::TooMuchWaiting,
+            Fault::Throttled,
             Fault::TooMuchUnsettled(1),
             Fault::Internal,
         ];

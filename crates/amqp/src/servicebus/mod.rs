@@ -15,6 +15,7 @@ mod envelope;
 mod errors;
 mod lock_token;
 mod management;
+mod pending;
 mod receiver;
 mod receiving;
 mod requests;
@@ -33,8 +34,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use peeklock_access::Access;
+use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
-use peeklock_engine::{Command, LockToken, QueueId, ReceiverId};
+use peeklock_engine::{Command, LockToken, QueueId, ReceiverId, Refusal};
 use peeklock_message::{delivery, facts, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
@@ -45,17 +47,18 @@ pub use config::DialectConfig;
 pub use entities::Entities;
 pub use errors::{Fault, condition};
 
-use crate::endpoint::{Connection, Event, IncomingId, LinkId, NowMs};
+use crate::endpoint::{Connection, Event, LinkId, NowMs};
 use crate::server::{Application, ApplicationFactory, Peer, Unanswered};
 use crate::wire::Str;
-use crate::wire::performative::{DeliveryState, Open};
-use attach::Opening;
+use crate::wire::performative::{Error, Open};
 use authorization::Authorization;
 use delivery::Encoder;
 use entities::Entity;
 use envelope::Dialect;
 use errors::Tracker;
+use pending::Pending;
 use receiver::{Receiver, Window};
+use requests::Parked;
 use revocation::Vigil;
 use sasl::Outcome;
 use watching::Watchers;
@@ -66,13 +69,20 @@ pub struct ServiceBus {
     entities: Arc<dyn Entities>,
     access: Access,
     config: Arc<DialectConfig>,
+    throttles: Throttles,
 }
 
 impl ServiceBus {
     /// The dialect over these entities, for those whom `access` lets in.
     #[must_use]
     pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
-        Self { entities, access, config: Arc::new(config) }
+        Self { entities, access, config: Arc::new(config), throttles: Throttles::default() }
+    }
+
+    /// The same with limits on rates.
+    #[must_use]
+    pub fn throttled(self, throttles: Throttles) -> Self {
+        Self { throttles, ..self }
     }
 }
 
@@ -120,18 +130,6 @@ struct ReplyTo {
     correlation_id: crate::wire::Value,
 }
 
-/// A command whose answer is awaited.
-enum Pending {
-    /// A transfer's messages; `delivery` is `None` when it came settled.
-    Send { delivery: Option<IncomingId>, bytes: usize },
-    /// A receiver link's attach.
-    Open { link: LinkId, opening: Box<Opening> },
-    /// A disposition over consecutive deliveries.
-    Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
-    /// A management request.
-    Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize },
-}
-
 /// Consecutive deliveries of one link that the peer accepts one by one: one command for all of them.
 struct Completions {
     link: LinkId,
@@ -172,13 +170,19 @@ pub struct Broker {
     /// Completions of this turn that follow each other, not yet submitted.
     completions: Option<Completions>,
     unanswered: Unanswered,
+    /// Management requests that wait for room for their answers.
+    parked: VecDeque<Parked>,
+    /// Bytes that may wait for the peer in all, answers under way included.
+    room_bytes: usize,
     encoder: Encoder,
     responses: u64,
+    throttles: Throttles,
+    bucket: Option<Bucket>,
 }
 
 impl Broker {
     fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
-        let ServiceBus { entities, access, config } = bus.clone();
+        let ServiceBus { entities, access, config, throttles } = bus.clone();
         let authorization = Authorization::new(access);
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -207,8 +211,12 @@ impl Broker {
             pending: Slab::new(),
             completions: None,
             unanswered: Unanswered::default(),
+            parked: VecDeque::new(),
+            room_bytes: usize::MAX,
             encoder: Encoder::default(),
             responses: 0,
+            bucket: throttles.connection(),
+            throttles,
         }
     }
 
@@ -259,8 +267,9 @@ impl Broker {
             Pending::Settle { link, first, count, reply } => {
                 self.settled(link, first, count, &reply, response, connection);
             }
-            Pending::Management { reply_to, finish, bytes } => {
+            Pending::Management { reply_to, finish, bytes, answer_bytes } => {
                 self.count_answer(bytes);
+                self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
                 let result = finish(response, &mut self.encoder);
                 self.respond(&reply_to, &result, connection);
             }
@@ -311,7 +320,7 @@ impl Broker {
     }
 
     fn window(&self) -> Window {
-        Window::share(self.receivers.len())
+        Window::share(self.receivers.len(), self.room_bytes)
     }
 }
 
@@ -367,8 +376,17 @@ impl Application for Broker {
         self.poll_change(context)
     }
 
-    fn after_transmit(&mut self, connection: &Connection) {
+    fn after_transmit(&mut self, connection: &mut Connection) {
+        self.ask_parked(connection);
         self.tend_receivers(connection);
+    }
+
+    fn set_room(&mut self, bytes: usize) {
+        self.room_bytes = bytes;
+    }
+
+    fn memory_short(&mut self) -> Error {
+        self.tracker().error(&Fault::Refused(Refusal::MemoryShort))
     }
 
     fn is_unauthenticated(&self) -> bool {

@@ -29,10 +29,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The share of one link among `links`.
-    pub(crate) fn share(links: usize) -> Self {
+    /// The share of one link among `links` of a connection that may hold `room_bytes`.
+    pub(crate) fn share(links: usize, room_bytes: usize) -> Self {
         let links = u64::try_from(links.max(1)).unwrap_or(u64::MAX);
-        Self { messages: (WINDOW_MESSAGES / links).max(1), bytes: (WINDOW_BYTES / links).max(1) }
+        let bytes = WINDOW_BYTES.min(u64::try_from(room_bytes).unwrap_or(u64::MAX));
+        Self { messages: (WINDOW_MESSAGES / links).max(1), bytes: (bytes / links).max(1) }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use peeklock_engine::Refusal;
 use rand::RngExt;
 
 use super::authorization::Need;
@@ -23,8 +24,23 @@ use crate::wire::performative::DeliveryState;
 /// Responses that may wait for a peer to read them, per link.
 const RESPONSES_WAITING_MAX: u64 = 1024;
 
-/// Bytes that may wait for a peer to read them before further requests are refused.
+/// Bytes that may wait for a peer to read them before further requests are refused; with what answers under way may take,
+/// before further ones wait.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Answers of fewer bytes are asked for whatever else waits.
+const LARGE_ANSWER_BYTES_MIN: usize = 16 * 1024;
+
+/// With less room than this a large answer is not asked for, in bytes.
+const ROOM_BYTES_MIN: usize = 64 * 1024;
+
+/// A management request that waits until there is room for its answer.
+pub(super) struct Parked {
+    entity: Arc<Entity>,
+    reply_to: Box<ReplyTo>,
+    prepared: management::Prepared,
+    bytes: usize,
+}
 
 impl Broker {
     pub(super) fn cbs_request(
@@ -61,15 +77,44 @@ impl Broker {
         // What the peer settled before it asked comes before.
         self.submit_completions();
         match self.prepare(request, entity) {
-            Ok(management::Prepared { command, finish }) => {
+            Ok(prepared) => {
                 let bytes = payload.len();
                 self.count_question(bytes);
-                let pending = Pending::Management { reply_to: Box::new(reply_to), finish, bytes };
-                self.ask(&entity.partition, command, pending);
+                let entity = Arc::clone(entity);
+                self.parked.push_back(Parked { entity, reply_to: Box::new(reply_to), prepared, bytes });
+                self.ask_parked(connection);
             }
             Err(fault) => self.respond(&reply_to, &Err(fault), connection),
         }
         Ok(())
+    }
+
+    /// Asks what was asked of us, as far as there is room for the answers; the rest waits until answers have left.
+    pub(super) fn ask_parked(&mut self, connection: &mut Connection) {
+        while let Some(first) = self.parked.front() {
+            let answer_bytes = first.prepared.answer_bytes;
+            let outgoing = connection.pending_bytes() + self.unanswered.answer_bytes;
+            let limit = self.room_bytes.min(WAITING_BYTES_MAX);
+            let is_large = answer_bytes >= LARGE_ANSWER_BYTES_MIN;
+            // One answer may always be under way, whatever its size.
+            if is_large && outgoing > 0 && outgoing.saturating_add(answer_bytes) > limit {
+                return;
+            }
+            let Some(Parked { entity, reply_to, prepared, bytes }) = self.parked.pop_front() else { return };
+            // Nothing of this connection would ever call for another look.
+            if is_large && outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN {
+                self.count_answer(bytes);
+                self.respond(&reply_to, &Err(Fault::Refused(Refusal::MemoryShort)), connection);
+                continue;
+            }
+            let management::Prepared { command, finish, .. } = prepared;
+            self.unanswered.answer_bytes += answer_bytes;
+            self.ask(
+                &entity.partition,
+                command,
+                Pending::Management { reply_to, finish, bytes, answer_bytes },
+            );
+        }
     }
 
     fn prepare(&mut self, request: Request, entity: &Entity) -> Result<management::Prepared, Fault> {
@@ -97,9 +142,13 @@ impl Broker {
             change.set_rule(arguments);
         }
         self.authorization.permit(&entity.resource, Need::Right(operation.right()), &entity.uri)?;
+        if !operation.finishes() {
+            self.check_rates(entity, 1)?;
+        }
         let arguments = arguments?;
         let (random, sessions) = (&mut self.random, &self.sessions);
-        let mut context = Context { entity, sessions, next_id: &mut || random.random() };
+        let mut context =
+            Context { entity, sessions, room_bytes: self.room_bytes, next_id: &mut || random.random() };
         management::prepare(operation, &arguments, &mut context)
     }
 

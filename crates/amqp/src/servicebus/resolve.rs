@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use peeklock_access::Resource;
-use peeklock_engine::SubQueue;
+use peeklock_budget::throttle::Bucket;
+use peeklock_engine::{Right, SubQueue};
 
 use super::Broker;
 use super::address::{self, Address, AddressError, EntityAddress};
@@ -42,7 +43,7 @@ impl Broker {
 
     fn lookup(&self, written: &str, address: EntityAddress) -> Option<Arc<Entity>> {
         let uri = self.uri(written);
-        let entity = match &address.subscription {
+        let mut entity = match &address.subscription {
             Some(name) => {
                 let found = self.entities.subscription(&address.name, name)?;
                 Entity::subscription(address, uri, found)
@@ -52,9 +53,21 @@ impl Broker {
                 Entity::new(address, uri, found)
             }
         };
+        entity.buckets = self.buckets(&entity);
         // A topic has no queues inside.
         let exists = entity.kind != Kind::Topic || entity.address.sub_queue == SubQueue::Main;
         exists.then(|| Arc::new(entity))
+    }
+
+    /// What limits the rate of messages for an entity on this connection.
+    fn buckets(&self, entity: &Entity) -> Vec<Arc<Bucket>> {
+        let throttles = &self.throttles;
+        let identity = throttles
+            .limits_identities()
+            .then(|| self.authorization.principal(&entity.resource, Right::Send))
+            .flatten()
+            .and_then(|principal| throttles.identity(principal));
+        throttles.entity(&entity.address.name).into_iter().chain(identity).collect()
     }
 
     /// Which names exist is told only to those who may know.

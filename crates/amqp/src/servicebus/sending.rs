@@ -42,8 +42,27 @@ impl Broker {
             Some(Link::Responses { .. } | Link::Receiver(_)) | None => Err(Fault::Internal),
         };
         if let Err(fault) = result {
+            // A sender that wants no outcome would go on as before and lose every message.
+            if delivery.is_none() && fault == Fault::Throttled {
+                let error = self.tracker().error(&fault);
+                connection.detach(link, Some(error));
+                self.detached(link);
+            }
             self.reject(delivery, &fault, connection);
         }
+    }
+
+    /// Whether connection, entity and identity may take so many messages now.
+    ///
+    /// # Errors
+    /// [`Fault::Throttled`].
+    pub(super) fn check_rates(&self, entity: &Entity, messages: usize) -> Result<(), Fault> {
+        if self.bucket.is_none() && entity.buckets.is_empty() {
+            return Ok(());
+        }
+        let now_ms = self.entities.now().0;
+        let mut buckets = self.bucket.iter().chain(entity.buckets.iter().map(|bucket| &**bucket));
+        if buckets.all(|bucket| bucket.take(now_ms, messages)) { Ok(()) } else { Err(Fault::Throttled) }
     }
 
     fn send(
@@ -58,6 +77,7 @@ impl Broker {
         check_size(entity, message_format, payload.len())?;
         let random = &mut self.random;
         let messages = read_transfer(message_format, payload, entity.wanted(), &mut || random.random())?;
+        self.check_rates(entity, messages.len())?;
         let bytes = payload.len();
         if delivery.is_none() {
             self.count_question(bytes);

@@ -199,8 +199,11 @@ impl Client {
                     self.read().await;
                 }
             }
-            self.settle().await;
+            // Each piece is seen by itself; what follows from it need not be over before the next.
+            yield_now().await;
+            self.read().await;
         }
+        self.settle().await;
     }
 
     /// Lets everybody work until the broker has nothing more to say.

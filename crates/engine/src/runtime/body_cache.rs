@@ -5,6 +5,9 @@
 //! the sum never exceeds the budget except for contents that are not durable yet: those can't be read back and
 //! stay.
 //!
+//! The cache is the first to give way when the process's memory budget gets short: it may have a quarter of what others
+//! leave of it.
+//!
 //! A content is a slice of the buffer it arrived in, and keeps all of that buffer alive. Removed contents therefore
 //! stay charged while an older content is still here, because it may share a buffer with them; once they outweigh
 //! what is alive, the survivors are copied into buffers of their own. What is not charged: a buffer shared with
@@ -15,11 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use peeklock_budget::{Budget, Owner, Share};
 
 use crate::BodyRef;
 
 /// A partition may hold this many times what the others leave free.
 const SHARE_OF_FREE: usize = 4;
+
+/// All caches may hold what others leave of the process's budget, divided by this.
+const PART_OF_REST: usize = 4;
 
 /// Bookkeeping per content, in bytes, charged with it.
 const SLOT_BYTES: usize = size_of::<Slot>();
@@ -29,17 +36,29 @@ const SLOT_BYTES: usize = size_of::<Slot>();
 pub(super) struct CacheBudget {
     limit_bytes: usize,
     used_bytes: AtomicUsize,
+    process: Budget,
 }
 
 impl CacheBudget {
-    pub(super) fn new(limit_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { limit_bytes, used_bytes: AtomicUsize::new(0) })
+    /// A budget of so many bytes, as far as the process has them to spare.
+    pub(super) fn new(limit_bytes: usize, process: Budget) -> Arc<Self> {
+        Arc::new(Self { limit_bytes, used_bytes: AtomicUsize::new(0), process })
+    }
+
+    /// What it is a part of.
+    pub(super) fn process(&self) -> &Budget {
+        &self.process
     }
 
     /// How much a partition may hold at this moment.
     fn share(&self) -> usize {
         let used = self.used_bytes.load(Ordering::Relaxed);
-        self.limit_bytes.saturating_sub(used).saturating_mul(SHARE_OF_FREE)
+        self.limit_now().saturating_sub(used).saturating_mul(SHARE_OF_FREE)
+    }
+
+    fn limit_now(&self) -> usize {
+        let rest = self.process.free_bytes().saturating_add(self.process.used_by(Owner::BodyCache));
+        self.limit_bytes.min(rest / PART_OF_REST)
     }
 
     #[cfg(test)]
@@ -58,6 +77,8 @@ pub(super) struct BodyCache {
     charged_bytes: usize,
     /// The part of it that belongs to removed ones.
     removed_bytes: usize,
+    /// What the process's budget was told of it.
+    reported: Share,
 }
 
 #[derive(Debug)]
@@ -69,7 +90,8 @@ struct Slot {
 
 impl BodyCache {
     pub(super) fn new(budget: Arc<CacheBudget>) -> Self {
-        Self { budget, slots: VecDeque::new(), charged_bytes: 0, removed_bytes: 0 }
+        let reported = budget.process.share(Owner::BodyCache);
+        Self { budget, slots: VecDeque::new(), charged_bytes: 0, removed_bytes: 0, reported }
     }
 
     /// Adds a content; numbers only grow.
@@ -120,10 +142,16 @@ impl BodyCache {
         }
     }
 
+    /// Tells the process's budget what is held; once for each turn.
+    pub(super) fn report(&mut self) {
+        self.reported.set(self.charged_bytes);
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
         self.discharge(self.charged_bytes);
+        self.report();
         self.removed_bytes = 0;
     }
 
@@ -190,6 +218,27 @@ mod tests {
 
     const KB: usize = 1024;
 
+    fn budget_of(bytes: usize) -> Arc<CacheBudget> {
+        CacheBudget::new(bytes, Budget::default())
+    }
+
+    #[test]
+    fn the_cache_gives_way_when_the_process_has_little_left() {
+        let process = Budget::new(1024 * KB);
+        let budget = CacheBudget::new(200 * KB, process.clone());
+        let mut cache = filled(&budget, 1..=150);
+        cache.shrink(Some(BodyRef(150)));
+        cache.report();
+        assert!(process.used_by(Owner::BodyCache) > 100 * KB);
+        let mut connection = process.share(Owner::Incoming);
+        connection.set(960 * KB);
+        cache.insert(BodyRef(151), content(151));
+        cache.shrink(Some(BodyRef(151)));
+        cache.report();
+        assert!(process.used_by(Owner::BodyCache) <= 16 * KB);
+        assert_eq!(cache.get(BodyRef(151)), Some(content(151)));
+    }
+
     fn content(number: u64) -> Bytes {
         Bytes::from(vec![u8::try_from(number % 251).unwrap(); KB])
     }
@@ -204,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_oldest_durable_contents_make_room() {
-        let budget = CacheBudget::new(100 * KB);
+        let budget = budget_of(100 * KB);
         let mut cache = filled(&budget, 1..=200);
         cache.shrink(Some(BodyRef(200)));
         assert!(budget.used_bytes() <= 100 * KB);
@@ -214,7 +263,7 @@ mod tests {
 
     #[test]
     fn what_is_not_durable_stays_whatever_the_budget() {
-        let budget = CacheBudget::new(10 * KB);
+        let budget = budget_of(10 * KB);
         let mut cache = filled(&budget, 1..=50);
         cache.shrink(Some(BodyRef(20)));
         assert_eq!(cache.get(BodyRef(20)), None);
@@ -223,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_newcomer_finds_room_beside_a_partition_that_filled_its_share() {
-        let budget = CacheBudget::new(100 * KB);
+        let budget = budget_of(100 * KB);
         let mut busy = filled(&budget, 1..=200);
         busy.shrink(Some(BodyRef(200)));
         let mut newcomer = filled(&budget, 1..=1);
@@ -233,7 +282,7 @@ mod tests {
 
     #[test]
     fn removed_contents_are_charged_until_nothing_can_share_their_buffer() {
-        let budget = CacheBudget::new(1024 * KB);
+        let budget = budget_of(1024 * KB);
         let buffer = Bytes::from(vec![7; 64 * KB]);
         let mut cache = BodyCache::new(Arc::clone(&budget));
         for number in 0..64_usize {
@@ -257,7 +306,7 @@ mod tests {
 
     #[test]
     fn gaps_in_the_numbers_do_no_harm() {
-        let budget = CacheBudget::new(1024 * KB);
+        let budget = budget_of(1024 * KB);
         let mut cache = BodyCache::new(budget);
         for number in [3, 4, 9, 1_000_000] {
             cache.insert(BodyRef(number), content(number));

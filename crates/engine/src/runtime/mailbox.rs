@@ -1,8 +1,10 @@
 //! How connections and partitions talk: requests in, outputs out, both in batches.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use peeklock_budget::Share;
 use tokio::sync::mpsc;
 
 use super::answer;
@@ -66,9 +68,36 @@ pub enum Response {
 
 /// The sending half of a connection's inbox; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Mailbox {
+pub struct Mailbox(Arc<Sending>);
+
+#[derive(Debug)]
+struct Sending {
     /// Bounded by the requests and credit the owner has outstanding, so the channel itself needs no bound.
     outputs: mpsc::UnboundedSender<Output>,
+    account: Arc<Account>,
+}
+
+/// What a mailbox's owner and those who send to it know together about memory.
+#[derive(Debug, Default)]
+pub struct Account {
+    is_full: AtomicBool,
+    kept: Mutex<Vec<Share>>,
+}
+
+impl Account {
+    /// Whether the owner holds more than it may and takes no further message; asked for each delivery, so the owner says
+    /// it once for each of its turns.
+    pub fn set_full(&self, is_full: bool) {
+        if self.is_full.load(Ordering::Relaxed) != is_full {
+            self.is_full.store(is_full, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps a share as long as a request of this mailbox is unanswered: what the owner sent is still held when the owner
+    /// is gone.
+    pub fn keep(&self, share: Share) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(share);
+    }
 }
 
 /// The receiving half: drain it with `recv_many`.
@@ -79,17 +108,28 @@ impl Mailbox {
     #[must_use]
     pub fn new() -> (Self, MailboxReceiver) {
         let (outputs, receiver) = mpsc::unbounded_channel();
-        (Self { outputs }, receiver)
+        (Self(Arc::new(Sending { outputs, account: Arc::default() })), receiver)
+    }
+
+    /// What owner and senders know about memory.
+    #[must_use]
+    pub fn account(&self) -> Arc<Account> {
+        Arc::clone(&self.0.account)
+    }
+
+    /// Whether the owner takes no further message at this moment.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.account.is_full.load(Ordering::Relaxed)
     }
 
     /// Delivers an output; nothing happens when the owner is gone.
     pub fn put(&self, output: Output) {
-        let _ = self.outputs.send(output);
+        let _ = self.0.outputs.send(output);
     }
 
     /// Delivers an output, or hands it back when the owner is gone.
     pub(super) fn try_put(&self, output: Output) -> Result<(), Output> {
-        self.outputs.send(output).map_err(|refused| refused.0)
+        self.0.outputs.send(output).map_err(|refused| refused.0)
     }
 }
 

@@ -44,7 +44,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use damage::Damage;
 pub use entity::{EntityRef, SubscriptionRef};
 pub use forwarder::ReadFacts;
-pub use mailbox::{Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
+pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use peeklock_storage::Error as StorageError;
 pub use record::is_entity;

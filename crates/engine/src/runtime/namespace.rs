@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use peeklock_budget::Budget;
 use peeklock_storage::{PartitionId, Shard};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -40,6 +41,8 @@ pub struct NamespaceOptions {
     pub read_facts: Option<ReadFacts>,
     /// How much topics may have of subscriptions and rules.
     pub rule_limits: RuleLimits,
+    /// The memory of the process that peers can make it hold; without limit by default.
+    pub budget: Budget,
 }
 
 /// All entities; cheap to clone.
@@ -60,6 +63,12 @@ pub(super) struct Inner {
 }
 
 impl Namespace {
+    /// The memory of the process that peers can make it hold.
+    #[must_use]
+    pub fn budget(&self) -> &Budget {
+        self.inner.spawner.shared.cache.process()
+    }
+
     /// Restores every entity from the shard and starts the actors of those that have timers pending; the others start
     /// when they are first looked up. Call it on the tokio runtime that is to run them, timers enabled.
     ///
@@ -70,7 +79,7 @@ impl Namespace {
         clock: Arc<dyn Clock>,
         options: NamespaceOptions,
     ) -> Result<Self, StartError> {
-        let cache = CacheBudget::new(options.body_cache_bytes);
+        let cache = CacheBudget::new(options.body_cache_bytes, options.budget.clone());
         let (ended, ended_receiver) = mpsc::unbounded_channel();
         let spawner = Spawner {
             shared: Shared {

@@ -19,6 +19,7 @@ mod durability;
 mod failures;
 mod forwarding;
 mod forwarding_histories;
+mod forwarding_recovery;
 mod forwarding_rules;
 mod forwarding_topics;
 mod idle;

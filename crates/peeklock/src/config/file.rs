@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use peeklock_budget::throttle::Rates;
 use toml::de::DeTable;
 
 use super::ListenAddress;
@@ -19,6 +20,7 @@ use super::problem::{Collector, Problems};
 use super::queue::{self, QueueConfig};
 use super::storage::{self, StorageConfig};
 use super::table::Table;
+use super::throttling;
 use super::tls::{self, TlsConfig};
 use super::topic::{self, TopicConfig};
 use crate::audit::AuditTarget;
@@ -59,6 +61,8 @@ pub(crate) struct FileConfig {
     pub(crate) authorization: AuthorizationConfig,
     /// `[limits]`
     pub(crate) limits: LimitsConfig,
+    /// `[throttling]`
+    pub(crate) rates: Rates,
     /// `[[queues]]`, in file order.
     pub(crate) queues: Vec<QueueConfig>,
     /// `[[topics]]`, in file order.
@@ -138,6 +142,7 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     (config.time_travel, config.development) = development::read(root.section("development"));
     (config.authorization_flags, config.authorization) = authorization::read(root.section("authorization"));
     config.limits = limits::read(root.section("limits"));
+    config.rates = throttling::read(root.section("throttling"));
     read_entities(&mut root, &mut config);
     root.finish();
     config

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use peeklock_engine::RuleLimits;
 
 use super::entity;
+use super::size;
 use super::table::Table;
 
 /// Service Bus's own minimum of `auto_delete_on_idle` (S-27).
@@ -20,6 +21,12 @@ const FILTERS_RANGE: RangeInclusive<u64> = 0..=10_000_000;
 const EXPRESSION_CHARACTERS_RANGE: RangeInclusive<u64> = 1..=65_536;
 const STATEMENTS_RANGE: RangeInclusive<u64> = 1..=4_096;
 
+const MEMORY_BYTES: RangeInclusive<u64> = 4 << 20..=1024 << 30;
+
+/// The budget of memory holds the largest partly received messages of one connection so many times, so that a connection
+/// whose message is as large as allowed may go on while others hold something as well.
+pub(crate) const LARGEST_PARTS_OF_MEMORY: u64 = 4;
+
 /// What no entity may go beyond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LimitsConfig {
@@ -27,6 +34,8 @@ pub(crate) struct LimitsConfig {
     pub(crate) auto_delete_on_idle_min_ms: u64,
     /// Default and maximum of every `default_message_time_to_live`; `None` for no limit (S-15).
     pub(crate) message_time_to_live_max_ms: Option<u64>,
+    /// Memory that peers may make the process hold, in bytes; `None` for a part of the machine's or container's.
+    pub(crate) memory_bytes_max: Option<u64>,
     /// How much topics may have of subscriptions and rules.
     pub(crate) rules: RuleLimits,
 }
@@ -36,7 +45,26 @@ impl Default for LimitsConfig {
         Self {
             auto_delete_on_idle_min_ms: AUTO_DELETE_ON_IDLE_MIN_MS,
             message_time_to_live_max_ms: None,
+            memory_bytes_max: None,
             rules: RuleLimits::default(),
+        }
+    }
+}
+
+impl LimitsConfig {
+    /// Whether the memory holds what a connection may send.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub(super) fn check(&self, reassembly_bytes_max: u64) -> Result<(), String> {
+        let least = reassembly_bytes_max.saturating_mul(LARGEST_PARTS_OF_MEMORY);
+        match self.memory_bytes_max {
+            Some(bytes) if bytes < least => Err(format!(
+                "memory_max in [limits] is {}, less than {LARGEST_PARTS_OF_MEMORY} times reassembly_size_max in [amqp]; write at least \"{}\", or a smaller reassembly_size_max",
+                size::display(bytes),
+                size::display(least)
+            )),
+            _ => Ok(()),
         }
     }
 }
@@ -51,10 +79,19 @@ pub(super) fn read(mut table: Table<'_, '_>) -> LimitsConfig {
             &AUTO_DELETE_ON_IDLE_MIN_RANGE_MS,
         ),
         message_time_to_live_max_ms: entity::time_to_live_ms(&mut table, "message_time_to_live_max"),
+        memory_bytes_max: read_memory(&mut table),
         rules: read_rules(&mut table, &default.rules),
     };
     table.finish();
     config
+}
+
+fn read_memory(table: &mut Table<'_, '_>) -> Option<u64> {
+    let read = table.text("memory_max", "\"512 MiB\"", |text| match text {
+        "automatic" => Ok(None),
+        _ => size::parse_in(text, &MEMORY_BYTES).map(Some),
+    });
+    read.flatten()
 }
 
 fn read_rules(table: &mut Table<'_, '_>, default: &RuleLimits) -> RuleLimits {

@@ -27,12 +27,15 @@ mod subscription;
 mod table;
 #[cfg(test)]
 mod tests;
+mod throttling;
 mod tls;
 mod topic;
 mod values;
 mod within;
 
 use std::path::PathBuf;
+
+use peeklock_budget::throttle::Rates;
 
 use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
@@ -47,7 +50,7 @@ pub(crate) use convert::to_toml;
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
-pub(crate) use limits::LimitsConfig;
+pub(crate) use limits::{LARGEST_PARTS_OF_MEMORY, LimitsConfig};
 pub(crate) use listen::ListenAddress;
 pub(crate) use network::NetworkConfig;
 pub(crate) use problem::Problems;
@@ -96,6 +99,8 @@ pub(crate) struct Config {
     pub(crate) development: DevelopmentConfig,
     /// What no entity may go beyond.
     pub(crate) limits: LimitsConfig,
+    /// How many messages a second are taken.
+    pub(crate) rates: Rates,
     /// Where the addresses in use are written once connections are accepted.
     pub(crate) ready_file: Option<PathBuf>,
     /// Queues declared in the file: created, or their options updated.
@@ -192,6 +197,7 @@ impl Config {
             },
             authorization: flags.over(file.authorization_flags, file.authorization),
             limits: file.limits,
+            rates: file.rates,
             ready_file: args.ready_file,
             queues: file.queues,
             queues_if_missing,
@@ -202,6 +208,7 @@ impl Config {
             stands_in,
             notes: file.notes,
         };
+        config.limits.check(config.amqp.reassembly_bytes_max).map_err(ConfigError::Combination)?;
         config.tls.check()?;
         config.development.check(&config.addresses())?;
         config.authorization.check(&config.addresses())?;

@@ -13,6 +13,7 @@ mod error;
 mod front_ends;
 mod health;
 mod http;
+mod memory;
 mod network;
 mod openid;
 mod pages;
@@ -31,6 +32,7 @@ use peeklock_access::Access;
 use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
+use peeklock_budget::throttle::Throttles;
 use peeklock_engine::runtime::{Clock, Namespace, NamespaceOptions, ReadFacts, SystemClock};
 use peeklock_storage::Error as StorageError;
 use tokio::task::JoinHandle;
@@ -109,16 +111,18 @@ async fn serve(
     entities::declare(&namespace, &config, limits).await?;
     let tls = network.secure(&config)?;
     let access = access::start(&namespace, &config.authorization);
+    let throttles = Throttles::new(config.rates.clone());
     let connections = Connections::new(
-        service_bus(&namespace, &access, &config),
+        service_bus(&namespace, &access, &config, &throttles),
         // Never the clock that can be moved: an hour's jump must not look like an hour's silence of every client.
         Arc::new(SystemClock::default()),
         // Strangers are bounded beside: however many there are, whoever shows who they are finds a place.
         listener_options(&config, room.connections_max.saturating_add(room.strangers_max)),
-    );
+    )
+    .within(namespace.budget().clone());
 
     let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
-    let admin = admin.named(config.namespace.as_deref());
+    let admin = admin.named(config.namespace.as_deref()).throttled(throttles);
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let control = store.control(&config);
@@ -193,7 +197,8 @@ fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
     let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
     let rule_limits = config.limits.rules;
-    NamespaceOptions { body_cache_bytes, read_facts, rule_limits, ..NamespaceOptions::default() }
+    let budget = memory::budget(config);
+    NamespaceOptions { body_cache_bytes, read_facts, rule_limits, budget, ..NamespaceOptions::default() }
 }
 
 /// What the file's entities must keep to, those made at run time must as well.
@@ -206,10 +211,16 @@ fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits
     }
 }
 
-fn service_bus(namespace: &Namespace, access: &Access, config: &Config) -> Arc<ServiceBus> {
+fn service_bus(
+    namespace: &Namespace,
+    access: &Access,
+    config: &Config,
+    throttles: &Throttles,
+) -> Arc<ServiceBus> {
     let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
     let dialect = DialectConfig { plain_enabled, authorization_time_out_ms: time_out_ms, seed: None };
-    Arc::new(ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect))
+    let bus = ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect);
+    Arc::new(bus.throttled(throttles.clone()))
 }
 
 fn listener_options(config: &Config, connections_max: u64) -> ListenerOptions {

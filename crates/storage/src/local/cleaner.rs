@@ -14,11 +14,12 @@ use super::format::{
     align,
 };
 use super::frame::FrameBuilder;
+use super::handover::{self, CopiedSegment, Move};
 use super::hint::{HintBuilder, Subject};
 use super::index::Location;
 use super::keeper::{new_salt, store_hint};
 use super::manifest::{Listed, Manifest, Seal};
-use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile, Segments};
+use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile};
 use super::shared::Shared;
 use super::state::{Placed, State};
 use super::walk::{Found, walk};
@@ -33,8 +34,8 @@ use choice::{Choice, choose};
 const PATROL_MS: u64 = 1000;
 /// Copied bytes between two syncs: keeps the disk's queue short for the commits.
 const SLICE_BYTES: u64 = 1 << 20;
-/// Relocations under one lock.
-const RELOCATIONS_MAX: usize = 256;
+/// What the log says while cleaning fails.
+const CLEAN: &str = "segments can't be cleaned";
 
 /// Works until told to stop.
 pub(super) fn run(shared: &Shared) {
@@ -51,8 +52,13 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
         return false;
     };
     let result = Cleaning::begin(shared, &choice).and_then(|cleaning| cleaning.run(&choice));
+    match &result {
+        Ok(()) => shared.warnings.end(CLEAN),
+        Err(error) => {
+            shared.warnings.warn(CLEAN, error);
+        }
+    }
     if let Err(error) = &result {
-        shared.warnings.warn("segments can't be cleaned", error);
         let mut state = shared.state();
         state.segments.set_cleaning(&choice.ids, false);
         if matches!(error, Error::Corrupt { .. }) {
@@ -72,7 +78,7 @@ struct Cleaning<'a> {
     frame: FrameBuilder,
     hint: Vec<(Placed, Bytes)>,
     /// Where each copied value was and is.
-    moves: Vec<(Key, Location, Location)>,
+    moves: Vec<Move>,
     offset: u64,
     sequence: u64,
     started: Instant,
@@ -244,36 +250,18 @@ impl<'a> Cleaning<'a> {
         let file = Handle::keep(&shared.descriptors, id, &path, self.file);
         file.release();
         let segment = SegmentFile { id, salt, capacity: self.offset, path, file };
-        {
-            let mut state = shared.state();
-            state.segments.unrank(&choice.ids);
-            if !is_empty {
-                state.segments.add(Arc::new(segment), ranks, Some(seal.end));
-                // Nothing points at it yet: it must not be taken for dead.
-                state.segments.set_cleaning(&[id], true);
-                for (placed, _) in &self.hint {
-                    if placed.header.kind != Kind::Put
-                        && state.segments.is_shadow_alive(placed.header.shadows, ranks)
-                    {
-                        let bytes = super::format::RECORD_HEADER_BYTES + placed.header.value_len;
-                        state.segments.removal(id, placed.header.shadows, bytes);
-                    }
-                }
-            }
-        }
-        for moves in self.moves.chunks(RELOCATIONS_MAX) {
-            shared.state().relocate(moves);
-        }
-        shared.state().segments.set_cleaning(&[id], false);
+        let copy = (!is_empty).then(|| CopiedSegment {
+            file: Arc::new(segment),
+            ranks,
+            end: seal.end,
+            removals: self.hint.into_iter().map(|(placed, _)| placed).collect(),
+            moves: &self.moves,
+        });
+        let originals = handover::replace(shared, &choice.ids, copy);
         if is_empty {
             shared.directory.discard(&shared.directory.segment_path(id));
         }
-        for id in &choice.ids {
-            let removed = shared.state().segments.remove(*id);
-            if let Some(segment) = removed {
-                shared.retire(segment.file);
-            }
-        }
+        originals.into_iter().for_each(|file| shared.retire(file));
         Ok(())
     }
 
@@ -290,19 +278,6 @@ impl<'a> Cleaning<'a> {
         }
         if let Err(error) = store_hint(&self.shared.directory, self.id, &hint.finish()) {
             tracing::warn!(id = self.id, %error, "can't write a hint");
-        }
-    }
-}
-
-impl State {
-    /// Points the index at copies of records, where it still points at the originals.
-    fn relocate(&mut self, moves: &[(Key, Location, Location)]) {
-        for (key, from, to) in moves {
-            if self.index.relocate(*key, *from, *to) {
-                let bytes = super::format::RECORD_HEADER_BYTES + to.value_len();
-                self.segments.dead(from.segment, bytes);
-                self.segments.live(to.segment, bytes);
-            }
         }
     }
 }
@@ -375,10 +350,10 @@ fn room_or_trouble(error: &io::Error) -> Error {
     }
 }
 
-/// Bytes that cleaning a segment would free, and the bytes it takes. Headers are no garbage: a copy has them too.
-fn garbage(segments: &Segments, segment: &Segment) -> (u64, u64) {
+/// Bytes that cleaning a segment would free of which `kept` must survive, and the bytes it takes. Headers are no
+/// garbage: a copy has them too.
+fn garbage(segment: &Segment, kept: u64) -> (u64, u64) {
     let end = segment.sealed_end.unwrap_or(0);
-    let kept = segments.kept_bytes(segment);
     let frames = kept / SLICE_BYTES + 1;
     let frame_bytes = u64::from(FRAME_HEADER_BYTES + FRAME_ALIGNMENT);
     let copy = kept + u64::from(SEGMENT_HEADER_BYTES) + frames * frame_bytes;

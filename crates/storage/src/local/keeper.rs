@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::directory::Directory;
 use super::format::SEGMENT_HEADER_BYTES;
+use super::handover;
 use super::hint::{HintBuilder, Subject, is_needed};
 use super::manifest::{Manifest, Seal};
 use super::pool::{PREPARED_SEGMENTS, Rolled, SPARE_SEGMENTS_MAX, Spare};
@@ -104,18 +105,7 @@ fn reserve_for_manifest(shared: &Shared, free_bytes: u64) {
 /// with it: the manifest changes as a whole.
 fn free_dead(shared: &Shared) {
     loop {
-        let dead: Vec<u32> = {
-            let state = shared.state();
-            let is_dead = |id: &u32| {
-                state.segments.get(*id).is_some_and(|segment| {
-                    segment.sealed_end.is_some()
-                        && !segment.cleaning
-                        && state.segments.kept_bytes(segment) == 0
-                })
-            };
-            let ids: Vec<u32> = state.segments.in_order().map(|segment| segment.file.id).collect();
-            ids.into_iter().filter(is_dead).collect()
-        };
+        let dead = handover::dead_segments(shared);
         if dead.is_empty() {
             return;
         }
@@ -125,21 +115,14 @@ fn free_dead(shared: &Shared) {
             return;
         }
         shared.warnings.end(FREE);
-        for id in dead {
-            let removed = shared.state().segments.remove(id);
-            if let Some(segment) = removed {
-                shared.retire(segment.file);
-            }
-        }
+        handover::forget(shared, &dead).into_iter().for_each(|file| shared.retire(file));
     }
 }
 
 /// Turns retired files that nobody reads any more into spares, or deletes them.
 fn recycle(shared: &Shared) {
     let mut exchange = shared.pool.lock();
-    let (idle, busy): (Vec<_>, Vec<_>) =
-        exchange.retired.drain(..).partition(|segment| Arc::strong_count(segment) == 1);
-    exchange.retired = busy;
+    let idle = handover::take_idle(&mut exchange.retired);
     let spares_kept = exchange.spares.len();
     drop(exchange);
     let mut spares = Vec::new();

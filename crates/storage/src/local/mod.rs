@@ -175,7 +175,7 @@ mod fields;
 mod filesystem;
 mod format;
 mod frame;
-
+mod handover;
 mod hint;
 mod index;
 mod keeper;
@@ -184,6 +184,7 @@ mod manifest;
 mod options;
 mod pool;
 mod prepare;
+mod queue;
 mod reader;
 mod recovery;
 mod reserve;

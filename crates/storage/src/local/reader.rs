@@ -123,7 +123,7 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
     Ok(Page { entries, damaged, next })
 }
 
-type Files = HashMap<u32, Arc<SegmentFile>>;
+pub(super) type Files = HashMap<u32, Arc<SegmentFile>>;
 
 /// The records of a page, the files they lie in, and where the next page begins.
 fn page(
@@ -148,7 +148,7 @@ fn page(
 }
 
 /// Keeps the record's file from being recycled while it is read.
-fn hold(files: &mut Files, state: &super::state::State, location: Location) {
+pub(super) fn hold(files: &mut Files, state: &super::state::State, location: Location) {
     if !files.contains_key(&location.segment)
         && let Some(segment) = state.segments.get(location.segment)
     {

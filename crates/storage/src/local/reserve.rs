@@ -41,6 +41,14 @@ pub(super) fn ensure(directory: &Directory, manifest_bytes: usize, free_bytes: u
     write().inspect_err(|_| directory.discard(&path(directory)))
 }
 
+/// Whether a manifest of `manifest_bytes` can be stored without the file, and the file is there for the one after it.
+pub(super) fn is_left_over(directory: &Directory, manifest_bytes: usize) -> bool {
+    let free_bytes = || directory.filesystem.free_bytes(&directory.path).unwrap_or(0);
+    ensure(directory, manifest_bytes, free_bytes()).is_ok()
+        && free_bytes() >= wanted_bytes(manifest_bytes)
+        && directory.filesystem.open(&path(directory), false).is_ok()
+}
+
 /// Turns the file into the one that a new manifest is written to.
 pub(super) fn take(directory: &Directory) -> io::Result<Arc<dyn File>> {
     let new = directory.manifest_new_path();

@@ -158,6 +158,13 @@ impl LocalShard {
         if !self.shared.pool.lock().rolled.is_empty() {
             return;
         }
+        let manifest_bytes =
+            self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).encode().len();
+        if !super::reserve::is_left_over(&self.shared.directory, manifest_bytes) {
+            // The next opening must take the record of the close back, and there may be no room to do that.
+            tracing::info!("too little room to record the clean close; the next opening takes longer");
+            return;
+        }
         let closed = Some(Closed { id: active.segment.id, seal: active.seal() });
         let hint = keeper::write_hint(&self.shared, &active.segment, active.seal());
         if let Err(error) = hint {

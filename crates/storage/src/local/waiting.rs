@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::{Batch, CommitNotifier, Error, PartitionId};
 
 /// A batch on its way, with its answer if that is known already.
+#[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) batch: Batch,
     pub(super) notifier: CommitNotifier,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,23 +11,28 @@ use super::directory::is_full;
 use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
 };
-use super::frame::{FrameBuilder, frame_bytes};
+use super::frame::FrameBuilder;
 use super::manifest::{Closed, Seal};
 use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
+use super::queue::{FrameLimits, Queue, batch_bytes};
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::state::Shadower;
 use super::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
+mod witness;
+
 /// A frame takes no further batch beyond so many bytes: bounds the time of one write.
 const FRAME_BYTES_MAX: u64 = 4 << 20;
+/// On a slow disk a frame takes less, but no less than this.
+const FRAME_BYTES_MIN: u64 = 512 << 10;
+/// How long writing a frame should take, in microseconds.
+const FRAME_MICROS: u64 = 12_000;
 /// Nor beyond so many operations: bounds the time under the index's lock.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
 /// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
 const REMOVAL_PATIENCE_MS: u64 = 1000;
-/// After this long without a request the last frame gets a successor.
-const IDLE_MS: u64 = 1000;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
@@ -43,25 +48,14 @@ pub(super) enum Request {
     Stop,
 }
 
-/// What a drain of the queue waits for.
-#[derive(Debug, Clone, Copy)]
+/// What the writer waits for when it takes in requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gather {
     /// The first request, and a little for more batches to share its sync.
     Waiting,
-    /// Nothing: it takes at most so many batches that are queued already.
+    /// Nothing.
     #[cfg(any(test, feature = "testing"))]
-    Queued(usize),
-}
-
-impl Gather {
-    /// Whether `batches` are as many as wanted.
-    const fn is_enough(self, batches: usize) -> bool {
-        match self {
-            Self::Waiting => false,
-            #[cfg(any(test, feature = "testing"))]
-            Self::Queued(batches_max) => batches >= batches_max,
-        }
-    }
+    Queued,
 }
 
 /// The segment that is being filled.
@@ -89,8 +83,11 @@ pub(super) struct Writer {
     active: Active,
     frame: FrameBuilder,
     shadows: Vec<Option<Shadows>>,
-    /// Taken from the queue but not fitting the last frame.
+    queue: Queue,
+    /// A request to be carried out when everything before it is answered.
     carried: Option<Request>,
+    /// Bytes that a frame may take at this disk's speed.
+    frame_bytes_max: u64,
     halted: Halted,
     /// Batches of the last frame, and how long writing it took.
     last_batches: usize,
@@ -107,7 +104,9 @@ impl Writer {
             active,
             frame: FrameBuilder::default(),
             shadows: Vec::new(),
+            queue: Queue::default(),
             carried: None,
+            frame_bytes_max: FRAME_BYTES_MAX,
             halted: Halted::default(),
             last_batches: 0,
             last_write: Duration::ZERO,
@@ -119,7 +118,7 @@ impl Writer {
     /// with that failure.
     pub(super) fn run(mut self, requests: &Receiver<Request>) -> Active {
         let mut waiting = Vec::new();
-        while self.drain(requests, &mut waiting, Gather::Waiting) {
+        while self.drain(requests, &mut waiting) {
             if !waiting.is_empty() {
                 self.commit(&mut waiting);
             }
@@ -132,20 +131,13 @@ impl Writer {
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn step(&mut self, requests: &Receiver<Request>, batches_max: usize) -> usize {
         let mut waiting = Vec::new();
-        self.drain(requests, &mut waiting, Gather::Queued(batches_max));
+        self.take_in(requests, Gather::Queued);
+        self.queue.take_oldest(batches_max, &mut waiting);
         let batches = waiting.len();
         if batches > 0 {
             self.commit(&mut waiting);
         }
         batches
-    }
-
-    /// What a while without requests does.
-    #[cfg(any(test, feature = "testing"))]
-    pub(super) fn idle(&mut self) {
-        if self.is_unwitnessed {
-            self.witness();
-        }
     }
 
     /// The segment being filled.
@@ -154,73 +146,52 @@ impl Writer {
         &self.active
     }
 
-    /// Collects what waits, up to a frame's bounds; false when it is time to stop.
-    fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>, gather: Gather) -> bool {
-        let mut bytes = 0;
-        let mut operations = 0;
+    fn limits(&self) -> FrameLimits {
+        FrameLimits { bytes: self.frame_bytes_max, operations: FRAME_OPERATIONS_MAX }
+    }
+
+    /// Takes in what waits and collects a frame of it; false when it is time to stop.
+    fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>) -> bool {
+        let goes_on = self.take_in(requests, Gather::Waiting);
+        self.queue.take_frame(self.limits(), waiting);
+        goes_on
+    }
+
+    /// Moves requests to the queue; false when it is time to stop.
+    fn take_in(&mut self, requests: &Receiver<Request>, gather: Gather) -> bool {
+        let limits = self.limits();
         let mut gathering_since = None;
-        while !gather.is_enough(waiting.len()) {
-            let next = match (self.carried.take(), gather) {
-                (Some(request), _) => Ok(request),
-                (None, Gather::Waiting) if waiting.is_empty() => self.wait(requests),
-                (None, _) => requests.try_recv(),
+        while !self.queue.is_full() {
+            let next = match self.carried.take() {
+                // What came before is to be answered first.
+                Some(request) if !self.queue.is_empty() => {
+                    self.carried = Some(request);
+                    break;
+                }
+                Some(request) => Ok(request),
+                None if self.queue.is_empty() && gather == Gather::Waiting => self.wait(requests),
+                None => requests.try_recv(),
             };
             match next {
-                Ok(Request::Commit(batch, notifier)) => {
-                    let batch_bytes = batch_bytes(&batch);
-                    let is_too_much = bytes + batch_bytes > FRAME_BYTES_MAX
-                        || operations + batch.len() > FRAME_OPERATIONS_MAX;
-                    if !waiting.is_empty() && is_too_much {
-                        self.carried = Some(Request::Commit(batch, notifier));
-                        return true;
-                    }
-                    bytes += batch_bytes;
-                    operations += batch.len();
-                    waiting.push(Waiting { batch, notifier, refusal: None });
+                Ok(Request::Commit(batch, notifier)) => self.queue.push(batch, notifier),
+                Ok(request @ (Request::Resume(_) | Request::Stop)) if !self.queue.is_empty() => {
+                    self.carried = Some(request);
                 }
-                Ok(Request::Resume(partition)) if waiting.is_empty() => self.halted.resume(partition),
-                // What came before is still refused.
-                Ok(resume @ Request::Resume(_)) => {
-                    self.carried = Some(resume);
-                    return true;
-                }
-                Ok(Request::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Ok(Request::Resume(partition)) => self.halted.resume(partition),
+                Ok(Request::Stop) => return false,
+                Err(TryRecvError::Disconnected) if self.queue.is_empty() => return false,
+                Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {
                     let since = *gathering_since.get_or_insert_with(Instant::now);
-                    if waiting.is_empty() || !self.is_worth_waiting(waiting.len(), since) {
-                        return true;
+                    let is_enough = gather != Gather::Waiting || self.queue.exceeds(limits);
+                    if is_enough || !self.is_worth_waiting(self.queue.len(), since) {
+                        break;
                     }
                     std::thread::yield_now();
                 }
             }
         }
         true
-    }
-
-    /// Waits for a request; when none comes for a while, the last frame gets a witness.
-    fn wait(&mut self, requests: &Receiver<Request>) -> Result<Request, TryRecvError> {
-        if self.is_unwitnessed {
-            match requests.recv_timeout(Duration::from_millis(IDLE_MS)) {
-                Err(RecvTimeoutError::Timeout) => self.witness(),
-                received => return received.map_err(|_| TryRecvError::Disconnected),
-            }
-        }
-        requests.recv().map_err(|_| TryRecvError::Disconnected)
-    }
-
-    /// Writes an empty frame: damage of the frame before it can then be told from a write that a crash cut off.
-    fn witness(&mut self) {
-        self.is_unwitnessed = false;
-        let has_room = self.active.offset + u64::from(FRAME_HEADER_BYTES) <= self.active.segment.capacity;
-        if !has_room || self.shared.dead.get().is_some() {
-            return;
-        }
-        self.frame.clear();
-        self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
-        // What fails here is announced by what ends the handle, or there is no room.
-        if self.write_frame().is_ok() {
-            self.apply();
-        }
     }
 
     /// Whether to let more batches come before the next sync.
@@ -254,11 +225,24 @@ impl Writer {
             }
         }
         self.last_write = started.elapsed();
+        self.adapt_frames(waiting);
         for one in waiting.drain(..) {
             one.notifier.resolve(one.refusal.map_or(Ok(()), Err));
         }
         self.frame.shrink(BUFFER_BYTES_MAX);
         self.ask_for_next_segment();
+    }
+
+    /// Frames are as large as this disk writes in a bounded time: whoever comes while one is written waits that long.
+    fn adapt_frames(&mut self, waiting: &[Waiting]) {
+        let bytes: u64 = waiting.iter().map(|one| batch_bytes(&one.batch)).sum();
+        if bytes < FRAME_BYTES_MIN {
+            return;
+        }
+        let micros = u64::try_from(self.last_write.as_micros()).unwrap_or(u64::MAX).max(1);
+        let wanted = bytes.saturating_mul(FRAME_MICROS) / micros;
+        let smoothed = (3 * self.frame_bytes_max + wanted) / 4;
+        self.frame_bytes_max = smoothed.clamp(FRAME_BYTES_MIN, FRAME_BYTES_MAX);
     }
 
     /// Writes what is not refused; when room runs out, what removes still gets the reserve.
@@ -405,11 +389,6 @@ fn push(frame: &mut FrameBuilder, operation: &Operation, shadows: Shadows) {
             frame.push_copy(header, &numbers.end().to_le_bytes(), *numbers.end());
         }
     }
-}
-
-/// Bytes that a batch adds to a frame, at most.
-fn batch_bytes(batch: &Batch) -> u64 {
-    frame_bytes(batch.len(), batch.value_bytes() as u64) + 8 * batch.len() as u64
 }
 
 const _: () = assert!(RECORD_HEADER_BYTES == 32, "batch_bytes counts on it");

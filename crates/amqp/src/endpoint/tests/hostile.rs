@@ -113,6 +113,26 @@ fn oversized_messages_are_rejected_and_the_link_goes_on() {
 }
 
 #[test]
+fn a_partly_received_delivery_that_is_given_up_is_refused_at_its_end_and_the_link_goes_on() {
+    let (mut peer, _) = Peer::attached(config(), sender("s"), 10);
+    peer.transfer(Transfer { more: true, ..transfer(0, 0) }, &[0; 2_000]);
+    assert_eq!(peer.server.endpoint.reassembly_bytes(), 2_000);
+    let why = condition::error(condition::RESOURCE_LIMIT_EXCEEDED, "no memory");
+    peer.server.endpoint.give_up_partial_deliveries(&why);
+    assert_eq!(peer.server.endpoint.reassembly_bytes(), 0);
+    peer.transfer(Transfer { more: true, ..transfer(0, 0) }, &[0; 2_000]);
+    assert_eq!(peer.server.endpoint.reassembly_bytes(), 0);
+    peer.transfer(transfer(0, 0), &[0; 10]);
+    let frames = peer.hear_frames();
+    let [Performative::Disposition(Disposition { first: 0, settled: true, state, .. })] = &frames[..] else {
+        panic!("{frames:?}")
+    };
+    assert_eq!(*state, Some(DeliveryState::Rejected(Some(why))));
+    peer.transfer(transfer(0, 1), &[0; 100]);
+    assert!(matches!(peer.server.take()[..], [Event::Message { .. }]));
+}
+
+#[test]
 fn an_oversized_message_without_outcome_costs_the_link() {
     let attach = Attach { max_message_size: Some(1_000), ..sender("s") };
     let (mut peer, _) = Peer::attached(config(), attach, 10);

@@ -39,13 +39,14 @@ impl Change {
 
     /// Has it noted how it ends: at once if it was refused, else when the engine has answered.
     pub(crate) fn follow(self, prepared: Result<Prepared, Fault>) -> Result<Prepared, Fault> {
-        let Prepared { command, finish } = prepared.inspect_err(|fault| self.note(&fault.to_string()))?;
+        let Prepared { command, finish, answer_bytes } =
+            prepared.inspect_err(|fault| self.note(&fault.to_string()))?;
         let finish: Finish = Box::new(move |response, encoder| {
             let answer = finish(response, encoder);
             self.note(&answer.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned()));
             answer
         });
-        Ok(Prepared { command, finish })
+        Ok(Prepared { command, finish, answer_bytes })
     }
 
     /// Events with this target are administrative changes; the process decides where they are kept.

@@ -13,9 +13,13 @@ use crate::wire::Value;
 /// Rules in one response: each may take some kilobytes.
 const RULES_MAX: u32 = 100;
 
+/// What they are counted as while the answer is under way, in bytes.
+const ANSWER_BYTES_ESTIMATE: usize = 128 << 10;
+
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
     let (skip, top) = arguments.page(RULES_MAX)?;
-    Ok(Prepared::new(Command::ListRules { queue: entity.queue, skip, top }, finish))
+    let command = Command::ListRules { queue: entity.queue, skip, top };
+    Ok(Prepared::new(command, finish).answering(ANSWER_BYTES_ESTIMATE))
 }
 
 fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {

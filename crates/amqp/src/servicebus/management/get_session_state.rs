@@ -9,9 +9,12 @@ use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::{Fault, unexpected};
 use crate::wire::Value;
 
+/// What a state is counted as while the answer is under way, in bytes.
+const ANSWER_BYTES_ESTIMATE: usize = 256 << 10;
+
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let receiver = context.holder(arguments)?;
-    Ok(Prepared::new(Command::GetSessionState { receiver }, finish))
+    Ok(Prepared::new(Command::GetSessionState { receiver }, finish).answering(ANSWER_BYTES_ESTIMATE))
 }
 
 /// The entry is there without a state, too: null.

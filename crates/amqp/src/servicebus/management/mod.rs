@@ -46,14 +46,24 @@ pub(crate) struct Prepared {
     pub(crate) command: Command,
     /// What its answer means.
     pub(crate) finish: Finish,
+    /// What its answer may take, in bytes.
+    pub(crate) answer_bytes: usize,
 }
+
+/// What most answers take at most, in bytes.
+const ANSWER_BYTES: usize = 1024;
 
 impl Prepared {
     fn new(
         command: Command,
         finish: impl Fn(Response, &mut Encoder) -> Result<Answer, Fault> + Send + 'static,
     ) -> Self {
-        Self { command, finish: Box::new(finish) }
+        Self { command, finish: Box::new(finish), answer_bytes: ANSWER_BYTES }
+    }
+
+    /// The same with an answer that may take so many bytes.
+    fn answering(self, answer_bytes: usize) -> Self {
+        Self { answer_bytes, ..self }
     }
 }
 
@@ -63,6 +73,8 @@ pub(crate) struct Context<'a> {
     pub(crate) entity: &'a Entity,
     /// Which receivers of the connection hold sessions.
     pub(crate) sessions: &'a HashMap<(QueueId, Arc<str>), ReceiverId>,
+    /// Bytes that answers may still take on this connection.
+    pub(crate) room_bytes: usize,
     /// Gives ids to messages that have none.
     pub(crate) next_id: &'a mut dyn FnMut() -> u128,
 }
@@ -103,7 +115,7 @@ pub(crate) fn prepare(
         return Err(Fault::Refused(Refusal::SessionNotSupported));
     }
     match operation {
-        Operation::Peek => peek::prepare(arguments, entity),
+        Operation::Peek => peek::prepare(arguments, context),
         Operation::RenewLock => renew_lock::prepare(arguments, entity),
         Operation::ReceiveBySequenceNumber => receive_by_sequence_number::prepare(arguments, context),
         Operation::UpdateDisposition => update_disposition::prepare(arguments, context),

@@ -86,6 +86,14 @@ impl Operation {
         }
     }
 
+    /// Whether the operation finishes or keeps what the client has been given: limits on rates don't concern it.
+    pub(crate) fn finishes(self) -> bool {
+        matches!(
+            self,
+            Self::RenewLock | Self::UpdateDisposition | Self::RenewSessionLock | Self::SetSessionState
+        )
+    }
+
     /// Whether the operation makes sense on an entity.
     ///
     /// # Errors

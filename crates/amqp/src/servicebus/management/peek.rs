@@ -3,9 +3,8 @@
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, SequenceNumber};
 
-use super::{Arguments, Prepared};
+use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::{Encoder, Origin};
-use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
@@ -17,7 +16,14 @@ const MESSAGES_MAX: u32 = 1000;
 /// Contents in one response, in bytes: below a link's usual maximum message size, annotations included.
 const BYTES_MAX: usize = 768 * 1024;
 
-pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
+/// Contents in one response when the connection has little memory left, in bytes.
+const BYTES_MAX_SHORT: usize = 64 * 1024;
+
+pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
+    let entity = context.entity;
+    let bytes_max = BYTES_MAX.min(context.room_bytes / 2).max(BYTES_MAX_SHORT);
+    // The first message is given whatever its size.
+    let answer_bytes = bytes_max.max(usize::try_from(entity.max_message_size_bytes).unwrap_or(usize::MAX));
     let from = arguments.integer("from-sequence-number")?;
     let count = arguments.integer("message-count")?;
     if count < 1 {
@@ -26,12 +32,13 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
     let command = Command::Peek {
         from: SequenceNumber(u64::try_from(from).unwrap_or(0)),
         count_max: u32::try_from(count).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX),
-        bytes_max: BYTES_MAX,
+        bytes_max,
         source: entity.source(),
         session: arguments.text("session-id")?.map(Into::into),
     };
     let origin = entity.origin();
-    Ok(Prepared::new(command, move |response, encoder| finish(response, encoder, origin)))
+    let prepared = Prepared::new(command, move |response, encoder| finish(response, encoder, origin));
+    Ok(prepared.answering(answer_bytes))
 }
 
 /// 204 when there is nothing: J takes any other status for a response with `messages`.

@@ -11,6 +11,9 @@ use crate::servicebus::errors::unexpected;
 use crate::servicebus::lock_token;
 use crate::wire::Value;
 
+/// What an answer is counted as at most while it is under way, in bytes: most messages are far smaller than they may be.
+const ANSWER_BYTES_MAX_ESTIMATE: usize = 4 << 20;
+
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let mode = match arguments.integer("receiver-settle-mode")? {
         0 => ReceiveMode::ReceiveAndDelete,
@@ -21,9 +24,12 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     };
     let numbers = arguments.sequence_numbers("sequence-numbers")?;
     let receiver = context.holder_if_named(arguments)?;
+    let message_bytes = usize::try_from(context.entity.max_message_size_bytes).unwrap_or(usize::MAX);
+    let answer_bytes = numbers.len().saturating_mul(message_bytes).min(ANSWER_BYTES_MAX_ESTIMATE);
     let command = Command::ReceiveDeferred { numbers, source: context.entity.source(), mode, receiver };
     let origin = context.entity.origin();
-    Ok(Prepared::new(command, move |response, encoder| finish(response, encoder, origin)))
+    let prepared = Prepared::new(command, move |response, encoder| finish(response, encoder, origin));
+    Ok(prepared.answering(answer_bytes))
 }
 
 /// Any number unknown fails the whole request with 404 (Python's test suite asks for one too many).

@@ -44,7 +44,8 @@ fn prepare(operation: &str, path: &str, body: &[(&str, Value)]) -> Result<Prepar
     let arguments = Arguments::new(Value::Map(body))?;
     let entity = entity(path);
     let sessions = HashMap::from([((QueueId(1), Arc::from("held")), HOLDER)]);
-    let mut context = Context { entity: &entity, sessions: &sessions, next_id: &mut || 1 };
+    let mut context =
+        Context { entity: &entity, sessions: &sessions, room_bytes: usize::MAX, next_id: &mut || 1 };
     super::prepare(Operation::parse(operation)?, &arguments, &mut context)
 }
 

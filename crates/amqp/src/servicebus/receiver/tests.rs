@@ -22,7 +22,7 @@ fn hand_over(receiver: &mut Receiver, messages: u64, bytes: usize) {
 #[test]
 fn small_credit_is_passed_on_at_once() {
     let mut receiver = receiver();
-    let window = Window::share(1);
+    let window = Window::share(1, usize::MAX);
     let grant = receiver.set_credit(10, false, window).unwrap();
     assert_eq!((grant.limit.messages, grant.drain), (10, false));
     assert_eq!(receiver.set_credit(10, false, window), None, "nothing new");
@@ -33,7 +33,7 @@ fn small_credit_is_passed_on_at_once() {
 #[test]
 fn large_credit_is_passed_on_as_the_peer_reads() {
     let mut receiver = receiver();
-    let window = Window::share(1);
+    let window = Window::share(1, usize::MAX);
     assert_eq!(receiver.set_credit(u64::MAX, false, window).unwrap().limit.messages, WINDOW_MESSAGES);
     hand_over(&mut receiver, WINDOW_MESSAGES, 10);
     assert_eq!(receiver.transmitted(0, window), None, "nothing read, nothing granted");
@@ -46,7 +46,7 @@ fn large_credit_is_passed_on_as_the_peer_reads() {
 #[test]
 fn bytes_bound_what_waits_for_a_peer_that_does_not_read() {
     let mut receiver = receiver();
-    let window = Window::share(4);
+    let window = Window::share(4, usize::MAX);
     let grant = receiver.set_credit(1000, false, window).unwrap();
     assert_eq!(grant.limit.bytes, WINDOW_BYTES / 4);
     hand_over(&mut receiver, 2, 1_000_000);
@@ -58,7 +58,7 @@ fn bytes_bound_what_waits_for_a_peer_that_does_not_read() {
 #[test]
 fn ten_thousand_links_get_one_message_each() {
     let mut receiver = receiver();
-    let window = Window::share(10_000);
+    let window = Window::share(10_000, usize::MAX);
     let grant = receiver.set_credit(500, false, window).unwrap();
     assert_eq!(grant.limit, CreditLimit { messages: 1, bytes: WINDOW_BYTES / 10_000 });
     hand_over(&mut receiver, 1, 1_000_000);
@@ -69,7 +69,7 @@ fn ten_thousand_links_get_one_message_each() {
 #[test]
 fn a_drain_of_an_empty_queue_completes() {
     let mut receiver = receiver();
-    let window = Window::share(1);
+    let window = Window::share(1, usize::MAX);
     assert!(receiver.set_credit(5, true, window).unwrap().drain);
     hand_over(&mut receiver, 2, 10);
     assert!(receiver.drained());
@@ -79,7 +79,7 @@ fn a_drain_of_an_empty_queue_completes() {
 #[test]
 fn a_drain_longer_than_the_window_goes_on_when_the_window_moves() {
     let mut receiver = receiver();
-    let window = Window::share(usize::try_from(WINDOW_MESSAGES / 2).unwrap());
+    let window = Window::share(usize::try_from(WINDOW_MESSAGES / 2).unwrap(), usize::MAX);
     receiver.set_credit(3, true, window);
     hand_over(&mut receiver, 2, 10);
     assert!(!receiver.drained(), "stopped by the window, not by the queue");
@@ -93,7 +93,7 @@ fn a_drain_longer_than_the_window_goes_on_when_the_window_moves() {
 #[test]
 fn credit_after_a_drain_that_is_under_way_is_said_again() {
     let mut receiver = receiver();
-    let window = Window::share(1);
+    let window = Window::share(1, usize::MAX);
     receiver.set_credit(5, true, window);
     assert!(receiver.set_credit(5, false, window).is_some(), "the drain voids what was granted before");
     assert!(!receiver.drained(), "the peer no longer drains");
@@ -103,7 +103,7 @@ fn credit_after_a_drain_that_is_under_way_is_said_again() {
 #[test]
 fn what_never_left_is_known_by_its_locks() {
     let mut receiver = receiver();
-    let window = Window::share(1);
+    let window = Window::share(1, usize::MAX);
     receiver.set_credit(5, false, window);
     hand_over(&mut receiver, 3, 10);
     receiver.transmitted(1, window);
@@ -151,7 +151,7 @@ proptest! {
         steps in prop::collection::vec((0u8..3, 1u64..50), 1..100),
         links in 1usize..9000,
     ) {
-        let window = Window::share(links);
+        let window = Window::share(links, usize::MAX);
         let limit = CreditLimit::default();
         let mut model = Model { receiver: receiver(), window, limit, handed: 0, written: 0 };
         let mut credit = 0;

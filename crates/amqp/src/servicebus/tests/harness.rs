@@ -11,11 +11,11 @@ use peeklock_engine::{
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::super::*;
-use crate::endpoint::{Config, Outgoing};
+use crate::endpoint::{Config, IncomingId, Outgoing};
 use crate::wire::Value;
 use crate::wire::message::{MessageProperties, encode_application_properties, encode_body_value};
 use crate::wire::performative::{
-    Attach, Error, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
+    Attach, DeliveryState, Error, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
 };
 
 /// Turns after which a conversation that does not come to rest counts as endless.
@@ -135,7 +135,7 @@ impl Harness {
             let mut quiet = transmit(&mut self.client, &mut self.to_server) == 0;
             quiet &= !self.server_turn();
             quiet &= transmit(&mut self.server, &mut self.to_client) == 0;
-            self.broker.after_transmit(&self.server);
+            self.broker.after_transmit(&mut self.server);
             self.client.handle_input(&mut self.to_client, 0);
             while let Some(event) = self.client.poll_event() {
                 self.events.push(event);
@@ -152,7 +152,7 @@ impl Harness {
     pub(super) fn one_turn(&mut self) {
         self.server_turn();
         assert!(transmit(&mut self.server, &mut self.to_client) > 0);
-        self.broker.after_transmit(&self.server);
+        self.broker.after_transmit(&mut self.server);
     }
 
     /// Carries what the client has to say now, in a frame of its own.

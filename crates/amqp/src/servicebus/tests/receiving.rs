@@ -3,9 +3,11 @@ use smallvec::SmallVec;
 
 use super::harness::{Harness, QUEUE};
 use crate::endpoint::Event;
+use crate::endpoint::IncomingId;
 use crate::servicebus::receiver::{UNSETTLED_MAX, WINDOW_BYTES, WINDOW_MESSAGES};
 use crate::servicebus::*;
 use crate::wire::message::Sections;
+use crate::wire::performative::DeliveryState;
 
 fn limit(messages: u64) -> CreditLimit {
     CreditLimit { messages, bytes: WINDOW_BYTES }

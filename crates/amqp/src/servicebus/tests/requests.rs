@@ -7,7 +7,7 @@ use crate::servicebus::envelope::lookup;
 use crate::servicebus::*;
 use crate::wire::Value;
 use crate::wire::message::Sections;
-use crate::wire::performative::{Role, Target, Terminus};
+use crate::wire::performative::{DeliveryState, Role, Target, Terminus};
 
 /// A response as a client reads it.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use super::harness::{Harness, message, request};
 use crate::servicebus::submission::BATCH_MESSAGE_FORMAT;
 use crate::servicebus::*;
 use crate::wire::Value;
+use crate::wire::performative::DeliveryState;
 
 fn rejection(harness: &mut Harness) -> String {
     match harness.outcome() {
@@ -85,7 +86,10 @@ fn settled_sends_count_as_unanswered_until_the_engine_answers() {
     let sender = harness.sender("q");
     let payload = message("hello");
     harness.send(sender, true, 0, payload.clone());
-    assert_eq!(harness.broker.unanswered(), Unanswered { messages: 1, bytes: payload.len() });
+    assert_eq!(
+        harness.broker.unanswered(),
+        Unanswered { messages: 1, bytes: payload.len(), answer_bytes: 0 }
+    );
     let (tag, _) = harness.command();
     harness.answer(tag, sent());
     assert_eq!(harness.broker.unanswered(), Unanswered::default());

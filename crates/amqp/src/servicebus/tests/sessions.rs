@@ -9,7 +9,7 @@ use crate::endpoint::Event;
 use crate::servicebus::envelope::lookup;
 use crate::servicebus::*;
 use crate::wire::message::Sections;
-use crate::wire::performative::{Attach, Error};
+use crate::wire::performative::{Attach, DeliveryState};
 use crate::wire::{Fields, Value};
 
 /// A session's receiver attaches with this filter and these properties.

@@ -9,7 +9,7 @@ use crate::servicebus::submission::BATCH_MESSAGE_FORMAT;
 use crate::servicebus::*;
 use crate::wire::Value;
 use crate::wire::message::{MessageProperties, Sections, encode_application_properties, encode_body_value};
-use crate::wire::performative::Attach;
+use crate::wire::performative::{Attach, DeliveryState};
 
 fn refusal(harness: &mut Harness, attach: Attach) -> (String, String) {
     harness.attach(attach);

@@ -18,7 +18,7 @@ pub(super) const COMMITS_IN_FLIGHT_MAX: usize = 64;
 pub(super) const TIMER_COMMITS_IN_FLIGHT_MAX: usize = 2;
 
 /// Bytes submitted and not yet durable; beyond it the actor takes no new requests.
-pub(super) const COMMIT_BYTES_IN_FLIGHT_MAX: usize = 64 << 20;
+pub(super) const COMMIT_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
 
 /// Bytes of contents taken into one batch, if the store does not allow less.
 pub(super) const BATCH_BYTES_MAX: usize = 8 << 20;

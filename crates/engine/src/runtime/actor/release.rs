@@ -123,6 +123,11 @@ impl Actor {
             self.give_back(&delivery.message);
             return;
         };
+        // A message that is removed already has to leave; others go back and find another receiver.
+        if delivery.message.lock.is_some() && mailbox.is_full() {
+            self.give_back(&delivery.message);
+            return self.close_receiver(receiver, Refusal::MemoryShort);
+        }
         if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
             self.receivers.remove(&receiver);
             self.internal.push_back(Command::CloseReceiver { receiver });
@@ -159,5 +164,11 @@ impl Actor {
         if let Some(mailbox) = self.receivers.remove(&receiver) {
             mailbox.put(Output::ReceiverClosed { receiver, refusal });
         }
+    }
+
+    fn close_receiver(&mut self, receiver: ReceiverId, refusal: Refusal) {
+        let Some(mailbox) = self.receivers.remove(&receiver) else { return };
+        mailbox.put(Output::ReceiverClosed { receiver, refusal });
+        self.internal.push_back(Command::CloseReceiver { receiver });
     }
 }

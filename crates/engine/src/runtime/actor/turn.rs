@@ -43,6 +43,7 @@ impl Actor {
         self.release();
         self.answer_catch_ups();
         self.cache.shrink(self.commits.durable_body());
+        self.cache.report();
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         let crowded = self.handled_since_yield >= TURN_REQUESTS_MAX;
         if crowded {

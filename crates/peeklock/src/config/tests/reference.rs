@@ -88,8 +88,18 @@ const JWT: &str = "issuer = \"https://i\"\naudience = \"a\"";
 
 /// Every section, with what must stand before a key of it.
 fn sections() -> Vec<(String, String)> {
-    let names =
-        ["amqp", "authorization", "http", "network", "tls", "storage", "log", "development", "limits"];
+    let names = [
+        "amqp",
+        "authorization",
+        "http",
+        "network",
+        "tls",
+        "storage",
+        "log",
+        "development",
+        "limits",
+        "throttling",
+    ];
     let mut sections: Vec<_> =
         names.map(|name| format!("[{name}]")).map(|header| (header.clone(), header)).into();
     let mut before = String::new();
@@ -98,6 +108,7 @@ fn sections() -> Vec<(String, String)> {
         ("[[authorization.certificates]]", "subject = \"CN=a\"\nrights = [\"Send\"]"),
         ("[authorization.jwt]", JWT),
         ("[[authorization.jwt.roles]]", "role = \"r\"\nrights = [\"Send\"]"),
+        ("[[throttling.entities]]", "name = \"t\""),
         ("[[queues]]", "name = \"q\""),
         ("[[queues.authorization_rules]]", RULE),
         ("[[topics]]", "name = \"t\""),

@@ -92,9 +92,10 @@ struct Sizes {
 }
 
 fn candidate(segments: &Segments, segment: &Segment) -> Candidate {
-    let (garbage, end) = garbage(segments, segment);
+    let kept = segments.kept_bytes(segment);
+    let (garbage, end) = garbage(segment, kept);
     let is_free = segment.sealed_end.is_some() && !segment.cleaning && !segment.damaged;
-    let removals = segments.kept_bytes(segment) - segment.live_bytes;
+    let removals = kept - segment.live_bytes;
     Candidate { id: segment.file.id, ranks: segment.ranks, garbage, removals, end, is_free }
 }
 

@@ -85,6 +85,13 @@ impl SimulatedDisk {
 
     /// Kills the process: nothing is lost. All mounts end.
     pub fn kill(&self) {
+        let mut disk = self.disk();
+        disk.end_mounts();
+        disk.clear_faults();
+    }
+
+    /// Kills the process like [`SimulatedDisk::kill`], but what is planned stays planned.
+    pub fn end_process(&self) {
         self.disk().end_mounts();
     }
 
@@ -210,6 +217,7 @@ impl Disk {
     fn crash(&mut self, seed: u64) {
         let mut dice = Dice(seed);
         self.end_mounts();
+        self.clear_faults();
         self.names.crash(&mut dice);
         for inode in self.inodes.values_mut() {
             inode.crash(&mut dice);
@@ -220,7 +228,6 @@ impl Disk {
         self.generation += 1;
         self.locks.clear();
         self.descriptors = 0;
-        self.clear_faults();
     }
 
     fn clear_faults(&mut self) {

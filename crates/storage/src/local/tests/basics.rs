@@ -226,3 +226,37 @@ fn options_that_do_not_fit_are_refused() {
         assert!(matches!(opened, Err(Error::Unavailable { .. })));
     }
 }
+
+#[tokio::test]
+async fn hints_remember_the_highest_number_of_every_partition_even_of_dead_puts() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    // Segment 1 keeps message 1; all others in it are dead when its hint is written or read again.
+    for number in 1..=60 {
+        shard.submit(send(number)).await.unwrap();
+    }
+    for number in 2..=60 {
+        shard.submit(complete(number)).await.unwrap();
+    }
+    store.close();
+    let ends = |store: &LocalStore| {
+        let shard = store.current();
+        let state = shard.shared().state();
+        [Space::Head, Space::Body].map(|space| state.index.numbers_end(space, QUEUE))
+    };
+    // The second opening finds hints that were written after the messages had died.
+    for _ in 0..2 {
+        for path in disk.paths() {
+            if path.extension().is_some_and(|kind| kind == "hint") {
+                disk.remove_file(&path);
+            }
+        }
+        let (store, _shard) = open(&disk);
+        let scanned = ends(&store);
+        assert!(scanned.iter().all(|end| *end > 2), "dead messages lie in the segments: {scanned:?}");
+        store.close();
+        let (store, _shard) = open(&disk);
+        assert_eq!(ends(&store), scanned, "a number below may have an older version on disk");
+        store.close();
+    }
+}

@@ -158,3 +158,34 @@ async fn a_segment_that_cannot_be_prepared_leaves_no_file_behind() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_copy_that_cannot_be_made_durable_is_given_up_and_its_originals_stay() {
+    for call in [Call::Create, Call::Write, Call::Sync] {
+        for errno in ERRNOS {
+            for event in [Event::Fail(errno), Event::FailLate(errno)] {
+                let what = format!("{call:?}: {event:?}");
+                let disk = SimulatedDisk::new();
+                let (store, shard) = open(&disk);
+                for number in 1..=60 {
+                    shard.submit(send(number)).await.unwrap();
+                }
+                for number in (1..=60).filter(|number| number % 4 != 0) {
+                    shard.submit(complete(number)).await.unwrap();
+                }
+                let expected = contents(&*shard, &[QUEUE]).await.unwrap();
+                let is_sealed = || store.current().shared().pool.lock().rolled.is_empty();
+                eventually("full segments are sealed", is_sealed).await;
+                // The next file is the copy, or a segment that the keeper prepares meanwhile.
+                let id = store.current().shared().manifest.lock().unwrap().next_id;
+                disk.plan(Some(call), &format!("{id:010}.segment"), 0, event);
+                while store.current().clean_now() {}
+                assert_eq!(*store.fatal().borrow(), None, "{what}");
+                assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), expected, "{what}");
+                disk.crash(1);
+                drop(store);
+                assert_eq!(contents(&*open(&disk).1, &[QUEUE]).await.unwrap(), expected, "{what}");
+            }
+        }
+    }
+}

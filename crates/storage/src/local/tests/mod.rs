@@ -20,7 +20,9 @@ mod growth;
 mod oracle;
 mod room;
 mod salvage;
+mod schedules;
 mod scrubbing;
+mod sweep;
 
 const DIRECTORY: &str = "/data";
 const QUEUE: PartitionId = PartitionId(1);

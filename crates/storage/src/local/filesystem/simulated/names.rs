@@ -67,9 +67,12 @@ impl Names {
         }
     }
 
-    /// Forgets that `directory` has to be synced: what changed in it is seen until the power goes.
+    /// Forgets that files of `directory` have to be synced: what changed is seen until the power goes. A new
+    /// directory is not forgotten: a process that meets it again has no way of making it once more.
     pub(super) fn lose(&mut self, directory: &Path) {
-        self.take_unsynced(directory);
+        let is_directory = |change: &NameChange| matches!(change, NameChange::MakeDirectory(_));
+        let kept: Vec<_> = self.take_unsynced(directory).into_iter().filter(is_directory).collect();
+        self.unsynced.extend(kept);
     }
 
     fn take_unsynced(&mut self, directory: &Path) -> Vec<NameChange> {

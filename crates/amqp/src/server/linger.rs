@@ -1,0 +1,39 @@
+//! The end of a connection's socket.
+
+use std::future::poll_fn;
+use std::io;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::limits::{LINGER_BYTES_MAX, LINGER_MS};
+use super::output::Output;
+use super::timer::Timer;
+
+/// Lets the peer have what is left to say and hang up first, within bounds.
+pub(super) async fn linger<S: AsyncRead + AsyncWrite + Unpin>(
+    mut socket: S,
+    mut output: Output,
+    timer: Timer,
+) {
+    let too_long = timer.sleep_ms(LINGER_MS);
+    let farewell = async {
+        while output.is_unfinished() {
+            poll_fn(|context| output.poll_write(&mut socket, context)).await?;
+        }
+        socket.shutdown().await?;
+        let mut thrown_away = 0;
+        let mut bytes = BytesMut::with_capacity(super::limits::READ_BYTES_MIN);
+        while thrown_away < LINGER_BYTES_MAX && socket.read_buf(&mut bytes).await? > 0 {
+            thrown_away += bytes.len();
+            bytes.clear();
+        }
+        io::Result::Ok(())
+    };
+    tokio::select! {
+        result = farewell => if let Err(failure) = result {
+            tracing::trace!(error = %failure, "socket failed after the end");
+        },
+        () = too_long => {}
+    }
+}

@@ -1,0 +1,168 @@
+//! What one connection holds of the process's memory, and what becomes of it when that gets short.
+//!
+//! Back-pressure comes first: a connection that holds its allowance is not read from and gets no further deliveries. If
+//! memory is short and its peer neither sends nor takes anything for a while, what it holds idly goes: partly received
+//! deliveries are given up, each refused when its last frame has come; a connection that can't be helped that way is
+//! closed. So whoever waits for room gets it, and reading goes on sooner or later in any case.
+
+use std::fmt;
+use std::sync::Arc;
+
+use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
+use peeklock_engine::runtime::Account;
+
+use super::limits::{
+    MEMORY_LOOK_MS, MEMORY_PATIENCE_MS, MEMORY_PATIENCE_STEP_MS, MEMORY_PATIENCE_STEPS, PROGRESS_BYTES_MIN,
+};
+use crate::endpoint::NowMs;
+
+/// What a connection holds, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Held {
+    /// Partly received deliveries.
+    pub(super) partial: usize,
+    /// The beginning of a frame.
+    pub(super) frame: usize,
+    /// The rest of the read buffer.
+    pub(super) buffer: usize,
+    /// Messages that wait for the engine.
+    pub(super) unanswered: usize,
+    /// Messages and answers that wait for the peer, and answers under way.
+    pub(super) outgoing: usize,
+}
+
+/// What is to be done about what a connection holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Keep,
+    /// Partly received deliveries are to be given up.
+    GiveUpPartial,
+    /// The connection is to be closed.
+    Close,
+}
+
+/// See the module.
+pub(super) struct Memory {
+    budget: Budget,
+    account: Option<Arc<Account>>,
+    incoming: Share,
+    outgoing: Share,
+    held: Held,
+    /// As of the last turn, in bytes.
+    allowance: usize,
+    waiting: Option<Waiting>,
+    /// Since when the peer has moved less than the minimum, and what it had moved by then.
+    idle_since: Option<(NowMs, u64)>,
+    /// Bytes read and written so far.
+    moved: u64,
+    patience_ms: u64,
+}
+
+impl Memory {
+    /// `account` is that of the connection's mailbox, if it has one.
+    pub(super) fn new(budget: &Budget, account: Option<Arc<Account>>) -> Self {
+        let step = u64::try_from(budget.next_holder()).unwrap_or(0) % MEMORY_PATIENCE_STEPS;
+        Self {
+            account,
+            incoming: budget.share(Owner::Incoming),
+            outgoing: budget.share(Owner::Outgoing),
+            held: Held::default(),
+            allowance: budget.allowance(),
+            waiting: None,
+            idle_since: None,
+            moved: 0,
+            patience_ms: MEMORY_PATIENCE_MS + step * MEMORY_PATIENCE_STEP_MS,
+            budget: budget.clone(),
+        }
+    }
+
+    /// The peer sent or took so many bytes.
+    pub(super) fn moved(&mut self, bytes: usize) {
+        self.moved += bytes as u64;
+    }
+
+    /// Reports what the connection holds, once for each turn.
+    pub(super) fn report(&mut self, held: Held, now: NowMs) -> Verdict {
+        self.held = held;
+        self.incoming.set(held.partial + held.frame + held.buffer + held.unanswered);
+        self.outgoing.set(held.outgoing);
+        self.allowance = self.budget.allowance();
+        let is_over = self.held_bytes() >= self.allowance;
+        if let Some(account) = &self.account {
+            account.set_full(is_over && held.outgoing >= FREE_OF_CHARGE_BYTES);
+        }
+        if !is_over {
+            self.waiting = None;
+            self.idle_since = None;
+            return Verdict::Keep;
+        }
+        self.waiting.get_or_insert_with(|| self.budget.wait());
+        self.judge(now)
+    }
+
+    /// The connection holds its allowance.
+    fn judge(&mut self, now: NowMs) -> Verdict {
+        let (since, moved) = *self.idle_since.get_or_insert((now, self.moved));
+        if self.moved - moved >= PROGRESS_BYTES_MIN {
+            self.idle_since = Some((now, self.moved));
+            return Verdict::Keep;
+        }
+        if now.saturating_sub(since) < self.patience_ms {
+            return Verdict::Keep;
+        }
+        if self.held.partial > 0 {
+            Verdict::GiveUpPartial
+        } else if self.held.frame.max(self.held.outgoing) >= FREE_OF_CHARGE_BYTES {
+            Verdict::Close
+        } else {
+            // Messages that wait for the engine: they go by themselves.
+            Verdict::Keep
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let Held { partial, frame, buffer, unanswered, outgoing } = self.held;
+        partial + frame + buffer + unanswered + outgoing
+    }
+
+    /// Bytes that may be read at once; 0 when nothing may be read.
+    pub(super) fn readable_bytes(&self) -> usize {
+        match self.allowance.saturating_sub(self.held_bytes()) {
+            0 => 0,
+            room => room.max(FREE_OF_CHARGE_BYTES),
+        }
+    }
+
+    /// Bytes that may wait for the peer in all.
+    pub(super) fn outgoing_room_bytes(&self) -> usize {
+        self.allowance.saturating_sub(self.held_bytes() - self.held.outgoing)
+    }
+
+    /// When to look again.
+    pub(super) fn deadline(&self, now: NowMs) -> Option<NowMs> {
+        self.waiting.as_ref().map(|_| now.saturating_add(MEMORY_LOOK_MS))
+    }
+
+    /// Nothing is left but bytes that still are to be written, and messages that the engine has.
+    pub(super) fn end(&mut self, unwritten_bytes: usize) {
+        self.held = Held { unanswered: self.held.unanswered, outgoing: unwritten_bytes, ..Held::default() };
+        self.incoming.set(self.held.unanswered);
+        self.outgoing.set(unwritten_bytes);
+        self.waiting = None;
+    }
+
+    /// The connection is over; what it sent stays reported until it is answered.
+    pub(super) fn leave(mut self) {
+        self.incoming.set(self.held.unanswered);
+        if let Some(account) = self.account.take().filter(|_| self.incoming.bytes() > 0) {
+            account.keep(self.incoming);
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Memory").field("held", &self.held).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,44 @@
+//! What a connection holds of the process's memory, turn by turn.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::super::application::Application;
+use super::super::memory::{Held, Verdict};
+use super::Transport;
+use crate::endpoint::NowMs;
+use crate::endpoint::condition::{self, error};
+
+impl<S, A> Transport<S, A>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+    A: Application,
+{
+    /// Says what the connection holds, and lets go of what it may not hold any longer.
+    pub(super) fn report_memory(&mut self, now: NowMs) {
+        match self.memory.report(self.held(), now) {
+            Verdict::Keep => {}
+            Verdict::GiveUpPartial => {
+                tracing::info!("memory is short: partly received deliveries are given up");
+                let why = self.application.memory_short();
+                self.connection.give_up_partial_deliveries(&why);
+                self.memory.report(self.held(), now);
+            }
+            Verdict::Close => {
+                let reason = "memory is short, and this connection holds more than its share";
+                self.connection.abort(error(condition::RESOURCE_LIMIT_EXCEEDED, reason));
+            }
+        }
+    }
+
+    fn held(&self) -> Held {
+        let more = self.application.unanswered();
+        let (partial, frame) = (self.connection.reassembly_bytes(), self.input.bytes.len());
+        Held {
+            partial,
+            frame,
+            buffer: self.input.bytes.capacity() - frame,
+            unanswered: self.connection.incoming_unsettled().1 + more.bytes,
+            outgoing: self.connection.pending_bytes() + self.output.len() + more.answer_bytes,
+        }
+    }
+}

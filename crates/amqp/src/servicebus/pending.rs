@@ -1,0 +1,18 @@
+//! Commands under way to the engine.
+
+use super::attach::Opening;
+use super::{ReplyTo, management};
+use crate::endpoint::{IncomingId, LinkId};
+use crate::wire::performative::DeliveryState;
+
+/// A command whose answer is awaited.
+pub(super) enum Pending {
+    /// A transfer's messages; `delivery` is `None` when it came settled.
+    Send { delivery: Option<IncomingId>, bytes: usize },
+    /// A receiver link's attach.
+    Open { link: LinkId, opening: Box<Opening> },
+    /// A disposition over consecutive deliveries.
+    Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
+    /// A management request.
+    Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize, answer_bytes: usize },
+}

@@ -1,0 +1,58 @@
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn what_a_share_holds_is_given_back_when_it_goes() {
+    let budget = Budget::new(64 * MIB);
+    let mut share = budget.share(Owner::Incoming);
+    share.set(MIB);
+    assert_eq!((budget.used_bytes(), budget.used_by(Owner::Incoming)), (MIB, MIB));
+    share.set(MIB / 2);
+    assert_eq!((budget.used_bytes(), budget.used_by(Owner::Outgoing)), (MIB / 2, 0));
+    drop(share);
+    assert_eq!((budget.used_bytes(), budget.used_by(Owner::Incoming)), (0, 0));
+}
+
+#[test]
+fn holders_that_keep_to_the_allowance_stay_within_the_limit_and_leave_room_for_a_newcomer() {
+    let budget = Budget::new(64 * MIB);
+    let mut shares: Vec<Share> = (0..200).map(|_| budget.share(Owner::Incoming)).collect();
+    // Each takes in steps as long as it may, all in turn.
+    for _ in 0..2_000 {
+        for share in &mut shares {
+            let wanted = share.bytes() + STEP_BYTES;
+            if wanted <= budget.allowance() {
+                share.set(wanted);
+            }
+        }
+    }
+    assert!(budget.used_bytes() <= 64 * MIB, "{} bytes are held", budget.used_bytes());
+    assert!(budget.allowance() >= FREE_OF_CHARGE_BYTES);
+    let most = shares.iter().map(Share::bytes).max().unwrap();
+    let least = shares.iter().map(Share::bytes).min().unwrap();
+    assert!(most - least <= STEP_BYTES, "shares of {least} to {most} bytes");
+}
+
+#[test]
+fn a_single_holder_may_have_its_largest_share_and_no_more() {
+    let budget = Budget::new(64 * MIB);
+    let mut share = budget.share(Owner::Incoming);
+    while share.bytes() + STEP_BYTES <= budget.allowance() {
+        share.set(share.bytes() + STEP_BYTES);
+    }
+    let largest = budget.largest_share();
+    assert!(share.bytes() <= largest && share.bytes() + 2 * STEP_BYTES > largest);
+    assert!(budget.try_share(Owner::HttpRequests, budget.free_bytes()).is_none());
+    assert!(budget.try_share(Owner::HttpRequests, MIB).is_some());
+}
+
+#[test]
+fn whoever_waits_is_counted_until_it_goes_on() {
+    let budget = Budget::default();
+    assert!(!budget.is_contended());
+    let waiting = budget.wait();
+    assert!(budget.is_contended());
+    drop(waiting);
+    assert!(!budget.is_contended());
+}

@@ -1,0 +1,258 @@
+//! Batches that wait for the writer, and which of them the next frame takes.
+//!
+//! Partitions share a frame: one with a long queue does not keep the others waiting. Batches that have a partition in common
+//! stay in the order in which they were submitted; others may overtake each other. The oldest batch always goes first,
+//! so none waits for ever.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::frame::frame_bytes;
+use super::waiting::Waiting;
+use crate::{Batch, CommitNotifier, PartitionId};
+
+/// Bytes that wait beyond which nothing more is taken in.
+const QUEUED_BYTES_MAX: u64 = 256 << 20;
+
+/// A batch and what is worked out about it.
+#[derive(Debug)]
+struct Queued {
+    waiting: Waiting,
+    bytes: u64,
+    /// Each once; worked out when it is first left behind.
+    partitions: Option<Box<[PartitionId]>>,
+}
+
+/// What a frame may hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FrameLimits {
+    /// Bytes; a single batch may exceed them.
+    pub(super) bytes: u64,
+    /// Operations; a single batch may exceed them.
+    pub(super) operations: usize,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    batches: VecDeque<Queued>,
+    bytes: u64,
+    operations: usize,
+}
+
+/// What a frame holds so far.
+#[derive(Debug, Default)]
+struct Filling {
+    bytes: u64,
+    operations: usize,
+}
+
+impl Filling {
+    fn has_room(&self, queued: &Queued, limits: FrameLimits) -> bool {
+        let operations = queued.waiting.batch.len();
+        self.operations == 0 && self.bytes == 0
+            || (self.bytes + queued.bytes <= limits.bytes
+                && self.operations + operations <= limits.operations)
+    }
+
+    fn add(&mut self, queued: &Queued) {
+        self.bytes += queued.bytes;
+        self.operations += queued.waiting.batch.len();
+    }
+}
+
+impl Queue {
+    /// Adds a batch behind all others.
+    pub(super) fn push(&mut self, batch: Batch, notifier: CommitNotifier) {
+        let bytes = batch_bytes(&batch);
+        self.bytes += bytes;
+        self.operations += batch.len();
+        let waiting = Waiting { batch, notifier, refusal: None };
+        self.batches.push_back(Queued { waiting, bytes, partitions: None });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Whether more waits than one frame takes.
+    pub(super) fn exceeds(&self, limits: FrameLimits) -> bool {
+        self.bytes > limits.bytes || self.operations > limits.operations
+    }
+
+    /// Whether nothing more is to be taken in before the next frame.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes > QUEUED_BYTES_MAX
+    }
+
+    /// Moves the batches of the next frame to `frame`: first those of each partition up to an equal part of the frame, then
+    /// what else fits, in order.
+    pub(super) fn take_frame(&mut self, limits: FrameLimits, frame: &mut Vec<Waiting>) {
+        if !self.exceeds(limits) || self.batches.len() == 1 {
+            (self.bytes, self.operations) = (0, 0);
+            frame.extend(self.batches.drain(..).map(|queued| queued.waiting));
+            return;
+        }
+        let mut filling = Filling::default();
+        self.take_parts(limits, &mut filling, frame);
+        while self.batches.front().is_some_and(|next| filling.has_room(next, limits))
+            && let Some(next) = self.batches.pop_front()
+        {
+            filling.add(&next);
+            frame.push(next.waiting);
+        }
+        self.bytes -= filling.bytes;
+        self.operations -= filling.operations;
+    }
+
+    /// Moves the oldest batches to `frame`, whatever their size.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn take_oldest(&mut self, batches_max: usize, frame: &mut Vec<Waiting>) {
+        for queued in self.batches.drain(..batches_max.min(self.batches.len())) {
+            self.bytes -= queued.bytes;
+            self.operations -= queued.waiting.batch.len();
+            frame.push(queued.waiting);
+        }
+    }
+
+    /// Takes what each partition may have before others, and keeps the rest in order.
+    fn take_parts(&mut self, limits: FrameLimits, filling: &mut Filling, frame: &mut Vec<Waiting>) {
+        let first_of = |queued: &Queued| queued.waiting.batch.partitions().next();
+        let partitions: BTreeSet<PartitionId> = self.batches.iter().filter_map(first_of).collect();
+        let part = limits.bytes / u64::try_from(partitions.len().max(1)).unwrap_or(1);
+        let mut taken: BTreeMap<PartitionId, u64> = BTreeMap::new();
+        // Whose later batches have to wait: one was left behind, or the part is used up.
+        let mut waiting: BTreeSet<PartitionId> = BTreeSet::new();
+        let mut left = VecDeque::with_capacity(self.batches.len());
+        for mut queued in self.batches.drain(..) {
+            let distinct = queued.partitions.get_or_insert_with(|| distinct(&queued.waiting.batch));
+            if distinct.iter().any(|partition| waiting.contains(partition))
+                || !filling.has_room(&queued, limits)
+            {
+                waiting.extend(queued.partitions.iter().flatten().copied());
+                left.push_back(queued);
+                continue;
+            }
+            for partition in queued.partitions.iter().flatten() {
+                let taken = taken.entry(*partition).or_default();
+                *taken += queued.bytes;
+                if *taken >= part {
+                    waiting.insert(*partition);
+                }
+            }
+            filling.add(&queued);
+            frame.push(queued.waiting);
+        }
+        self.batches = left;
+    }
+}
+
+fn distinct(batch: &Batch) -> Box<[PartitionId]> {
+    let mut partitions: Vec<PartitionId> = batch.partitions().collect();
+    partitions.sort_unstable();
+    partitions.dedup();
+    partitions.into_boxed_slice()
+}
+
+/// Bytes that a batch adds to a frame, at most.
+pub(super) fn batch_bytes(batch: &Batch) -> u64 {
+    frame_bytes(batch.len(), batch.value_bytes() as u64) + 8 * batch.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::{Key, Space, shard};
+
+    const LIMITS: FrameLimits = FrameLimits { bytes: 64 << 10, operations: 1_000 };
+
+    /// A batch that puts something under this number in each of these partitions.
+    fn batch(partitions: &[u64], number: u64, value_bytes: usize) -> Batch {
+        let mut batch = Batch::new();
+        for partition in partitions {
+            let key = Key::new(Space::Body, PartitionId(*partition), number);
+            batch.put(key, Bytes::from(vec![0; value_bytes]));
+        }
+        batch
+    }
+
+    fn push(queue: &mut Queue, batch: Batch) {
+        let (notifier, _commit) = shard::commit();
+        queue.push(batch, notifier);
+    }
+
+    /// Partition and number of each put, in order.
+    fn puts(frame: &[Waiting]) -> Vec<(u64, u64)> {
+        let operations = frame.iter().flat_map(|one| one.batch.operations());
+        operations
+            .filter_map(|operation| match operation {
+                crate::Operation::Put { key, .. } => Some((key.partition.0, key.number)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_small_batch_gets_into_the_next_frame_however_much_others_have_waiting() {
+        let mut queue = Queue::default();
+        for number in 0..100 {
+            (1..=4).for_each(|partition| push(&mut queue, batch(&[partition], number, 4 << 10)));
+        }
+        push(&mut queue, batch(&[9], 0, 100));
+        let mut frame = Vec::new();
+        queue.take_frame(LIMITS, &mut frame);
+        let puts = puts(&frame);
+        assert!(puts.contains(&(9, 0)), "{puts:?}");
+        for partition in 1..=4 {
+            let count = puts.iter().filter(|(of, _)| *of == partition).count();
+            assert!((3..=4).contains(&count), "{count} of partition {partition}");
+        }
+    }
+
+    #[test]
+    fn a_frame_is_filled_when_only_one_partition_has_much() {
+        let mut queue = Queue::default();
+        (0..100).for_each(|number| push(&mut queue, batch(&[1], number, 4 << 10)));
+        push(&mut queue, batch(&[2], 0, 100));
+        let mut frame = Vec::new();
+        queue.take_frame(LIMITS, &mut frame);
+        assert!(frame.len() >= 15, "{} batches", frame.len());
+    }
+
+    #[test]
+    fn batches_with_a_partition_in_common_keep_their_order_and_none_is_lost() {
+        let mut random = StdRng::seed_from_u64(7);
+        for _ in 0..50 {
+            let mut queue = Queue::default();
+            let mut numbers = [0_u64; 6];
+            let mut last = [None; 6];
+            let mut frames = Vec::new();
+            for _ in 0..200 {
+                let some: Vec<u64> = (0..6).filter(|_| random.random_bool(0.3)).collect();
+                let number = numbers.iter().sum::<u64>();
+                some.iter().for_each(|partition| numbers[usize::try_from(*partition).unwrap()] += 1);
+                push(&mut queue, batch(&some, number, random.random_range(0..20_000)));
+                if random.random_bool(0.1) {
+                    queue.take_frame(LIMITS, &mut frames);
+                }
+            }
+            while !queue.is_empty() {
+                queue.take_frame(LIMITS, &mut frames);
+            }
+            assert_eq!((queue.bytes, queue.operations, frames.len()), (0, 0, 200));
+            for (partition, number) in puts(&frames) {
+                let last = &mut last[usize::try_from(partition).unwrap()];
+                assert!(*last < Some(number), "partition {partition}: {number} after {last:?}");
+                *last = Some(number);
+            }
+            assert_eq!(puts(&frames).len() as u64, numbers.iter().sum::<u64>());
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! One history, again and again: each call of the file system fails once in some way, or the power goes at it.
+//!
+//! Afterwards all that was acknowledged is there, nothing is there by half, and the store is usable. Calls and errors
+//! are picked by `PEEKLOCK_STORAGE_SEED`; `PEEKLOCK_STORAGE_SWEEP=all` tries every error at every call.
+
+use std::time::Duration;
+
+use super::errno::ERRNOS;
+use super::*;
+use crate::Operation;
+use crate::local::Event;
+
+/// `EIO`: what the device says.
+const EIO: i32 = 5;
+/// One case of so many runs on a disk that is full before the history ends.
+const SMALL_DISK_EVERY: usize = 4;
+const SMALL_DISK_BYTES: u64 = 56 << 10;
+/// Cases of a run that is not asked for all.
+const CASES: u64 = 300;
+/// No answer takes longer on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Model = BTreeMap<Key, Bytes>;
+
+/// The store under test beside what it must hold.
+struct World {
+    disk: SimulatedDisk,
+    store: Option<(LocalStore, Arc<dyn Shard>)>,
+    model: Model,
+    /// Batches that found no room.
+    refused: u64,
+    what: String,
+}
+
+impl World {
+    fn new(what: &str) -> Self {
+        Self {
+            disk: SimulatedDisk::new(),
+            store: None,
+            model: Model::new(),
+            refused: 0,
+            what: what.to_owned(),
+        }
+    }
+
+    /// Opens the store: again if the planned event met the opening.
+    fn open(&mut self) {
+        self.store = None;
+        let options = || LocalOptions { reserve_bytes: 0, ..options() };
+        let try_open = |disk| open_with(disk, options());
+        let first = try_open(&self.disk);
+        self.store = Some(match first {
+            Ok(opened) => opened,
+            Err(error) if self.disk.faults_left() > 0 => panic!("{}: {error} without a cause", self.what),
+            Err(error) => {
+                try_open(&self.disk).unwrap_or_else(|again| panic!("{}: {error}, {again}", self.what))
+            }
+        });
+    }
+
+    async fn contents(&mut self) -> Model {
+        for _ in 0..2 {
+            let (_, shard) = self.store.as_ref().unwrap();
+            if let Ok(found) = contents(&**shard, &[QUEUE]).await {
+                return found;
+            }
+            self.open();
+        }
+        panic!("{}: the store can't be read", self.what)
+    }
+
+    async fn commit(&mut self, batch: Batch) {
+        let (_, shard) = self.store.as_ref().unwrap();
+        let answer = tokio::time::timeout(PATIENCE, shard.submit(batch.clone())).await;
+        match answer.unwrap_or_else(|_| panic!("{}: no answer", self.what)) {
+            Ok(()) => apply(&mut self.model, &batch),
+            Err(Error::Full { .. }) => {
+                shard.resume(QUEUE);
+                self.refused += 1;
+            }
+            Err(Error::TooLarge { reason }) => panic!("{}: {reason}", self.what),
+            Err(_) => {
+                self.open();
+                let found = self.contents().await;
+                if found != self.model {
+                    apply(&mut self.model, &batch);
+                }
+                self.check(&found);
+            }
+        }
+    }
+
+    fn check(&self, found: &Model) {
+        let lost = self.model.keys().find(|key| !found.contains_key(key));
+        let extra = found.keys().find(|key| !self.model.contains_key(key));
+        assert_eq!((lost, extra), (None, None), "{}: lost and extra", self.what);
+        assert_eq!(*found, self.model, "{}: values", self.what);
+    }
+
+    fn clean(&self) {
+        let (store, _) = self.store.as_ref().unwrap();
+        for _ in 0..3 {
+            store.current().clean_now();
+        }
+    }
+
+    async fn send_and_complete(&mut self, numbers: std::ops::RangeInclusive<u64>, kept: u64) {
+        for number in numbers.clone() {
+            self.commit(send(number)).await;
+        }
+        for number in numbers.filter(|number| number % kept != 0) {
+            self.commit(complete(number)).await;
+        }
+    }
+
+    /// Fills, empties and cleans segments, and opens the store after a clean close and after a kill.
+    async fn history(&mut self) {
+        self.open();
+        self.send_and_complete(1..=45, 9).await;
+        self.clean();
+        self.open();
+        self.send_and_complete(46..=80, 7).await;
+        self.clean();
+        self.disk_kill();
+        self.open();
+        self.send_and_complete(81..=95, 5).await;
+        let (store, _) = self.store.as_ref().unwrap();
+        store.close();
+        self.open();
+    }
+
+    /// Ends the process without a word; what was planned stays planned.
+    fn disk_kill(&mut self) {
+        self.disk.end_process();
+        self.store = None;
+    }
+
+    /// What must be so whatever happened.
+    async fn finish(&mut self, seed: u64) {
+        self.disk.clear_faults();
+        self.disk.set_size_bytes_max(None);
+        if seed.is_multiple_of(3) {
+            self.disk.kill();
+        } else {
+            self.disk.crash(seed);
+        }
+        self.open();
+        let found = self.contents().await;
+        self.check(&found);
+        let (_, shard) = self.store.as_ref().unwrap();
+        assert!(send_patiently(&**shard, 1000).await, "{}: not usable", self.what);
+        apply(&mut self.model, &send(1000));
+        self.commit(complete(1000)).await;
+        self.disk.crash(seed + 1);
+        self.open();
+        let found = self.contents().await;
+        self.check(&found);
+    }
+}
+
+fn apply(model: &mut Model, batch: &Batch) {
+    for operation in batch.operations() {
+        match operation {
+            Operation::Put { key, value } => {
+                model.insert(*key, value.clone());
+            }
+            Operation::Delete { key } => {
+                model.remove(key);
+            }
+            Operation::DeleteRange { .. } => unreachable!("the history has none"),
+        }
+    }
+}
+
+fn events(seed: u64) -> Vec<Event> {
+    let mut events: Vec<Event> = ERRNOS.map(Event::Fail).to_vec();
+    events.extend([
+        Event::FailLate(EIO),
+        Event::FailLate(EIO),
+        Event::PowerCut(seed),
+        Event::PowerCut(seed + 1),
+    ]);
+    events
+}
+
+/// Which call, and what happens there.
+fn cases(calls: u64, seed: u64) -> Vec<(u64, Event)> {
+    let all = (0..calls).flat_map(|call| events(seed + call).into_iter().map(move |event| (call, event)));
+    let all: Vec<_> = all.collect();
+    if std::env::var("PEEKLOCK_STORAGE_SWEEP").is_ok_and(|which| which == "all") {
+        return all;
+    }
+    let stride = (all.len() as u64 / CASES).max(1) | 1;
+    let first = usize::try_from(seed % stride).unwrap();
+    all.into_iter().skip(first).step_by(usize::try_from(stride).unwrap()).collect()
+}
+
+#[test]
+fn any_call_may_fail_once_and_the_power_may_go_at_any() {
+    let seed: u64 = std::env::var("PEEKLOCK_STORAGE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| crate::local::keeper::new_salt(0) >> 8);
+    println!("PEEKLOCK_STORAGE_SEED={seed}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::new("without an event");
+        world.history().await;
+        let calls = world.disk.calls();
+        world.finish(seed).await;
+        println!("{calls} calls");
+        let mut refused = 0;
+        for (case, (call, event)) in cases(calls, seed).into_iter().enumerate() {
+            let is_small = case % SMALL_DISK_EVERY == 0;
+            let what = format!(
+                "PEEKLOCK_STORAGE_SEED={seed}: {event:?} at call {call} of {calls}, small disk: {is_small}"
+            );
+            let mut world = World::new(&what);
+            world.disk.set_size_bytes_max(is_small.then_some(SMALL_DISK_BYTES));
+            world.disk.plan(None, "", call, event);
+            world.history().await;
+            world.finish(seed + call).await;
+            refused += world.refused;
+        }
+
+        assert!(refused > 0, "no disk was full");
+    });
+}

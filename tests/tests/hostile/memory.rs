@@ -1,0 +1,179 @@
+//! Peers with every right that make the broker hold as much as they can: all together stay within `limits.memory_max`, a
+//! polite client gets through, and what is closed is given back.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use peeklock_tests::client::{Client, PATIENCE, flow, transfer};
+use peeklock_tests::codec::{self, Value, code, data_message, frame};
+use peeklock_tests::daemon::Daemon;
+
+const MIB: u64 = 1 << 20;
+/// What the broker may hold for messages under way.
+const MEMORY_MAX: u64 = 64 * MIB;
+/// What it may take beside: buffers of sockets' tasks, freed pages that the allocator has not returned yet, and what is
+/// cached of the store.
+const MARGIN: u64 = 96 * MIB;
+const CONFIG: &str = r#"
+[amqp]
+reassembly_size_max = "16 MiB"
+[limits]
+memory_max = "64 MiB"
+[[queues]]
+name = "victim"
+[[queues]]
+name = "polite"
+"#;
+
+fn impatient(address: std::net::SocketAddr) -> Client {
+    let mut client = Client::connect(address).unwrap();
+    client.stream().set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    client
+}
+
+/// Begins a large delivery on each of its links, and goes on with all of them as long as the broker reads.
+fn half_send(daemon: &Daemon) -> Client {
+    const LINKS: u32 = 16;
+    const PIECE: usize = 200 * 1024;
+    let mut client = impatient(daemon.amqp());
+    for link in 0..LINKS {
+        client.attach_sender(link, "victim").unwrap().unwrap();
+    }
+    let piece = vec![0; PIECE];
+    let mut pieces = (0..4).flat_map(|_| 0..LINKS);
+    let _ = pieces.try_for_each(|link| client.write(&frame(0, &transfer(link, link, 0, true), &piece)));
+    client
+}
+
+/// Asks for much more than it reads.
+fn ask(daemon: &Daemon, requests: u32) -> Client {
+    let mut client = impatient(daemon.amqp());
+    client.attach_management(0, "victim").unwrap();
+    let asked = peek();
+    let _ = (0..requests).try_for_each(|_| client.transfer(0, &asked, 0).map(drop));
+    client
+}
+
+fn peek() -> Vec<u8> {
+    let reply_to = Value::string("receiver-1");
+    let properties = vec![Value::Ulong(1), Value::Null, Value::Null, Value::Null, reply_to];
+    let operation = (Value::string("operation"), Value::string("com.microsoft:peek-message"));
+    let body = vec![
+        (Value::string("from-sequence-number"), Value::Long(1)),
+        (Value::string("message-count"), Value::Int(1_000)),
+    ];
+    [
+        Value::composite(code::PROPERTIES, properties).encode(),
+        codec::section(code::APPLICATION_PROPERTIES, Value::Map(vec![operation])),
+        codec::section(code::AMQP_VALUE, Value::Map(body)),
+    ]
+    .concat()
+}
+
+fn fill(daemon: &Daemon, messages: usize, body_bytes: usize) {
+    let mut client = Client::connect(daemon.amqp()).unwrap();
+    client.attach_sender(0, "victim").unwrap().unwrap();
+    let message = data_message(&vec![1; body_bytes]);
+    for _ in 0..messages {
+        assert_eq!(client.send(0, &message).unwrap().code(), Some(code::ACCEPTED));
+    }
+}
+
+/// Sends a message of nearly a megabyte as SDKs do: again when the broker is busy.
+fn send_politely(daemon: &Daemon) {
+    let mut client = Client::connect(daemon.amqp()).unwrap();
+    client.attach_sender(0, "polite").unwrap().unwrap();
+    let message = data_message(&vec![7; 900 * 1024]);
+    let start = Instant::now();
+    loop {
+        let outcome = client.send(0, &message).unwrap();
+        if outcome.code() == Some(code::ACCEPTED) {
+            return;
+        }
+        let text = format!("{outcome:?}");
+        assert!(text.contains("com.microsoft:server-busy"), "{text}");
+        assert!(start.elapsed() < PATIENCE, "never accepted");
+    }
+}
+
+fn growth(daemon: &Daemon, before: u64) -> u64 {
+    daemon.resident_bytes().saturating_sub(before)
+}
+
+/// Waits until the broker has given back all but a margin.
+fn assert_given_back(daemon: &Daemon, before: u64) {
+    let start = Instant::now();
+    while growth(daemon, before) > MARGIN {
+        let growth = growth(daemon, before) / MIB;
+        assert!(start.elapsed() < PATIENCE, "{growth} MiB stay after all has been closed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn half_sent_messages_of_many_connections_stay_within_the_budget_and_a_polite_client_gets_through() {
+    let mut daemon = Daemon::with_config(CONFIG);
+    let before = daemon.resident_bytes();
+    let half_senders: Vec<Client> = (0..24).map(|_| half_send(&daemon)).collect();
+    let most = growth(&daemon, before);
+    assert!(most < MEMORY_MAX + MARGIN, "half-sent messages take {} MiB", most / MIB);
+    send_politely(&daemon);
+    drop(half_senders);
+    assert_given_back(&daemon, before);
+    daemon.assert_sound();
+}
+
+#[test]
+fn answers_that_many_connections_do_not_read_stay_within_the_budget_and_a_polite_client_gets_through() {
+    let mut daemon = Daemon::with_config(CONFIG);
+    fill(&daemon, 20, 200 * 1024);
+    let before = daemon.resident_bytes();
+    let rude: Vec<Client> = (0..12).map(|_| ask(&daemon, 100)).collect();
+    let most = growth(&daemon, before);
+    assert!(most < MEMORY_MAX + MARGIN, "unread answers take {} MiB", most / MIB);
+    send_politely(&daemon);
+    peek_politely(&daemon).unwrap();
+    drop(rude);
+    assert_given_back(&daemon, before);
+    daemon.assert_sound();
+}
+
+/// Peeks as SDKs do: again when the broker is busy.
+fn peek_politely(daemon: &Daemon) -> io::Result<()> {
+    let mut client = Client::connect(daemon.amqp())?;
+    client.attach_management(0, "victim")?;
+    let start = Instant::now();
+    loop {
+        let body = Value::Map(vec![
+            (Value::string("from-sequence-number"), Value::Long(1)),
+            (Value::string("message-count"), Value::Int(1)),
+        ]);
+        let (status, _) = client.request(0, "com.microsoft:peek-message", body)?;
+        if status == 200 {
+            return Ok(());
+        }
+        assert_eq!(status, 503);
+        assert!(start.elapsed() < PATIENCE, "never answered");
+    }
+}
+
+#[test]
+fn messages_that_many_connections_do_not_read_stay_within_the_budget() {
+    let mut daemon = Daemon::with_config(CONFIG);
+    fill(&daemon, 250, 900 * 1024);
+    let before = daemon.resident_bytes();
+    let deaf: Vec<Client> = (0..40)
+        .map(|_| {
+            let mut client = Client::connect(daemon.amqp()).unwrap();
+            client.attach_receiver(0, "victim", 0).unwrap().unwrap();
+            client.say(&flow(0, 0, u32::MAX, false, false)).unwrap();
+            client
+        })
+        .collect();
+    send_politely(&daemon);
+    let most = growth(&daemon, before);
+    assert!(most < MEMORY_MAX + MARGIN, "unread messages take {} MiB", most / MIB);
+    drop(deaf);
+    assert_given_back(&daemon, before);
+    daemon.assert_sound();
+}
