@@ -281,6 +281,7 @@ fn delivery(number: u64, content: Bytes) -> Delivery {
         modified: None,
         forwarded: None,
         body: BodyRef(number),
+        content_bytes: 0,
     };
     let lock = Some(Lock { token: LockToken(u128::from(number)), locked_until: Timestamp(1) });
     Delivery { receiver: ReceiverId(1), message: Received { view, content, lock }, departing: None }

@@ -207,6 +207,18 @@ pub enum Command {
         /// The queue or subscription.
         queue: QueueId,
     },
+    /// Takes a message out of delivery whose stored content can't be read. It stays in the store; the receiver to which it
+    /// was assigned gets its credit back. Nothing happens when somebody else has locked it meanwhile.
+    Quarantine {
+        /// The queue or subscription.
+        queue: QueueId,
+        /// Which message.
+        number: SequenceNumber,
+        /// How it was assigned.
+        assigned: Assigned,
+        /// The receiver to which it was assigned, and the bytes of content counted against its credit.
+        receiver: Option<(ReceiverId, u64)>,
+    },
     /// Ends the entity with all that rests in it: whoever is attached is told, and every later command is refused.
     /// Answers [`crate::Reply::Done`]; [`crate::Effect::Ended`] comes before.
     EndEntity,
@@ -243,9 +255,21 @@ impl Command {
             | Self::Departed { .. }
             | Self::HoldForForwarder { .. }
             | Self::Probe { .. }
+            | Self::Quarantine { .. }
             | Self::Tick => return None,
         })
     }
+}
+
+/// How a message was assigned to the receiver that would have got it, see [`Command::Quarantine`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Assigned {
+    /// Locked.
+    Locked(LockToken),
+    /// Removed from memory, but not from the store: receive-and-delete.
+    Removed,
+    /// Not at all: it was browsed.
+    Shown,
 }
 
 /// What whoever declares something expects to be there.

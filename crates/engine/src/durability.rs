@@ -53,6 +53,8 @@ impl Event {
             | Self::SessionUnlocked { .. }
             | Self::Used { stored: false, .. }
             | Self::ForwarderHeld { .. }
+            | Self::Quarantined { .. }
+            | Self::NotDelivered { .. }
             | Self::Ended => Durability::Volatile,
         }
     }

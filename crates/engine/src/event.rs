@@ -244,6 +244,25 @@ pub enum Event {
         /// Where.
         source: QueuePath,
     },
+    /// A message was taken out of delivery because what is stored of it is damaged. It stays in the store, and the next
+    /// start reads it again.
+    Quarantined {
+        /// Where it is.
+        queue: QueueId,
+        /// Which.
+        number: SequenceNumber,
+        /// Where it rested; `None` if it was removed from memory already.
+        sub_queue: Option<SubQueue>,
+        /// The lock on it, which ends.
+        lock: Option<LockToken>,
+    },
+    /// A message counted against a receiver's credit did not reach it.
+    NotDelivered {
+        /// Whose credit.
+        receiver: ReceiverId,
+        /// Bytes of its content.
+        content_bytes: u64,
+    },
     /// Something without meaning is written about a queue.
     Probed {
         /// Which.

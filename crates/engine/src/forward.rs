@@ -68,8 +68,6 @@ pub struct Departing {
     pub session_id: Option<Arc<str>>,
     /// Length of its header as far as it was noted.
     pub header_bytes: u32,
-    /// Whether its stored content is missing or damaged.
-    pub unreadable: bool,
 }
 
 /// A message handed to its target.

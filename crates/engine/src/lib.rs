@@ -18,7 +18,7 @@ mod refusal;
 mod rule;
 pub mod runtime;
 
-pub use command::{Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Settlement};
+pub use command::{Assigned, Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Settlement};
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
 pub use event::{Change, Event, Publication, Removal, Subscription, SubscriptionCopy};

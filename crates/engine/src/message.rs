@@ -115,6 +115,8 @@ pub struct MessageView {
     pub forwarded: Option<Arc<Forwarded>>,
     /// Where its content is.
     pub body: BodyRef,
+    /// Length of its content in bytes, as it was stored.
+    pub content_bytes: u32,
 }
 
 /// A message together with its content.

@@ -99,6 +99,16 @@ pub enum Refusal {
     /// The partition was restarted or the broker is stopping; retry.
     #[error("The entity is temporarily unavailable; retry the operation.")]
     Unavailable,
+    /// What is stored of the message is damaged: it is out of delivery, and asking again does not help.
+    #[error(
+        "The stored data of the message with sequence number {0} is damaged. The message is kept in quarantine and is not delivered; the broker's log and its /health/ready name the place."
+    )]
+    MessageDamaged(u64),
+    /// What is stored about the entity itself is damaged.
+    #[error(
+        "The messaging entity '{0}' exists, but what is stored about it is damaged, so that it is not available; the broker's log and its /health/ready name the place."
+    )]
+    EntityDamaged(Box<str>),
     /// The broker's memory for messages under way is used up.
     #[error("The broker has no memory left for this operation; retry it in a while.")]
     MemoryShort,

@@ -77,6 +77,7 @@ fn received(changes: Option<Changes>) -> Received {
         modified: None,
         forwarded: None,
         body: BodyRef(5),
+        content_bytes: 0,
     };
     Received { view, content: message(10), lock: None }
 }

@@ -7,6 +7,7 @@ mod control;
 mod exit;
 mod logging;
 mod serve;
+mod store_damage;
 
 use std::process::ExitCode;
 

@@ -19,6 +19,6 @@ pub use local::{LocalOptions, LocalStore};
 pub use local::{SimulatedDisk, SteppedStore};
 pub use memory::MemoryStore;
 pub use shard::{
-    Commit, CommitNotifier, Entry, Limits, Page, Pressure, Read, ReadNotifier, Scan, ScanNotifier, Shard,
-    ShardId, Store, commit, read, scan,
+    Commit, CommitNotifier, DamagedEntry, Entry, Limits, Page, Pressure, Read, ReadNotifier, Scan,
+    ScanNotifier, Shard, ShardId, Store, commit, read, scan,
 };

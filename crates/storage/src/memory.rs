@@ -281,7 +281,7 @@ impl State {
             .take(self.page_entries_max)
             .map(|(key, value)| Entry { number: key.number, value: value.clone() })
             .collect();
-        Page { entries, next: rest.next().map(|(key, _)| key.number) }
+        Page { entries, damaged: Vec::new(), next: rest.next().map(|(key, _)| key.number) }
     }
 
     /// Answers everything held with `error` and refuses what comes later.

@@ -65,10 +65,12 @@ pub trait Shard: Send + Sync + 'static {
     fn resume(&self, partition: PartitionId);
 
     /// Reads several values; the answer has one element per key, `None` where there is no value. Ask for many
-    /// keys at once: neighbours on disk are read together.
+    /// keys at once: neighbours on disk are read together. One damaged value fails the whole request with
+    /// [`Error::Corrupt`]: ask for the others again.
     fn read(&self, keys: Vec<Key>) -> Read;
 
-    /// Reads a page of a partition's entries in number order, starting at `from` (included).
+    /// Reads a page of a partition's entries in number order, starting at `from` (included). Damaged entries are listed
+    /// apart and hide no others.
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan;
 
     /// Sizes this shard accepts.
@@ -92,8 +94,21 @@ pub struct Entry {
 pub struct Page {
     /// Entries in ascending number order.
     pub entries: Vec<Entry>,
+    /// Entries of the same numbers that are there but can't be read, in ascending number order.
+    pub damaged: Vec<DamagedEntry>,
     /// Where to continue, `None` when the scan is complete.
     pub next: Option<u64>,
+}
+
+/// An entry whose stored bytes are not what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedEntry {
+    /// The number part of the key.
+    pub number: u64,
+    /// The bytes in its place, as far as they could be read: unverified, good for a guess in a message to people.
+    pub unverified: Bytes,
+    /// [`Error::Corrupt`] with file and offset.
+    pub error: Error,
 }
 
 macro_rules! answer {

@@ -187,6 +187,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, found: &EntityDes
         times: found.times,
         accessed_at: found.accessed_at,
         counts: found.counts,
+        is_damaged: found.is_damaged,
         subscriptions: found.subscriptions,
         sql_filters: found.sql_filters,
         correlation_filters: found.correlation_filters,

@@ -20,6 +20,7 @@ fn each(element: &Element) {
         times: Default::default(),
         accessed_at: None,
         counts: Counts::default(),
+        is_damaged: false,
         subscriptions: 0,
         sql_filters: 0,
         correlation_filters: 0,

@@ -67,6 +67,8 @@ pub(super) struct Facts {
     pub(super) accessed_at: Option<Timestamp>,
     /// Its messages.
     pub(super) counts: Counts,
+    /// Whether what is stored about it is damaged.
+    pub(super) is_damaged: bool,
     /// A topic's subscriptions.
     pub(super) subscriptions: usize,
     /// The SQL filters of these.
@@ -352,10 +354,15 @@ impl Facts {
         self.counts.size_bytes.to_string()
     }
 
-    /// `MessageCount`: all messages, whatever their state.
+    /// `EntityAvailabilityStatus`
+    pub(super) fn availability(&self) -> String {
+        if self.is_damaged { "Unknown" } else { "Available" }.to_owned()
+    }
+
+    /// `MessageCount`: all messages, whatever their state, those in quarantine included.
     pub(super) fn message_count(&self) -> String {
-        let Counts { active, dead_letter, scheduled, transfer_dead_letter, .. } = self.counts;
-        (active + dead_letter + scheduled + transfer_dead_letter).to_string()
+        let Counts { active, dead_letter, scheduled, transfer_dead_letter, quarantined, .. } = self.counts;
+        (active + dead_letter + scheduled + transfer_dead_letter + quarantined).to_string()
     }
 
     /// `SubscriptionCount`

@@ -49,7 +49,7 @@ const PROPERTIES: &[Property<QueueOptions>] = &[
         "ForwardDeadLetteredMessagesTo",
         Target(|o| &mut o.forwarding.forward_dead_lettered_messages_to),
     ),
-    Property::new("EntityAvailabilityStatus", Constant("Available")),
+    Property::new("EntityAvailabilityStatus", Fact(Facts::availability)),
     Property::new("EnableExpress", Boolean(|o| &mut o.kept.enable_express)),
     Property::new(
         "MaxMessageSizeInKilobytes",

@@ -148,6 +148,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, foun
         times: subscription.times,
         accessed_at: found.accessed_at,
         counts: found.counts,
+        is_damaged: false,
         subscriptions: 0,
         sql_filters: 0,
         correlation_filters: 0,

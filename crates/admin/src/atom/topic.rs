@@ -46,7 +46,7 @@ const PROPERTIES: &[Property<TopicOptions>] = &[
     Property::new("CorrelationFilterCount", FactSince(FILTER_COUNTS_SINCE, Facts::correlation_filter_count)),
     Property::new("AutoDeleteOnIdle", IdleTime(|o| &mut o.auto_delete_on_idle_ms)),
     Property::new("EnablePartitioning", Unchanging(|o| &mut o.kept.enable_partitioning)),
-    Property::new("EntityAvailabilityStatus", Constant("Available")),
+    Property::new("EntityAvailabilityStatus", Fact(Facts::availability)),
     Property::new(
         "EnableSubscriptionPartitioning",
         Boolean(|o| &mut o.kept.enable_subscription_partitioning),

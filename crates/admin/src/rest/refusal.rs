@@ -22,9 +22,10 @@ pub(super) fn error(refusal: &Refusal) -> Error {
         | Refusal::TooManySqlFilters(_)
         | Refusal::TooManyCorrelationFilters(_)
         | Refusal::StorageFull => Error::quota_exceeded(text),
-        Refusal::EntityDisabled => Error::new(StatusCode::FORBIDDEN, 40301, text),
+        Refusal::EntityDisabled | Refusal::EntityDamaged(_) => Error::new(StatusCode::FORBIDDEN, 40301, text),
         Refusal::Unavailable | Refusal::MemoryShort | Refusal::NoSessionAvailable => Error::busy(text),
         Refusal::ReceiverNotFound => Error::internal(),
+        Refusal::MessageDamaged(_) => Error::new(StatusCode::INTERNAL_SERVER_ERROR, 50001, text),
         Refusal::AlreadyDeadLettered
         | Refusal::SessionCannotBeLocked(_)
         | Refusal::SessionRequired

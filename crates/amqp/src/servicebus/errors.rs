@@ -157,7 +157,9 @@ impl Fault {
             // P: OperationTimeoutError, J, N: ServiceTimeout, when no session came in time.
             Self::Refused(Refusal::NoSessionAvailable) => (condition::TIMEOUT, 408),
             // P: MessagingEntityDisabledError, J, N: MessagingEntityDisabled, final.
-            Self::Refused(Refusal::EntityDisabled) => (condition::ENTITY_DISABLED, 400),
+            Self::Refused(Refusal::EntityDisabled | Refusal::EntityDamaged(_)) => {
+                (condition::ENTITY_DISABLED, 400)
+            }
             // P, J, N: MessagingEntityAlreadyExists.
             Self::Refused(Refusal::RuleExists(_) | Refusal::SubscriptionExists(_)) => {
                 (condition::ENTITY_ALREADY_EXISTS, 409)
@@ -169,7 +171,9 @@ impl Fault {
                 (condition::UNAUTHORIZED_ACCESS, 401)
             }
             // Spec 2.8.15; P: in its no-retry list.
-            Self::MalformedMessage(_) => (condition::DECODE_ERROR, 400),
+            Self::MalformedMessage(_) | Self::Refused(Refusal::MessageDamaged(_)) => {
+                (condition::DECODE_ERROR, 400)
+            }
             // P, J, N: NotSupportedException and its like; 501 for unknown management operations.
             Self::NotImplemented(_) => (condition::NOT_IMPLEMENTED, 501),
             // Spec 2.8.15.
@@ -291,6 +295,8 @@ mod tests {
             Fault::Refused(Refusal::NoSessionAvailable),
             Fault::Refused(Refusal::NotAllowed("x")),
             Fault::Refused(Refusal::EntityDisabled),
+            Fault::Refused(Refusal::EntityDamaged("q".into())),
+            Fault::Refused(Refusal::MessageDamaged(1)),
             Fault::Refused(Refusal::SubscriptionExists("s".into())),
             Fault::Refused(Refusal::RuleExists("r".into())),
             Fault::Refused(Refusal::RuleNotFound("r".into())),

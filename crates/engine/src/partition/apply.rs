@@ -72,6 +72,7 @@ impl State {
             Event::Ended => self.ended = true,
             Event::ForwarderHeld { receiver, source } => self.hold_for_forwarder(*receiver, *source),
             Event::TraceErased { queue, number, .. } => self.erase_trace(*queue, *number),
+            Event::Quarantined { .. } | Event::NotDelivered { .. } => self.apply_damage(event),
             Event::Departed(_) | Event::Probed { .. } => {}
             Event::Published(published) => self.published(published),
             Event::SubscriptionSet(subscription) => self.set_subscription(subscription),
@@ -173,6 +174,26 @@ impl State {
         let content_bytes = record.map_or(0, |record| u64::from(record.content_bytes()));
         queue.receivers.served(receiver, content_bytes);
         queue.credit_changed(receiver);
+    }
+
+    /// A message goes out of delivery, or did not reach its receiver.
+    fn apply_damage(&mut self, event: &Event) {
+        match event {
+            Event::Quarantined { queue, number, sub_queue, lock } => {
+                self.end_lock(*lock);
+                let record = sub_queue.and_then(|sub_queue| self.remove(*queue, sub_queue, *number));
+                if let Some(queue) = self.queue_mut(*queue) {
+                    queue.quarantined.insert(*number, record);
+                }
+            }
+            Event::NotDelivered { receiver, content_bytes } => {
+                if let Some(queue) = self.home_mut(*receiver) {
+                    queue.receivers.not_served(*receiver, *content_bytes);
+                    queue.credit_changed(*receiver);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A message is locked no longer.

@@ -98,6 +98,7 @@ impl Step<'_> {
             | Command::Departed { .. }
             | Command::HoldForForwarder { .. }
             | Command::Probe { .. }
+            | Command::Quarantine { .. }
             | Command::EndEntity
             | Command::Tick => Use::Nothing,
         }

@@ -37,6 +37,7 @@ mod sessions;
 mod state;
 mod status;
 mod step;
+pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -54,6 +55,7 @@ use self::policy::Policy;
 pub(crate) use self::properties::changes_bytes;
 use self::queue::Queue;
 pub use self::record::Record;
+pub use self::restore::{HeadSubject, UnreadRecord};
 use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;
@@ -96,6 +98,8 @@ pub struct Counts {
     pub scheduled: u64,
     /// Messages in the transfer dead-letter queue.
     pub transfer_dead_letter: u64,
+    /// Messages out of delivery because what is stored of them is damaged.
+    pub quarantined: u64,
     /// Sum of the stored contents, in bytes.
     pub size_bytes: u64,
 }
@@ -212,7 +216,7 @@ impl Partition {
     /// [`Self::restore_subscription`] fills.
     ///
     /// # Errors
-    /// [`RestoreError`] names the record that can't be read.
+    /// [`RestoreError`] names the `Meta` record that can't be read; others cost their message, see [`Self::take_unread`].
     pub fn restore(
         id: QueueId,
         options: impl Into<EntityOptions>,
@@ -256,6 +260,17 @@ impl Partition {
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<(), RestoreError> {
         self.state.restore_subscription(id, meta, head)
+    }
+
+    /// Notes that what is stored under a `Head` number of a queue or subscription is damaged. A message goes into
+    /// quarantine.
+    pub fn quarantine_stored(&mut self, queue: QueueId, number: u64) {
+        self.state.quarantine_stored(queue, number);
+    }
+
+    /// The `Head` records that restoring could not understand, once. Their messages are in quarantine.
+    pub fn take_unread(&mut self) -> Vec<UnreadRecord> {
+        std::mem::take(&mut self.state.unread)
     }
 
     /// Whether the entity was idle for as long as it may be: it takes no commands any more.

@@ -164,6 +164,8 @@ impl<'a> Facts<'a> {
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
             | Event::ForwarderHeld { .. }
+            | Event::Quarantined { .. }
+            | Event::NotDelivered { .. }
             | Event::Ended => {}
         }
     }

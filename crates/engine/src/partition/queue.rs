@@ -1,6 +1,6 @@
 //! What receivers take messages from: a queue entity, or one subscription of a topic.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Counts;
@@ -24,6 +24,9 @@ pub(super) struct Queue {
     pub(super) next_number: SequenceNumber,
     /// Messages by the sub-queue in which they rest.
     pub(super) messages: PerSubQueue<Messages>,
+    /// Messages out of delivery because what is stored of them is damaged; without facts where these are what is
+    /// damaged, or where the message was received and deleted in memory only.
+    pub(super) quarantined: BTreeMap<SequenceNumber, Option<Record>>,
     /// Scheduled messages by the instant at which they become available; those of a topic are its own.
     pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,
     /// Its sessions, if it requires them: who gets what of the main queue.
@@ -57,6 +60,7 @@ impl Queue {
             policy: Arc::new(policy),
             next_number: SequenceNumber(1),
             messages: PerSubQueue::default(),
+            quarantined: BTreeMap::new(),
             activations: BTreeSet::new(),
             receivers: Receivers::default(),
             forwarders: PerSubQueue::default(),
@@ -95,9 +99,11 @@ impl Queue {
         }
     }
 
-    /// Every message of every sub-queue.
+    /// Every message of every sub-queue, and those in quarantine.
     pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
-        self.messages.each().into_iter().flat_map(Messages::all)
+        let quarantined =
+            self.quarantined.iter().filter_map(|(number, record)| Some((*number, record.as_ref()?)));
+        self.messages.each().into_iter().flat_map(Messages::all).chain(quarantined)
     }
 
     /// Current counts; sizes are the partition's.
@@ -108,6 +114,7 @@ impl Queue {
             dead_letter: self.messages.get(SubQueue::DeadLetter).len(),
             scheduled,
             transfer_dead_letter: self.messages.get(SubQueue::TransferDeadLetter).len(),
+            quarantined: self.quarantined.len() as u64,
             size_bytes: 0,
         }
     }

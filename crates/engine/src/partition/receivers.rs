@@ -13,6 +13,8 @@ pub(super) struct Receiver {
     /// What it got since it was opened.
     delivered: CreditLimit,
     limit: CreditLimit,
+    /// Whether what was left of the credit is void until it gets a new limit.
+    is_drained: bool,
     /// Whether it takes turns with others; a session's holder does not.
     competes: bool,
 }
@@ -89,12 +91,15 @@ impl Receivers {
     /// Adds a receiver without credit; one that does not compete is served by whoever knows what it gets.
     pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions, competes: bool) {
         let (delivered, limit) = (CreditLimit::default(), CreditLimit::default());
-        self.open.insert(receiver, Receiver { options, delivered, limit, competes });
+        self.open.insert(receiver, Receiver { options, delivered, limit, is_drained: false, competes });
     }
 
     /// Sets how far a receiver may be served.
     pub(super) fn set_limit(&mut self, receiver: ReceiverId, limit: CreditLimit, drain: bool) {
-        self.change(receiver, |receiver| receiver.limit = limit);
+        self.change(receiver, |receiver| {
+            receiver.limit = limit;
+            receiver.is_drained = false;
+        });
         if drain && self.open.contains_key(&receiver) {
             self.draining.insert(receiver);
         } else {
@@ -131,9 +136,23 @@ impl Receivers {
         });
     }
 
+    /// Takes a delivery back that never reached its receiver. Credit that a drain has made void stays void.
+    pub(super) fn not_served(&mut self, receiver: ReceiverId, content_bytes: u64) {
+        self.change(receiver, |receiver| {
+            receiver.delivered.messages = receiver.delivered.messages.saturating_sub(1);
+            receiver.delivered.bytes = receiver.delivered.bytes.saturating_sub(content_bytes);
+            if receiver.is_drained {
+                receiver.limit.messages = receiver.limit.messages.saturating_sub(1);
+            }
+        });
+    }
+
     /// Ends a drain: the rest of the credit is void.
     pub(super) fn drained(&mut self, receiver: ReceiverId) {
-        self.change(receiver, |receiver| receiver.limit.messages = receiver.delivered.messages);
+        self.change(receiver, |receiver| {
+            receiver.limit.messages = receiver.delivered.messages;
+            receiver.is_drained = true;
+        });
         self.draining.remove(&receiver);
     }
 

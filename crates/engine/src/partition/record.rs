@@ -175,6 +175,7 @@ impl Record {
             modified: extra.and_then(|extra| extra.modified.clone()),
             forwarded: extra.and_then(|extra| extra.forwarded.clone()),
             body: self.body(number),
+            content_bytes: self.content_bytes(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use peeklock_storage::Entry;
 
 use super::RestoreError;
@@ -58,53 +59,113 @@ impl State {
         let mut shared = SharedExtras::default();
         let mut before = Timestamp::default();
         for Entry { number, value } in head {
-            if number >= STATE_FIRST {
-                self.restore_session_state(id, number, &value)
-                    .map_err(|reason| bad("Head", number, reason))?;
-                continue;
+            if let Err(reason) = self.restore_head(id, number, &value, &mut shared, &mut before) {
+                self.quarantine_stored(id, number);
+                self.unread.push(UnreadRecord { queue: id, number, reason });
             }
-            if number >= REMEMBERED_FIRST + next_number.0 {
-                let reason = format!("messages from {} on were never given a number", next_number.0);
-                return Err(bad("Head", number, reason));
-            }
-            if number >= REMEMBERED_FIRST {
-                self.restore_remembered(id, number, &value).map_err(|reason| bad("Head", number, reason))?;
-                continue;
-            }
-            if let Some((body, content_bytes)) =
-                read_trace(&value).map_err(|reason| bad("Head", number, reason))?
-            {
-                self.refer(body, 1, content_bytes);
-                self.traces.insert((id, SequenceNumber(number)), (body, content_bytes));
-                continue;
-            }
-            let mut record = read_record(&value).map_err(|reason| bad("Head", number, reason))?;
-            if SequenceNumber(number) >= next_number {
-                let reason = format!("numbers from {} on were never given out", next_number.0);
-                return Err(bad("Head", number, reason));
-            }
-            record.set_enqueued_at(self.restored_enqueued_at(record.enqueued_at(), &mut before));
-            if let Some(reason) = self.misplaced(id, &record) {
-                return Err(bad("Head", number, reason));
-            }
-            shared.share(&mut record);
-            self.share_extra(&mut record);
-            if let Some(queue) = self.queue(id) {
-                queue.admit_restored(&mut record).map_err(|reason| bad("Head", number, reason.to_owned()))?;
-            }
-            let number = SequenceNumber(number);
-            self.refer(record.body(number), 1, record.content_bytes());
-            self.insert(id, number, record);
         }
         let used_at = self.restored_instant(used_at);
         if let Some(queue) = self.queue_mut(id) {
-            queue.next_number = next_number;
+            queue.next_number = queue.next_number.max(next_number);
             queue.used_at = used_at;
             queue.used_at_stored = used_at;
         }
         self.looked_after(id);
         Ok(())
     }
+
+    /// Takes in a `Head` value. Numbers that the counters have not given out are taken as given out: that happens where
+    /// the counters were lost, and a message that is there is worth more.
+    fn restore_head(
+        &mut self,
+        id: QueueId,
+        number: u64,
+        value: &Bytes,
+        shared: &mut SharedExtras,
+        before: &mut Timestamp,
+    ) -> Result<(), String> {
+        if number >= STATE_FIRST {
+            return self.restore_session_state(id, number, value);
+        }
+        if number >= REMEMBERED_FIRST {
+            return self.restore_remembered(id, number, value);
+        }
+        if let Some((body, content_bytes)) = read_trace(value)? {
+            self.refer(body, 1, content_bytes);
+            self.traces.insert((id, SequenceNumber(number)), (body, content_bytes));
+            return Ok(());
+        }
+        let mut record = read_record(value)?;
+        record.set_enqueued_at(self.restored_enqueued_at(record.enqueued_at(), before));
+        if let Some(reason) = self.misplaced(id, &record) {
+            return Err(reason);
+        }
+        shared.share(&mut record);
+        self.share_extra(&mut record);
+        if let Some(queue) = self.queue(id) {
+            queue.admit_restored(&mut record)?;
+        }
+        let number = SequenceNumber(number);
+        self.refer(record.body(number), 1, record.content_bytes());
+        self.insert(id, number, record);
+        Ok(())
+    }
+
+    /// Notes that what is stored under a `Head` number can't be read: if it is a message, it exists, out of delivery.
+    pub(super) fn quarantine_stored(&mut self, id: QueueId, number: u64) {
+        if number < REMEMBERED_FIRST
+            && let Some(queue) = self.queue_mut(id)
+        {
+            queue.next_number = queue.next_number.max(SequenceNumber(number.saturating_add(1)));
+            queue.quarantined.insert(SequenceNumber(number), None);
+            self.looked_after(id);
+        }
+        if number >= STATE_FIRST
+            && let Some(queue) = self.queue_mut(id)
+        {
+            // A new state must not take the place of what is damaged.
+            if let Some(sessions) = &mut queue.sessions {
+                sessions.number_taken(number);
+            }
+            self.looked_after(id);
+        }
+    }
+}
+
+/// A record of one message, session or remembered id that can't be understood. It costs nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadRecord {
+    /// The queue or subscription.
+    pub queue: QueueId,
+    /// The number of its key.
+    pub number: u64,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl UnreadRecord {
+    /// What a `Head` number stands for.
+    #[must_use]
+    pub const fn subject(number: u64) -> HeadSubject {
+        if number >= STATE_FIRST {
+            HeadSubject::SessionState
+        } else if number >= REMEMBERED_FIRST {
+            HeadSubject::RememberedId
+        } else {
+            HeadSubject::Message(SequenceNumber(number))
+        }
+    }
+}
+
+/// What is stored under a `Head` number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadSubject {
+    /// The facts about a message.
+    Message(SequenceNumber),
+    /// An id by which duplicates are told.
+    RememberedId,
+    /// The state of a session.
+    SessionState,
 }
 
 pub(super) fn bad(space: &'static str, number: u64, reason: String) -> RestoreError {

@@ -9,6 +9,7 @@ use super::locks::Locks;
 use super::policy::Policy;
 use super::queue::Queue;
 use super::record::Record;
+use super::restore::UnreadRecord;
 use super::topic::Topic;
 use crate::{BodyRef, EntityOptions, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
@@ -50,6 +51,8 @@ pub(super) struct State {
     pub(super) traces: BTreeMap<(QueueId, SequenceNumber), (BodyRef, u32)>,
     /// Whether targets of forwarding may have changed since somebody looked.
     pub(super) forwarding_changed: bool,
+    /// Stored records that could not be understood, until somebody asks.
+    pub(super) unread: Vec<UnreadRecord>,
     /// Whether the entity is about to be deleted.
     pub(super) ended: bool,
     /// Which stored instants count, while the state is read back.
@@ -78,6 +81,7 @@ impl State {
             deadlines: BTreeSet::new(),
             traces: BTreeMap::new(),
             forwarding_changed: true,
+            unread: Vec::new(),
             ended: false,
             credible: Credible::ALL,
             latest_restored: Timestamp::default(),

@@ -137,6 +137,9 @@ impl<'a> Step<'a> {
             Command::Departed { messages } => self.departed(messages),
             Command::HoldForForwarder { receiver, source } => self.hold_for_forwarder(receiver, source),
             Command::Probe { queue } => self.probe(queue),
+            Command::Quarantine { queue, number, assigned, receiver } => {
+                self.quarantine(queue, number, assigned, receiver);
+            }
             Command::EndEntity => self.end_when_asked(request),
             Command::Tick => self.obey_status(self.state().entity.id),
         }

@@ -59,6 +59,7 @@ impl AnswerKind {
             | Command::Departed { .. }
             | Command::HoldForForwarder { .. }
             | Command::Probe { .. }
+            | Command::Quarantine { .. }
             | Command::Tick => return None,
         })
     }

@@ -72,7 +72,13 @@ struct Declared {
 
 enum ActorState {
     Dormant(Box<Partition>),
-    Running { handle: PartitionHandle, control: mpsc::UnboundedSender<Control>, task: JoinHandle<()> },
+    /// What is stored of it can't be read; every request is refused.
+    Damaged(PartitionHandle),
+    Running {
+        handle: PartitionHandle,
+        control: mpsc::UnboundedSender<Control>,
+        task: JoinHandle<()>,
+    },
     Stopped,
 }
 
@@ -100,6 +106,20 @@ impl Entity {
         }
     }
 
+    /// One about which what is stored can't be read: it is there, and refuses everything.
+    pub(super) fn damaged(name: String, id: PartitionId, options: EntityOptions, times: EntityTimes) -> Self {
+        let handle = stopped_handle();
+        handle.set_damaged(&name);
+        let partition = Partition::new(QueueId(id.0), options.clone());
+        let entity = Self::new(name, id, options, times, partition, 0);
+        *entity.actor() = ActorState::Damaged(handle);
+        entity
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(&*self.actor(), ActorState::Damaged(_))
+    }
+
     pub(super) fn options(&self) -> Arc<EntityOptions> {
         self.declared().options
     }
@@ -123,6 +143,7 @@ impl Entity {
             times,
             accessed_at: self.accessed.get(),
             counts: self.counts(),
+            is_damaged: self.is_damaged(),
             subscriptions,
             sql_filters: filters.sql,
             correlation_filters: filters.correlation,
@@ -149,6 +170,10 @@ impl Entity {
                     _ => stopped_handle(),
                 }
             }
+            ActorState::Damaged(handle) => {
+                *actor = ActorState::Damaged(handle.clone());
+                handle
+            }
             ActorState::Stopped => stopped_handle(),
         }
     }
@@ -159,7 +184,7 @@ impl Entity {
             ActorState::Dormant(partition) => {
                 partition.next_deadline().is_some() || partition.is_forwarding()
             }
-            ActorState::Running { .. } | ActorState::Stopped => false,
+            ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => false,
         };
         if timed {
             self.handle(spawner);
@@ -170,7 +195,7 @@ impl Entity {
     pub(super) fn catch_up(&self, spawner: &Spawner, wish: CatchUp) {
         let next = match &*self.actor() {
             ActorState::Dormant(partition) => partition.next_deadline(),
-            ActorState::Running { .. } | ActorState::Stopped => None,
+            ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => None,
         };
         if next.is_some_and(|at| at <= wish.until) {
             self.handle(spawner);
@@ -200,7 +225,7 @@ impl Entity {
                 // An actor that is gone needs no options.
                 let _ = control.send(Control::SetOptions(options.clone()));
             }
-            ActorState::Stopped => {}
+            ActorState::Damaged(_) | ActorState::Stopped => {}
         }
         let declared = Declared { options: Arc::new(options), times };
         *self.declared.write().unwrap_or_else(PoisonError::into_inner) = declared;
@@ -228,7 +253,7 @@ impl Entity {
                 let _ = control.send(Control::Stop);
                 Some(task)
             }
-            ActorState::Dormant(_) | ActorState::Stopped => None,
+            ActorState::Dormant(_) | ActorState::Damaged(_) | ActorState::Stopped => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! How connections and partitions talk: requests in, outputs out, both in batches.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use peeklock_budget::Share;
@@ -149,8 +149,8 @@ pub struct Request {
 #[derive(Debug, Clone)]
 pub struct PartitionHandle {
     requests: mpsc::UnboundedSender<Request>,
-    /// Whether its entity is no more: then coming back later is no use.
-    deleted: Arc<AtomicBool>,
+    /// Why coming back later is no use, if it is none.
+    gone: Arc<OnceLock<Refusal>>,
 }
 
 impl PartitionHandle {
@@ -158,22 +158,26 @@ impl PartitionHandle {
     #[must_use]
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Request>) {
         let (requests, receiver) = mpsc::unbounded_channel();
-        (Self { requests, deleted: Arc::default() }, receiver)
+        (Self { requests, gone: Arc::default() }, receiver)
     }
 
     /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`], or
-    /// [`Refusal::EntityDeleted`] if its entity is as well; commands that name a receiver and have no answer of their own
+    /// [`Refusal::EntityDeleted`] if its entity is as well, or [`Refusal::EntityDamaged`]; commands that name a receiver and have no answer of their own
     /// get [`Output::ReceiverClosed`] instead.
     pub fn submit(&self, request: Request) {
         if let Err(refused) = self.requests.send(request) {
-            let deleted = self.deleted.load(Ordering::Acquire);
-            answer::refuse(refused.0, if deleted { &Refusal::EntityDeleted } else { &Refusal::Unavailable });
+            answer::refuse(refused.0, self.gone.get().unwrap_or(&Refusal::Unavailable));
         }
     }
 
     /// Its entity is no more.
     pub(super) fn set_deleted(&self) {
-        self.deleted.store(true, Ordering::Release);
+        let _ = self.gone.set(Refusal::EntityDeleted);
+    }
+
+    /// What is stored of its entity, of this name, is damaged.
+    pub(super) fn set_damaged(&self, name: &str) {
+        let _ = self.gone.set(Refusal::EntityDamaged(name.into()));
     }
 }
 

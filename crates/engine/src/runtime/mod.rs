@@ -22,10 +22,12 @@ mod catch_up;
 mod change_error;
 mod changes;
 mod clock;
+mod damage;
 mod entities;
 mod entity;
 mod fatal;
 mod forwarder;
+pub mod inspect;
 mod mailbox;
 mod names;
 mod namespace;
@@ -43,6 +45,7 @@ pub use clock::{
     Clock, ElapsedClock, Machine, ManualClock, ScriptedMachine, SetBack, SetBacks, SystemClock, TooFarAhead,
     Travel, TravelClock,
 };
+pub use damage::Damage;
 pub use entity::{EntityRef, SubscriptionRef};
 pub use forwarder::ReadFacts;
 pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};

@@ -4,27 +4,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peeklock_budget::Budget;
-use peeklock_storage::{Entry, PartitionId, Shard, Space};
+use peeklock_storage::{PartitionId, Shard};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use super::actor::Shared;
 use super::body_cache::CacheBudget;
+use super::catalogue::load::{Loaded, load};
 use super::catalogue::{Catalogue, Declaration, Wish};
 use super::changes::Changes;
+use super::damage::{Damage, Damages};
 use super::entities::Entities;
-use super::entity::{Entity, EntityRef, Spawner};
+use super::entity::{EntityRef, Spawner};
 use super::fatal::Fatal;
 use super::forwarder::{ReadFacts, Routes};
 use super::names::name_key;
 use super::random::RandomSource;
-use super::record::{CATALOGUE, COUNTER, EntityRecord, SET_BACK, decode_counter, decode_set_back};
-use super::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore_from, scan_all};
 use super::set_back::follow_set_backs;
-use super::{Clock, SetBack, StartError};
-use crate::partition::{Counts, Credible};
-use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits, Timestamp};
+use super::{Clock, StartError};
+use crate::partition::Counts;
+use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
 
 /// Declarations that wait for the catalogue; further callers wait to hand theirs over.
 const DECLARATIONS_WAITING_MAX: usize = 1024;
@@ -61,6 +61,8 @@ pub(super) struct Inner {
     pub(super) catching_up: tokio::sync::Mutex<()>,
     /// Follows the clock when it is set back.
     following: AbortHandle,
+    /// Whether the names of all entities are known.
+    is_catalogue_damaged: bool,
 }
 
 impl Drop for Inner {
@@ -96,6 +98,7 @@ impl Namespace {
                 fatal: Fatal::new(),
                 ended,
                 changes: Changes::new(),
+                damages: Damages::default(),
                 routes: Routes::new(options.read_facts),
                 rule_limits: options.rule_limits,
             },
@@ -103,13 +106,15 @@ impl Namespace {
             runtime: Handle::current(),
         };
         let entities = Arc::new(Entities::default());
-        let Loaded { next_partition, set_back, latest } = load(&spawner.shared, &entities).await?;
+        let Loaded { next_partition, is_damaged, set_back, latest } =
+            load(&spawner.shared, &entities).await?;
         spawner.shared.clock.go_on_from(latest);
         let (declarations, receiver) = mpsc::channel(DECLARATIONS_WAITING_MAX);
         let catalogue = Catalogue {
             entities: Arc::clone(&entities),
             spawner: spawner.clone(),
             next_partition,
+            is_damaged,
             undeleted: Vec::new(),
         };
         spawner.runtime.spawn(catalogue.run(receiver, ended_receiver));
@@ -122,6 +127,7 @@ impl Namespace {
             next_receiver: AtomicU64::new(1),
             catching_up: tokio::sync::Mutex::default(),
             following,
+            is_catalogue_damaged: is_damaged,
         };
         let namespace = Self { inner: Arc::new(inner) };
         namespace.inner.spawner.shared.routes.open(&namespace.inner);
@@ -236,6 +242,26 @@ impl Namespace {
         self.inner.spawner.shared.changes.subscribe()
     }
 
+    /// What of the store could not be read since the start, in order of entity and number: at most the first thousand.
+    #[must_use]
+    pub fn damage(&self) -> Vec<Damage> {
+        self.inner.spawner.shared.damages.list()
+    }
+
+    /// Whether what is stored about an entity, or about one whose name can't be read, is damaged, so that it can't be
+    /// declared.
+    #[must_use]
+    pub fn is_damaged(&self, name: &str) -> bool {
+        let entity = self.inner.entities.get(&name_key(name));
+        entity.map_or(self.inner.is_catalogue_damaged, |entity| entity.is_damaged())
+    }
+
+    /// How many damages were met since the start, including those that [`Self::damage`] has no room for.
+    #[must_use]
+    pub fn damage_count(&self) -> u64 {
+        self.inner.spawner.shared.damages.count()
+    }
+
     /// The clock, for front ends that stamp or compare instants.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
@@ -257,52 +283,4 @@ impl Namespace {
             let _ = task.await;
         }
     }
-}
-
-/// What the store says beside its entities.
-struct Loaded {
-    next_partition: PartitionId,
-    /// The last correction by which time went back.
-    set_back: SetBack,
-    /// The latest instant at which something happened.
-    latest: Timestamp,
-}
-
-/// Reads the catalogue and every partition in it.
-async fn load(shared: &Shared, entities: &Entities) -> Result<Loaded, StartError> {
-    let shard = &*shared.shard;
-    let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
-    let records = scan_all(shard, Space::Meta, CATALOGUE, first).await?;
-    let mut next_partition = PartitionId(CATALOGUE.0 + 1);
-    let mut set_back = SetBack::default();
-    let mut found = Vec::with_capacity(records.len());
-    for Entry { number, value } in records {
-        let bad = |reason| StartError::Record {
-            partition: CATALOGUE.0,
-            reason: format!("entry {number}: {reason}"),
-        };
-        if number == COUNTER {
-            next_partition = decode_counter(&value).map_err(bad)?;
-        } else if number == SET_BACK {
-            set_back = decode_set_back(&value).map_err(bad)?;
-        } else {
-            found.push((PartitionId(number), EntityRecord::decode(&value).map_err(bad)?));
-        }
-    }
-    let (now, set_backs) = shared.clock.reading();
-    let credible =
-        if shared.clock.returns_to_the_present() { Credible::until(now) } else { set_back.credible(now) };
-    let mut latest = Timestamp::default();
-    for some in found.chunks(PARTITIONS_AT_A_TIME) {
-        let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
-        for ((id, record), pages) in some.iter().zip(asked) {
-            let partition = restore_from(shard, *id, record.options.clone(), credible, pages).await?;
-            latest = latest.max(partition.latest_restored());
-            let partition = partition.with_rule_limits(shared.rule_limits);
-            let (name, options) = (record.name.clone(), record.options.clone());
-            let entity = Entity::new(name, *id, options, record.times, partition, set_backs.count);
-            entities.insert(name_key(&record.name), Arc::new(entity));
-        }
-    }
-    Ok(Loaded { next_partition, set_back, latest })
 }

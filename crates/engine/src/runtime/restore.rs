@@ -1,10 +1,11 @@
 //! Partitions read back from the store.
 
-use peeklock_storage::{Entry, Page, PartitionId, Scan, Shard, Space};
+use peeklock_storage::{DamagedEntry, Entry, Page, PartitionId, Scan, Shard, Space};
 use tokio::sync::mpsc;
 
 use super::StartError;
-use crate::partition::{Credible, Partition, RestoreError};
+use super::damage::{Damages, Unreadable};
+use crate::partition::{Credible, HeadSubject, Partition, RestoreError, UnreadRecord};
 use crate::{EntityOptions, QueueId};
 
 /// First `Meta` number of a partition; those below are the namespace's.
@@ -31,29 +32,22 @@ impl FirstPages {
     }
 }
 
-/// Reads a partition's state back.
+/// Reads a partition's state back from the pages asked for and those that follow. Damage to single messages is noted in
+/// `damages` and costs only these.
 pub(super) async fn restore(
     shard: &dyn Shard,
-    partition: PartitionId,
-    options: EntityOptions,
-    credible: Credible,
-) -> Result<Partition, StartError> {
-    restore_from(shard, partition, options, credible, FirstPages::ask(shard, partition)).await
-}
-
-/// Reads a partition's state back from the pages asked for and those that follow.
-pub(super) async fn restore_from(
-    shard: &dyn Shard,
-    partition: PartitionId,
+    (partition, name): (PartitionId, &str),
     options: EntityOptions,
     credible: Credible,
     first: FirstPages,
+    damages: &Damages,
 ) -> Result<Partition, StartError> {
     let id = QueueId(partition.0);
-    let take = move |meta, head: &mut dyn Iterator<Item = Entry>| {
+    let mut damaged = Vec::new();
+    let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
         Partition::restore_credible(id, options, credible, meta, head)
     };
-    let mut restored = take_in(shard, partition, first, take).await?;
+    let mut restored = take_in(shard, partition, first, &mut damaged, fill).await?;
     let subscriptions: Vec<PartitionId> =
         restored.subscriptions().map(|subscription| PartitionId(subscription.queue.0)).collect();
     for some in subscriptions.chunks(PARTITIONS_AT_A_TIME) {
@@ -63,11 +57,40 @@ pub(super) async fn restore_from(
             let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
                 restored.restore_subscription(id, meta, head).map(|()| restored)
             };
-            restored = take_in(shard, *partition, pages, fill).await?;
+            restored = take_in(shard, *partition, pages, &mut damaged, fill).await?;
         }
     }
     restored.restored();
+    note_damaged(&mut restored, name, damaged, damages);
     Ok(restored)
+}
+
+/// Takes messages out of delivery whose facts can't be read.
+fn note_damaged(
+    restored: &mut Partition,
+    name: &str,
+    damaged: Vec<(QueueId, DamagedEntry)>,
+    damages: &Damages,
+) {
+    let mut unread = Vec::new();
+    for (queue, DamagedEntry { number, error, .. }) in damaged {
+        restored.quarantine_stored(queue, number);
+        unread.push((queue, number, Unreadable::from(error)));
+    }
+    let not_understood = restored.take_unread().into_iter();
+    unread.extend(not_understood.map(|one| (one.queue, one.number, Unreadable::new(one.reason))));
+    for (queue, number, why) in unread {
+        let entity = match restored.subscription(queue) {
+            Some(subscription) => format!("{name}/Subscriptions/{}", subscription.name),
+            None => name.to_owned(),
+        };
+        let (number, what) = match UnreadRecord::subject(number) {
+            HeadSubject::Message(number) => (Some(number), "what is stored about the message"),
+            HeadSubject::RememberedId => (None, "an id by which duplicates are told"),
+            HeadSubject::SessionState => (None, "the state of a session"),
+        };
+        damages.note(why.about(what).damage(entity, number));
+    }
 }
 
 type Restored = Result<Partition, RestoreError>;
@@ -77,31 +100,51 @@ async fn take_in(
     shard: &dyn Shard,
     partition: PartitionId,
     first: FirstPages,
+    damaged: &mut Vec<(QueueId, DamagedEntry)>,
     restore: impl FnOnce(Vec<Entry>, &mut dyn Iterator<Item = Entry>) -> Restored + Send + 'static,
 ) -> Result<Partition, StartError> {
     let meta = scan_all(shard, Space::Meta, partition, first.meta.await?).await?;
-    let head = first.head.await?;
+    let mut head = first.head.await?;
+    let mut note = |some: Vec<DamagedEntry>| {
+        damaged.extend(some.into_iter().map(|one| (QueueId(partition.0), one)));
+    };
+    note(std::mem::take(&mut head.damaged));
     let restored = match head.next {
         None => restore(meta, &mut head.entries.into_iter()),
-        Some(_) => take_in_large(shard, partition, head, move |head| restore(meta, head)).await?,
+        Some(_) => take_in_large(shard, partition, head, note, move |head| restore(meta, head)).await?,
     };
     restored.map_err(|error| StartError::Record { partition: partition.0, reason: error.to_string() })
 }
 
-/// Every entry of a space, from its first page on.
+/// Every entry of a space, from its first page on; the first that is damaged is an error.
 pub(super) async fn scan_all(
     shard: &dyn Shard,
     space: Space,
     partition: PartitionId,
     first: Page,
 ) -> Result<Vec<Entry>, StartError> {
-    let Page { mut entries, mut next } = first;
-    while let Some(from) = next {
-        let mut page = shard.scan(space, partition, from).await?;
-        entries.append(&mut page.entries);
-        next = page.next;
+    let Page { entries, damaged, .. } = scan_over_damage(shard, space, partition, first).await?;
+    match damaged.into_iter().next() {
+        Some(damaged) => Err(damaged.error.into()),
+        None => Ok(entries),
     }
-    Ok(entries)
+}
+
+/// Everything of a space in one page, from its first page on.
+pub(super) async fn scan_over_damage(
+    shard: &dyn Shard,
+    space: Space,
+    partition: PartitionId,
+    first: Page,
+) -> Result<Page, StartError> {
+    let mut all = first;
+    while let Some(from) = all.next {
+        let mut page = shard.scan(space, partition, from).await?;
+        all.entries.append(&mut page.entries);
+        all.damaged.append(&mut page.damaged);
+        all.next = page.next;
+    }
+    Ok(all)
 }
 
 /// Millions of heads never lie in memory at once: pages are read while earlier ones are taken in on another thread.
@@ -109,6 +152,7 @@ async fn take_in_large(
     shard: &dyn Shard,
     partition: PartitionId,
     first: Page,
+    mut damaged: impl FnMut(Vec<DamagedEntry>),
     restore: impl FnOnce(&mut dyn Iterator<Item = Entry>) -> Restored + Send + 'static,
 ) -> Result<Restored, StartError> {
     let (pages, mut incoming) = mpsc::channel::<Vec<Entry>>(PAGES_AHEAD);
@@ -123,7 +167,10 @@ async fn take_in_large(
             break;
         }
         match next {
-            Some(scan) => page = scan.await?,
+            Some(scan) => {
+                page = scan.await?;
+                damaged(std::mem::take(&mut page.damaged));
+            }
             None => break,
         }
     }

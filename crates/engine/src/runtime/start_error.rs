@@ -14,6 +14,14 @@ pub enum StartError {
         /// What is wrong.
         reason: String,
     },
+    /// What is stored about the entity, or about one whose name can't be read and may be this, is damaged.
+    #[error(
+        "what is stored about {name:?}, or about an entity whose name can't be read, is damaged; see `peeklock store check`"
+    )]
+    Damaged {
+        /// The name as given.
+        name: String,
+    },
     /// An entity can't have this name.
     #[error("{name:?} can't be the name of an entity: {reason}")]
     InvalidName {

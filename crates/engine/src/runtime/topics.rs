@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::entity::{Entity, SubscriptionRef};
 use super::names::name_key;
 use super::{EntityKind, Namespace, StartError};
+use crate::QueueId;
 use crate::partition::Counts;
 
 impl Namespace {
@@ -13,6 +14,15 @@ impl Namespace {
     #[must_use]
     pub fn subscription(&self, topic: &str, name: &str) -> Option<SubscriptionRef> {
         let entity = self.inner.entities.get(&name_key(topic))?;
+        if entity.is_damaged() && entity.kind == EntityKind::Topic {
+            // Nobody knows which it has: every request says that its topic is damaged.
+            return Some(SubscriptionRef {
+                partition: entity.handle(&self.inner.spawner),
+                queue: QueueId(entity.id.0),
+                options: Arc::default(),
+                topic: entity.options(),
+            });
+        }
         let found = entity.subscriptions.get(name)?;
         Some(SubscriptionRef {
             partition: entity.handle(&self.inner.spawner),

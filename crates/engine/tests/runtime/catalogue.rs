@@ -78,13 +78,17 @@ async fn ten_thousand_queues_are_declared_at_once_and_found_again() {
 }
 
 #[tokio::test]
-async fn a_catalogue_that_can_not_be_read_stops_the_start() {
+async fn an_entity_whose_name_can_not_be_read_keeps_others_from_being_created_and_none_from_serving() {
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).unwrap();
     let mut batch = peeklock_storage::Batch::new();
     batch.put(Key::new(Space::Meta, PartitionId(0), 5), bytes::Bytes::from_static(b"\x09nonsense"));
     shard.submit(batch).await.unwrap();
-    let Err(error) = namespace(&store).await else { panic!("started on nonsense") };
-    let text = error.to_string();
-    assert!(text.contains("entry 5") && text.contains("version 9"), "{text}");
+    let namespace = namespace(&store).await.unwrap();
+    let damage = namespace.damage();
+    assert_eq!(damage.len(), 1);
+    assert!(damage[0].entity.contains("entity 5") && damage[0].reason.contains("version 9"), "{damage:?}");
+    assert!(namespace.is_damaged("orders"), "it may be the one whose name can't be read");
+    let refused = namespace.declare("orders", QueueOptions::default()).await;
+    assert!(matches!(refused, Err(StartError::Damaged { .. })), "{refused:?}");
 }

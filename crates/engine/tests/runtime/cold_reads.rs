@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{
-    Command, Forwarding, QueueOptions, QueuePath, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue,
+    Command, CreditLimit, Forwarding, QueueOptions, QueuePath, ReceiveMode, Refusal, SequenceNumber,
+    Settlement, SubQueue,
 };
 use peeklock_storage::{MemoryStore, Shard, ShardId, Space, Store};
 
-use crate::broker::{Broker, QUEUE, START, TestClock, peek, token};
+use crate::broker::{Broker, QUEUE, START, TestClock, token};
 use crate::slow_reads::SlowReads;
 
 async fn cold_broker() -> (Broker, Arc<SlowReads>) {
@@ -80,46 +81,97 @@ async fn a_deferred_message_is_read_before_it_is_deleted() {
     assert!(broker.store.snapshot().keys().all(|key| key.space == Space::Meta));
 }
 
+/// What the namespace says of damage: entity, number, file, offset.
+fn damage(broker: &Broker) -> Vec<(String, Option<u64>, String, Option<u64>)> {
+    let one = |damage: peeklock_engine::runtime::Damage| {
+        let file = damage.file.map(|file| file.display().to_string()).unwrap_or_default();
+        (damage.entity, damage.sequence_number, file, damage.offset)
+    };
+    broker.namespace.damage().into_iter().map(one).collect()
+}
+
+fn bodies(broker: &Broker) -> usize {
+    broker.store.snapshot().keys().filter(|key| key.space == Space::Body).count()
+}
+
 #[tokio::test]
-async fn a_damaged_content_is_set_aside_and_its_neighbours_are_served() {
+async fn a_damaged_content_is_quarantined_and_its_receiver_goes_on_with_the_next() {
+    let (broker, slow) = cold_broker().await;
+    let mut client = broker.client();
+    for content in ["one", "two", "three", "four"] {
+        client.sent(content).await;
+    }
+    slow.damaged.lock().unwrap().insert(2);
+    // Credit for exactly the three that are left: what never arrived must not count against it.
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 3);
+    slow.release().await;
+    for (content, number) in [("one", 1), ("three", 3)] {
+        let delivery = client.delivery().await;
+        assert_eq!(delivery.message.content, content);
+        assert_eq!(delivery.message.view.sequence_number, SequenceNumber(number));
+    }
+    slow.release().await;
+    assert_eq!(client.delivery().await.message.content, "four");
+    let counts = broker.namespace.counts(QUEUE).unwrap();
+    assert_eq!((counts.active, counts.dead_letter, counts.quarantined), (3, 0, 1));
+    assert_eq!(damage(&broker), [(QUEUE.to_owned(), Some(2), "log".to_owned(), Some(7))]);
+    assert_eq!(broker.namespace.damage_count(), 1);
+    assert_eq!(bodies(&broker), 4, "nothing is deleted");
+}
+
+#[tokio::test]
+async fn a_quarantined_message_answers_an_error_of_its_own_when_asked_for_by_number() {
     let (broker, slow) = cold_broker().await;
     let mut client = broker.client();
     for content in ["one", "two", "three"] {
         client.sent(content).await;
     }
     slow.damaged.lock().unwrap().insert(2);
-    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    let source = QueuePath::main(client.queue);
+    let peek_at = |from: u64, count_max| Command::Peek {
+        from: SequenceNumber(from),
+        count_max,
+        bytes_max: 1 << 20,
+        source,
+        session: None,
+    };
+    // Once when the damage is found, once when it is known.
+    for _ in 0..2 {
+        client.submit(peek_at(2, 1));
+        slow.release().await;
+        assert_eq!(client.response().await.1, Response::Received(Err(Refusal::MessageDamaged(2))));
+    }
+    client.submit(peek_at(1, 10));
     slow.release().await;
-    assert_eq!(client.delivery().await.message.content, "one");
-    let closed = client.next().await;
-    assert!(
-        matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver)
-    );
-    client.open(2, ReceiveMode::PeekLock, SubQueue::Main, 10);
-    slow.release().await;
-    let three = client.delivery().await;
-    assert_eq!((three.message.content.as_ref(), three.message.view.delivery_count), (&b"three"[..], 0));
-    let counts = broker.namespace.counts(QUEUE).unwrap();
-    assert_eq!((counts.active, counts.dead_letter), (2, 1));
-    client.submit(peek(QueuePath { queue: client.queue, sub_queue: SubQueue::DeadLetter }));
-    slow.release().await;
-    assert_eq!(client.response().await.1, Response::Received(Ok(Vec::new())), "left out, not invented");
+    let (_, Response::Received(Ok(shown))) = client.response().await else { panic!("browsing goes on") };
+    assert_eq!(shown.iter().map(|message| message.view.sequence_number.0).collect::<Vec<_>>(), [1, 3]);
+    client.submit(Command::ReceiveDeferred {
+        numbers: vec![SequenceNumber(2)],
+        source,
+        mode: ReceiveMode::PeekLock,
+        receiver: None,
+    });
+    assert_eq!(client.response().await.1, Response::Received(Err(Refusal::MessageDamaged(2))));
+    assert_eq!(damage(&broker).len(), 1);
 }
 
 #[tokio::test]
-async fn a_cold_message_that_can_not_be_read_is_not_deleted() {
+async fn a_damaged_message_that_was_to_be_received_and_deleted_stays_in_the_store() {
     let (broker, slow) = cold_broker().await;
     let mut client = broker.client();
     client.sent("one").await;
+    client.sent("two").await;
     slow.damaged.lock().unwrap().insert(1);
-    client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
+    client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 1);
     slow.release().await;
-    assert!(matches!(client.next().await, Output::ReceiverClosed { .. }));
-    assert_eq!(broker.store.snapshot().keys().filter(|key| key.space == Space::Body).count(), 1);
+    slow.release().await;
+    assert_eq!(client.delivery().await.message.content, "two");
+    assert_eq!(bodies(&broker), 1);
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().quarantined, 1);
 }
 
 #[tokio::test]
-async fn a_refused_answer_has_taken_nothing() {
+async fn of_several_deferred_messages_received_and_deleted_only_the_damaged_one_stays() {
     let (broker, slow) = cold_broker().await;
     let mut client = broker.client();
     client.sent("one").await;
@@ -134,15 +186,32 @@ async fn a_refused_answer_has_taken_nothing() {
     slow.damaged.lock().unwrap().insert(2);
     let numbers = vec![SequenceNumber(1), SequenceNumber(2)];
     let mode = ReceiveMode::ReceiveAndDelete;
-    client.submit(Command::ReceiveDeferred {
-        numbers,
-        source: QueuePath::main(client.queue),
-        mode,
-        receiver: None,
-    });
+    let source = QueuePath::main(client.queue);
+    client.submit(Command::ReceiveDeferred { numbers, source, mode, receiver: None });
     slow.release().await;
-    assert_eq!(client.response().await.1, Response::Received(Err(Refusal::Unavailable)));
-    assert_eq!(broker.store.snapshot().keys().filter(|key| key.space == Space::Body).count(), 2);
+    let (_, Response::Received(Ok(received))) = client.response().await else { panic!("one is readable") };
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].content, "one");
+    assert_eq!(bodies(&broker), 1);
+}
+
+#[tokio::test]
+async fn a_drain_ends_although_its_only_message_is_damaged() {
+    let (broker, slow) = cold_broker().await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    slow.damaged.lock().unwrap().insert(1);
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let limit = CreditLimit { messages: 1, bytes: u64::MAX };
+    client.submit(Command::Credit { receiver, limit, drain: true });
+    slow.release().await;
+    assert!(matches!(client.next().await, Output::Drained { .. }));
+    client.sent("two").await;
+    client.nothing().await;
+    // The credit that the drain made void stays void; new credit is counted from what really arrived.
+    client.submit(Command::Credit { receiver, limit, drain: false });
+    slow.release().await;
+    assert_eq!(client.delivery().await.message.content, "two");
 }
 
 #[tokio::test]
@@ -190,5 +259,5 @@ async fn contents_that_can_not_be_read_do_not_stop_forwarding() {
     slow.release().await;
     assert_eq!(broker.namespace.counts("target").unwrap().active, 1);
     let counts = broker.namespace.counts(QUEUE).unwrap();
-    assert_eq!((counts.active, counts.dead_letter), (0, 3));
+    assert_eq!((counts.active, counts.dead_letter, counts.quarantined), (0, 0, 3));
 }

@@ -12,6 +12,7 @@ mod auditor;
 mod broker;
 mod catalogue;
 mod cold_reads;
+mod damage;
 mod descriptions;
 mod duplicates;
 mod durability;

@@ -23,6 +23,7 @@ fn view() -> MessageView {
         modified: None,
         forwarded: None,
         body: BodyRef(5),
+        content_bytes: 0,
     }
 }
 

@@ -8,6 +8,7 @@ mod store_backup;
 mod store_check;
 mod store_failure;
 mod store_restore;
+mod store_salvage;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ Examples:
   peeklock store check ./data            is the data directory intact? (broker stopped)
   peeklock store backup ./backup         back up ./data, while the broker runs or not
   peeklock store restore ./backup        make ./data of a backup
+  peeklock store salvage ./data          keep what is readable of a damaged one (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
 
 Connect any Azure Service Bus SDK with
@@ -82,6 +84,9 @@ enum ConfigCommand {
 enum StoreCommand {
     /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0 or 3.
     Check(store_check::CheckArgs),
+    /// Make a damaged data directory one that a broker starts on: what is readable is kept, the damaged files go to
+    /// DIR/quarantine. Exit code 0 or 3.
+    Salvage(store_salvage::SalvageArgs),
     /// Write a backup of a data directory, which a broker may be using; it holds everything that was accepted before.
     /// Exit code 0, 1 or 3.
     Backup(store_backup::BackupArgs),
@@ -98,6 +103,7 @@ pub(crate) fn run() -> Exit {
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
+        Some(Command::Store(StoreCommand::Salvage(args))) => store_salvage::run(&args),
         Some(Command::Store(StoreCommand::Backup(args))) => store_backup::run(&args),
         Some(Command::Store(StoreCommand::Restore(args))) => store_restore::run(&args),
         Some(Command::Health(args)) => health::run(&args),

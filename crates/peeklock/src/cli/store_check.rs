@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use peeklock_storage::local::{self, Report, SegmentReport};
+use peeklock_storage::local::{self, Report, Salvage, SegmentReport};
 use peeklock_storage::{Error, Space};
 use serde_json::{Value, json};
 
 use super::{output, store_restore};
 use crate::exit::Exit;
+use crate::store_damage::Described;
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -28,19 +29,28 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
     if local::is_backup(&args.directory) {
         return store_restore::check(&args.directory, args.json);
     }
-    let result = local::check(&args.directory);
-    let exit = if result.is_ok() { Exit::Success } else { Exit::Data };
-    match result {
-        Ok(report) if args.json => output::json(&report_json(&args.directory, &report)),
-        Ok(report) => output::line(describe(&args.directory, &report)),
-        Err(error) if args.json => output::json(&error_json(&args.directory, &error)),
-        Err(error) => output::error(advise(&error)),
+    match Salvage::begin_to_look(&args.directory) {
+        Ok(looked) => {
+            let report = looked.report();
+            let damage = Described::of(&looked);
+            match args.json {
+                true => output::json(&report_json(&args.directory, &report, &damage)),
+                false => output::line(describe(&args.directory, &report, &damage)),
+            }
+            if report.damage.is_empty() { Exit::Success } else { Exit::Data }
+        }
+        Err(error) => {
+            match args.json {
+                true => output::json(&error_json(&args.directory, &error)),
+                false => output::error(&error),
+            }
+            Exit::Data
+        }
     }
-    exit
 }
 
 /// The report for people.
-fn describe(directory: &Path, report: &Report) -> String {
+fn describe(directory: &Path, report: &Report, damage: &Described) -> String {
     let file_bytes: u64 = report.segments.iter().map(|segment| segment.file_bytes).sum();
     let count = |space| report.keys.get(&space).copied().unwrap_or_default();
     let torn = report.torn_tail.map_or_else(
@@ -57,8 +67,15 @@ fn describe(directory: &Path, report: &Report) -> String {
     } else {
         "by a crash or a kill; a missing last write would not be seen"
     };
+    let verdict = match report.damage.len() {
+        0 => "every record that is there is intact (what was lost without leaving a trace can't be seen)"
+            .to_owned(),
+        1 => "DAMAGED in 1 place".to_owned(),
+        count => format!("DAMAGED in {count} places"),
+    };
     format!(
-        "{}: intact, every checksum verified\n\
+        "{}: {verdict}\n\
+         {}\
          messages        {}\n\
          other records   {}\n\
          segments        {}, {:.1} MiB on disk, {:.1} MiB live, {:.1} MiB to be cleaned\n\
@@ -67,6 +84,7 @@ fn describe(directory: &Path, report: &Report) -> String {
          hints missing   {}\n\
          opened          {} times",
         directory.display(),
+        damage.text(directory, report),
         count(Space::Head),
         count(Space::Meta),
         report.segments.len(),
@@ -83,11 +101,17 @@ fn mib(bytes: u64) -> f64 {
 }
 
 /// The report for programs.
-fn report_json(directory: &Path, report: &Report) -> Value {
+fn report_json(directory: &Path, report: &Report, damage: &Described) -> Value {
     let count = |space| report.keys.get(&space).copied().unwrap_or_default();
     json!({
         "directory": directory.display().to_string(),
-        "intact": true,
+        "intact": report.damage.is_empty(),
+        "damage": damage.json(report),
+        "may_return": damage.may_return_json(report),
+        "next_start": match &report.refusal {
+            Some(error) => json!({ "served": false, "reason": error.to_string() }),
+            None => json!({ "served": true }),
+        },
         "epoch": report.epoch,
         "closed": report.is_closed,
         "keys": { "meta": count(Space::Meta), "head": count(Space::Head), "body": count(Space::Body) },
@@ -111,29 +135,14 @@ fn segment_json(segment: &SegmentReport) -> Value {
 
 /// What is wrong, for programs.
 fn error_json(directory: &Path, error: &Error) -> Value {
-    let (kind, place) = match error {
-        Error::Corrupt { file, offset, .. } => {
-            ("damaged", Some(json!({ "file": file.display().to_string(), "offset": offset })))
-        }
-        Error::Fenced { .. } => ("in use", None),
-        _ => ("unavailable", None),
+    let kind = match error {
+        Error::Fenced { .. } => "in use",
+        _ => "unavailable",
     };
     json!({
         "directory": directory.display().to_string(),
         "intact": false,
         "kind": kind,
-        "place": place,
         "message": error.to_string(),
     })
-}
-
-/// What is wrong, for people, and what to do.
-fn advise(error: &Error) -> String {
-    let advice = match error {
-        Error::Corrupt { .. } => {
-            "\nNothing was changed. Copy the directory before anything else, and look at the disk."
-        }
-        _ => "",
-    };
-    format!("{error}{advice}")
 }

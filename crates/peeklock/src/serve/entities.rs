@@ -31,17 +31,28 @@ pub(super) async fn declare(
     // What is not done by then goes on beside: a full disk, where nothing gets done, must not keep a broker from starting.
     let _ = tokio::time::timeout(Duration::from_millis(CATCH_UP_MS_MAX), namespace.catch_up()).await;
     let stored = stored(namespace);
-    let declared = declared(config);
+    let declared: Vec<Entity> =
+        declared(config).into_iter().filter(|one| can_declare(namespace, one)).collect();
     for entity in &declared {
         check_message_size(entity, limits)?;
     }
-    let missing = missing(&stored, config);
+    let missing = missing(&stored, config).into_iter().filter(|one| can_declare(namespace, one));
     namespace.declare_all(declared.into_iter().chain(missing)).await?;
     subscriptions::declare(namespace, config).await?;
     if !config.undeclared {
         warn_of_undeclared(&stored, config);
     }
     Ok(())
+}
+
+/// Damage costs the entity that it hits: it keeps what is stored of it, and the others are declared.
+fn can_declare(namespace: &Namespace, (name, options): &Entity) -> bool {
+    let is_damaged = namespace.is_damaged(name);
+    if is_damaged {
+        let kind = kind(options);
+        tracing::error!("{kind} \"{name}\" is not declared: what is stored about it is damaged, or may be");
+    }
+    !is_damaged
 }
 
 /// How many queues and topics there are.

@@ -38,6 +38,16 @@ pub(super) enum ServeError {
         /// The store's answer.
         error: storage::Error,
     },
+    /// The store does not open, because it is damaged in a way that can't be told to concern single messages only.
+    #[error("data directory {}: {error}\nEverything that is damaged:\n{damage}", directory.display())]
+    Damaged {
+        /// The data directory.
+        directory: PathBuf,
+        /// The store's answer.
+        error: storage::Error,
+        /// All damage, and what to do.
+        damage: String,
+    },
     /// Entities can't be restored or declared.
     #[error("the broker can't start: {0}")]
     Start(#[from] StartError),
@@ -86,9 +96,9 @@ impl ServeError {
     /// The code that the process ends with.
     pub(super) fn exit(&self) -> Exit {
         match self {
-            Self::Store { .. } | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => {
-                Exit::Data
-            }
+            Self::Store { .. }
+            | Self::Damaged { .. }
+            | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => Exit::Data,
             Self::Start(
                 StartError::InvalidName { .. }
                 | StartError::InvalidOptions { .. }

@@ -1,7 +1,13 @@
 //! How the broker is: alive as long as it answers at all, ready while it accepts connections and its store is sound.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use peeklock_engine::runtime::{Damage, Namespace};
+use serde_json::{Value, json};
+
+/// Damages listed at most: whoever asks need not have authenticated, and the log has them all.
+const DAMAGES_LISTED_MAX: usize = 100;
 
 /// How far the broker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,21 +36,53 @@ impl State {
 }
 
 /// Shared by whoever changes it and whoever reports it; starts as [`State::Starting`].
-#[derive(Debug, Clone, Default)]
-pub(super) struct Health(Arc<AtomicU8>);
+#[derive(Clone, Default)]
+pub(super) struct Health {
+    state: Arc<AtomicU8>,
+    namespace: Arc<Mutex<Option<Namespace>>>,
+}
 
 impl Health {
     /// From now on it is so.
     pub(super) fn set(&self, state: State) {
-        self.0.store(state as u8, Ordering::Release);
+        self.state.store(state as u8, Ordering::Release);
     }
 
     /// How it is.
     pub(super) fn state(&self) -> State {
         let states = [State::Starting, State::Ready, State::Draining];
-        let state = self.0.load(Ordering::Acquire);
+        let state = self.state.load(Ordering::Acquire);
         states.into_iter().find(|known| *known as u8 == state).unwrap_or(State::Lost)
     }
+
+    /// From now on damage is that of this namespace; `None` lets go of it.
+    pub(super) fn set_namespace(&self, namespace: Option<Namespace>) {
+        *self.namespace.lock().unwrap_or_else(PoisonError::into_inner) = namespace;
+    }
+
+    /// What `/health/ready` answers: the state, and what is damaged if anything is.
+    pub(super) fn report(&self) -> Value {
+        let status = self.state().name();
+        let namespace = self.namespace.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let count = namespace.as_ref().map_or(0, Namespace::damage_count);
+        if count == 0 {
+            return json!({ "status": status });
+        }
+        let damage = namespace.map(|namespace| namespace.damage()).unwrap_or_default();
+        let listed: Vec<Value> = damage.iter().take(DAMAGES_LISTED_MAX).map(describe).collect();
+        json!({ "status": status, "degraded": true, "damage_count": count, "damage": listed })
+    }
+}
+
+fn describe(damage: &Damage) -> Value {
+    let file = damage.file.as_ref().and_then(|file| file.file_name());
+    json!({
+        "entity": damage.entity,
+        "sequence_number": damage.sequence_number,
+        "file": file.map(|file| file.to_string_lossy()),
+        "offset": damage.offset,
+        "reason": damage.reason,
+    })
 }
 
 #[cfg(test)]
@@ -54,6 +92,7 @@ mod tests {
     #[test]
     fn what_is_set_is_told() {
         let health = Health::default();
+        assert_eq!(health.report(), json!({ "status": "starting" }));
         assert_eq!(health.state(), State::Starting);
         for state in [State::Ready, State::Draining, State::Lost, State::Starting] {
             health.set(state);

@@ -171,6 +171,7 @@ fn set_ready(health: &Health, travel: Option<&TimeTravel>, namespace: Option<&Na
     if let Some(travel) = travel {
         travel.set_namespace(namespace.cloned());
     }
+    health.set_namespace(namespace.cloned());
     health.set(if namespace.is_some() { State::Ready } else { State::Draining });
 }
 

@@ -62,14 +62,14 @@ async fn report(State(health): State<Health>) -> impl IntoResponse {
     (status, [(CONTENT_TYPE, JSON)], body)
 }
 
-/// The same, and if not, why.
+/// The same, and if not, why. Damage to a message or an entity is listed and keeps nothing else from being served, so the
+/// broker stays in service.
 async fn report_ready(State(health): State<Health>) -> impl IntoResponse {
-    let state = health.state();
-    let status = match state {
+    let status = match health.state() {
         health::State::Ready => StatusCode::OK,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
-    (status, [(CONTENT_TYPE, JSON)], format!("{{\"status\":\"{}\"}}", state.name()))
+    (status, [(CONTENT_TYPE, JSON)], health.report().to_string())
 }
 
 /// Whoever can answer is alive.

@@ -1,6 +1,7 @@
 //! The data directory: opened, watched, closed.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use super::error::ServeError;
 use crate::config::{Config, StorageConfig};
 use crate::control::Control;
+use crate::store_damage;
 
 /// The open data directory.
 pub(super) struct OpenStore {
@@ -31,10 +33,14 @@ impl OpenStore {
             let shard = store.acquire(ShardId(0))?;
             Ok(Self { store: Arc::new(store), shard })
         });
-        opened
-            .await
-            .map_err(stopped)?
-            .map_err(|error: Error| ServeError::Store { directory: config.data_dir.clone(), error })
+        match opened.await.map_err(stopped)? {
+            Ok(opened) => Ok(opened),
+            Err(error) => {
+                let directory = config.data_dir.clone();
+                let told = spawn_blocking(move || refusal(directory, error));
+                Err(told.await.map_err(stopped)?)
+            }
+        }
     }
 
     /// Answers on the control socket until what this returns is dropped.
@@ -58,6 +64,17 @@ impl OpenStore {
         drop(self.shard);
         let store = self.store;
         spawn_blocking(move || store.close()).await.map_err(stopped)
+    }
+}
+
+/// Why a store does not open; of damage all there is, since it is free to be looked at again.
+fn refusal(directory: PathBuf, error: Error) -> ServeError {
+    match &error {
+        Error::Corrupt { .. } => match store_damage::explain(&directory) {
+            Some(damage) => ServeError::Damaged { directory, error, damage },
+            None => ServeError::Store { directory, error },
+        },
+        _ => ServeError::Store { directory, error },
     }
 }
 

@@ -21,7 +21,7 @@ type Subscription = (String, SubscriptionOptions, Vec<Rule>);
 /// # Errors
 /// A change that an existing subscription can't take, or the store's own.
 pub(super) async fn declare(namespace: &Namespace, config: &Config) -> Result<(), ServeError> {
-    for topic in &config.topics {
+    for topic in config.topics.iter().filter(|topic| !namespace.is_damaged(&topic.name)) {
         for subscription in &topic.subscriptions {
             warn_of_other_rules(namespace, &topic.name, subscription).await;
         }
@@ -32,6 +32,9 @@ pub(super) async fn declare(namespace: &Namespace, config: &Config) -> Result<()
     }
     let in_file = |name: &str| config.topics.iter().any(|topic| same_name(&topic.name, name));
     for asked in config.topics_if_missing.iter().filter(|asked| !in_file(&asked.topic)) {
+        if namespace.is_damaged(&asked.topic) {
+            continue;
+        }
         namespace.declare_subscriptions(&asked.topic, missing(namespace, &asked.topic, config)).await?;
     }
     Ok(())

@@ -6,13 +6,22 @@ use std::sync::Arc;
 
 use super::directory::Directory;
 use super::filesystem::{Filesystem, RealFilesystem};
+use super::manifest::Manifest;
 use super::recovery::{Loaded, Mode, load};
+use super::state::State;
 use super::store::lock;
-use crate::{Error, Space};
+use super::survey::{Damage, Survey, no_store};
+use crate::{Error, PartitionId, Space};
 
-/// What a data directory holds, every checksum verified.
+/// What a data directory holds, every checksum looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// Everything that is damaged, in the order of replay. What was lost without leaving a trace is not in it.
+    pub damage: Vec<Damage>,
+    /// What damage may let come back: messages that were removed, where the removal is what may be lost.
+    pub may_return: Vec<MayReturn>,
+    /// Why the next opening will be refused, if it will.
+    pub refusal: Option<Error>,
     /// How often the store was acquired so far.
     pub epoch: u64,
     /// The segments in the order of replay.
@@ -46,6 +55,19 @@ pub struct SegmentReport {
     pub is_sealed: bool,
 }
 
+/// Messages of a partition older than a place where an unknown removal may be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MayReturn {
+    /// The partition.
+    pub partition: PartitionId,
+    /// How many.
+    pub count: u64,
+    /// The lowest of their numbers.
+    pub first: u64,
+    /// The highest of their numbers.
+    pub last: u64,
+}
+
 /// Where an unfinished write begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TornTail {
@@ -58,8 +80,8 @@ pub struct TornTail {
 /// Verifies the data directory at `path`; changes nothing.
 ///
 /// # Errors
-/// [`Error::Fenced`] while a process uses it, [`Error::Corrupt`] naming file and offset on the first damage,
-/// [`Error::Unavailable`] when it is not a data directory or can't be read.
+/// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is not a data directory or can't be read.
+/// Damage is no error: see [`Report::damage`].
 pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
     check_on(Arc::new(RealFilesystem), path)
 }
@@ -71,15 +93,61 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
 pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Report, Error> {
     let directory = Directory { path: path.as_ref().to_owned(), filesystem };
     let _lock = lock(&directory, false)?;
-    match load(&directory, Mode::Check)? {
-        Some(loaded) => Ok(report(&loaded)),
-        None => {
-            let reason = format!("{} is not a data directory: it has no manifest", directory.path.display());
-            Err(Error::Unavailable { reason })
-        }
+    let survey = Survey::take(&directory)?.ok_or_else(|| no_store(&directory))?;
+    Ok(survey_report(&directory, &survey))
+}
+
+/// What a survey amounts to.
+pub(super) fn survey_report(directory: &Directory, survey: &Survey) -> Report {
+    let may_return = survey.may_return(Space::Head).into_iter();
+    Report {
+        damage: survey.damage.clone(),
+        may_return: may_return
+            .map(|(partition, count, first, last)| MayReturn { partition, count, first, last })
+            .collect(),
+        refusal: load(directory, Mode::Look).err(),
+        torn_tail: survey.torn.map(|(segment, offset)| TornTail { segment, offset }),
+        hints_missing: survey.hints_missing,
+        ..account(&survey.manifest, &survey.state, |id| survey.ends.get(&id).copied())
     }
 }
 
+/// Segments and keys.
+fn account(manifest: &Manifest, state: &State, used_bytes: impl Fn(u32) -> Option<u64>) -> Report {
+    let header_bytes = u64::from(super::format::SEGMENT_HEADER_BYTES);
+    let segments: Vec<SegmentReport> = state
+        .segments
+        .in_order()
+        .map(|segment| SegmentReport {
+            id: segment.file.id,
+            file_bytes: segment.file.capacity,
+            used_bytes: used_bytes(segment.file.id).unwrap_or(header_bytes),
+            live_bytes: segment.live_bytes,
+            is_sealed: segment.sealed_end.is_some(),
+        })
+        .collect();
+    let mut keys: BTreeMap<Space, u64> = Space::ALL.into_iter().map(|space| (space, 0)).collect();
+    for (space, partition) in state.index.partitions() {
+        *keys.entry(space).or_default() += state.index.range(space, partition, 0).count() as u64;
+    }
+    let live_bytes = segments.iter().map(|segment| segment.live_bytes).sum();
+    let used_bytes: u64 = segments.iter().map(|segment| segment.used_bytes).sum();
+    Report {
+        damage: Vec::new(),
+        may_return: Vec::new(),
+        refusal: None,
+        epoch: manifest.epoch,
+        segments,
+        keys,
+        live_bytes,
+        dead_bytes: used_bytes.saturating_sub(live_bytes),
+        torn_tail: None,
+        hints_missing: 0,
+        is_closed: manifest.closed.is_some(),
+    }
+}
+
+/// What files amount to in which nothing is damaged.
 pub(super) fn report(loaded: &Loaded) -> Report {
     let used_bytes = |id: u32| {
         let sealed =
@@ -89,32 +157,10 @@ pub(super) fn report(loaded: &Loaded) -> Report {
             loaded.active.as_ref().filter(|active| active.segment.id == id).map(|active| active.offset);
         sealed.or(rolled).or(active)
     };
-    let segments: Vec<SegmentReport> = loaded
-        .state
-        .segments
-        .in_order()
-        .map(|segment| SegmentReport {
-            id: segment.file.id,
-            file_bytes: segment.file.capacity,
-            used_bytes: used_bytes(segment.file.id).unwrap_or(u64::from(super::format::SEGMENT_HEADER_BYTES)),
-            live_bytes: segment.live_bytes,
-            is_sealed: segment.sealed_end.is_some(),
-        })
-        .collect();
-    let mut keys: BTreeMap<Space, u64> = Space::ALL.into_iter().map(|space| (space, 0)).collect();
-    for (space, partition) in loaded.state.index.partitions() {
-        *keys.entry(space).or_default() += loaded.state.index.range(space, partition, 0).count() as u64;
-    }
-    let live_bytes = segments.iter().map(|segment| segment.live_bytes).sum();
-    let used_bytes: u64 = segments.iter().map(|segment| segment.used_bytes).sum();
+    let torn = loaded.torn.as_ref().map(|torn| TornTail { segment: torn.segment, offset: torn.offset });
     Report {
-        epoch: loaded.manifest.epoch,
-        segments,
-        keys,
-        live_bytes,
-        dead_bytes: used_bytes.saturating_sub(live_bytes),
-        torn_tail: loaded.torn.as_ref().map(|torn| TornTail { segment: torn.segment, offset: torn.offset }),
+        torn_tail: torn,
         hints_missing: loaded.hints_rebuilt,
-        is_closed: loaded.manifest.closed.is_some(),
+        ..account(&loaded.manifest, &loaded.state, used_bytes)
     }
 }

@@ -14,6 +14,9 @@ const MANIFEST_NAME: &str = "MANIFEST";
 /// The name of a backup's list of segments: no broker takes a backup for a data directory.
 const BACKUP_NAME: &str = "BACKUP";
 
+/// What Linux answers for bytes that the medium lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
+const LOST_BYTES_ERRNOS: [i32; 5] = [5, 61, 74, 117, 121];
+
 /// Where the files are and how they are reached.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
@@ -129,6 +132,16 @@ impl Directory {
 /// Damage at `offset` of `path`.
 pub(super) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
     Error::Corrupt { file: path.to_owned(), offset, reason: reason.into() }
+}
+
+/// A read that failed: bytes that the disk can't give back are damaged, everything else may pass.
+pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
+    let is_lost = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
+        || error.raw_os_error().is_some_and(|code| LOST_BYTES_ERRNOS.contains(&code));
+    match is_lost {
+        true => corrupt(path, offset, format!("the bytes can't be read: {error}")),
+        false => unavailable(path, error),
+    }
 }
 
 /// A file that can't be used for a reason outside its contents.

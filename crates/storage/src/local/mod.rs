@@ -71,7 +71,8 @@
 //! **Frame n+1 is written only after frame n is synced.** So a crash leaves at most one unfinished frame, and it is
 //! the last. Opening follows the sequence numbers through the open segments. Where they end, nothing of the same
 //! salt with a later sequence may follow, in this segment or the next: then the end is a torn write and is cut
-//! off. **If anything later follows, synced bytes were damaged, and opening is refused with file and offset.** A
+//! off. **If anything later follows, synced bytes were damaged, and opening is refused with file and offset**, unless
+//! the damage is provably that of single puts (see below). A
 //! clean close records the end, and after a second of idleness an empty frame follows the last one: damage of that
 //! frame is then no torn write either. What is sealed must match
 //! its seal to the byte. Salts are random per life of a file: frames of an earlier life, or a message that holds a
@@ -150,6 +151,11 @@
 //!   leaves the outcome in doubt and ends the handle: no file is removed that either manifest lists.
 //! * Damage below a single value is answered to whoever reads it; a sealed segment's contents are not verified on
 //!   opening (that is what [`check()`] is for), and the cleaner leaves a damaged segment as it is.
+//! * Where opening has to read a segment, a record with a wrong checksum is passed over if it is certain that it is a
+//!   put: its frame was synced, the lengths and checksums of the frame's records fit together, and its length is none
+//!   that a removal has. The index points at it, and whoever reads it finds out. No hint is written of such a segment.
+//! * Any other damage is refused: a lost removal would let a message come back. [`Salvage`] writes what is readable to
+//!   a new store (salvage.rs); [`check()`] and it read over damage (survey.rs, examine.rs).
 //!
 //! # Backups
 //! [`LocalStore::pin`] notes the segments of one commit and keeps their files, [`write_backup`] links and copies them
@@ -164,6 +170,7 @@ mod check;
 mod cleaner;
 mod descriptors;
 mod directory;
+mod examine;
 mod fields;
 mod filesystem;
 mod format;
@@ -172,6 +179,7 @@ mod handover;
 mod hint;
 mod index;
 mod keeper;
+mod leftovers;
 mod manifest;
 mod options;
 mod pool;
@@ -180,6 +188,8 @@ mod queue;
 mod reader;
 mod recovery;
 mod reserve;
+mod salvage;
+mod scan;
 mod scrub;
 mod segments;
 mod shard;
@@ -188,6 +198,7 @@ mod state;
 #[cfg(any(test, feature = "testing"))]
 mod stepped;
 mod store;
+mod survey;
 mod waiting;
 mod walk;
 mod warm;
@@ -198,15 +209,17 @@ pub use backup::{
     BackupOptions, BackupPlan, BackupProgress, BackupReport, BackupWatch, PinnedPlan, RestoreReport,
     check_backup, check_backup_on, is_backup, restore, restore_on, write_backup, write_backup_on,
 };
-pub use check::{Report, SegmentReport, TornTail, check, check_on};
+pub use check::{MayReturn, Report, SegmentReport, TornTail, check, check_on};
 #[cfg(any(test, feature = "testing"))]
 pub use filesystem::{Call, Event, Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
 pub use options::LocalOptions;
+pub use salvage::Salvage;
 pub use scrub::ScrubDamage;
 #[cfg(any(test, feature = "testing"))]
 pub use stepped::SteppedStore;
 pub use store::LocalStore;
+pub use survey::{Damage, DamageKind};
 
 #[cfg(test)]
 mod tests;

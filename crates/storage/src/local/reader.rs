@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::directory::{corrupt, unavailable};
+use super::directory::{corrupt, unread};
 use super::format::{Kind, RECORD_HEADER_BYTES, Record};
 use super::index::Location;
 use super::segments::SegmentFile;
 use super::shared::Shared;
-use crate::{Entry, Error, Key, Page, PartitionId, ReadNotifier, ScanNotifier, Space};
+use crate::{DamagedEntry, Entry, Error, Key, Page, PartitionId, ReadNotifier, ScanNotifier, Space};
 
 /// Reader threads.
 pub(super) const READERS: usize = 2;
@@ -84,12 +84,13 @@ fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
             place += 1;
         }
     }
-    fetch(&mut wanted, &files, |place, value| {
-        if let Some(answer) = values.get_mut(place) {
-            *answer = Some(value);
-        }
+    let mut damage = None;
+    fetch(&mut wanted, &files, |wanted, value| match (value, values.get_mut(wanted.place)) {
+        (Ok(value), Some(answer)) => *answer = Some(value),
+        (Ok(_), None) => {}
+        (Err(damaged), _) => damage = damage.take().or(Some(damaged.error)),
     })?;
-    Ok(values)
+    damage.map_or(Ok(values), Err)
 }
 
 fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Result<Page, Error> {
@@ -106,15 +107,20 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
             }
         }
     }
-    fetch(&mut cold, &files, |place, value| {
-        if let Some(entry) = entries.get_mut(place) {
-            entry.value = value;
-        }
+    let mut damaged = Vec::new();
+    fetch(&mut cold, &files, |wanted, value| match (value, entries.get_mut(wanted.place)) {
+        (Ok(value), Some(entry)) => entry.value = value,
+        (Ok(_), None) => {}
+        (Err(bad), _) => damaged.push(bad),
     })?;
+    damaged.sort_unstable_by_key(|one| one.number);
+    if !damaged.is_empty() {
+        entries.retain(|entry| damaged.binary_search_by_key(&entry.number, |one| one.number).is_err());
+    }
     if next.is_none() {
         shared.warm().scanned(space, partition);
     }
-    Ok(Page { entries, next })
+    Ok(Page { entries, damaged, next })
 }
 
 pub(super) type Files = HashMap<u32, Arc<SegmentFile>>;
@@ -150,8 +156,11 @@ pub(super) fn hold(files: &mut Files, state: &super::state::State, location: Loc
     }
 }
 
+/// A value, or why there is none.
+type Value = Result<Bytes, DamagedEntry>;
+
 /// Reads the wanted records, neighbours together, and gives each verified value to `found`.
-fn fetch(wanted: &mut [Wanted], files: &Files, mut found: impl FnMut(usize, Bytes)) -> Result<(), Error> {
+fn fetch(wanted: &mut [Wanted], files: &Files, mut found: impl FnMut(&Wanted, Value)) -> Result<(), Error> {
     // Stable and cheap where the records already lie in order, as they mostly do.
     wanted.sort_by_key(|wanted| (wanted.location.segment, wanted.location.offset));
     let mut rest: &[Wanted] = wanted;
@@ -182,7 +191,11 @@ fn run_len(wanted: &[Wanted]) -> usize {
     together.count().max(1)
 }
 
-fn fetch_run(file: &SegmentFile, run: &[Wanted], found: &mut impl FnMut(usize, Bytes)) -> Result<(), Error> {
+fn fetch_run(
+    file: &SegmentFile,
+    run: &[Wanted],
+    found: &mut impl FnMut(&Wanted, Value),
+) -> Result<(), Error> {
     let (Some(first), Some(last)) =
         (run.first(), run.iter().max_by_key(|wanted| record_end(wanted.location)))
     else {
@@ -190,10 +203,18 @@ fn fetch_run(file: &SegmentFile, run: &[Wanted], found: &mut impl FnMut(usize, B
     };
     let start = u64::from(first.location.offset);
     let mut buffer = vec![0; usize::try_from(record_end(last.location) - start).unwrap_or(usize::MAX)];
-    file.file.read_exact_at(&mut buffer, start).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => corrupt(&file.path, start, "the file ends before this record"),
-        _ => unavailable(&file.path, &error),
-    })?;
+    if let Err(error) = file.file.read_exact_at(&mut buffer, start) {
+        let error = unread(&file.path, start, &error);
+        if !matches!(error, Error::Corrupt { .. }) {
+            return Err(error);
+        }
+        if let [only] = run {
+            found(only, Err(DamagedEntry { number: only.key.number, unverified: Bytes::new(), error }));
+            return Ok(());
+        }
+        // The bytes of one are lost: it must not hide its neighbours.
+        return run.chunks(1).try_for_each(|one| fetch_run(file, one, found));
+    }
     let buffer = Bytes::from(buffer);
     for wanted in run {
         let at = usize::try_from(u64::from(wanted.location.offset) - start).unwrap_or(usize::MAX);
@@ -203,14 +224,17 @@ fn fetch_run(file: &SegmentFile, run: &[Wanted], found: &mut impl FnMut(usize, B
                 && record.header.key == wanted.key
                 && record.header.value_len == wanted.location.value_len()
         });
-        if !is_right {
-            let offset = u64::from(wanted.location.offset);
-            return Err(corrupt(&file.path, offset, "the record's checksum or key does not match"));
-        }
         let value_at = at + RECORD_HEADER_BYTES as usize;
-        found(wanted.place, buffer.slice(value_at..value_at + wanted.location.value_len() as usize));
+        let value = buffer.slice(value_at..value_at + wanted.location.value_len() as usize);
+        found(wanted, if is_right { Ok(value) } else { Err(damaged(file, wanted, value)) });
     }
     Ok(())
+}
+
+fn damaged(file: &SegmentFile, wanted: &Wanted, unverified: Bytes) -> DamagedEntry {
+    let offset = u64::from(wanted.location.offset);
+    let error = corrupt(&file.path, offset, "the record's checksum or key does not match");
+    DamagedEntry { number: wanted.key.number, unverified, error }
 }
 
 fn record_end(location: Location) -> u64 {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::descriptors::{Descriptors, Handle};
 use super::directory::{Directory, Name, corrupt, unavailable};
 use super::format::{FRAME_HEADER_BYTES, Kind, SEGMENT_HEADER_BYTES, SegmentHeader};
-use super::hint::{Hint, HintBuilder, Subject};
+use super::hint::{Hint, Subject};
 use super::keeper::store_hint;
 use super::manifest::{Listed, Manifest, Seal};
-use super::pool::{Rolled, Spare};
+use super::pool::Rolled;
+use super::scan::{DamagedPut, scan};
 use super::segments::SegmentFile;
 use super::state::State;
-use super::walk::{End, find_later_frame, rewrite_last_frame, walk};
+use super::walk::{Damage, End, find_later_frame, rewrite_last_frame};
 use super::warm::Warm;
 use super::writer::Active;
 use crate::{Error, Space};
@@ -22,7 +23,9 @@ use crate::{Error, Space};
 pub(super) enum Mode {
     /// To serve: hints are trusted, a torn tail is cut off, files are opened for writing.
     Open,
-    /// To report: every frame is read, nothing is written.
+    /// To find out whether opening would be refused: the same, but nothing is written.
+    Look,
+    /// To verify: every frame is read, nothing may be damaged, nothing is written.
     Check,
 }
 
@@ -49,6 +52,8 @@ pub(super) struct Loaded {
     pub(super) torn: Option<Torn>,
     /// Hints that were missing or damaged.
     pub(super) hints_rebuilt: usize,
+    /// Puts whose values are damaged and cost nothing but themselves.
+    pub(super) damaged_puts: Vec<DamagedPut>,
 }
 
 impl Loaded {
@@ -64,6 +69,7 @@ impl Loaded {
             prepared: Vec::new(),
             torn: None,
             hints_rebuilt: 0,
+            damaged_puts: Vec::new(),
         }
     }
 }
@@ -131,17 +137,26 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
+    /// What is done about damage in frames of which it is known, or not, that they were synced.
+    const fn damage(&self, is_synced: bool) -> Damage {
+        match self.mode {
+            Mode::Open | Mode::Look => Damage::Passed { is_synced },
+            Mode::Check => Damage::Refused,
+        }
+    }
+
     /// Replays a segment whose end is on record.
     fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<(), Error> {
         let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
         let hint = Hint::load(self.directory, subject);
-        if self.mode == Mode::Open
+        if self.mode != Mode::Check
             && let Ok(hint) = &hint
         {
-            self.replay(file.id, hint);
+            self.replay(file.id, hint, &[]);
             return Ok(());
         }
-        let (rebuilt, end) = scan(file, seal.end, seal.first_sequence)?;
+        let damage = self.damage(true);
+        let (rebuilt, end, damaged) = scan(file, seal.end, seal.first_sequence, damage)?;
         if end.offset != seal.end || end.next_sequence != seal.next_sequence {
             return Err(corrupt(&file.path, end.defect, refusal(&end, seal.end)));
         }
@@ -151,14 +166,17 @@ impl<'a> Loader<'a> {
             self.loaded.hints_rebuilt += 1;
             let path = self.directory.hint_path(file.id);
             tracing::debug!(path = %path.display(), reason, "the hint is rebuilt from its segment");
+            // A hint would give damaged bytes a checksum of their own, and hide from later openings what is damaged.
             if self.mode == Mode::Open
                 && is_sealed
+                && damaged.is_empty()
                 && let Err(error) = store_hint(self.directory, file.id, &rebuilt.bytes)
             {
                 tracing::debug!(path = %path.display(), %error, "the hint can't be written");
             }
         }
-        self.replay(file.id, &rebuilt);
+        self.replay(file.id, &rebuilt, &damaged);
+        self.note_damaged(file, damaged);
         Ok(())
     }
 
@@ -177,8 +195,10 @@ impl<'a> Loader<'a> {
         let mut sequence = self.loaded.manifest.sealed_sequence + 1;
         let mut rest = open.as_slice();
         while let Some((file, later)) = rest.split_first() {
-            let (hint, end) = scan(file, file.capacity, sequence)?;
-            self.replay(file.id, &hint);
+            let damage = self.damage(false);
+            let (hint, end, damaged) = scan(file, file.capacity, sequence, damage)?;
+            self.replay(file.id, &hint, &damaged);
+            self.note_damaged(file, damaged);
             let seal = Seal { end: end.offset, first_sequence: sequence, next_sequence: end.next_sequence };
             let Some(next) = position_of(later, end.next_sequence)? else {
                 self.check_end(file, &end, later)?;
@@ -245,7 +265,7 @@ impl<'a> Loader<'a> {
             self.loaded.torn = Some(Torn { segment: file.id, offset: end.offset });
             tracing::info!(path = %file.path.display(), offset = end.offset, "an unfinished write is cut off");
         }
-        if self.mode == Mode::Check {
+        if self.mode != Mode::Open {
             return Ok(());
         }
         let blank = [0; FRAME_HEADER_BYTES as usize];
@@ -270,7 +290,15 @@ impl<'a> Loader<'a> {
         self.loaded.prepared = later.to_vec();
     }
 
-    fn replay(&mut self, id: u32, hint: &Hint) {
+    fn note_damaged(&mut self, file: &SegmentFile, damaged: Vec<DamagedPut>) {
+        for put in &damaged {
+            let (path, offset) = (file.path.display(), put.offset);
+            tracing::error!(path = %path, offset, key = ?put.key, "a stored value is damaged; it costs nothing else");
+        }
+        self.loaded.damaged_puts.extend(damaged);
+    }
+
+    fn replay(&mut self, id: u32, hint: &Hint, damaged: &[DamagedPut]) {
         let mut places = Vec::new();
         let Loaded { state, warm, .. } = &mut self.loaded;
         hint.entries(|entry| {
@@ -279,6 +307,7 @@ impl<'a> Loader<'a> {
             if let Some(at) = entry.value_at
                 && header.kind == Kind::Put
                 && header.key.space != Space::Body
+                && damaged.iter().all(|put| put.offset != entry.placed.offset)
             {
                 places.push((entry.placed.offset, at));
             }
@@ -315,23 +344,6 @@ fn open_segment(
     Ok(SegmentFile { id, salt, capacity, path, file })
 }
 
-/// Reads a segment's frames up to `limit` into the form of a hint.
-pub(super) fn scan(file: &SegmentFile, limit: u64, sequence: u64) -> Result<(Hint, End), Error> {
-    let subject = Subject { id: file.id, salt: file.salt, end: limit };
-    let mut hint = HintBuilder::new(subject);
-    let end = walk(file, limit, sequence, |found| {
-        for found in found {
-            if found.record.header.kind == Kind::Put {
-                hint.note_put(found.record.header);
-            }
-            hint.push(&found.placed(), found.record.value);
-        }
-    });
-    let end = end.map_err(|error| unavailable(&file.path, &error))?;
-    let hint = Hint::decode(hint.finish().into(), subject);
-    Ok((hint.map_err(|reason| corrupt(&file.path, 0, reason))?, end))
-}
-
 /// The place of the segment whose first frame has this sequence.
 fn position_of(segments: &[Arc<SegmentFile>], sequence: u64) -> Result<Option<usize>, Error> {
     for (place, segment) in segments.iter().enumerate() {
@@ -352,46 +364,4 @@ fn first_sequence(file: &SegmentFile) -> Result<Option<u64>, Error> {
 
 fn refusal(end: &End, expected: u64) -> String {
     format!("{}; valid frames end at byte {}, the segment was sealed at {expected}", end.reason, end.offset)
-}
-
-/// What else lies in the directory: spares to fill again. Leftovers of an interrupted change are removed.
-pub(super) fn tidy_leftovers(
-    directory: &Directory,
-    manifest: &Manifest,
-    capacity: u64,
-) -> Result<Leftovers, Error> {
-    let mut leftovers = Leftovers { next_id: manifest.next_id, spares: Vec::new() };
-    for name in directory.names()? {
-        let listed = |id: u32| manifest.segments.iter().find(|listed| listed.id == id);
-        match name {
-            Name::Segment(id) if listed(id).is_none() => {
-                leftovers.next_id = leftovers.next_id.max(id + 1);
-                directory.discard(&directory.segment_path(id));
-            }
-            Name::Hint(id) if listed(id).is_none_or(|listed| listed.seal.is_none()) => {
-                directory.discard(&directory.hint_path(id));
-            }
-            Name::Spare(id) => {
-                leftovers.next_id = leftovers.next_id.max(id + 1);
-                let path = directory.spare_path(id);
-                let len = directory.filesystem.open(&path, true).and_then(|file| file.len());
-                let is_usable = len.is_ok_and(|len| len == capacity);
-                if is_usable && leftovers.spares.len() < super::pool::SPARE_SEGMENTS_MAX {
-                    leftovers.spares.push(Spare { path, capacity });
-                } else {
-                    directory.discard(&path);
-                }
-            }
-            Name::Temporary => directory.discard(&directory.manifest_new_path()),
-            Name::Segment(_) | Name::Hint(_) | Name::Lock | Name::Manifest | Name::Foreign => {}
-        }
-    }
-    Ok(leftovers)
-}
-
-/// See [`tidy_leftovers`].
-#[derive(Debug)]
-pub(super) struct Leftovers {
-    pub(super) next_id: u32,
-    pub(super) spares: Vec<Spare>,
 }

@@ -9,10 +9,11 @@ use tokio::sync::watch;
 
 use super::backup::PinnedPlan;
 use super::directory::{Directory, Name, unavailable};
+use super::leftovers::tidy_leftovers;
 use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool, Stepped};
-use super::recovery::{Loaded, Mode, load, tidy_leftovers};
+use super::recovery::{Loaded, Mode, load};
 use super::scrub::ScrubDamage;
 use super::shared::Shared;
 use super::warnings::Warnings;

@@ -21,7 +21,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// A file read forward through a sliding buffer.
 #[derive(Debug)]
-struct Window<'a> {
+pub(super) struct Window<'a> {
     file: &'a dyn File,
     len: u64,
     start: u64,
@@ -34,9 +34,14 @@ impl Found<'_> {
     }
 }
 
-impl Window<'_> {
+impl<'a> Window<'a> {
+    /// A file up to `len`.
+    pub(super) const fn new(file: &'a dyn File, len: u64) -> Self {
+        Self { file, len, start: 0, buffer: Vec::new() }
+    }
+
     /// The bytes of `range`; fewer where the file ends.
-    fn bytes(&mut self, range: Range<u64>) -> io::Result<&[u8]> {
+    pub(super) fn bytes(&mut self, range: Range<u64>) -> io::Result<&[u8]> {
         let end = range.end.min(self.len);
         let start = range.start.min(end);
         let is_inside = self.start <= start && end <= self.start + self.buffer.len() as u64;
@@ -80,6 +85,20 @@ pub(super) struct Found<'a> {
     pub(super) record: Record<'a>,
     pub(super) offset: u32,
     pub(super) last_number: u64,
+    /// Whether its checksum does not match, although it is certain that it is a put; see [`Damage::Passed`].
+    pub(super) is_damaged: bool,
+}
+
+/// What a walk does about a damaged record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// It ends the walk.
+    Refused,
+    /// It is passed over, as [`Found::is_damaged`], where it can be told that nothing but the value of one put, or the
+    /// key of it, is damaged, and that its frame was synced: the checksums and lengths of all records of the frame
+    /// fit together, and the length is not one that a removal has. `is_synced` says that of all frames; otherwise it
+    /// takes a frame that follows in the segment.
+    Passed { is_synced: bool },
 }
 
 /// Checks the frames of `segment` up to `limit` and gives the records of each whole frame to `visit`, in order, a
@@ -88,10 +107,21 @@ pub(super) fn walk(
     segment: &SegmentFile,
     limit: u64,
     sequence: u64,
+    visit: impl FnMut(&[Found<'_>]),
+) -> io::Result<End> {
+    walk_with(segment, limit, sequence, Damage::Refused, visit)
+}
+
+/// Like [`walk`], with another way to treat damage.
+pub(super) fn walk_with(
+    segment: &SegmentFile,
+    limit: u64,
+    sequence: u64,
+    damage: Damage,
     mut visit: impl FnMut(&[Found<'_>]),
 ) -> io::Result<End> {
     let len = segment.file.len()?.min(limit);
-    let mut window = Window { file: segment.file.as_ref(), len, start: 0, buffer: Vec::new() };
+    let mut window = Window::new(segment.file.as_ref(), len);
     let mut offset = u64::from(SEGMENT_HEADER_BYTES);
     let mut sequence = sequence;
     let mut last_frame = None;
@@ -116,10 +146,17 @@ pub(super) fn walk(
         }
         let payload_start = offset + u64::from(FRAME_HEADER_BYTES);
         let payload = window.bytes(payload_start..payload_start + u64::from(header.payload_len))?;
-        if let Err((position, reason)) = check_payload(header, payload) {
-            return end(payload_start + position, reason, true);
+        let checked = check_payload(header, payload, Damage::Refused);
+        let has_damage = checked.is_err();
+        if let Err((position, reason)) = checked {
+            let can_pass = damage != Damage::Refused && check_payload(header, payload, damage).is_ok();
+            let is_synced = damage == Damage::Passed { is_synced: true };
+            if !can_pass || !(is_synced || is_followed(segment, offset + header.frame_bytes(), sequence + 1)?)
+            {
+                return end(payload_start + position, reason, true);
+            }
         }
-        visit_payload(payload, payload_start, &mut visit);
+        visit_payload(payload, payload_start, has_damage, &mut visit);
         last_frame = Some(offset);
         offset += header.frame_bytes();
         sequence += 1;
@@ -127,7 +164,7 @@ pub(super) fn walk(
 }
 
 /// Whether the records are whole, belong together and fill the payload; else where they fail and how.
-fn check_payload(header: FrameHeader, payload: &[u8]) -> Result<(), (u64, &'static str)> {
+fn check_payload(header: FrameHeader, payload: &[u8], damage: Damage) -> Result<(), (u64, &'static str)> {
     if payload.len() as u64 != u64::from(header.payload_len) {
         return Err((payload.len() as u64, "the frame reaches past the end"));
     }
@@ -136,7 +173,12 @@ fn check_payload(header: FrameHeader, payload: &[u8]) -> Result<(), (u64, &'stat
     let mut record_count = 0u32;
     while !rest.is_empty() {
         let position = (payload.len() - rest.len()) as u64;
-        let record = Record::decode(rest).ok_or((position, "the checksum of the record does not match"))?;
+        let record = match Record::decode(rest) {
+            Some(record) => record,
+            None => decode_unverified(rest)
+                .filter(|record| damage != Damage::Refused && is_certainly_put(record))
+                .ok_or((position, "the checksum of the record does not match"))?,
+        };
         if record.header.kind == Kind::DeleteRange && record.last_number().is_none() {
             return Err((position, "the record of a range has no end"));
         }
@@ -150,17 +192,18 @@ fn check_payload(header: FrameHeader, payload: &[u8]) -> Result<(), (u64, &'stat
     Ok(())
 }
 
-fn visit_payload(payload: &[u8], payload_start: u64, visit: &mut impl FnMut(&[Found<'_>])) {
+fn visit_payload(payload: &[u8], payload_start: u64, has_damage: bool, visit: &mut impl FnMut(&[Found<'_>])) {
     let mut position = 0;
     let mut found = Vec::with_capacity(VISIT_RECORDS_MAX);
-    while let Some(record) = payload.get(position..).and_then(decode_checked) {
+    while let Some(record) = payload.get(position..).and_then(decode_unverified) {
+        let is_damaged = has_damage && payload.get(position..).and_then(Record::decode).is_none();
         let offset = u32::try_from(payload_start + position as u64).unwrap_or(u32::MAX);
         position += record.encoded_len() as usize;
         let last_number = match record.header.kind {
             Kind::DeleteRange => record.last_number().unwrap_or(0),
             _ => 0,
         };
-        found.push(Found { record, offset, last_number });
+        found.push(Found { record, offset, last_number, is_damaged });
         if found.len() == VISIT_RECORDS_MAX {
             visit(&found);
             found.clear();
@@ -169,8 +212,25 @@ fn visit_payload(payload: &[u8], payload_start: u64, visit: &mut impl FnMut(&[Fo
     visit(&found);
 }
 
-/// A record whose checksum was verified a moment ago.
-fn decode_checked(bytes: &[u8]) -> Option<Record<'_>> {
+/// Whether a damaged record that fits into its frame can't be a removal: those have no value, or one of 8 bytes.
+pub(super) fn is_certainly_put(record: &Record<'_>) -> bool {
+    record.header.kind == Kind::Put && !matches!(record.header.value_len, 0 | 8)
+}
+
+/// Whether a frame of this sequence begins here.
+fn is_followed(segment: &SegmentFile, offset: u64, sequence: u64) -> io::Result<bool> {
+    let mut bytes = [0; FRAME_HEADER_BYTES as usize];
+    match segment.file.read_exact_at(&mut bytes, offset) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+        Ok(()) => {
+            Ok(FrameHeader::decode(&bytes, segment.salt).is_some_and(|header| header.sequence == sequence))
+        }
+    }
+}
+
+/// A record whose checksum was looked at elsewhere.
+pub(super) fn decode_unverified(bytes: &[u8]) -> Option<Record<'_>> {
     let (header, crc) = super::format::RecordHeader::decode(bytes)?;
     let value_end = (RECORD_HEADER_BYTES as usize).checked_add(header.value_len as usize)?;
     Some(Record { header, value: bytes.get(RECORD_HEADER_BYTES as usize..value_end)?, crc })
@@ -192,7 +252,7 @@ pub(super) fn rewrite_last_frame(segment: &SegmentFile, end: &End) -> io::Result
         found.get(first..first + header.payload_len as usize).unwrap_or_default()
     };
     // The cache may have dropped its pages since the walk.
-    if header.is_none_or(|header| check_payload(header, payload(header)).is_err()) {
+    if header.is_none_or(|header| check_payload(header, payload(header), Damage::Refused).is_err()) {
         return Err(io::Error::other(format!("the frame at byte {frame} is not what was read a moment ago")));
     }
     segment.file.write_all_at(&bytes, start)

@@ -93,6 +93,7 @@ fn received(lock: Option<Lock>) -> Received {
         modified: None,
         forwarded: None,
         body: BodyRef(3),
+        content_bytes: 0,
     };
     Received { view, content: encoded(None), lock }
 }

@@ -377,6 +377,7 @@ pub(super) fn view(number: u64) -> MessageView {
         modified: None,
         forwarded: None,
         body: BodyRef(number),
+        content_bytes: 0,
     }
 }
 

@@ -49,6 +49,7 @@ impl Step<'_> {
             {
                 Ok(record.clone())
             }
+            _ if queue.quarantined.contains_key(number) => Err(Refusal::MessageDamaged(number.0)),
             _ => Err(Refusal::MessageNotFound(number.0)),
         };
         let records: Vec<Record> = numbers.iter().map(deferred).collect::<Result<_, _>>()?;

@@ -106,7 +106,6 @@ impl Step<'_> {
             departure,
             session_id: record.session_id().map(Arc::clone),
             header_bytes: record.extra().map_or(0, |extra| extra.header_bytes),
-            unreadable: false,
         };
         let lock = Some(Lock { token, locked_until: until });
         self.effect(Effect::Deliver { receiver, view, lock, departing: Some(Box::new(departing)) });

@@ -6,6 +6,7 @@ mod deferred;
 mod entity;
 mod forward;
 mod peek;
+mod quarantine;
 mod receiver;
 mod renew;
 mod rule;

@@ -4,7 +4,7 @@
 use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::step::Step;
-use crate::{Lock, MessageView, QueueId, QueuePath, Reply, RequestId, SequenceNumber, SubQueue};
+use crate::{Lock, MessageView, QueueId, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
 
 /// Messages shown at most, whatever is asked: a reader comes back with the last number + 1.
 const PEEK_COUNT_MAX: u32 = 4096;
@@ -23,6 +23,10 @@ impl Step<'_> {
             Ok(queue) => queue,
             Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
+        // A page leaves it out, so that whoever browses comes past it.
+        if count_max == 1 && queue.quarantined.contains_key(&from) {
+            return self.reply(request, Reply::Received(Err(Refusal::MessageDamaged(from.0))));
+        }
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
         let views = match session {
             None => show(queue.id, queue.messages.get(source.sub_queue).range(from), count_max, bytes_max),

@@ -127,6 +127,11 @@ impl Sessions {
         });
     }
 
+    /// A number of the session space is in use, whatever is stored there.
+    pub(in crate::partition) fn number_taken(&mut self, number: u64) {
+        self.next_state = self.next_state.max((number & !STATE_FIRST) + 1);
+    }
+
     fn unlock(&mut self, id: &str, lost: bool) {
         if let Some(holder) = self.get(id).and_then(|session| session.holder) {
             self.held.remove(&holder.receiver);
@@ -137,7 +142,7 @@ impl Sessions {
     fn set_state(&mut self, id: &Arc<str>, stored: Option<StoredState>) {
         if let Some(stored) = &stored {
             self.create(id, None);
-            self.next_state = self.next_state.max((stored.number & !STATE_FIRST) + 1);
+            self.number_taken(stored.number);
         }
         let length = |state: Option<&StoredState>| state.map_or(0, |state| state.bytes.len() as u64);
         let before = length(self.get(id).and_then(|session| session.state()));

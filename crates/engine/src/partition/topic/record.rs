@@ -101,7 +101,7 @@ pub(in crate::partition) fn append_subscription(subscription: &Subscription, to:
 }
 
 /// Reads the stored form of a subscription.
-pub(super) fn read_subscription(queue: QueueId, bytes: &[u8]) -> Result<Subscription, String> {
+pub(in crate::partition) fn read_subscription(queue: QueueId, bytes: &[u8]) -> Result<Subscription, String> {
     let StoredSubscription { name, times, options, rules } = match bytes.first() {
         Some(&VERSION) => read_version(VERSION, bytes)?,
         Some(&VERSION_WITHOUT_ACTIONS) => {

@@ -11,6 +11,7 @@ use super::held::HeldRemoval;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads};
 use crate::runtime::answer::Waiter;
+use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Received};
 
 /// One such answer.
@@ -21,7 +22,7 @@ pub(super) struct Browse {
     /// Positions in `messages` whose content must be read, in order.
     pub(super) awaiting: VecDeque<usize>,
     /// Positions that turned out to be missing or damaged, and why, in order.
-    pub(super) unreadable: Vec<(usize, String)>,
+    pub(super) unreadable: Vec<(usize, Unreadable)>,
     /// Removals to be stored once everything is read (receive-and-delete).
     pub(super) removals: Vec<HeldRemoval>,
     pub(super) after: CommitNumber,
@@ -49,6 +50,16 @@ impl Browse {
             reads.start(shard, bodies.iter().map(|b| Key::new(Space::Body, partition, b.0)).collect());
         }
         self.reads = Some(reads);
+    }
+
+    /// Takes the removals of messages that could not be read.
+    pub(super) fn take_unread(&mut self) -> Vec<HeldRemoval> {
+        let Self { unreadable, removals, messages, .. } = self;
+        let is_unread = |removal: &mut HeldRemoval| {
+            let mut unread = unreadable.iter().filter_map(|(at, _)| messages.get(*at));
+            unread.any(|message| removal.is_of(&message.view))
+        };
+        removals.extract_if(.., is_unread).collect()
     }
 
     fn fill(&mut self, value: Content) {

@@ -57,11 +57,7 @@ impl Actor {
     fn start_forwarder(&self, source: QueuePath, target: Box<str>) -> Teller {
         let (target, told) = watch::channel(target);
         let (wishes, wished) = mpsc::unbounded_channel();
-        let subscription = self.seat.partition.subscription(source.queue);
-        let name = match subscription {
-            Some(subscription) => format!("{}/Subscriptions/{}", self.seat.name, subscription.name),
-            None => self.seat.name.clone(),
-        };
+        let name = self.name_of(source.queue);
         let handle = self.seat.handle.clone();
         let clock = Arc::clone(&self.shared.clock);
         let forwarder =

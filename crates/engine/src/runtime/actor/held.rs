@@ -16,6 +16,14 @@ pub(super) struct HeldRemoval {
     body: BodyRef,
 }
 
+impl HeldRemoval {
+    /// Whether it removes this message.
+    pub(super) fn is_of(&self, view: &MessageView) -> bool {
+        matches!(&self.event, Event::Removed { queue, number, .. }
+            if (*queue, *number) == (view.queue, view.sequence_number))
+    }
+}
+
 /// Removals that a turn did not store, by message.
 pub(super) type Removals = HashMap<(QueueId, SequenceNumber), HeldRemoval>;
 

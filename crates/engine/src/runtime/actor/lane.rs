@@ -13,6 +13,7 @@ use super::commits::CommitNumber;
 use super::held::HeldRemoval;
 use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads};
+use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Delivery, ReceiverId};
 
 /// What comes out of the lane.
@@ -20,7 +21,7 @@ use crate::{BodyRef, Delivery, ReceiverId};
 pub(super) enum Ready {
     Delivery(Box<Delivery>),
     /// Its content is missing or damaged, for this reason.
-    Unreadable(Box<Delivery>, String),
+    Unreadable(Box<Delivery>, Unreadable),
     Drained(ReceiverId),
 }
 
@@ -44,7 +45,7 @@ enum Item {
 enum State {
     Here,
     Awaited,
-    Unreadable(String),
+    Unreadable(Unreadable),
 }
 
 /// See the module.

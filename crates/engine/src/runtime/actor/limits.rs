@@ -49,6 +49,3 @@ pub(super) const READ_BYTES_AHEAD_MAX: usize = 8 << 20;
 
 /// Answers with cold contents (browsing, deferred messages) being read at a time.
 pub(super) const BROWSES_READING_MAX: usize = 4;
-
-/// Bodies whose loss has been reported, so that each is logged once.
-pub(super) const REPORTED_BODIES_MAX: usize = 1024;

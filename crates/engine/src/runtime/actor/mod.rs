@@ -14,13 +14,14 @@ mod forwarders;
 mod held;
 mod lane;
 mod limits;
+mod quarantine;
 mod reads;
 mod recovery;
 mod release;
 mod turn;
 mod weight;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -39,19 +40,19 @@ use self::forwarders::Forwarders;
 use self::held::HeldBodies;
 use self::lane::DeliveryLane;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
-pub(super) use self::release::unreadable;
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
 use super::catalogue::deletion::Ended;
 use super::changes::Changes;
+use super::damage::Damages;
 use super::fatal::Fatal;
 use super::forwarder::Routes;
 use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
-use crate::{BodyRef, Command, EntityOptions, QueueId, ReceiverId, RuleLimits, Timestamp};
+use crate::{Command, EntityOptions, QueueId, ReceiverId, RuleLimits, Timestamp};
 
 /// What every actor of a namespace shares.
 #[derive(Clone)]
@@ -68,6 +69,8 @@ pub(super) struct Shared {
     pub(super) ended: mpsc::UnboundedSender<Ended>,
     /// Who hangs on options and rules is told here.
     pub(super) changes: Changes,
+    /// Where stored data that can't be read is noted.
+    pub(super) damages: Damages,
 }
 
 /// Wishes of the namespace to an actor.
@@ -159,7 +162,6 @@ pub(super) struct Actor {
     handled_since_yield: usize,
     stopping: bool,
     inbox_ended: bool,
-    reported: HashSet<BodyRef>,
 }
 
 /// An answer that waits for its commit.
@@ -206,7 +208,6 @@ impl Actor {
             handled_since_yield: 0,
             stopping: false,
             inbox_ended: false,
-            reported: HashSet::new(),
             seat,
             shared,
         }
@@ -229,7 +230,9 @@ impl Actor {
                 Wake::Failed(error) => Box::pin(self.recover(error)).await,
             };
             if let Err(error) = outcome {
-                self.shared.fatal.raise(error);
+                if let Some(error) = error {
+                    self.shared.fatal.raise(error);
+                }
                 break;
             }
         }

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use peeklock_storage::{Error, Key, Read, Shard};
 
 use super::commits::is_dead;
+use crate::runtime::damage::Unreadable;
 
 /// A content, or why there is none.
-pub(super) type Content = Result<Bytes, String>;
+pub(super) type Content = Result<Bytes, Unreadable>;
 
 /// Reads under way. A read that meets damage is repeated key by key, so that one bad content does not hide its
 /// neighbours.
@@ -55,11 +56,13 @@ impl Reads {
                     values.resize(keys.len(), None);
                     self.keys -= keys.len();
                     contents.extend(
-                        values.into_iter().map(|value| value.ok_or_else(|| "it is missing".to_owned())),
+                        values
+                            .into_iter()
+                            .map(|value| value.ok_or_else(|| Unreadable::new("the content is missing"))),
                     );
                 }
                 Err(error) if is_dead(&error) => return Err(error),
-                Err(error) => self.retry_or_give_up(shard, keys, &error, contents),
+                Err(error) => self.retry_or_give_up(shard, keys, error, contents),
             }
         }
         Ok(contents.len() > before)
@@ -69,12 +72,12 @@ impl Reads {
         &mut self,
         shard: &dyn Shard,
         keys: Vec<Key>,
-        error: &Error,
+        error: Error,
         contents: &mut Vec<Content>,
     ) {
         if keys.len() <= 1 {
             self.keys -= keys.len();
-            contents.extend(keys.iter().map(|_| Err(error.to_string())));
+            contents.extend(keys.first().map(|_| Err(Unreadable::from(error))));
             return;
         }
         for key in keys.into_iter().rev() {

@@ -7,8 +7,10 @@ use super::held::HeldBodies;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
 use crate::partition::{Credible, Watched};
+use crate::runtime::StartError;
 use crate::runtime::answer;
-use crate::runtime::restore::restore;
+use crate::runtime::damage::Unreadable;
+use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::{Output, Request};
 use crate::{Command, Refusal, Timestamp};
 
@@ -18,15 +20,16 @@ impl Actor {
     /// and the state is read back. Links that only watch have lost nothing and stay: senders go on.
     ///
     /// # Errors
-    /// The store is dead, or what it holds can't be read: the process must stop.
-    pub(super) async fn recover(&mut self, error: Error) -> Result<(), Error> {
+    /// The store is dead, and the process must stop; or, without an error, what is stored of this entity is damaged, and
+    /// only this actor must.
+    pub(super) async fn recover(&mut self, error: Error) -> Result<(), Option<Error>> {
         let partition = self.seat.id.0;
         // What became durable before must not be refused: whoever is refused may try again.
         self.release();
         if is_dead(&error) {
             tracing::error!(partition, %error, "the store is lost; the partition stops");
             self.refuse_everything(&Refusal::Unavailable);
-            return Err(error);
+            return Err(Some(error));
         }
         tracing::warn!(partition, %error, "a batch was refused; the partition is read back from the store");
         let settled = self.commits.settle().await;
@@ -38,7 +41,7 @@ impl Actor {
     ///
     /// # Errors
     /// As [`Self::recover`].
-    pub(super) async fn follow_the_clock_back(&mut self) -> Result<(), Error> {
+    pub(super) async fn follow_the_clock_back(&mut self) -> Result<(), Option<Error>> {
         while !self.commits.is_empty() {
             if let Err(error) = std::future::poll_fn(|context| self.commits.poll(context)).await {
                 return self.recover(error).await;
@@ -52,8 +55,11 @@ impl Actor {
     }
 
     /// Refuses all who wait, closes receivers and reads the state from the store.
-    async fn read_back(&mut self, refusal: &Refusal, settled: Result<(), Error>) -> Result<(), Error> {
-        let partition = self.seat.id.0;
+    async fn read_back(
+        &mut self,
+        refusal: &Refusal,
+        settled: Result<(), Error>,
+    ) -> Result<(), Option<Error>> {
         let watching = self.seat.partition.watchers();
         let forwarding = self.seat.partition.forwarders();
         let mailboxes: Vec<_> =
@@ -63,7 +69,7 @@ impl Actor {
         self.refuse_everything(refusal);
         self.requests = closings;
         self.receivers.extend(mailboxes);
-        settled?;
+        settled.map_err(Some)?;
         self.shared.shard.resume(self.seat.id);
         self.resume_subscriptions();
         if self.seat.partition.has_ended() {
@@ -73,11 +79,11 @@ impl Actor {
         let options = self.seat.options.clone();
         // Nothing happened later than now, whatever the store says.
         let credible = Credible::until(self.now.max(self.travelled));
-        let restored = restore(&*self.shared.shard, self.seat.id, options, credible).await;
-        let restored = restored.map_err(|error| {
-            tracing::error!(partition, %error, "the partition can't be read back");
-            Error::Unavailable { reason: format!("partition {partition} can't be read back: {error}") }
-        })?;
+        let shard = &*self.shared.shard;
+        let (first, damages) = (FirstPages::ask(shard, self.seat.id), &self.shared.damages);
+        let restored =
+            restore(shard, (self.seat.id, &self.seat.name), options, credible, first, damages).await;
+        let restored = restored.map_err(|error| self.set_damaged(error))?;
         self.seat.partition = restored.with_rule_limits(self.shared.rule_limits);
         // Those that the refused batches deleted are back.
         self.resume_subscriptions();
@@ -96,6 +102,19 @@ impl Actor {
         self.see_to_forwarders();
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
         Ok(())
+    }
+
+    /// The state can't be read back: the entity is damaged until a restart, unless the store is lost as a whole.
+    fn set_damaged(&self, error: StartError) -> Option<Error> {
+        let why = match error {
+            StartError::Storage(error) if is_dead(&error) => return Some(error),
+            StartError::Storage(error) => Unreadable::from(error),
+            other => Unreadable::new(other.to_string()),
+        };
+        let (damages, name) = (&self.shared.damages, &self.seat.name);
+        damages.note(why.about("what is stored about the entity").damage(name.clone(), None));
+        self.seat.handle.set_damaged(name);
+        None
     }
 
     fn resume_subscriptions(&self) {

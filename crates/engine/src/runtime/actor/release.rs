@@ -1,19 +1,16 @@
 //! Effects on their way out.
 
-use std::sync::Arc;
-
 use super::browse::Browse;
 use super::commits::CommitNumber;
 use super::held::Removals;
 use super::lane::Ready;
-use super::limits::REPORTED_BODIES_MAX;
 use super::{Actor, PendingReply};
 use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
 use crate::runtime::catalogue::deletion::Ended;
 use crate::runtime::{Output, Response};
 use crate::{
-    BodyRef, Command, DeadLetter, Delivery, Effect, End, Lock, QueueId, Received, ReceiverId, Refusal, Reply,
-    RequestId, Settlement, SubQueue,
+    Command, Delivery, Effect, End, Lock, QueueId, Received, ReceiverId, Refusal, Reply, RequestId,
+    Settlement,
 };
 
 impl Actor {
@@ -110,7 +107,7 @@ impl Actor {
         while let Some(ready) = self.lane.pop(durable) {
             match ready {
                 Ready::Delivery(delivery) => self.deliver(delivery),
-                Ready::Unreadable(delivery, reason) => self.set_aside(delivery, &reason),
+                Ready::Unreadable(delivery, reason) => self.set_aside(&delivery, reason),
                 Ready::Drained(receiver) => self.drained(receiver),
             }
         }
@@ -138,7 +135,7 @@ impl Actor {
         }
     }
 
-    fn give_back(&mut self, message: &Received) {
+    pub(super) fn give_back(&mut self, message: &Received) {
         if let Some(lock) = message.lock {
             self.settle(message.view.queue, lock, Settlement::Release);
         }
@@ -153,30 +150,6 @@ impl Actor {
         if let Some(mailbox) = self.receivers.get(&receiver) {
             mailbox.put(Output::Drained { receiver });
         }
-    }
-
-    /// A message whose content can't be read does not stand in the way of others: it goes to the dead-letter queue,
-    /// or stays locked for a while if it is there already. Its receiver is closed, because the partition has
-    /// counted a delivery against its credit that its owner never saw; a new one starts with fresh counts. A forwarder sees
-    /// to it by itself.
-    fn set_aside(&mut self, mut delivery: Box<Delivery>, reason: &str) {
-        if let Some(departing) = &mut delivery.departing {
-            departing.unreadable = true;
-            self.report_unreadable(delivery.message.view.body, reason);
-            return self.deliver(delivery);
-        }
-        if !self.receivers.contains_key(&delivery.receiver) {
-            // It may have gone with its subscription; if not, whoever gets it next finds out.
-            self.give_back(&delivery.message);
-            return;
-        }
-        let Received { view, lock, .. } = &delivery.message;
-        self.report_unreadable(view.body, reason);
-        if let (Some(lock), SubQueue::Main) = (lock, view.sub_queue) {
-            let settlement = Settlement::DeadLetter { why: Arc::new(unreadable()), modify: Vec::new() };
-            self.settle(view.queue, *lock, settlement);
-        }
-        self.close_receiver(delivery.receiver, Refusal::Unavailable);
     }
 
     /// The partition takes no commands any more: the catalogue deletes what is stored and stops this actor.
@@ -198,43 +171,4 @@ impl Actor {
         mailbox.put(Output::ReceiverClosed { receiver, refusal });
         self.internal.push_back(Command::CloseReceiver { receiver });
     }
-
-    /// Once for each content: whoever asks again must not flood the log.
-    fn report_unreadable(&mut self, body: BodyRef, reason: &str) {
-        if self.reported.len() < REPORTED_BODIES_MAX && self.reported.insert(body) {
-            let partition = self.seat.id.0;
-            tracing::error!(
-                partition,
-                body = body.0,
-                reason,
-                "a stored content can't be read and is not delivered"
-            );
-        }
-    }
-
-    /// Browsing leaves out what can't be read. Deferred messages are asked for by number, so there the whole answer
-    /// is a refusal and the locks go back.
-    fn answer_browse(&mut self, browse: Browse) {
-        let Browse { waiter, messages, unreadable, .. } = browse;
-        for (position, reason) in &unreadable {
-            if let Some(message) = messages.get(*position) {
-                self.report_unreadable(message.view.body, reason);
-            }
-        }
-        let takes = waiter.kind == AnswerKind::Received { takes: true };
-        if !unreadable.is_empty() && (takes || messages.iter().any(|message| message.lock.is_some())) {
-            messages.iter().for_each(|message| self.give_back(message));
-            waiter.refuse(Refusal::Unavailable);
-            return;
-        }
-        let readable =
-            messages.into_iter().enumerate().filter(|(at, _)| !unreadable.iter().any(|(bad, _)| bad == at));
-        waiter.answer(Response::Received(Ok(readable.map(|(_, message)| message).collect())));
-    }
-}
-
-/// Why a message whose content can't be read back is dead-lettered.
-pub(in crate::runtime) fn unreadable() -> DeadLetter {
-    let description = "The stored content of this message is missing or damaged; see the broker's log.";
-    DeadLetter { reason: Some("ContentUnreadable".into()), description: Some(description.into()) }
 }

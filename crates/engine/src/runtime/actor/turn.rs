@@ -251,12 +251,11 @@ impl Actor {
         }
         self.lane.take_removals(&mut removals, &mut numbers);
         for browse in self.browses.with_removals() {
-            if browse.unreadable.is_empty() {
+            // What can't be handed out stays on the disk.
+            browse.take_unread().iter().for_each(|unread| self.held.abandon(unread));
+            if !browse.removals.is_empty() {
                 removals.append(&mut browse.removals);
                 browse.after = super::CommitNumber::MAX;
-            } else {
-                // What could not be handed out stays on the disk.
-                browse.removals.drain(..).for_each(|unread| self.held.abandon(&unread));
             }
         }
         if removals.is_empty() {

@@ -40,6 +40,7 @@ pub(super) fn weight(command: &Command) -> usize {
         | Command::Peek { .. }
         | Command::HoldForForwarder { .. }
         | Command::Probe { .. }
+        | Command::Quarantine { .. }
         | Command::EndEntity
         | Command::Tick => 0,
     }

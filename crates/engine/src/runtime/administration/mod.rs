@@ -31,6 +31,8 @@ pub struct EntityDescription {
     pub accessed_at: Option<Timestamp>,
     /// Its messages; of a topic, those scheduled on it, and the size of all contents.
     pub counts: Counts,
+    /// Whether what is stored about it is damaged, so that it refuses everything.
+    pub is_damaged: bool,
     /// How many subscriptions a topic has.
     pub subscriptions: usize,
     /// How many of their rules have a condition in SQL; true and false filters are not counted.

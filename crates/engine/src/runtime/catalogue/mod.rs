@@ -3,6 +3,7 @@
 //! `plan` says what a batch of declarations comes to, `deletion` is what happens to entities that ended.
 
 pub(super) mod deletion;
+pub(super) mod load;
 mod plan;
 
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub(super) struct Catalogue {
     pub(super) entities: Arc<Entities>,
     pub(super) spawner: Spawner,
     pub(super) next_partition: PartitionId,
+    /// Whether a name can't be read that is stored, or the next free partition: nothing is created meanwhile.
+    pub(super) is_damaged: bool,
     /// Ended entities whose deletion the store refused, with their name keys: the next batch tries again, so that no two
     /// of the same name are ever stored.
     pub(super) undeleted: Vec<(Box<str>, Ended)>,

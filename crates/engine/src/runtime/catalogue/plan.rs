@@ -52,6 +52,7 @@ impl Catalogue {
     pub(super) fn plan(&self, wish: Wish, changes: &mut Changes) -> Result<PartitionId, StartError> {
         match wish {
             Wish::Declare { intent, entities } => self.plan_entities(intent, entities, changes),
+            Wish::Reserve(_) if self.is_damaged => Err(StartError::Damaged { name: String::new() }),
             Wish::Reserve(count) => {
                 let first = changes.next_partition;
                 changes.next_partition.0 = first.0.saturating_add(count);
@@ -108,6 +109,10 @@ impl Catalogue {
         match (&known, intent) {
             (Some(_), Intent::Create) => return Err(StartError::Exists { name: name.clone() }),
             (None, Intent::Update) => return Err(StartError::NotFound { name: name.clone() }),
+            (None, _) if self.is_damaged => return Err(StartError::Damaged { name: name.clone() }),
+            (Some(_), _) if self.entities.get(key).is_some_and(|entity| entity.is_damaged()) => {
+                return Err(StartError::Damaged { name: name.clone() });
+            }
             _ => {}
         }
         if let Some(reason) = known.as_ref().and_then(|known| known.immutable_change(options)) {

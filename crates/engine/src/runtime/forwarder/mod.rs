@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use self::refused::{Fate, Unreachable, fate, too_many_hops};
 pub use self::route::ReadFacts;
 pub(super) use self::route::Routes;
-use super::actor::{CatchUp, CaughtUp, unreadable};
+use super::actor::{CatchUp, CaughtUp};
 use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 use crate::{
     Command, CreditLimit, Delivery, Departure, HOPS_MAX, LockToken, QueuePath, ReceiveMode, ReceiverId,
@@ -374,9 +374,7 @@ fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, Fate)>) {
     let (mut going, mut staying) = (Vec::with_capacity(batch.len()), Vec::new());
     for delivery in batch {
         let hops = delivery.message.view.forwarded.as_ref().map_or(0, |forwarded| forwarded.hops);
-        if delivery.departing.as_ref().is_none_or(|departing| departing.unreadable) {
-            staying.push((delivery, Fate::Never(unreadable())));
-        } else if hops >= HOPS_MAX {
+        if hops >= HOPS_MAX {
             staying.push((delivery, too_many_hops()));
         } else {
             going.push(delivery);

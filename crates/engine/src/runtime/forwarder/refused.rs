@@ -42,7 +42,9 @@ pub(super) fn too_many_hops() -> Fate {
 /// What a target's refusal means for the message.
 pub(super) fn fate(refusal: &Refusal, target: &str) -> Fate {
     match refusal {
-        Refusal::Unavailable | Refusal::MemoryShort | Refusal::StorageFull => Fate::Later,
+        Refusal::Unavailable | Refusal::MemoryShort | Refusal::StorageFull | Refusal::EntityDamaged(_) => {
+            Fate::Later
+        }
         Refusal::EntityDeleted => Unreachable::Missing.fate(target),
         Refusal::EntityDisabled => Unreachable::Disabled.fate(target),
         Refusal::EntityFull { .. } => Fate::NotNow(why("QuotaExceededException", refusal.to_string())),

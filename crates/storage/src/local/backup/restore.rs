@@ -8,10 +8,12 @@ use super::super::directory::{Directory, unavailable};
 use super::super::filesystem::{Filesystem, RealFilesystem};
 use super::super::keeper::store_hint;
 use super::super::manifest::{Listed, Manifest};
-use super::super::recovery::{Loaded, Mode, load_listed, scan};
+use super::super::recovery::{Loaded, Mode, load_listed};
+use super::super::scan::scan;
 use super::super::segments::SegmentFile;
 use super::super::state::State;
 use super::super::store::lock;
+use super::super::walk::Damage;
 use super::used_bytes;
 use super::write::{prepare, verify};
 use crate::{Error, Key};
@@ -158,7 +160,7 @@ fn copy(backup: &Directory, target: &Directory, listed: &Listed) -> Result<(), E
     let copy = SegmentFile { id: listed.id, salt: listed.salt, capacity: end, path: to.clone(), file };
     verify(&copy, listed, &to)?;
     if let Some(seal) = listed.seal {
-        let (hint, _) = scan(&copy, seal.end, seal.first_sequence)?;
+        let (hint, ..) = scan(&copy, seal.end, seal.first_sequence, Damage::Refused)?;
         let stored = store_hint(target, listed.id, &hint.bytes);
         stored.map_err(|error| unavailable(&target.hint_path(listed.id), &error))?;
     }

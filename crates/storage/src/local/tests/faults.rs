@@ -191,6 +191,7 @@ async fn check_reports_a_torn_tail_and_does_not_touch_it() {
     drop(store);
     let before = disk.bytes(std::path::Path::new("/data/0000000001.segment"));
     let report = check_on(disk.mount(), DIRECTORY).unwrap();
+    assert_eq!((&report.damage[..], &report.refusal), (&[][..], &None));
     assert_eq!(report.torn_tail.map(|torn| torn.segment), Some(1));
     assert_eq!(report.keys.values().sum::<u64>(), 6);
     assert!(!report.is_closed);
@@ -205,6 +206,7 @@ async fn check_refuses_a_directory_in_use_and_one_that_is_none() {
     assert!(matches!(check_on(disk.mount(), DIRECTORY), Err(Error::Fenced { .. })));
     store.close();
     let report = check_on(disk.mount(), DIRECTORY).unwrap();
+    assert_eq!((&report.damage[..], &report.refusal), (&[][..], &None));
     assert!(report.is_closed);
     assert_eq!((report.epoch, report.keys[&Space::Head], report.keys[&Space::Meta]), (1, 1, 0));
     assert!(report.live_bytes > 300 && report.dead_bytes > 0);

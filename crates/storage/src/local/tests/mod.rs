@@ -19,6 +19,7 @@ mod faults;
 mod growth;
 mod oracle;
 mod room;
+mod salvage;
 mod schedules;
 mod scrubbing;
 mod sweep;

@@ -220,6 +220,7 @@ impl World {
                 self.disk.kill();
                 self.shut();
                 let report = check_on(self.disk.mount(), DIRECTORY).unwrap();
+                assert_eq!((&report.damage[..], &report.refusal), (&[][..], &None));
                 prop_assert_eq!(report.keys.values().sum::<u64>(), self.model.len() as u64);
                 self.reopen().await;
             }

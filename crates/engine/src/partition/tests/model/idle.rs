@@ -62,6 +62,7 @@ impl Model {
             | Command::Departed { .. }
             | Command::HoldForForwarder { .. }
             | Command::Probe { .. }
+            | Command::Quarantine { .. }
             | Command::Tick => None,
         }
     }

@@ -34,6 +34,7 @@ impl Message {
             modified: None,
             forwarded: None,
             body: BodyRef(body.0),
+            content_bytes: u32::try_from(new.content.len()).unwrap(),
         };
         Self {
             view,

@@ -112,6 +112,7 @@ impl Model {
             };
             let is_scheduled = |view: &MessageView| view.state == MessageState::Scheduled;
             Counts {
+                quarantined: 0,
                 active: count(&|view| view.sub_queue == SubQueue::Main && !is_scheduled(view)),
                 dead_letter: count(&|view| view.sub_queue == SubQueue::DeadLetter),
                 scheduled: count(&is_scheduled),

@@ -1,0 +1,42 @@
+//! `Quarantine`: takes a message out of delivery whose stored content can't be read. Nothing is stored about it: the next
+//! start reads the message again, and what a transient fault of the disk hid is delivered then.
+
+use super::super::step::Step;
+use crate::event::Event;
+use crate::{Assigned, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+
+impl Step<'_> {
+    pub(in crate::partition) fn quarantine(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        assigned: Assigned,
+        receiver: Option<(ReceiverId, u64)>,
+    ) {
+        let Some(known) = self.state().queue(queue) else { return };
+        let sub_queues = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter];
+        let sub_queue =
+            sub_queues.into_iter().find(|sub_queue| known.messages.get(*sub_queue).get(number).is_some());
+        let is_locked = sub_queue.is_some_and(|place| known.messages.get(place).is_locked(number));
+        let lock = match assigned {
+            // Its timer may not have fired yet; the message is as damaged as before.
+            Assigned::Locked(token) => self
+                .state()
+                .locks
+                .get(token, Timestamp::default())
+                .filter(|held| held.queue == queue && held.number == number)
+                .map(|_| token),
+            Assigned::Removed | Assigned::Shown => None,
+        };
+        let is_here = match assigned {
+            Assigned::Locked(_) | Assigned::Shown => sub_queue.is_some() && is_locked == lock.is_some(),
+            Assigned::Removed => sub_queue.is_none(),
+        };
+        if is_here {
+            self.emit(Event::Quarantined { queue, number, sub_queue, lock });
+        }
+        if let Some((receiver, content_bytes)) = receiver {
+            self.emit(Event::NotDelivered { receiver, content_bytes });
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Messages whose stored content can't be read: out of delivery, noted, and nobody else waits for them.
+
+use super::Actor;
+use super::browse::Browse;
+use crate::runtime::Response;
+use crate::runtime::answer::AnswerKind;
+use crate::runtime::damage::Unreadable;
+use crate::{Assigned, Command, Delivery, MessageView, QueueId, Received, ReceiverId, Refusal};
+
+impl Actor {
+    /// A delivery that can't leave: its message goes into quarantine, and its receiver has its credit back for the next.
+    pub(super) fn set_aside(&mut self, delivery: &Delivery, why: Unreadable) {
+        let Received { view, lock, .. } = &delivery.message;
+        let assigned = lock.map_or(Assigned::Removed, |lock| Assigned::Locked(lock.token));
+        let receiver = Some((delivery.receiver, u64::from(view.content_bytes)));
+        self.quarantine(view, assigned, receiver, why);
+    }
+
+    fn quarantine(
+        &mut self,
+        view: &MessageView,
+        assigned: Assigned,
+        receiver: Option<(ReceiverId, u64)>,
+        why: Unreadable,
+    ) {
+        let (queue, number) = (view.queue, view.sequence_number);
+        // What was deleted with its subscription concerns nobody any more.
+        if self.is_there(queue) {
+            self.shared.damages.note(why.damage(self.name_of(queue), Some(number)));
+        }
+        self.internal.push_back(Command::Quarantine { queue, number, assigned, receiver });
+    }
+
+    fn is_there(&self, queue: QueueId) -> bool {
+        queue.0 == self.seat.id.0 || self.seat.partition.subscription(queue).is_some()
+    }
+
+    /// The name of the entity, or of a subscription with that of its topic.
+    pub(super) fn name_of(&self, queue: QueueId) -> String {
+        match self.seat.partition.subscription(queue) {
+            Some(subscription) => format!("{}/Subscriptions/{}", self.seat.name, subscription.name),
+            None => self.seat.name.clone(),
+        }
+    }
+
+    /// What can't be read is left out, unless it is all that was asked for. Where locks are given, the whole answer is a
+    /// refusal, and the locks of the others go back; what is deleted by being received must be handed out.
+    pub(super) fn answer_browse(&mut self, browse: Browse) {
+        let Browse { waiter, mut messages, unreadable, .. } = browse;
+        let takes = waiter.kind == AnswerKind::Received { takes: true };
+        let is_all_or_none = messages.iter().any(|message| message.lock.is_some());
+        let first = unreadable.first().and_then(|(at, _)| messages.get(*at));
+        let refusal = first.map(|message| Refusal::MessageDamaged(message.view.sequence_number.0));
+        for (position, why) in unreadable.into_iter().rev() {
+            if position >= messages.len() {
+                continue;
+            }
+            let Received { view, lock, .. } = messages.remove(position);
+            let assigned = match lock {
+                Some(lock) => Assigned::Locked(lock.token),
+                None if takes => Assigned::Removed,
+                None => Assigned::Shown,
+            };
+            self.quarantine(&view, assigned, None, why);
+        }
+        match refusal {
+            Some(refusal) if is_all_or_none || messages.is_empty() => {
+                messages.iter().for_each(|message| self.give_back(message));
+                waiter.refuse(refusal);
+            }
+            _ => waiter.answer(Response::Received(Ok(messages))),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The catalogue and every partition in it, read back. What is damaged costs the entity that it is about.
+
+use std::sync::Arc;
+
+use peeklock_storage::{DamagedEntry, Entry, Page, PartitionId, Space};
+
+use crate::names::name_key;
+use crate::partition::Credible;
+use crate::runtime::SetBack;
+use crate::runtime::StartError;
+use crate::runtime::actor::{Shared, is_dead};
+use crate::runtime::damage::Unreadable;
+use crate::runtime::entities::Entities;
+use crate::runtime::entity::Entity;
+use crate::runtime::names::check_entity_name;
+use crate::runtime::record::{CATALOGUE, COUNTER, EntityRecord, SET_BACK, decode_counter, decode_set_back};
+use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};
+use crate::{EntityOptions, Timestamp};
+
+/// What the catalogue says beside the entities.
+pub(in crate::runtime) struct Loaded {
+    /// The next free partition id.
+    pub(in crate::runtime) next_partition: PartitionId,
+    /// Whether the name of an entity, or the next free partition, can't be read.
+    pub(in crate::runtime) is_damaged: bool,
+    /// The last correction by which time went back.
+    pub(in crate::runtime) set_back: SetBack,
+    /// The latest instant at which something happened.
+    pub(in crate::runtime) latest: Timestamp,
+}
+
+/// How far the instants in the store are to be believed.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    credible: Credible,
+    /// How often the clock was set back so far.
+    set_backs: u64,
+}
+
+/// Reads all entities into `entities`.
+pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Result<Loaded, StartError> {
+    let shard = &*shared.shard;
+    let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
+    let Page { entries, damaged, .. } = scan_over_damage(shard, Space::Meta, CATALOGUE, first).await?;
+    let mut loaded = Loaded {
+        next_partition: PartitionId(CATALOGUE.0 + 1),
+        is_damaged: false,
+        set_back: SetBack::default(),
+        latest: Timestamp::default(),
+    };
+    let mut found = Vec::with_capacity(entries.len());
+    for Entry { number, value } in entries {
+        let read = match number {
+            COUNTER => decode_counter(&value).map(|next| loaded.next_partition = next),
+            SET_BACK => decode_set_back(&value).map(|set_back| loaded.set_back = set_back),
+            _ => EntityRecord::decode(&value).map(|record| found.push((PartitionId(number), record))),
+        };
+        if let Err(reason) = read {
+            loaded.is_damaged = true;
+            set_aside(shared, entities, number, None, Unreadable::new(reason));
+        }
+    }
+    for DamagedEntry { number, unverified, error } in damaged {
+        loaded.is_damaged = true;
+        let guess = EntityRecord::decode(&unverified).ok();
+        let guess = guess.filter(|_| !matches!(number, COUNTER | SET_BACK));
+        set_aside(shared, entities, number, guess, error.into());
+    }
+    let (now, set_backs) = shared.clock.reading();
+    let credible = match shared.clock.returns_to_the_present() {
+        true => Credible::until(now),
+        false => loaded.set_back.credible(now),
+    };
+    let reading = Reading { credible, set_backs: set_backs.count };
+    for some in found.chunks(PARTITIONS_AT_A_TIME) {
+        let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
+        for ((id, record), pages) in some.iter().zip(asked) {
+            let (entity, latest) = restore_entity(shared, *id, record, reading, pages).await?;
+            loaded.latest = loaded.latest.max(latest);
+            entities.insert(name_key(&record.name), Arc::new(entity));
+        }
+    }
+    Ok(loaded)
+}
+
+/// An entity with its state and the latest instant in it, or as a damaged one. Only a store that is lost is an error.
+async fn restore_entity(
+    shared: &Shared,
+    id: PartitionId,
+    record: &EntityRecord,
+    reading: Reading,
+    pages: FirstPages,
+) -> Result<(Entity, Timestamp), StartError> {
+    let EntityRecord { name, options, times } = record.clone();
+    let Reading { credible, set_backs } = reading;
+    let restored =
+        restore(&*shared.shard, (id, &name), options.clone(), credible, pages, &shared.damages).await;
+    let why = match restored {
+        Ok(partition) => {
+            let latest = partition.latest_restored();
+            let partition = partition.with_rule_limits(shared.rule_limits);
+            return Ok((Entity::new(name, id, options, times, partition, set_backs), latest));
+        }
+        Err(StartError::Storage(error)) if is_dead(&error) => return Err(error.into()),
+        Err(StartError::Storage(error)) => Unreadable::from(error),
+        Err(other) => Unreadable::new(other.to_string()),
+    };
+    shared.damages.note(why.about("what is stored about the entity").damage(name.clone(), None));
+    Ok((Entity::damaged(name, id, options, times), Timestamp::default()))
+}
+
+/// Notes a damaged record of the catalogue. Where its bytes still look like an entity, that one is there, damaged.
+fn set_aside(
+    shared: &Shared,
+    entities: &Entities,
+    number: u64,
+    guess: Option<EntityRecord>,
+    why: Unreadable,
+) {
+    let guess = guess.filter(|guess| check_entity_name(&guess.name).is_ok());
+    let what = match number {
+        COUNTER => "the count of entities".to_owned(),
+        SET_BACK => "the last correction of the clock".to_owned(),
+        _ => format!("the name and the options of entity {number}"),
+    };
+    let name = guess.as_ref().map_or_else(|| format!("entity {number}"), |guess| guess.name.clone());
+    shared.damages.note(why.about(&what).damage(name, None));
+    if let Some(EntityRecord { name, options, times }) = guess
+        && entities.get(&name_key(&name)).is_none()
+    {
+        let options: EntityOptions = options;
+        let entity = Entity::damaged(name.clone(), PartitionId(number), options, times);
+        entities.insert(name_key(&name), Arc::new(entity));
+    }
+}

@@ -1,0 +1,104 @@
+//! What of the store could not be read since the namespace started: logged once, counted, kept for administrators.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use peeklock_storage::Error;
+
+use crate::SequenceNumber;
+
+/// Damages kept for [`super::Namespace::damage`]; further ones are counted and logged.
+const DAMAGES_KEPT_MAX: usize = 1000;
+
+/// Something stored that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Damage {
+    /// The entity or subscription that it concerns.
+    pub entity: String,
+    /// The message that is out of delivery; `None` if it concerns more than one message.
+    pub sequence_number: Option<u64>,
+    /// The damaged file, if there is one: a record may also be missing.
+    pub file: Option<PathBuf>,
+    /// Where in the file, in bytes.
+    pub offset: Option<u64>,
+    /// What is wrong, and what it costs.
+    pub reason: String,
+}
+
+/// Why something stored can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unreadable {
+    pub(super) reason: String,
+    place: Option<(PathBuf, u64)>,
+}
+
+impl Unreadable {
+    /// Readable bytes that mean nothing, or none at all.
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), place: None }
+    }
+
+    /// Says what it is about.
+    pub(super) fn about(mut self, what: &str) -> Self {
+        self.reason = format!("{what} can't be read: {}", self.reason);
+        self
+    }
+
+    /// As damage to a message, or with `None` to an entity as a whole.
+    pub(super) fn damage(self, entity: String, number: Option<SequenceNumber>) -> Damage {
+        let (file, offset) = self.place.unzip();
+        Damage { entity, sequence_number: number.map(|number| number.0), file, offset, reason: self.reason }
+    }
+}
+
+impl From<Error> for Unreadable {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Corrupt { file, offset, reason } => Self { reason, place: Some((file, offset)) },
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+/// All damage met so far; cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Damages(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    kept: BTreeSet<Damage>,
+    count: u64,
+}
+
+impl Damages {
+    /// Notes damage and logs it, each once.
+    pub(super) fn note(&self, damage: Damage) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.kept.contains(&damage) {
+            return;
+        }
+        known.count += 1;
+        tracing::error!(
+            entity = damage.entity,
+            sequence_number = damage.sequence_number,
+            file = damage.file.as_ref().map(|file| file.display().to_string()),
+            offset = damage.offset,
+            reason = damage.reason,
+            "stored data is damaged; see docs/damaged-store.md"
+        );
+        if known.kept.len() < DAMAGES_KEPT_MAX {
+            known.kept.insert(damage);
+        }
+    }
+
+    /// What is kept, in order of entity and number.
+    pub(super) fn list(&self) -> Vec<Damage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).kept.iter().cloned().collect()
+    }
+
+    /// How often damage was met, whether or not it is kept.
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+}

@@ -1,0 +1,228 @@
+//! What stored keys and values are about, for tools that look at a store that no broker serves from.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use bytes::Bytes;
+use peeklock_storage::{Error, Key, PartitionId, Space};
+
+use super::record::{CATALOGUE, COUNTER, EntityRecord, encode_counter};
+use crate::partition::{HeadSubject, UnreadRecord, stored};
+use crate::{QueueId, SequenceNumber, Timestamp};
+
+/// The value of a key, or [`Error::Corrupt`]; `None` where nothing is stored.
+pub type ReadValue<'a> = dyn Fn(Key) -> Option<Result<Bytes, Error>> + 'a;
+
+/// Who owns a storage partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Owner {
+    name: String,
+    /// The partition that keeps the contents: its own, or that of its topic.
+    contents: PartitionId,
+}
+
+/// The names of what is stored.
+#[derive(Debug, Clone, Default)]
+pub struct StoredNames(BTreeMap<PartitionId, Owner>);
+
+impl StoredNames {
+    /// Reads the names of all entities and subscriptions whose records can be read. `meta` are the keys of that space.
+    #[must_use]
+    pub fn read(meta: &[Key], value: &ReadValue<'_>) -> Self {
+        let mut names = Self::default();
+        let readable = |key: &Key| value(*key).and_then(Result::ok);
+        for key in meta.iter().filter(|key| key.partition == CATALOGUE && key.number != COUNTER) {
+            if let Some(record) = readable(key).and_then(|value| EntityRecord::decode(&value).ok()) {
+                let contents = PartitionId(key.number);
+                names.0.insert(contents, Owner { name: record.name, contents });
+            }
+        }
+        for key in meta.iter().filter(|key| key.partition != CATALOGUE) {
+            let Some(id) = stored::subscription_of(key.number) else { continue };
+            let Some(topic) = names.0.get(&key.partition).map(|topic| topic.name.clone()) else { continue };
+            if let Some(subscription) = readable(key).and_then(|value| stored::subscription_name(id, &value))
+            {
+                let name = format!("{topic}/Subscriptions/{subscription}");
+                names.0.insert(PartitionId(id.0), Owner { name, contents: key.partition });
+            }
+        }
+        names
+    }
+
+    /// The entity or subscription that owns a partition, if that is known.
+    #[must_use]
+    pub fn name(&self, partition: PartitionId) -> Option<&str> {
+        self.0.get(&partition).map(|owner| owner.name.as_str())
+    }
+
+    /// What a key is about: the entity, if its name is known, the message, if it is about one, and in words.
+    #[must_use]
+    pub fn describe(&self, key: Key) -> Subject {
+        if key.partition == CATALOGUE {
+            let entity = self.name(PartitionId(key.number)).map(str::to_owned);
+            let what =
+                if key.number == COUNTER { "the count of entities" } else { "an entity's name and options" };
+            return Subject { entity, sequence_number: None, what };
+        }
+        let entity = self.name(key.partition).map(str::to_owned);
+        let (sequence_number, what) = match (key.space, UnreadRecord::subject(key.number)) {
+            (Space::Meta, _) if stored::subscription_of(key.number).is_some() => {
+                (None, "a subscription's record")
+            }
+            (Space::Meta, _) => (None, "an entity's counters"),
+            (Space::Body, _) => (Some(key.number), "a message's content"),
+            (Space::Head, HeadSubject::Message(number)) => (Some(number.0), "the facts about a message"),
+            (Space::Head, HeadSubject::RememberedId) => (None, "an id by which duplicates are told"),
+            (Space::Head, HeadSubject::SessionState) => (None, "a session's state"),
+        };
+        Subject { entity, sequence_number, what }
+    }
+
+    /// Where the content of the message stored at `head` is; `None` if it is no message or can't be understood.
+    fn content_of(&self, head: Key, value: &[u8]) -> Option<Key> {
+        let HeadSubject::Message(number) = UnreadRecord::subject(head.number) else { return None };
+        let contents = self.0.get(&head.partition)?.contents;
+        let body = stored::content_of(number, value)?;
+        Some(Key::new(Space::Body, contents, body.0))
+    }
+}
+
+/// See [`StoredNames::describe`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The entity or subscription, if its name can be read.
+    pub entity: Option<String>,
+    /// The message.
+    pub sequence_number: Option<u64>,
+    /// In words.
+    pub what: &'static str,
+}
+
+/// What of a damaged store is of use to a broker.
+#[derive(Debug, Default)]
+pub struct Placement {
+    /// Keys that are of no use: about messages that can't be delivered, or of entities that are lost.
+    pub dropped: HashSet<Key>,
+    /// Values that replace lost ones which follow from others.
+    pub repairs: Vec<(Key, Bytes)>,
+    /// Messages that are lost, by partition and number, and why.
+    pub lost: Vec<(PartitionId, SequenceNumber, String)>,
+    /// Contents that can be read and that no message refers to.
+    pub unplaced: Vec<Key>,
+    /// Entities and subscriptions that are lost, by partition.
+    pub lost_entities: BTreeSet<PartitionId>,
+}
+
+/// The live keys of a store, by space.
+#[derive(Debug, Clone)]
+pub struct StoredKeys {
+    /// Of entities.
+    pub meta: Vec<Key>,
+    /// Of messages.
+    pub head: Vec<Key>,
+    /// Of contents.
+    pub body: Vec<Key>,
+}
+
+impl Placement {
+    /// Finds out what can be used. `numbers_end` is one past the highest number ever seen in a partition's space, `now`
+    /// stands in for lost instants of last use.
+    #[must_use]
+    pub fn of(
+        keys: &StoredKeys,
+        names: &StoredNames,
+        value: &ReadValue<'_>,
+        numbers_end: &dyn Fn(Space, PartitionId) -> u64,
+        now: Timestamp,
+    ) -> Self {
+        let mut placement = Self::default();
+        let all = || keys.meta.iter().chain(&keys.head).chain(&keys.body);
+        for key in all().filter(|key| key.partition != CATALOGUE) {
+            if names.name(key.partition).is_none() {
+                placement.lost_entities.insert(key.partition);
+            }
+        }
+        placement.repair(keys, names, value, numbers_end, now);
+        let mut referenced = HashSet::new();
+        for head in &keys.head {
+            match placement.place(*head, names, value) {
+                Ok(content) => referenced.extend(content),
+                Err(reason) => {
+                    placement.dropped.insert(*head);
+                    if let HeadSubject::Message(number) = UnreadRecord::subject(head.number) {
+                        placement.lost.push((head.partition, number, reason));
+                    }
+                }
+            }
+        }
+        for body in keys.body.iter().filter(|body| !referenced.contains(*body)) {
+            placement.dropped.insert(*body);
+            if value(*body).is_some_and(|value| value.is_ok()) {
+                placement.unplaced.push(*body);
+            }
+        }
+        placement
+    }
+
+    /// The content of a message that can be delivered, `None` for what is no message; else why it is lost.
+    fn place(&self, head: Key, names: &StoredNames, value: &ReadValue<'_>) -> Result<Option<Key>, String> {
+        if self.lost_entities.contains(&head.partition) {
+            return Err("its entity is lost".to_owned());
+        }
+        let Some(read) = value(head) else { return Err("it is missing".to_owned()) };
+        let facts = read.map_err(|error| error.to_string())?;
+        if !matches!(UnreadRecord::subject(head.number), HeadSubject::Message(_)) {
+            return Ok(None);
+        }
+        let content = names.content_of(head, &facts).ok_or("what is stored about it can't be understood")?;
+        match value(content) {
+            Some(Ok(_)) => Ok(Some(content)),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("its content is missing".to_owned()),
+        }
+    }
+
+    /// Counters follow from what is there.
+    fn repair(
+        &mut self,
+        keys: &StoredKeys,
+        names: &StoredNames,
+        value: &ReadValue<'_>,
+        numbers_end: &dyn Fn(Space, PartitionId) -> u64,
+        now: Timestamp,
+    ) {
+        let is_bad = |key: &Key| value(*key).is_some_and(|value| value.is_err());
+        for key in keys.meta.iter().filter(|key| is_bad(key)) {
+            self.dropped.insert(*key);
+            if key.partition != CATALOGUE && stored::is_used(key.number) {
+                self.repairs.push((*key, stored::used(now)));
+            }
+        }
+        let of_partitions = |space: &[Key]| space.iter().map(|key| key.partition).collect::<BTreeSet<_>>();
+        let partitions = of_partitions(&keys.head);
+        for partition in partitions.into_iter().filter(|partition| names.name(*partition).is_some()) {
+            let key = stored::counters_key(partition);
+            let is_sound = value(key).is_some_and(|value| value.is_ok());
+            if !is_sound {
+                let end = numbers_end(Space::Body, partition).max(1);
+                let heads = keys.head.iter().filter(|head| head.partition == partition);
+                let last = heads.filter_map(|head| match UnreadRecord::subject(head.number) {
+                    HeadSubject::Message(number) => Some(number.0.saturating_add(1)),
+                    _ => None,
+                });
+                self.repairs.push((key, stored::counters(SequenceNumber(last.max().unwrap_or(1).max(end)))));
+            }
+        }
+        let counter = Key::new(Space::Meta, CATALOGUE, COUNTER);
+        let is_sound = value(counter).is_some_and(|value| value.is_ok());
+        let last = keys.meta.iter().chain(&keys.head).chain(&keys.body).map(|key| {
+            let listed = if key.partition == CATALOGUE { key.number } else { 0 };
+            key.partition.0.max(listed).max(stored::subscription_of(key.number).map_or(0, |QueueId(id)| id))
+        });
+        if !is_sound
+            && !keys.meta.is_empty()
+            && let Ok(value) = encode_counter(PartitionId(last.max().unwrap_or(0).saturating_add(1)))
+        {
+            self.repairs.push((counter, value));
+        }
+    }
+}

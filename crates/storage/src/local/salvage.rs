@@ -1,0 +1,284 @@
+//! Making a damaged directory one that opens again: what is readable is written anew, the old files are kept aside.
+//!
+//! ```text
+//! DIR/salvage.new/            the new store, until it is complete
+//! DIR/salvage.new/COMPLETE    from now on the exchange below is carried on, whatever interrupts it
+//! DIR/quarantine/0001/        every segment, hint and manifest of the damaged store, as it was
+//! ```
+//! The new store's segments have numbers of their own. The exchange moves the old segments into quarantine, the new ones
+//! in, the old manifest into quarantine and the new one in, in this order: in between the directory does not open.
+//! Nothing is deleted but copies that an earlier attempt had not completed.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use bytes::Bytes;
+
+use super::check::{Report, survey_report};
+use super::directory::{Directory, Name, unavailable};
+use super::filesystem::{Filesystem, Lock, RealFilesystem};
+use super::manifest::Manifest;
+use super::options::LocalOptions;
+use super::store::{LocalStore, lock};
+use super::survey::{Survey, no_store};
+use crate::{Batch, Error, Key, PartitionId, ShardId, Space, Store};
+
+const NEW_NAME: &str = "salvage.new";
+const COMPLETE_NAME: &str = "COMPLETE";
+const QUARANTINE_NAME: &str = "quarantine";
+/// Values written at once, in bytes; a larger one is alone.
+const BATCH_BYTES: usize = 4 << 20;
+/// Values written at once.
+const BATCH_VALUES_MAX: usize = 1024;
+
+/// A closed data directory about to be salvaged; locked meanwhile.
+#[derive(Debug)]
+pub struct Salvage {
+    directory: Directory,
+    survey: Survey,
+    _lock: Box<dyn Lock>,
+}
+
+impl Salvage {
+    /// Reads the directory at `path`; changes nothing, but for an exchange that was interrupted, which it completes.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is no data directory or can't be read.
+    pub fn begin(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::begin_on(Arc::new(RealFilesystem), path)
+    }
+
+    /// Reads the directory at `path` and changes nothing at all.
+    ///
+    /// # Errors
+    /// As [`Self::begin`]; an exchange that was interrupted is reported as the damage that it looks like.
+    pub fn begin_to_look(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let directory = Directory { path: path.as_ref().to_owned(), filesystem: Arc::new(RealFilesystem) };
+        Self::look(directory, false)
+    }
+
+    /// Like [`Self::begin`], on another file system.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
+        let directory = Directory { path: path.as_ref().to_owned(), filesystem };
+        Self::look(directory, true)
+    }
+
+    fn look(directory: Directory, carries_on: bool) -> Result<Self, Error> {
+        let lock = lock(&directory, false)?;
+        if carries_on {
+            exchange(&directory)?;
+        }
+        let survey = Survey::take(&directory)?.ok_or_else(|| no_store(&directory))?;
+        Ok(Self { directory, survey, _lock: lock })
+    }
+
+    /// What is there and what is damaged.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        survey_report(&self.directory, &self.survey)
+    }
+
+    /// The live keys of a space, in order.
+    #[must_use]
+    pub fn keys(&self, space: Space) -> Vec<Key> {
+        let index = &self.survey.state.index;
+        let mut partitions: Vec<PartitionId> =
+            index.partitions().filter(|(found, _)| *found == space).map(|(_, partition)| partition).collect();
+        partitions.sort_unstable();
+        let keys = |partition| {
+            let numbers = index.range(space, partition, 0);
+            numbers.map(move |(number, _)| Key::new(space, partition, number))
+        };
+        partitions.into_iter().flat_map(keys).collect()
+    }
+
+    /// One past the highest number ever seen in a partition's space, 0 for none.
+    #[must_use]
+    pub fn numbers_end(&self, space: Space, partition: PartitionId) -> u64 {
+        self.survey.state.index.numbers_end(space, partition)
+    }
+
+    /// The value of a live key, or [`Error::Corrupt`] where it is damaged; `None` where there is none.
+    #[must_use]
+    pub fn value(&self, key: Key) -> Option<Result<Bytes, Error>> {
+        self.survey.value(key)
+    }
+
+    /// Where the old files go: a directory without files of a store, for [`Self::rewrite`].
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the directory can't be read.
+    pub fn quarantine(&self) -> Result<PathBuf, Error> {
+        next_quarantine(&self.directory)
+    }
+
+    /// Writes a new store of every readable value that `keep` wants and of `more`, and puts it in the place of the old
+    /// one, whose files go to `quarantine`, see [`Self::quarantine`].
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] or [`Error::Full`]; the old store is as it was, or the next attempt completes the exchange.
+    pub fn rewrite(
+        self,
+        quarantine: &Path,
+        keep: impl Fn(Key) -> bool,
+        more: Vec<(Key, Bytes)>,
+        options: LocalOptions,
+    ) -> Result<(), Error> {
+        let new = inside(&self.directory, NEW_NAME);
+        let make = |path: &Path| {
+            let made = self.directory.filesystem.create_directory(path);
+            made.map_err(|error| unavailable(path, &error))
+        };
+        make(&new.path)?;
+        for name in list(&new)? {
+            new.discard(&new.path.join(name));
+        }
+        self.write(&new, keep, more, options)?;
+        make(quarantine)?;
+        let complete = new.path.join(COMPLETE_NAME);
+        let name = quarantine.file_name().unwrap_or_default().to_string_lossy();
+        let first_new = Manifest::load(&new)?.and_then(|new| new.segments.iter().map(|one| one.id).min());
+        let text = format!("{name} {}", first_new.unwrap_or(u32::MAX));
+        let mark = || {
+            let file = new.filesystem.create(&complete)?;
+            file.write_all_at(text.as_bytes(), 0)?;
+            file.sync_data()?;
+            new.filesystem.sync_directory(&new.path)?;
+            new.filesystem.sync_directory(&self.directory.path)
+        };
+        mark().map_err(|error| unavailable(&complete, &error))?;
+        exchange(&self.directory)
+    }
+
+    fn write(
+        &self,
+        new: &Directory,
+        keep: impl Fn(Key) -> bool,
+        more: Vec<(Key, Bytes)>,
+        options: LocalOptions,
+    ) -> Result<(), Error> {
+        let next_id = first_free_id(&self.directory, &self.survey.manifest)?;
+        let manifest = Manifest { next_id, epoch: self.survey.manifest.epoch, ..Manifest::default() };
+        manifest.store(new).map_err(|error| unavailable(&new.path, error.error()))?;
+        let store = LocalStore::open_on(Arc::clone(&new.filesystem), &new.path, options)?;
+        let shard = store.acquire(ShardId(0))?;
+        let mut batch = Batch::new();
+        let keys = Space::ALL.into_iter().flat_map(|space| self.keys(space)).filter(|key| keep(*key));
+        let values = keys.filter_map(|key| Some((key, self.value(key)?.ok()?)));
+        for (key, value) in values.chain(more) {
+            batch.put(key, value);
+            if batch.value_bytes() >= BATCH_BYTES || batch.len() >= BATCH_VALUES_MAX {
+                wait(shard.submit(std::mem::take(&mut batch)))?;
+            }
+        }
+        if !batch.is_empty() {
+            wait(shard.submit(batch))?;
+        }
+        drop(shard);
+        store.close();
+        Ok(())
+    }
+}
+
+/// Carries on an exchange once the new store is complete; otherwise nothing happens.
+fn exchange(directory: &Directory) -> Result<(), Error> {
+    let new = inside(directory, NEW_NAME);
+    let complete = new.path.join(COMPLETE_NAME);
+    let Ok(marker) = new.filesystem.open(&complete, false) else { return Ok(()) };
+    let filesystem = &directory.filesystem;
+    let work = || -> std::io::Result<()> {
+        let mut text = vec![0; usize::try_from(marker.len()?).unwrap_or(0)];
+        marker.read_exact_at(&mut text, 0)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let (name, first_new) = text.split_once(' ').ok_or(std::io::ErrorKind::InvalidData)?;
+        let first_new: u32 = first_new.parse().map_err(std::io::Error::other)?;
+        let quarantine = directory.path.join(QUARANTINE_NAME).join(name);
+        let manifest = directory.manifest_path();
+        let new_manifest = new.manifest_path();
+        let names = filesystem.list(&new.path)?;
+        if names.iter().any(|name| Name::parse(name) == Name::Manifest) {
+            let is_segment = |name: &&String| matches!(Name::parse(name), Name::Segment(_) | Name::Hint(_));
+            for name in filesystem.list(&directory.path)?.iter().filter(is_segment) {
+                if id_of(name).is_none_or(|id| id < first_new) {
+                    filesystem.rename(&directory.path.join(name), &quarantine.join(name))?;
+                }
+            }
+            for name in names.iter().filter(is_segment) {
+                filesystem.rename(&new.path.join(name), &directory.path.join(name))?;
+            }
+            filesystem.sync_directory(&quarantine)?;
+            filesystem.sync_directory(&directory.path)?;
+            if filesystem.open(&manifest, false).is_ok() {
+                let kept = quarantine.join(manifest.file_name().unwrap_or_default());
+                filesystem.rename(&manifest, &kept)?;
+                filesystem.sync_directory(&quarantine)?;
+            }
+            filesystem.rename(&new_manifest, &manifest)?;
+            filesystem.sync_directory(&directory.path)?;
+        }
+        filesystem.remove(&complete)?;
+        filesystem.sync_directory(&new.path)
+    };
+    work().map_err(|error| unavailable(&directory.path, &error))
+}
+
+fn id_of(name: &str) -> Option<u32> {
+    match Name::parse(name) {
+        Name::Segment(id) | Name::Hint(id) => Some(id),
+        _ => None,
+    }
+}
+
+fn inside(directory: &Directory, name: &str) -> Directory {
+    Directory { path: directory.path.join(name), filesystem: Arc::clone(&directory.filesystem) }
+}
+
+fn list(directory: &Directory) -> Result<Vec<String>, Error> {
+    directory.filesystem.list(&directory.path).map_err(|error| unavailable(&directory.path, &error))
+}
+
+/// No file of the old store has this number or a higher one.
+fn first_free_id(directory: &Directory, manifest: &Manifest) -> Result<u32, Error> {
+    let ids = directory.names()?.into_iter().filter_map(|name| match name {
+        Name::Segment(id) | Name::Hint(id) | Name::Spare(id) => Some(id.saturating_add(1)),
+        _ => None,
+    });
+    Ok(ids.chain([manifest.next_id, 1]).max().unwrap_or(1))
+}
+
+fn next_quarantine(directory: &Directory) -> Result<PathBuf, Error> {
+    let all = directory.path.join(QUARANTINE_NAME);
+    for number in 1..=9999 {
+        let path = all.join(format!("{number:04}"));
+        match directory.filesystem.list(&path) {
+            Ok(names) if names.iter().any(|name| Name::parse(name) != Name::Foreign) => {}
+            _ => return Ok(path),
+        }
+    }
+    Err(Error::Unavailable { reason: format!("{} holds too many quarantines", all.display()) })
+}
+
+/// Waits for an answer without a runtime.
+fn wait<T>(answer: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut answer = pin!(answer);
+    loop {
+        match answer.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

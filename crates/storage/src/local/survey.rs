@@ -1,0 +1,352 @@
+//! Everything that is damaged in a data directory, and what is left of it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::directory::{Directory, corrupt, unread};
+use super::examine::{Examined, Extent, Met, Region, examine};
+use super::format::{Kind, Record, SEGMENT_HEADER_BYTES};
+use super::hint::{Hint, Subject};
+use super::index::Location;
+use super::manifest::{Manifest, Seal};
+use super::segments::SegmentFile;
+use super::state::State;
+use super::walk::Found;
+use crate::{Error, Key, PartitionId, Space};
+
+mod files;
+
+use files::{guess, holds_segments, is_plausible, open_segment};
+
+/// One place where something is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// What kind of thing is damaged.
+    pub kind: DamageKind,
+    /// The record's key as its header says, which may be what is damaged; `None` if the damage is not that of one
+    /// record.
+    pub key: Option<Key>,
+    /// What was expected and what was found.
+    pub reason: String,
+    /// Whether the state is known all the same, because the segment's hint is intact: then only values can be lost.
+    pub is_covered: bool,
+}
+
+/// What can be damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DamageKind {
+    /// The list of segments.
+    Manifest,
+    /// A segment that is listed and not there, or shorter than it was.
+    Missing,
+    /// The header of a segment.
+    Header,
+    /// A run of bytes with an unknown number of records.
+    Frames,
+    /// One value: of a message, or about one. Nothing else is concerned, and the store opens.
+    Value,
+    /// One record that removed something, or may have.
+    Removal,
+}
+
+impl DamageKind {
+    /// As people and programs read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Manifest => "manifest",
+            Self::Missing => "missing file",
+            Self::Header => "segment header",
+            Self::Frames => "frames",
+            Self::Value => "value",
+            Self::Removal => "removal",
+        }
+    }
+}
+
+/// A place in the order of replay: the segment's position in the manifest, and the offset.
+type Place = (usize, u64);
+
+/// A damaged directory, read as far as it can be.
+#[derive(Debug)]
+pub(super) struct Survey {
+    pub(super) manifest: Manifest,
+    pub(super) state: State,
+    pub(super) damage: Vec<Damage>,
+    /// One past the last frame, by segment.
+    pub(super) ends: HashMap<u32, u64>,
+    pub(super) torn: Option<(u32, u64)>,
+    pub(super) hints_missing: usize,
+    /// Values that hints hold of segments that are damaged.
+    hinted: BTreeMap<(u32, u32), Bytes>,
+    /// The last place at which an unknown removal may be lost.
+    last_doubt: Option<Place>,
+    order: HashMap<u32, usize>,
+}
+
+impl Survey {
+    /// Reads all files of `directory`; `None` when it holds no store.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the directory can't be read.
+    pub(super) fn take(directory: &Directory) -> Result<Option<Self>, Error> {
+        let mut damage = Vec::new();
+        let mut is_guessed = false;
+        let manifest = match Manifest::load(directory) {
+            Ok(Some(manifest)) => manifest,
+            Ok(None) if !holds_segments(directory)? => return Ok(None),
+            Ok(None) => {
+                let path = directory.manifest_path();
+                let error = corrupt(&path, 0, "the file is missing, although segments are there");
+                damage.extend(of_error(error, DamageKind::Manifest));
+                is_guessed = true;
+                Manifest::default()
+            }
+            Err(error @ Error::Corrupt { .. }) => {
+                damage.extend(of_error(error, DamageKind::Manifest));
+                is_guessed = true;
+                Manifest::default()
+            }
+            Err(error) => return Err(error),
+        };
+        let mut last_doubt = None;
+        let manifest = match Manifest::load_unverified(directory).filter(|_| is_guessed) {
+            Some(manifest) if is_plausible(directory, &manifest) => manifest,
+            _ if is_guessed => {
+                last_doubt = Some((usize::MAX, 0));
+                guess(directory)?
+            }
+            _ => manifest,
+        };
+        let mut survey = Self {
+            manifest,
+            state: State::default(),
+            damage,
+            ends: HashMap::new(),
+            torn: None,
+            hints_missing: 0,
+            hinted: BTreeMap::new(),
+            last_doubt,
+            order: HashMap::new(),
+        };
+        let files = survey.open_all(directory);
+        survey.read_all(directory, &files);
+        Ok(Some(survey))
+    }
+
+    /// The value of a live key, or where it is damaged.
+    pub(super) fn value(&self, key: Key) -> Option<Result<Bytes, Error>> {
+        let location = self.state.index.get(key)?;
+        let hinted = self.hinted.get(&(location.segment, location.offset));
+        let read = self.read(key, location);
+        Some(match (read, hinted) {
+            (Err(_), Some(value)) => Ok(value.clone()),
+            (read, _) => read,
+        })
+    }
+
+    /// How many live keys of each partition in `space` may have been removed by what is lost, and the lowest and
+    /// highest of their numbers.
+    pub(super) fn may_return(&self, space: Space) -> Vec<(PartitionId, u64, u64, u64)> {
+        let Some(last) = self.last_doubt else { return Vec::new() };
+        let is_in_doubt = |location: &Location| {
+            let order = self.order.get(&location.segment).copied().unwrap_or(0);
+            (order, u64::from(location.offset)) < last
+        };
+        let mut partitions: Vec<PartitionId> =
+            self.state.index.partitions().filter(|(found, _)| *found == space).map(|(_, id)| id).collect();
+        partitions.sort_unstable();
+        let of_one = |partition: PartitionId| {
+            let mut numbers = self.state.index.range(space, partition, 0);
+            let mut doubtful = numbers.by_ref().filter(|(_, at)| is_in_doubt(at)).map(|(number, _)| number);
+            let first = doubtful.next()?;
+            let (count, last) = doubtful.fold((1, first), |(count, _), number| (count + 1, number));
+            Some((partition, count, first, last))
+        };
+        partitions.into_iter().filter_map(of_one).collect()
+    }
+
+    fn read(&self, key: Key, location: Location) -> Result<Bytes, Error> {
+        let segment = self.state.segments.get(location.segment);
+        let file = &segment.ok_or_else(|| Error::Unavailable { reason: "no segment".to_owned() })?.file;
+        let header_bytes = super::format::RECORD_HEADER_BYTES as usize;
+        let mut bytes = vec![0; header_bytes + location.value_len() as usize];
+        let offset = u64::from(location.offset);
+        file.file.read_exact_at(&mut bytes, offset).map_err(|error| unread(&file.path, offset, &error))?;
+        let record = Record::decode(&bytes);
+        if record.is_none_or(|record| record.header.key != key || record.header.kind != Kind::Put) {
+            return Err(corrupt(&file.path, offset, "the record's checksum or key does not match"));
+        }
+        Ok(Bytes::from(bytes).slice(header_bytes..))
+    }
+
+    /// Opens what is listed, whatever its headers say.
+    fn open_all(&mut self, directory: &Directory) -> Vec<Arc<SegmentFile>> {
+        let listed = self.manifest.segments.clone();
+        let mut files = Vec::new();
+        for (place, listed) in listed.iter().enumerate() {
+            let (file, damage) = open_segment(directory, listed);
+            self.damage.extend(damage);
+            let file = Arc::new(file);
+            self.order.insert(listed.id, place);
+            let end = listed.seal.map(|seal| seal.end);
+            self.state.segments.add(Arc::clone(&file), listed.ranks, end);
+            files.push(file);
+        }
+        files
+    }
+
+    fn read_all(&mut self, directory: &Directory, files: &[Arc<SegmentFile>]) {
+        let listed = self.manifest.segments.clone();
+        let mut sequence = self.manifest.sealed_sequence.saturating_add(1);
+        let mut has_ended = false;
+        for (listed, file) in listed.iter().zip(files) {
+            let closed = self.manifest.closed.filter(|closed| closed.id == listed.id);
+            let known = listed.seal.or(closed.map(|closed| closed.seal));
+            if let Some(seal) = known {
+                self.read_known(directory, file, seal);
+                has_ended |= closed.is_some();
+            } else if !has_ended {
+                let extent = Extent::Open(file.capacity);
+                let (examined, _) = self.read_segment(file, extent, sequence, None);
+                self.ends.insert(file.id, examined.offset);
+                sequence = examined.next_sequence;
+                if examined.is_torn {
+                    self.torn = Some((file.id, examined.offset));
+                }
+            }
+        }
+    }
+
+    fn read_known(&mut self, directory: &Directory, file: &SegmentFile, seal: Seal) {
+        let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
+        let hint = Hint::load(directory, subject).ok();
+        let has_records = seal.end > u64::from(SEGMENT_HEADER_BYTES);
+        self.hints_missing += usize::from(hint.is_none() && has_records);
+        self.ends.insert(file.id, seal.end);
+        let extent = Extent::Known(seal.end);
+        let (examined, has_gaps) = self.read_segment(file, extent, seal.first_sequence, hint.as_ref());
+        if examined.next_sequence != seal.next_sequence && !has_gaps {
+            let reason = format!(
+                "the frames end with {}, where {} belongs",
+                examined.next_sequence, seal.next_sequence
+            );
+            self.note_region(file, Region { offset: seal.end, end: seal.end, reason }, hint.is_some());
+        }
+    }
+
+    /// Reads one segment, and replays it or, where it is damaged, its hint. Also says whether bytes were passed over.
+    fn read_segment(
+        &mut self,
+        file: &SegmentFile,
+        extent: Extent,
+        sequence: u64,
+        hint: Option<&Hint>,
+    ) -> (Examined, bool) {
+        let mut replay = Vec::new();
+        let mut damaged = Vec::new();
+        let mut regions = Vec::new();
+        let examined = examine(file, extent, sequence, |met| match met {
+            Met::Record(found) => replay.push(found.placed()),
+            Met::Damaged(found) => {
+                if found.is_damaged {
+                    replay.push(found.placed());
+                }
+                damaged.push(damaged_record(file, &found, hint.is_some()));
+            }
+            Met::Region(region) => regions.push(region),
+        });
+        let examined = examined.unwrap_or_else(|error| {
+            let end = self.ends.get(&file.id).copied().unwrap_or(file.capacity);
+            let reason = format!("the file can't be read: {error}");
+            regions.push(Region { offset: 0, end, reason });
+            Examined { offset: end, next_sequence: sequence, is_torn: false }
+        });
+        let has_gaps = !regions.is_empty();
+        let has_lost_removals = damaged.iter().any(|one| one.kind == DamageKind::Removal);
+        match hint.filter(|_| has_gaps || !damaged.is_empty()) {
+            Some(hint) => self.replay_hint(file.id, hint),
+            None => {
+                for placed in &replay {
+                    self.state.apply(file.id, placed);
+                }
+            }
+        }
+        if hint.is_none() && (has_gaps || has_lost_removals) {
+            let order = self.order.get(&file.id).copied().unwrap_or(0);
+            let removals = damaged.iter().filter(|one| one.kind == DamageKind::Removal).map(|one| one.offset);
+            let last = removals.chain(regions.iter().map(|region| region.end)).max().unwrap_or(0);
+            self.last_doubt = self.last_doubt.max(Some((order, last)));
+        }
+        self.damage.append(&mut damaged);
+        for region in regions {
+            self.note_region(file, region, hint.is_some());
+        }
+        (examined, has_gaps)
+    }
+
+    /// Hints hold what is live of a segment, and the values of what is read on start.
+    fn replay_hint(&mut self, id: u32, hint: &Hint) {
+        let Self { state, hinted, .. } = self;
+        hint.entries(|entry| {
+            state.apply(id, &entry.placed);
+            let header = entry.placed.header;
+            if let Some(at) = entry.value_at
+                && header.kind == Kind::Put
+            {
+                let (start, len) = (at as usize, header.value_len as usize);
+                let value = hint.bytes.get(start..start + len).map(Bytes::copy_from_slice);
+                hinted.extend(value.map(|value| ((id, entry.placed.offset), value)));
+            }
+        });
+        hint.numbers(|space, partition, number| state.index.note_number(space, partition, number));
+    }
+
+    fn note_region(&mut self, file: &SegmentFile, region: Region, is_covered: bool) {
+        let Region { offset, end, reason } = region;
+        // A file that is not there is told of once.
+        if self.damage.iter().any(|one| one.kind == DamageKind::Missing && one.file == file.path) {
+            return;
+        }
+        let reason = format!("{reason}; {} bytes are unreadable", end.saturating_sub(offset));
+        let (file, kind) = (file.path.clone(), DamageKind::Frames);
+        self.damage.push(Damage { file, offset, kind, key: None, reason, is_covered });
+    }
+}
+
+fn damaged_record(file: &SegmentFile, found: &Found<'_>, is_covered: bool) -> Damage {
+    let kind = if found.is_damaged { DamageKind::Value } else { DamageKind::Removal };
+    Damage {
+        file: file.path.clone(),
+        offset: found.offset.into(),
+        kind,
+        key: Some(found.record.header.key),
+        reason: "the checksum of the record does not match".to_owned(),
+        is_covered,
+    }
+}
+
+fn of_error(error: Error, kind: DamageKind) -> Option<Damage> {
+    let Error::Corrupt { file, offset, reason } = error else { return None };
+    Some(Damage { file, offset, kind, key: None, reason, is_covered: false })
+}
+
+impl From<&Damage> for Error {
+    fn from(damage: &Damage) -> Self {
+        let Damage { file, offset, reason, .. } = damage.clone();
+        Self::Corrupt { file, offset, reason }
+    }
+}
+
+/// For messages about a directory that is none.
+pub(super) fn no_store(directory: &Directory) -> Error {
+    let reason = format!("{} is not a data directory: it has no manifest", directory.path.display());
+    Error::Unavailable { reason }
+}
