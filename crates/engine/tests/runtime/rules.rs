@@ -213,8 +213,14 @@ async fn a_turn_of_large_changes_is_split_between_its_commands() {
         sender.submit(send([message.clone()]));
     }
     quiet().await;
-    let batches = broker.store.held();
-    assert!((3..SENDS).contains(&batches), "{batches} batches for 24 MB");
+    let mut batches = 0;
+    while broker.store.held() > 0 {
+        assert!(broker.store.held() < 3, "little is under way at a time");
+        broker.store.release_one();
+        batches += 1;
+        quiet().await;
+    }
+    assert!((3..=SENDS).contains(&batches), "{batches} batches for 24 MB");
     broker.store.release_all();
     assert_eq!(sender.all().await.len(), SENDS);
     assert_eq!(active(&broker, "d"), 10 * SENDS as u64);

@@ -67,6 +67,7 @@ impl World {
     pub(super) async fn crash_behind(&mut self, behind_ms: u64) {
         let machine = self.broker.clock.machine.clone();
         machine.disturb(-behind_ms.cast_signed(), FRESH_TRANSIENT_MS_MAX);
+        self.forwarding.started_behind(behind_ms);
         self.crash(self.sent).await;
     }
 

@@ -76,6 +76,10 @@ impl Default for Forwarding {
 }
 
 impl Forwarding {
+    pub(super) fn started_behind(&mut self, behind_ms: u64) {
+        self.audit.started_behind(behind_ms);
+    }
+
     pub(super) fn restarted(&mut self) {
         (self.mailbox, self.outputs) = Mailbox::new();
         for asked in std::mem::take(&mut self.asked).into_values() {
