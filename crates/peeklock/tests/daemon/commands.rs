@@ -6,7 +6,7 @@ use std::process::Output;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::broker::{Home, errors, run, write};
+use crate::broker::{Home, errors, get, run, write};
 
 #[test]
 fn health_exits_with_0_or_1() {
@@ -104,24 +104,29 @@ fn store_check_exits_with_3_where_no_data_is_or_a_broker_runs() {
 }
 
 #[test]
-fn damage_is_named_by_store_check_and_refused_by_serve() {
+fn damage_is_named_by_store_check_and_costs_only_the_entity_that_it_hits() {
     let home = Home::new();
-    // Two killed brokers: the second write shows that damage in the first one is no torn end.
     drop(home.start(&["--queue", "orders"]));
     std::fs::remove_file(home.path("ready.json")).unwrap();
+    // The second start's writes show that damage in the first one's is no torn end.
     drop(home.start(&["--queue", "payments"]));
+    std::fs::remove_file(home.path("ready.json")).unwrap();
     let segment = first_segment(&home.path("data"));
     let mut bytes = std::fs::read(&segment).unwrap();
     let place = bytes.windows(6).position(|window| window == b"orders").unwrap();
     bytes[place] ^= 0xff;
     std::fs::write(&segment, bytes).unwrap();
+    let file = segment.file_name().unwrap().to_str().unwrap();
     let checked = check(&home.path("data"));
     assert_eq!(checked.status.code(), Some(3));
-    let text = errors(&checked);
-    assert!(text.contains(segment.to_str().unwrap()) && text.contains("is damaged at byte"), "{text}");
-    let (code, log) = home.refused(&[]);
-    assert_eq!(code, Some(3), "{log}");
-    assert!(log.contains(segment.to_str().unwrap()) && log.contains("is damaged at byte"), "{log}");
+    let text = String::from_utf8(checked.stdout).unwrap();
+    assert!(text.contains(file) && text.contains("DAMAGED in 1 place"), "{text}");
+    let broker = home.start(&[]);
+    let (status, ready) = get(&broker.address("http"), "/health/ready");
+    assert_eq!(status, 200, "{ready}");
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    assert_eq!((&ready["degraded"], &ready["damage_count"]), (&true.into(), &1.into()), "{ready}");
+    assert!(ready.to_string().contains(file), "{ready}");
 }
 
 /// The log's first file.
