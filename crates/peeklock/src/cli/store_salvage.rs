@@ -58,7 +58,7 @@ fn salvage(args: &SalvageArgs) -> Result<(), String> {
     if report.damage.is_empty() {
         match args.json {
             true => {
-                output::json(&json!({ "directory": shown(&args.directory), "damage": [], "done": false }))
+                output::json(&json!({ "directory": shown(&args.directory), "damage": [], "done": false }));
             }
             false => output::line(format!("{}: nothing is damaged, nothing to do", args.directory.display())),
         }

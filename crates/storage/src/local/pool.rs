@@ -138,7 +138,7 @@ impl Pool {
 pub(super) struct Stepped(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
 impl Stepped {
-    fn is_stepped(&self) -> bool {
+    pub(super) fn is_stepped(&self) -> bool {
         self.0.get().is_some()
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -25,6 +26,11 @@ const PAGE_ENTRIES_MAX: usize = 4096;
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Keys looked up before the index's lock is given back.
 const LOOK_UPS_MAX: usize = 1024;
+
+/// Between two attempts to read.
+const RETRY: Duration = Duration::from_millis(50);
+/// What the log says while reading fails.
+const READ: &str = "messages can't be read back now; they are delivered later";
 
 /// What a reader is asked to do.
 #[derive(Debug)]
@@ -57,16 +63,37 @@ pub(super) fn run(shared: &Shared, requests: &Arc<Mutex<Receiver<Request>>>) {
 /// Answers one request.
 pub(super) fn answer(shared: &Shared, request: Request) {
     match request {
-        Request::Read(keys, notifier) => notifier.resolve(guard(shared, || read(shared, &keys))),
+        Request::Read(keys, notifier) => notifier.resolve(patiently(shared, || read(shared, &keys))),
         Request::Scan(space, partition, from, notifier) => {
-            notifier.resolve(guard(shared, || scan(shared, space, partition, from)));
+            notifier.resolve(patiently(shared, || scan(shared, space, partition, from)));
         }
         Request::Stop => {}
     }
 }
 
-fn guard<T>(shared: &Shared, answer: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    shared.dead.get().cloned().map_or_else(answer, Err)
+/// Tries again while the system has no descriptor or no memory left: what is read is there, and nothing else waits for it.
+fn patiently<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    let mut has_failed = false;
+    loop {
+        if let Some(dead) = shared.dead.get() {
+            return Err(dead.clone());
+        }
+        match answer() {
+            Err(error @ Error::Unavailable { .. })
+                if !shared.is_stopping() && !shared.stepped.is_stepped() =>
+            {
+                shared.warnings.warn(READ, &error);
+                has_failed = true;
+                std::thread::sleep(RETRY);
+            }
+            result => {
+                if has_failed {
+                    shared.warnings.end(READ);
+                }
+                return result;
+            }
+        }
+    }
 }
 
 fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {

@@ -61,3 +61,24 @@ async fn a_store_that_runs_out_of_descriptors_goes_on_once_there_are_some_again(
         contents(&*shard, &[QUEUE]).await.unwrap().into_keys().map(|key| key.number).collect();
     assert_eq!(found, [accepted.clone(), accepted].concat());
 }
+
+#[tokio::test]
+async fn a_read_waits_for_a_descriptor() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    for number in 1..=1500 {
+        assert!(send_patiently(&*shard, number).await);
+    }
+    let oldest = shard.read(vec![body(1)]).await.unwrap();
+    // Nothing that was read since lies in the files that are open.
+    for number in (700..=1500).rev().step_by(7) {
+        shard.read(vec![body(number)]).await.unwrap();
+    }
+    let calls = disk.calls();
+    disk.set_descriptors_max(Some(0));
+    let read = shard.read(vec![body(1)]);
+    eventually("the reader has tried", || disk.calls() > calls).await;
+    disk.set_descriptors_max(None);
+    assert_eq!(read.await.unwrap(), oldest);
+    assert!(store.fatal().borrow().is_none());
+}
