@@ -243,35 +243,37 @@ mod tests {
         ));
     }
 
+    /// The conditions that the SDKs expect with each status.
+    const ALLOWED: &[(i32, &[&str])] = &[
+        (
+            400,
+            &[
+                "com.microsoft:argument-error",
+                "amqp:not-allowed",
+                "amqp:decode-error",
+                "com.microsoft:entity-disabled",
+            ],
+        ),
+        (401, &["amqp:unauthorized-access"]),
+        (403, &["amqp:resource-limit-exceeded", "amqp:link:message-size-exceeded"]),
+        (404, &["amqp:not-found", "com.microsoft:message-not-found"]),
+        (408, &["com.microsoft:timeout"]),
+        (409, &["com.microsoft:entity-already-exists"]),
+        (
+            410,
+            &[
+                "com.microsoft:message-lock-lost",
+                "com.microsoft:session-lock-lost",
+                "com.microsoft:session-cannot-be-locked",
+            ],
+        ),
+        (500, &["amqp:internal-error"]),
+        (501, &["amqp:not-implemented"]),
+        (503, &["com.microsoft:server-busy"]),
+    ];
+
     #[test]
     fn conditions_and_statuses_agree_with_the_sdk_tables() {
-        let allowed: &[(i32, &[&str])] = &[
-            (
-                400,
-                &[
-                    "com.microsoft:argument-error",
-                    "amqp:not-allowed",
-                    "amqp:decode-error",
-                    "com.microsoft:entity-disabled",
-                ],
-            ),
-            (401, &["amqp:unauthorized-access"]),
-            (403, &["amqp:resource-limit-exceeded", "amqp:link:message-size-exceeded"]),
-            (404, &["amqp:not-found", "com.microsoft:message-not-found"]),
-            (408, &["com.microsoft:timeout"]),
-            (409, &["com.microsoft:entity-already-exists"]),
-            (
-                410,
-                &[
-                    "com.microsoft:message-lock-lost",
-                    "com.microsoft:session-lock-lost",
-                    "com.microsoft:session-cannot-be-locked",
-                ],
-            ),
-            (500, &["amqp:internal-error"]),
-            (501, &["amqp:not-implemented"]),
-            (503, &["com.microsoft:server-busy"]),
-        ];
         let faults = [
             Fault::Refused(Refusal::MessageLockLost),
             Fault::Refused(Refusal::MessageNotFound(1)),
@@ -313,7 +315,7 @@ mod tests {
         ];
         for fault in faults {
             let (condition, status) = fault.condition_and_status();
-            let row = allowed.iter().find(|(known, _)| *known == status);
+            let row = ALLOWED.iter().find(|(known, _)| *known == status);
             assert!(row.is_some_and(|(_, conditions)| conditions.contains(&condition)), "{fault:?}");
         }
     }
