@@ -120,7 +120,8 @@ fn links_with_long_names_of_unauthenticated_connections_cost_bounded_memory() {
 
 #[test]
 fn requests_with_long_ids_whose_answers_are_never_read_cost_bounded_memory() {
-    const CONNECTIONS: usize = 8;
+    // Without a bound they cost ten megabytes each; the allocator keeps some of what is freed meanwhile.
+    const CONNECTIONS: usize = 24;
     beside_a_bystander(|daemon| {
         let mut peers = Vec::new();
         let growth = growth_bytes(daemon, || {
@@ -149,7 +150,7 @@ fn requests_with_long_ids_whose_answers_are_never_read_cost_bounded_memory() {
             }
         });
         println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
-        assert!(growth < 24 << 20, "{CONNECTIONS} connections cost {growth} bytes");
+        assert!(growth < 64 << 20, "{CONNECTIONS} connections cost {growth} bytes");
     });
 }
 
