@@ -45,7 +45,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) also_listen: Option<Vec<ListenAddress>>,
 
-    /// Origins whose web pages may use the broker, such as https://shop.example. May be repeated or comma-separated.
+    /// Origins (scheme, host and port) whose web pages may use the broker. May be repeated or comma-separated.
     #[arg(
         long,
         value_name = "ORIGIN",
