@@ -3,8 +3,7 @@
 //! Two things that Service Bus keeps apart: a shared access **rule** belongs to the namespace or to one entity and never
 //! allows anything outside of it. A shared access **signature** narrows its rule to the URL that it was made for and to
 //! what that URL is a prefix of, by whole parts: made with a rule of the namespace for `sb://host/queue`, it is good for the
-//! entity `queue/new` as well (Service Bus documentation, "Shared Access Signatures": "valid for all resources prefixed with
-//! the resource URI").
+//! entity `queue/new` as well (inferred: the resource of a signature is a prefix of URLs).
 
 use crate::Resource;
 
