@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::directory::{Directory, unavailable};
 use super::filesystem::{Filesystem, Lock};
 use super::options::LocalOptions;
 use super::shard::{Announcements, LocalShard, Workers};
-use super::store::lock;
+use super::store::take_directory;
 use super::{cleaner, keeper, reader};
 use crate::{Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space};
 
@@ -43,11 +42,7 @@ impl SteppedStore {
         path: impl AsRef<Path>,
         options: LocalOptions,
     ) -> Result<Self, Error> {
-        options.check()?;
-        let directory = Directory { path: path.as_ref().to_owned(), filesystem };
-        let create = directory.filesystem.create_directory(&directory.path);
-        create.map_err(|error| unavailable(&directory.path, &error))?;
-        let lock = lock(&directory, true)?;
+        let (directory, lock) = take_directory(filesystem, path.as_ref(), &options)?;
         let (shard, workers) = LocalShard::open_stepped(directory, options, Announcements::default())?;
         let shared = Arc::downgrade(&workers.shared);
         workers.shared.stepped.set(move || {

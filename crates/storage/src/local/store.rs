@@ -45,11 +45,7 @@ impl LocalStore {
         path: impl AsRef<Path>,
         options: LocalOptions,
     ) -> Result<Self, Error> {
-        options.check()?;
-        let directory = Directory { path: path.as_ref().to_owned(), filesystem };
-        let create = directory.filesystem.create_directory(&directory.path);
-        create.map_err(|error| unavailable(&directory.path, &error))?;
-        let lock = lock(&directory, true)?;
+        let (directory, lock) = take_directory(filesystem, path.as_ref(), &options)?;
         Ok(Self {
             directory,
             options,
@@ -125,6 +121,20 @@ impl Store for LocalStore {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&opened));
         Ok(opened)
     }
+}
+
+/// Creates the directory if it is missing, and locks it.
+pub(super) fn take_directory(
+    filesystem: Arc<dyn Filesystem>,
+    path: &Path,
+    options: &LocalOptions,
+) -> Result<(Directory, Box<dyn Lock>), Error> {
+    options.check()?;
+    let directory = Directory { path: path.to_owned(), filesystem };
+    let create = directory.filesystem.create_directory(&directory.path);
+    create.map_err(|error| unavailable(&directory.path, &error))?;
+    let lock = lock(&directory, true)?;
+    Ok((directory, lock))
 }
 
 /// Takes the directory's lock.
