@@ -338,8 +338,11 @@ impl Application for Broker {
                 self.disposition(link, first, tags, state, settled, connection);
             }
             Event::Detached { link, .. } => self.detached(link),
-            // The last two are for those that connect or settle in two steps.
-            Event::SessionEnded { .. } | Event::Settled { .. } | Event::Drained { .. } => {}
+            // The last three are for those that connect or settle in two steps.
+            Event::SessionEnded { .. }
+            | Event::Settled { .. }
+            | Event::Updated { .. }
+            | Event::Drained { .. } => {}
             Event::Closed { .. } => self.close(),
         }
     }
