@@ -7,7 +7,9 @@ use fe2o3_amqp::session::SessionHandle;
 use fe2o3_amqp::transaction::{
     Controller, OwnedTransaction, Transaction, TransactionDischarge, TransactionPosting, TransactionRetirement,
 };
-use fe2o3_amqp::types::messaging::{Modified, Outcome};
+use fe2o3_amqp::types::definitions::ReceiverSettleMode;
+use fe2o3_amqp::types::messaging::{Body, Modified, Outcome};
+use fe2o3_amqp::types::primitives::Value;
 use fe2o3_amqp::{Connection, Receiver, Sender, Session};
 use peeklock_tests::daemon::Daemon;
 
@@ -70,9 +72,16 @@ async fn fe2o3_retires_and_commits_or_rolls_back() {
     let mut daemon = Daemon::with_config(CONFIG);
     fill(&daemon, &["complete", "reject", "abandon"]);
     let mut peer = Peer::connect(&daemon).await;
-    let mut receiver = Receiver::attach(&mut peer.session, "receiver", "one").await.unwrap();
+    // In the other mode the library settles by itself: after a roll-back it could not settle again.
+    let mut receiver = Receiver::builder()
+        .name("receiver")
+        .source("one")
+        .receiver_settle_mode(ReceiverSettleMode::Second)
+        .attach(&mut peer.session)
+        .await
+        .unwrap();
     let controller = Controller::attach(&mut peer.session, "controller").await.unwrap();
-    let mut deliveries: Vec<Delivery<fe2o3_amqp::types::messaging::Body<fe2o3_amqp::types::primitives::Value>>> = Vec::new();
+    let mut deliveries: Vec<Delivery<Body<Value>>> = Vec::new();
     for _ in 0..3 {
         deliveries.push(receiver.recv().await.unwrap());
     }

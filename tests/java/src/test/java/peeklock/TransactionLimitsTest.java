@@ -19,12 +19,12 @@ class TransactionLimitsTest {
     private static final String BRIEF = """
         [transactions]
         time_out = "PT2S"
-        messages_max = 100000
+        messages = 10000
         """;
     /** For a daemon whose transactions hold little. */
     private static final String SMALL = """
         [transactions]
-        messages_max = 3
+        messages = 3
         """;
 
     private static Throwable cause(Throwable thrown) {
