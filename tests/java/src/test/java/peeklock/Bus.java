@@ -5,6 +5,7 @@ import com.azure.messaging.servicebus.ServiceBusClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder.ServiceBusReceiverClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
+import com.azure.messaging.servicebus.ServiceBusReceiverAsyncClient;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClient;
@@ -12,6 +13,7 @@ import com.azure.messaging.servicebus.administration.models.CreateQueueOptions;
 import com.azure.messaging.servicebus.administration.models.CreateSubscriptionOptions;
 import com.azure.messaging.servicebus.models.ServiceBusReceiveMode;
 import com.azure.messaging.servicebus.models.SubQueue;
+import java.lang.reflect.Field;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayDeque;
@@ -62,6 +64,11 @@ final class Bus implements AutoCloseable {
         return of(daemon);
     }
 
+    /** Another client of the same daemon, closed with this one. */
+    Bus second() {
+        return keep(other());
+    }
+
     private ServiceBusAdministrationClient administration() {
         return daemon.overHttp();
     }
@@ -110,6 +117,10 @@ final class Bus implements AutoCloseable {
 
     ServiceBusReceiverClient deadLetters(String source) {
         return keep(at(source).subQueue(SubQueue.DEAD_LETTER_QUEUE).buildClient());
+    }
+
+    ServiceBusReceiverAsyncClient asyncReceiver(String source) {
+        return keep(at(source).disableAutoComplete().buildAsyncClient());
     }
 
     private ServiceBusReceiverClientBuilder at(String source) {
@@ -172,6 +183,30 @@ final class Bus implements AutoCloseable {
             return found.size() == count;
         });
         return found;
+    }
+
+    /**
+     * Makes the client forget that it has settled a message, for another client to settle it by its lock token. This one refuses
+     * to settle a message twice, also after a roll-back, without asking the broker, which is what is tested here.
+     */
+    static ServiceBusReceivedMessage forgetSettlement(ServiceBusReceivedMessage message) {
+        try {
+            Field settled = ServiceBusReceivedMessage.class.getDeclaredField("isSettled");
+            settled.setAccessible(true);
+            settled.setBoolean(message, false);
+        } catch (ReflectiveOperationException changed) {
+            throw new AssertionError(changed);
+        }
+        return message;
+    }
+
+    /** The conditions and texts of an error and of all that caused it. */
+    static String told(Throwable thrown) {
+        String told = thrown.toString();
+        for (Throwable suppressed : thrown.getSuppressed()) {
+            told += " | " + suppressed;
+        }
+        return thrown.getCause() == null ? told : told + " | " + told(thrown.getCause());
     }
 
     static void until(String otherwise, BooleanSupplier condition) {

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static peeklock.Bus.SESSION;
+import static peeklock.Bus.forgetSettlement;
 import static peeklock.Bus.inSession;
 import static peeklock.Bus.message;
 import static peeklock.Bus.one;
@@ -98,7 +99,7 @@ class TransactionSettlementTest {
                 assertEquals(List.of(), Bus.bodies(other.receiver(queue).receiveMessages(1, Duration.ofMillis(300))));
             }
             receiver.renewMessageLock(received);
-            receiver.complete(received);
+            bus.second().receiver(queue).complete(forgetSettlement(received));
             assertEquals(List.of(), bus.seen(queue));
         }
     }
@@ -112,9 +113,11 @@ class TransactionSettlementTest {
             var dropped = receiver.createTransaction();
             var received = settled(bus, queue, receiver, Kind.COMPLETE, dropped);
             receiver.rollbackTransaction(dropped);
-            var transaction = receiver.createTransaction();
-            kind.settle(receiver, received, transaction);
-            receiver.commitTransaction(transaction);
+            var again = bus.second().receiver(queue);
+            var transaction = again.createTransaction();
+            kind.settle(again, forgetSettlement(received), transaction);
+            assertEquals(List.of("a"), bus.seen(queue));
+            again.commitTransaction(transaction);
             kind.check(bus, queue, received);
         }
     }
@@ -127,7 +130,7 @@ class TransactionSettlementTest {
             var transaction = receiver.createTransaction();
             var received = settled(bus, queue, receiver, Kind.COMPLETE, transaction);
             receiver.rollbackTransaction(transaction);
-            receiver.abandon(received);
+            bus.second().receiver(queue).abandon(forgetSettlement(received));
             var again = one(receiver);
             assertEquals(1, again.getDeliveryCount());
             receiver.complete(again);
@@ -145,7 +148,8 @@ class TransactionSettlementTest {
             receiver.commitTransaction(transaction);
             // By $management and another client: the first one refuses by itself.
             try (Bus other = bus.other()) {
-                var lost = assertThrows(ServiceBusException.class, () -> other.receiver(queue).complete(received));
+                var lost = assertThrows(ServiceBusException.class, 
+                    () -> other.receiver(queue).complete(forgetSettlement(received)));
                 assertEquals(ServiceBusFailureReason.MESSAGE_LOCK_LOST, lost.getReason());
             }
         }
@@ -160,22 +164,22 @@ class TransactionSettlementTest {
             for (int number = 0; number < 10; number++) {
                 sender.sendMessage(message("old " + number));
             }
-            var received = some(receiver, 10);
-            for (boolean commits : List.of(false, true)) {
-                var transaction = sender.createTransaction();
-                for (int number = 0; number < 10; number++) {
-                    sender.sendMessage(message("new " + number), transaction);
-                    Kind.COMPLETE.settle(receiver, received.get(number), transaction);
-                }
-                if (commits) {
-                    sender.commitTransaction(transaction);
-                } else {
-                    sender.rollbackTransaction(transaction);
-                }
-                List<String> seen = bus.seen(queue);
-                assertEquals(10, seen.size());
-                assertTrue(seen.stream().allMatch(body -> body.startsWith(commits ? "new" : "old")), seen.toString());
+            var dropped = sender.createTransaction();
+            for (ServiceBusReceivedMessage each : some(receiver, 5)) {
+                sender.sendMessage(message("never"), dropped);
+                Kind.COMPLETE.settle(receiver, each, dropped);
             }
+            sender.rollbackTransaction(dropped);
+            assertTrue(bus.seen(queue).stream().allMatch(body -> body.startsWith("old")));
+
+            var transaction = sender.createTransaction();
+            for (ServiceBusReceivedMessage each : some(receiver, 5)) {
+                sender.sendMessage(message("new"), transaction);
+                Kind.COMPLETE.settle(receiver, each, transaction);
+            }
+            sender.commitTransaction(transaction);
+            assertEquals(List.of("old 0", "old 1", "old 2", "old 3", "old 4", "new", "new", "new", "new", "new"),
+                bus.seen(queue));
         }
     }
 
@@ -185,21 +189,21 @@ class TransactionSettlementTest {
             String topic = bus.topic();
             String subscription = topic + "/Subscriptions/all";
             var sender = bus.topicSender(topic);
-            sender.sendMessage(message("first"));
+            sender.sendMessages(List.of(message("first"), message("second")));
             var receiver = bus.receiver(subscription);
-            var received = one(receiver);
             for (boolean commits : List.of(false, true)) {
+                var received = one(receiver);
                 var transaction = sender.createTransaction();
-                sender.sendMessage(message("second"), transaction);
+                sender.sendMessage(message("new"), transaction);
                 Kind.COMPLETE.settle(receiver, received, transaction);
-                assertEquals(List.of("first"), bus.seen(subscription));
+                assertEquals(List.of("first", "second"), bus.seen(subscription));
                 if (commits) {
                     sender.commitTransaction(transaction);
                 } else {
                     sender.rollbackTransaction(transaction);
                 }
-                assertEquals(List.of(commits ? "second" : "first"), bus.seen(subscription));
             }
+            assertEquals(List.of("first", "new"), bus.seen(subscription));
         }
     }
 
@@ -218,10 +222,24 @@ class TransactionSettlementTest {
                 receiver.commitTransaction(transaction);
             } else {
                 receiver.rollbackTransaction(transaction);
-                received.forEach(receiver::complete);
+                receiver.close();
+                completeAll(bus, queue, 2);
             }
             assertEquals(List.of(), bus.seen(queue));
         }
+    }
+
+    /** Accepts the session again; the client gives the same link once more while it closes. */
+    private static void completeAll(Bus bus, String queue, int count) {
+        Bus.until("the session can't be accepted", () -> {
+            try {
+                var again = bus.session(queue, SESSION);
+                some(again, count).forEach(again::complete);
+                return true;
+            } catch (RuntimeException closing) {
+                return false;
+            }
+        });
     }
 
     @Test
@@ -258,7 +276,8 @@ class TransactionSettlementTest {
             receiver.renewMessageLock(deferred);
 
             var transaction = receiver.createTransaction();
-            kind.settle(receiver, deferred, transaction);
+            // Settled by $management: the client may do so again.
+            kind.settle(receiver, forgetSettlement(deferred), transaction);
             assertEquals(List.of("a"), bus.seen(queue));
             receiver.commitTransaction(transaction);
             if (kind == Kind.ABANDON) {
@@ -283,6 +302,8 @@ class TransactionSettlementTest {
             assertEquals(List.of("a"), bus.seen(queue));
             receiver.commitTransaction(transaction);
             assertEquals(List.of(), bus.seen(queue));
+            var lost = assertThrows(ServiceBusException.class, () -> receiver.complete(forgetSettlement(deferred)));
+            assertEquals(ServiceBusFailureReason.MESSAGE_LOCK_LOST, lost.getReason(), Bus.told(lost));
         }
     }
 
