@@ -3,6 +3,7 @@
 mod acting;
 mod control;
 mod entities;
+mod forgotten;
 mod limits;
 mod management;
 mod order;

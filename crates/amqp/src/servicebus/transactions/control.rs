@@ -7,6 +7,7 @@ use peeklock_engine::runtime::Response;
 use rand::RngExt;
 use smallvec::SmallVec;
 
+use super::forgotten::Forgotten;
 use super::table::{Open, ended_by};
 use super::{Discharge, Staged, TxnId};
 use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
@@ -32,6 +33,7 @@ pub(in crate::servicebus) struct Committing {
     id: TxnId,
     delivery: Option<IncomingId>,
     staged: Vec<Staged>,
+    forgotten: Vec<Forgotten>,
     /// Entities that it changes.
     pub(super) touched: SmallVec<[Arc<str>; 2]>,
     pub(super) bytes: usize,
@@ -60,7 +62,8 @@ impl Broker {
     /// A coordinator's link is gone: what it declared is rolled back.
     pub(in crate::servicebus) fn coordinator_detached(&mut self, link: LinkId) {
         self.transactions.coordinators = self.transactions.coordinators.saturating_sub(1);
-        self.transactions.table.forget(link);
+        let forgotten = self.transactions.table.end_coordinator(link);
+        self.give_back_forgotten(forgotten);
     }
 
     /// A message for the coordinator.
@@ -113,16 +116,15 @@ impl Broker {
     pub(super) fn conclude(&mut self, id: TxnId, connection: &mut Connection) {
         let Some((open, discharge)) = self.transactions.table.conclude(id) else { return };
         let Discharge { delivery, fail } = discharge;
-        let Open { step, staged, touched, bytes, failure, .. } = open;
-        if fail {
-            // Nothing is said about its deliveries: they are as before.
-            return self.discharged(delivery, Ok(()), connection);
-        }
-        if let Some(failure) = failure {
-            return self.discharged(delivery, Err(ended_by(&failure)), connection);
+        let Open { step, staged, forgotten, touched, bytes, failure, .. } = open;
+        if fail || failure.is_some() {
+            // Nothing is said about its deliveries: they are as before, but for those that the peer has forgotten.
+            self.give_back_forgotten(forgotten);
+            let result = failure.filter(|_| !fail).map_or(Ok(()), |failure| Err(ended_by(&failure)));
+            return self.discharged(delivery, result, connection);
         }
         let Some(step) = step else { return self.discharged(delivery, Ok(()), connection) };
-        let committing = Committing { id, delivery, staged, touched, bytes };
+        let committing = Committing { id, delivery, staged, forgotten, touched, bytes };
         self.transactions.order.begin(&committing);
         let tag = self.pending.insert(Pending::Commit(Box::new(committing)));
         step.commit(self.mailbox.clone(), u64::try_from(tag).unwrap_or(u64::MAX));
@@ -140,11 +142,13 @@ impl Broker {
             Response::Committed(result) => result.map_err(Fault::Refused),
             _ => Err(Fault::Internal),
         };
-        let Committing { id, delivery, staged, .. } = committing;
+        let Committing { id, delivery, staged, forgotten, .. } = committing;
         if result.is_ok() {
             for staged in staged {
                 self.settle_staged(id, staged, connection);
             }
+        } else {
+            self.give_back_forgotten(forgotten);
         }
         self.discharged(delivery, result, connection);
         self.go_on(connection);

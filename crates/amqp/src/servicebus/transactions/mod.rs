@@ -6,6 +6,7 @@
 //! span in `roots`, and what has to wait for a commit under way in `order`.
 
 mod control;
+mod forgotten;
 mod order;
 mod roots;
 mod table;
@@ -115,11 +116,13 @@ impl Broker {
 
     /// The connection is over: what was not committed is rolled back.
     pub(super) fn end_transactions(&mut self) {
-        self.transactions.table = Table::default();
+        let table = std::mem::take(&mut self.transactions.table);
+        self.give_back_forgotten(table.into_forgotten());
     }
 
     /// Rolls back the transactions whose time is over.
     pub(super) fn expire_transactions(&mut self, now: crate::endpoint::NowMs) {
-        self.transactions.table.expire(now);
+        let forgotten = self.transactions.table.expire(now);
+        self.give_back_forgotten(forgotten);
     }
 }

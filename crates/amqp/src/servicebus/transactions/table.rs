@@ -7,6 +7,7 @@ use peeklock_engine::runtime::PartitionHandle;
 use peeklock_engine::{Command, NewMessage};
 use smallvec::SmallVec;
 
+use super::forgotten::Forgotten;
 use super::{Discharge, JointStep, Place, Staged, TxnId};
 use crate::endpoint::{LinkId, NowMs};
 use crate::servicebus::Fault;
@@ -46,6 +47,7 @@ pub(super) struct Open {
     /// Work asked for and not yet answered.
     asked: usize,
     pub(super) staged: Vec<Staged>,
+    pub(super) forgotten: Vec<Forgotten>,
     /// Set by the first work.
     deadline: Option<NowMs>,
     /// Why it can only be rolled back.
@@ -84,6 +86,7 @@ impl Table {
             weight: Weight::default(),
             asked: 0,
             staged: Vec::new(),
+            forgotten: Vec::new(),
             deadline: None,
             failure: None,
             discharge: None,
@@ -172,6 +175,17 @@ impl Table {
         }
     }
 
+    /// The peer has settled deliveries; given back if there is no such transaction any more.
+    pub(super) fn forget(&mut self, id: TxnId, forgotten: Forgotten) -> Option<Forgotten> {
+        match self.open.get_mut(&id).filter(|open| open.is_alive()) {
+            Some(open) => {
+                open.forgotten.push(forgotten);
+                None
+            }
+            None => Some(forgotten),
+        }
+    }
+
     /// The transaction can only be rolled back; what it holds goes at once.
     pub(super) fn fail(&mut self, id: TxnId, fault: &Fault) {
         let Some(open) = self.open.get_mut(&id) else { return };
@@ -179,9 +193,6 @@ impl Table {
         open.step = None;
         open.staged = Vec::new();
         self.bytes = self.bytes.saturating_sub(std::mem::take(&mut open.bytes));
-        if let Some(deadline) = open.deadline {
-            self.deadlines.remove(&(deadline, id));
-        }
     }
 
     /// Fails all that hold messages.
@@ -193,14 +204,20 @@ impl Table {
         }
     }
 
-    /// Fails those whose time is over.
-    pub(super) fn expire(&mut self, now: NowMs) {
+    /// Fails those whose time is over; nothing of them will be asked for any more.
+    pub(super) fn expire(&mut self, now: NowMs) -> Vec<Forgotten> {
+        let mut forgotten = Vec::new();
         while let Some(&(deadline, id)) = self.deadlines.first()
             && deadline <= now
         {
             self.deadlines.pop_first();
             self.fail(id, &Fault::TransactionTimedOut);
+            if let Some(open) = self.open.get_mut(&id) {
+                open.failure = Some(Fault::TransactionTimedOut);
+                forgotten.append(&mut open.forgotten);
+            }
         }
+        forgotten
     }
 
     /// Notes the wish to end a transaction.
@@ -222,12 +239,15 @@ impl Table {
     }
 
     /// Rolls back what a coordinator link declared: the link is gone.
-    pub(super) fn forget(&mut self, coordinator: LinkId) {
+    pub(super) fn end_coordinator(&mut self, coordinator: LinkId) -> Vec<Forgotten> {
         let declared = self.open.iter().filter(|(_, open)| open.coordinator == coordinator);
         let ids: Vec<TxnId> = declared.map(|(id, _)| *id).collect();
-        for id in ids {
-            self.remove(id);
-        }
+        ids.into_iter().filter_map(|id| self.remove(id)).flat_map(|open| open.forgotten).collect()
+    }
+
+    /// What is to be given back when all are rolled back.
+    pub(super) fn into_forgotten(self) -> Vec<Forgotten> {
+        self.open.into_values().flat_map(|open| open.forgotten).collect()
     }
 
     fn remove(&mut self, id: TxnId) -> Option<Open> {
@@ -247,6 +267,11 @@ fn find<'a>(open: &'a mut HashMap<TxnId, Open>, id: &[u8]) -> Result<(TxnId, &'a
 }
 
 impl Open {
+    /// Whether its discharge is still to come, or a time-out that takes its place.
+    fn is_alive(&self) -> bool {
+        !matches!(self.failure, Some(Fault::TransactionTimedOut))
+    }
+
     fn enter(&mut self, root: &Arc<str>, weight: Weight, limits: &TransactionLimits) -> Result<(), Fault> {
         if self.root.get_or_insert_with(|| Arc::clone(root)) != root {
             return Err(Fault::NotAllowed(super::roots::SPANS_ENTITIES));

@@ -7,6 +7,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber};
 use smallvec::SmallVec;
 
+use super::forgotten::Forgotten;
 use super::table::{Weight, Work};
 use super::{Sender, Staged, TxnId};
 use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId, OutgoingId};
@@ -33,8 +34,10 @@ pub(in crate::servicebus) struct Asked {
 enum Answer {
     /// A transfer; `None` when it came settled.
     Transfer(Option<IncomingId>),
-    /// A disposition; `None` when the peer has settled.
-    Disposition(Option<Staged>),
+    /// A disposition.
+    Disposition(Staged),
+    /// A disposition of a peer that has settled.
+    Forgotten(Forgotten),
     /// A management request.
     Request { reply_to: Box<ReplyTo>, finish: Finish, answer_bytes: usize },
 }
@@ -138,16 +141,20 @@ impl Broker {
                 Err(fault)
             }
         });
+        let tokens: SmallVec<_> = tags.into_iter().map(lock_token::from_tag).collect();
+        let forgotten = settled.then(|| Forgotten { entity: Arc::clone(&entity), tokens: tokens.clone() });
         match wish {
             Ok((id, Wish::Apply { settlement, reply })) => {
-                let tokens = tags.into_iter().map(lock_token::from_tag).collect();
                 let command = Command::Settle { queue: entity.queue, tokens, settlement };
-                let staged = (!settled).then_some(Staged { link, first, count, reply });
-                let answer = Answer::Disposition(staged);
+                let staged = Staged { link, first, count, reply };
+                let answer = forgotten.map_or(Answer::Disposition(staged), Answer::Forgotten);
                 self.ask_provisionally(Asked { id, entity, sender: None, command, bytes: 0, answer });
             }
             Ok((_, Wish::Wait)) => {}
-            Err(fault) if settled => tracing::debug!(%fault, "settled disposition of a transaction ignored"),
+            Err(fault) if settled => {
+                tracing::debug!(%fault, "settled disposition of a transaction refused");
+                self.give_back_forgotten(forgotten.into_iter().collect());
+            }
             Err(fault) => self.refuse_disposition(txn_id, (link, first, count), &fault, connection),
         }
     }
@@ -234,6 +241,11 @@ impl Broker {
                 self.answer_transfer(&txn_id, delivery, result.map(drop), connection);
             }
             Answer::Disposition(staged) => self.answer_disposition(id, staged, result.map(drop), connection),
+            // It is given back with the others of the transaction, if there still is one.
+            Answer::Forgotten(forgotten) => {
+                let left = self.transactions.table.forget(id, forgotten);
+                self.give_back_forgotten(left.into_iter().collect());
+            }
             Answer::Request { reply_to, finish, answer_bytes } => {
                 self.count_answer(bytes);
                 self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
@@ -304,11 +316,10 @@ impl Broker {
     fn answer_disposition(
         &mut self,
         id: TxnId,
-        staged: Option<Staged>,
+        staged: Staged,
         result: Result<(), Fault>,
         connection: &mut Connection,
     ) {
-        let Some(staged) = staged else { return };
         let txn_id = Bytes::copy_from_slice(&id);
         let deliveries = (staged.link, staged.first, staged.count);
         if let Err(fault) = result {

@@ -313,23 +313,6 @@ fn a_discharge_waits_for_the_work_before_it() {
     assert_eq!(commits[0].1.len(), 1);
 }
 
-/// JMS settles at once and forgets: a roll-back leaves the lock to its time.
-#[test]
-fn a_settled_disposition_is_work_without_an_answer() {
-    let mut harness = Harness::new();
-    let coordinator = harness.coordinator();
-    let (link, receiver) = harness.receiver("q");
-    let id = harness.received(link, receiver, 3);
-    let txn_id = harness.declare(coordinator);
-    harness.client.settle_incoming(id, in_transaction(&txn_id, Some(DeliveryState::Accepted)));
-    harness.agree();
-    assert!(harness.events().is_empty());
-    let (tag, works) = harness.commit(coordinator, &txn_id);
-    assert_eq!(works.len(), 1);
-    harness.committed(tag, Ok(()));
-    assert_eq!(harness.settled(), [DeliveryState::Accepted], "the discharge");
-}
-
 /// Another settlement of the same lock wins; the engine lets the commit fail.
 #[test]
 fn a_delivery_settled_outside_meanwhile_is_not_settled_twice() {
