@@ -1,7 +1,7 @@
 //! Sending to one entity by way of another, as older clients and JMS ask for it with a property of their attach.
 
 use peeklock_tests::client::{Client, attach, terminus};
-use peeklock_tests::codec::{Value, code};
+use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
 
 use super::stage::{
@@ -63,6 +63,22 @@ fn in_a_transaction_the_message_and_a_completion_of_the_queue_between_are_one_wh
         assert_eq!(bodies(&daemon, "two").len(), usize::from(!fail));
         daemon.assert_sound();
     }
+}
+
+#[test]
+fn messages_may_carry_the_partition_key_of_the_queue_between() {
+    let mut daemon = Daemon::with_config(CONFIG);
+    let mut client = Client::connect(daemon.amqp()).unwrap();
+    via_one(&mut client, Value::string("two")).unwrap();
+    client.attach_coordinator(COORDINATOR).unwrap().unwrap();
+    let keys = ["x-opt-via-partition-key", "x-opt-partition-key"];
+    let keys = keys.map(|key| (Value::symbol(key), Value::string("key"))).to_vec();
+    let message = [codec::section(code::MESSAGE_ANNOTATIONS, Value::Map(keys)), text("a")].concat();
+    let id = client.declare(COORDINATOR).unwrap();
+    assert_accepted_in(&client.send_in(LINK + 1, &message, &id).unwrap(), &id);
+    assert_accepted(&client.discharge(COORDINATOR, &id, false).unwrap());
+    assert_eq!(bodies(&daemon, "two"), ["a"]);
+    daemon.assert_sound();
 }
 
 #[test]

@@ -10,6 +10,7 @@ import static peeklock.Bus.inSession;
 import static peeklock.Bus.message;
 import static peeklock.Bus.one;
 
+import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
@@ -50,7 +51,8 @@ class CrossEntityTransactionTest {
             try (Bus other = bus.other()) {
                 boolean isTopic = kind.equals("subscription");
                 String name = path.split("/")[0];
-                (isTopic ? other.topicSender(name) : other.sender(name)).sendMessage(inSession(body, SESSION));
+                ServiceBusMessage message = kind.equals("session queue") ? inSession(body, SESSION) : message(body);
+                (isTopic ? other.topicSender(name) : other.sender(name)).sendMessage(message);
             }
         }
 
