@@ -20,6 +20,7 @@ mod growth;
 mod oracle;
 mod room;
 mod salvage;
+mod salvage_interrupted;
 mod schedules;
 mod scrubbing;
 mod sweep;
