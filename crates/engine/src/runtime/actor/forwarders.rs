@@ -60,8 +60,8 @@ impl Actor {
         let name = self.name_of(source.queue);
         let handle = self.seat.handle.clone();
         let clock = Arc::clone(&self.shared.clock);
-        let forwarder =
-            Forwarder::new(name, source, handle, (told, wished), self.shared.routes.clone(), clock);
+        let (routes, budget) = (self.shared.routes.clone(), self.shared.cache.process());
+        let forwarder = Forwarder::new(name, source, handle, (told, wished), routes, clock, budget);
         tokio::spawn(forwarder.run());
         Teller { target, wishes }
     }

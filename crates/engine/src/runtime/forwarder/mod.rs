@@ -6,6 +6,7 @@
 //! way at a time, and nothing is done about its messages until the target has answered: only then is it known where they
 //! are. `refused` is what becomes of those it did not take, `route` finds it, `transfer` is what it gets.
 
+mod batch;
 mod refused;
 mod route;
 mod transfer;
@@ -13,16 +14,18 @@ mod transfer;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use peeklock_budget::{Budget, Owner, Share};
 use tokio::sync::{mpsc, watch};
 
-use self::refused::{Fate, Unreachable, fate, too_many_hops};
+use self::batch::{counted_bytes, departure, is_too_large, split};
+use self::refused::{Fate, Unreachable, fate};
 pub use self::route::ReadFacts;
 pub(super) use self::route::Routes;
 use super::actor::{CatchUp, CaughtUp};
 use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 use crate::{
-    Command, CreditLimit, Delivery, Departure, HOPS_MAX, LockToken, QueuePath, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, SettleFailure, Settlement, SubQueue,
+    Command, CreditLimit, Delivery, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal,
+    SettleFailure, Settlement, SubQueue,
 };
 
 /// Messages read ahead of the target, those under way included.
@@ -58,6 +61,10 @@ pub(super) struct Forwarder {
     done: CreditLimit,
     closed: bool,
     waiting: VecDeque<Delivery>,
+    /// Contents of those that wait and of those under way to the target, in bytes.
+    held_bytes: usize,
+    /// The same, as the memory budget knows it.
+    share: Share,
     /// So many messages go one by one, because they were too much together.
     one_by_one: usize,
     last_tag: u64,
@@ -83,6 +90,7 @@ impl Forwarder {
         (target, wishes): (watch::Receiver<Box<str>>, mpsc::UnboundedReceiver<CatchUp>),
         routes: Routes,
         clock: Arc<dyn Clock>,
+        budget: &Budget,
     ) -> Self {
         let (mailbox, outputs) = Mailbox::new();
         Self {
@@ -101,6 +109,8 @@ impl Forwarder {
             done: CreditLimit::default(),
             closed: true,
             waiting: VecDeque::new(),
+            held_bytes: 0,
+            share: budget.share(Owner::Forwarding),
             one_by_one: 0,
             last_tag: 0,
             pause_ms: *PAUSE_MS.start(),
@@ -114,6 +124,7 @@ impl Forwarder {
             // What is in hand goes back to where it was.
             self.send(None, Command::CloseReceiver { receiver: self.receiver });
             self.waiting.clear();
+            self.report();
             self.closed = true;
             let goes_on = match stop {
                 Stop::Over => false,
@@ -204,27 +215,11 @@ impl Forwarder {
         if !going.is_empty() {
             stop = stop.and(self.hand_over(&name, going).await);
         }
+        self.report();
         if stop.is_ok() {
             self.give_credit();
         }
         stop
-    }
-
-    /// As many messages as go together, in order.
-    fn next_batch(&mut self) -> Vec<Delivery> {
-        let most = if self.one_by_one > 0 { 1 } else { BATCH_MESSAGES };
-        self.one_by_one = self.one_by_one.saturating_sub(1);
-        let (mut batch, mut bytes) = (Vec::new(), 0_usize);
-        while let Some(next) = self.waiting.front()
-            && batch.len() < most
-        {
-            bytes = bytes.saturating_add(next.message.content.len());
-            if !batch.is_empty() && bytes > BATCH_BYTES {
-                break;
-            }
-            batch.extend(self.waiting.pop_front());
-        }
-        batch
     }
 
     async fn hand_over(&mut self, name: &str, batch: Vec<Delivery>) -> Result<(), Stop> {
@@ -250,16 +245,6 @@ impl Forwarder {
     fn find(&self, name: &str) -> Result<EntityRef, Unreachable> {
         let target = self.routes.find(name).ok_or(Unreachable::Missing)?;
         if target.options.status().takes() { Ok(target) } else { Err(Unreachable::Disabled) }
-    }
-
-    /// They were too much together.
-    fn put_back(&mut self, batch: Vec<Delivery>) {
-        self.one_by_one = batch.len();
-        for delivery in batch.into_iter().rev() {
-            self.done.messages -= 1;
-            self.done.bytes -= counted_bytes(&delivery);
-            self.waiting.push_front(delivery);
-        }
     }
 
     /// The target has answered: what it took is forgotten here, the rest gets its fate.
@@ -355,40 +340,14 @@ impl Forwarder {
     /// Takes note of what arrived; what is about an earlier receiver is void.
     fn take(&mut self, output: Output) {
         match output {
-            Output::Delivery(delivery) if delivery.receiver == self.receiver && !self.closed => {
+            Output::Delivery(mut delivery) if delivery.receiver == self.receiver && !self.closed => {
+                delivery.share = None;
+                self.held_bytes += delivery.message.content.len();
+                self.share.set(self.held_bytes);
                 self.waiting.push_back(*delivery);
             }
             Output::ReceiverClosed { receiver, .. } if receiver == self.receiver => self.closed = true,
             _ => {}
         }
     }
-}
-
-/// What the source has counted against the credit, also of a content that can't be read.
-fn counted_bytes(delivery: &Delivery) -> u64 {
-    delivery.departing.as_ref().map_or(0, |departing| departing.departure.content_bytes.into())
-}
-
-/// Those that may go on, and those that may not whatever the target says.
-fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, Fate)>) {
-    let (mut going, mut staying) = (Vec::with_capacity(batch.len()), Vec::new());
-    for delivery in batch {
-        let hops = delivery.message.view.forwarded.as_ref().map_or(0, |forwarded| forwarded.hops);
-        if hops >= HOPS_MAX {
-            staying.push((delivery, too_many_hops()));
-        } else {
-            going.push(delivery);
-        }
-    }
-    (going, staying)
-}
-
-/// How the source knows a message.
-fn departure(delivery: &Delivery) -> Option<(LockToken, Departure)> {
-    let lock = delivery.message.lock.as_ref()?;
-    Some((lock.token, delivery.departing.as_ref()?.departure.clone()))
-}
-
-fn is_too_large(failure: &SettleFailure) -> bool {
-    matches!(failure.refusal, Refusal::MessageTooLarge { .. })
 }

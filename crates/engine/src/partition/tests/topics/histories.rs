@@ -180,7 +180,13 @@ impl Player {
             Move::ReceiveDeferred { queue, number, mode } => {
                 let source = QueuePath::main(self.queue(queue)?);
                 let numbers = vec![SequenceNumber(number)];
-                self.rig.ask(Command::ReceiveDeferred { numbers, source, mode, receiver: None });
+                self.rig.ask(Command::ReceiveDeferred {
+                    numbers,
+                    source,
+                    mode,
+                    receiver: None,
+                    bytes_max: usize::MAX,
+                });
             }
             Move::Wait(ms) => drop(self.rig.advance(ms)),
             Move::Restart => {
