@@ -25,7 +25,7 @@ pub use command::{
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
 pub use event::{Change, Event, Publication, Removal, Subscription, SubscriptionCopy};
-pub use forward::{Departing, Departure, Forwarded, HOPS_MAX, Origin, Transfer};
+pub use forward::{Departing, Forwarded, HOPS_MAX, Origin};
 pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
 };

@@ -26,6 +26,8 @@ pub struct NewMessage {
     pub header_bytes: u32,
     /// What rules see of it; needed in topics only.
     pub facts: Option<Arc<Facts>>,
+    /// A number reserved for it while it was scheduled in a transaction, see [`crate::Command::Provisional`].
+    pub reserved_number: Option<SequenceNumber>,
     /// What a forwarded message brings along; senders have nothing to say here.
     pub origin: Option<Box<Origin>>,
     /// What duplicates of it are told by; needed where duplicates are looked for. A message without one is no duplicate.

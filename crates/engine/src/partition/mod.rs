@@ -27,6 +27,7 @@ mod messages;
 mod per_sub_queue;
 mod persist;
 mod policy;
+mod prepare;
 mod properties;
 mod queue;
 mod reasons;
@@ -50,10 +51,9 @@ use peeklock_storage::Entry;
 use rand::Rng;
 
 pub use self::credible::Credible;
-pub use self::persist::persist;
+pub use self::persist::{persist, touch};
 use self::policy::Policy;
 pub(crate) use self::properties::changes_bytes;
-use self::queue::Queue;
 pub use self::record::Record;
 pub use self::restore::{HeadSubject, UnreadRecord};
 use self::state::State;
@@ -127,6 +127,15 @@ impl Partition {
         self
     }
 
+    /// The same, but no number that `other` reserved is given out again: the store may know nothing of it.
+    #[must_use]
+    pub fn with_numbers_of(mut self, other: &Self) -> Self {
+        self.state.numbers_reserved = other.state.numbers_reserved;
+        let next = &mut self.state.entity.next_number;
+        *next = self.state.numbers_reserved.max(*next);
+        self
+    }
+
     /// Fires due timers, then carries out one command, then serves receivers. Work is bounded: a large backlog of
     /// due timers is worked off over several calls ([`Self::next_deadline`] stays in the past meanwhile).
     pub fn handle(
@@ -177,20 +186,6 @@ impl Partition {
             note_targets(subscription.queue, &subscription.options.forwarding, &mut found);
         }
         Some(found)
-    }
-
-    /// Who forwards, or still has messages in hand, and from where.
-    #[must_use]
-    pub fn forwarders(&self) -> Vec<(ReceiverId, QueuePath)> {
-        let queues = std::iter::once(&self.state.entity).chain(self.state.subscriptions.values());
-        let path = |queue: &Queue, sub_queue| {
-            let receiver = *queue.forwarders.get(sub_queue);
-            receiver.map(|receiver| (receiver, QueuePath { queue: queue.id, sub_queue }))
-        };
-        queues
-            .flat_map(|queue| [path(queue, SubQueue::Main), path(queue, SubQueue::DeadLetter)])
-            .flatten()
-            .collect()
     }
 
     /// How an open receiver takes messages.

@@ -31,6 +31,7 @@ mod slow_reads;
 mod timers;
 mod topics;
 mod topics_failures;
+mod transactions;
 mod travel;
 mod travel_histories;
 mod wall_clock;

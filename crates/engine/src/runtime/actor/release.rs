@@ -18,11 +18,7 @@ impl Actor {
     pub(super) fn route(&mut self, after: CommitNumber, effect: Effect, removals: &mut Removals) {
         match effect {
             Effect::Reply { request, reply } => self.route_reply(after, request, reply, removals),
-            Effect::Deliver { receiver, view, lock, mut departing } => {
-                // A copy whose removal waits for the same content needs it.
-                if let Some(departing) = &mut departing {
-                    departing.departure.shared |= self.held.contains(view.body);
-                }
+            Effect::Deliver { receiver, view, lock, departing } => {
                 let content = if self.is_cold(&view, lock) { None } else { self.cache.get(view.body) };
                 let cold = content.is_none();
                 let message = (view.queue, view.sequence_number);

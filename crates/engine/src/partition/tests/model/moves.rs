@@ -140,6 +140,7 @@ impl Comparison {
             session_id: draft.session.map(|session| SESSIONS[session].into()),
             header_bytes: draft.header_bytes,
             facts: Some(Arc::new(facts)),
+            reserved_number: None,
             origin: None,
             message_key: draft.id.map(|id| MessageKey::of(IDS[id])),
         }
