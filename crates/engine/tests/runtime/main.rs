@@ -25,6 +25,7 @@ mod forwarding_topics;
 mod idle;
 mod restart;
 mod rules;
+mod short_memory;
 mod simulation;
 mod slow_reads;
 mod timers;

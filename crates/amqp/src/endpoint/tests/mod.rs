@@ -7,4 +7,5 @@ mod hostile;
 mod links;
 mod pair;
 mod peer;
+mod skip;
 mod unauthenticated;

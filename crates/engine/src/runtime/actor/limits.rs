@@ -47,5 +47,8 @@ pub(super) const READ_KEYS_MAX: usize = 128;
 /// Contents being read at a time, as far as their usual size is known.
 pub(super) const READ_BYTES_AHEAD_MAX: usize = 8 << 20;
 
+/// How soon an actor looks again that found no memory for contents, in milliseconds.
+pub(super) const MEMORY_LOOK_MS: u64 = 50;
+
 /// Answers with cold contents (browsing, deferred messages) being read at a time.
 pub(super) const BROWSES_READING_MAX: usize = 4;
