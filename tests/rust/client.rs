@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use crate::codec::{self, Value, code};
 
-pub use performative::{attach, begin, disposition, flow, open, session_source, terminus, transfer};
+pub use performative::{
+    attach, begin, disposition, flow, open, session_source, terminus, transfer, unlocked,
+};
 pub use received::{Delivery, Frame, body, sequence_number};
 
 /// How long an answer may take on a busy machine.
@@ -181,6 +183,14 @@ impl Client {
         credit: u32,
     ) -> io::Result<Result<(), Value>> {
         self.attach_source(handle, terminus(code::SOURCE, address), credit)
+    }
+
+    /// The same in receive-and-delete mode.
+    pub fn attach_unlocked(&mut self, handle: u32, address: &str, credit: u32) -> io::Result<()> {
+        let (name, source) = (format!("receiver-{handle}"), terminus(code::SOURCE, address));
+        self.say(&unlocked(attach(handle, &name, true, source, terminus(code::TARGET, &name))))?;
+        self.attached(handle)?.expect("the link is taken");
+        self.grant(handle, credit)
     }
 
     /// The same for the session of this name.

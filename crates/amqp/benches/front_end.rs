@@ -299,7 +299,12 @@ fn delivery(number: u64, content: Bytes) -> Delivery {
         content_bytes: 0,
     };
     let lock = Some(Lock { token: LockToken(u128::from(number)), locked_until: Timestamp(1) });
-    Delivery { receiver: ReceiverId(1), message: Received { view, content, lock }, departing: None }
+    Delivery {
+        receiver: ReceiverId(1),
+        message: Received { view, content, lock },
+        departing: None,
+        share: None,
+    }
 }
 
 fn bench_send(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, payload: &Bytes) {

@@ -26,6 +26,7 @@ mod outbox;
 mod reassembly;
 mod sasl;
 mod session;
+mod skip;
 #[cfg(test)]
 mod tests;
 mod transmit;

@@ -2,8 +2,9 @@
 //!
 //! Back-pressure comes first: a connection that holds its allowance is not read from and gets no further deliveries. If
 //! memory is short and its peer neither sends nor takes anything for a while, what it holds idly goes: partly received
-//! deliveries are given up, each refused when its last frame has come, and open transactions are rolled back; a connection that can't be helped that way is
-//! closed. So whoever waits for room gets it, and reading goes on sooner or later in any case.
+//! deliveries are given up, also in the midst of a frame, each refused when its last frame has come, and open transactions are
+//! rolled back; a connection whose peer does not read what it asked for is closed. So whoever waits for room gets it, and reading
+//! goes on sooner or later in any case.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(super) enum Verdict {
     Keep,
     /// Partly received deliveries and open transactions are to be given up.
     GiveUp,
+    /// The delivery is to be given up whose frame has begun.
+    GiveUpFrame,
     /// The connection is to be closed.
     Close,
 }
@@ -115,7 +118,9 @@ impl Memory {
         }
         if self.held.partial + self.held.kept > 0 {
             Verdict::GiveUp
-        } else if self.held.frame.max(self.held.outgoing) >= FREE_OF_CHARGE_BYTES {
+        } else if self.held.frame >= FREE_OF_CHARGE_BYTES {
+            Verdict::GiveUpFrame
+        } else if self.held.outgoing >= FREE_OF_CHARGE_BYTES {
             Verdict::Close
         } else {
             // Messages that wait for the engine: they go by themselves.

@@ -272,7 +272,7 @@ impl Harness {
     pub(super) fn deliver(&mut self, receiver: ReceiverId, number: u64) {
         let lock = Some(Lock { token: LockToken(number.into()), locked_until: Timestamp(9) });
         let message = Received { view: view(number), content: message(&"x".repeat(50)), lock };
-        self.output(Output::Delivery(Box::new(Delivery { receiver, message, departing: None })));
+        self.output(Output::Delivery(Box::new(Delivery { receiver, message, departing: None, share: None })));
     }
 }
 
