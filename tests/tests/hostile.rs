@@ -18,5 +18,6 @@ mod hostile {
     mod payload;
     mod slow;
     mod strangers;
+    mod transactions;
     mod websocket;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber};
+use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber, SettleFailure};
 use smallvec::SmallVec;
 
 use super::forgotten::Forgotten;
@@ -223,9 +223,13 @@ impl Broker {
                 let (entity, sender) = (&entity, sender.as_deref());
                 self.add_command(id, entity, sender, command, bytes).map(|()| numbers)
             }
-            Response::Provisional(Err(refusal)) if settles => {
-                Err(settlement::fault(refusal, entity.address.sub_queue))
-            }
+            Response::Provisional(Err(refusal)) if settles => Err(match &answer {
+                Answer::Request { finish, .. } => {
+                    let failures = vec![SettleFailure { index: 0, refusal }];
+                    finish(Response::Settled(failures), &mut self.encoder).err().unwrap_or(Fault::Internal)
+                }
+                _ => settlement::fault(refusal, entity.address.sub_queue),
+            }),
             Response::Provisional(Err(refusal)) => Err(entity.fault(refusal)),
             _ => Err(Fault::Internal),
         };
