@@ -155,8 +155,10 @@ impl Table {
         if let Some(failure) = &open.failure {
             return Err(ended_by(failure));
         }
-        if !open.touched.contains(touched) {
-            open.touched.push(Arc::clone(touched));
+        for entity in open.root.iter().chain([touched]) {
+            if !open.touched.contains(entity) {
+                open.touched.push(Arc::clone(entity));
+            }
         }
         let step = open.step.get_or_insert_with(begin);
         match work {
