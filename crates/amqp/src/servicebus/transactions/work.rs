@@ -131,7 +131,12 @@ impl Broker {
         let Some(Link::Receiver(receiver)) = self.links.get(&link) else { return };
         let Some(receiver) = self.receivers.get(receiver) else { return };
         let (entity, count) = (Arc::clone(&receiver.entity), tags.len());
+        let tokens: SmallVec<_> = tags.into_iter().map(lock_token::from_tag).collect();
         if outcome.is_none() {
+            // Settled without an outcome: the peer says nothing about the messages.
+            if settled {
+                self.release(&entity, tokens);
+            }
             return;
         }
         let enlisted = self.enlist(txn_id, &entity.root, Weight { sent: 0, others: count });
@@ -142,7 +147,6 @@ impl Broker {
                 Err(fault)
             }
         });
-        let tokens: SmallVec<_> = tags.into_iter().map(lock_token::from_tag).collect();
         let forgotten = settled.then(|| Forgotten { entity: Arc::clone(&entity), tokens: tokens.clone() });
         match wish {
             Ok((id, Wish::Apply { settlement, reply })) => {
