@@ -15,7 +15,8 @@ use crate::wire::Value;
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let tokens = arguments.lock_tokens("lock-tokens")?.into();
     // Only for the holder of its session; the token says the rest.
-    let is_session_held = context.holder_if_named(arguments)?.is_some();
+    let has_sessions = context.entity.has_sessions();
+    let is_session_held = has_sessions && context.holder_if_named(arguments)?.is_some();
     let modify = properties(arguments)?;
     let settlement = match arguments.text("disposition-status")? {
         Some("completed") => Settlement::Complete,
