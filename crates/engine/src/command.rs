@@ -10,6 +10,10 @@ use crate::{
     Reply, Rule, SequenceNumber, SettleFailure, SubscriptionOptions, Timestamp,
 };
 
+/// Contents that [`Command::ReceiveDeferred`] gives out at once, in bytes; a single message has no limit but its own. The answer is
+/// all or nothing, so it has to fit into memory.
+pub const RECEIVE_DEFERRED_BYTES_MAX: usize = 64 << 20;
+
 /// A request to a partition. Each says which reply it causes; whoever does not wait gives no request id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -88,6 +92,8 @@ pub enum Command {
         mode: ReceiveMode,
         /// The receiver on whose behalf: in an entity with sessions it must hold the session of the messages.
         receiver: Option<ReceiverId>,
+        /// Bytes of content for which there is memory; more is refused, unless it is a single message.
+        bytes_max: usize,
     },
     /// Browses without locking; answers [`crate::Reply::Received`], possibly empty.
     Peek {

@@ -18,7 +18,10 @@ mod refusal;
 mod rule;
 pub mod runtime;
 
-pub use command::{Assigned, Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Settlement};
+pub use command::{
+    Assigned, Command, CreditLimit, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions, SessionWish,
+    Settlement,
+};
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
 pub use event::{Change, Event, Publication, Removal, Subscription, SubscriptionCopy};

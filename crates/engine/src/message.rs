@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use peeklock_budget::Share;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -142,7 +143,7 @@ pub struct Lock {
 }
 
 /// A message on its way to a receiver.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Delivery {
     /// Who gets it.
     pub receiver: ReceiverId,
@@ -150,6 +151,8 @@ pub struct Delivery {
     pub message: Received,
     /// What a forwarder needs to know ([`crate::ReceiveMode::Forward`]).
     pub departing: Option<Box<Departing>>,
+    /// What its content takes of the process's memory, until its receiver reports that by itself; `None` if it is little.
+    pub share: Option<Share>,
 }
 
 /// Serde for encoded values: a byte string, not a list of numbers.

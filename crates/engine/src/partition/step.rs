@@ -117,8 +117,8 @@ impl<'a> Step<'a> {
                 self.settle(request, queue, &tokens, &settlement);
             }
             Command::RenewLocks { queue, tokens } => self.renew_locks(request, queue, &tokens),
-            Command::ReceiveDeferred { numbers, source, mode, receiver } => {
-                self.receive_deferred(request, &numbers, source, mode, receiver);
+            Command::ReceiveDeferred { numbers, source, mode, receiver, bytes_max } => {
+                self.receive_deferred(request, &numbers, (source, receiver), mode, bytes_max);
             }
             Command::Peek { from, count_max, bytes_max, source, session } => {
                 self.peek(request, from, count_max, bytes_max, source, session);

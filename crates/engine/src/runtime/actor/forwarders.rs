@@ -61,7 +61,8 @@ impl Actor {
         let handle = self.seat.handle.clone();
         let clock = Arc::clone(&self.shared.clock);
         let ways = (self.shared.routes.clone(), self.shared.joint.clone());
-        let forwarder = Forwarder::new(name, source, handle, (told, wished), ways, clock);
+        let forwarder =
+            Forwarder::new(name, source, handle, (told, wished), ways, clock, self.shared.cache.process());
         tokio::spawn(forwarder.run());
         Teller { target, wishes }
     }

@@ -167,6 +167,10 @@ pub(super) struct Actor {
     forwarders: Forwarders,
     cache: BodyCache,
     alarm: Alarm,
+    /// When to look for memory again.
+    memory_alarm: Alarm,
+    /// What a content may take that leaves without a lock and without having been read, in bytes.
+    unlocked_bytes_max: usize,
     catch_ups: CatchUps,
     /// Requests handled since other tasks last had their turn.
     handled_since_yield: usize,
@@ -210,12 +214,14 @@ impl Actor {
             receivers: HashMap::new(),
             commits: Commits::default(),
             replies: VecDeque::new(),
-            lane: DeliveryLane::new(id),
+            lane: DeliveryLane::new(id, shared.cache.process()),
             browses: Browses::new(id),
             held: HeldBodies::default(),
             forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             alarm: Alarm::default(),
+            memory_alarm: Alarm::default(),
+            unlocked_bytes_max: usize::MAX,
             catch_ups: CatchUps::default(),
             handled_since_yield: 0,
             stopping: false,
@@ -288,6 +294,7 @@ impl Actor {
         work |= self.poll_loans(context);
         work |= self.catch_ups.take_unseen();
         work |= self.poll_requests(context);
+        work |= self.memory_alarm.poll(context);
         work |= !self.stopping && self.commits.has_room_for_timers() && self.alarm.poll(context);
         if work || self.is_done() {
             return Poll::Ready(Wake::Work);

@@ -137,7 +137,7 @@ impl Actor {
         for (receiver, mailbox) in self.receivers.drain() {
             mailbox.put(Output::ReceiverClosed { receiver, refusal: Refusal::Unavailable });
         }
-        self.lane = DeliveryLane::new(self.seat.id);
+        self.lane = DeliveryLane::new(self.seat.id, self.shared.cache.process());
         self.browses = Browses::new(self.seat.id);
         self.held = HeldBodies::default();
         self.commits = Commits::default();

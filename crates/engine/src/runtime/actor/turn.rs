@@ -4,12 +4,12 @@ use peeklock_storage::{Batch, Pressure};
 
 use super::Actor;
 use super::held::{HeldRemoval, Removals, Wanted};
-use super::limits::{BATCH_BYTES_MAX, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
+use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
 use super::weight::{check_weight, weight};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer::{self, AnswerKind};
-use crate::{Command, Durability, Effect, Event, Reply, RequestId, Timestamp};
+use crate::{Command, Durability, Effect, Event, Lock, MessageView, Reply, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
 #[derive(Clone, Copy)]
@@ -41,6 +41,10 @@ impl Actor {
         self.see_to_forwarders();
         self.store_removals();
         self.lane.start_reads(&*self.shared.shard);
+        if self.lane.is_short_of_memory() {
+            let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
+            self.memory_alarm.arm(&*self.shared.clock, Some(look_at));
+        }
         self.browses.start_reads(&*self.shared.shard);
         self.release();
         self.answer_catch_ups();
@@ -142,6 +146,7 @@ impl Actor {
         let mut outputs = std::mem::take(&mut self.outputs);
         let mut ends = std::mem::take(&mut self.event_ends);
         self.cache_stored(&outputs.events);
+        self.unlocked_bytes_max = self.shared.cache.process().allowance();
         let mut removals = self.hold_removals(&outputs.effects, &mut outputs.events, &mut ends);
         self.submit(&outputs.events, &ends, 0);
         let after = self.commits.last_sync();
@@ -180,7 +185,7 @@ impl Actor {
         let mut wanted = Wanted::default();
         for effect in effects {
             match effect {
-                Effect::Deliver { lock: None, view, .. } if !self.cache.contains(view.body) => {
+                Effect::Deliver { lock: None, view, .. } if self.is_cold(view, None) => {
                     wanted.add(view);
                 }
                 // All or none, so that a refused answer has taken nothing.
@@ -194,6 +199,15 @@ impl Actor {
             }
         }
         self.held.hold(&wanted, events, ends)
+    }
+
+    /// Whether the content of a message for a receiver has to be read. One without a lock can't be sent back once it has left:
+    /// while memory is short it counts as cold, and waits with the others until there is room for it.
+    pub(super) fn is_cold(&self, view: &MessageView, lock: Option<Lock>) -> bool {
+        let waits = lock.is_none()
+            && view.content_bytes as usize > self.unlocked_bytes_max
+            && self.commits.durable_body().is_some_and(|durable| view.body.0 <= durable.0);
+        waits || !self.cache.contains(view.body)
     }
 
     fn takes(&self, request: RequestId) -> bool {

@@ -13,6 +13,7 @@ mod transfer;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use peeklock_budget::{Budget, Owner, Share};
 use smallvec::SmallVec;
 use tokio::sync::{mpsc, watch};
 
@@ -62,6 +63,10 @@ pub(super) struct Forwarder {
     done: CreditLimit,
     closed: bool,
     waiting: VecDeque<Delivery>,
+    /// Contents of those that wait and of those under way to the target, in bytes.
+    held_bytes: usize,
+    /// The same, as the memory budget knows it.
+    share: Share,
     last_tag: u64,
     pause_ms: u64,
 }
@@ -88,6 +93,7 @@ impl Forwarder {
         (target, wishes): (watch::Receiver<Box<str>>, mpsc::UnboundedReceiver<CatchUp>),
         (routes, joint): (Routes, JointSteps),
         clock: Arc<dyn Clock>,
+        budget: &Budget,
     ) -> Self {
         let (mailbox, outputs) = Mailbox::new();
         Self {
@@ -107,6 +113,8 @@ impl Forwarder {
             done: CreditLimit::default(),
             closed: true,
             waiting: VecDeque::new(),
+            held_bytes: 0,
+            share: budget.share(Owner::Forwarding),
             last_tag: 0,
             pause_ms: *PAUSE_MS.start(),
         }
@@ -119,6 +127,7 @@ impl Forwarder {
             // What is in hand goes back to where it was.
             self.send(None, Command::CloseReceiver { receiver: self.receiver });
             self.waiting.clear();
+            self.report();
             self.closed = true;
             let goes_on = match stop {
                 Stop::Over => false,
@@ -209,10 +218,17 @@ impl Forwarder {
         if !going.is_empty() {
             stop = stop.and(self.hand_over(&name, going).await);
         }
+        self.report();
         if stop.is_ok() {
             self.give_credit();
         }
         stop
+    }
+
+    /// Tells the memory budget what is held while no batch is under way.
+    fn report(&mut self) {
+        self.held_bytes = self.waiting.iter().map(|delivery| delivery.message.content.len()).sum();
+        self.share.set(self.held_bytes);
     }
 
     /// As many messages as go together, in order.
@@ -345,7 +361,10 @@ impl Forwarder {
     /// Takes note of what arrived; what is about an earlier receiver is void.
     fn take(&mut self, output: Output) {
         match output {
-            Output::Delivery(delivery) if delivery.receiver == self.receiver && !self.closed => {
+            Output::Delivery(mut delivery) if delivery.receiver == self.receiver && !self.closed => {
+                delivery.share = None;
+                self.held_bytes += delivery.message.content.len();
+                self.share.set(self.held_bytes);
                 self.waiting.push_back(*delivery);
             }
             Output::ReceiverClosed { receiver, .. } if receiver == self.receiver => self.closed = true,

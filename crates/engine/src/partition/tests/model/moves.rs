@@ -195,7 +195,13 @@ impl Comparison {
         // And one that is not deferred.
         choice.push(self.partition.state.entity.next_number);
         let numbers = picks.iter().map(|pick| choice[pick % choice.len()]).collect();
-        Command::ReceiveDeferred { numbers, source: QueuePath { queue, sub_queue }, mode, receiver }
+        Command::ReceiveDeferred {
+            numbers,
+            source: QueuePath { queue, sub_queue },
+            mode,
+            receiver,
+            bytes_max: usize::MAX,
+        }
     }
 
     /// Locks, and where the first of them was taken.
