@@ -89,7 +89,8 @@ impl Client {
     pub fn provisional(&mut self, delivery: u32) -> io::Result<Value> {
         self.wait(|frame| {
             let ours = frame.is(code::DISPOSITION) && *frame.field(0) == Value::Bool(false);
-            let covered = frame.field(1).integer()?..=frame.field(2).integer().or(frame.field(1).integer())?;
+            let covered =
+                frame.field(1).integer()?..=frame.field(2).integer().or(frame.field(1).integer())?;
             let provisional = ours && *frame.field(3) != Value::Bool(true);
             (provisional && covered.contains(&i64::from(delivery))).then(|| frame.field(4).clone())
         })

@@ -6,7 +6,8 @@ use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
 
 use super::stage::{
-    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill, refused, sending, text,
+    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill,
+    refused, sending, text,
 };
 
 const UNKNOWN: &str = "amqp:transaction:unknown-id";
@@ -55,8 +56,11 @@ fn a_second_discharge_and_work_after_it_are_an_unknown_id() {
         assert_accepted(&client.discharge(COORDINATOR, &id, fail).unwrap());
         assert_eq!(refused(&client.discharge(COORDINATOR, &id, false).unwrap()), UNKNOWN);
         assert_eq!(refused(&client.send_in(LINK, &text("a"), &id).unwrap()), UNKNOWN);
-        client.say(&disposition(true, delivery.id, delivery.id, false, transactional(&id, Some(accepted())))).unwrap();
-        let answer = client.wait(|frame| frame.is(code::DISPOSITION).then(|| frame.field(4).clone())).unwrap();
+        client
+            .say(&disposition(true, delivery.id, delivery.id, false, transactional(&id, Some(accepted()))))
+            .unwrap();
+        let answer =
+            client.wait(|frame| frame.is(code::DISPOSITION).then(|| frame.field(4).clone())).unwrap();
         assert_eq!(refused(&answer), UNKNOWN);
         assert_accepted(&client.complete(delivery.id).unwrap());
         assert_eq!(bodies(&daemon, "one"), [""; 0]);

@@ -87,7 +87,9 @@ fn transactions_are_whole_or_not_there_over_twenty_kills() {
         daemon.assert_sound();
         journal.restarted(&daemon);
         let committed = journal.known.values().filter(|known| **known == Known::Committed).count();
-        println!("round {round}: killed {pause:?} after {discharges} discharges, {committed} committed so far");
+        println!(
+            "round {round}: killed {pause:?} after {discharges} discharges, {committed} committed so far"
+        );
     }
     assert!(journal.known.values().any(|known| *known == Known::Gone));
 }
@@ -101,8 +103,14 @@ fn fill(daemon: &Daemon) {
 }
 
 /// Works until so many discharges were written, kills the daemon a little later and returns the journal.
-fn run_until_killed(daemon: &mut Daemon, journal: Journal, round: u32, (discharges, pause): (u64, Duration)) -> Journal {
-    let load = Load { address: daemon.amqp(), round, journal: Mutex::new(journal), discharges: AtomicU64::new(0) };
+fn run_until_killed(
+    daemon: &mut Daemon,
+    journal: Journal,
+    round: u32,
+    (discharges, pause): (u64, Duration),
+) -> Journal {
+    let load =
+        Load { address: daemon.amqp(), round, journal: Mutex::new(journal), discharges: AtomicU64::new(0) };
     let load = Arc::new(load);
     let workers: Vec<JoinHandle<io::Error>> = (0..WORKERS)
         .map(|worker| {

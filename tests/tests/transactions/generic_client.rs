@@ -5,7 +5,8 @@ use fe2o3_amqp::link::delivery::Delivery;
 use fe2o3_amqp::sasl_profile::SaslProfile;
 use fe2o3_amqp::session::SessionHandle;
 use fe2o3_amqp::transaction::{
-    Controller, OwnedTransaction, Transaction, TransactionDischarge, TransactionPosting, TransactionRetirement,
+    Controller, OwnedTransaction, Transaction, TransactionDischarge, TransactionPosting,
+    TransactionRetirement,
 };
 use fe2o3_amqp::types::definitions::ReceiverSettleMode;
 use fe2o3_amqp::types::messaging::{Body, Modified, Outcome};

@@ -95,7 +95,9 @@ fn a_refused_request_makes_the_commit_fail() {
 
 #[test]
 fn a_disposition_by_the_management_node_takes_effect_with_the_commit() {
-    for (status, left, dead) in [("completed", 0, 0), ("suspended", 0, 1), ("abandoned", 1, 0), ("defered", 1, 0)] {
+    for (status, left, dead) in
+        [("completed", 0, 0), ("suspended", 0, 1), ("abandoned", 1, 0), ("defered", 1, 0)]
+    {
         let mut daemon = Daemon::with_config(CONFIG);
         fill(&daemon, &["a"]);
         let mut client = managing(&daemon, "one");
@@ -142,10 +144,8 @@ fn the_state_of_a_session_changes_with_the_commit() {
     let mut daemon = Daemon::with_config(CONFIG);
     let mut client = managing(&daemon, "sessions");
     client.attach_session(LINK + 2, "sessions", "s", 1).unwrap().unwrap();
-    let set = map(vec![
-        ("session-id", Value::string("s")),
-        ("session-state", Value::Binary(b"state".to_vec())),
-    ]);
+    let set =
+        map(vec![("session-id", Value::string("s")), ("session-state", Value::Binary(b"state".to_vec()))]);
     let get = map(vec![("session-id", Value::string("s"))]);
     for fail in [true, false] {
         let id = client.declare(COORDINATOR).unwrap();
@@ -169,7 +169,13 @@ fn browsing_in_a_transaction_is_answered_at_once_and_receiving_and_deleting_is_r
     client.attach_receiver(LINK + 2, "one", 1).unwrap().unwrap();
     let delivery = client.receive(LINK + 2).unwrap();
     let number = delivery.sequence_number();
-    client.dispose(delivery.id, delivery.id, Value::composite(code::MODIFIED, vec![Value::Null, Value::Bool(true)])).unwrap();
+    client
+        .dispose(
+            delivery.id,
+            delivery.id,
+            Value::composite(code::MODIFIED, vec![Value::Null, Value::Bool(true)]),
+        )
+        .unwrap();
     client.outcome(delivery.id, false).unwrap();
     let id = client.declare(COORDINATOR).unwrap();
     let peek = map(vec![("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(10))]);

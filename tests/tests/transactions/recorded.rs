@@ -68,7 +68,8 @@ impl Wire {
             }
             Some(code::DISPOSITION) => return outcomes(frame, channel, transactions),
             Some(code::DETACH) => {
-                let error = frame.field(2).field(0).text().map(|error| format!(" {error}")).unwrap_or_default();
+                let error =
+                    frame.field(2).field(0).text().map(|error| format!(" {error}")).unwrap_or_default();
                 format!("detach {channel} {}{error}", self.link(frame))
             }
             Some(code::END) => format!("end {channel}"),
@@ -82,7 +83,8 @@ impl Wire {
     fn credit(&mut self, frame: &Frame, channel: i64) -> Vec<String> {
         let Some(handle) = frame.field(4).integer() else { return Vec::new() };
         let name = self.links.get(&(frame.channel, handle)).cloned().unwrap_or_default();
-        let is_first = frame.field(6).integer() > Some(0) && self.credited.insert(format!("{channel} {name}"));
+        let is_first =
+            frame.field(6).integer() > Some(0) && self.credited.insert(format!("{channel} {name}"));
         is_first.then(|| format!("credit {channel} {name}")).into_iter().collect()
     }
 }
@@ -90,8 +92,10 @@ impl Wire {
 /// A message by its body, an answer by its status.
 fn content(message: &[u8]) -> String {
     let sections = sections(message);
-    let application =
-        sections.iter().find(|section| section.code() == Some(code::APPLICATION_PROPERTIES)).map(Value::inner);
+    let application = sections
+        .iter()
+        .find(|section| section.code() == Some(code::APPLICATION_PROPERTIES))
+        .map(Value::inner);
     let status = |key| application.and_then(|map| map.get(key)).and_then(Value::integer);
     match (status("statusCode"), status("status-code")) {
         (Some(status), _) => format!("status {status}"),
@@ -117,7 +121,9 @@ fn outcome(state: &Value, transactions: &mut Vec<Vec<u8>>) -> String {
         (Some(code::RELEASED), _) => "released".to_owned(),
         (Some(code::REJECTED), Value::Null) => "rejected".to_owned(),
         (Some(code::REJECTED), error) => format!("rejected {}", error.field(0).text().unwrap_or_default()),
-        (Some(code::MODIFIED), _) if *state.field(1) == Value::Bool(true) => "modified undeliverable".to_owned(),
+        (Some(code::MODIFIED), _) if *state.field(1) == Value::Bool(true) => {
+            "modified undeliverable".to_owned()
+        }
         (Some(code::MODIFIED), _) => "modified".to_owned(),
         (Some(code::DECLARED), Value::Binary(id)) => {
             transactions.push(id.clone());

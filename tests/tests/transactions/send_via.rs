@@ -23,8 +23,11 @@ fn via_one(client: &mut Client, destination: Value) -> Result<(), String> {
     fields.push(Value::Map(vec![(property, destination)]));
     client.say(&Value::Described(descriptor, Box::new(Value::List(fields)))).unwrap();
     let answer = client.wait(|frame| {
-        let refused = frame.is(code::DETACH).then(|| Err(frame.field(2).field(0).text().unwrap_or_default().to_owned()));
-        let ours = frame.is(code::ATTACH) && frame.field(0).text() == Some(&name) && *frame.field(6) != Value::Null;
+        let refused = frame
+            .is(code::DETACH)
+            .then(|| Err(frame.field(2).field(0).text().unwrap_or_default().to_owned()));
+        let ours =
+            frame.is(code::ATTACH) && frame.field(0).text() == Some(&name) && *frame.field(6) != Value::Null;
         refused.or(ours.then_some(Ok(())))
     });
     answer.unwrap()
@@ -68,10 +71,9 @@ fn in_a_transaction_the_message_and_a_completion_of_the_queue_between_are_one_wh
 #[test]
 fn a_destination_that_is_none_is_refused_at_the_attach() {
     let daemon = Daemon::with_config(CONFIG);
-    for (destination, condition) in [
-        (Value::string("no-such-queue"), "amqp:not-found"),
-        (Value::Int(7), "com.microsoft:argument-error"),
-    ] {
+    for (destination, condition) in
+        [(Value::string("no-such-queue"), "amqp:not-found"), (Value::Int(7), "com.microsoft:argument-error")]
+    {
         let mut client = Client::connect(daemon.amqp()).unwrap();
         assert_eq!(via_one(&mut client, destination), Err(condition.to_owned()));
     }

@@ -5,7 +5,8 @@ use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
 
 use super::stage::{
-    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill, refused, sending, text,
+    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill,
+    refused, sending, text,
 };
 
 /// A client with a link to the coordinator and, as [`LINK`], one that receives from the queue `one`.
@@ -155,8 +156,10 @@ fn work_and_its_discharge_may_be_sent_without_waiting_for_answers() {
 fn batches_and_messages_of_many_frames_are_work_of_a_transaction() {
     let mut daemon = Daemon::with_config(CONFIG);
     let mut client = sending(&daemon);
-    let batch: Vec<u8> =
-        ["a", "b", "c"].iter().flat_map(|body| codec::section(code::DATA, Value::Binary(text(body)))).collect();
+    let batch: Vec<u8> = ["a", "b", "c"]
+        .iter()
+        .flat_map(|body| codec::section(code::DATA, Value::Binary(text(body))))
+        .collect();
     let large = "x".repeat(100_000);
     for fail in [true, false] {
         let id = client.declare(COORDINATOR).unwrap();
@@ -212,14 +215,21 @@ fn a_lock_that_another_settlement_took_makes_the_commit_fail_as_a_whole() {
     client.settle_in(delivery.id, &id, accepted()).unwrap();
     client.send_in(LINK + 1, &text("b"), &id).unwrap();
     assert_accepted(&client.complete(delivery.id).unwrap());
-    assert_eq!(refused(&client.discharge(COORDINATOR, &id, false).unwrap()), "com.microsoft:message-lock-lost");
+    assert_eq!(
+        refused(&client.discharge(COORDINATOR, &id, false).unwrap()),
+        "com.microsoft:message-lock-lost"
+    );
     assert_eq!(bodies(&daemon, "one"), [""; 0]);
     daemon.assert_sound();
 }
 
 #[test]
 fn a_settlement_in_a_transaction_of_a_lock_that_is_lost_is_refused_at_once() {
-    let mut daemon = Daemon::with_config(&CONFIG.replacen("name = \"one\"", "name = \"one\"\nlock_duration = \"PT5S\"", 1));
+    let mut daemon = Daemon::with_config(&CONFIG.replacen(
+        "name = \"one\"",
+        "name = \"one\"\nlock_duration = \"PT5S\"",
+        1,
+    ));
     fill(&daemon, &["a"]);
     let mut client = receiving(&daemon, 1);
     let delivery = client.receive(LINK).unwrap();
@@ -298,7 +308,12 @@ fn on_a_session_that_begins_with_a_coordinator_a_later_receiver_of_another_entit
         let error = client.attach_receiver(handle, other, 1).unwrap().unwrap_err();
         assert_eq!(error.field(0).text(), Some("amqp:not-allowed"));
         let text = error.field(1).text().unwrap();
-        assert!(text.contains("Local transactions cannot span multiple top-level entities such as queue or topic"), "{text}");
+        assert!(
+            text.contains(
+                "Local transactions cannot span multiple top-level entities such as queue or topic"
+            ),
+            "{text}"
+        );
     }
     assert_accepted(&client.send(3, &text("to two, without a transaction")).unwrap());
     assert_eq!(bodies(&daemon, "two").len(), 1);

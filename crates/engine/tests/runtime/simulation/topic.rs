@@ -212,10 +212,12 @@ impl Topic {
         self.subscriptions.keys().copied()
     }
 
-    /// How many messages rest on the topic itself, once nothing is under way: at least, and at most.
-    pub(super) fn scheduled(&self, now: Timestamp) -> (usize, usize) {
-        let due_later = || self.messages.iter().filter(|message| message.due.is_some_and(|due| due > now));
-        (due_later().filter(|message| message.accepted).count(), due_later().count())
+    /// How many messages rest on the topic itself, once nothing is under way: at least, and at most. An earlier start may have
+    /// shown a `latest` instant after `now`, and published what was due.
+    pub(super) fn scheduled(&self, now: Timestamp, latest: Timestamp) -> (usize, usize) {
+        let due_after =
+            |at| self.messages.iter().filter(move |message| message.due.is_some_and(|due| due > at));
+        (due_after(latest).filter(|message| message.accepted).count(), due_after(now).count())
     }
 
     /// Requests that were never written have not happened.
