@@ -31,6 +31,7 @@ pub mod inspect;
 mod mailbox;
 mod names;
 mod namespace;
+mod patience;
 mod random;
 mod record;
 mod restore;

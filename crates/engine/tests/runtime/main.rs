@@ -32,4 +32,5 @@ mod topics;
 mod topics_failures;
 mod travel;
 mod travel_histories;
+mod unreadable;
 mod wall_clock;
