@@ -9,6 +9,7 @@
 
 mod administration;
 mod auditor;
+mod batches;
 mod broker;
 mod catalogue;
 mod cold_reads;
@@ -25,11 +26,13 @@ mod forwarding_topics;
 mod idle;
 mod restart;
 mod rules;
+mod short_memory;
 mod simulation;
 mod slow_reads;
 mod timers;
 mod topics;
 mod topics_failures;
+mod transactions;
 mod travel;
 mod travel_histories;
 mod unreadable;

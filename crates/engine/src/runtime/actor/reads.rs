@@ -29,12 +29,13 @@ pub(super) struct Source<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     queue: VecDeque<Reading>,
-    keys: usize,
+    bytes: usize,
 }
 
 #[derive(Debug)]
 struct Reading {
     keys: Vec<Key>,
+    bytes: usize,
     patience: Patience,
     state: State,
 }
@@ -54,8 +55,8 @@ impl fmt::Debug for State {
 }
 
 impl Reading {
-    fn new(shard: &dyn Shard, keys: Vec<Key>) -> Self {
-        Self { state: State::Asked(shard.read(keys.clone())), keys, patience: Patience::default() }
+    fn new(shard: &dyn Shard, keys: Vec<Key>, bytes: usize) -> Self {
+        Self { state: State::Asked(shard.read(keys.clone())), keys, bytes, patience: Patience::default() }
     }
 
     fn poll(
@@ -75,15 +76,20 @@ impl Reading {
 }
 
 impl Reads {
-    /// Asks for several contents at once.
-    pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>) {
-        self.keys += keys.len();
-        self.queue.push_back(Reading::new(shard, keys));
+    /// Asks for several contents at once, of so many bytes together.
+    pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>, bytes: usize) {
+        self.bytes += bytes;
+        self.queue.push_back(Reading::new(shard, keys, bytes));
     }
 
-    /// Number of contents asked for and not yet here.
-    pub(super) fn keys(&self) -> usize {
-        self.keys
+    /// Whether no content is asked for that is not here yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Bytes of the contents asked for and not yet here.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Appends what arrived to `contents`, in order. Says whether anything arrived; the error means that the store is
@@ -98,11 +104,10 @@ impl Reads {
         while let Some(front) = self.queue.front_mut() {
             let Poll::Ready(result) = front.poll(context, source.shard) else { break };
             let Some(reading) = self.queue.pop_front() else { break };
+            self.bytes -= reading.bytes;
             match result {
                 Ok(mut values) => {
-                    let count = reading.keys.len();
-                    values.resize(count, None);
-                    self.keys -= count;
+                    values.resize(reading.keys.len(), None);
                     contents.extend(
                         values
                             .into_iter()
@@ -125,7 +130,7 @@ impl Reads {
     ) {
         if reading.keys.len() > 1 {
             for key in reading.keys.into_iter().rev() {
-                self.queue.push_front(Reading::new(source.shard, vec![key]));
+                self.queue.push_front(Reading::new(source.shard, vec![key], 0));
             }
         } else if may_pass(&error) && !reading.patience.is_over() {
             if reading.patience.is_fresh() {
@@ -133,9 +138,9 @@ impl Reads {
             }
             let until = source.clock.now().plus_ms(reading.patience.next_pause_ms());
             reading.state = State::Pausing(source.clock.sleep_until(until));
+            reading.bytes = 0;
             self.queue.push_front(reading);
         } else {
-            self.keys -= reading.keys.len();
             contents.extend(reading.keys.first().map(|_| Err(Unreadable::from(error))));
         }
     }

@@ -5,6 +5,7 @@
 //! - `rules` are those of the topic, and the copies that come of them.
 //! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
 //! - `rot` changes what is on the disk, and knows what that may cost.
+//! - `transactions` happen as a whole or not at all.
 //! - `clock` lets the wall clock of the machine be off, and knows what the broker's must show.
 //! - `end` looks at what is left, in the broker and in the store.
 
@@ -20,6 +21,7 @@ mod storage;
 mod temporary;
 mod topic;
 mod topic_in_doubt;
+mod transactions;
 mod world;
 
 use proptest::prelude::*;
@@ -72,6 +74,11 @@ mod whatever_the_disk_does {
         }
 
         #[test]
+        fn transactions_happen_as_a_whole(history in steps_on_disk(&[Area::Transactions, Area::Topic])) {
+            play_on_disk(&history);
+        }
+
+        #[test]
         fn forwarded_messages_arrive_once(history in steps_on_disk(&[Area::Forwarding])) {
             play_on_disk(&history);
         }
@@ -116,8 +123,15 @@ mod whatever_happens {
         }
 
         #[test]
+        fn transactions_happen_as_a_whole(history in steps(&[Area::Transactions, Area::Topic])) {
+            play(&history);
+        }
+
+        #[test]
         fn one_does_not_disturb_the_other(
-            history in steps(&[Area::Queues, Area::Topic, Area::Sessions, Area::Temporary, Area::Forwarding])
+            history in steps(&[
+                Area::Queues, Area::Topic, Area::Sessions, Area::Temporary, Area::Forwarding, Area::Transactions,
+            ])
         ) {
             play(&history);
         }
