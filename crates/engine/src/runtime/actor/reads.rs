@@ -24,8 +24,8 @@ pub(super) struct Source<'a> {
     pub(super) clock: &'a dyn Clock,
 }
 
-/// Reads under way. A read that fails is repeated key by key, so that one bad content does not hide its neighbours. What the
-/// device does not give back is asked for again after pauses, a bounded number of times.
+/// Reads under way. What the device does not give back is asked for again after pauses, a bounded number of times. A read
+/// that fails for good is repeated key by key, so that one bad content does not hide its neighbours.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     queue: VecDeque<Reading>,
@@ -128,18 +128,19 @@ impl Reads {
         error: Error,
         contents: &mut Vec<Content>,
     ) {
-        if reading.keys.len() > 1 {
-            for key in reading.keys.into_iter().rev() {
-                self.queue.push_front(Reading::new(source.shard, vec![key], 0));
-            }
-        } else if may_pass(&error) && !reading.patience.is_over() {
+        if may_pass(&error) && !reading.patience.is_over() {
             if reading.patience.is_fresh() {
-                tracing::warn!(%error, "the content of a message is read again after a pause");
+                tracing::warn!(%error, "contents of messages are read again after a pause");
             }
             let until = source.clock.now().plus_ms(reading.patience.next_pause_ms());
             reading.state = State::Pausing(source.clock.sleep_until(until));
             reading.bytes = 0;
             self.queue.push_front(reading);
+        } else if reading.keys.len() > 1 {
+            for key in reading.keys.into_iter().rev() {
+                let one = Reading::new(source.shard, vec![key], 0);
+                self.queue.push_front(Reading { patience: reading.patience, ..one });
+            }
         } else {
             contents.extend(reading.keys.first().map(|_| Err(Unreadable::from(error))));
         }

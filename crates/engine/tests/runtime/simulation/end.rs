@@ -12,6 +12,8 @@ use super::topic::SUBSCRIPTIONS;
 use super::world::{Address, Asked, QUEUES, World};
 use crate::broker::peek;
 
+/// Reads of a partition that may have failed before the first of them is tried again.
+const READS_UNDER_WAY_MAX: u32 = 8;
 /// The longest pause between attempts to read, in milliseconds.
 const PAUSE_MS_MAX: u64 = 5_000;
 
@@ -21,8 +23,10 @@ impl World {
         if self.reads_fail {
             // The attempts that pauses put off succeed.
             self.broker.store.clear_faults();
-            self.broker.clock.advance(PAUSE_MS_MAX);
-            self.observe().await;
+            for _ in 0..READS_UNDER_WAY_MAX {
+                self.broker.clock.advance(PAUSE_MS_MAX);
+                self.observe().await;
+            }
         }
         self.broker.store.release_all();
         self.slow.release().await;
