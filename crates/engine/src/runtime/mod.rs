@@ -32,6 +32,7 @@ pub mod inspect;
 mod joint;
 mod mailbox;
 mod namespace;
+mod patience;
 mod random;
 mod record;
 mod restore;
