@@ -1,5 +1,7 @@
 //! What a connection may cost before its peer has authenticated.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Instant;
 
 use peeklock_tests::client::{
@@ -47,6 +49,31 @@ fn growth_bytes(daemon: &Daemon, attack: impl FnOnce()) -> u64 {
     connect_anonymously(daemon);
     assert!(began.elapsed() < PATIENCE);
     daemon.resident_bytes().saturating_sub(before)
+}
+
+#[test]
+fn heads_of_requests_that_never_end_cost_bounded_memory() {
+    const CONNECTIONS: usize = 900;
+    /// Below the longest head that is taken.
+    const HEAD_BYTES: usize = 31 << 10;
+    beside_a_bystander(|daemon| {
+        let head = format!("GET /queue HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(HEAD_BYTES));
+        let mut peers = Vec::new();
+        let growth = growth_bytes(daemon, || {
+            for _ in 0..CONNECTIONS {
+                let mut peer = TcpStream::connect(daemon.http()).unwrap();
+                peer.write_all(head.as_bytes()).unwrap();
+                peers.push(peer);
+            }
+            http::ask(daemon.http(), "GET", "/health", "", b"");
+        });
+        println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
+        assert!(growth < CONNECTIONS as u64 * (80 << 10), "{} KiB", growth >> 10);
+        drop(peers);
+        let longer = format!("{head}{}", "x".repeat(2 << 10));
+        let (answer, _) = http::say(daemon.http(), longer.as_bytes());
+        assert_eq!(http::status(&answer), Some(431), "{answer:.300}");
+    });
 }
 
 #[test]

@@ -34,9 +34,9 @@ fn guess_over_http(daemon: &Daemon) -> Duration {
 }
 
 #[test]
-fn refusals_take_longer_with_each_and_a_right_key_does_not_wait() {
+fn attempts_wait_longer_after_each_failure_and_a_right_key_has_its_turn_as_well() {
     let mut daemon = Daemon::with_queues(&["queue"]);
-    // Delays are at least so long: time that has passed, never time within which something happens.
+    // Waits are at least so long: time that has passed, never time within which something happens.
     let password: Duration = (0..9).map(|_| guess(&daemon)).sum();
     assert!(password >= Duration::from_millis(100 + 200 + 400 + 800), "nine guesses took {password:?}");
     let token: Duration = (0..9).map(|_| guess_over_http(&daemon)).sum();

@@ -71,10 +71,7 @@ impl State {
             Event::Ended => self.ended = true,
             Event::TraceErased { queue, number, .. } => self.erase_trace(*queue, *number),
             Event::Quarantined { .. } | Event::NotDelivered { .. } => self.apply_damage(event),
-            Event::NumbersReserved { next } => {
-                self.numbers_reserved = *next;
-                self.entity.next_number = self.entity.next_number.max(*next);
-            }
+            Event::NumbersReserved { next } => self.reserve_numbers(*next),
             Event::Published(published) => self.published(published),
             Event::SubscriptionSet(subscription) => self.set_subscription(subscription),
             Event::SubscriptionRemoved { queue, .. } => self.remove_subscription(*queue),
@@ -85,6 +82,11 @@ impl State {
             | Event::SessionUnlocked { .. }
             | Event::SessionStateSet { .. } => self.apply_to_sessions(event),
         }
+    }
+
+    fn reserve_numbers(&mut self, next: SequenceNumber) {
+        self.numbers_reserved = next;
+        self.entity.next_number = self.entity.next_number.max(next);
     }
 
     fn home_mut(&mut self, receiver: ReceiverId) -> Option<&mut super::queue::Queue> {

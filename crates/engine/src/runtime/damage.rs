@@ -74,11 +74,9 @@ struct Known {
 impl Damages {
     /// Notes damage and logs it, each once.
     pub(super) fn note(&self, damage: Damage) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.kept.contains(&damage) {
+        if !self.add(damage.clone()) {
             return;
         }
-        known.count += 1;
         tracing::error!(
             entity = damage.entity,
             sequence_number = damage.sequence_number,
@@ -87,9 +85,19 @@ impl Damages {
             reason = damage.reason,
             "stored data is damaged; see docs/damaged-store.md"
         );
+    }
+
+    /// Notes damage that is logged already; false if the same is known.
+    pub(super) fn add(&self, damage: Damage) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.kept.contains(&damage) {
+            return false;
+        }
+        known.count += 1;
         if known.kept.len() < DAMAGES_KEPT_MAX {
             known.kept.insert(damage);
         }
+        true
     }
 
     /// What is kept, in order of entity and number.

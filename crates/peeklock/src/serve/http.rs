@@ -34,8 +34,8 @@ use super::patient::{Patient, PatientBody};
 const FIRST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Within this time from the last answer the head of the next request must be there.
 const NEXT_HEAD_WITHIN: Duration = Duration::from_secs(60);
-/// Longest head of a request, in bytes: tokens in headers can be long.
-const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Longest head of a request, in bytes: long enough for long tokens, short enough for connections of peers that show none.
+const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// Serves HTTP on connections that somebody accepted.
 pub(super) struct Http {
@@ -51,6 +51,12 @@ pub(super) struct Http {
 struct Guesses {
     failures: Failures,
     started_at: Instant,
+}
+
+impl Guesses {
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
 }
 
 /// A connection that is a WebSocket from now on.
@@ -180,6 +186,9 @@ impl Visit {
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
         let has_token = request.headers().contains_key(AUTHORIZATION);
+        if has_token && self.regular.get().is_none() {
+            self.wait_for_turn().await;
+        }
         let (router, this) = (self.router.clone(), Arc::clone(&self));
         request.extensions_mut().insert(Admission::new(move || self.admit()));
         let (head, body) = request.into_parts();
@@ -193,17 +202,18 @@ impl Visit {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if has_token && response.status() == StatusCode::UNAUTHORIZED {
-            this.delay_refusal().await;
+            this.guesses.failures.failed(this.peer.address.ip(), this.guesses.now_ms());
         }
         pages::share(&mut response, &source);
         response
     }
 
-    /// Waits before a wrong token is answered, so that guessing is slow.
-    async fn delay_refusal(&self) {
-        let Guesses { failures, started_at } = &*self.guesses;
-        let now_ms = u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
-        sleep(Duration::from_millis(failures.delay_ms(self.peer.address.ip(), now_ms))).await;
+    /// Waits for the turn of an attempt to authenticate, so that guessing is slow.
+    async fn wait_for_turn(&self) {
+        let wait_ms = self.guesses.failures.wait_ms(self.peer.address.ip(), self.guesses.now_ms());
+        if wait_ms > 0 {
+            sleep(Duration::from_millis(wait_ms)).await;
+        }
     }
 
     /// The peer was let in by whoever answers; it is a regular as long as there is room for regulars.

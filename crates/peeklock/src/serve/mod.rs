@@ -14,6 +14,7 @@ mod front_ends;
 mod health;
 mod http;
 mod memory;
+mod metrics;
 mod network;
 mod openid;
 mod pages;
@@ -132,6 +133,7 @@ async fn serve(
     let control = store.control(&config);
     network.serve_amqp(connections);
     let ready_file = announce(&config, network.addresses(), &namespace)?;
+    health.set_scrub_damage(store.scrub_damage());
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
     let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
@@ -203,7 +205,15 @@ fn namespace_options(config: &Config) -> NamespaceOptions {
     let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
     let rule_limits = config.limits.rules;
     let budget = memory::budget(config);
-    NamespaceOptions { body_cache_bytes, read_facts, rule_limits, budget, ..NamespaceOptions::default() }
+    let entities_max = usize::try_from(config.limits.entities_max).ok();
+    NamespaceOptions {
+        body_cache_bytes,
+        read_facts,
+        rule_limits,
+        budget,
+        entities_max,
+        ..NamespaceOptions::default()
+    }
 }
 
 /// What the file's entities must keep to, those made at run time must as well.
