@@ -80,8 +80,9 @@ fn ask(stream: &mut TcpStream, token: &str) {
 #[test]
 fn who_has_authenticated_is_never_closed_in_favour_of_unauthenticated_connections() {
     const CLIENTS: usize = 1_060;
-    let mut daemon =
-        Daemon::with_config("[network]\nstrangers_per_address_max = 16\n[[queues]]\nname = \"queue\"\n");
+    let mut daemon = Daemon::with_config(
+        "[network]\nunauthenticated_per_address_max = 16\n[[queues]]\nname = \"queue\"\n",
+    );
     let token = http::token();
     let mut clients: Vec<TcpStream> = Vec::new();
     for _ in 0..CLIENTS {

@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use peeklock_access::Failures;
 use peeklock_admin::Admission;
 use peeklock_net::websocket::{self, WebSocket};
-use peeklock_net::{ByteStream, Pass, Peer, Rewind, Stranger};
+use peeklock_net::{ByteStream, Pass, Peer, Rewind, UnauthenticatedConnection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
@@ -63,7 +63,7 @@ impl Guesses {
 pub(super) struct WebSocketAsked<S> {
     pub(super) socket: WebSocket<Patient<Rewind<S>>>,
     pub(super) peer: Peer,
-    pub(super) stranger: Stranger,
+    pub(super) unauthenticated: UnauthenticatedConnection,
 }
 
 /// What the requests of one connection have in common.
@@ -96,13 +96,13 @@ impl Http {
         stream: S,
         first_bytes: BytesMut,
         peer: Peer,
-        mut stranger: Stranger,
+        mut unauthenticated: UnauthenticatedConnection,
     ) -> Option<WebSocketAsked<S>> {
         let visit = Arc::new(Visit {
             router: self.router.clone(),
             pages: Arc::clone(&self.pages),
             peer: peer.clone(),
-            pass: stranger.pass(),
+            pass: unauthenticated.pass(),
             regulars: Arc::clone(&self.regulars),
             regular: OnceLock::new(),
             guesses: Arc::clone(&self.guesses),
@@ -110,11 +110,11 @@ impl Http {
             upgrade: Mutex::default(),
         });
         let io = TokioIo::new(Patient::new(Rewind::new(first_bytes, stream)));
-        self.converse(io, &visit, &mut stranger).await?;
+        self.converse(io, &visit, &mut unauthenticated).await?;
         let upgrade = visit.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let parts = upgrade.await.ok()?.downcast::<TokioIo<Patient<Rewind<S>>>>().ok()?;
         let socket = WebSocket::new(parts.io.into_inner(), BytesMut::from(parts.read_buf));
-        Some(WebSocketAsked { socket, peer, stranger })
+        Some(WebSocketAsked { socket, peer, unauthenticated })
     }
 
     /// Answers requests, one after the other; `None` when the connection is of no more use.
@@ -122,7 +122,7 @@ impl Http {
         &self,
         io: TokioIo<S>,
         visit: &Arc<Visit>,
-        stranger: &mut Stranger,
+        unauthenticated: &mut UnauthenticatedConnection,
     ) -> Option<()> {
         let service = |request| {
             let visit = Arc::clone(visit);
@@ -131,7 +131,7 @@ impl Http {
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(NEXT_HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
         let mut connection = pin!(server.serve_connection(io, service_fn(service)).with_upgrades());
-        let mut driven_out = pin!(stranger.driven_out_meanwhile());
+        let mut evicted = pin!(unauthenticated.evicted_meanwhile());
         let mut first_head = pin!(sleep(FIRST_HEAD_WITHIN));
         // Who comes while others take leave may still ask how the broker is.
         let mut leaving = self.leaving.subscribe();
@@ -143,7 +143,7 @@ impl Http {
                 ended = connection.as_mut() => {
                     return ended.map_err(|error| tracing::debug!(%error, "HTTP connection failed")).ok();
                 }
-                () = &mut driven_out => return None,
+                () = &mut evicted => return None,
                 () = &mut first_head, if waits => {
                     waits = false;
                     if !visit.arrived.load(Ordering::Relaxed) {

@@ -97,7 +97,7 @@ async fn serve(
     emulator::explain(&config);
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
-    let room = Room::within_limits(config.amqp.connections_max, config.network.strangers_max);
+    let room = Room::within_limits(config.amqp.connections_max, config.network.unauthenticated_max);
     let listening = Listening::bind(&config).await?;
     let health = Health::default();
     // The one clock of all that decides.
@@ -121,8 +121,8 @@ async fn serve(
         service_bus(&namespace, &access, &config, &throttles),
         // Nothing corrects or moves it: an hour's jump must not look like an hour's silence of every client.
         Arc::new(ElapsedClock::default()),
-        // Strangers are bounded beside: however many there are, whoever shows who they are finds a place.
-        listener_options(&config, room.connections_max.saturating_add(room.strangers_max)),
+        // Unauthenticated connections are limited beside, so that authenticated ones find a place however many there are.
+        listener_options(&config, room.connections_max.saturating_add(room.unauthenticated_max)),
     )
     .within(namespace.budget().clone());
 
