@@ -20,3 +20,4 @@ pub mod http;
 pub mod load;
 pub mod seed;
 pub mod session_audit;
+pub mod wire;

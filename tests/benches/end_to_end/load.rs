@@ -1,12 +1,12 @@
 //! The generator: frames are templates, so that the machine's time goes to the daemon.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::thread;
 
 use peeklock_tests::client::{self, Client};
 use peeklock_tests::codec;
 use peeklock_tests::daemon::Daemon;
+use peeklock_tests::wire::{DISPOSITION, TRANSFER, Wire, delivery_id, is_more, range};
 
 /// What is sent and received.
 pub(crate) struct Load {
@@ -99,12 +99,6 @@ fn with_subject(number: u32) -> Vec<u8> {
     codec::section(codec::code::PROPERTIES, codec::Value::List(vec![message_id, user_id, to, subject]))
 }
 
-/// Descriptor codes of the frames that matter here.
-const TRANSFER: u8 = 0x14;
-const DISPOSITION: u8 = 0x15;
-/// Bytes written or read at a time.
-const CHUNK_BYTES: usize = 128 * 1024;
-
 /// Sends until every message is accepted.
 pub(crate) fn send(daemon: &Daemon, load: &Load) {
     let templates = load.templates();
@@ -115,7 +109,7 @@ pub(crate) fn send(daemon: &Daemon, load: &Load) {
         let (mut sent, mut answered) = (0, 0);
         while answered < count {
             while sent < count && sent - answered < load.window {
-                wire.put_transfer(sent, messages.next().unwrap());
+                wire.put_transfer(sent, messages.next().unwrap(), false);
                 sent += 1;
             }
             wire.flush();
@@ -178,108 +172,4 @@ fn each(
             scope.spawn(move || work(Client::connect(daemon).unwrap(), address, *count, load));
         }
     });
-}
-
-/// Buffers of one connection.
-struct Wire<'a> {
-    stream: &'a mut TcpStream,
-    output: Vec<u8>,
-    input: Vec<u8>,
-    filled: usize,
-}
-
-impl<'a> Wire<'a> {
-    fn new(stream: &'a mut TcpStream) -> Self {
-        Self { stream, output: Vec::new(), input: vec![0; CHUNK_BYTES * 2], filled: 0 }
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.output.extend_from_slice(bytes);
-        if self.output.len() > CHUNK_BYTES {
-            self.flush();
-        }
-    }
-
-    /// An unsettled transfer on handle 0 whose tag is its id.
-    fn put_transfer(&mut self, id: u32, message: &[u8]) {
-        let [a, b, c, d] = id.to_be_bytes();
-        let body = [
-            0x00, 0x53, TRANSFER, 0xC0, 0x10, 0x06, 0x43, 0x70, a, b, c, d, 0xA0, 0x04, a, b, c, d, 0x43,
-            0x42, 0x42,
-        ];
-        let size = u32::try_from(8 + body.len() + message.len()).unwrap();
-        self.output.extend_from_slice(&size.to_be_bytes());
-        self.output.extend_from_slice(&[2, 0, 0, 0]);
-        self.output.extend_from_slice(&body);
-        self.put(message);
-    }
-
-    /// Accepts deliveries and asks for confirmation.
-    fn complete(&mut self, first: u32, last: u32) {
-        let accepted = codec::Value::composite(codec::code::ACCEPTED, Vec::new());
-        let disposition = client::disposition(true, first, last, false, accepted);
-        self.put(&codec::frame(0, &disposition, &[]));
-    }
-
-    fn flush(&mut self) {
-        self.stream.write_all(&self.output).unwrap();
-        self.output.clear();
-    }
-
-    /// Reads once and shows each complete frame: descriptor code and fields.
-    fn read_frames(&mut self, mut see: impl FnMut(u8, &[u8])) {
-        let read = self.stream.read(&mut self.input[self.filled..]).unwrap();
-        assert!(read > 0, "the daemon closed the connection");
-        self.filled += read;
-        let mut at = 0;
-        while self.filled - at >= 8 {
-            let size = u32::from_be_bytes(self.input[at..at + 4].try_into().unwrap()) as usize;
-            if self.filled - at < size {
-                let needed = size.max(CHUNK_BYTES * 2);
-                self.input.resize(self.input.len().max(at + needed), 0);
-                break;
-            }
-            if size > 11 {
-                see(self.input[at + 10], &self.input[at + 11..at + size]);
-            }
-            at += size;
-        }
-        self.input.copy_within(at..self.filled, 0);
-        self.filled -= at;
-    }
-}
-
-/// The fields of a list, as far as they are the ones read here; `None` for null.
-fn uints(list: &[u8]) -> impl Iterator<Item = Option<u32>> {
-    let mut rest = if list[0] == 0xC0 { &list[3..] } else { &list[9..] };
-    std::iter::from_fn(move || {
-        let (value, length) = match *rest.first()? {
-            0x41 => (Some(1), 1),
-            0x42 | 0x43 => (Some(0), 1),
-            0x52 => (Some(u32::from(rest[1])), 2),
-            0x70 => (Some(u32::from_be_bytes(rest[1..5].try_into().unwrap())), 5),
-            0xA0 => (None, 2 + usize::from(rest[1])),
-            0x40 => (None, 1),
-            other => panic!("unexpected format code {other:#x}"),
-        };
-        rest = &rest[length..];
-        Some(value)
-    })
-}
-
-/// First and last of a disposition.
-fn range(list: &[u8]) -> (u32, u32) {
-    let mut fields = uints(list).skip(1);
-    let first = fields.next().flatten().unwrap();
-    (first, fields.next().flatten().unwrap_or(first))
-}
-
-/// The delivery-id of a transfer.
-fn delivery_id(list: &[u8]) -> Option<u32> {
-    uints(list).nth(1).flatten()
-}
-
-/// Whether more frames of the delivery follow.
-fn is_more(list: &[u8]) -> bool {
-    uints(list).take(6).nth(5).flatten() == Some(1)
 }

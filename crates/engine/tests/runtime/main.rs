@@ -9,6 +9,7 @@
 
 mod administration;
 mod auditor;
+mod batches;
 mod broker;
 mod catalogue;
 mod cold_reads;

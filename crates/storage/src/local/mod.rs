@@ -60,8 +60,8 @@
 //!                                                         copy of what lives, in its place
 //! ```
 //! * Blocks that were written before sync faster than fresh ones (measured on ext4: 141 µs against 213 µs), so a new
-//!   segment is filled with zeros in the background, and dead ones are filled again. The very first segment is only
-//!   allocated: a first start takes milliseconds.
+//!   segment is filled with zeros in the background as long as there is time for that, and dead ones are filled again.
+//!   What is needed soon, and the very first segment, is only allocated.
 //! * Two segments are kept prepared; the last one is for removals only. When a second one can't be had, the store is
 //!   [`crate::Pressure::Full`]: batches that put message contents are refused, what removes goes on in what is left. The same holds
 //!   when the file system has less than `reserve_bytes` or the directory reaches `size_bytes_max`.
@@ -182,6 +182,7 @@ mod keeper;
 mod leftovers;
 mod manifest;
 mod options;
+mod pace;
 mod pool;
 mod prepare;
 mod queue;

@@ -8,7 +8,7 @@ use super::descriptors::Handle;
 use super::directory::is_full;
 use super::filesystem::File;
 use super::format::SegmentHeader;
-use super::keeper::{FILL_BYTES, new_salt};
+use super::keeper::FILL_BYTES;
 use super::manifest::Listed;
 use super::pool::Spare;
 use super::segments::{Ranks, SegmentFile};
@@ -64,7 +64,7 @@ pub(super) fn prepare(
 fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Result<SegmentFile> {
     let directory = &shared.directory;
     let path = directory.segment_path(id);
-    let salt = new_salt(id);
+    let salt = directory.filesystem.draw_salt();
     let make = || {
         let file = match take_unlinked_spare(shared, capacity) {
             Some(spare) => reuse(shared, &spare, &path)?,
@@ -150,17 +150,18 @@ fn used_bytes(shared: &Shared) -> u64 {
 }
 
 /// Gives a new file its blocks. Written blocks are synced faster later (90 µs instead of 130), so zeros are
-/// written, in small pieces that leave the disk to the commits in between.
+/// written, in small pieces that leave the disk to the commits in between. The writer never waits for zeros: nobody
+/// could commit anything meanwhile.
 fn fill(shared: &Shared, file: &dyn File, capacity: u64, zeroed: bool) -> io::Result<()> {
-    match file.allocate(capacity) {
+    let is_allocated = match file.allocate(capacity) {
         Ok(()) if !zeroed => return Ok(()),
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => false,
         Err(error) => return Err(error),
-    }
+    };
     let zeros = vec![0; FILL_BYTES];
     let mut offset = 0;
-    while offset < capacity {
+    while offset < capacity && !(is_allocated && is_needed_soon(shared)) {
         let len = usize::try_from(capacity - offset).unwrap_or(FILL_BYTES).min(FILL_BYTES);
         file.write_all_at(zeros.get(..len).unwrap_or_default(), offset)?;
         file.sync_data()?;
@@ -173,4 +174,14 @@ fn fill(shared: &Shared, file: &dyn File, capacity: u64, zeroed: bool) -> io::Re
         }
     }
     Ok(())
+}
+
+/// Whether the writer waits for a segment or will soon: the active one is a quarter full with none prepared, or half full
+/// with one.
+fn is_needed_soon(shared: &Shared) -> bool {
+    let exchange = shared.pool.lock();
+    let (is_wanted, prepared) = (exchange.wanted_bytes.is_some(), exchange.prepared.len() as u64);
+    drop(exchange);
+    let filled = shared.state().log_end.as_ref().map_or(0, |end| end.seal.end);
+    is_wanted || 4 * filled > (1 + prepared) * u64::from(shared.options.segment_bytes)
 }

@@ -13,6 +13,7 @@ use super::format::{
 };
 use super::frame::FrameBuilder;
 use super::manifest::{Closed, Seal};
+use super::pace::Pace;
 use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
 use super::queue::{FrameLimits, Queue, batch_bytes};
 use super::segments::SegmentFile;
@@ -23,13 +24,7 @@ use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure}
 
 mod witness;
 
-/// A frame takes no further batch beyond so many bytes: bounds the time of one write.
-const FRAME_BYTES_MAX: u64 = 4 << 20;
-/// On a slow disk a frame takes less, but no less than this.
-const FRAME_BYTES_MIN: u64 = 512 << 10;
-/// How long writing a frame should take, in microseconds.
-const FRAME_MICROS: u64 = 12_000;
-/// Nor beyond so many operations: bounds the time under the index's lock.
+/// A frame takes no further batch beyond so many operations: bounds the time under the index's lock.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
 /// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
 const REMOVAL_PATIENCE_MS: u64 = 1000;
@@ -86,8 +81,7 @@ pub(super) struct Writer {
     queue: Queue,
     /// A request to be carried out when everything before it is answered.
     carried: Option<Request>,
-    /// Bytes that a frame may take at this disk's speed.
-    frame_bytes_max: u64,
+    pace: Pace,
     halted: Halted,
     /// Batches of the last frame, and how long writing it took.
     last_batches: usize,
@@ -106,7 +100,7 @@ impl Writer {
             shadows: Vec::new(),
             queue: Queue::default(),
             carried: None,
-            frame_bytes_max: FRAME_BYTES_MAX,
+            pace: Pace::default(),
             halted: Halted::default(),
             last_batches: 0,
             last_write: Duration::ZERO,
@@ -147,7 +141,7 @@ impl Writer {
     }
 
     fn limits(&self) -> FrameLimits {
-        FrameLimits { bytes: self.frame_bytes_max, operations: FRAME_OPERATIONS_MAX }
+        FrameLimits { bytes: self.pace.frame_bytes_max(), operations: FRAME_OPERATIONS_MAX }
     }
 
     /// Takes in what waits and collects a frame of it; false when it is time to stop.
@@ -224,25 +218,14 @@ impl Writer {
                 self.halted.spread(waiting);
             }
         }
-        self.last_write = started.elapsed();
-        self.adapt_frames(waiting);
+        let now = Instant::now();
+        self.last_write = now - started;
+        self.pace.note(waiting, self.last_write, now);
         for one in waiting.drain(..) {
             one.notifier.resolve(one.refusal.map_or(Ok(()), Err));
         }
         self.frame.shrink(BUFFER_BYTES_MAX);
         self.ask_for_next_segment();
-    }
-
-    /// Frames are as large as this disk writes in a bounded time: whoever comes while one is written waits that long.
-    fn adapt_frames(&mut self, waiting: &[Waiting]) {
-        let bytes: u64 = waiting.iter().map(|one| batch_bytes(&one.batch)).sum();
-        if bytes < FRAME_BYTES_MIN {
-            return;
-        }
-        let micros = u64::try_from(self.last_write.as_micros()).unwrap_or(u64::MAX).max(1);
-        let wanted = bytes.saturating_mul(FRAME_MICROS) / micros;
-        let smoothed = (3 * self.frame_bytes_max + wanted) / 4;
-        self.frame_bytes_max = smoothed.clamp(FRAME_BYTES_MIN, FRAME_BYTES_MAX);
     }
 
     /// Writes what is not refused; when room runs out, what removes still gets the reserve.

@@ -21,7 +21,7 @@ pub(super) const TIMER_COMMITS_IN_FLIGHT_MAX: usize = 2;
 pub(super) const COMMIT_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
 
 /// Bytes of contents taken into one batch, if the store does not allow less.
-pub(in crate::runtime) const BATCH_BYTES_MAX: usize = 8 << 20;
+pub(in crate::runtime) const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// What a message's stored record may add to its content, in bytes: an estimate that keeps batches below the
 /// store's limit; a batch that exceeds it all the same is split

@@ -150,6 +150,13 @@ async fn a_segment_that_cannot_be_prepared_leaves_no_file_behind() {
                 number += 1;
                 assert!(number < 3000, "{call:?}: the events are never met");
                 assert!(send_patiently(&*shard, number).await);
+                // Otherwise the next segment is needed at once, and not filled.
+                let current = store.current();
+                let is_supplied = || {
+                    let exchange = current.shared().pool.lock();
+                    exchange.prepared.len() >= exchange.prepared_target
+                };
+                eventually("segments are prepared", is_supplied).await;
             }
             assert!(send_patiently(&*shard, number + 1).await);
             // One may just be on its way.

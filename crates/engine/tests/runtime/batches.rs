@@ -1,0 +1,59 @@
+//! How much a partition hands to the store at once.
+
+use std::sync::{Arc, Mutex};
+
+use peeklock_storage::{
+    Batch, Commit, Key, Limits, MemoryStore, PartitionId, Pressure, Read, Scan, Shard, ShardId, Space, Store,
+};
+use tokio::sync::watch;
+
+use crate::broker::{Broker, START, TestClock, quiet, send};
+
+/// A shard that notes the sizes of the batches.
+struct Sizes {
+    shard: Arc<dyn Shard>,
+    value_bytes: Mutex<Vec<usize>>,
+}
+
+impl Shard for Sizes {
+    fn submit(&self, batch: Batch) -> Commit {
+        self.value_bytes.lock().unwrap().push(batch.value_bytes());
+        self.shard.submit(batch)
+    }
+
+    fn resume(&self, partition: PartitionId) {
+        self.shard.resume(partition);
+    }
+
+    fn read(&self, keys: Vec<Key>) -> Read {
+        self.shard.read(keys)
+    }
+
+    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
+        self.shard.scan(space, partition, from)
+    }
+
+    fn limits(&self) -> Limits {
+        self.shard.limits()
+    }
+
+    fn pressure(&self) -> watch::Receiver<Pressure> {
+        self.shard.pressure()
+    }
+}
+
+#[tokio::test]
+async fn large_messages_of_one_turn_are_several_batches() {
+    let store = MemoryStore::new();
+    let shard = store.acquire(ShardId(0)).unwrap();
+    let sizes = Arc::new(Sizes { shard, value_bytes: Mutex::default() });
+    let broker = Broker::over(store, sizes.clone(), TestClock::new(START), 0, 1).await;
+    let mut client = broker.client();
+    for _ in 0..12 {
+        client.submit(send(&"x".repeat(300 << 10)));
+    }
+    quiet().await;
+    let sizes = sizes.value_bytes.lock().unwrap();
+    assert!(sizes.iter().sum::<usize>() >= 12 * (300 << 10), "everything is stored: {sizes:?}");
+    assert!(sizes.iter().all(|bytes| *bytes <= 1 << 20), "{sizes:?}");
+}

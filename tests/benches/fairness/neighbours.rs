@@ -1,0 +1,152 @@
+//! Those who take what they can get. Their frames are templates, so that the machine's time goes to the broker.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use peeklock_tests::client::{self, Client};
+use peeklock_tests::codec;
+use peeklock_tests::wire::{DISPOSITION, TRANSFER, Wire, delivery_id, is_more, range};
+
+/// Connections that load the broker.
+const CONNECTIONS: u32 = 4;
+/// Credit of a receiver, and messages under way while a backlog is filled.
+const WINDOW: u32 = 500;
+
+/// What neighbours do.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// Their connections use these in turn.
+    pub(crate) queues: u32,
+    pub(crate) body_bytes: usize,
+    work: Work,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Settled beforehand, as fast as the socket takes them.
+    SendSettled,
+    /// With so many under way.
+    Send { window: u32 },
+    /// One connection receives and completes, out of a backlog of so many.
+    Drain { backlog: u32 },
+}
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "settled-one-queue", queues: 1, body_bytes: 1024, work: Work::SendSettled },
+    Case { name: "settled-four-queues", queues: 4, body_bytes: 1024, work: Work::SendSettled },
+    Case { name: "pipelined-one-queue", queues: 1, body_bytes: 1024, work: Work::Send { window: 500 } },
+    Case {
+        name: "draining-a-backlog",
+        queues: 1,
+        body_bytes: 1024,
+        work: Work::Drain { backlog: 1_500_000 },
+    },
+    Case { name: "large-bodies", queues: 4, body_bytes: 1000 << 10, work: Work::Send { window: 8 } },
+];
+
+/// The name of a queue of the neighbours.
+pub(crate) fn queue(number: u32) -> String {
+    format!("q{number}")
+}
+
+/// Puts in what is to be there before they start.
+pub(crate) fn fill(case: &Case, address: SocketAddr) {
+    if let Work::Drain { backlog } = case.work {
+        thread::scope(|scope| {
+            (0..CONNECTIONS).for_each(|_| {
+                scope.spawn(|| {
+                    send(address, &queue(0), case, backlog / CONNECTIONS, WINDOW, &AtomicU64::new(0));
+                });
+            });
+        });
+    }
+}
+
+/// Works until the standard input ends, then prints how many bytes of bodies were moved.
+pub(crate) fn run(case: &'static Case, address: SocketAddr) {
+    let bytes = Arc::new(AtomicU64::new(0));
+    let connections = if matches!(case.work, Work::Drain { .. }) { 1 } else { CONNECTIONS };
+    for connection in 0..connections {
+        let (bytes, queue) = (Arc::clone(&bytes), queue(connection % case.queues));
+        thread::spawn(move || match case.work {
+            Work::SendSettled => send_settled(address, &queue, case, &bytes),
+            Work::Send { window } => send(address, &queue, case, u32::MAX, window, &bytes),
+            Work::Drain { .. } => receive(address, &queue, case, &bytes),
+        });
+    }
+    io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
+    println!("{}", bytes.load(Ordering::Relaxed));
+}
+
+fn send(address: SocketAddr, queue: &str, case: &Case, count: u32, window: u32, bytes: &AtomicU64) {
+    let message = codec::data_message(&vec![b'x'; case.body_bytes]);
+    let mut client = Client::connect(address).unwrap();
+    client.attach_sender(0, queue).unwrap().unwrap();
+    let mut wire = Wire::new(client.stream());
+    let (mut sent, mut answered) = (0, 0);
+    while answered < count {
+        while sent < count && sent - answered < window {
+            wire.put_transfer(sent, &message, false);
+            sent += 1;
+        }
+        wire.flush();
+        let before = answered;
+        wire.read_frames(|code, frame| {
+            if code == DISPOSITION {
+                let (first, last) = range(frame);
+                answered += last - first + 1;
+            }
+        });
+        count_bytes(case, answered - before, bytes);
+    }
+}
+
+/// Waits for nothing but the socket.
+fn send_settled(address: SocketAddr, queue: &str, case: &Case, bytes: &AtomicU64) {
+    let message = codec::data_message(&vec![b'x'; case.body_bytes]);
+    let mut client = Client::connect(address).unwrap();
+    client.attach_sender(0, queue).unwrap().unwrap();
+    let mut answers = client.stream().try_clone().unwrap();
+    thread::spawn(move || io::copy(&mut answers, &mut io::sink()));
+    let mut wire = Wire::new(client.stream());
+    for id in 0.. {
+        wire.put_transfer(id, &message, true);
+        count_bytes(case, 1, bytes);
+    }
+}
+
+/// Receives and completes without end.
+fn receive(address: SocketAddr, queue: &str, case: &Case, bytes: &AtomicU64) {
+    let mut client = Client::connect(address).unwrap();
+    client.attach_receiver(0, queue, 0).unwrap().unwrap();
+    let mut wire = Wire::new(client.stream());
+    let (mut granted, mut received, mut current) = (0, 0, 0);
+    loop {
+        if granted - received <= WINDOW / 2 {
+            wire.put(&codec::frame(0, &client::flow(0, received, WINDOW, false, false), &[]));
+            granted = received + WINDOW;
+        }
+        wire.flush();
+        let mut ids: Option<(u32, u32)> = None;
+        wire.read_frames(|code, frame| {
+            if code == TRANSFER {
+                current = delivery_id(frame).unwrap_or(current);
+                if !is_more(frame) {
+                    received += 1;
+                    ids = Some((ids.map_or(current, |(first, _)| first), current));
+                }
+            }
+        });
+        if let Some((first, last)) = ids {
+            wire.complete(first, last);
+            count_bytes(case, last - first + 1, bytes);
+        }
+    }
+}
+
+fn count_bytes(case: &Case, messages: u32, bytes: &AtomicU64) {
+    bytes.fetch_add(u64::from(messages) * case.body_bytes as u64, Ordering::Relaxed);
+}

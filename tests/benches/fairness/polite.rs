@@ -1,0 +1,53 @@
+//! The polite client, and how long it waits.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use peeklock_tests::client::Client;
+use peeklock_tests::codec::{code, data_message};
+
+/// Its queue, which nobody else uses.
+pub(crate) const QUEUE: &str = "polite";
+
+/// Between two messages: it asks for a small part of what the broker can do.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Times in milliseconds.
+pub(crate) struct Latencies {
+    pub(crate) send_p50: f64,
+    /// From writing a message to its durable acceptance.
+    pub(crate) send_p99: f64,
+    /// From then on until it has been received, and its completion is confirmed.
+    pub(crate) settle_p99: f64,
+}
+
+/// Sends, receives and completes one message after the other for `time`.
+pub(crate) fn work(address: SocketAddr, time: Duration) -> Latencies {
+    let mut client = Client::connect(address).unwrap();
+    client.attach_sender(0, QUEUE).unwrap().unwrap();
+    client.attach_receiver(1, QUEUE, 1).unwrap().unwrap();
+    let (mut sends, mut settlements) = (Vec::new(), Vec::new());
+    let start = Instant::now();
+    let message = data_message(&[b'x'; 1024]);
+    while start.elapsed() < time {
+        let began = Instant::now();
+        assert_eq!(client.send(0, &message).unwrap().code(), Some(code::ACCEPTED));
+        sends.push(began.elapsed());
+        let began = Instant::now();
+        let delivery = client.receive(1).unwrap();
+        assert_eq!(client.complete(delivery.id).unwrap().code(), Some(code::ACCEPTED));
+        settlements.push(began.elapsed());
+        client.grant(1, 1).unwrap();
+        std::thread::sleep(PAUSE);
+    }
+    Latencies {
+        send_p50: percentile(&mut sends, 50),
+        send_p99: percentile(&mut sends, 99),
+        settle_p99: percentile(&mut settlements, 99),
+    }
+}
+
+fn percentile(times: &mut [Duration], percent: usize) -> f64 {
+    times.sort_unstable();
+    times[(times.len() * percent / 100).min(times.len() - 1)].as_secs_f64() * 1e3
+}
