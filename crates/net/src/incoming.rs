@@ -36,7 +36,7 @@ pub struct Incoming<S> {
     pub protocol: Protocol,
     /// Who it is.
     pub peer: Peer,
-    /// Its place among the unauthenticated.
+    /// Its place among the unauthenticated connections.
     pub unauthenticated: UnauthenticatedConnection,
 }
 

@@ -26,6 +26,14 @@ pub struct Damage {
     pub reason: String,
 }
 
+impl Damage {
+    /// Whether both are about the same place and message.
+    fn is_at(&self, other: &Self) -> bool {
+        let place = |damage: &Self| (damage.sequence_number, damage.file.clone(), damage.offset);
+        self.entity == other.entity && place(self) == place(other)
+    }
+}
+
 /// Why something stored can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unreadable {
@@ -90,7 +98,10 @@ impl Damages {
     /// Notes damage that is logged already; false if the same is known.
     pub(super) fn add(&self, damage: Damage) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.kept.contains(&damage) {
+        // Whoever meets the same place has a reason of its own.
+        let place = Damage { reason: String::new(), ..damage.clone() };
+        let next = known.kept.range(&place..).next();
+        if next.is_some_and(|next| *next == damage || (damage.file.is_some() && next.is_at(&damage))) {
             return false;
         }
         known.count += 1;

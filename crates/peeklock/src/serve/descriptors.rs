@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Kept for segments and listeners, so that connections never starve the log.
 const RESERVED: u64 = 512;
-/// What unauthenticated get at most of what is left.
+/// What unauthenticated connections get at most of what is left.
 const UNAUTHENTICATED_PART: u64 = 4;
 
 /// How many connections the system lets us have.
