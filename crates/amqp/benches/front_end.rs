@@ -15,7 +15,7 @@ use criterion::{
 use peeklock_access::Access;
 use peeklock_amqp::endpoint::{Config, Connection, Event, IncomingId, LinkId, Outgoing};
 use peeklock_amqp::server::{Application, ApplicationFactory, Peer};
-use peeklock_amqp::servicebus::{Broker, DialectConfig, Entities, ServiceBus};
+use peeklock_amqp::servicebus::{Broker, DialectConfig, Entities, JointStep, Place, ServiceBus};
 use peeklock_amqp::wire::Value;
 use peeklock_amqp::wire::message::{Header, MessageProperties};
 use peeklock_amqp::wire::performative::{
@@ -25,8 +25,8 @@ use peeklock_engine::runtime::{
     EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response, SubscriptionRef,
 };
 use peeklock_engine::{
-    BodyRef, Command, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, QueueId,
-    QueueOptions, Received, ReceiverId, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, Command, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, NewMessage,
+    QueueId, QueueOptions, Received, ReceiverId, SequenceNumber, SubQueue, Timestamp,
 };
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
@@ -59,6 +59,21 @@ impl Entities for OneQueue {
     fn now(&self) -> Timestamp {
         Timestamp(1)
     }
+
+    fn begin_transaction(&self) -> Box<dyn JointStep> {
+        Box::new(NoStep)
+    }
+}
+
+/// Nothing here is transacted.
+struct NoStep;
+
+impl JointStep for NoStep {
+    fn add(&mut self, _entity: &PartitionHandle, _command: Command) {}
+
+    fn add_transfer(&mut self, _via: &Place, _target: &Place, _messages: SmallVec<[NewMessage; 1]>) {}
+
+    fn commit(self: Box<Self>, _mailbox: Mailbox, _tag: u64) {}
 }
 
 struct Pair {

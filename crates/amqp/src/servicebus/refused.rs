@@ -14,7 +14,8 @@ use crate::server::Unanswered;
 use crate::wire::Value;
 
 /// While an attempt waits nothing more is read from the peer.
-const STOP_READING: Unanswered = Unanswered { messages: usize::MAX, bytes: 0, answer_bytes: 0 };
+const STOP_READING: Unanswered =
+    Unanswered { messages: usize::MAX, bytes: 0, answer_bytes: 0, kept_bytes: 0 };
 
 /// What came of an attempt.
 enum Attempt {
@@ -28,8 +29,6 @@ enum Attempt {
 #[derive(Default)]
 pub(super) struct Late {
     due: VecDeque<(NowMs, Attempt)>,
-    /// Time, as of the last event.
-    pub(super) now: NowMs,
 }
 
 impl Late {
@@ -40,7 +39,11 @@ impl Late {
 
     /// What the peer waits for: so much that it is not read from while an attempt waits.
     pub(super) fn unanswered(&self, others: Unanswered) -> Unanswered {
-        if self.due.is_empty() { others } else { STOP_READING }
+        if self.due.is_empty() {
+            others
+        } else {
+            Unanswered { kept_bytes: others.kept_bytes, ..STOP_READING }
+        }
     }
 }
 
@@ -84,7 +87,7 @@ impl Broker {
 
     /// Lets an attempt wait for its turn, if the peer's address has to take turns.
     fn attempt(&mut self, attempt: Attempt, has_failed: bool, connection: &mut Connection) {
-        let (now, mut wait_ms) = (self.late.now, 0);
+        let (now, mut wait_ms) = (self.now, 0);
         if let Some(address) = self.peer.address {
             wait_ms = self.failures.wait_ms(address.ip(), now);
             if has_failed {

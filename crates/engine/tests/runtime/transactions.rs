@@ -174,6 +174,23 @@ fn scheduled(content: &'static str, at: Timestamp) -> NewMessage {
     NewMessage { content: content.into(), scheduled_enqueue_time: Some(at), ..NewMessage::default() }
 }
 
+/// Whoever schedules counts on one number for each message, and can't know the broker's time.
+#[tokio::test]
+async fn a_message_scheduled_for_a_time_that_is_over_gets_a_number_and_is_there_after_the_commit() {
+    let broker = broker().await;
+    let mut orders = broker.client();
+    let mut message = scheduled("late", Timestamp(START.0 - 1));
+    let command = Command::Send { messages: [message.clone()].into_iter().collect() };
+    let numbers = provisional(&mut orders, &command).await.unwrap();
+    assert_eq!(numbers.len(), 1);
+    message.reserved_number = Some(numbers[0]);
+    let mut transaction = broker.namespace.begin_transaction();
+    transaction.add(&orders.handle, Command::Send { messages: [message].into_iter().collect() });
+    assert_eq!(committed(transaction, &mut orders).await, Ok(()));
+    orders.open(902, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    assert_eq!(&orders.delivery().await.message.content[..], b"late");
+}
+
 #[tokio::test]
 async fn a_scheduled_message_gets_its_number_before_the_commit_and_keeps_it() {
     let broker = broker().await;

@@ -8,4 +8,5 @@ mod links;
 mod pair;
 mod peer;
 mod skip;
+mod transactions;
 mod unauthenticated;

@@ -17,8 +17,11 @@ where
     pub(super) fn report_memory(&mut self, now: NowMs) {
         match self.memory.report(self.held(), now) {
             Verdict::Keep => {}
-            Verdict::GiveUpPartial => {
-                tracing::info!("memory is short: partly received deliveries are given up");
+            Verdict::GiveUp => {
+                tracing::info!(
+                    "memory is short: partly received deliveries and open transactions are given up"
+                );
+                self.application.give_up_kept();
                 let why = self.application.memory_short();
                 self.connection.give_up_partial_deliveries(&why);
                 self.memory.report(self.held(), now);
@@ -52,6 +55,7 @@ where
             frame,
             buffer: self.input.bytes.capacity() - frame,
             unanswered: self.connection.incoming_unsettled().1 + more.bytes,
+            kept: more.kept_bytes,
             outgoing: self.connection.pending_bytes() + self.output.len() + more.answer_bytes,
         }
     }
