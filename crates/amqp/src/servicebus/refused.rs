@@ -81,7 +81,7 @@ impl Broker {
         if self.authorization.is_unauthenticated() {
             self.attempt(attempt, has_failed, connection);
         } else {
-            self.conclude(attempt, connection);
+            self.conclude_attempt(attempt, connection);
         }
     }
 
@@ -95,7 +95,7 @@ impl Broker {
             }
         }
         match wait_ms {
-            0 => self.conclude(attempt, connection),
+            0 => self.conclude_attempt(attempt, connection),
             _ => self.late.due.push_back((now.saturating_add(wait_ms), attempt)),
         }
     }
@@ -104,12 +104,12 @@ impl Broker {
     pub(super) fn conclude_late(&mut self, connection: &mut Connection, now: NowMs) {
         while self.late.deadline().is_some_and(|due| due <= now) {
             if let Some((_, attempt)) = self.late.due.pop_front() {
-                self.conclude(attempt, connection);
+                self.conclude_attempt(attempt, connection);
             }
         }
     }
 
-    fn conclude(&mut self, attempt: Attempt, connection: &mut Connection) {
+    fn conclude_attempt(&mut self, attempt: Attempt, connection: &mut Connection) {
         self.vigil.is_due = true;
         match attempt {
             Attempt::Sasl(outcome) => {
