@@ -372,7 +372,7 @@ def test_what_the_file_declares_wins_at_the_next_start_and_the_rest_stays(start_
 
 def test_no_more_entities_are_created_than_there_may_be(start_daemon):
     """What is there can still be changed, and what is deleted makes room."""
-    daemon = start_daemon("[limits]\nentities_max = 3\n" + entities_text({"declared": {}}))
+    daemon = start_daemon('[limits]\nentities_max = 3\n[[queues]]\nname = "declared"\n')
     with administration_client(daemon) as admin:
         admin.create_queue("queue")
         admin.create_topic("topic")
