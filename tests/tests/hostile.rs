@@ -17,6 +17,6 @@ mod hostile {
     mod pages;
     mod payload;
     mod slow;
-    mod strangers;
+    mod unauthenticated;
     mod websocket;
 }

@@ -96,7 +96,7 @@ impl Broker {
         connection: &mut Connection,
     ) -> Result<(), Fault> {
         let configured = self.config.transactions.open_max;
-        let open_max = match self.authorization.is_stranger() {
+        let open_max = match self.authorization.is_unauthenticated() {
             true => configured.min(UNAUTHENTICATED_OPEN_MAX),
             false => configured,
         };
