@@ -302,6 +302,7 @@ impl Application for Broker {
     }
 
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
+        self.go_on(connection);
         self.submit_completions();
         self.refuse_tokens(connection, now);
         self.tend_authorization(connection, now);
