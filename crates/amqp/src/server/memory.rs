@@ -3,8 +3,8 @@
 //! Back-pressure comes first: a connection that holds its allowance is not read from and gets no further deliveries. If
 //! memory is short and its peer neither sends nor takes anything for a while, what it holds idly goes: partly received
 //! deliveries are given up, also in the midst of a frame, each refused when its last frame has come, and open transactions are
-//! rolled back; a connection whose peer does not read what it asked for is closed. So whoever waits for room gets it, and reading
-//! goes on sooner or later in any case.
+//! rolled back; a connection whose peer does not read what it asked for is closed. So whoever waits for room gets it, and
+//! reading goes on sooner or later in any case.
 
 use std::fmt;
 use std::sync::Arc;
