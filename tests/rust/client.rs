@@ -2,6 +2,7 @@
 
 mod performative;
 mod received;
+mod transactions;
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,8 +11,11 @@ use std::time::Duration;
 
 use crate::codec::{self, Value, code};
 
-pub use performative::{attach, begin, disposition, flow, open, session_source, terminus, transfer};
+pub use performative::{
+    attach, begin, disposition, flow, open, session_source, terminus, transfer, unlocked,
+};
 pub use received::{Delivery, Frame, body, sequence_number};
+pub use transactions::transactional;
 
 /// How long an answer may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(40);
@@ -183,6 +187,14 @@ impl Client {
         self.attach_source(handle, terminus(code::SOURCE, address), credit)
     }
 
+    /// The same in receive-and-delete mode.
+    pub fn attach_unlocked(&mut self, handle: u32, address: &str, credit: u32) -> io::Result<()> {
+        let (name, source) = (format!("receiver-{handle}"), terminus(code::SOURCE, address));
+        self.say(&unlocked(attach(handle, &name, true, source, terminus(code::TARGET, &name))))?;
+        self.attached(handle)?.expect("the link is taken");
+        self.grant(handle, credit)
+    }
+
     /// The same for the session of this name.
     pub fn attach_session(
         &mut self,
@@ -308,19 +320,16 @@ impl Client {
     /// Makes a request on links that [`Self::attach_management`] made; status code and body of the answer. An error
     /// when the request itself is refused.
     pub fn request(&mut self, handle: u32, operation: &str, body: Value) -> io::Result<(i64, Value)> {
-        let reply_to = Value::string(format!("receiver-{}", handle + 1));
-        let properties = vec![Value::Ulong(1), Value::Null, Value::Null, Value::Null, reply_to];
-        let application = vec![(Value::string("operation"), Value::string(operation))];
-        let message = [
-            Value::composite(code::PROPERTIES, properties).encode(),
-            codec::section(code::APPLICATION_PROPERTIES, Value::Map(application)),
-            codec::section(code::AMQP_VALUE, body),
-        ]
-        .concat();
+        let message = request_message(handle, operation, body);
         let outcome = self.send(handle, &message)?;
         if outcome.code() != Some(code::ACCEPTED) {
             return Err(io::Error::other(format!("the request got the outcome {outcome:?}")));
         }
+        self.answer(handle)
+    }
+
+    /// Status code and body of the next answer.
+    fn answer(&mut self, handle: u32) -> io::Result<(i64, Value)> {
         let answer = codec::sections(&self.receive(handle + 1)?.message);
         let section = |code| answer.iter().find(|section| section.code() == Some(code)).map(Value::inner);
         let status = section(code::APPLICATION_PROPERTIES).and_then(|map| map.get("statusCode")).unwrap();
@@ -350,6 +359,19 @@ impl Client {
             }));
         }
     }
+}
+
+/// A request to a management node, whose answer comes on the link `handle + 1`.
+fn request_message(handle: u32, operation: &str, body: Value) -> Vec<u8> {
+    let reply_to = Value::string(format!("receiver-{}", handle + 1));
+    let properties = vec![Value::Ulong(1), Value::Null, Value::Null, Value::Null, reply_to];
+    let application = vec![(Value::string("operation"), Value::string(operation))];
+    [
+        Value::composite(code::PROPERTIES, properties).encode(),
+        codec::section(code::APPLICATION_PROPERTIES, Value::Map(application)),
+        codec::section(code::AMQP_VALUE, body),
+    ]
+    .concat()
 }
 
 fn settled(frame: &Frame, of_sender: bool) -> Option<(u32, u32)> {

@@ -287,8 +287,15 @@ pub mod code {
     pub const CLOSE: u64 = 0x18;
     pub const ACCEPTED: u64 = 0x24;
     pub const REJECTED: u64 = 0x25;
+    pub const RELEASED: u64 = 0x26;
+    pub const MODIFIED: u64 = 0x27;
     pub const SOURCE: u64 = 0x28;
     pub const TARGET: u64 = 0x29;
+    pub const COORDINATOR: u64 = 0x30;
+    pub const DECLARE: u64 = 0x31;
+    pub const DISCHARGE: u64 = 0x32;
+    pub const DECLARED: u64 = 0x33;
+    pub const TRANSACTIONAL_STATE: u64 = 0x34;
     pub const SASL_MECHANISMS: u64 = 0x40;
     pub const SASL_INIT: u64 = 0x41;
     pub const SASL_OUTCOME: u64 = 0x44;

@@ -44,6 +44,18 @@ impl Daemon {
         Self { directory, child: None, amqp: nowhere, http: nowhere, descriptors_max: None }
     }
 
+    /// Replaces the configuration; a daemon that runs reads it at [`Self::reload`].
+    pub fn set_config(&self, config: &str) {
+        fs::write(self.path("peeklock.toml"), config).unwrap();
+    }
+
+    /// SIGHUP: the daemon reads its configuration again.
+    pub fn reload(&self) {
+        let id = self.child.as_ref().expect("the daemon runs").id();
+        let sent = Command::new("sh").args(["-c", "kill -HUP \"$0\"", &id.to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// Limits the descriptors of the next daemon that is started (`RLIMIT_NOFILE`).
     pub fn set_descriptors_max(&mut self, descriptors_max: Option<u32>) {
         self.descriptors_max = descriptors_max;

@@ -71,6 +71,17 @@ struct Load {
 
 /// Loads the daemon until it gave `answers`, kills it in the midst of that, and returns the journal.
 pub fn run_until_killed(daemon: &mut Daemon, journal: Journal, round: u32, answers: u64) -> Journal {
+    run_until_killed_after(daemon, journal, round, answers, |_| ())
+}
+
+/// The same with `before_kill` between the last of these answers and the kill, while the load goes on.
+pub fn run_until_killed_after(
+    daemon: &mut Daemon,
+    journal: Journal,
+    round: u32,
+    answers: u64,
+    before_kill: impl FnOnce(&mut Daemon),
+) -> Journal {
     let load = Arc::new(Load {
         address: daemon.amqp(),
         round,
@@ -90,6 +101,7 @@ pub fn run_until_killed(daemon: &mut Daemon, journal: Journal, round: u32, answe
         assert!(!threads.iter().any(JoinHandle::is_finished), "a client failed before the kill");
         std::thread::yield_now();
     }
+    before_kill(daemon);
     daemon.kill();
     for thread in threads {
         thread.join().expect("the journal holds");
@@ -275,7 +287,7 @@ fn state(client: &mut Client, session: &str) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Names and numbers of all that the broker has in a place, as browsing shows them.
-fn shown(address: SocketAddr, place: &str) -> Vec<(String, i64)> {
+pub fn shown(address: SocketAddr, place: &str) -> Vec<(String, i64)> {
     let mut client = Client::connect(address).unwrap();
     client.attach_management(0, place).unwrap();
     let messages = client.browse(0).unwrap();

@@ -5,6 +5,7 @@
 
 mod hostile {
     mod before_login;
+    mod deliveries;
     mod exhaustion;
     mod framing;
     mod guessing;

@@ -15,7 +15,7 @@ use criterion::{
 use peeklock_access::Access;
 use peeklock_amqp::endpoint::{Config, Connection, Event, IncomingId, LinkId, Outgoing};
 use peeklock_amqp::server::{Application, ApplicationFactory, Peer};
-use peeklock_amqp::servicebus::{Broker, DialectConfig, Entities, ServiceBus};
+use peeklock_amqp::servicebus::{Broker, DialectConfig, Entities, JointStep, Place, ServiceBus};
 use peeklock_amqp::wire::Value;
 use peeklock_amqp::wire::message::{Header, MessageProperties};
 use peeklock_amqp::wire::performative::{
@@ -25,8 +25,8 @@ use peeklock_engine::runtime::{
     EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response, SubscriptionRef,
 };
 use peeklock_engine::{
-    BodyRef, Command, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, QueueId,
-    QueueOptions, Received, ReceiverId, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, Command, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, NewMessage,
+    QueueId, QueueOptions, Received, ReceiverId, SequenceNumber, SubQueue, Timestamp,
 };
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
@@ -59,6 +59,21 @@ impl Entities for OneQueue {
     fn now(&self) -> Timestamp {
         Timestamp(1)
     }
+
+    fn begin_transaction(&self) -> Box<dyn JointStep> {
+        Box::new(NoStep)
+    }
+}
+
+/// Nothing here is transacted.
+struct NoStep;
+
+impl JointStep for NoStep {
+    fn add(&mut self, _entity: &PartitionHandle, _command: Command) {}
+
+    fn add_transfer(&mut self, _via: &Place, _target: &Place, _messages: SmallVec<[NewMessage; 1]>) {}
+
+    fn commit(self: Box<Self>, _mailbox: Mailbox, _tag: u64) {}
 }
 
 struct Pair {
@@ -284,7 +299,12 @@ fn delivery(number: u64, content: Bytes) -> Delivery {
         content_bytes: 0,
     };
     let lock = Some(Lock { token: LockToken(u128::from(number)), locked_until: Timestamp(1) });
-    Delivery { receiver: ReceiverId(1), message: Received { view, content, lock }, departing: None }
+    Delivery {
+        receiver: ReceiverId(1),
+        message: Received { view, content, lock },
+        departing: None,
+        share: None,
+    }
 }
 
 fn bench_send(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, payload: &Bytes) {

@@ -41,12 +41,23 @@ pub enum Owner {
     HttpAnswers,
     /// Contents of recent messages, kept to spare reading them from the disk.
     BodyCache,
+    /// Contents read from the disk for receivers, until whoever serves the receiver reports them.
+    Deliveries,
+    /// Messages on their way from one entity to another.
+    Forwarding,
 }
 
 impl Owner {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Incoming, Self::Outgoing, Self::HttpRequests, Self::HttpAnswers, Self::BodyCache];
+    pub const ALL: [Self; 7] = [
+        Self::Incoming,
+        Self::Outgoing,
+        Self::HttpRequests,
+        Self::HttpAnswers,
+        Self::BodyCache,
+        Self::Deliveries,
+        Self::Forwarding,
+    ];
 }
 
 /// A limit in bytes and what is held of it; cheap to clone, all clones are the same budget.
@@ -158,13 +169,16 @@ impl Budget {
 
 impl Inner {
     fn by_owner(&self, owner: Owner) -> &AtomicUsize {
-        let [incoming, outgoing, http_requests, http_answers, body_cache] = &self.by_owner;
+        let [incoming, outgoing, http_requests, http_answers, body_cache, deliveries, forwarding] =
+            &self.by_owner;
         match owner {
             Owner::Incoming => incoming,
             Owner::Outgoing => outgoing,
             Owner::HttpRequests => http_requests,
             Owner::HttpAnswers => http_answers,
             Owner::BodyCache => body_cache,
+            Owner::Deliveries => deliveries,
+            Owner::Forwarding => forwarding,
         }
     }
 }

@@ -6,9 +6,13 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::{
-    DeadLetter, Departure, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode, ReceiverId,
-    Refusal, Reply, Rule, SequenceNumber, SettleFailure, SubscriptionOptions, Timestamp, Transfer,
+    DeadLetter, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode, ReceiverId, Refusal,
+    Reply, Rule, SequenceNumber, SettleFailure, SubscriptionOptions, Timestamp,
 };
+
+/// Contents that [`Command::ReceiveDeferred`] gives out at once, in bytes; a single message has no limit but its own. The answer is
+/// all or nothing, so it has to fit into memory.
+pub const RECEIVE_DEFERRED_BYTES_MAX: usize = 64 << 20;
 
 /// A request to a partition. Each says which reply it causes; whoever does not wait gives no request id.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,6 +92,8 @@ pub enum Command {
         mode: ReceiveMode,
         /// The receiver on whose behalf: in an entity with sessions it must hold the session of the messages.
         receiver: Option<ReceiverId>,
+        /// Bytes of content for which there is memory; more is refused, unless it is a single message.
+        bytes_max: usize,
     },
     /// Browses without locking; answers [`crate::Reply::Received`], possibly empty.
     Peek {
@@ -182,30 +188,18 @@ pub enum Command {
         /// At most this many.
         top: u32,
     },
-    /// Takes messages over from another entity, each on its own, and removes them there with the same batch; answers
-    /// [`crate::Reply::Forwarded`]. Unlike a send it may be refused for a part of them.
-    Forward {
+    /// Asks whether a command could be carried out now; answers [`crate::Reply::Provisional`]. It may be a `Send`, `Settle`,
+    /// `CancelScheduled` or `SetSessionState`: what a transaction may consist of. Nothing changes but the entity's next number:
+    /// each scheduled message of a `Send` gets a number of its own, to be given back in
+    /// [`NewMessage::reserved_number`].
+    Provisional(Box<Self>),
+    /// Stores messages in the transfer dead-letter queue, all or none, because the entity to which they were to go by way of
+    /// this one does not take them; answers [`crate::Reply::Sent`].
+    KeepUndelivered {
         /// Which.
-        messages: Vec<Transfer>,
-    },
-    /// Says which messages other entities have taken over: they are gone from the store already.
-    Departed {
-        /// Which, and the locks they were held by.
-        messages: Vec<(LockToken, Departure)>,
-    },
-    /// Keeps receivers away from where a forwarder has messages in hand: after the state was read back, which knows
-    /// nothing of that.
-    HoldForForwarder {
-        /// Who has; closing it lets go.
-        receiver: ReceiverId,
-        /// Where.
-        source: QueuePath,
-    },
-    /// Writes something without meaning, so that whoever writes finds out whether the store still accepts what is written
-    /// about this queue: a refused batch of another entity may have taken it along.
-    Probe {
-        /// The queue or subscription.
-        queue: QueueId,
+        messages: SmallVec<[NewMessage; 1]>,
+        /// Why.
+        why: Arc<DeadLetter>,
     },
     /// Takes a message out of delivery whose stored content can't be read. It stays in the store; the receiver to which it
     /// was assigned gets its credit back. Nothing happens when somebody else has locked it meanwhile.
@@ -231,10 +225,10 @@ impl Command {
     #[must_use]
     pub fn refused(&self, refusal: Refusal) -> Option<Reply> {
         Some(match self {
-            Self::Send { .. } => Reply::Sent(Err(refusal)),
+            Self::Send { .. } | Self::KeepUndelivered { .. } => Reply::Sent(Err(refusal)),
             Self::OpenReceiver { .. } => Reply::Opened(Err(refusal)),
             Self::Settle { tokens, .. } => Reply::Settled(SettleFailure::all(tokens.len(), &refusal)),
-            Self::Forward { messages } => Reply::Forwarded(SettleFailure::all(messages.len(), &refusal)),
+            Self::Provisional(_) => Reply::Provisional(Err(refusal)),
             Self::RenewLocks { .. } => Reply::Renewed(Err(refusal)),
             Self::ReceiveDeferred { .. } | Self::Peek { .. } => Reply::Received(Err(refusal)),
             Self::RenewSessionLock { .. } => Reply::SessionRenewed(Err(refusal)),
@@ -252,9 +246,6 @@ impl Command {
             Self::Watch { .. }
             | Self::Credit { .. }
             | Self::CloseReceiver { .. }
-            | Self::Departed { .. }
-            | Self::HoldForForwarder { .. }
-            | Self::Probe { .. }
             | Self::Quarantine { .. }
             | Self::Tick => return None,
         })

@@ -1,6 +1,6 @@
 //! How much facts weigh.
 
-use crate::event::{Change, Event, Removal};
+use crate::event::{Change, Event};
 
 /// How much an event weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,12 +21,8 @@ impl Event {
             Self::Published(published) if published.copies.is_empty() && published.scheduled.is_none() => {
                 Durability::Volatile
             }
-            Self::Removed { removal: Removal::Forwarded { traced: false, .. }, .. } => Durability::Volatile,
-            Self::Removed { removal: Removal::Forwarded { traced: true, .. }, .. }
-            | Self::TraceErased { .. }
-            | Self::Probed { .. } => Durability::Lazy,
+            Self::TraceErased { .. } | Self::NumbersReserved { .. } => Durability::Lazy,
             Self::Accepted { .. }
-            | Self::Departed(_)
             | Self::Published(_)
             | Self::Activated { .. }
             | Self::Removed { .. }
@@ -52,7 +48,6 @@ impl Event {
             | Self::SessionRenewed { .. }
             | Self::SessionUnlocked { .. }
             | Self::Used { stored: false, .. }
-            | Self::ForwarderHeld { .. }
             | Self::Quarantined { .. }
             | Self::NotDelivered { .. }
             | Self::Ended => Durability::Volatile,

@@ -63,8 +63,8 @@ pub enum Reply {
     Opened(Result<Option<AcceptedSession>, Refusal>),
     /// To `Settle`: the tokens that failed; empty when all went well.
     Settled(Vec<SettleFailure>),
-    /// To `Forward`: the messages that were not taken, by position; empty when all went well.
-    Forwarded(Vec<SettleFailure>),
+    /// To `Provisional`: a number for each scheduled message of a `Send`, in order; none for other commands.
+    Provisional(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
     /// To `RenewLocks`: the new ends in order.
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// To `ReceiveDeferred` and `Peek`.
@@ -88,7 +88,7 @@ pub struct AcceptedSession {
     pub locked_until: Timestamp,
 }
 
-/// One failed token of a `Settle`, or message of a `Forward`.
+/// One failed token of a `Settle`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettleFailure {
     /// Its position in the command's list.

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::partition::Record;
 use crate::{
-    BodyRef, CreditLimit, Departure, EntityTimes, LockToken, MessageKey, QueueId, QueuePath, ReceiverId,
-    ReceiverOptions, RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
+    BodyRef, CreditLimit, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId, ReceiverOptions,
+    RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
@@ -16,8 +16,10 @@ use crate::{
 pub enum Event {
     /// A message was stored in the entity itself: active in a queue, scheduled in a queue or topic.
     Accepted {
-        /// Its number, the next one of the entity.
+        /// Its number: the next one of the entity, or one reserved for it.
         number: SequenceNumber,
+        /// Whether the number was reserved: then later ones may have been given out.
+        is_reserved: bool,
         /// The facts about it.
         record: Record,
         /// The content, stored under the same number.
@@ -225,9 +227,12 @@ pub enum Event {
     },
     /// The entity is about to be deleted: it takes no commands any more.
     Ended,
-    /// A message of another entity (or of this one) was taken over: it goes from the store there.
-    Departed(Box<Departure>),
-    /// A message that went to another entity is forgotten: what the store still has of it goes, and its content if nothing
+    /// Numbers of the entity were given out for messages that may follow: scheduled in a transaction.
+    NumbersReserved {
+        /// The next number that is not given out.
+        next: SequenceNumber,
+    },
+    /// What an earlier version left in the store of a message that went to another entity goes, and its content if nothing
     /// else refers to it.
     TraceErased {
         /// Where it was.
@@ -236,13 +241,6 @@ pub enum Event {
         number: SequenceNumber,
         /// Its content, if nothing else refers to it.
         body: Option<BodyRef>,
-    },
-    /// A forwarder has messages of a queue in hand.
-    ForwarderHeld {
-        /// Who.
-        receiver: ReceiverId,
-        /// Where.
-        source: QueuePath,
     },
     /// A message was taken out of delivery because what is stored of it is damaged. It stays in the store, and the next
     /// start reads it again.
@@ -262,11 +260,6 @@ pub enum Event {
         receiver: ReceiverId,
         /// Bytes of its content.
         content_bytes: u64,
-    },
-    /// Something without meaning is written about a queue.
-    Probed {
-        /// Which.
-        queue: QueueId,
     },
 }
 
@@ -337,13 +330,6 @@ pub enum Removal {
     Expired(Option<LockToken>),
     /// Cancelled while it was scheduled.
     Cancelled,
-    /// Taken over by another entity.
-    Forwarded {
-        /// The forwarder's lock.
-        token: LockToken,
-        /// Whether the store still has a trace of it; else it has nothing any more.
-        traced: bool,
-    },
 }
 
 impl Event {

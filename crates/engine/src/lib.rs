@@ -18,11 +18,14 @@ mod refusal;
 mod rule;
 pub mod runtime;
 
-pub use command::{Assigned, Command, CreditLimit, Intent, ReceiverOptions, SessionWish, Settlement};
+pub use command::{
+    Assigned, Command, CreditLimit, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions, SessionWish,
+    Settlement,
+};
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
 pub use event::{Change, Event, Publication, Removal, Subscription, SubscriptionCopy};
-pub use forward::{Departing, Departure, Forwarded, HOPS_MAX, Origin, Transfer};
+pub use forward::{Departing, Forwarded, HOPS_MAX, Origin};
 pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
 };

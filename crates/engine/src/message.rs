@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use peeklock_budget::Share;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -25,6 +26,8 @@ pub struct NewMessage {
     pub header_bytes: u32,
     /// What rules see of it; needed in topics only.
     pub facts: Option<Arc<Facts>>,
+    /// A number reserved for it while it was scheduled in a transaction, see [`crate::Command::Provisional`].
+    pub reserved_number: Option<SequenceNumber>,
     /// What a forwarded message brings along; senders have nothing to say here.
     pub origin: Option<Box<Origin>>,
     /// What duplicates of it are told by; needed where duplicates are looked for. A message without one is no duplicate.
@@ -140,7 +143,7 @@ pub struct Lock {
 }
 
 /// A message on its way to a receiver.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Delivery {
     /// Who gets it.
     pub receiver: ReceiverId,
@@ -148,6 +151,8 @@ pub struct Delivery {
     pub message: Received,
     /// What a forwarder needs to know ([`crate::ReceiveMode::Forward`]).
     pub departing: Option<Box<Departing>>,
+    /// What its content takes of the process's memory, until its receiver reports that by itself; `None` if it is little.
+    pub share: Option<Share>,
 }
 
 /// Serde for encoded values: a byte string, not a list of numbers.

@@ -119,6 +119,7 @@ pub fn read_message(
         session_id,
         header_bytes,
         facts,
+        reserved_number: None,
         origin: None,
         message_key,
     })

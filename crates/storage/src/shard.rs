@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::Shared;
 use tokio::sync::{oneshot, watch};
 
 use crate::{Batch, Error, Key, PartitionId, Space};
@@ -112,18 +114,18 @@ pub struct DamagedEntry {
 }
 
 macro_rules! answer {
-    ($(#[$doc:meta])* $future:ident, $(#[$notifier_doc:meta])* $notifier:ident, $function:ident, $value:ty) => {
+    ($(#[$doc:meta])* $visibility:vis $future:ident, $(#[$notifier_doc:meta])* $notifier:ident, $function:ident, $value:ty) => {
         $(#[$doc])*
         #[derive(Debug)]
         #[must_use = "an answer that nobody awaits is lost"]
-        pub struct $future(oneshot::Receiver<Result<$value, Error>>);
+        $visibility struct $future(oneshot::Receiver<Result<$value, Error>>);
 
         $(#[$notifier_doc])*
         #[derive(Debug)]
         pub struct $notifier(oneshot::Sender<Result<$value, Error>>);
 
         /// A connected pair of notifier and future.
-        pub fn $function() -> ($notifier, $future) {
+        $visibility fn $function() -> ($notifier, $future) {
             let (sender, receiver) = oneshot::channel();
             ($notifier(sender), $future(receiver))
         }
@@ -148,16 +150,61 @@ macro_rules! answer {
 }
 
 answer!(
-    /// Resolves when a batch is durable.
-    Commit,
+    /// Resolves when a batch is durable, for one who waits.
+    SingleCommit,
     /// The storage side of a [`Commit`].
     CommitNotifier,
-    commit,
+    single_commit,
     ()
 );
+
+/// Resolves when a batch is durable.
+#[derive(Debug)]
+#[must_use = "an answer that nobody awaits is lost"]
+pub struct Commit(Waiting);
+
+#[derive(Debug)]
+enum Waiting {
+    Single(SingleCommit),
+    Shared(Shared<SingleCommit>),
+    /// While it becomes a shared one.
+    Nothing,
+}
+
+/// A connected pair of notifier and future.
+pub fn commit() -> (CommitNotifier, Commit) {
+    let (notifier, single) = single_commit();
+    (notifier, Commit(Waiting::Single(single)))
+}
+
+impl Commit {
+    /// Another one that resolves when this does: a batch may concern several who wait.
+    pub fn share(&mut self) -> Self {
+        let shared = match std::mem::replace(&mut self.0, Waiting::Nothing) {
+            Waiting::Single(single) => single.shared(),
+            Waiting::Shared(shared) => shared,
+            Waiting::Nothing => return Self(Waiting::Nothing),
+        };
+        self.0 = Waiting::Shared(shared.clone());
+        Self(Waiting::Shared(shared))
+    }
+}
+
+impl Future for Commit {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Waiting::Single(single) => Pin::new(single).poll(context),
+            Waiting::Shared(shared) => Pin::new(shared).poll(context),
+            Waiting::Nothing => Poll::Pending,
+        }
+    }
+}
+
 answer!(
     /// Resolves with the values asked for.
-    Read,
+    pub Read,
     /// The storage side of a [`Read`].
     ReadNotifier,
     read,
@@ -165,7 +212,7 @@ answer!(
 );
 answer!(
     /// Resolves with a page.
-    Scan,
+    pub Scan,
     /// The storage side of a [`Scan`].
     ScanNotifier,
     scan,

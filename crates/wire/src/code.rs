@@ -92,6 +92,8 @@ pub(super) mod descriptor {
     pub(crate) const SOURCE: u8 = 0x28;
     pub(crate) const TARGET: u8 = 0x29;
     pub(crate) const COORDINATOR: u8 = 0x30;
+    pub(crate) const DECLARE: u8 = 0x31;
+    pub(crate) const DISCHARGE: u8 = 0x32;
     pub(crate) const DECLARED: u8 = 0x33;
     pub(crate) const TRANSACTIONAL_STATE: u8 = 0x34;
     pub(crate) const SASL_MECHANISMS: u8 = 0x40;
@@ -114,7 +116,7 @@ pub(super) mod descriptor {
         NAMES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, code)| code)
     }
 
-    pub(crate) const NAMES: [(&str, u8); 34] = [
+    pub(crate) const NAMES: [(&str, u8); 36] = [
         ("amqp:open:list", OPEN),
         ("amqp:begin:list", BEGIN),
         ("amqp:attach:list", ATTACH),
@@ -133,6 +135,8 @@ pub(super) mod descriptor {
         ("amqp:source:list", SOURCE),
         ("amqp:target:list", TARGET),
         ("amqp:coordinator:list", COORDINATOR),
+        ("amqp:declare:list", DECLARE),
+        ("amqp:discharge:list", DISCHARGE),
         ("amqp:declared:list", DECLARED),
         ("amqp:transactional-state:list", TRANSACTIONAL_STATE),
         ("amqp:sasl-mechanisms:list", SASL_MECHANISMS),

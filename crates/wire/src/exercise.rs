@@ -9,6 +9,7 @@ use super::Value;
 use super::frame::{FrameHeader, FrameKind, decode_body, decode_sasl, encode_frame, encode_sasl};
 use super::message::Sections;
 use super::read::Reader;
+use super::transaction::Control;
 
 /// A frame, header included; longer input is cut, shorter input is an incomplete frame.
 pub fn frame(input: &[u8]) {
@@ -71,9 +72,19 @@ pub fn message_sections(input: &[u8]) {
         properties.encode(&mut written);
     }
     let _ = sections.body_value();
+    transaction_control(&message);
     for inner in sections.batch_messages().unwrap_or_default() {
         let _ = Sections::split(&inner);
     }
+}
+
+/// A message for a transaction coordinator: what is read can be written, and is read again as the same.
+fn transaction_control(message: &Bytes) {
+    let Ok(control) = Control::decode(message) else { return };
+    let written = control.encode();
+    let again = Control::decode(&written).expect("our own encoding");
+    // Compared encoded: a float that is not a number is unequal to itself.
+    assert_eq!(again.encode(), written);
 }
 
 /// The form to keep holds the same sections, without gaps.

@@ -1,4 +1,5 @@
-//! AMQP 1.0 types, frames, performatives and message sections (parts 1, 2.3, 2.7, 3.2, 5.3 of the specification).
+//! AMQP 1.0 types, frames, performatives, message sections and the requests of transaction controllers (parts 1, 2.3, 2.7,
+//! 3.2, 4.5, 5.3 of the specification).
 //!
 //! Decoding is lenient (any integer width, string for symbol) but bounded: sizes, counts and depth are checked
 //! before anything is allocated. Encoding is full: every list has its full length with explicit nulls, because
@@ -17,6 +18,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod transaction;
 mod value;
 mod write;
 

@@ -8,7 +8,7 @@ mod terminus;
 
 use bytes::Bytes;
 
-pub(super) use decode::unknown;
+pub(crate) use decode::unknown;
 
 use super::{Fields, Str, Value};
 
@@ -185,13 +185,27 @@ pub struct Detach {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // each is the specification's of that name
 pub enum DeliveryState {
-    Received { section_number: u32, section_offset: u64 },
+    Received {
+        section_number: u32,
+        section_offset: u64,
+    },
     Accepted,
     Rejected(Option<Error>),
     Released,
-    Modified { delivery_failed: bool, undeliverable_here: bool, message_annotations: Fields },
-    Declared { txn_id: Bytes },
-    Transactional { txn_id: Bytes, outcome: Option<Box<DeliveryState>> },
+    Modified {
+        delivery_failed: bool,
+        undeliverable_here: bool,
+        message_annotations: Fields,
+    },
+    /// The transaction has an id, of at most 32 bytes.
+    Declared {
+        txn_id: Bytes,
+    },
+    /// Work of a transaction; `outcome` is never [`Self::Declared`] or [`Self::Transactional`].
+    Transactional {
+        txn_id: Bytes,
+        outcome: Option<Box<DeliveryState>>,
+    },
 }
 
 /// Any frame of an open connection.

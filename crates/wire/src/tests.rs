@@ -7,4 +7,5 @@ mod golden;
 mod hostile;
 mod messages;
 mod performatives;
+mod transactions;
 mod values;

@@ -57,6 +57,16 @@ pub fn attach(handle: u32, name: &str, is_receiver: bool, source: Value, target:
     )
 }
 
+/// The attach of a receiver, in receive-and-delete mode.
+pub fn unlocked(mut attach: Value) -> Value {
+    if let Value::Described(_, fields) = &mut attach
+        && let Value::List(fields) = &mut **fields
+    {
+        fields[3] = Value::Ubyte(1);
+    }
+    attach
+}
+
 /// A flow performative of a receiving link.
 pub fn flow(handle: u32, delivery_count: u32, credit: u32, drain: bool, echo: bool) -> Value {
     Value::composite(

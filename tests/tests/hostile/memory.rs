@@ -8,13 +8,13 @@ use peeklock_tests::client::{Client, PATIENCE, flow, transfer};
 use peeklock_tests::codec::{self, Value, code, data_message, frame};
 use peeklock_tests::daemon::Daemon;
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 /// What the broker may hold for messages under way.
-const MEMORY_MAX: u64 = 64 * MIB;
+pub(super) const MEMORY_MAX: u64 = 64 * MIB;
 /// What it may take beside: buffers of sockets' tasks, freed pages that the allocator has not returned yet, and what is
 /// cached of the store.
-const MARGIN: u64 = 96 * MIB;
-const CONFIG: &str = r#"
+pub(super) const MARGIN: u64 = 96 * MIB;
+pub(super) const CONFIG: &str = r#"
 [amqp]
 reassembly_size_max = "16 MiB"
 [limits]
@@ -70,7 +70,7 @@ fn peek() -> Vec<u8> {
     .concat()
 }
 
-fn fill(daemon: &Daemon, messages: usize, body_bytes: usize) {
+pub(super) fn fill(daemon: &Daemon, messages: usize, body_bytes: usize) {
     let mut client = Client::connect(daemon.amqp()).unwrap();
     client.attach_sender(0, "victim").unwrap().unwrap();
     let message = data_message(&vec![1; body_bytes]);
@@ -81,7 +81,7 @@ fn fill(daemon: &Daemon, messages: usize, body_bytes: usize) {
 
 /// Sends a message of nearly a megabyte as SDKs do: again when the broker is busy, over a new connection when the one at
 /// hand was closed in the midst of a frame.
-fn send_politely(daemon: &Daemon) {
+pub(super) fn send_politely(daemon: &Daemon) {
     let start = Instant::now();
     while !try_to_send(daemon).unwrap_or(false) {
         assert!(start.elapsed() < PATIENCE, "never accepted");
@@ -98,12 +98,12 @@ fn try_to_send(daemon: &Daemon) -> io::Result<bool> {
     Ok(is_accepted)
 }
 
-fn growth(daemon: &Daemon, before: u64) -> u64 {
+pub(super) fn growth(daemon: &Daemon, before: u64) -> u64 {
     daemon.resident_bytes().saturating_sub(before)
 }
 
 /// Waits until the broker has given back all but a margin.
-fn assert_given_back(daemon: &Daemon, before: u64) {
+pub(super) fn assert_given_back(daemon: &Daemon, before: u64) {
     let start = Instant::now();
     while growth(daemon, before) > MARGIN {
         let growth = growth(daemon, before) / MIB;

@@ -4,7 +4,7 @@
 //! once, each `fsync` is noted, and [`VolatileDisk::cut_power`] keeps an arbitrary part of what was not synced. Mounting
 //! takes `/dev/fuse` and the right to mount; where one is missing, [`VolatileDisk::mount`] says so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ use fuser::{
 };
 use peeklock_storage::SimulatedDisk;
 use peeklock_storage::local::{File, Filesystem as Disk};
+
+use super::nodes::Nodes;
 
 /// The kernel asks again each time.
 const NO_CACHE: Duration = Duration::ZERO;
@@ -65,50 +67,25 @@ impl VolatileDisk {
     /// # Errors
     /// Whatever the operating system says of unmounting and mounting.
     pub(crate) fn cut_power(&mut self, seed: u64) -> io::Result<()> {
-        if let Some(session) = self.session.take() {
-            session.umount_and_join()?;
-        }
+        self.detach()?;
         self.disk.crash(seed);
         self.attach()
     }
-}
 
-/// Numbers of files and directories since the last mount. Directories themselves survive all power cuts.
-struct Nodes {
-    numbers: BTreeMap<PathBuf, u64>,
-    paths: BTreeMap<u64, PathBuf>,
-    files: BTreeMap<u64, Arc<dyn File>>,
-    directories: Arc<Mutex<BTreeSet<PathBuf>>>,
-    next: u64,
-}
-
-impl Nodes {
-    fn new(directories: Arc<Mutex<BTreeSet<PathBuf>>>) -> Self {
-        let root = PathBuf::from("/");
-        let (numbers, paths) = (BTreeMap::from([(root.clone(), 1)]), BTreeMap::from([(1, root)]));
-        Self { numbers, paths, files: BTreeMap::new(), directories, next: 2 }
-    }
-
-    fn is_directory(&self, path: &Path) -> bool {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
-    }
-
-    fn number(&mut self, path: &Path) -> u64 {
-        if let Some(number) = self.numbers.get(path) {
-            return *number;
+    /// Unmounts, which ends the session's thread.
+    ///
+    /// The kernel closes the files of a process that ended without waiting for the answers. A thread that takes such a
+    /// request at the instant of the unmounting gets `ECONNABORTED` for it instead of the usual `ENODEV`; unmounting
+    /// itself never fails so.
+    ///
+    /// # Errors
+    /// Whatever the operating system says, such as `EBUSY` while a process has a file open.
+    pub(crate) fn detach(&mut self) -> io::Result<()> {
+        let Some(session) = self.session.take() else { return Ok(()) };
+        match session.umount_and_join() {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+            ended => ended,
         }
-        let number = self.next;
-        self.next += 1;
-        self.numbers.insert(path.to_owned(), number);
-        self.paths.insert(number, path.to_owned());
-        number
-    }
-
-    /// The path no longer names its file; open handles go on.
-    fn forget(&mut self, path: &Path) -> Option<u64> {
-        let number = self.numbers.remove(path)?;
-        self.paths.remove(&number);
-        Some(number)
     }
 }
 

@@ -13,6 +13,7 @@ use super::link::Links;
 use super::outbox::Outbox;
 use super::sasl::SaslPhase;
 use super::session::Session;
+use super::skip::Skipped;
 use super::{Config, Event, LinkId, NowMs};
 use crate::wire::Str;
 use crate::wire::performative::{Error, Open, Performative};
@@ -78,6 +79,8 @@ pub struct Connection {
     pub(super) timers: Timers,
     /// A transfer on a link that the upper layer has not accepted yet: input waits behind it.
     pub(super) held: Option<(u16, Performative, Bytes)>,
+    /// A frame of which the rest is thrown away as it comes.
+    pub(super) skipped: Option<Skipped>,
     /// Bytes that the last [`Self::handle_input`] left.
     pub(super) input_left: usize,
     pub(super) backlog: Backlog,
@@ -128,6 +131,7 @@ impl Connection {
             events: VecDeque::new(),
             outbox: Outbox::default(),
             held: None,
+            skipped: None,
             input_left: 0,
             backlog: Backlog::default(),
             reassembly_bytes: 0,
@@ -223,6 +227,7 @@ impl Connection {
         self.phase = Phase::Closed;
         self.close_due = None;
         self.held = None;
+        self.skipped = None;
         self.sessions = Slab::new();
         self.links = Links::default();
         self.channels_in.clear();

@@ -176,6 +176,20 @@ impl Connection {
         self.schedule_session(session_key);
     }
 
+    /// Announces the state of a delivery we sent without settling it: the peer may take another stand on it, and
+    /// [`Event::Disposition`] tells.
+    pub fn update_outgoing(&mut self, id: OutgoingId, state: DeliveryState) {
+        let Some(key) = self.links.key(id.link) else { return };
+        let Some(link) = self.links.get_mut(key) else { return };
+        let session = link.session;
+        let delivery = link.as_out().and_then(|side| side.unsettled.get_mut(id.delivery_id));
+        if let Some(delivery) = delivery {
+            delivery.outcome_reported = false;
+            let wire_id = delivery.wire_id;
+            self.add_settlement(session, Role::Sender, wire_id, state, false);
+        }
+    }
+
     /// Takes a delivery out of the books and grants its credit again.
     fn take_incoming(&mut self, session: usize, id: IncomingId) -> Option<IncomingSlot> {
         let slots = &mut self.sessions.get_mut(session)?.incoming;
@@ -213,8 +227,9 @@ impl Connection {
         }
     }
 
-    /// Writes all settlements that wait.
-    pub(super) fn flush_settlements(&mut self) {
+    /// Writes all settlements that wait: they go ahead of those that follow, whatever the session. Without this call, those
+    /// of different sessions leave in any order.
+    pub fn flush_settlements(&mut self) {
         for position in 0..self.dirty.len() {
             if let Some(&key) = self.dirty.get(position) {
                 self.flush_session_settlements(key);
@@ -284,23 +299,27 @@ impl Connection {
         }
     }
 
-    /// The sender's stand on deliveries we received: of interest only once it settles.
+    /// The sender's stand on deliveries we received: of interest once it settles, or answers an outcome.
     fn on_disposition_of_theirs(&mut self, session: usize, disposition: &Disposition) {
-        let Some(session_state) = self.sessions.get_mut(session).filter(|_| disposition.settled) else {
-            return;
-        };
-        let last = disposition.last.unwrap_or(disposition.first);
+        let Disposition { first, settled, ref state, .. } = *disposition;
+        let Some(session_state) = self.sessions.get_mut(session) else { return };
+        let last = disposition.last.unwrap_or(first);
         let mut answered = Vec::new();
-        session_state.incoming.retain_range(disposition.first, last, |delivery_id, slot| {
-            slot.settled_by_peer = true;
+        session_state.incoming.retain_range(first, last, |delivery_id, slot| {
+            slot.settled_by_peer |= settled;
             if slot.outcome_announced {
                 answered.push(IncomingId { link: slot.link, delivery_id });
             }
             true
         });
         for id in answered {
-            self.take_incoming(session, id);
-            self.emit(Event::Settled { id, state: disposition.state.clone() });
+            let state = state.clone();
+            if settled {
+                self.take_incoming(session, id);
+                self.emit(Event::Settled { id, state });
+            } else if let Some(state) = state {
+                self.emit(Event::Updated { id, state });
+            }
         }
     }
 }

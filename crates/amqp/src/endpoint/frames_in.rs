@@ -12,7 +12,7 @@ use super::{Event, NowMs};
 use crate::wire::frame::{FrameHeader, FrameKind, decode_body};
 use crate::wire::performative::Performative;
 
-const FRAME_HEADER_BYTES: usize = 8;
+pub(super) const FRAME_HEADER_BYTES: usize = 8;
 
 impl Connection {
     /// Takes complete frames out of `input`; leaves the rest. May stop early when an internal queue is full: call
@@ -21,7 +21,7 @@ impl Connection {
         if input.len() > self.input_left {
             self.timers.last_input = now;
         }
-        while self.accepts_input() {
+        while self.accepts_input() && self.skip(input) {
             let advanced = match (self.held.take(), self.phase) {
                 (Some((channel, performative, payload)), _) => {
                     self.on_frame(channel, performative, payload);
@@ -52,6 +52,9 @@ impl Connection {
 
     /// Whether `input` starts with a whole frame or header, or with something that is wrong already.
     pub(super) fn is_frame_complete(&self, input: &BytesMut) -> bool {
+        if self.skipped.is_some() {
+            return !input.is_empty();
+        }
         let Some(&header) = input.first_chunk::<FRAME_HEADER_BYTES>() else { return false };
         if matches!(self.phase, Phase::Header | Phase::AmqpHeader) {
             return true;
@@ -109,15 +112,21 @@ impl Connection {
         }
     }
 
-    fn on_frame(&mut self, channel: u16, performative: Performative, payload: Bytes) {
+    pub(super) fn on_frame(&mut self, channel: u16, performative: Performative, payload: Bytes) {
         tracing::trace!(
             target: "peeklock_amqp::frames", channel, ?performative, payload_bytes = payload.len(), "in"
         );
-        match self.dispatch(channel, performative, payload) {
-            Ok(()) => {}
-            Err(Fault::Connection(error)) => self.fail(error),
-            Err(Fault::Session(key, error)) => self.end_session(key, Some(error), true),
-            Err(Fault::Link(key, error)) => self.detach_link(key, Some(error), true),
+        if let Err(fault) = self.dispatch(channel, performative, payload) {
+            self.on_fault(fault);
+        }
+    }
+
+    /// Ends what a mistake ends.
+    pub(super) fn on_fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::Connection(error) => self.fail(error),
+            Fault::Session(key, error) => self.end_session(key, Some(error), true),
+            Fault::Link(key, error) => self.detach_link(key, Some(error), true),
         }
     }
 

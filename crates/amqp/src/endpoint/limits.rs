@@ -17,6 +17,9 @@ pub(super) const LINK_TURN_BYTES: usize = 16 * 1024;
 /// More than a frame header and the longest transfer performative that we write take.
 pub(super) const TRANSFER_OVERHEAD_BYTES: usize = 80;
 
+/// More than the state of a transfer that is work of a transaction takes.
+pub(super) const TRANSFER_STATE_BYTES: usize = 64;
+
 /// The smallest frame size a peer may ask for (part 2.7.1).
 pub(super) const FRAME_SIZE_FLOOR: u32 = 512;
 

@@ -201,20 +201,27 @@ impl Connection {
     /// Forgets what is here of partly received deliveries, over all links, and what will come of them; each is refused
     /// with `why` when its last frame has come.
     pub fn give_up_partial_deliveries(&mut self, why: &Error) {
+        let is_partial = |link: &mut Link| {
+            link.as_in().and_then(|side| side.partial.as_deref()).is_some_and(|partial| partial.len() > 0)
+        };
         for link in self.links.iter_mut() {
-            if let Some(partial) = link.as_in().and_then(|side| side.partial.as_deref_mut())
-                && partial.len() > 0
-            {
-                self.reassembly_bytes -= partial.len();
-                partial.give_up(why.clone());
+            if is_partial(link) {
+                self.reassembly_bytes -= give_up(link, why);
             }
+        }
+    }
+
+    /// The same for what one link receives.
+    pub(super) fn give_up_partial(&mut self, key: usize, why: &Error) {
+        if let Some(link) = self.links.get_mut(key) {
+            self.reassembly_bytes -= give_up(link, why);
         }
     }
 
     /// Refuses a delivery that was given up: it exceeded the link's limit, or there was no room for it. Its sender learns
     /// it from the outcome: on a detach instead, Python 7.15.0 reports an unknown error and JS 7.9.5 waits for a minute.
     /// A sender that wants no outcome loses the link.
-    fn refuse_given_up(&mut self, key: usize) -> Result<(), Fault> {
+    pub(super) fn refuse_given_up(&mut self, key: usize) -> Result<(), Fault> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let session = link.session;
         let Some(side) = link.as_in() else { return Ok(()) };
@@ -290,6 +297,14 @@ impl Connection {
             self.emit(Event::Drained { link: id });
         }
     }
+}
+
+/// Gives up what a link has received in part; how many bytes that were.
+fn give_up(link: &mut Link, why: &Error) -> usize {
+    let Some(partial) = link.as_in().and_then(|side| side.partial.as_deref_mut()) else { return 0 };
+    let bytes = partial.len();
+    partial.give_up(why.clone());
+    bytes
 }
 
 fn too_large(max_message_size: u64) -> Error {

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::condition::{self, Fault};
 use super::connection::Connection;
 use super::link::{Link, LinkPhase};
 use super::session::serial_distance;
 use super::unsettled::SerialWindow;
 use super::{DeliveryTag, Event, LinkId, Outgoing, OutgoingId};
-use crate::wire::performative::Flow;
+use crate::wire::performative::{DeliveryState, Flow};
 
 /// A delivery in a link's queue.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct Queued {
     pub(super) tag: DeliveryTag,
     pub(super) settled: bool,
     pub(super) message_format: u32,
+    /// Of a transaction's work.
+    pub(super) state: Option<Box<DeliveryState>>,
     pub(super) payload: SmallVec<[Bytes; 3]>,
     /// Of the whole payload.
     pub(super) bytes: usize,
@@ -147,6 +150,25 @@ impl LinkOut {
 impl Connection {
     /// Queues a delivery; it leaves when link credit and session window allow. `None` when the link is gone.
     pub fn send(&mut self, link: LinkId, message: Outgoing) -> Option<OutgoingId> {
+        self.enqueue(link, message, None)
+    }
+
+    /// [`Self::send`] with a state for the transfer: work of a transaction (part 4.4.1).
+    pub fn send_with_state(
+        &mut self,
+        link: LinkId,
+        message: Outgoing,
+        state: DeliveryState,
+    ) -> Option<OutgoingId> {
+        self.enqueue(link, message, Some(Box::new(state)))
+    }
+
+    fn enqueue(
+        &mut self,
+        link: LinkId,
+        message: Outgoing,
+        state: Option<Box<DeliveryState>>,
+    ) -> Option<OutgoingId> {
         let key = self.links.key(link)?;
         let side = self.links.get_mut(key).and_then(Link::as_out)?;
         let bytes = message.payload.iter().map(Bytes::len).sum();
@@ -154,6 +176,7 @@ impl Connection {
             tag: message.tag,
             settled: message.settled,
             message_format: message.message_format,
+            state,
             payload: message.payload,
             bytes,
         });
@@ -191,6 +214,16 @@ impl Connection {
             side.flow_due = true;
             self.owe_flow(session, Some(key));
         }
+    }
+
+    /// Refuses credit of a transaction (transactional acquisition, part 4.4.3): serving it outside the transaction would be
+    /// worse.
+    pub(super) fn check_flow(key: usize, flow: &Flow) -> Result<(), Fault> {
+        if flow.properties.iter().any(|(name, _)| &**name == "txn-id") {
+            let reason = "Receiving is not part of a transaction: a flow with a txn-id is not supported.";
+            return Err(Fault::link(key, condition::NOT_IMPLEMENTED, reason));
+        }
+        Ok(())
     }
 
     /// The receiver tells its side of a link.

@@ -26,6 +26,7 @@ mod outbox;
 mod reassembly;
 mod sasl;
 mod session;
+mod skip;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -179,6 +180,14 @@ pub enum Event {
         id: IncomingId,
         /// The sender's state.
         state: Option<DeliveryState>,
+    },
+    /// The sender answered an outcome announced with [`Connection::update_incoming`] and has not settled (work of a
+    /// transaction); never seen by an upper layer that settles at once.
+    Updated {
+        /// Which.
+        id: IncomingId,
+        /// The sender's state.
+        state: DeliveryState,
     },
     /// The sender answered a drain that [`Connection::set_credit`] asked for: what it had is here.
     Drained {

@@ -277,7 +277,10 @@ impl Connection {
         match self.links.get_mut(link_key).map(|link| (link.phase, &link.side)) {
             None | Some((LinkPhase::Detaching, _)) => {}
             Some((_, Side::In(_))) => self.on_flow_from_sender(link_key, flow),
-            Some((_, Side::Out(_))) => self.on_flow_from_receiver(link_key, flow),
+            Some((_, Side::Out(_))) => {
+                Self::check_flow(link_key, flow)?;
+                self.on_flow_from_receiver(link_key, flow);
+            }
         }
         Ok(())
     }

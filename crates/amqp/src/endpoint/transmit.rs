@@ -6,7 +6,9 @@ use smallvec::SmallVec;
 use super::NowMs;
 use super::connection::{Connection, Phase};
 use super::disposition::OutgoingSlot;
-use super::limits::{CLOSE_TIME_OUT_MS, LINK_TURN_BYTES, PAYLOAD_COPY_BYTES_MAX, TRANSFER_OVERHEAD_BYTES};
+use super::limits::{
+    CLOSE_TIME_OUT_MS, LINK_TURN_BYTES, PAYLOAD_COPY_BYTES_MAX, TRANSFER_OVERHEAD_BYTES, TRANSFER_STATE_BYTES,
+};
 use super::link::{Link, LinkPhase, Side};
 use super::link_out::{LinkOut, Progress, UnsettledOut};
 use super::outbox::Outbox;
@@ -149,7 +151,8 @@ fn transmit_link(
     while turn.frame_bytes < LINK_TURN_BYTES && session.may_transmit() && side.may_transmit() {
         let Some(progress) = side.progress.or_else(|| begin_delivery(key, side, session)) else { break };
         let Some(front) = side.queue.front() else { break };
-        let room = frame_size_max.saturating_sub(TRANSFER_OVERHEAD_BYTES).max(1);
+        let overhead = TRANSFER_OVERHEAD_BYTES + front.state.as_ref().map_or(0, |_| TRANSFER_STATE_BYTES);
+        let room = frame_size_max.saturating_sub(overhead).max(1);
         let chunk = room.min(front.bytes - progress.sent);
         let more = progress.sent + chunk < front.bytes;
         let is_first = progress.sent == 0;
@@ -161,6 +164,7 @@ fn transmit_link(
             // On every frame: Python takes it from the last.
             settled: Some(front.settled),
             more,
+            state: front.state.as_deref().filter(|_| is_first).cloned(),
             ..Transfer::default()
         };
         outbox.frame_head(session.channel_out, &Performative::Transfer(transfer), chunk);

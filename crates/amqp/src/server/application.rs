@@ -122,6 +122,9 @@ pub trait Application: Send {
         error(condition::RESOURCE_LIMIT_EXCEEDED, "there is no memory left for this delivery")
     }
 
+    /// Lets go of what it keeps for the peer beyond the turn ([`Unanswered::kept_bytes`]), because memory is short.
+    fn give_up_kept(&mut self) {}
+
     /// Whether the peer has to authenticate and has not done so yet. Asked often; until it is false for the first time, the
     /// connection has the limits of an unauthenticated one.
     fn is_unauthenticated(&self) -> bool {
@@ -145,4 +148,7 @@ pub struct Unanswered {
     pub bytes: usize,
     /// What their answers may take, in bytes.
     pub answer_bytes: usize,
+    /// What is kept until the peer says what becomes of it (messages of transactions), in bytes: it counts as memory, and
+    /// reading goes on in spite of it.
+    pub kept_bytes: usize,
 }

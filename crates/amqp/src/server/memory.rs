@@ -2,8 +2,9 @@
 //!
 //! Back-pressure comes first: a connection that holds its allowance is not read from and gets no further deliveries. If
 //! memory is short and its peer neither sends nor takes anything for a while, what it holds idly goes: partly received
-//! deliveries are given up, each refused when its last frame has come; a connection that can't be helped that way is
-//! closed. So whoever waits for room gets it, and reading goes on sooner or later in any case.
+//! deliveries are given up, also in the midst of a frame, each refused when its last frame has come, and open transactions are
+//! rolled back; a connection whose peer does not read what it asked for is closed. So whoever waits for room gets it, and
+//! reading goes on sooner or later in any case.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub(super) struct Held {
     pub(super) buffer: usize,
     /// Messages that wait for the engine.
     pub(super) unanswered: usize,
+    /// Messages that wait until the peer commits a transaction.
+    pub(super) kept: usize,
     /// Messages and answers that wait for the peer, and answers under way.
     pub(super) outgoing: usize,
 }
@@ -36,8 +39,10 @@ pub(super) struct Held {
 pub(super) enum Verdict {
     /// Nothing.
     Keep,
-    /// Partly received deliveries are to be given up.
-    GiveUpPartial,
+    /// Partly received deliveries and open transactions are to be given up.
+    GiveUp,
+    /// The delivery is to be given up whose frame has begun.
+    GiveUpFrame,
     /// The connection is to be closed.
     Close,
 }
@@ -85,7 +90,7 @@ impl Memory {
     /// Reports what the connection holds, once for each turn.
     pub(super) fn report(&mut self, held: Held, now: NowMs) -> Verdict {
         self.held = held;
-        self.incoming.set(held.partial + held.frame + held.buffer + held.unanswered);
+        self.incoming.set(held.partial + held.frame + held.buffer + held.unanswered + held.kept);
         self.outgoing.set(held.outgoing);
         self.allowance = self.budget.allowance();
         let is_over = self.held_bytes() >= self.allowance;
@@ -111,9 +116,11 @@ impl Memory {
         if now.saturating_sub(since) < self.patience_ms {
             return Verdict::Keep;
         }
-        if self.held.partial > 0 {
-            Verdict::GiveUpPartial
-        } else if self.held.frame.max(self.held.outgoing) >= FREE_OF_CHARGE_BYTES {
+        if self.held.partial + self.held.kept > 0 {
+            Verdict::GiveUp
+        } else if self.held.frame >= FREE_OF_CHARGE_BYTES {
+            Verdict::GiveUpFrame
+        } else if self.held.outgoing >= FREE_OF_CHARGE_BYTES {
             Verdict::Close
         } else {
             // Messages that wait for the engine: they go by themselves.
@@ -122,8 +129,8 @@ impl Memory {
     }
 
     fn held_bytes(&self) -> usize {
-        let Held { partial, frame, buffer, unanswered, outgoing } = self.held;
-        partial + frame + buffer + unanswered + outgoing
+        let Held { partial, frame, buffer, unanswered, kept, outgoing } = self.held;
+        partial + frame + buffer + unanswered + kept + outgoing
     }
 
     /// Bytes that may be read at once; 0 when nothing may be read.

@@ -1,6 +1,7 @@
 //! Connections over sockets, in memory and over TCP.
 
 mod cut;
+mod memory;
 
 use std::collections::HashMap;
 use std::future::{Future, pending};

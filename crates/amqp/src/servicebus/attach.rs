@@ -13,13 +13,14 @@ use super::errors::Fault;
 use super::receiver::Receiver;
 use super::resolve::Node;
 use super::session_filter::{self, SessionFilter};
+use super::transactions::{ManagementTarget, Sender};
 use super::{Broker, Link, Pending, ResponseLink};
 use crate::endpoint::{Connection, LinkId};
 use crate::wire::Str;
 use crate::wire::performative::{Attach, Role, SenderSettleMode, Target, Terminus};
 
 /// Credit of links on which we receive, granted at once: JS gives up a second after attach without any.
-const INCOMING_CREDIT: u32 = 1000;
+pub(super) const INCOMING_CREDIT: u32 = 1000;
 
 /// Largest request to `$cbs`, in bytes.
 const TOKEN_REQUEST_BYTES_MAX: u64 = 256 * 1024;
@@ -58,7 +59,9 @@ impl Broker {
     ) -> Result<(), Fault> {
         let terminus = match &attach.target {
             Some(Target::Node(terminus)) => terminus,
-            Some(Target::Coordinator(_)) => return Err(not_implemented("Transactions are not supported.")),
+            Some(Target::Coordinator(_)) => {
+                return self.attach_coordinator(link, session, attach, connection);
+            }
             None => return Err(not_implemented("A sender without a target is not supported.")),
         };
         let address = static_address(terminus)?;
@@ -66,17 +69,26 @@ impl Broker {
             Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX),
             Node::Management(entity) => {
                 self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
+                let destination = self.transfer_destination(&attach, &entity)?.map(Arc::new);
+                self.enter_session(session, &entity, false)?;
                 self.watch(link, &entity, false);
-                let limit = entity.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
-                (Link::ManagementRequests { session, entity }, limit)
+                let receiving = destination.as_ref().map_or(&entity, |sender| &sender.entity);
+                let limit = receiving.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
+                (
+                    Link::ManagementRequests { session, target: ManagementTarget { entity, destination } },
+                    limit,
+                )
             }
             Node::Entity(entity) => {
                 self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
                 entity.check_takes()?;
                 entity.check_enabled_for_sending()?;
+                let destination = self.transfer_destination(&attach, &entity)?;
+                let root = self.enter_session(session, &entity, false)?;
                 self.watch(link, &entity, true);
-                let limit = entity.max_message_size_bytes;
-                (Link::Sender(entity), limit)
+                let sender = destination.unwrap_or_else(|| Sender::new(entity, root));
+                let limit = sender.entity.max_message_size_bytes;
+                (Link::Sender(sender), limit)
             }
         };
         self.links.insert(link, kind);
@@ -101,6 +113,7 @@ impl Broker {
             Node::Cbs => self.attach_responses(link, session, None, attach, connection),
             Node::Management(entity) => {
                 self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
+                self.enter_session(session, &entity, true)?;
                 self.watch(link, &entity, false);
                 self.attach_responses(link, session, Some(entity), attach, connection);
             }
@@ -112,6 +125,7 @@ impl Broker {
                 if filter.is_some() && !entity.has_sessions() {
                     return Err(Fault::Refused(Refusal::SessionNotSupported));
                 }
+                self.enter_session(session, &entity, true)?;
                 self.open_receiver(link, entity, attach, filter);
             }
         }
@@ -209,7 +223,7 @@ impl Broker {
 
 /// The peer's attach turned into ours: termini, settle modes and name as they came, since P learns its session from
 /// the address and N takes over the modes it reads.
-fn echo(attach: Attach) -> Attach {
+pub(super) fn echo(attach: Attach) -> Attach {
     let mut source = attach.source.unwrap_or_default();
     // None of the peer's filters is in place, but for that of a session, written when one is accepted.
     source.filter.clear();

@@ -8,12 +8,37 @@ pub struct DialectConfig {
     /// A connection that has shown nothing that grants access for this long is closed, in milliseconds; default 20 s, as
     /// Service Bus does it.
     pub authorization_time_out_ms: u64,
+    /// What transactions may be.
+    pub transactions: TransactionLimits,
     /// Seed for tracking ids and generated message ids; `None` draws one from the operating system.
     pub seed: Option<u64>,
 }
 
 impl Default for DialectConfig {
     fn default() -> Self {
-        Self { plain_enabled: true, authorization_time_out_ms: 20_000, seed: None }
+        Self {
+            plain_enabled: true,
+            authorization_time_out_ms: 20_000,
+            transactions: TransactionLimits::default(),
+            seed: None,
+        }
+    }
+}
+
+/// Limits of transactions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionLimits {
+    /// A transaction is rolled back so long after its first operation, in milliseconds; default two minutes, as Service Bus
+    /// does it.
+    pub time_out_ms: u64,
+    /// Messages that one transaction may send; default 100, as in Service Bus.
+    pub messages_max: usize,
+    /// Transactions that one connection may have open at a time; default 1 000.
+    pub open_max: usize,
+}
+
+impl Default for TransactionLimits {
+    fn default() -> Self {
+        Self { time_out_ms: 120_000, messages_max: 100, open_max: 1_000 }
     }
 }

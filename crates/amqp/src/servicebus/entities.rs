@@ -4,13 +4,19 @@ use std::sync::Arc;
 
 use peeklock_access::Resource;
 use peeklock_budget::throttle::Bucket;
-use peeklock_engine::runtime::{EntityRef, Namespace, PartitionHandle, SubscriptionRef};
-use peeklock_engine::{EntityOptions, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp};
+use peeklock_engine::runtime::{
+    EntityRef, Mailbox, Namespace, PartitionHandle, SubscriptionRef, Transaction,
+};
+use peeklock_engine::{
+    Command, EntityOptions, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp,
+};
+use smallvec::SmallVec;
 
 use super::address::EntityAddress;
 use super::delivery::Origin;
 use super::errors::Fault;
 use super::submission::Wanted;
+use super::transactions::{JointStep, Place};
 
 /// The entities of a broker. [`Namespace`] is the real one; tests and benchmarks put others behind it.
 pub trait Entities: Send + Sync + 'static {
@@ -25,6 +31,9 @@ pub trait Entities: Send + Sync + 'static {
 
     /// The broker's clock.
     fn now(&self) -> Timestamp;
+
+    /// Work that will take effect as a whole.
+    fn begin_transaction(&self) -> Box<dyn JointStep>;
 }
 
 impl Entities for Namespace {
@@ -42,6 +51,24 @@ impl Entities for Namespace {
 
     fn now(&self) -> Timestamp {
         self.clock().now()
+    }
+
+    fn begin_transaction(&self) -> Box<dyn JointStep> {
+        Box::new(Self::begin_transaction(self))
+    }
+}
+
+impl JointStep for Transaction {
+    fn add(&mut self, entity: &PartitionHandle, command: Command) {
+        Self::add(self, entity, command);
+    }
+
+    fn add_transfer(&mut self, via: &Place, target: &Place, messages: SmallVec<[NewMessage; 1]>) {
+        Self::add_transfer(self, &via.partition, &target.partition, messages);
+    }
+
+    fn commit(self: Box<Self>, mailbox: Mailbox, tag: u64) {
+        Self::commit(*self, mailbox, tag);
     }
 }
 
@@ -65,6 +92,8 @@ pub(crate) struct Entity {
     pub(crate) resource: Resource,
     /// Identifies the management node: links with the same key answer each other.
     pub(crate) node: Box<str>,
+    /// Identifies the top-level entity: a queue or topic, for a subscription its topic.
+    pub(crate) root: Arc<str>,
     /// Full address, for error texts.
     pub(crate) uri: String,
     /// Where commands go.
@@ -97,10 +126,12 @@ impl Entity {
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
+        let root = address.name.to_lowercase().into();
         Self {
             address,
             resource,
             node,
+            root,
             uri,
             partition,
             queue,
@@ -122,10 +153,12 @@ impl Entity {
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
         let (node, resource) = (node(&address), address.resource());
+        let root = address.name.to_lowercase().into();
         Self {
             address,
             resource,
             node,
+            root,
             uri,
             partition,
             queue,
@@ -151,6 +184,11 @@ impl Entity {
     /// Whether what the address names is received from by session: dead letters never are (semantics §23, 10).
     pub(crate) fn has_sessions(&self) -> bool {
         self.requires_session && self.address.sub_queue == SubQueue::Main
+    }
+
+    /// The queue or topic as transactions name it.
+    pub(crate) fn place(&self) -> Place {
+        Place { partition: self.partition.clone(), queue: self.queue }
     }
 
     /// What is particular about messages that rest here.

@@ -27,6 +27,9 @@ pub mod condition {
     pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
     pub const ENTITY_DISABLED: &str = "com.microsoft:entity-disabled";
     pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
+    pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";
+    pub const TRANSACTION_ROLLBACK: &str = "amqp:transaction:rollback";
+    pub const TRANSACTION_TIMEOUT: &str = "amqp:transaction:timeout";
     pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 }
 
@@ -90,6 +93,26 @@ pub enum Fault {
     /// Too many deliveries of one connection without a settlement.
     #[error("More than {0} deliveries on this connection wait to be settled.")]
     TooMuchUnsettled(usize),
+    /// An id that names no transaction of this connection. Service Bus's own words.
+    #[error("Transaction hasn't been declared yet, or has already been discharged.")]
+    TransactionUnknown,
+    /// The transaction took too long.
+    #[error("The transaction took longer than it may and was rolled back; declare another.")]
+    TransactionTimedOut,
+    /// A part of the transaction was refused: it can't be committed as a whole.
+    #[error("The transaction can only be rolled back, because an operation in it failed: {0}")]
+    TransactionRolledBack(String),
+    /// Too many messages sent in one transaction. Service Bus's own words.
+    #[error("Cannot send more than {0} messages in a single transaction.")]
+    TransactionTooLarge(usize),
+    /// Too many transactions of one connection.
+    #[error(
+        "More than {0} transactions are open on this connection; discharge one before declaring another."
+    )]
+    TooManyTransactions(usize),
+    /// Too many links to the coordinator on one connection.
+    #[error("More than {0} links to the transaction coordinator are attached on this connection.")]
+    TooManyCoordinators(usize),
     /// The engine answered something that does not fit the question.
     #[error("The broker failed to carry out the operation.")]
     Internal,
@@ -132,6 +155,7 @@ impl Fault {
             // P, J, N: ServiceBusy, retried by the SDK after some seconds.
             Self::Refused(Refusal::Unavailable | Refusal::MemoryShort)
             | Self::TooMuchWaiting
+            | Self::TooManyTransactions(_)
             | Self::Throttled => (condition::SERVER_BUSY, 503),
             // P, J, N: MessagingEntityNotFound (J looks at the text too).
             Self::Refused(Refusal::EntityDeleted | Refusal::RuleNotFound(_))
@@ -176,6 +200,14 @@ impl Fault {
             }
             // P, J, N: NotSupportedException and its like; 501 for unknown management operations.
             Self::NotImplemented(_) => (condition::NOT_IMPLEMENTED, 501),
+            // Spec 4.5.9; N: a general, transient error, which its tests ask for.
+            Self::TransactionUnknown => (condition::TRANSACTION_UNKNOWN_ID, 400),
+            Self::TransactionRolledBack(_) => (condition::TRANSACTION_ROLLBACK, 400),
+            Self::TransactionTimedOut => (condition::TRANSACTION_TIMEOUT, 408),
+            // N: QuotaExceeded, final; more of the same would fail as well.
+            Self::TransactionTooLarge(_) | Self::TooManyCoordinators(_) => {
+                (condition::RESOURCE_LIMIT_EXCEEDED, 403)
+            }
             // Spec 2.8.15.
             Self::TooMuchUnsettled(_) => (condition::RESOURCE_LIMIT_EXCEEDED, 403),
         }
@@ -252,12 +284,14 @@ mod tests {
                 "amqp:not-allowed",
                 "amqp:decode-error",
                 "com.microsoft:entity-disabled",
+                "amqp:transaction:unknown-id",
+                "amqp:transaction:rollback",
             ],
         ),
         (401, &["amqp:unauthorized-access"]),
         (403, &["amqp:resource-limit-exceeded", "amqp:link:message-size-exceeded"]),
         (404, &["amqp:not-found", "com.microsoft:message-not-found"]),
-        (408, &["com.microsoft:timeout"]),
+        (408, &["com.microsoft:timeout", "amqp:transaction:timeout"]),
         (409, &["com.microsoft:entity-already-exists"]),
         (
             410,
@@ -311,6 +345,12 @@ mod tests {
             Fault::TooMuchWaiting,
             Fault::Throttled,
             Fault::TooMuchUnsettled(1),
+            Fault::TransactionUnknown,
+            Fault::TransactionTimedOut,
+            Fault::TransactionRolledBack("x".into()),
+            Fault::TransactionTooLarge(1),
+            Fault::TooManyTransactions(1),
+            Fault::TooManyCoordinators(1),
             Fault::Internal,
         ];
         for fault in faults {

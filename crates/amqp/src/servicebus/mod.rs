@@ -13,6 +13,7 @@ mod config;
 mod entities;
 mod envelope;
 mod errors;
+mod links;
 mod lock_token;
 mod management;
 mod pending;
@@ -28,6 +29,7 @@ mod session_filter;
 mod settlement;
 #[cfg(test)]
 mod tests;
+mod transactions;
 mod watching;
 
 use std::collections::{HashMap, VecDeque};
@@ -37,16 +39,16 @@ use std::task::{Context, Poll};
 use peeklock_access::{Access, Failures};
 use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
-use peeklock_engine::{Command, LockToken, QueueId, ReceiverId, Refusal};
+use peeklock_engine::{Command, QueueId, ReceiverId, Refusal};
 use peeklock_message::{delivery, facts, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
 use slab::Slab;
-use smallvec::SmallVec;
 
-pub use config::DialectConfig;
+pub use config::{DialectConfig, TransactionLimits};
 pub use entities::Entities;
 pub use errors::{Fault, condition};
+pub use transactions::{JointStep, Place};
 
 use crate::endpoint::{Connection, Event, LinkId, NowMs};
 use crate::server::{Application, ApplicationFactory, Peer, Unanswered};
@@ -55,13 +57,14 @@ use crate::wire::performative::{Error, Open};
 use authorization::Authorization;
 use delivery::Encoder;
 use entities::Entity;
-use envelope::Dialect;
 use errors::Tracker;
+use links::{Completions, Link, ReplyTo, ResponseLink};
 use pending::Pending;
 use receiver::{Receiver, Window};
 use refused::Late;
 use requests::Parked;
 use revocation::Vigil;
+use transactions::Transactions;
 use watching::Watchers;
 
 /// Makes the logic of connections to one broker.
@@ -95,49 +98,6 @@ impl ApplicationFactory for ServiceBus {
     fn accept(&self, peer: &Peer, mailbox: Mailbox) -> Broker {
         Broker::new(self, peer.clone(), mailbox)
     }
-}
-
-/// What a link is for. Each is one per attach.
-enum Link {
-    /// We receive requests to `$cbs`.
-    CbsRequests { session: u16 },
-    /// We receive requests to an entity's management node.
-    ManagementRequests { session: u16, entity: Arc<Entity> },
-    /// We send responses: of `$cbs`, or of an entity's management node.
-    Responses { entity: Option<Arc<Entity>> },
-    /// We receive messages for an entity.
-    Sender(Arc<Entity>),
-    /// We send messages of an entity.
-    Receiver(ReceiverId),
-}
-
-/// A link on which responses leave.
-struct ResponseLink {
-    link: LinkId,
-    session: u16,
-    /// See [`Entity::node`].
-    node: Box<str>,
-    /// The address of its target, a tie-break between links of one session.
-    target: Option<Str>,
-    name: Str,
-    /// Responses sent on it.
-    sent: u64,
-}
-
-/// Where a response goes and what it answers.
-struct ReplyTo {
-    session: u16,
-    node: Box<str>,
-    dialect: Dialect,
-    reply_to: Option<Str>,
-    correlation_id: crate::wire::Value,
-}
-
-/// Consecutive deliveries of one link that the peer accepts one by one: one command for all of them.
-struct Completions {
-    link: LinkId,
-    first: u32,
-    tokens: SmallVec<[LockToken; 1]>,
 }
 
 /// Tokens in one joined command.
@@ -182,6 +142,9 @@ pub struct Broker {
     room_bytes: usize,
     encoder: Encoder,
     responses: u64,
+    transactions: Transactions,
+    /// Of the connection, as of the last call.
+    now: NowMs,
     throttles: Throttles,
     bucket: Option<Bucket>,
 }
@@ -223,6 +186,8 @@ impl Broker {
             room_bytes: usize::MAX,
             encoder: Encoder::default(),
             responses: 0,
+            transactions: Transactions::default(),
+            now: 0,
             bucket: throttles.connection(),
             throttles,
         }
@@ -260,6 +225,8 @@ impl Broker {
             Pending::Settle { link, first, count, reply } => {
                 self.settled(link, first, count, &reply, response, connection);
             }
+            Pending::Provisional(asked) => self.provisional(*asked, response, connection),
+            Pending::Commit(committing) => self.committed(*committing, response, connection),
             Pending::Management { reply_to, finish, bytes, answer_bytes } => {
                 self.count_answer(bytes);
                 self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
@@ -279,52 +246,13 @@ impl Broker {
         self.unanswered.bytes = self.unanswered.bytes.saturating_sub(bytes);
     }
 
-    fn detached(&mut self, link: LinkId) {
-        self.submit_completions();
-        self.unwatch(link);
-        if let Some(receiver) = self.forget_link(link) {
-            self.close_receiver(receiver);
-        }
-    }
-
-    /// Removes a link; the receiver it was for, if any, is left to be closed.
-    fn forget_link(&mut self, link: LinkId) -> Option<ReceiverId> {
-        match self.links.remove(&link)? {
-            Link::Receiver(receiver) => Some(receiver),
-            Link::Responses { .. } => {
-                self.response_links.retain(|candidate| candidate.link != link);
-                None
-            }
-            Link::CbsRequests { .. } | Link::ManagementRequests { .. } | Link::Sender(_) => None,
-        }
-    }
-
-    fn close(&mut self) {
-        self.submit_completions();
-        let receivers: Vec<ReceiverId> = self.receivers.keys().copied().collect();
-        for receiver in receivers {
-            self.close_receiver(receiver);
-        }
-        for link in self.watchers.links() {
-            self.unwatch(link);
-        }
-        self.links.clear();
-        self.response_links.clear();
-    }
-
-    fn window(&self) -> Window {
-        Window::share(self.receivers.len(), self.room_bytes)
-    }
-}
-
-impl Application for Broker {
-    fn handle_event(&mut self, event: Event, connection: &mut Connection, now: NowMs) {
+    fn handle(&mut self, event: Event, connection: &mut Connection) {
         match event {
             Event::Authenticate { mechanism, initial_response } => {
                 let accepted = self.authenticate(&mechanism, initial_response.as_deref());
                 match accepted {
                     true => connection.sasl_outcome(true),
-                    false => self.refuse_sasl(connection, now),
+                    false => self.refuse_sasl(connection, self.now),
                 }
             }
             Event::Opened(open) => self.opened(&open),
@@ -338,13 +266,31 @@ impl Application for Broker {
                 self.disposition(link, first, tags, state, settled, connection);
             }
             Event::Detached { link, .. } => self.detached(link),
-            // The last two are for those that connect or settle in two steps.
-            Event::SessionEnded { .. } | Event::Settled { .. } | Event::Drained { .. } => {}
-            Event::Closed { .. } => self.close(),
+            Event::SessionEnded { session } => self.session_ended(session),
+            // For those that connect or settle in two steps.
+            Event::Settled { .. } | Event::Updated { .. } | Event::Drained { .. } => {}
+            Event::Closed { .. } => {
+                self.go_on_at_the_end(connection);
+                self.close();
+            }
         }
     }
 
-    fn handle_output(&mut self, output: Output, connection: &mut Connection, _now: NowMs) {
+    fn window(&self) -> Window {
+        Window::share(self.receivers.len(), self.room_bytes)
+    }
+}
+
+impl Application for Broker {
+    fn handle_event(&mut self, event: Event, connection: &mut Connection, now: NowMs) {
+        self.now = now;
+        if let Some(event) = self.in_order(event) {
+            self.handle(event, connection);
+        }
+    }
+
+    fn handle_output(&mut self, output: Output, connection: &mut Connection, now: NowMs) {
+        self.now = now;
         match output {
             Output::Response { tag, response } => self.answered(tag, response, connection),
             Output::Delivery(delivery) => self.deliver(&delivery, connection),
@@ -364,10 +310,14 @@ impl Application for Broker {
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
         self.answer_late(connection, now);
         self.authorization_due(connection, now);
+        self.expire_transactions(now);
     }
 
     fn poll_deadline(&self) -> Option<NowMs> {
-        [self.vigil.deadline(), self.late.deadline()].into_iter().flatten().min()
+        [self.vigil.deadline(), self.late.deadline(), self.transactions.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -387,11 +337,19 @@ impl Application for Broker {
         self.tracker().error(&Fault::Refused(Refusal::MemoryShort))
     }
 
+    fn give_up_kept(&mut self) {
+        self.give_up_transactions();
+    }
+
     fn is_unauthenticated(&self) -> bool {
         self.authorization.is_stranger()
     }
 
     fn unanswered(&self) -> Unanswered {
-        self.late.unanswered(self.unanswered)
+        let waiting = self.transactions.waiting();
+        let kept_bytes = self.transactions.kept_bytes();
+        let messages = self.unanswered.messages + waiting;
+        let bytes = self.unanswered.bytes + self.transactions.committing_bytes();
+        self.late.unanswered(Unanswered { messages, bytes, kept_bytes, ..self.unanswered })
     }
 }

@@ -1,6 +1,7 @@
 //! Commands under way to the engine.
 
 use super::attach::Opening;
+use super::transactions::{Asked, Committing};
 use super::{ReplyTo, management};
 use crate::endpoint::{IncomingId, LinkId};
 use crate::wire::performative::DeliveryState;
@@ -13,6 +14,10 @@ pub(super) enum Pending {
     Open { link: LinkId, opening: Box<Opening> },
     /// A disposition over consecutive deliveries.
     Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
+    /// Whether work of a transaction could be carried out.
+    Provisional(Box<Asked>),
+    /// The commit of a transaction.
+    Commit(Box<Committing>),
     /// A management request.
     Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize, answer_bytes: usize },
 }

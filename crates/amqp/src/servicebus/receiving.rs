@@ -158,6 +158,10 @@ impl Broker {
             return self.complete(link, first, &tags);
         }
         self.submit_completions();
+        if let Some(DeliveryState::Transactional { txn_id, outcome }) = state {
+            let work = (&txn_id, outcome.map(|outcome| *outcome));
+            return self.settle_in_transaction((link, first), tags, work, settled, connection);
+        }
         let wish = settlement::read(state, settled);
         let Some(receiver) = self.receivers.get(&id) else { return };
         let entity = Arc::clone(&receiver.entity);
@@ -241,7 +245,7 @@ impl Broker {
         answer(link, first, count, state, connection);
     }
 
-    fn forget_unsettled(&mut self, id: ReceiverId, count: usize) {
+    pub(super) fn forget_unsettled(&mut self, id: ReceiverId, count: usize) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
             let count = count.min(receiver.unsettled);
             receiver.unsettled -= count;

@@ -9,7 +9,8 @@ use crate::endpoint::{Connection, NowMs};
 use crate::server::Unanswered;
 
 /// While an answer waits nothing more is read from the peer.
-const STOP_READING: Unanswered = Unanswered { messages: usize::MAX, bytes: 0, answer_bytes: 0 };
+const STOP_READING: Unanswered =
+    Unanswered { messages: usize::MAX, bytes: 0, answer_bytes: 0, kept_bytes: 0 };
 
 /// A refused token: the response of `$cbs`, and where it goes.
 type RefusedToken = Box<(ReplyTo, Result<Answer, Fault>)>;
@@ -36,7 +37,11 @@ impl Late {
 
     /// What the peer waits for: so much that it is not read from while an answer is delayed.
     pub(super) fn unanswered(&self, others: Unanswered) -> Unanswered {
-        if self.due.is_empty() { others } else { STOP_READING }
+        if self.due.is_empty() {
+            others
+        } else {
+            Unanswered { kept_bytes: others.kept_bytes, ..STOP_READING }
+        }
     }
 }
 

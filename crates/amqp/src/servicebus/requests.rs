@@ -15,8 +15,8 @@ use super::envelope::{self, Answer, Dialect, Request};
 use super::errors::Fault;
 use super::management::{self, Arguments, Change, Context, Operation};
 use super::receiving::number_tag;
-use super::sending::refuse_transactions;
-use super::{Broker, Pending, ReplyTo, cbs};
+use super::transactions::{self, ManagementTarget, Part, Sender};
+use super::{Broker, Pending, ReplyTo, ResponseLink, cbs};
 use crate::endpoint::{Connection, IncomingId};
 use crate::wire::Value;
 use crate::wire::performative::DeliveryState;
@@ -36,10 +36,18 @@ const ROOM_BYTES_MIN: usize = 64 * 1024;
 
 /// A management request that waits until there is room for its answer.
 pub(super) struct Parked {
-    entity: Arc<Entity>,
-    reply_to: Box<ReplyTo>,
+    request: transactions::Request,
+    /// The transaction that it is work of.
+    txn_id: Option<Bytes>,
+}
+
+/// A request that makes sense.
+struct Understood {
     prepared: management::Prepared,
-    bytes: usize,
+    /// The transaction that it is work of.
+    txn_id: Option<Bytes>,
+    /// Where the messages go by way of the entity that was asked.
+    sender: Option<Arc<Sender>>,
 }
 
 impl Broker {
@@ -68,25 +76,32 @@ impl Broker {
     pub(super) fn management_request(
         &mut self,
         session: u16,
-        entity: &Arc<Entity>,
-        delivery: Option<IncomingId>,
-        state: Option<&DeliveryState>,
+        target: &ManagementTarget,
+        (delivery, state): (Option<IncomingId>, Option<&DeliveryState>),
         payload: &Bytes,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
-        refuse_transactions(state)?;
-        let request = Request::decode(payload)?;
-        let reply_to = reply_to(session, &entity.node, Dialect::Management, &request);
+        let txn_id = match state {
+            Some(DeliveryState::Transactional { txn_id, .. }) => Some(txn_id),
+            _ => None,
+        };
+        let request = Request::decode(payload).inspect_err(|fault| {
+            if let Some(txn_id) = txn_id {
+                self.fail_transaction(txn_id, fault);
+            }
+        })?;
+        let reply_to = reply_to(session, &target.entity.node, Dialect::Management, &request);
         self.check_waiting(&reply_to, connection)?;
         accept(delivery, connection);
         // What the peer settled before it asked comes before.
         self.submit_completions();
-        match self.prepare(request, entity) {
-            Ok(prepared) => {
-                let bytes = payload.len();
+        match self.prepare(request, target, txn_id) {
+            Ok(Understood { prepared, txn_id, sender }) => {
+                let (bytes, entity, reply_to) =
+                    (payload.len(), Arc::clone(&target.entity), Box::new(reply_to));
                 self.count_question(bytes);
-                let entity = Arc::clone(entity);
-                self.parked.push_back(Parked { entity, reply_to: Box::new(reply_to), prepared, bytes });
+                let request = transactions::Request { entity, sender, reply_to, prepared, bytes };
+                self.parked.push_back(Parked { request, txn_id });
                 self.ask_parked(connection);
             }
             Err(fault) => self.respond(&reply_to, &Err(fault), connection),
@@ -97,7 +112,7 @@ impl Broker {
     /// Asks what was asked of us, as far as there is room for the answers; the rest waits until answers have left.
     pub(super) fn ask_parked(&mut self, connection: &mut Connection) {
         while let Some(first) = self.parked.front() {
-            let answer_bytes = first.prepared.answer_bytes;
+            let answer_bytes = first.request.prepared.answer_bytes;
             let outgoing = connection.pending_bytes() + self.unanswered.answer_bytes;
             let limit = self.room_bytes.min(WAITING_BYTES_MAX);
             let is_large = answer_bytes >= LARGE_ANSWER_BYTES_MIN;
@@ -105,34 +120,59 @@ impl Broker {
             if is_large && outgoing > 0 && outgoing.saturating_add(answer_bytes) > limit {
                 return;
             }
-            let Some(Parked { entity, reply_to, prepared, bytes }) = self.parked.pop_front() else { return };
+            let Some(Parked { request, txn_id }) = self.parked.pop_front() else { return };
             // Nothing of this connection would ever call for another look.
             if is_large && outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN {
-                self.count_answer(bytes);
-                self.respond(&reply_to, &Err(Fault::Refused(Refusal::MemoryShort)), connection);
+                self.count_answer(request.bytes);
+                self.respond(&request.reply_to, &Err(Fault::Refused(Refusal::MemoryShort)), connection);
                 continue;
             }
+            if let Some(txn_id) = txn_id {
+                self.request_in_transaction(&txn_id, request, connection);
+                continue;
+            }
+            let transactions::Request { entity, sender, reply_to, prepared, bytes } = request;
             let management::Prepared { command, finish, .. } = prepared;
             self.unanswered.answer_bytes += answer_bytes;
-            self.ask(
-                &entity.partition,
-                command,
-                Pending::Management { reply_to, finish, bytes, answer_bytes },
-            );
+            let entity = sender.as_ref().map_or(&entity, |sender| &sender.entity);
+            let pending = Pending::Management { reply_to, finish, bytes, answer_bytes };
+            self.ask(&entity.partition, command, pending);
         }
     }
 
-    fn prepare(&mut self, request: Request, entity: &Entity) -> Result<management::Prepared, Fault> {
+    /// What a request comes to.
+    fn prepare(
+        &mut self,
+        request: Request,
+        target: &ManagementTarget,
+        txn_id: Option<&Bytes>,
+    ) -> Result<Understood, Fault> {
         let operation = request.property("operation").ok_or_else(|| {
             Fault::Argument("A request needs the application property 'operation'.".to_owned())
         })?;
         let operation = Operation::parse(operation)?;
+        let sender = target.destination.clone().filter(|_| operation.sends());
+        let entity = sender.as_ref().map_or(&target.entity, |sender| &sender.entity);
         let mut change = Change::asked(operation, entity, &self.authorization, self.peer.address);
         let prepared = self.prepare_operation(operation, request.body, entity, change.as_mut());
-        match change {
+        let prepared = match change {
             Some(change) => change.follow(prepared),
             None => prepared,
+        };
+        let Some(txn_id) = txn_id else {
+            return Ok(Understood { prepared: prepared?, txn_id: None, sender });
+        };
+        let part = prepared.and_then(|prepared| match Part::of(&prepared.command)? {
+            Part::Inside => Ok((prepared, Some(txn_id.clone()))),
+            Part::Outside => Ok((prepared, None)),
+        });
+        if let Err(fault) = &part
+            && operation.is_transactional()
+        {
+            self.fail_transaction(txn_id, fault);
         }
+        let (prepared, txn_id) = part?;
+        Ok(Understood { prepared, txn_id, sender })
     }
 
     fn prepare_operation(
@@ -193,7 +233,7 @@ impl Broker {
     /// The link for a response: same node, same session if there is one, then the address or name asked for, then the
     /// latest.
     fn response_link(&self, reply_to: &ReplyTo) -> Option<usize> {
-        let rank = |link: &super::ResponseLink| {
+        let rank = |link: &ResponseLink| {
             let wanted = reply_to.reply_to.as_deref();
             let named = wanted.is_some() && (link.target.as_deref() == wanted || Some(&*link.name) == wanted);
             (link.session == reply_to.session, named)

@@ -5,11 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use peeklock_access::Resource;
 use peeklock_engine::Right;
 use tokio::sync::watch;
 
 use super::authorization::Need;
+use super::entities::Entity;
 use super::errors::Fault;
 use super::{Broker, Link};
 use crate::endpoint::condition::{UNAUTHORIZED_ACCESS, error};
@@ -106,8 +106,12 @@ impl Broker {
             .links
             .iter()
             .filter_map(|(link, kind)| {
-                let (resource, uri, need) = self.needs(kind)?;
-                (!self.authorization.permits(resource, need)).then(|| (*link, need, uri.to_owned()))
+                let (entity, need) = self.needs(kind)?;
+                let needed = [Some((entity, need)), destination(kind)];
+                let mut needed = needed.into_iter().flatten();
+                let missing =
+                    needed.find(|(entity, need)| !self.authorization.permits(&entity.resource, *need))?;
+                Some((*link, missing.1, missing.0.uri.clone()))
             })
             .collect();
         for (link, need, uri) in lost {
@@ -118,15 +122,24 @@ impl Broker {
         }
     }
 
-    fn needs<'a>(&'a self, link: &'a Link) -> Option<(&'a Resource, &'a str, Need)> {
+    fn needs<'a>(&'a self, link: &'a Link) -> Option<(&'a Entity, Need)> {
         let (entity, need) = match link {
-            Link::Sender(entity) => (entity, Need::Right(Right::Send)),
+            Link::Sender(sender) => (&sender.entity, Need::Right(Right::Send)),
             Link::Receiver(id) => (&self.receivers.get(id)?.entity, Need::Right(Right::Listen)),
-            Link::ManagementRequests { entity, .. } | Link::Responses { entity: Some(entity) } => {
-                (entity, Need::Any)
-            }
-            Link::CbsRequests { .. } | Link::Responses { entity: None } => return None,
+            Link::ManagementRequests { target, .. } => (&target.entity, Need::Any),
+            Link::Responses { entity: Some(entity) } => (entity, Need::Any),
+            Link::Coordinator | Link::CbsRequests { .. } | Link::Responses { entity: None } => return None,
         };
-        Some((&entity.resource, &entity.uri, need))
+        Some((entity, need))
     }
+}
+
+/// The other entity of a link that sends to one by way of another.
+fn destination(link: &Link) -> Option<(&Entity, Need)> {
+    let entity = match link {
+        Link::Sender(sender) => sender.asked_via()?,
+        Link::ManagementRequests { target, .. } => &target.destination.as_ref()?.entity,
+        _ => return None,
+    };
+    Some((entity, Need::Right(Right::Send)))
 }

@@ -1,15 +1,15 @@
 //! Sender links: transfers become `Send` commands, answers become dispositions once the messages are durable.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Refusal};
+use peeklock_engine::{Command, NewMessage, Refusal};
 use rand::RngExt;
+use smallvec::SmallVec;
 
 use super::entities::Entity;
 use super::errors::Fault;
 use super::submission::{BATCH_MESSAGE_FORMAT, read_transfer};
+use super::transactions::Sender;
 use super::{Broker, Link, Pending};
 use crate::endpoint::{Connection, IncomingId, LinkId};
 use crate::wire::performative::DeliveryState;
@@ -26,18 +26,28 @@ impl Broker {
         connection: &mut Connection,
     ) {
         let result = match self.links.get(&link) {
-            Some(Link::Sender(entity)) => {
-                let entity = Arc::clone(entity);
-                self.send(&entity, delivery, message_format, state.as_ref(), &payload)
+            Some(Link::Sender(sender)) => {
+                let sender = sender.clone();
+                match &state {
+                    Some(DeliveryState::Transactional { txn_id, .. }) => {
+                        let messages = self.read(&sender.entity, message_format, &payload);
+                        let transfer = (delivery, payload.len());
+                        self.send_in_transaction(txn_id, &sender, transfer, messages, connection);
+                        Ok(())
+                    }
+                    _ => self.send(&sender, delivery, message_format, &payload),
+                }
             }
             Some(Link::CbsRequests { session }) => {
                 let session = *session;
                 self.cbs_request(session, delivery, &payload, connection)
             }
-            Some(Link::ManagementRequests { session, entity }) => {
-                let (session, entity) = (*session, Arc::clone(entity));
-                self.management_request(session, &entity, delivery, state.as_ref(), &payload, connection)
+            Some(Link::ManagementRequests { session, target }) => {
+                let (session, target) = (*session, target.clone());
+                let transfer = (delivery, state.as_ref());
+                self.management_request(session, &target, transfer, &payload, connection)
             }
+            Some(Link::Coordinator) => self.control(link, delivery, &payload, connection),
             // Only links that receive get here, and those are ours until they are detached.
             Some(Link::Responses { .. } | Link::Receiver(_)) | None => Err(Fault::Internal),
         };
@@ -67,23 +77,37 @@ impl Broker {
 
     fn send(
         &mut self,
-        entity: &Entity,
+        sender: &Sender,
         delivery: Option<IncomingId>,
         message_format: u32,
-        state: Option<&DeliveryState>,
         payload: &Bytes,
     ) -> Result<(), Fault> {
-        refuse_transactions(state)?;
-        check_size(entity, message_format, payload.len())?;
-        let random = &mut self.random;
-        let messages = read_transfer(message_format, payload, entity.wanted(), &mut || random.random())?;
-        self.check_rates(entity, messages.len())?;
+        let messages = self.read(&sender.entity, message_format, payload)?;
         let bytes = payload.len();
         if delivery.is_none() {
             self.count_question(bytes);
         }
-        self.ask(&entity.partition, Command::Send { messages }, Pending::Send { delivery, bytes });
+        if sender.asked_via().is_some() {
+            self.send_via(sender, messages, delivery, bytes);
+        } else {
+            let partition = &sender.entity.partition;
+            self.ask(partition, Command::Send { messages }, Pending::Send { delivery, bytes });
+        }
         Ok(())
+    }
+
+    /// The messages of a transfer, if they may be sent.
+    fn read(
+        &mut self,
+        entity: &Entity,
+        message_format: u32,
+        payload: &Bytes,
+    ) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
+        check_size(entity, message_format, payload.len())?;
+        let random = &mut self.random;
+        let messages = read_transfer(message_format, payload, entity.wanted(), &mut || random.random())?;
+        self.check_rates(entity, messages.len())?;
+        Ok(messages)
     }
 
     pub(super) fn sent(
@@ -94,8 +118,8 @@ impl Broker {
         connection: &mut Connection,
     ) {
         let fault = match response {
-            Response::Sent(Ok(_)) => None,
-            Response::Sent(Err(refusal)) => Some(Fault::Refused(refusal)),
+            Response::Sent(Ok(_)) | Response::Committed(Ok(())) => None,
+            Response::Sent(Err(refusal)) | Response::Committed(Err(refusal)) => Some(Fault::Refused(refusal)),
             _ => Some(Fault::Internal),
         };
         match (fault, delivery) {
@@ -125,16 +149,6 @@ impl Broker {
         if let Some(delivery) = delivery {
             connection.settle_incoming(delivery, DeliveryState::Rejected(Some(error)));
         }
-    }
-}
-
-/// Acting on transactional work outside its transaction would be worse than refusing it.
-pub(super) fn refuse_transactions(state: Option<&DeliveryState>) -> Result<(), Fault> {
-    match state {
-        Some(DeliveryState::Transactional { .. }) => {
-            Err(Fault::NotImplemented("Transactions are not supported.".to_owned()))
-        }
-        _ => Ok(()),
     }
 }
 

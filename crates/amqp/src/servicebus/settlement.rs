@@ -32,7 +32,7 @@ pub(crate) enum Wish {
 /// Reads the state of a disposition.
 ///
 /// # Errors
-/// Transactional outcomes and property changes beyond [`MODIFIED_BYTES_MAX`].
+/// States of transactions (what they carry is read by itself) and property changes beyond [`MODIFIED_BYTES_MAX`].
 pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Wish, Fault> {
     let (settlement, reply) = match state {
         Some(DeliveryState::Accepted) => (Settlement::Complete, DeliveryState::Accepted),
@@ -53,7 +53,7 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Wish, 
             (settlement, DeliveryState::Modified { delivery_failed, undeliverable_here, message_annotations })
         }
         Some(DeliveryState::Declared { .. } | DeliveryState::Transactional { .. }) => {
-            return Err(Fault::NotImplemented("Transactions are not supported.".to_owned()));
+            return Err(Fault::Argument("The state is no outcome of a message.".to_owned()));
         }
         None | Some(DeliveryState::Received { .. }) => return Ok(Wish::Wait),
     };

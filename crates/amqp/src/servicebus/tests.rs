@@ -1,6 +1,7 @@
 //! The dialect between a client's endpoint and an engine that a test plays by hand.
 
 pub(super) mod authorization;
+mod entities;
 mod harness;
 mod links;
 mod receiving;
@@ -8,4 +9,5 @@ mod requests;
 mod sending;
 mod sessions;
 mod topics;
+mod transactions;
 mod watching;

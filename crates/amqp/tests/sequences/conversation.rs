@@ -12,7 +12,7 @@ use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_amqp::wire::frame::{
     FrameHeader, FrameKind, decode_body, decode_sasl, encode_frame, encode_sasl,
 };
-use peeklock_amqp::wire::performative::{Open, Performative, SaslFrame};
+use peeklock_amqp::wire::performative::{DeliveryState, Open, Performative, SaslFrame};
 use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions};
 use peeklock_engine::{QueueOptions, Rule, SubscriptionOptions, Timestamp, TopicOptions};
 use peeklock_storage::{MemoryStore, ShardId, Store};
@@ -258,6 +258,11 @@ impl Client {
                 Some((Performative::Transfer(transfer), _)) => {
                     self.seen.delivery_id = transfer.delivery_id.unwrap_or(self.seen.delivery_id);
                     self.seen.tag = transfer.delivery_tag.unwrap_or_default();
+                }
+                Some((Performative::Disposition(disposition), _)) => {
+                    if let Some(DeliveryState::Declared { txn_id }) = disposition.state {
+                        self.seen.txn_id = txn_id;
+                    }
                 }
                 _ => {}
             },

@@ -1,5 +1,8 @@
 //! A grammar of what a client may send: bytes in, frames out, in any order, with any gaps. Every input is a script.
 
+#[path = "transactions.rs"]
+mod transactions;
+
 use bytes::{Bytes, BytesMut};
 use peeklock_amqp::wire::Value;
 use peeklock_amqp::wire::frame::{encode_frame, encode_heartbeat};
@@ -45,6 +48,8 @@ pub(crate) enum Step {
 pub(crate) struct Seen {
     pub(crate) delivery_id: u32,
     pub(crate) tag: Bytes,
+    /// Of the transaction declared last.
+    pub(crate) txn_id: Bytes,
 }
 
 /// The bytes of a script, read from the front, and what the client has begun and attached: what a step needs is begun and
@@ -53,6 +58,8 @@ pub(crate) struct Script<'a> {
     rest: &'a [u8],
     sessions: [Option<Session>; 3],
     output: BytesMut,
+    /// Of the next transfer.
+    state: Option<DeliveryState>,
 }
 
 #[derive(Default)]
@@ -77,7 +84,7 @@ const MANAGEMENT: [usize; 3] = [3, 8, 10];
 
 impl<'a> Script<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, sessions: [None, None, None], output: BytesMut::new() }
+        Self { rest: bytes, sessions: [None, None, None], output: BytesMut::new(), state: None }
     }
 
     pub(crate) fn byte(&mut self) -> u8 {
@@ -119,7 +126,7 @@ impl<'a> Script<'a> {
         match kind & 31 {
             0 => return Some(Step::Pause(self.one_of(&PAUSES_MS))),
             1 => return Some(Step::Read(self.flag())),
-            2 => self.wild(channel),
+            2 => self.wild(channel, seen),
             3 => {
                 self.sessions[usize::from(channel)] = None;
                 self.put(channel, &Performative::End(None), b"");
@@ -131,8 +138,9 @@ impl<'a> Script<'a> {
             }
             9 => self.detach(channel),
             10..=14 => self.flow(channel),
-            15..=19 => self.disposition(channel, seen),
+            15..=19 => self.disposition(channel, seen, kind & 31 == 19),
             20..=24 => {
+                self.state = (kind & 31 == 24).then(|| Self::work(seen, None));
                 let message = self.message();
                 self.transfer(channel, &MESSAGES, &message);
             }
@@ -142,6 +150,7 @@ impl<'a> Script<'a> {
             }
             _ => {
                 let request = self.request(seen);
+                self.state = (kind & 31 == 31).then(|| Self::work(seen, None));
                 self.transfer(channel, &MANAGEMENT, &request);
             }
         }
@@ -153,9 +162,9 @@ impl<'a> Script<'a> {
         self.output.extend_from_slice(payload);
     }
 
-    /// What no client that means well sends.
-    fn wild(&mut self, channel: u16) {
-        match self.byte() % 6 {
+    /// What no client that means well sends, and rare things.
+    fn wild(&mut self, channel: u16, seen: &Seen) {
+        match self.byte() % 9 {
             0 => encode_heartbeat(&mut self.output),
             1 => {
                 let bytes = self.raw();
@@ -180,7 +189,8 @@ impl<'a> Script<'a> {
                 let payload = self.raw();
                 self.put(channel, &Performative::Transfer(transfer), payload);
             }
-            _ => self.raw_frame(channel),
+            5 => self.raw_frame(channel),
+            _ => self.control(channel, seen),
         }
     }
 
@@ -271,7 +281,10 @@ impl<'a> Script<'a> {
             max_message_size: (wish == 11).then_some(1),
             offered_capabilities: Vec::new(),
             desired_capabilities: Vec::new(),
-            properties: Vec::new(),
+            properties: match wish {
+                13 => vec![("com.microsoft:transfer-destination-address".into(), Value::String("t".into()))],
+                _ => Vec::new(),
+            },
         };
         self.put(channel, &Performative::Attach(Box::new(attach)), b"");
         link
@@ -311,7 +324,7 @@ impl<'a> Script<'a> {
         self.put(channel, &Performative::Flow(flow), b"");
     }
 
-    fn disposition(&mut self, channel: u16, seen: &Seen) {
+    fn disposition(&mut self, channel: u16, seen: &Seen, is_work: bool) {
         let _ = self.session(channel);
         let first = seen.delivery_id.wrapping_sub(u32::from(self.byte() % 4));
         let state = match self.byte() % 10 {
@@ -331,6 +344,7 @@ impl<'a> Script<'a> {
             8 => Some(DeliveryState::Received { section_number: 0, section_offset: self.number().into() }),
             _ => Some(DeliveryState::Transactional { txn_id: Bytes::from_static(b"t"), outcome: None }),
         };
+        let state = if is_work { Some(Self::work(seen, state)) } else { state };
         let disposition = Disposition {
             role: if self.byte() < 220 { Role::Receiver } else { Role::Sender },
             first,
@@ -345,7 +359,7 @@ impl<'a> Script<'a> {
     /// A delivery in one frame or several; one that is never finished, or given up.
     fn transfer(&mut self, channel: u16, nodes: &[usize], message: &Bytes) {
         let link = self.link(channel, Some(Role::Sender), nodes);
-        let how = self.byte();
+        let (how, state) = (self.byte(), self.state.take());
         let pieces = if how & 4 == 0 { 1 } else { usize::from(self.byte() % 5) + 1 };
         let piece_bytes = message.len().div_ceil(pieces).clamp(1, 3500);
         let session = self.session(channel);
@@ -362,6 +376,7 @@ impl<'a> Script<'a> {
                 settled: Some(how & 1 == 1),
                 more: !is_last || how & 96 == 96,
                 aborted: is_last && how & 224 == 224,
+                state: state.clone().filter(|_| at == 0),
                 ..Transfer::default()
             };
             self.put(channel, &Performative::Transfer(transfer), piece);

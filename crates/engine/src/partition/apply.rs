@@ -7,8 +7,7 @@ use super::locks::Held;
 use super::state::{State, Watched};
 use crate::event::{Event, Removal};
 use crate::{
-    CreditLimit, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber,
-    SubQueue,
+    CreditLimit, LockToken, QueueId, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber, SubQueue,
 };
 
 impl State {
@@ -70,10 +69,9 @@ impl State {
                 }
             }
             Event::Ended => self.ended = true,
-            Event::ForwarderHeld { receiver, source } => self.hold_for_forwarder(*receiver, *source),
             Event::TraceErased { queue, number, .. } => self.erase_trace(*queue, *number),
             Event::Quarantined { .. } | Event::NotDelivered { .. } => self.apply_damage(event),
-            Event::Departed(_) | Event::Probed { .. } => {}
+            Event::NumbersReserved { next } => self.reserve_numbers(*next),
             Event::Published(published) => self.published(published),
             Event::SubscriptionSet(subscription) => self.set_subscription(subscription),
             Event::SubscriptionRemoved { queue, .. } => self.remove_subscription(*queue),
@@ -84,6 +82,11 @@ impl State {
             | Event::SessionUnlocked { .. }
             | Event::SessionStateSet { .. } => self.apply_to_sessions(event),
         }
+    }
+
+    fn reserve_numbers(&mut self, next: SequenceNumber) {
+        self.numbers_reserved = next;
+        self.entity.next_number = self.entity.next_number.max(next);
     }
 
     fn home_mut(&mut self, receiver: ReceiverId) -> Option<&mut super::queue::Queue> {
@@ -105,13 +108,6 @@ impl State {
     fn erase_trace(&mut self, queue: QueueId, number: SequenceNumber) {
         if let Some((body, content_bytes)) = self.traces.remove(&(queue, number)) {
             self.unrefer(body, content_bytes);
-        }
-    }
-
-    fn hold_for_forwarder(&mut self, receiver: ReceiverId, source: QueuePath) {
-        if let Some(queue) = self.queue_mut(source.queue) {
-            *queue.forwarders.get_mut(source.sub_queue) = Some(receiver);
-            self.homes.insert(receiver, source.queue);
         }
     }
 
@@ -150,7 +146,7 @@ impl State {
     /// A message goes, and its content if nothing else refers to it.
     fn leave(&mut self, queue: QueueId, number: SequenceNumber, sub_queue: SubQueue, removal: Removal) {
         match removal {
-            Removal::Completed(token) | Removal::Expired(Some(token)) | Removal::Forwarded { token, .. } => {
+            Removal::Completed(token) | Removal::Expired(Some(token)) => {
                 self.locks.remove(token);
             }
             Removal::Received(receiver) => self.serve(receiver, queue, sub_queue, number),

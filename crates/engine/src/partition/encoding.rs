@@ -65,7 +65,8 @@ struct Trace {
     content_bytes: u32,
 }
 
-/// Appends a trace.
+/// Appends a trace, as earlier versions did.
+#[cfg(test)]
 pub(super) fn append_trace(body: BodyRef, content_bytes: u32, to: Vec<u8>) -> Vec<u8> {
     append_version(VERSION_OF_TRACES, &Trace { body, content_bytes }, to)
 }

@@ -69,7 +69,7 @@ impl Step<'_> {
     pub(super) fn use_of(&self, command: &Command) -> Use {
         match command {
             Command::Send { .. }
-            | Command::Forward { .. }
+            | Command::KeepUndelivered { .. }
             | Command::CancelScheduled { .. }
             | Command::DeleteSubscription { .. } => Use::Entity,
             Command::Settle { queue, .. }
@@ -90,14 +90,12 @@ impl Step<'_> {
             | Command::SetSessionState { receiver, .. } => {
                 self.state().homes.get(receiver).map_or(Use::Nothing, |queue| Use::Queue(*queue))
             }
+            Command::Provisional(command) => self.use_of(command),
             Command::OpenReceiver { .. }
             | Command::Watch { .. }
             | Command::CloseReceiver { .. }
             | Command::ListSessions { .. }
             | Command::ListRules { .. }
-            | Command::Departed { .. }
-            | Command::HoldForForwarder { .. }
-            | Command::Probe { .. }
             | Command::Quarantine { .. }
             | Command::EndEntity
             | Command::Tick => Use::Nothing,

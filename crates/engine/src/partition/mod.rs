@@ -27,6 +27,7 @@ mod messages;
 mod per_sub_queue;
 mod persist;
 mod policy;
+mod prepare;
 mod properties;
 mod queue;
 mod reasons;
@@ -50,18 +51,17 @@ use peeklock_storage::Entry;
 use rand::Rng;
 
 pub use self::credible::Credible;
-pub use self::persist::persist;
+pub use self::persist::{persist, touch};
 use self::policy::Policy;
 pub(crate) use self::properties::changes_bytes;
-use self::queue::Queue;
 pub use self::record::Record;
 pub use self::restore::{HeadSubject, UnreadRecord};
 use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;
 use crate::{
-    Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiverId, RequestId, RuleLimits,
-    SubQueue, Subscription, Timestamp,
+    Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiveMode, ReceiverId,
+    RequestId, RuleLimits, SubQueue, Subscription, Timestamp,
 };
 
 /// What handling produced; reused from turn to turn.
@@ -127,6 +127,15 @@ impl Partition {
         self
     }
 
+    /// The same, but no number that `other` reserved is given out again: the store may know nothing of it.
+    #[must_use]
+    pub fn with_numbers_of(mut self, other: &Self) -> Self {
+        self.state.numbers_reserved = other.state.numbers_reserved;
+        let next = &mut self.state.entity.next_number;
+        *next = self.state.numbers_reserved.max(*next);
+        self
+    }
+
     /// Fires due timers, then carries out one command, then serves receivers. Work is bounded: a large backlog of
     /// due timers is worked off over several calls ([`Self::next_deadline`] stays in the past meanwhile).
     pub fn handle(
@@ -179,18 +188,11 @@ impl Partition {
         Some(found)
     }
 
-    /// Who forwards, or still has messages in hand, and from where.
+    /// How an open receiver takes messages.
     #[must_use]
-    pub fn forwarders(&self) -> Vec<(ReceiverId, QueuePath)> {
-        let queues = std::iter::once(&self.state.entity).chain(self.state.subscriptions.values());
-        let path = |queue: &Queue, sub_queue| {
-            let receiver = *queue.forwarders.get(sub_queue);
-            receiver.map(|receiver| (receiver, QueuePath { queue: queue.id, sub_queue }))
-        };
-        queues
-            .flat_map(|queue| [path(queue, SubQueue::Main), path(queue, SubQueue::DeadLetter)])
-            .flatten()
-            .collect()
+    pub fn receive_mode(&self, receiver: ReceiverId) -> Option<ReceiveMode> {
+        let queue = self.state.queue(*self.state.homes.get(&receiver)?)?;
+        Some(queue.receivers.get(receiver)?.options.mode)
     }
 
     /// The earliest instant at which [`Command::Tick`] has something to do.

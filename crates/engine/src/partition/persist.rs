@@ -7,14 +7,11 @@ use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 
 use super::duplicates::{REMEMBERED_FIRST, append_remembered};
-use super::encoding::{append_counters, append_record, append_trace, append_used};
+use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
 use super::sessions::append_state;
 use super::topic::{append_subscription, subscription_number};
-use crate::{
-    BodyRef, Departure, Event, MessageKey, Publication, QueueId, Removal, SequenceNumber, Subscription,
-    Timestamp,
-};
+use crate::{BodyRef, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp};
 
 /// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
 pub(super) const META_COUNTERS: u64 = 16;
@@ -22,7 +19,7 @@ pub(super) const META_COUNTERS: u64 = 16;
 /// Number of the `Meta` value that holds the instant of the last use, of what is deleted when idle.
 pub(super) const META_USED: u64 = 17;
 
-/// Number of a `Meta` value that never exists; see [`chain`].
+/// Number of a `Meta` value that never exists; see [`touch`].
 const META_CHAIN: u64 = 1 << 63;
 
 /// Neighbouring contents of a deleted subscription that are worth one deletion of a range instead of one each: a million
@@ -38,14 +35,15 @@ pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
         facts.note(event);
     }
     facts.write(batch);
-    chain(entity, batch);
+    if !batch.is_empty() {
+        touch(entity, batch);
+    }
 }
 
-/// After a refused batch the store refuses those that touch one of its partitions. Batches of a topic build on each
-/// other whichever subscriptions they are about, so each touches the partition of the topic itself, if only by
-/// deleting what is not there.
-fn chain(entity: PartitionId, batch: &mut Batch) {
-    if !batch.is_empty() && !batch.partitions().any(|partition| partition == entity) {
+/// Lets a batch touch a partition, if only by deleting what is not there. After a refused batch the store refuses those that touch one of its partitions. Batches of a topic build on each
+/// other whichever subscriptions they are about, so each touches the partition of the topic itself.
+pub fn touch(entity: PartitionId, batch: &mut Batch) {
+    if !batch.partitions().any(|partition| partition == entity) {
         batch.delete(Key::new(Space::Meta, entity, META_CHAIN));
     }
 }
@@ -77,10 +75,6 @@ struct Facts<'a> {
     body_runs: Vec<RangeInclusive<u64>>,
     /// Last uses worth storing.
     uses: Vec<(QueueId, Timestamp)>,
-    /// Messages of other entities that leave a trace there.
-    traces: Vec<&'a Departure>,
-    /// Queues about which something without meaning is written.
-    probes: Vec<QueueId>,
     /// Ids to remember.
     remembered: Vec<(SequenceNumber, MessageKey, Timestamp)>,
     /// Those to forget: all between two numbers.
@@ -99,8 +93,6 @@ impl<'a> Facts<'a> {
             bodies: Vec::new(),
             body_runs: Vec::new(),
             uses: Vec::new(),
-            traces: Vec::new(),
-            probes: Vec::new(),
             remembered: Vec::new(),
             forgotten: None,
         }
@@ -108,8 +100,10 @@ impl<'a> Facts<'a> {
 
     fn note(&mut self, event: &'a Event) {
         match event {
-            Event::Accepted { number, record, content } => {
-                self.numbered(*number);
+            Event::Accepted { number, is_reserved, record, content } => {
+                if !is_reserved {
+                    self.numbered(*number);
+                }
                 self.arrived(self.entity, *number, record);
                 self.content(number.0, content);
             }
@@ -126,10 +120,7 @@ impl<'a> Facts<'a> {
                     value: Some(record),
                 });
             }
-            // The target's batch did it.
-            Event::Removed { removal: Removal::Forwarded { traced: false, .. }, .. } => {}
-            Event::Departed(departure) => self.departed(departure),
-            Event::Probed { queue } => self.probes.push(*queue),
+            Event::NumbersReserved { next } => self.next_number = self.next_number.max(Some(next.0)),
             Event::Removed { queue, number, body, .. } | Event::TraceErased { queue, number, body } => {
                 self.gone(*queue, *number);
                 self.without_content(body.as_slice());
@@ -163,28 +154,10 @@ impl<'a> Facts<'a> {
             | Event::SessionLocked { .. }
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
-            | Event::ForwarderHeld { .. }
             | Event::Quarantined { .. }
             | Event::NotDelivered { .. }
             | Event::Ended => {}
         }
-    }
-
-    /// A message of another entity goes there because it is stored here: with its content, or leaving a trace.
-    fn departed(&mut self, departure: &'a Departure) {
-        if departure.shared {
-            if !self.removed.contains(&departure.source.queue) {
-                self.traces.push(departure);
-            }
-            return;
-        }
-        self.gone(departure.source.queue, departure.number);
-        self.bodies.push(Fact {
-            queue: departure.entity,
-            number: departure.body.0,
-            creates: false,
-            value: None,
-        });
     }
 
     /// A message under a new number.
@@ -221,7 +194,6 @@ impl<'a> Facts<'a> {
         self.heads.retain(|fact| fact.queue != queue);
         self.states.retain(|fact| fact.queue != queue);
         self.uses.retain(|(used, _)| *used != queue);
-        self.traces.retain(|departure| departure.source.queue != queue);
         self.subscriptions.insert(queue, None);
         self.removed.insert(queue);
         let follow = |one: &BodyRef, other: &BodyRef| one.0.checked_add(1) == Some(other.0);
@@ -276,25 +248,6 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Writes traces in other partitions, and what has no meaning.
-    fn write_about_forwarding(
-        &self,
-        batch: &mut Batch,
-        puts: &mut Vec<(Key, Range<usize>)>,
-        mut buffer: Vec<u8>,
-    ) -> Vec<u8> {
-        for departure in &self.traces {
-            let start = buffer.len();
-            buffer = append_trace(departure.body, departure.content_bytes, buffer);
-            let source = PartitionId(departure.source.queue.0);
-            puts.push((Key::new(Space::Head, source, departure.number.0), start..buffer.len()));
-        }
-        for queue in &self.probes {
-            batch.delete(Key::new(Space::Meta, PartitionId(queue.0), META_CHAIN));
-        }
-        buffer
-    }
-
     /// Writes the outcome. Small values share one buffer, so that a turn costs one allocation, not one per message.
     fn write(mut self, batch: &mut Batch) {
         let mut buffer = Vec::new();
@@ -319,7 +272,6 @@ impl<'a> Facts<'a> {
             buffer = append_used(*used_at, buffer);
             puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_USED), start..buffer.len()));
         }
-        buffer = self.write_about_forwarding(batch, &mut puts, buffer);
         let entity = PartitionId(self.entity.0);
         if let Some((first, last)) = self.forgotten {
             let numbers = REMEMBERED_FIRST | first.0..=REMEMBERED_FIRST | last.0;

@@ -49,6 +49,8 @@ pub(super) struct State {
     deadlines: BTreeSet<(Timestamp, QueueId)>,
     /// What a crash has left of messages that went to other entities, and where their contents are.
     pub(super) traces: BTreeMap<(QueueId, SequenceNumber), (BodyRef, u32)>,
+    /// Numbers below this one may be reserved for messages that follow.
+    pub(super) numbers_reserved: SequenceNumber,
     /// Whether targets of forwarding may have changed since somebody looked.
     pub(super) forwarding_changed: bool,
     /// Stored records that could not be understood, until somebody asks.
@@ -80,6 +82,7 @@ impl State {
             changed: Vec::new(),
             deadlines: BTreeSet::new(),
             traces: BTreeMap::new(),
+            numbers_reserved: SequenceNumber(0),
             forwarding_changed: true,
             unread: Vec::new(),
             ended: false,

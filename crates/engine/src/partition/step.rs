@@ -96,6 +96,13 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// Carries out the command, and nothing else.
+    pub(super) fn run_prepared(&mut self, request: RequestId, command: Command) {
+        let used = self.use_of(&command);
+        self.carry_out(Some(request), command);
+        self.note_use(&used);
+    }
+
     fn carry_out(&mut self, request: Option<RequestId>, command: Command) {
         match command {
             Command::Send { messages } => self.send(request, messages),
@@ -110,8 +117,8 @@ impl<'a> Step<'a> {
                 self.settle(request, queue, &tokens, &settlement);
             }
             Command::RenewLocks { queue, tokens } => self.renew_locks(request, queue, &tokens),
-            Command::ReceiveDeferred { numbers, source, mode, receiver } => {
-                self.receive_deferred(request, &numbers, source, mode, receiver);
+            Command::ReceiveDeferred { numbers, source, mode, receiver, bytes_max } => {
+                self.receive_deferred(request, &numbers, (source, receiver), mode, bytes_max);
             }
             Command::Peek { from, count_max, bytes_max, source, session } => {
                 self.peek(request, from, count_max, bytes_max, source, session);
@@ -133,10 +140,8 @@ impl<'a> Step<'a> {
             Command::ReplaceRule { queue, rule } => self.replace_rule(request, queue, rule),
             Command::RemoveRule { queue, name } => self.remove_rule(request, queue, name),
             Command::ListRules { queue, skip, top } => self.list_rules(request, queue, skip, top),
-            Command::Forward { messages } => self.forward(request, messages),
-            Command::Departed { messages } => self.departed(messages),
-            Command::HoldForForwarder { receiver, source } => self.hold_for_forwarder(receiver, source),
-            Command::Probe { queue } => self.probe(queue),
+            Command::KeepUndelivered { messages, why } => self.keep_undelivered(request, messages, &why),
+            Command::Provisional(command) => self.provisional(request, &command),
             Command::Quarantine { queue, number, assigned, receiver } => {
                 self.quarantine(queue, number, assigned, receiver);
             }

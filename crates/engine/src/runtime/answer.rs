@@ -14,9 +14,7 @@ pub(super) enum AnswerKind {
     Settled {
         tokens: usize,
     },
-    Forwarded {
-        messages: usize,
-    },
+    Provisional,
     Renewed,
     SessionRenewed,
     SessionState,
@@ -32,7 +30,7 @@ impl AnswerKind {
     /// `None` for commands that cause no answer.
     pub(super) fn of(command: &Command) -> Option<Self> {
         Some(match command {
-            Command::Send { .. } => Self::Sent,
+            Command::Send { .. } | Command::KeepUndelivered { .. } => Self::Sent,
             Command::CancelScheduled { .. }
             | Command::SetSessionState { .. }
             | Command::DeclareSubscription { .. }
@@ -41,7 +39,7 @@ impl AnswerKind {
             | Command::ReplaceRule { .. }
             | Command::RemoveRule { .. }
             | Command::EndEntity => Self::Done,
-            Command::Forward { messages } => Self::Forwarded { messages: messages.len() },
+            Command::Provisional(_) => Self::Provisional,
             Command::OpenReceiver { receiver, .. } => Self::Opened { receiver: *receiver },
             Command::Settle { tokens, .. } => Self::Settled { tokens: tokens.len() },
             Command::RenewLocks { .. } => Self::Renewed,
@@ -56,9 +54,6 @@ impl AnswerKind {
             Command::Watch { .. }
             | Command::Credit { .. }
             | Command::CloseReceiver { .. }
-            | Command::Departed { .. }
-            | Command::HoldForForwarder { .. }
-            | Command::Probe { .. }
             | Command::Quarantine { .. }
             | Command::Tick => return None,
         })
@@ -71,7 +66,7 @@ impl AnswerKind {
             Self::Done => Response::Done(Err(refusal)),
             Self::Opened { .. } => Response::Opened(Err(refusal)),
             Self::Settled { tokens } => Response::Settled(SettleFailure::all(tokens, &refusal)),
-            Self::Forwarded { messages } => Response::Forwarded(SettleFailure::all(messages, &refusal)),
+            Self::Provisional => Response::Provisional(Err(refusal)),
             Self::Renewed => Response::Renewed(Err(refusal)),
             Self::SessionRenewed => Response::SessionRenewed(Err(refusal)),
             Self::SessionState => Response::SessionState(Err(refusal)),
@@ -135,7 +130,7 @@ pub(super) fn response(reply: Reply) -> Result<Response, ReceivedReply> {
         Reply::Sessions(result) => Response::Sessions(result),
         Reply::Rules(result) => Response::Rules(result),
         Reply::Settled(failures) => Response::Settled(failures),
-        Reply::Forwarded(failures) => Response::Forwarded(failures),
+        Reply::Provisional(result) => Response::Provisional(result),
         Reply::Renewed(result) => Response::Renewed(result),
         Reply::Received(Err(refusal)) => Response::Received(Err(refusal)),
         Reply::Received(Ok(views)) => return Err(views),

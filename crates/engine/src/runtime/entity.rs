@@ -258,7 +258,7 @@ impl Entity {
     }
 
     fn spawn(&self, spawner: &Spawner, partition: Partition) -> (PartitionHandle, ActorState) {
-        let (handle, requests) = PartitionHandle::new();
+        let (handle, requests, loans) = PartitionHandle::of_actor();
         let (control, control_receiver) = mpsc::unbounded_channel();
         let seat = Seat {
             id: self.id,
@@ -272,7 +272,7 @@ impl Entity {
             accessed: Arc::clone(&self.accessed),
             subscriptions: Arc::clone(&self.subscriptions),
         };
-        let inputs = Inputs { requests, control: control_receiver };
+        let inputs = Inputs { requests, loans, control: control_receiver };
         // Boxed: a future keeps room for its arguments twice.
         let actor = Box::new(Actor::new(seat, spawner.shared.clone(), inputs));
         let task = spawner.runtime.spawn(actor.run());

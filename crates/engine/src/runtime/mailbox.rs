@@ -8,6 +8,7 @@ use peeklock_budget::Share;
 use tokio::sync::mpsc;
 
 use super::answer;
+use super::joint::LoanRequest;
 use crate::{
     AcceptedSession, Command, Delivery, Received, ReceiverId, Refusal, Rule, SequenceNumber, SettleFailure,
     Timestamp,
@@ -50,8 +51,10 @@ pub enum Response {
     Opened(Result<Option<AcceptedSession>, Refusal>),
     /// See [`crate::Reply::Settled`].
     Settled(Vec<SettleFailure>),
-    /// See [`crate::Reply::Forwarded`].
-    Forwarded(Vec<SettleFailure>),
+    /// See [`crate::Reply::Provisional`].
+    Provisional(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
+    /// The outcome of [`super::Transaction::commit`]: it took effect as a whole, or nothing of it did.
+    Committed(Result<(), Refusal>),
     /// See [`crate::Reply::Renewed`].
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// See [`crate::Reply::Received`].
@@ -117,6 +120,11 @@ impl Mailbox {
         Arc::clone(&self.0.account)
     }
 
+    /// Whether both lead to the same owner.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether the owner takes no further message at this moment.
     pub(super) fn is_full(&self) -> bool {
         self.0.account.is_full.load(Ordering::Relaxed)
@@ -149,6 +157,7 @@ pub struct Request {
 #[derive(Debug, Clone)]
 pub struct PartitionHandle {
     requests: mpsc::UnboundedSender<Request>,
+    loans: mpsc::UnboundedSender<LoanRequest>,
     /// Why coming back later is no use, if it is none.
     gone: Arc<OnceLock<Refusal>>,
 }
@@ -157,8 +166,16 @@ impl PartitionHandle {
     /// A handle and the queue its actor drains. Benchmarks and tests put their own actor behind it.
     #[must_use]
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Request>) {
+        let (handle, requests, _) = Self::of_actor();
+        (handle, requests)
+    }
+
+    /// A handle, the queue of requests and that of the committer's wishes.
+    pub(super) fn of_actor() -> (Self, mpsc::UnboundedReceiver<Request>, mpsc::UnboundedReceiver<LoanRequest>)
+    {
         let (requests, receiver) = mpsc::unbounded_channel();
-        (Self { requests, gone: Arc::default() }, receiver)
+        let (loans, wishes) = mpsc::unbounded_channel();
+        (Self { requests, loans, gone: Arc::default() }, receiver, wishes)
     }
 
     /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`], or
@@ -168,6 +185,21 @@ impl PartitionHandle {
         if let Err(refused) = self.requests.send(request) {
             answer::refuse(refused.0, self.gone.get().unwrap_or(&Refusal::Unavailable));
         }
+    }
+
+    /// Asks the actor for the state of its partition; false when the actor is gone.
+    pub(super) fn borrow_state(&self, request: LoanRequest) -> bool {
+        self.loans.send(request).is_ok()
+    }
+
+    /// What tells two entities apart.
+    pub(super) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.gone).addr()
+    }
+
+    /// Why nothing can be had of it, once its actor is gone.
+    pub(super) fn why_gone(&self) -> Refusal {
+        self.gone.get().cloned().unwrap_or(Refusal::Unavailable)
     }
 
     /// Its entity is no more.

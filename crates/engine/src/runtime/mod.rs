@@ -6,6 +6,7 @@
 //!   those who hang on it.
 //! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
+//! - `joint` is how several partitions change together: transactions, forwarding.
 //! - `forwarder` is the task that takes messages from one entity to another.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
 //! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time is moved, `set_back`
@@ -28,6 +29,7 @@ mod entity;
 mod fatal;
 mod forwarder;
 pub mod inspect;
+mod joint;
 mod mailbox;
 mod names;
 mod namespace;
@@ -48,6 +50,7 @@ pub use clock::{
 pub use damage::Damage;
 pub use entity::{EntityRef, SubscriptionRef};
 pub use forwarder::ReadFacts;
+pub use joint::Transaction;
 pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use peeklock_storage::Error as StorageError;

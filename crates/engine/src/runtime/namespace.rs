@@ -19,6 +19,7 @@ use super::entities::Entities;
 use super::entity::{EntityRef, Spawner};
 use super::fatal::Fatal;
 use super::forwarder::{ReadFacts, Routes};
+use super::joint::{Committer, JointSteps};
 use super::names::name_key;
 use super::random::RandomSource;
 use super::set_back::follow_set_backs;
@@ -90,6 +91,7 @@ impl Namespace {
     ) -> Result<Self, StartError> {
         let cache = CacheBudget::new(options.body_cache_bytes, options.budget.clone());
         let (ended, ended_receiver) = mpsc::unbounded_channel();
+        let (joint, jobs) = JointSteps::new();
         let spawner = Spawner {
             shared: Shared {
                 shard,
@@ -100,6 +102,7 @@ impl Namespace {
                 changes: Changes::new(),
                 damages: Damages::default(),
                 routes: Routes::new(options.read_facts),
+                joint,
                 rule_limits: options.rule_limits,
             },
             random: RandomSource::new(options.seed).map_err(StartError::Randomness)?,
@@ -118,6 +121,12 @@ impl Namespace {
             undeleted: Vec::new(),
         };
         spawner.runtime.spawn(catalogue.run(receiver, ended_receiver));
+        let committer = Committer {
+            shard: Arc::clone(&spawner.shared.shard),
+            fatal: spawner.shared.fatal.clone(),
+            random: spawner.random.partition(PartitionId(u64::MAX)),
+        };
+        spawner.runtime.spawn(committer.run(jobs));
         let following = follow_set_backs(spawner.clone(), Arc::clone(&entities), set_back);
         let following = spawner.runtime.spawn(following).abort_handle();
         let inner = Inner {

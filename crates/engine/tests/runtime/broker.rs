@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use peeklock_budget::Budget;
 use peeklock_engine::runtime::{
     Clock, EntityRef, Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle,
     ReadFacts, Request, Response, ScriptedMachine, SetBacks, SystemClock, Travel,
@@ -123,6 +124,20 @@ impl<S> Broker<S> {
         let broker = Self::with_cache(store, shard, clock, body_cache_bytes, seed, read_facts).await;
         broker.namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         broker
+    }
+
+    /// One queue, nothing cached, and a limit on memory.
+    pub(crate) async fn within(store: S, shard: Arc<dyn Shard>, budget: &Budget, cached: usize) -> Self {
+        let clock = TestClock::new(START);
+        let options = NamespaceOptions {
+            body_cache_bytes: cached,
+            seed: Some(1),
+            budget: budget.clone(),
+            ..NamespaceOptions::default()
+        };
+        let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
+        namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
+        Self { store, clock, namespace }
     }
 
     async fn with_cache(

@@ -72,6 +72,7 @@ async fn a_deferred_message_is_read_before_it_is_deleted() {
         source: QueuePath::main(client.queue),
         mode,
         receiver: None,
+        bytes_max: usize::MAX,
     });
     client.nothing().await;
     slow.release().await;
@@ -150,6 +151,7 @@ async fn a_quarantined_message_answers_an_error_of_its_own_when_asked_for_by_num
         source,
         mode: ReceiveMode::PeekLock,
         receiver: None,
+        bytes_max: usize::MAX,
     });
     assert_eq!(client.response().await.1, Response::Received(Err(Refusal::MessageDamaged(2))));
     assert_eq!(damage(&broker).len(), 1);
@@ -187,7 +189,7 @@ async fn of_several_deferred_messages_received_and_deleted_only_the_damaged_one_
     let numbers = vec![SequenceNumber(1), SequenceNumber(2)];
     let mode = ReceiveMode::ReceiveAndDelete;
     let source = QueuePath::main(client.queue);
-    client.submit(Command::ReceiveDeferred { numbers, source, mode, receiver: None });
+    client.submit(Command::ReceiveDeferred { numbers, source, mode, receiver: None, bytes_max: usize::MAX });
     slow.release().await;
     let (_, Response::Received(Ok(received))) = client.response().await else { panic!("one is readable") };
     assert_eq!(received.len(), 1);

@@ -1,77 +1,14 @@
-//! What a source that reads itself back remembers of its forwarder.
-
-use std::sync::{Arc, Mutex};
+//! What becomes of messages on their way when the store refuses a batch of their source.
 
 use peeklock_engine::runtime::{Namespace, Response};
 use peeklock_engine::{Forwarding, QueueOptions, Refusal, SubQueue};
-use peeklock_storage::{
-    Batch, Commit, CommitNotifier, Error, Key, Limits, MemoryStore, PartitionId, Pressure, Read, Scan, Shard,
-    ShardId, Space, Store, commit,
-};
-use tokio::sync::watch;
+use peeklock_storage::Error;
 
-use crate::broker::{Broker, QUEUE, START, TestClock, quiet};
+use crate::broker::{Broker, Client, QUEUE, quiet};
 use crate::forwarding::{contents, to};
 
 const TARGET: &str = "target";
 const PAUSES_MS: u64 = 60_000;
-
-/// A shard that keeps batches of one partition until it is opened, as if that partition's task were slow.
-struct Gate {
-    shard: Arc<dyn Shard>,
-    shut: Mutex<Option<PartitionId>>,
-    kept: Mutex<Vec<(Batch, CommitNotifier)>>,
-}
-
-impl Gate {
-    fn shut(&self, partition: PartitionId) {
-        *self.shut.lock().unwrap() = Some(partition);
-    }
-
-    async fn open(&self) {
-        self.shut.lock().unwrap().take();
-        let kept = std::mem::take(&mut *self.kept.lock().unwrap());
-        for (batch, notifier) in kept {
-            notifier.resolve(self.shard.submit(batch).await);
-        }
-    }
-
-    fn kept(&self) -> usize {
-        self.kept.lock().unwrap().len()
-    }
-}
-
-impl Shard for Gate {
-    fn submit(&self, batch: Batch) -> Commit {
-        let shut = *self.shut.lock().unwrap();
-        if shut.is_none_or(|shut| batch.partitions().all(|partition| partition != shut)) {
-            return self.shard.submit(batch);
-        }
-        let (notifier, answer) = commit();
-        self.kept.lock().unwrap().push((batch, notifier));
-        answer
-    }
-
-    fn resume(&self, partition: PartitionId) {
-        self.shard.resume(partition);
-    }
-
-    fn read(&self, keys: Vec<Key>) -> Read {
-        self.shard.read(keys)
-    }
-
-    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
-        self.shard.scan(space, partition, from)
-    }
-
-    fn limits(&self) -> Limits {
-        self.shard.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.shard.pressure()
-    }
-}
 
 async fn set_forwarding(namespace: &Namespace, forwards: bool) {
     let forwarding = if forwards { to(TARGET) } else { Forwarding::default() };
@@ -79,37 +16,58 @@ async fn set_forwarding(namespace: &Namespace, forwards: bool) {
     quiet().await;
 }
 
-#[tokio::test]
-async fn a_source_that_was_read_back_lets_no_second_forwarder_read_what_the_first_has_in_hand() {
-    let store = MemoryStore::new();
-    let shard = store.acquire(ShardId(0)).unwrap();
-    let gate = Arc::new(Gate { shard, shut: Mutex::default(), kept: Mutex::default() });
-    let broker = Broker::over(store, gate.clone(), TestClock::new(START), 0, 1).await;
-    broker.namespace.declare(TARGET, QueueOptions::default()).await.unwrap();
-    let mut client = broker.client();
-    set_forwarding(&broker.namespace, true).await;
-    gate.shut(PartitionId(broker.namespace.entity(TARGET).unwrap().queue.0));
-    client.sent("one").await;
-    quiet().await;
-    assert_eq!(gate.kept(), 1, "the message is on its way");
+fn refuse_next(broker: &Broker) {
     broker.store.fail_next(Error::Full { reason: "a test wants it so".to_owned() });
-    let lost = client.send("lost");
-    assert_eq!(client.response().await, (lost, Response::Sent(Err(Refusal::StorageFull))));
-    // The first forwarder is to end as soon as its batch is answered; a second one begins.
+}
+
+/// A broker whose store has one batch in hand that is not durable yet: a message goes on.
+async fn with_a_message_on_its_way() -> (Broker, Client) {
+    let broker = Broker::start(0).await;
+    broker.namespace.declare(TARGET, QueueOptions::default()).await.unwrap();
+    set_forwarding(&broker.namespace, true).await;
+    let mut client = broker.client();
+    broker.store.hold();
+    client.send("one");
+    quiet().await;
+    assert!(broker.store.release_one(), "the message is accepted");
+    assert!(matches!(client.response().await.1, Response::Sent(Ok(_))));
+    quiet().await;
+    assert_eq!(broker.store.held(), 1, "it goes on");
+    (broker, client)
+}
+
+async fn goes_on_once(broker: &Broker, client: &mut Client) {
+    // The forwarder is to end, and another begins.
     set_forwarding(&broker.namespace, false).await;
     set_forwarding(&broker.namespace, true).await;
     for _ in 0..4 {
         broker.clock.advance(PAUSES_MS);
         quiet().await;
     }
-    gate.open().await;
-    for _ in 0..4 {
-        quiet().await;
-        broker.clock.advance(PAUSES_MS);
-    }
-    assert_eq!(contents(&broker, TARGET, SubQueue::Main).await, ["one"]);
-    assert_eq!(contents(&broker, QUEUE, SubQueue::Main).await, [""; 0]);
+    assert_eq!(contents(broker, TARGET, SubQueue::Main).await, ["one"]);
+    assert_eq!(contents(broker, QUEUE, SubQueue::Main).await, [""; 0]);
     client.sent("two").await;
     quiet().await;
-    assert_eq!(contents(&broker, TARGET, SubQueue::Main).await, ["one", "two"], "forwarding goes on");
+    assert_eq!(contents(broker, TARGET, SubQueue::Main).await, ["one", "two"], "forwarding goes on");
+}
+
+#[tokio::test]
+async fn a_source_that_is_read_back_behind_a_message_on_its_way_does_not_send_it_again() {
+    let (broker, mut client) = with_a_message_on_its_way().await;
+    let lost = client.send("lost");
+    quiet().await;
+    assert!(broker.store.release_one(), "it is there");
+    refuse_next(&broker);
+    broker.store.release_all();
+    assert_eq!(client.response().await, (lost, Response::Sent(Err(Refusal::StorageFull))));
+    goes_on_once(&broker, &mut client).await;
+}
+
+#[tokio::test]
+async fn a_message_whose_joint_batch_is_refused_goes_on_later() {
+    let (broker, mut client) = with_a_message_on_its_way().await;
+    refuse_next(&broker);
+    broker.store.release_all();
+    quiet().await;
+    goes_on_once(&broker, &mut client).await;
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use peeklock_amqp::servicebus::TransactionLimits;
 use peeklock_budget::throttle::Rates;
 use toml::de::DeTable;
 
@@ -23,6 +24,7 @@ use super::table::Table;
 use super::throttling;
 use super::tls::{self, TlsConfig};
 use super::topic::{self, TopicConfig};
+use super::transactions;
 use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
 
@@ -63,6 +65,8 @@ pub(crate) struct FileConfig {
     pub(crate) limits: LimitsConfig,
     /// `[throttling]`
     pub(crate) rates: Rates,
+    /// `[transactions]`
+    pub(crate) transactions: TransactionLimits,
     /// `[[queues]]`, in file order.
     pub(crate) queues: Vec<QueueConfig>,
     /// `[[topics]]`, in file order.
@@ -143,6 +147,7 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     (config.authorization_flags, config.authorization) = authorization::read(root.section("authorization"));
     config.limits = limits::read(root.section("limits"));
     config.rates = throttling::read(root.section("throttling"));
+    config.transactions = transactions::read(root.section("transactions"));
     read_entities(&mut root, &mut config);
     root.finish();
     config

@@ -30,11 +30,13 @@ mod tests;
 mod throttling;
 mod tls;
 mod topic;
+mod transactions;
 mod values;
 mod within;
 
 use std::path::PathBuf;
 
+use peeklock_amqp::servicebus::TransactionLimits;
 use peeklock_budget::throttle::Rates;
 
 use crate::audit::AuditTarget;
@@ -101,6 +103,8 @@ pub(crate) struct Config {
     pub(crate) limits: LimitsConfig,
     /// How many messages a second are taken.
     pub(crate) rates: Rates,
+    /// What transactions may be.
+    pub(crate) transactions: TransactionLimits,
     /// Where the addresses in use are written once connections are accepted.
     pub(crate) ready_file: Option<PathBuf>,
     /// Queues declared in the file: created, or their options updated.
@@ -198,6 +202,7 @@ impl Config {
             authorization: flags.over(file.authorization_flags, file.authorization),
             limits: file.limits,
             rates: file.rates,
+            transactions: file.transactions,
             ready_file: args.ready_file,
             queues: file.queues,
             queues_if_missing,

@@ -223,7 +223,9 @@ fn service_bus(
     throttles: &Throttles,
 ) -> Arc<ServiceBus> {
     let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
-    let dialect = DialectConfig { plain_enabled, authorization_time_out_ms: time_out_ms, seed: None };
+    let transactions = config.transactions.clone();
+    let dialect =
+        DialectConfig { plain_enabled, authorization_time_out_ms: time_out_ms, transactions, seed: None };
     let bus = ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect);
     Arc::new(bus.throttled(throttles.clone()))
 }

@@ -146,6 +146,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         // Entities of the file are held against what it says now, those that clients make against what it said at the start.
         ("[limits]", current.limits != next.limits),
         ("[throttling]", current.rates != next.rates),
+        ("[transactions]", current.transactions != next.transactions),
         ("log.audit", current.audit != next.audit),
         ("log.format", current.log_format != next.log_format),
         ("[development]", current.development != next.development),

@@ -17,7 +17,7 @@ use super::frame::FrameBuilder;
 use super::handover::{self, CopiedSegment, Move};
 use super::hint::{HintBuilder, Subject};
 use super::index::Location;
-use super::keeper::{new_salt, store_hint};
+use super::keeper::store_hint;
 use super::manifest::{Listed, Manifest, Seal};
 use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile};
 use super::shared::Shared;
@@ -87,7 +87,7 @@ struct Cleaning<'a> {
 impl<'a> Cleaning<'a> {
     fn begin(shared: &'a Shared, choice: &Choice) -> Result<Self, Error> {
         let id = shared.reserve_id();
-        let salt = new_salt(id);
+        let salt = shared.directory.filesystem.draw_salt();
         let path = shared.directory.segment_path(id);
         let create = || {
             let file = shared.directory.filesystem.create(&path)?;

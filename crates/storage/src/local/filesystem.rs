@@ -107,6 +107,13 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
         None
     }
 
+    /// A number for the salt of a new file: random enough that no earlier life of the file, nor anybody's message, carries
+    /// it by chance.
+    fn draw_salt(&self) -> u64 {
+        use std::hash::{BuildHasher, RandomState};
+        RandomState::new().hash_one(std::process::id())
+    }
+
     /// Bytes that an unprivileged process may still allocate where `directory` lives.
     ///
     /// # Errors

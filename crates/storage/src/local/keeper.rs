@@ -222,12 +222,6 @@ fn starve(shared: &Shared, reason: Option<String>) {
     shared.pool.notify();
 }
 
-/// Random enough that no earlier incarnation of a file, nor anybody's message, carries it by chance.
-pub(super) fn new_salt(id: u32) -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one((id, std::process::id()))
-}
-
 /// Writes down that full segments are complete.
 pub(super) fn seal_rolled(shared: &Shared) {
     let rolled: Vec<Rolled> = shared.pool.lock().rolled.iter().copied().collect();

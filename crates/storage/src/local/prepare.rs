@@ -8,7 +8,7 @@ use super::descriptors::Handle;
 use super::directory::is_full;
 use super::filesystem::File;
 use super::format::SegmentHeader;
-use super::keeper::{FILL_BYTES, new_salt};
+use super::keeper::FILL_BYTES;
 use super::manifest::Listed;
 use super::pool::Spare;
 use super::segments::{Ranks, SegmentFile};
@@ -64,7 +64,7 @@ pub(super) fn prepare(
 fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Result<SegmentFile> {
     let directory = &shared.directory;
     let path = directory.segment_path(id);
-    let salt = new_salt(id);
+    let salt = directory.filesystem.draw_salt();
     let make = || {
         let file = match take_unlinked_spare(shared, capacity) {
             Some(spare) => reuse(shared, &spare, &path)?,

@@ -10,6 +10,7 @@ use super::hint::{Hint, Subject};
 use super::keeper::store_hint;
 use super::manifest::{Listed, Manifest, Seal};
 use super::pool::Rolled;
+use super::salvage::check_unfinished;
 use super::scan::{DamagedPut, scan};
 use super::segments::SegmentFile;
 use super::state::State;
@@ -76,6 +77,7 @@ impl Loaded {
 
 /// Reads `directory`; `None` when it holds no store.
 pub(super) fn load(directory: &Directory, mode: Mode) -> Result<Option<Loaded>, Error> {
+    check_unfinished(directory)?;
     let Some(manifest) = Manifest::load(directory)? else {
         let names = directory.names()?;
         if names.iter().any(|name| matches!(name, Name::Segment(_) | Name::Hint(_))) {

@@ -6,7 +6,7 @@
 //! DIR/quarantine/0001/        every segment, hint and manifest of the damaged store, as it was
 //! ```
 //! The new store's segments have numbers of their own. The exchange moves the old segments into quarantine, the new ones
-//! in, the old manifest into quarantine and the new one in, in this order: in between the directory does not open.
+//! in, the old manifest into quarantine and the new one in, in this order. The directory does not open before all is done.
 //! Nothing is deleted but copies that an earlier attempt had not completed.
 
 use std::future::Future;
@@ -19,7 +19,7 @@ use std::thread::Thread;
 use bytes::Bytes;
 
 use super::check::{Report, survey_report};
-use super::directory::{Directory, Name, unavailable};
+use super::directory::{Directory, Name, corrupt, unavailable};
 use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::manifest::Manifest;
 use super::options::LocalOptions;
@@ -147,9 +147,12 @@ impl Salvage {
         let first_new = Manifest::load(&new)?.and_then(|new| new.segments.iter().map(|one| one.id).min());
         let text = format!("{name} {}", first_new.unwrap_or(u32::MAX));
         let mark = || {
-            let file = new.filesystem.create(&complete)?;
+            // Only a name that appears with its bytes: half of them would be another instruction.
+            let unsynced = new.path.join(format!("{COMPLETE_NAME}.new"));
+            let file = new.filesystem.create(&unsynced)?;
             file.write_all_at(text.as_bytes(), 0)?;
             file.sync_data()?;
+            new.filesystem.rename(&unsynced, &complete)?;
             new.filesystem.sync_directory(&new.path)?;
             new.filesystem.sync_directory(&self.directory.path)
         };
@@ -184,6 +187,18 @@ impl Salvage {
         drop(shard);
         store.close();
         Ok(())
+    }
+}
+
+/// Refuses a directory whose exchange is to be carried on: what a broker would store now would be put aside.
+pub(super) fn check_unfinished(directory: &Directory) -> Result<(), Error> {
+    let complete = inside(directory, NEW_NAME).path.join(COMPLETE_NAME);
+    match directory.filesystem.open(&complete, false) {
+        Ok(_) => {
+            Err(corrupt(&complete, 0, "a salvage was interrupted: `peeklock store salvage` completes it"))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(unavailable(&complete, &error)),
     }
 }
 

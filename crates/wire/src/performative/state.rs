@@ -7,6 +7,7 @@ use super::{DeliveryState, Error};
 use crate::DecodeError;
 use crate::code::descriptor;
 use crate::read::{Reader, Result};
+use crate::transaction::decode_txn_id;
 use crate::write;
 
 impl DeliveryState {
@@ -14,12 +15,12 @@ impl DeliveryState {
         match reader.descriptor()? {
             Some(descriptor::TRANSACTIONAL_STATE) => {
                 let mut list = reader.list()?;
-                let txn_id = list.required("txn-id", Reader::binary)?;
+                let txn_id = list.required("txn-id", decode_txn_id)?;
                 let outcome = list.optional(Self::decode_outcome)?.map(Box::new);
                 Ok(Self::Transactional { txn_id, outcome })
             }
             Some(descriptor::DECLARED) => {
-                Ok(Self::Declared { txn_id: reader.list()?.required("txn-id", Reader::binary)? })
+                Ok(Self::Declared { txn_id: reader.list()?.required("txn-id", decode_txn_id)? })
             }
             code => Self::decode_plain(code, reader),
         }

@@ -145,12 +145,16 @@ fn outcome() -> BoxedStrategy<DeliveryState> {
 pub(super) fn state() -> BoxedStrategy<DeliveryState> {
     prop_oneof![
         6 => outcome(),
-        1 => binary().prop_map(|txn_id| DeliveryState::Declared { txn_id }),
-        1 => (binary(), option::of(outcome())).prop_map(|(txn_id, outcome)| {
+        1 => txn_id().prop_map(|txn_id| DeliveryState::Declared { txn_id }),
+        1 => (txn_id(), option::of(outcome())).prop_map(|(txn_id, outcome)| {
             DeliveryState::Transactional { txn_id, outcome: outcome.map(Box::new) }
         }),
     ]
     .boxed()
+}
+
+pub(super) fn txn_id() -> BoxedStrategy<Bytes> {
+    proptest::collection::vec(any::<u8>(), 0..=32).prop_map(Bytes::from).boxed()
 }
 
 fn target() -> BoxedStrategy<Terminus> {

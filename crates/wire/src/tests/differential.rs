@@ -4,6 +4,7 @@
 
 mod performatives;
 mod sections;
+mod transactions;
 
 use bytes::Bytes;
 use proptest::prelude::*;

@@ -9,6 +9,8 @@ use crate::{Fields, Value};
 
 const PYTHON: &str = include_str!("golden/python.txt");
 const JAVASCRIPT: &str = include_str!("golden/javascript.txt");
+/// Recorded between Azure.Messaging.ServiceBus on Microsoft.Azure.Amqp 2.7.2 and that library's test broker.
+const DOTNET: &str = include_str!("golden/dotnet-transactions.txt");
 
 /// `(name, bytes)` of every line.
 fn vectors(file: &'static str) -> impl Iterator<Item = (&'static str, Bytes)> {
@@ -19,9 +21,14 @@ fn vectors(file: &'static str) -> impl Iterator<Item = (&'static str, Bytes)> {
     })
 }
 
-/// Every vector of both SDKs.
+/// Every vector of all SDKs.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, Bytes)> {
-    vectors(PYTHON).chain(vectors(JAVASCRIPT))
+    vectors(PYTHON).chain(vectors(JAVASCRIPT)).chain(vectors(DOTNET))
+}
+
+/// A vector of .NET.
+pub(super) fn dotnet(wanted: &str) -> Bytes {
+    vector(DOTNET, wanted)
 }
 
 fn vector(file: &'static str, wanted: &str) -> Bytes {

@@ -7,4 +7,6 @@ mod hostile;
 mod links;
 mod pair;
 mod peer;
+mod skip;
+mod transactions;
 mod unauthenticated;

@@ -26,7 +26,7 @@ pub(super) enum Chunks {
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) endpoint: Connection,
-    arrived: BytesMut,
+    pub(super) arrived: BytesMut,
     pub(super) events: Vec<Event>,
     /// Bytes it has sent so far.
     pub(super) sent: Vec<u8>,

@@ -1,12 +1,12 @@
 //! What a connection holds of the process's memory, turn by turn.
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::application::Application;
 use super::super::memory::{Held, Verdict};
 use super::Transport;
 use crate::endpoint::NowMs;
-use crate::endpoint::condition::{self, error};
 
 impl<S, A> Transport<S, A>
 where
@@ -17,17 +17,34 @@ where
     pub(super) fn report_memory(&mut self, now: NowMs) {
         match self.memory.report(self.held(), now) {
             Verdict::Keep => {}
-            Verdict::GiveUpPartial => {
-                tracing::info!("memory is short: partly received deliveries are given up");
+            Verdict::GiveUp => {
+                tracing::info!(
+                    "memory is short: partly received deliveries and open transactions are given up"
+                );
+                self.application.give_up_kept();
                 let why = self.application.memory_short();
                 self.connection.give_up_partial_deliveries(&why);
                 self.memory.report(self.held(), now);
             }
-            Verdict::Close => {
-                let reason = "memory is short, and this connection holds more than its share";
-                self.connection.abort(error(condition::RESOURCE_LIMIT_EXCEEDED, reason));
-            }
+            Verdict::GiveUpFrame => self.give_up_frame(now),
+            Verdict::Close => self.close_busy(),
         }
+    }
+
+    /// Gives up the delivery whose frame has begun; what begins otherwise and is so large has no other end.
+    fn give_up_frame(&mut self, now: NowMs) {
+        let why = self.application.memory_short();
+        if !self.connection.give_up_frame(&mut self.input.bytes, &why) {
+            return self.close_busy();
+        }
+        tracing::info!("memory is short: a delivery is given up in the midst of a frame");
+        self.input.bytes = BytesMut::new();
+        self.memory.report(self.held(), now);
+    }
+
+    fn close_busy(&mut self) {
+        let why = self.application.memory_short();
+        self.connection.abort(why);
     }
 
     fn held(&self) -> Held {
@@ -38,6 +55,7 @@ where
             frame,
             buffer: self.input.bytes.capacity() - frame,
             unanswered: self.connection.incoming_unsettled().1 + more.bytes,
+            kept: more.kept_bytes,
             outgoing: self.connection.pending_bytes() + self.output.len() + more.answer_bytes,
         }
     }

@@ -94,6 +94,20 @@ impl Operation {
         )
     }
 
+    /// Whether the operation concerns messages on their way to an entity.
+    pub(crate) fn sends(self) -> bool {
+        matches!(self, Self::Schedule | Self::CancelScheduled)
+    }
+
+    /// Whether the operation can be work of a transaction: if one fails, the transaction does. The others are carried out at
+    /// once, whatever becomes of a transaction that they name.
+    pub(crate) fn is_transactional(self) -> bool {
+        matches!(
+            self,
+            Self::Schedule | Self::CancelScheduled | Self::UpdateDisposition | Self::SetSessionState
+        )
+    }
+
     /// Whether the operation makes sense on an entity.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! `com.microsoft:receive-by-sequence-number`: take deferred messages.
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, ReceiveMode};
+use peeklock_engine::{Command, RECEIVE_DEFERRED_BYTES_MAX, ReceiveMode};
 
 use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::{Encoder, Origin};
@@ -10,9 +10,6 @@ use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
 use crate::servicebus::lock_token;
 use crate::wire::Value;
-
-/// What an answer is counted as at most while it is under way, in bytes: most messages are far smaller than they may be.
-const ANSWER_BYTES_MAX_ESTIMATE: usize = 4 << 20;
 
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let mode = match arguments.integer("receiver-settle-mode")? {
@@ -25,8 +22,16 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     let numbers = arguments.sequence_numbers("sequence-numbers")?;
     let receiver = context.holder_if_named(arguments)?;
     let message_bytes = usize::try_from(context.entity.max_message_size_bytes).unwrap_or(usize::MAX);
-    let answer_bytes = numbers.len().saturating_mul(message_bytes).min(ANSWER_BYTES_MAX_ESTIMATE);
-    let command = Command::ReceiveDeferred { numbers, source: context.entity.source(), mode, receiver };
+    // As much as all of them can take, as far as there is room for it; a single one is given whatever its size.
+    let most = numbers.len().saturating_mul(message_bytes).min(RECEIVE_DEFERRED_BYTES_MAX);
+    let answer_bytes = most.min(context.room_bytes / 2).max(message_bytes);
+    let command = Command::ReceiveDeferred {
+        numbers,
+        source: context.entity.source(),
+        mode,
+        receiver,
+        bytes_max: answer_bytes,
+    };
     let origin = context.entity.origin();
     let prepared = Prepared::new(command, move |response, encoder| finish(response, encoder, origin));
     Ok(prepared.answering(answer_bytes))

@@ -79,9 +79,12 @@ fn what_is_no_outcome_waits_unless_the_peer_forgets_the_delivery() {
 }
 
 #[test]
-fn transactional_outcomes_are_refused() {
-    let state = DeliveryState::Transactional { txn_id: bytes::Bytes::new(), outcome: None };
-    assert!(matches!(read(Some(state), false), Err(Fault::NotImplemented(_))));
+fn states_of_transactions_are_no_outcomes() {
+    let txn_id = bytes::Bytes::new();
+    let nested = DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: None };
+    for state in [nested, DeliveryState::Declared { txn_id }] {
+        assert!(matches!(read(Some(state), false), Err(Fault::Argument(_))));
+    }
 }
 
 #[test]

@@ -49,6 +49,13 @@ fn put(harness: &mut Harness, cbs: LinkId, audience: &str, token: &str) -> Optio
     })
 }
 
+/// Puts the token for the queue `q` or the topic `t` that ends in an hour.
+pub(super) fn put_token(harness: &mut Harness, entity: &str) {
+    let cbs = harness.requester("$cbs");
+    let token = if entity == "t" { TOPIC_HOUR } else { HOUR };
+    assert_eq!(put(harness, cbs, &format!("sb://localhost/{entity}"), token), Some(202));
+}
+
 /// A property of the one response that came.
 fn property(harness: &mut Harness, key: &str) -> Option<Value> {
     let (_, _, payload) = harness.messages().remove(0);

@@ -1,16 +1,16 @@
 //! A client's endpoint, a broker's endpoint with its logic, and the engine's side of the mailbox, joined by memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use bytes::{Bytes, BytesMut};
-use peeklock_engine::runtime::{EntityRef, MailboxReceiver, SubscriptionRef};
+use peeklock_engine::runtime::MailboxReceiver;
 use peeklock_engine::{
-    AcceptedSession, BodyRef, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, QueueId,
-    QueueOptions, Received, SequenceNumber, SubQueue, Timestamp, TopicOptions,
+    AcceptedSession, BodyRef, Delivery, Lock, LockToken, MessageState, MessageView, Received, SequenceNumber,
+    SubQueue, Timestamp,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::super::*;
+use super::entities::{Commits, SomeEntities, Work};
+pub(super) use super::entities::{QUEUE, SESSIONS, SUBSCRIPTION, TOPIC};
 use crate::endpoint::{Config, IncomingId, Outgoing};
 use crate::wire::Value;
 use crate::wire::message::{MessageProperties, encode_application_properties, encode_body_value};
@@ -21,64 +21,8 @@ use crate::wire::performative::{
 /// Turns after which a conversation that does not come to rest counts as endless.
 const TURNS_MAX: usize = 10_000;
 
-/// Both queues' id.
-pub(super) const QUEUE: QueueId = QueueId(1);
-
-/// Id of the queue with sessions.
-pub(super) const SESSIONS: QueueId = QueueId(2);
-
-/// Id of the topic.
-pub(super) const TOPIC: QueueId = QueueId(3);
-
-/// Id of its subscription.
-pub(super) const SUBSCRIPTION: QueueId = QueueId(4);
-
 /// The broker's time.
 pub(super) const NOW: Timestamp = Timestamp(1_700_000_000_000);
-
-/// A namespace with the queues `q` and `my queue`, the queue `sessions`, and the topic `t` with the subscription `s`.
-struct SomeEntities {
-    partition: PartitionHandle,
-    receivers: AtomicU64,
-}
-
-impl SomeEntities {
-    fn topic() -> TopicOptions {
-        TopicOptions { max_message_size_bytes: 20_000, ..TopicOptions::default() }
-    }
-}
-
-impl Entities for SomeEntities {
-    fn entity(&self, name: &str) -> Option<EntityRef> {
-        let plain = QueueOptions { max_message_size_bytes: 10_000, ..QueueOptions::default() };
-        let sessions = QueueOptions { requires_session: true, ..plain.clone() };
-        let (queue, options): (_, EntityOptions) = match name.to_lowercase().as_str() {
-            "q" | "my queue" => (QUEUE, plain.into()),
-            "sessions" => (SESSIONS, sessions.into()),
-            "t" => (TOPIC, Self::topic().into()),
-            _ => return None,
-        };
-        Some(EntityRef { partition: self.partition.clone(), queue, options: Arc::new(options) })
-    }
-
-    fn subscription(&self, topic: &str, name: &str) -> Option<SubscriptionRef> {
-        let found = topic.eq_ignore_ascii_case("t") && name.eq_ignore_ascii_case("s");
-        found.then(|| SubscriptionRef {
-            partition: self.partition.clone(),
-            queue: SUBSCRIPTION,
-            options: Arc::default(),
-            topic: Arc::new(Self::topic().into()),
-        })
-    }
-
-    fn next_receiver_id(&self) -> ReceiverId {
-        ReceiverId(self.receivers.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn now(&self) -> Timestamp {
-        NOW
-    }
-}
 
 pub(super) struct Harness {
     pub(super) client: Connection,
@@ -90,6 +34,7 @@ pub(super) struct Harness {
     mailbox: Mailbox,
     outputs: MailboxReceiver,
     requests: UnboundedReceiver<Request>,
+    commits: Commits,
     pub(super) session: u16,
     links: u32,
     now: NowMs,
@@ -103,7 +48,8 @@ impl Harness {
     /// A broker to which something has to be shown.
     pub(super) fn with(access: Access, peer: &Peer) -> Self {
         let (partition, requests) = PartitionHandle::new();
-        let entities = SomeEntities { partition, receivers: AtomicU64::new(1) };
+        let commits = Commits::default();
+        let entities = SomeEntities::new(partition, Arc::clone(&commits));
         let (mailbox, outputs) = Mailbox::new();
         let config = DialectConfig { seed: Some(1), ..DialectConfig::default() };
         let bus = ServiceBus::new(Arc::new(entities), access, config);
@@ -120,6 +66,7 @@ impl Harness {
             mailbox,
             outputs,
             requests,
+            commits,
             session: 0,
             links: 0,
             now: 0,
@@ -204,6 +151,12 @@ impl Harness {
         let mut commands = self.commands();
         assert_eq!(commands.len(), 1, "{commands:?}");
         commands.remove(0)
+    }
+
+    /// Joint steps that were to be carried out since the last call.
+    pub(super) fn commits(&mut self) -> Vec<(u64, Vec<Work>)> {
+        self.pump();
+        std::mem::take(&mut *self.commits.lock().unwrap())
     }
 
     /// The engine answers.
@@ -319,7 +272,7 @@ impl Harness {
     pub(super) fn deliver(&mut self, receiver: ReceiverId, number: u64) {
         let lock = Some(Lock { token: LockToken(number.into()), locked_until: Timestamp(9) });
         let message = Received { view: view(number), content: message(&"x".repeat(50)), lock };
-        self.output(Output::Delivery(Box::new(Delivery { receiver, message, departing: None })));
+        self.output(Output::Delivery(Box::new(Delivery { receiver, message, departing: None, share: None })));
     }
 }
 

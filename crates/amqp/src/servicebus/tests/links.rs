@@ -129,8 +129,7 @@ fn what_is_not_offered_is_refused_rather_than_misunderstood() {
     dynamic.source.as_mut().unwrap().dynamic = true;
     let mut anonymous = harness.sender_attach("q");
     anonymous.target = Some(Target::Node(Default::default()));
-    let coordinator = Attach { target: Some(Target::Coordinator(Vec::new())), ..harness.sender_attach("q") };
-    for attach in [copy, dynamic, anonymous, coordinator] {
+    for attach in [copy, dynamic, anonymous] {
         assert_eq!(condition_of(&mut harness, attach), "amqp:not-implemented");
     }
     let dead_letter = harness.sender_attach("q/$DeadLetterQueue");

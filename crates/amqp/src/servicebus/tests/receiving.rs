@@ -196,16 +196,21 @@ fn a_peer_that_never_settles_loses_its_link() {
 }
 
 #[test]
-fn transactional_outcomes_are_refused_and_nothing_settles() {
+fn outcomes_of_unknown_transactions_are_refused_and_nothing_settles() {
     let mut harness = Harness::new();
     let (_, _, ids) = received(&mut harness, 1);
     let outcome = Some(Box::new(DeliveryState::Accepted));
     let state = DeliveryState::Transactional { txn_id: bytes::Bytes::from_static(b"t"), outcome };
     harness.client.update_incoming(ids[0], state);
     assert_eq!(harness.commands(), []);
-    let states = settled(&mut harness);
-    let [Some(DeliveryState::Rejected(Some(error)))] = &states[..] else { panic!("{states:?}") };
-    assert_eq!(&*error.condition, "amqp:not-implemented");
+    let events = harness.events();
+    let [Event::Updated { state: DeliveryState::Transactional { outcome: Some(outcome), .. }, .. }] =
+        &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    let DeliveryState::Rejected(Some(error)) = &**outcome else { panic!("{outcome:?}") };
+    assert_eq!(&*error.condition, "amqp:transaction:unknown-id");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn settled_sends_count_as_unanswered_until_the_engine_answers() {
     harness.send(sender, true, 0, payload.clone());
     assert_eq!(
         harness.broker.unanswered(),
-        Unanswered { messages: 1, bytes: payload.len(), answer_bytes: 0 }
+        Unanswered { messages: 1, bytes: payload.len(), answer_bytes: 0, kept_bytes: 0 }
     );
     let (tag, _) = harness.command();
     harness.answer(tag, sent());

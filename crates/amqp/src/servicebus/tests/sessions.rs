@@ -353,6 +353,7 @@ fn messages_show_the_locks_end_and_the_session_as_partition_key() {
         receiver,
         message,
         departing: None,
+        share: None,
     })));
     let (_, _, payload) = harness.messages().remove(0);
     let sections = Sections::split(&payload).unwrap();

@@ -132,6 +132,7 @@ fn copies_show_their_own_number_and_the_topics() {
         receiver,
         message,
         departing: None,
+        share: None,
     })));
     let (_, _, payload) = harness.messages().remove(0);
     let sections = Sections::split(&payload).unwrap();

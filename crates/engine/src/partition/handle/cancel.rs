@@ -1,5 +1,6 @@
 //! `CancelScheduled`: by number, only while scheduled, all or none.
 
+use super::super::record::Record;
 use super::super::step::Step;
 use super::check_numbers;
 use crate::event::Removal;
@@ -16,18 +17,25 @@ impl Step<'_> {
     }
 
     fn try_cancel_scheduled(&mut self, numbers: &[SequenceNumber]) -> Result<(), Refusal> {
-        check_numbers(numbers)?;
-        self.check_takes()?;
-        let mut records = Vec::with_capacity(numbers.len());
-        for number in numbers {
-            match self.state().entity.messages.get(SubQueue::Main).get(*number) {
-                Some(record) if record.state() == MessageState::Scheduled => records.push(record.clone()),
-                _ => return Err(Refusal::MessageNotFound(number.0)),
-            }
-        }
+        let records = self.cancellable(numbers)?;
         for (number, record) in numbers.iter().zip(&records) {
             self.remove(self.state().entity.id, *number, SubQueue::Main, record, Removal::Cancelled);
         }
         Ok(())
+    }
+
+    /// The scheduled messages of these numbers, if all of them can be cancelled.
+    pub(in crate::partition) fn cancellable(
+        &self,
+        numbers: &[SequenceNumber],
+    ) -> Result<Vec<Record>, Refusal> {
+        check_numbers(numbers)?;
+        self.check_takes()?;
+        let scheduled = |number: &SequenceNumber| {
+            let record = self.state().entity.messages.get(SubQueue::Main).get(*number);
+            let record = record.filter(|record| record.state() == MessageState::Scheduled);
+            record.cloned().ok_or(Refusal::MessageNotFound(number.0))
+        };
+        numbers.iter().map(scheduled).collect()
     }
 }

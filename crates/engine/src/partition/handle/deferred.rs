@@ -7,24 +7,20 @@ use super::super::step::Step;
 use super::check_numbers;
 use crate::event::Removal;
 use crate::{
-    Lock, MessageState, MessageView, QueueId, QueuePath, ReceiveMode, ReceiverId, Refusal, Reply, RequestId,
-    SequenceNumber, SubQueue,
+    Lock, MessageState, MessageView, QueueId, QueuePath, RECEIVE_DEFERRED_BYTES_MAX, ReceiveMode, ReceiverId,
+    Refusal, Reply, RequestId, SequenceNumber, SubQueue,
 };
-
-/// Contents given out at once, in bytes; a single message has no limit but its own. The answer is all or nothing, so it has
-/// to fit into memory.
-pub(in crate::partition) const RECEIVE_BYTES_MAX: u64 = 64 << 20;
 
 impl Step<'_> {
     pub(in crate::partition) fn receive_deferred(
         &mut self,
         request: Option<RequestId>,
         numbers: &[SequenceNumber],
-        source: QueuePath,
+        (source, receiver): (QueuePath, Option<ReceiverId>),
         mode: ReceiveMode,
-        receiver: Option<ReceiverId>,
+        bytes_max: usize,
     ) {
-        let received = self.find_deferred(numbers, source, receiver).map(|records| {
+        let received = self.find_deferred(numbers, source, receiver, bytes_max).map(|records| {
             let pairs = numbers.iter().zip(&records);
             pairs.map(|(number, record)| self.take_deferred(source.queue, *number, record, mode)).collect()
         });
@@ -36,6 +32,7 @@ impl Step<'_> {
         numbers: &[SequenceNumber],
         source: QueuePath,
         receiver: Option<ReceiverId>,
+        bytes_max: usize,
     ) -> Result<Vec<Record>, Refusal> {
         check_numbers(numbers)?;
         let queue = self.readable(source.queue)?;
@@ -54,10 +51,13 @@ impl Step<'_> {
         };
         let records: Vec<Record> = numbers.iter().map(deferred).collect::<Result<_, _>>()?;
         let bytes: u64 = records.iter().map(|record| u64::from(record.content_bytes())).sum();
-        if records.len() > 1 && bytes > RECEIVE_BYTES_MAX {
+        if records.len() > 1 && bytes > RECEIVE_DEFERRED_BYTES_MAX as u64 {
             return Err(Refusal::InvalidArgument(format!(
-                "The messages take {bytes} bytes; at most {RECEIVE_BYTES_MAX} are given out at once: ask for fewer."
+                "The messages take {bytes} bytes; at most {RECEIVE_DEFERRED_BYTES_MAX} are given out at once: ask for fewer."
             )));
+        }
+        if records.len() > 1 && bytes > bytes_max as u64 {
+            return Err(Refusal::MemoryShort);
         }
         Ok(records)
     }

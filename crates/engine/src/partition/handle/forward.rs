@@ -1,19 +1,15 @@
-//! `Forward`, at the target, and what the source learns of it: `Departed`, `HoldForForwarder`, `Probe`.
-//!
-//! A forwarder is a receiver in [`ReceiveMode::Forward`]: it alone reads where messages go on, its locks have no end, and
-//! it says by itself what became of each message.
+//! What a queue knows of its forwarder: a receiver in [`ReceiveMode::Forward`] that alone reads where messages go on. Its
+//! locks have no end; it settles them in a joint step with the target.
 
 use std::sync::Arc;
-
-use smallvec::SmallVec;
 
 use super::super::locks::Held;
 use super::super::record::Record;
 use super::super::step::{Step, TIMERS_PER_CALL_MAX};
-use crate::event::{Event, Removal};
+use crate::event::Event;
 use crate::{
-    Departing, Departure, Effect, Lock, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SettleFailure, SubQueue, Timestamp, Transfer,
+    Departing, Effect, Lock, LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions,
+    Refusal, SequenceNumber, SubQueue, Timestamp,
 };
 
 /// What whoever wants to receive from a forwarding queue is told (semantics §14.1).
@@ -21,48 +17,6 @@ const IS_FORWARDED: Refusal =
     Refusal::NotAllowed("Cannot create a receiver on an entity with auto-forwarding enabled.");
 
 impl Step<'_> {
-    /// Takes over what fits; the rest is refused by position.
-    pub(in crate::partition) fn forward(&mut self, request: Option<RequestId>, messages: Vec<Transfer>) {
-        let mut failures = Vec::new();
-        for (index, Transfer { message, departure }) in messages.into_iter().enumerate() {
-            let one: SmallVec<[_; 1]> = SmallVec::from_iter([message]);
-            match self.take_in(one) {
-                Ok(_) => self.emit(Event::Departed(Box::new(departure))),
-                Err(refusal) => failures.push(SettleFailure { index, refusal }),
-            }
-        }
-        self.reply(request, Reply::Forwarded(failures));
-    }
-
-    /// Forgets what other entities have taken over. What was read back from the store may know nothing of it already.
-    pub(in crate::partition) fn departed(&mut self, messages: Vec<(LockToken, Departure)>) {
-        for (token, departure) in messages {
-            let QueuePath { queue, sub_queue } = departure.source;
-            let number = departure.number;
-            let Some(record) = self.state().record(queue, sub_queue, number).cloned() else {
-                if departure.shared && self.state().queue(queue).is_none() {
-                    // Its subscription was deleted before the trace was left there.
-                    self.emit(Event::TraceErased { queue, number, body: None });
-                }
-                continue;
-            };
-            let removal = Removal::Forwarded { token, traced: departure.shared };
-            self.remove(queue, number, sub_queue, &record, removal);
-        }
-    }
-
-    pub(in crate::partition) fn hold_for_forwarder(&mut self, receiver: ReceiverId, source: QueuePath) {
-        if self.state().queue(source.queue).is_some() {
-            self.emit(Event::ForwarderHeld { receiver, source });
-        }
-    }
-
-    pub(in crate::partition) fn probe(&mut self, queue: QueueId) {
-        if self.state().queue(queue).is_some() {
-            self.emit(Event::Probed { queue });
-        }
-    }
-
     /// Whether a receiver may be opened as far as forwarding goes; whoever forwards needs no session.
     pub(super) fn check_forwarding(&self, options: ReceiverOptions) -> Result<(), Refusal> {
         let queue = self.readable(options.source.queue)?;
@@ -94,16 +48,10 @@ impl Step<'_> {
             receiver: Some(receiver),
             in_session: false,
         });
-        let departure = Departure {
-            source: QueuePath { queue, sub_queue },
-            number,
-            entity: self.state().entity.id,
-            body: view.body,
-            content_bytes: record.content_bytes(),
-            shared: !self.state().is_last_reference(view.body),
-        };
         let departing = Departing {
-            departure,
+            source: QueuePath { queue, sub_queue },
+            is_copy: queue != self.state().entity.id,
+            content_bytes: record.content_bytes(),
             session_id: record.session_id().map(Arc::clone),
             header_bytes: record.extra().map_or(0, |extra| extra.header_bytes),
         };
@@ -145,7 +93,7 @@ impl Step<'_> {
         }
     }
 
-    /// Removes what a crash has left of messages that went elsewhere.
+    /// Removes what a crash of an earlier version has left of messages that went elsewhere.
     pub(in crate::partition) fn erase_traces(&mut self) {
         for _ in 0..TIMERS_PER_CALL_MAX {
             let Some(((queue, number), (body, _))) = self.state().traces.first_key_value() else { return };

@@ -19,8 +19,6 @@ mod settle;
 mod subscription;
 
 #[cfg(test)]
-pub(super) use self::deferred::RECEIVE_BYTES_MAX;
-#[cfg(test)]
 pub(super) use self::rule::RULES_BYTES_MAX;
 use super::queue::Queue;
 use super::step::Step;

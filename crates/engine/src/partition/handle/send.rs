@@ -1,14 +1,53 @@
 //! `Send`: one message or a batch, all or none.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::super::properties::{HEADER_BYTES_MAX, noted_header_bytes};
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{MessageState, NewMessage, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
+use crate::{DeadLetter, MessageState, NewMessage, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
 
 impl Step<'_> {
+    /// Whether messages that could not be delivered elsewhere can be kept here.
+    pub(in crate::partition) fn check_keeps_undelivered(&self) -> Result<(), Refusal> {
+        if self.is_topic() {
+            return Err(Refusal::NotAllowed("A topic has no transfer dead-letter queue."));
+        }
+        Ok(())
+    }
+
+    pub(in crate::partition) fn keep_undelivered(
+        &mut self,
+        request: Option<RequestId>,
+        messages: SmallVec<[NewMessage; 1]>,
+        why: &Arc<DeadLetter>,
+    ) {
+        let kept = self.check_keeps_undelivered().map(|()| {
+            let keep = |message| self.keep_one(message, why);
+            messages.into_iter().map(keep).collect()
+        });
+        self.reply(request, Reply::Sent(kept));
+    }
+
+    fn keep_one(&mut self, message: NewMessage, why: &Arc<DeadLetter>) -> SequenceNumber {
+        let number = self.state().entity.next_number;
+        let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
+        let time_to_live_ms =
+            self.state().entity.policy.effective_time_to_live_ms(message.asked_life_ms(self.now));
+        let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
+        record.set_place(SubQueue::TransferDeadLetter, MessageState::Active);
+        let header_bytes = noted_header_bytes(message.header_bytes);
+        record.edit_extra(|extra| {
+            extra.header_bytes = header_bytes;
+            extra.dead_letter = Some(Arc::clone(why));
+        });
+        self.emit(Event::Accepted { number, is_reserved: false, record, content: message.content });
+        number
+    }
+
     pub(in crate::partition) fn send(
         &mut self,
         request: Option<RequestId>,
@@ -23,18 +62,22 @@ impl Step<'_> {
         &mut self,
         messages: SmallVec<[NewMessage; 1]>,
     ) -> Result<SmallVec<[SequenceNumber; 1]>, Refusal> {
-        self.admit(&messages)?;
+        self.admit(&messages, 0)?;
         Ok(messages.into_iter().map(|message| self.accept(message)).collect())
     }
 
-    /// Whether all of them fit.
-    fn admit(&self, messages: &[NewMessage]) -> Result<(), Refusal> {
+    /// Whether all of them fit, beside so many bytes of others; then the bytes of all.
+    pub(in crate::partition) fn admit(
+        &self,
+        messages: &[NewMessage],
+        other_bytes: u64,
+    ) -> Result<u64, Refusal> {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument("There is no message in it.".to_owned()));
         }
         self.check_takes()?;
         let limit_bytes = self.options.max_message_size_bytes().min(u64::from(u32::MAX));
-        let mut total_bytes = self.state().size_bytes;
+        let mut new_bytes = other_bytes;
         let requires_session = self.state().entity.sessions.is_some();
         for message in messages {
             if requires_session && message.session_id.is_none() {
@@ -49,14 +92,14 @@ impl Step<'_> {
                 return Err(Refusal::HeaderTooLarge { size_bytes, limit_bytes });
             }
             if self.original_of(message).is_none() {
-                total_bytes = total_bytes.saturating_add(size_bytes);
+                new_bytes = new_bytes.saturating_add(size_bytes);
             }
         }
         let limit_bytes = self.options.max_size_bytes();
-        if total_bytes > limit_bytes {
+        if self.state().size_bytes.saturating_add(new_bytes) > limit_bytes {
             return Err(Refusal::EntityFull { limit_bytes });
         }
-        Ok(())
+        Ok(new_bytes)
     }
 
     /// Stores or publishes one message; of a duplicate nothing comes but the number of the message it repeats: whoever
@@ -65,9 +108,17 @@ impl Step<'_> {
         if let Some(original) = self.original_of(&message) {
             return original;
         }
-        let key = message.message_key;
+        let (key, is_reserved) = (message.message_key, message.reserved_number.is_some());
         let number = self.store(message);
-        self.remember(key, number);
+        let remembered = if is_reserved && key.is_some() { self.reserve_number() } else { number };
+        self.remember(key, remembered);
+        number
+    }
+
+    /// Ids are remembered in the order of numbers: that of a message with an earlier number is, under one of its own.
+    fn reserve_number(&mut self) -> SequenceNumber {
+        let number = self.state().entity.next_number;
+        self.emit(Event::NumbersReserved { next: SequenceNumber(number.0.saturating_add(1)) });
         number
     }
 
@@ -75,11 +126,14 @@ impl Step<'_> {
     fn store(&mut self, message: NewMessage) -> SequenceNumber {
         // `admit` refused longer ones.
         let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
-        let scheduled_enqueue_time = message.scheduled_enqueue_time.filter(|at| *at > self.now);
+        // What has a number already is activated by its timer, even if that is due.
+        let is_reserved = message.reserved_number.is_some();
+        let scheduled_enqueue_time =
+            message.scheduled_enqueue_time.filter(|at| *at > self.now || is_reserved);
         if self.is_topic() && scheduled_enqueue_time.is_none() {
             return self.publish(message, content_bytes);
         }
-        let number = self.state().entity.next_number;
+        let number = message.reserved_number.unwrap_or(self.state().entity.next_number);
         let time_to_live_ms =
             self.state().entity.policy.effective_time_to_live_ms(message.asked_life_ms(self.now));
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
@@ -102,7 +156,7 @@ impl Step<'_> {
         if let Some(origin) = message.origin {
             record.edit_extra(|extra| extra.bring_along(*origin));
         }
-        self.emit(Event::Accepted { number, record, content: message.content });
+        self.emit(Event::Accepted { number, is_reserved, record, content: message.content });
         number
     }
 }

@@ -31,17 +31,30 @@ impl Step<'_> {
         self.reply(request, Reply::Done(done));
     }
 
-    fn try_set_session_state(&mut self, receiver: ReceiverId, state: Option<Bytes>) -> Result<(), Refusal> {
+    /// Whether a receiver may set the state of the session that it holds: which one that is.
+    pub(in crate::partition) fn check_session_state(
+        &self,
+        receiver: ReceiverId,
+        state: Option<&Bytes>,
+    ) -> Result<(QueueId, Arc<str>), Refusal> {
         let (queue, id) = self.held_session(receiver)?;
+        let session = self.sessions(queue).and_then(|sessions| sessions.get(&id));
+        let session = session.ok_or(Refusal::SessionLockLost)?;
+        if let Some(state) = state {
+            let before_bytes = session.state().map_or(0, |state| state.bytes.len() as u64);
+            self.check_state_size(before_bytes, state.len() as u64)?;
+        }
+        Ok((queue, id))
+    }
+
+    fn try_set_session_state(&mut self, receiver: ReceiverId, state: Option<Bytes>) -> Result<(), Refusal> {
+        let (queue, id) = self.check_session_state(receiver, state.as_ref())?;
         let sessions = self.sessions(queue).ok_or(Refusal::SessionLockLost)?;
         let session = sessions.get(&id).ok_or(Refusal::SessionLockLost)?;
-        let before_bytes = session.state().map(|state| state.bytes.len() as u64);
-        let (number, created) = sessions.state_number(session);
-        match &state {
-            Some(state) => self.check_state_size(before_bytes.unwrap_or(0), state.len() as u64)?,
-            None if before_bytes.is_none() => return Ok(()),
-            None => {}
+        if state.is_none() && session.state().is_none() {
+            return Ok(());
         }
+        let (number, created) = sessions.state_number(session);
         let at = self.now;
         self.emit(Event::SessionStateSet { queue, session: id, number, state, at, created });
         Ok(())

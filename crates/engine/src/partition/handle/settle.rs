@@ -12,8 +12,8 @@ use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::{Change, Event, Removal};
 use crate::{
-    DeadLetter, LockToken, MessageState, Property, QueueId, Refusal, Reply, RequestId, SettleFailure,
-    Settlement, SubQueue,
+    DeadLetter, LockToken, MessageState, Properties, Property, QueueId, Refusal, Reply, RequestId,
+    SettleFailure, Settlement, SubQueue,
 };
 
 impl Step<'_> {
@@ -40,17 +40,8 @@ impl Step<'_> {
         token: LockToken,
         settlement: &Settlement,
     ) -> Result<(), Refusal> {
-        // What was never handed over is given back all the same.
-        if *settlement != Settlement::Release {
-            self.check_gives(queue)?;
-        }
-        let held = self.held(queue, token)?;
-        let message = self.state().record(held.queue, held.sub_queue, held.number);
-        let mut record = message.ok_or(Refusal::MessageLockLost)?.clone();
-        if matches!(settlement, Settlement::DeadLetter { .. }) && held.sub_queue != SubQueue::Main {
-            return Err(Refusal::AlreadyDeadLettered);
-        }
-        if !self.modify(token, held, &mut record, settlement)? {
+        let (held, mut record) = self.check_settlement(queue, token, settlement)?;
+        if !self.modify(token, held, &mut record, settlement) {
             return Ok(());
         }
         match settlement {
@@ -71,6 +62,33 @@ impl Step<'_> {
         Ok(())
     }
 
+    /// What the lock holds, if it can be settled so.
+    pub(in crate::partition) fn check_settlement(
+        &self,
+        queue: QueueId,
+        token: LockToken,
+        settlement: &Settlement,
+    ) -> Result<(Held, Record), Refusal> {
+        // What was never handed over is given back all the same.
+        if *settlement != Settlement::Release {
+            self.check_gives(queue)?;
+        }
+        let held = self.held(queue, token)?;
+        let message = self.state().record(held.queue, held.sub_queue, held.number);
+        let record = message.ok_or(Refusal::MessageLockLost)?.clone();
+        if held.sub_queue != SubQueue::Main {
+            if matches!(settlement, Settlement::DeadLetter { .. }) {
+                return Err(Refusal::AlreadyDeadLettered);
+            }
+            if modified(&record, settlement).is_err() {
+                return Err(Refusal::InvalidArgument(format!(
+                    "The modified properties would make the message's header larger than {HEADER_BYTES_MAX} bytes."
+                )));
+            }
+        }
+        Ok((held, record))
+    }
+
     /// The lock of this name, if it was taken in this queue and has not ended.
     pub(in crate::partition) fn held(&self, queue: QueueId, token: LockToken) -> Result<Held, Refusal> {
         match self.state().locks.get(token, self.now).filter(|held| held.queue == queue) {
@@ -80,33 +98,20 @@ impl Step<'_> {
     }
 
     /// Carries out what a receiver changed, unless the header becomes too large: then the message goes to the dead-letter
-    /// queue as it was, or stays locked if it is there already.
-    fn modify(
-        &mut self,
-        token: LockToken,
-        held: Held,
-        record: &mut Record,
-        settlement: &Settlement,
-    ) -> Result<bool, Refusal> {
-        let (modify, why) = changes(settlement);
-        if modify.is_empty() && why.is_none() {
-            return Ok(true);
-        }
-        let modified = merged(record.modified().map_or(&[], |modified| modified.as_slice()), modify);
-        if !exceeds_header(record.extra().map(Arc::as_ref), &modified, why) {
-            if !modify.is_empty() {
+    /// queue as it was; from there, it was refused before.
+    fn modify(&mut self, token: LockToken, held: Held, record: &mut Record, settlement: &Settlement) -> bool {
+        match modified(record, settlement) {
+            Ok(None) => true,
+            Ok(Some(modified)) => {
                 record.edit_extra(|extra| extra.modified = Some(Arc::new(modified)));
+                true
             }
-            return Ok(true);
+            Err(HeaderTooLarge) => {
+                mark(record, &self.policy(held.queue).reasons.header_size_exceeded);
+                self.dead_letter(held.queue, held.number, held.sub_queue, record.clone(), Some(token));
+                false
+            }
         }
-        if held.sub_queue != SubQueue::Main {
-            return Err(Refusal::InvalidArgument(format!(
-                "The modified properties would make the message's header larger than {HEADER_BYTES_MAX} bytes."
-            )));
-        }
-        mark(record, &self.policy(held.queue).reasons.header_size_exceeded);
-        self.dead_letter(held.queue, held.number, held.sub_queue, record.clone(), Some(token));
-        Ok(false)
     }
 
     /// Counts as a failed delivery, but never dead-letters: the receiver wants to keep the message (S-34, S-40).
@@ -117,6 +122,22 @@ impl Step<'_> {
         let (lock, change) = (Some(token), Change::Deferred);
         self.emit(Event::Changed { queue, number, from, record, lock, change });
     }
+}
+
+/// What receivers changed would make the header larger than it may be.
+struct HeaderTooLarge;
+
+/// The properties that receivers changed, this settlement included; `None` if it changes none.
+fn modified(record: &Record, settlement: &Settlement) -> Result<Option<Properties>, HeaderTooLarge> {
+    let (modify, why) = changes(settlement);
+    if modify.is_empty() && why.is_none() {
+        return Ok(None);
+    }
+    let modified = merged(record.modified().map_or(&[], |modified| modified.as_slice()), modify);
+    if exceeds_header(record.extra().map(Arc::as_ref), &modified, why) {
+        return Err(HeaderTooLarge);
+    }
+    Ok((!modify.is_empty()).then_some(modified))
 }
 
 /// What a settlement wants to add to the message.

@@ -71,10 +71,16 @@ fn it_can_be_deferred_inside_the_dead_letter_queue() {
         source: path(SubQueue::Main),
         mode,
         receiver: None,
+        bytes_max: usize::MAX,
     };
     assert_eq!(rig.ask(main), Reply::Received(Err(Refusal::MessageNotFound(1))));
-    let command =
-        Command::ReceiveDeferred { numbers, source: path(SubQueue::DeadLetter), mode, receiver: None };
+    let command = Command::ReceiveDeferred {
+        numbers,
+        source: path(SubQueue::DeadLetter),
+        mode,
+        receiver: None,
+        bytes_max: usize::MAX,
+    };
     let Reply::Received(Ok(received)) = rig.ask(command) else { panic!() };
     assert_eq!(received[0].0.delivery_count, 1);
 }

@@ -146,8 +146,7 @@ fn it_can_be_dead_lettered_by_its_holder() {
 
 #[test]
 fn an_answer_has_to_fit_into_memory() {
-    use crate::partition::handle::RECEIVE_BYTES_MAX;
-    let half = usize::try_from(RECEIVE_BYTES_MAX / 2).unwrap();
+    let half = crate::RECEIVE_DEFERRED_BYTES_MAX / 2;
     let options = QueueOptions { max_message_size_bytes: u64::MAX, max_size_bytes: u64::MAX, ..options() };
     let large = NewMessage { content: vec![0; half].into(), ..NewMessage::default() };
     let mut rig = with_deferred(options, 2, &large);

@@ -1,9 +1,15 @@
 //! Who reads where messages go on.
 
+use peeklock_storage::Entry;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
 use super::rig::{QUEUE, Rig, message, options, path};
+use crate::partition::encoding::append_trace;
+use crate::partition::{Outputs, Partition};
 use crate::{
-    Command, CreditLimit, Effect, Forwarding, LockToken, QueueOptions, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, Reply, SubQueue,
+    BodyRef, Command, CreditLimit, Effect, Event, Forwarding, LockToken, QueueOptions, ReceiveMode,
+    ReceiverId, ReceiverOptions, Refusal, Reply, SequenceNumber, SubQueue, Timestamp,
 };
 
 fn forwarding() -> QueueOptions {
@@ -57,5 +63,17 @@ fn of_two_forwarders_the_second_waits_until_the_first_has_let_go() {
     let numbers =
         |messages: &[(u64, LockToken)]| messages.iter().map(|(number, _)| *number).collect::<Vec<_>>();
     assert_eq!(numbers(&second), numbers(&first));
-    assert_eq!(rig.partition.forwarders().first().map(|(_, source)| source.queue), Some(QUEUE));
+}
+
+/// Versions up to 0.1 left a trace in place of a message that went to another entity.
+#[test]
+fn a_trace_that_an_earlier_version_left_goes_with_its_content() {
+    let trace = Entry { number: 7, value: append_trace(BodyRef(5), 10, Vec::new()).into() };
+    let mut partition = Partition::restore(QUEUE, forwarding(), [], [trace]).unwrap();
+    assert_eq!(partition.counts().size_bytes, 10);
+    let (mut random, mut outputs) = (StdRng::seed_from_u64(1), Outputs::default());
+    partition.handle(Timestamp(1), &mut random, None, Command::Tick, &mut outputs);
+    let erased = Event::TraceErased { queue: QUEUE, number: SequenceNumber(7), body: Some(BodyRef(5)) };
+    assert!(outputs.events.contains(&erased), "{:?}", outputs.events);
+    assert_eq!((partition.counts().size_bytes, partition.next_deadline()), (0, None));
 }

@@ -111,6 +111,7 @@ fn a_turn_writes_only_the_last_fact_about_each_message() {
         numbers: vec![crate::SequenceNumber(2)],
         source: path(crate::SubQueue::Main),
         receiver: None,
+        bytes_max: usize::MAX,
         mode: crate::ReceiveMode::ReceiveAndDelete,
     });
     act(settle(first, abandon()));

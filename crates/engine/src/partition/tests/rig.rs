@@ -273,6 +273,7 @@ impl Rig {
             source: path(SubQueue::Main),
             mode,
             receiver: None,
+            bytes_max: usize::MAX,
         }) {
             Reply::Received(received) => received,
             other => panic!("{other:?}"),

@@ -198,7 +198,7 @@ impl Rig {
     ) -> Result<Vec<(MessageView, Option<Lock>)>, Refusal> {
         let numbers = numbers.iter().copied().map(SequenceNumber).collect();
         let (source, mode) = (path(SubQueue::Main), ReceiveMode::PeekLock);
-        match self.ask(Command::ReceiveDeferred { numbers, source, mode, receiver }) {
+        match self.ask(Command::ReceiveDeferred { numbers, source, mode, receiver, bytes_max: usize::MAX }) {
             Reply::Received(received) => received,
             other => panic!("{other:?}"),
         }

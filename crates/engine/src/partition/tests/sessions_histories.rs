@@ -188,7 +188,13 @@ impl History {
             Move::ReceiveDeferred(pick, numbers) => {
                 let numbers = self.deferred(numbers);
                 let (source, mode) = (super::rig::path(SubQueue::Main), ReceiveMode::PeekLock);
-                Command::ReceiveDeferred { numbers, source, mode, receiver: Some(self.receiver(*pick)) }
+                Command::ReceiveDeferred {
+                    numbers,
+                    source,
+                    mode,
+                    receiver: Some(self.receiver(*pick)),
+                    bytes_max: usize::MAX,
+                }
             }
             Move::Cancel(pick) => Command::CancelScheduled { numbers: vec![self.number(*pick)] },
             Move::TakeDead | Move::Wait(_) | Move::Restart => Command::Tick,

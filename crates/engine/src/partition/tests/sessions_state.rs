@@ -173,7 +173,8 @@ fn deferred_dead_letters_belong_to_no_session() {
     rig.settle(token, defer()).unwrap();
     let source = super::rig::path(SubQueue::DeadLetter);
     let (numbers, mode) = (vec![crate::SequenceNumber(1)], crate::ReceiveMode::PeekLock);
-    let command = crate::Command::ReceiveDeferred { numbers, source, mode, receiver: None };
+    let command =
+        crate::Command::ReceiveDeferred { numbers, source, mode, receiver: None, bytes_max: usize::MAX };
     let crate::Reply::Received(Ok(taken)) = rig.ask(command) else { panic!() };
     assert_eq!(taken[0].1.unwrap().locked_until, rig.now.plus_ms(LOCK_MS));
 }

@@ -148,6 +148,7 @@ fn by_number(rig: &mut Rig, sub_queue: SubQueue) -> Result<LockToken, Refusal> {
         source: path(sub_queue),
         mode: ReceiveMode::PeekLock,
         receiver: None,
+        bytes_max: usize::MAX,
     };
     match rig.ask(command) {
         Reply::Received(received) => received.map(|received| received[0].1.unwrap().token),

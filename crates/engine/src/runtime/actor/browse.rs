@@ -47,7 +47,7 @@ impl Browse {
             self.awaiting.iter().filter_map(|at| self.messages.get(*at)).map(|m| m.view.body).collect();
         let mut reads = Reads::default();
         for bodies in bodies.chunks(READ_KEYS_MAX) {
-            reads.start(shard, bodies.iter().map(|b| Key::new(Space::Body, partition, b.0)).collect());
+            reads.start(shard, bodies.iter().map(|b| Key::new(Space::Body, partition, b.0)).collect(), 0);
         }
         self.reads = Some(reads);
     }

@@ -60,8 +60,9 @@ impl Actor {
         let name = self.name_of(source.queue);
         let handle = self.seat.handle.clone();
         let clock = Arc::clone(&self.shared.clock);
+        let ways = (self.shared.routes.clone(), self.shared.joint.clone());
         let forwarder =
-            Forwarder::new(name, source, handle, (told, wished), self.shared.routes.clone(), clock);
+            Forwarder::new(name, source, handle, (told, wished), ways, clock, self.shared.cache.process());
         tokio::spawn(forwarder.run());
         Teller { target, wishes }
     }

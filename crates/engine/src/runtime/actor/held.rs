@@ -39,7 +39,7 @@ impl Wanted {
 
 /// Contents for which removals wait.
 #[derive(Debug, Default)]
-pub(super) struct HeldBodies(HashMap<BodyRef, Held>);
+pub(in crate::runtime) struct HeldBodies(HashMap<BodyRef, Held>);
 
 #[derive(Debug, Default)]
 struct Held {
@@ -56,15 +56,15 @@ impl HeldBodies {
     /// for which removals wait.
     pub(super) fn hold(&mut self, wanted: &Wanted, events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
         let removals = if wanted.0.is_empty() { Removals::new() } else { self.take(wanted, events, ends) };
-        if !self.0.is_empty() {
-            events.iter_mut().for_each(|event| self.keep_content(event));
-        }
+        self.keep_contents(events);
         removals
     }
 
-    /// Whether a removal waits for a content.
-    pub(super) fn contains(&self, body: BodyRef) -> bool {
-        self.0.contains_key(&body)
+    /// Takes contents for which removals wait out of events that would delete them.
+    pub(in crate::runtime) fn keep_contents(&mut self, events: &mut [Event]) {
+        if !self.0.is_empty() {
+            events.iter_mut().for_each(|event| self.keep_content(event));
+        }
     }
 
     fn take(&mut self, wanted: &Wanted, events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {

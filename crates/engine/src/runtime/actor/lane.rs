@@ -3,10 +3,14 @@
 //! A delivery leaves when the commit it depends on is durable and its content is here. One whose content has to be
 //! read from the disk holds up the deliveries behind it, which keeps each receiver's order; answers to requests do
 //! not pass here, so a cold read never delays an acknowledgement.
+//!
+//! Contents are read only as the process's memory budget has room, which bounds what receivers get whatever credit they
+//! have given. While there is none, deliveries wait here, without their contents.
 
 use std::collections::VecDeque;
 use std::task::Context;
 
+use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
 use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
 
 use super::commits::CommitNumber;
@@ -31,6 +35,8 @@ enum Item {
         after: CommitNumber,
         delivery: Box<Delivery>,
         content: State,
+        /// Whether the content had to be read.
+        was_cold: bool,
         /// The removal that must not happen before the content is read (receive-and-delete).
         removal: Option<HeldRemoval>,
     },
@@ -57,21 +63,30 @@ pub(super) struct DeliveryLane {
     left: u64,
     /// Numbers of the items that await a content, in order.
     awaiting: VecDeque<u64>,
-    /// Contents not asked for yet, in order: those of the last of `awaiting`.
-    wanted: VecDeque<BodyRef>,
+    /// Contents not asked for yet with their bytes, in order: those of the last of `awaiting`.
+    wanted: VecDeque<(BodyRef, u32)>,
     reads: Reads,
+    budget: Budget,
+    /// Bytes of the contents that were asked for and have not left.
+    held_bytes: usize,
+    /// The same, as the budget knows it.
+    share: Share,
+    /// There while contents can't be asked for because others hold the memory.
+    short: Option<Waiting>,
     arrived: Vec<Content>,
     /// How many items carry a removal.
     removals: usize,
     /// Removals of messages that could not be read.
     unread: Vec<HeldRemoval>,
-    /// Usual size of a content read from the disk, in bytes: bounds how many are asked for at a time.
-    usual_bytes: usize,
 }
 
 impl DeliveryLane {
-    pub(super) fn new(partition: PartitionId) -> Self {
+    pub(super) fn new(partition: PartitionId, budget: &Budget) -> Self {
         Self {
+            budget: budget.clone(),
+            held_bytes: 0,
+            share: budget.share(Owner::Deliveries),
+            short: None,
             partition,
             items: VecDeque::new(),
             left: 0,
@@ -81,7 +96,6 @@ impl DeliveryLane {
             arrived: Vec::new(),
             removals: 0,
             unread: Vec::new(),
-            usual_bytes: READ_BYTES_AHEAD_MAX / READ_KEYS_MAX,
         }
     }
 
@@ -101,7 +115,13 @@ impl DeliveryLane {
 
     /// Adds a delivery whose content is known.
     pub(super) fn push(&mut self, after: CommitNumber, delivery: Box<Delivery>) {
-        self.items.push_back(Item::Delivery { after, delivery, content: State::Here, removal: None });
+        self.items.push_back(Item::Delivery {
+            after,
+            delivery,
+            content: State::Here,
+            was_cold: false,
+            removal: None,
+        });
     }
 
     /// Adds a delivery whose content must be read first, and then `removal` be stored.
@@ -112,9 +132,16 @@ impl DeliveryLane {
         removal: Option<HeldRemoval>,
     ) {
         self.awaiting.push_back(self.end());
-        self.wanted.push_back(delivery.message.view.body);
+        let view = &delivery.message.view;
+        self.wanted.push_back((view.body, view.content_bytes));
         self.removals += usize::from(removal.is_some());
-        self.items.push_back(Item::Delivery { after, delivery, content: State::Awaited, removal });
+        self.items.push_back(Item::Delivery {
+            after,
+            delivery,
+            content: State::Awaited,
+            was_cold: true,
+            removal,
+        });
     }
 
     /// Adds the end of a drain.
@@ -124,17 +151,44 @@ impl DeliveryLane {
 
     /// Asks the store for contents, as far ahead as the limits allow.
     pub(super) fn start_reads(&mut self, shard: &dyn Shard) {
-        while !self.wanted.is_empty() {
-            let ahead = READ_BYTES_AHEAD_MAX / self.usual_bytes.max(1);
-            // Several reads are under way at a time; one content is always allowed, whatever its size.
-            let count = READ_KEYS_MAX.min(ahead / 4).max(1).min(self.wanted.len());
-            if self.reads.keys() > 0 && self.reads.keys() + count > ahead {
+        self.short = None;
+        while let Some((_, first_bytes)) = self.wanted.front() {
+            let first_bytes = *first_bytes as usize;
+            let room = self.budget.allowance().saturating_sub(self.held_bytes);
+            if first_bytes > room {
+                self.short = Some(self.budget.wait());
                 return;
             }
-            let key = |body: BodyRef| Key::new(Space::Body, self.partition, body.0);
+            // Several reads are under way at a time; one content is always allowed, whatever its size.
+            let ahead = READ_BYTES_AHEAD_MAX.saturating_sub(self.reads.bytes());
+            if first_bytes > ahead && !self.reads.is_empty() {
+                return;
+            }
+            let (count, bytes) = self.next_read(room.min(ahead).min(READ_BYTES_AHEAD_MAX / 4));
+            let key = |(body, _): (BodyRef, u32)| Key::new(Space::Body, self.partition, body.0);
             let keys = self.wanted.drain(..count).map(key).collect();
-            self.reads.start(shard, keys);
+            self.reads.start(shard, keys, bytes);
+            self.held_bytes += bytes;
+            self.share.set(self.held_bytes);
         }
+    }
+
+    /// How many contents go together into a read of about `most` bytes, at least one, and their bytes.
+    fn next_read(&self, most: usize) -> (usize, usize) {
+        let (mut count, mut bytes) = (0, 0_usize);
+        for (_, more) in self.wanted.iter().take(READ_KEYS_MAX) {
+            let with = bytes.saturating_add(*more as usize);
+            if count > 0 && with > most {
+                break;
+            }
+            (count, bytes) = (count + 1, with);
+        }
+        (count, bytes)
+    }
+
+    /// Whether contents can't be asked for because others hold the memory; nobody says when that is over.
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.short.is_some()
     }
 
     /// Takes in what arrived; false when nothing did. The error means that the store is dead.
@@ -166,9 +220,7 @@ impl DeliveryLane {
             }
         };
         *content = State::Here;
-        let bytes = value.len();
         delivery.message.content = value;
-        self.usual_bytes = self.usual_bytes.midpoint(bytes);
     }
 
     /// Where the item with this number is now.
@@ -224,10 +276,28 @@ impl DeliveryLane {
         self.left += 1;
         Some(match self.items.pop_front()? {
             Item::Delivery { delivery, content: State::Unreadable(reason), .. } => {
+                self.let_go(&delivery);
                 Ready::Unreadable(delivery, reason)
             }
-            Item::Delivery { delivery, .. } => Ready::Delivery(delivery),
+            Item::Delivery { mut delivery, was_cold, .. } => {
+                if was_cold {
+                    delivery.share = self.let_go(&delivery);
+                }
+                Ready::Delivery(delivery)
+            }
             Item::Drained { receiver, .. } => Ready::Drained(receiver),
+        })
+    }
+
+    /// A content that was asked for leaves; what it takes goes along with it, if it is not little.
+    fn let_go(&mut self, delivery: &Delivery) -> Option<Share> {
+        let bytes = delivery.message.view.content_bytes as usize;
+        self.held_bytes -= bytes;
+        self.share.set(self.held_bytes);
+        (bytes >= FREE_OF_CHARGE_BYTES).then(|| {
+            let mut share = self.budget.share(Owner::Deliveries);
+            share.set(bytes);
+            share
         })
     }
 }

@@ -21,7 +21,7 @@ pub(super) const TIMER_COMMITS_IN_FLIGHT_MAX: usize = 2;
 pub(super) const COMMIT_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
 
 /// Bytes of contents taken into one batch, if the store does not allow less.
-pub(super) const BATCH_BYTES_MAX: usize = 1 << 20;
+pub(in crate::runtime) const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// What a message's stored record may add to its content, in bytes: an estimate that keeps batches below the
 /// store's limit; a batch that exceeds it all the same is split
@@ -46,6 +46,9 @@ pub(super) const READ_KEYS_MAX: usize = 128;
 
 /// Contents being read at a time, as far as their usual size is known.
 pub(super) const READ_BYTES_AHEAD_MAX: usize = 8 << 20;
+
+/// How soon an actor looks again that found no memory for contents, in milliseconds.
+pub(super) const MEMORY_LOOK_MS: u64 = 50;
 
 /// Answers with cold contents (browsing, deferred messages) being read at a time.
 pub(super) const BROWSES_READING_MAX: usize = 4;

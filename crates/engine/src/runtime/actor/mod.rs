@@ -13,6 +13,7 @@ mod commits;
 mod forwarders;
 mod held;
 mod lane;
+mod lending;
 mod limits;
 mod quarantine;
 mod reads;
@@ -37,9 +38,11 @@ pub(super) use self::catch_up::{CatchUp, CaughtUp};
 pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
-use self::held::HeldBodies;
+pub(super) use self::held::HeldBodies;
 use self::lane::DeliveryLane;
+pub(super) use self::limits::BATCH_BYTES_MAX;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
+pub(super) use self::weight::check_weight;
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
@@ -48,6 +51,7 @@ use super::changes::Changes;
 use super::damage::Damages;
 use super::fatal::Fatal;
 use super::forwarder::Routes;
+use super::joint::{JointSteps, LoanRequest};
 use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Response};
@@ -63,6 +67,8 @@ pub(super) struct Shared {
     pub(super) fatal: Fatal,
     /// Where forwarders find their targets.
     pub(super) routes: Routes,
+    /// Where steps of several partitions are handed in.
+    pub(super) joint: JointSteps,
     /// How much topics may have of rules.
     pub(super) rule_limits: RuleLimits,
     /// Where entities that ended are deleted.
@@ -105,6 +111,7 @@ impl SharedCounts {
 /// Where an actor gets its work.
 pub(super) struct Inputs {
     pub(super) requests: mpsc::UnboundedReceiver<Request>,
+    pub(super) loans: mpsc::UnboundedReceiver<LoanRequest>,
     pub(super) control: mpsc::UnboundedReceiver<Control>,
 }
 
@@ -136,6 +143,9 @@ pub(super) struct Actor {
     pressure: watch::Receiver<Pressure>,
     inbox: Inbox,
     control: mpsc::UnboundedReceiver<Control>,
+    loans: mpsc::UnboundedReceiver<LoanRequest>,
+    /// Who wants the state of the partition next.
+    loan: Option<LoanRequest>,
     /// Requests of this turn, and those that the last one left; reused.
     requests: Vec<Request>,
     /// Commands that the actor gives itself: locks to give back, receivers to close.
@@ -157,6 +167,10 @@ pub(super) struct Actor {
     forwarders: Forwarders,
     cache: BodyCache,
     alarm: Alarm,
+    /// When to look for memory again.
+    memory_alarm: Alarm,
+    /// What a content may take that leaves without a lock and without having been read, in bytes.
+    unlocked_bytes_max: usize,
     catch_ups: CatchUps,
     /// Requests handled since other tasks last had their turn.
     handled_since_yield: usize,
@@ -188,6 +202,8 @@ impl Actor {
             travelled: Timestamp::default(),
             inbox: Inbox(inputs.requests),
             control: inputs.control,
+            loans: inputs.loans,
+            loan: None,
             requests: Vec::new(),
             internal: VecDeque::new(),
             outputs: Outputs::default(),
@@ -198,12 +214,14 @@ impl Actor {
             receivers: HashMap::new(),
             commits: Commits::default(),
             replies: VecDeque::new(),
-            lane: DeliveryLane::new(id),
+            lane: DeliveryLane::new(id, shared.cache.process()),
             browses: Browses::new(id),
             held: HeldBodies::default(),
             forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             alarm: Alarm::default(),
+            memory_alarm: Alarm::default(),
+            unlocked_bytes_max: usize::MAX,
             catch_ups: CatchUps::default(),
             handled_since_yield: 0,
             stopping: false,
@@ -220,12 +238,15 @@ impl Actor {
         self.see_to_forwarders();
         while !self.is_done() {
             let outcome = match std::future::poll_fn(|context| self.poll_wake(context)).await {
-                Wake::Work if self.see_the_time() => {
-                    if self.turn() {
-                        tokio::task::yield_now().await;
+                Wake::Work if self.see_the_time() => match self.lend_if_asked().await {
+                    Ok(()) => {
+                        if self.turn() {
+                            tokio::task::yield_now().await;
+                        }
+                        continue;
                     }
-                    continue;
-                }
+                    Err(error) => Box::pin(self.recover(error)).await,
+                },
                 Wake::Work => Box::pin(self.follow_the_clock_back()).await,
                 Wake::Failed(error) => Box::pin(self.recover(error)).await,
             };
@@ -270,8 +291,10 @@ impl Actor {
             Ok(progress) => work |= progress,
         }
         work |= self.poll_control(context);
+        work |= self.poll_loans(context);
         work |= self.catch_ups.take_unseen();
         work |= self.poll_requests(context);
+        work |= self.memory_alarm.poll(context);
         work |= !self.stopping && self.commits.has_room_for_timers() && self.alarm.poll(context);
         if work || self.is_done() {
             return Poll::Ready(Wake::Work);

@@ -18,25 +18,31 @@ pub(super) type Content = Result<Bytes, Unreadable>;
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     queue: VecDeque<Reading>,
-    keys: usize,
+    bytes: usize,
 }
 
 #[derive(Debug)]
 struct Reading {
     read: Read,
     keys: Vec<Key>,
+    bytes: usize,
 }
 
 impl Reads {
-    /// Asks for several contents at once.
-    pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>) {
-        self.keys += keys.len();
-        self.queue.push_back(Reading { read: shard.read(keys.clone()), keys });
+    /// Asks for several contents at once, of so many bytes together.
+    pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>, bytes: usize) {
+        self.bytes += bytes;
+        self.queue.push_back(Reading { read: shard.read(keys.clone()), keys, bytes });
     }
 
-    /// Number of contents asked for and not yet here.
-    pub(super) fn keys(&self) -> usize {
-        self.keys
+    /// Whether no content is asked for that is not here yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Bytes of the contents asked for and not yet here.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Appends what arrived to `contents`, in order. Says whether anything arrived; the error means that the store is
@@ -50,11 +56,11 @@ impl Reads {
         let before = contents.len();
         while let Some(front) = self.queue.front_mut() {
             let Poll::Ready(result) = Pin::new(&mut front.read).poll(context) else { break };
-            let Some(Reading { keys, .. }) = self.queue.pop_front() else { break };
+            let Some(Reading { keys, bytes, .. }) = self.queue.pop_front() else { break };
+            self.bytes -= bytes;
             match result {
                 Ok(mut values) => {
                     values.resize(keys.len(), None);
-                    self.keys -= keys.len();
                     contents.extend(
                         values
                             .into_iter()
@@ -76,12 +82,11 @@ impl Reads {
         contents: &mut Vec<Content>,
     ) {
         if keys.len() <= 1 {
-            self.keys -= keys.len();
             contents.extend(keys.first().map(|_| Err(Unreadable::from(error))));
             return;
         }
         for key in keys.into_iter().rev() {
-            self.queue.push_front(Reading { read: shard.read(vec![key]), keys: vec![key] });
+            self.queue.push_front(Reading { read: shard.read(vec![key]), keys: vec![key], bytes: 0 });
         }
     }
 }

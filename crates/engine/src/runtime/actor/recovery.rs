@@ -61,7 +61,6 @@ impl Actor {
         settled: Result<(), Error>,
     ) -> Result<(), Option<Error>> {
         let watching = self.seat.partition.watchers();
-        let forwarding = self.seat.partition.forwarders();
         let mailboxes: Vec<_> =
             watching.iter().filter_map(|(watcher, _)| self.receivers.remove_entry(watcher)).collect();
         // Nobody says twice that he goes.
@@ -84,7 +83,8 @@ impl Actor {
         let restored =
             restore(shard, (self.seat.id, &self.seat.name), options, credible, first, damages).await;
         let restored = restored.map_err(|error| self.set_damaged(error))?;
-        self.seat.partition = restored.with_rule_limits(self.shared.rule_limits);
+        let restored = restored.with_rule_limits(self.shared.rule_limits);
+        self.seat.partition = restored.with_numbers_of(&self.seat.partition);
         // Those that the refused batches deleted are back.
         self.resume_subscriptions();
         self.seat.counts.set(self.seat.partition.counts());
@@ -95,9 +95,6 @@ impl Actor {
             Command::Watch { watcher, queue, sends }
         };
         self.internal.extend(watching.into_iter().map(watch));
-        // What they have in hand may be on its way still.
-        let hold = |(receiver, source)| Command::HoldForForwarder { receiver, source };
-        self.internal.extend(forwarding.into_iter().map(hold));
         // A subscription whose deletion was refused forwards again.
         self.see_to_forwarders();
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
@@ -140,7 +137,7 @@ impl Actor {
         for (receiver, mailbox) in self.receivers.drain() {
             mailbox.put(Output::ReceiverClosed { receiver, refusal: Refusal::Unavailable });
         }
-        self.lane = DeliveryLane::new(self.seat.id);
+        self.lane = DeliveryLane::new(self.seat.id, self.shared.cache.process());
         self.browses = Browses::new(self.seat.id);
         self.held = HeldBodies::default();
         self.commits = Commits::default();

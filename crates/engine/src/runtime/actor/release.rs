@@ -7,10 +7,10 @@ use super::lane::Ready;
 use super::{Actor, PendingReply};
 use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
 use crate::runtime::catalogue::deletion::Ended;
-use crate::runtime::{Output, Response};
+use crate::runtime::{Mailbox, Output, Response};
 use crate::{
-    Command, Delivery, Effect, End, Lock, QueueId, Received, ReceiverId, Refusal, Reply, RequestId,
-    Settlement,
+    Command, Delivery, Effect, End, Lock, QueueId, ReceiveMode, Received, ReceiverId, Refusal, Reply,
+    RequestId, Settlement,
 };
 
 impl Actor {
@@ -18,17 +18,13 @@ impl Actor {
     pub(super) fn route(&mut self, after: CommitNumber, effect: Effect, removals: &mut Removals) {
         match effect {
             Effect::Reply { request, reply } => self.route_reply(after, request, reply, removals),
-            Effect::Deliver { receiver, view, lock, mut departing } => {
-                // A copy whose removal waits for the same content needs it.
-                if let Some(departing) = &mut departing {
-                    departing.departure.shared |= self.held.contains(view.body);
-                }
-                let content = self.cache.get(view.body);
+            Effect::Deliver { receiver, view, lock, departing } => {
+                let content = if self.is_cold(&view, lock) { None } else { self.cache.get(view.body) };
                 let cold = content.is_none();
                 let message = (view.queue, view.sequence_number);
                 let removal = if lock.is_none() { removals.remove(&message) } else { None };
                 let message = Received { view, content: content.unwrap_or_default(), lock };
-                let delivery = Box::new(Delivery { receiver, message, departing });
+                let delivery = Box::new(Delivery { receiver, message, departing, share: None });
                 if cold {
                     self.lane.push_cold(after, delivery, removal);
                 } else if self.may_leave(after) {
@@ -123,10 +119,15 @@ impl Actor {
             self.give_back(&delivery.message);
             return;
         };
-        // A message that is removed already has to leave; others go back and find another receiver.
-        if delivery.message.lock.is_some() && mailbox.is_full() {
-            self.give_back(&delivery.message);
-            return self.close_receiver(receiver, Refusal::MemoryShort);
+        if mailbox.is_full() {
+            if delivery.message.lock.is_some() {
+                self.give_back(&delivery.message);
+                return self.close_receiver(receiver, Refusal::MemoryShort);
+            }
+            // A message that is removed already has to leave; none follows it.
+            let mailbox = mailbox.clone();
+            mailbox.put(Output::Delivery(delivery));
+            return self.close_unlocked(&mailbox);
         }
         if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
             self.receivers.remove(&receiver);
@@ -163,6 +164,18 @@ impl Actor {
     fn tell_closed(&mut self, receiver: ReceiverId, refusal: Refusal) {
         if let Some(mailbox) = self.receivers.remove(&receiver) {
             mailbox.put(Output::ReceiverClosed { receiver, refusal });
+        }
+    }
+
+    /// Closes the receivers of a mailbox to which messages go without a lock: nothing can be taken back from them.
+    fn close_unlocked(&mut self, mailbox: &Mailbox) {
+        let partition = &self.seat.partition;
+        let is_unlocked = |receiver| partition.receive_mode(receiver) == Some(ReceiveMode::ReceiveAndDelete);
+        let of_mailbox = self.receivers.iter().filter(|(_, other)| other.is_same(mailbox));
+        let closed: Vec<ReceiverId> =
+            of_mailbox.map(|(receiver, _)| *receiver).filter(|receiver| is_unlocked(*receiver)).collect();
+        for receiver in closed {
+            self.close_receiver(receiver, Refusal::MemoryShort);
         }
     }
 

@@ -4,12 +4,12 @@ use peeklock_storage::{Batch, Pressure};
 
 use super::Actor;
 use super::held::{HeldRemoval, Removals, Wanted};
-use super::limits::{BATCH_BYTES_MAX, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
-use super::weight::{copies_weight, weight};
+use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
+use super::weight::{check_weight, weight};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer::{self, AnswerKind};
-use crate::{Command, Durability, Effect, Event, NewMessage, Refusal, Reply, RequestId, Timestamp};
+use crate::{Command, Durability, Effect, Event, Lock, MessageView, Reply, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
 #[derive(Clone, Copy)]
@@ -41,6 +41,10 @@ impl Actor {
         self.see_to_forwarders();
         self.store_removals();
         self.lane.start_reads(&*self.shared.shard);
+        if self.lane.is_short_of_memory() {
+            let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
+            self.memory_alarm.arm(&*self.shared.clock, Some(look_at));
+        }
         self.browses.start_reads(&*self.shared.shard);
         self.release();
         self.answer_catch_ups();
@@ -97,11 +101,14 @@ impl Actor {
 
     /// Carries out a request, or refuses it before the state is touched.
     fn admit(&mut self, moment: &Moment, request: Request) {
-        let weight = weight(&request.command);
-        if let Err(refusal) = self.check(moment, &request.command, weight) {
+        let partition = &self.seat.partition;
+        if let Err(refusal) =
+            check_weight(partition, moment.now, &request.command, moment.storage_full, self.limits)
+        {
             answer::refuse(request, &refusal);
             return;
         }
+        let weight = weight(&request.command);
         let batch_bytes_max = self.limits.batch_bytes_max.min(BATCH_BYTES_MAX);
         if self.batch_bytes > 0 && self.batch_bytes.saturating_add(weight) > batch_bytes_max {
             self.flush();
@@ -127,29 +134,6 @@ impl Actor {
         }
     }
 
-    /// Whether the store can take what the command would write.
-    fn check(&self, moment: &Moment, command: &Command, weight: usize) -> Result<(), Refusal> {
-        let limit = self.limits.batch_bytes_max;
-        if moment.storage_full && grows(command) {
-            return Err(Refusal::StorageFull);
-        }
-        let weight = weight.saturating_add(copies_weight(&self.seat.partition, moment.now, command, limit));
-        if let Some(largest) = largest_content(command) {
-            let too_large =
-                |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
-            if largest > self.limits.value_bytes_max {
-                return Err(too_large(largest, self.limits.value_bytes_max));
-            }
-            if weight > limit {
-                return Err(too_large(weight, limit));
-            }
-        } else if weight > limit {
-            let text = format!("The request would write {weight} bytes at once; the limit is {limit}.");
-            return Err(Refusal::InvalidArgument(text));
-        }
-        Ok(())
-    }
-
     fn handle(&mut self, moment: &Moment, request: Option<RequestId>, command: Command) {
         self.seat.partition.handle(moment.now, &mut self.seat.random, request, command, &mut self.outputs);
         self.event_ends.push(self.outputs.events.len());
@@ -162,6 +146,7 @@ impl Actor {
         let mut outputs = std::mem::take(&mut self.outputs);
         let mut ends = std::mem::take(&mut self.event_ends);
         self.cache_stored(&outputs.events);
+        self.unlocked_bytes_max = self.shared.cache.process().allowance();
         let mut removals = self.hold_removals(&outputs.effects, &mut outputs.events, &mut ends);
         self.submit(&outputs.events, &ends, 0);
         let after = self.commits.last_sync();
@@ -169,10 +154,7 @@ impl Actor {
             self.route(after, effect, &mut removals);
         }
         if !outputs.events.is_empty() || !removals.is_empty() {
-            self.seat.counts.set(self.seat.partition.counts());
-            if self.seat.subscriptions.take_over(&mut self.seat.partition) {
-                self.shared.changes.notify();
-            }
+            self.show_counts();
         }
         for body in outputs.events.iter().flat_map(Event::removed_bodies) {
             self.cache.remove(*body);
@@ -183,7 +165,15 @@ impl Actor {
         self.event_ends = ends;
     }
 
-    fn cache_stored(&mut self, events: &[Event]) {
+    /// Lets everybody see what there is now.
+    pub(super) fn show_counts(&mut self) {
+        self.seat.counts.set(self.seat.partition.counts());
+        if self.seat.subscriptions.take_over(&mut self.seat.partition) {
+            self.shared.changes.notify();
+        }
+    }
+
+    pub(super) fn cache_stored(&mut self, events: &[Event]) {
         for (body, content) in events.iter().filter_map(Event::stored_body) {
             self.cache.insert(body, content.clone());
         }
@@ -195,7 +185,7 @@ impl Actor {
         let mut wanted = Wanted::default();
         for effect in effects {
             match effect {
-                Effect::Deliver { lock: None, view, .. } if !self.cache.contains(view.body) => {
+                Effect::Deliver { lock: None, view, .. } if self.is_cold(view, None) => {
                     wanted.add(view);
                 }
                 // All or none, so that a refused answer has taken nothing.
@@ -209,6 +199,15 @@ impl Actor {
             }
         }
         self.held.hold(&wanted, events, ends)
+    }
+
+    /// Whether the content of a message for a receiver has to be read. One without a lock can't be sent back once it has left:
+    /// while memory is short it counts as cold, and waits with the others until there is room for it.
+    pub(super) fn is_cold(&self, view: &MessageView, lock: Option<Lock>) -> bool {
+        let waits = lock.is_none()
+            && view.content_bytes as usize > self.unlocked_bytes_max
+            && self.commits.durable_body().is_some_and(|durable| view.body.0 <= durable.0);
+        waits || !self.cache.contains(view.body)
     }
 
     fn takes(&self, request: RequestId) -> bool {
@@ -267,30 +266,5 @@ impl Actor {
         let after = self.commits.last_sync();
         self.lane.removed(&numbers, after);
         self.browses.removed(after);
-    }
-}
-
-/// Whether a command adds to what is stored: what is left on a full disk is for those that take away. The store itself
-/// knows only contents by sight.
-const fn grows(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Send { .. }
-            | Command::Forward { .. }
-            | Command::SetSessionState { state: Some(_), .. }
-            | Command::AddRule { .. }
-            | Command::ReplaceRule { .. }
-    )
-}
-
-/// Length of the largest content that a command brings along; `None` if it is not about such.
-fn largest_content(command: &Command) -> Option<usize> {
-    let length = |message: &NewMessage| message.content.len();
-    match command {
-        Command::Send { messages } => Some(messages.iter().map(length).max().unwrap_or(0)),
-        Command::Forward { messages } => {
-            Some(messages.iter().map(|transfer| length(&transfer.message)).max().unwrap_or(0))
-        }
-        _ => None,
     }
 }

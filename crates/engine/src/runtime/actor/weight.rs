@@ -1,20 +1,21 @@
 //! What commands weigh: estimates of what they write, which keep batches below the store's limit.
 
+use peeklock_storage::Limits;
+
 use super::limits::{
     COPY_BYTES_MAX_ESTIMATE, RECORD_BYTES_ESTIMATE, RULES_BYTES_ESTIMATE, TRACE_BYTES_ESTIMATE,
 };
 use crate::partition::{Partition, changes_bytes};
-use crate::{Command, NewMessage, Settlement, Timestamp, Transfer};
+use crate::{Command, NewMessage, Refusal, Settlement, Timestamp};
 
 /// An upper estimate of what a command writes, in bytes, copies of a topic's messages apart.
 pub(super) fn weight(command: &Command) -> usize {
     match command {
         Command::Send { messages } => messages.iter().map(message_weight).fold(0, usize::saturating_add),
-        Command::Forward { messages } => messages
-            .iter()
-            .map(|transfer| message_weight(&transfer.message).saturating_add(2 * TRACE_BYTES_ESTIMATE))
-            .fold(0, usize::saturating_add),
-        Command::Departed { messages } => messages.len().saturating_mul(TRACE_BYTES_ESTIMATE),
+        Command::KeepUndelivered { messages, why } => {
+            let weight = |message| message_weight(message).saturating_add(dead_letter_bytes(why));
+            messages.iter().map(weight).fold(0, usize::saturating_add)
+        }
         Command::Settle { tokens, settlement, .. } => {
             tokens.len().saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
         }
@@ -38,11 +39,63 @@ pub(super) fn weight(command: &Command) -> usize {
         | Command::Credit { .. }
         | Command::CloseReceiver { .. }
         | Command::Peek { .. }
-        | Command::HoldForForwarder { .. }
-        | Command::Probe { .. }
+        | Command::Provisional(_)
         | Command::Quarantine { .. }
         | Command::EndEntity
         | Command::Tick => 0,
+    }
+}
+
+/// Whether the store can take what the command would write; an estimate of that, in bytes.
+pub(in crate::runtime) fn check_weight(
+    partition: &Partition,
+    now: Timestamp,
+    command: &Command,
+    storage_full: bool,
+    limits: Limits,
+) -> Result<usize, Refusal> {
+    let limit = limits.batch_bytes_max;
+    if storage_full && grows(command) {
+        return Err(Refusal::StorageFull);
+    }
+    let weight = weight(command).saturating_add(copies_weight(partition, now, command, limit));
+    if let Some(largest) = largest_content(command) {
+        let too_large =
+            |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
+        if largest > limits.value_bytes_max {
+            return Err(too_large(largest, limits.value_bytes_max));
+        }
+        if weight > limit {
+            return Err(too_large(weight, limit));
+        }
+    } else if weight > limit {
+        let text = format!("The request would write {weight} bytes at once; the limit is {limit}.");
+        return Err(Refusal::InvalidArgument(text));
+    }
+    Ok(weight)
+}
+
+/// Whether a command adds to what is stored: what is left on a full disk is for those that take away. The store itself
+/// knows only contents by sight.
+const fn grows(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Send { .. }
+            | Command::KeepUndelivered { .. }
+            | Command::SetSessionState { state: Some(_), .. }
+            | Command::AddRule { .. }
+            | Command::ReplaceRule { .. }
+    )
+}
+
+/// Length of the largest content that a command brings along; `None` if it is not about such.
+fn largest_content(command: &Command) -> Option<usize> {
+    let length = |message: &NewMessage| message.content.len();
+    match command {
+        Command::Send { messages } | Command::KeepUndelivered { messages, .. } => {
+            Some(messages.iter().map(length).max().unwrap_or(0))
+        }
+        _ => None,
     }
 }
 
@@ -67,31 +120,21 @@ fn own_bytes(message: &NewMessage) -> usize {
 /// An upper estimate of what copies of a topic's messages take beside [`weight`], in bytes. What is fine if every subscription
 /// gets all copies its rules may make is not looked at; else the rules are asked beforehand, which costs as much as
 /// publishing does.
-pub(super) fn copies_weight(
-    partition: &Partition,
-    now: Timestamp,
-    command: &Command,
-    limit_bytes: usize,
-) -> usize {
+fn copies_weight(partition: &Partition, now: Timestamp, command: &Command, limit_bytes: usize) -> usize {
     let copies_max = partition.copies_max();
     if copies_max == 0 {
         return 0;
     }
-    let (sent, forwarded): (&[NewMessage], &[Transfer]) = match command {
-        Command::Send { messages } => (messages, &[]),
-        Command::Forward { messages } => (&[], messages),
-        _ => return 0,
-    };
-    let messages = || sent.iter().chain(forwarded.iter().map(|transfer| &transfer.message));
+    let Command::Send { messages } = command else { return 0 };
     let record_bytes = |message: &NewMessage| COPY_BYTES_MAX_ESTIMATE + own_bytes(message);
     // Where the store takes less at once than the engine allows for, that is not to refuse every message.
     let changed_bytes = partition.changed_bytes_max().min(limit_bytes / 4);
-    let most = messages().map(|message| record_bytes(message).saturating_mul(copies_max));
+    let most = messages.iter().map(|message| record_bytes(message).saturating_mul(copies_max));
     let most = most.fold(changed_bytes, usize::saturating_add);
     if most.saturating_add(weight(command)) <= limit_bytes {
         return most;
     }
-    let copies = messages().enumerate().map(|(index, message)| {
+    let copies = messages.iter().enumerate().map(|(index, message)| {
         partition.count_copies(now, index, message).saturating_mul(record_bytes(message))
     });
     copies.fold(changed_bytes, usize::saturating_add)

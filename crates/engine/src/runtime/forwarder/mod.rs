@@ -1,10 +1,10 @@
 //! The task that takes messages from a queue, subscription or dead-letter queue to another entity, in their order
 //! (semantics §14.1).
 //!
-//! It reads like a receiver, a bounded number ahead, and hands a batch to the target together with what is to be removed
-//! here: the target stores both at once, so that a message is in exactly one of both whatever happens. One batch is under
-//! way at a time, and nothing is done about its messages until the target has answered: only then is it known where they
-//! are. `refused` is what becomes of those it did not take, `route` finds it, `transfer` is what it gets.
+//! It reads like a receiver, a bounded number ahead, and has each message moved by a joint step of target and source: the one
+//! stores it, the other completes it, both or neither. So a message is in exactly one of both whatever happens, and a
+//! forwarder that has lost its lock moves nothing. One batch is under way at a time, which keeps the order. `refused` is
+//! what becomes of those the target did not take, `route` finds it, `transfer` is what it gets.
 
 mod refused;
 mod route;
@@ -13,16 +13,20 @@ mod transfer;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use peeklock_budget::{Budget, Owner, Share};
+use smallvec::SmallVec;
 use tokio::sync::{mpsc, watch};
 
+pub(super) use self::refused::why_undeliverable;
 use self::refused::{Fate, Unreachable, fate, too_many_hops};
 pub use self::route::ReadFacts;
 pub(super) use self::route::Routes;
 use super::actor::{CatchUp, CaughtUp};
+use super::joint::{JointSteps, Unit, UnitFailure, UnitOutcome, UnitStep};
 use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 use crate::{
-    Command, CreditLimit, Delivery, Departure, HOPS_MAX, LockToken, QueuePath, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, SettleFailure, Settlement, SubQueue,
+    Command, CreditLimit, Delivery, HOPS_MAX, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal,
+    Settlement, SubQueue,
 };
 
 /// Messages read ahead of the target, those under way included.
@@ -50,6 +54,7 @@ pub(super) struct Forwarder {
     /// Whether anything was done since somebody was told that nothing is left.
     has_worked: bool,
     routes: Routes,
+    joint: JointSteps,
     clock: Arc<dyn Clock>,
     mailbox: Mailbox,
     outputs: MailboxReceiver,
@@ -58,11 +63,16 @@ pub(super) struct Forwarder {
     done: CreditLimit,
     closed: bool,
     waiting: VecDeque<Delivery>,
-    /// So many messages go one by one, because they were too much together.
-    one_by_one: usize,
+    /// Contents of those that wait and of those under way to the target, in bytes.
+    held_bytes: usize,
+    /// The same, as the memory budget knows it.
+    share: Share,
     last_tag: u64,
     pause_ms: u64,
 }
+
+/// The step of a unit that is about the target.
+const TARGET_STEP: usize = 0;
 
 /// Why forwarding stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +91,9 @@ impl Forwarder {
         source: QueuePath,
         handle: PartitionHandle,
         (target, wishes): (watch::Receiver<Box<str>>, mpsc::UnboundedReceiver<CatchUp>),
-        routes: Routes,
+        (routes, joint): (Routes, JointSteps),
         clock: Arc<dyn Clock>,
+        budget: &Budget,
     ) -> Self {
         let (mailbox, outputs) = Mailbox::new();
         Self {
@@ -94,6 +105,7 @@ impl Forwarder {
             wished: Vec::new(),
             has_worked: false,
             routes,
+            joint,
             clock,
             mailbox,
             outputs,
@@ -101,7 +113,8 @@ impl Forwarder {
             done: CreditLimit::default(),
             closed: true,
             waiting: VecDeque::new(),
-            one_by_one: 0,
+            held_bytes: 0,
+            share: budget.share(Owner::Forwarding),
             last_tag: 0,
             pause_ms: *PAUSE_MS.start(),
         }
@@ -114,6 +127,7 @@ impl Forwarder {
             // What is in hand goes back to where it was.
             self.send(None, Command::CloseReceiver { receiver: self.receiver });
             self.waiting.clear();
+            self.report();
             self.closed = true;
             let goes_on = match stop {
                 Stop::Over => false,
@@ -168,7 +182,7 @@ impl Forwarder {
         let (receiver, source) = (self.receiver, self.source);
         let options = ReceiverOptions { source, mode: ReceiveMode::Forward };
         self.closed = false;
-        let opened = self.ask(None, Command::OpenReceiver { receiver, options, session: None }).await;
+        let opened = self.ask(Command::OpenReceiver { receiver, options, session: None }).await;
         match opened {
             Some(Response::Opened(Ok(_))) => {}
             Some(Response::Opened(Err(Refusal::EntityDeleted))) | None => return Err(Stop::Over),
@@ -204,19 +218,24 @@ impl Forwarder {
         if !going.is_empty() {
             stop = stop.and(self.hand_over(&name, going).await);
         }
+        self.report();
         if stop.is_ok() {
             self.give_credit();
         }
         stop
     }
 
+    /// Tells the memory budget what is held while no batch is under way.
+    fn report(&mut self) {
+        self.held_bytes = self.waiting.iter().map(|delivery| delivery.message.content.len()).sum();
+        self.share.set(self.held_bytes);
+    }
+
     /// As many messages as go together, in order.
     fn next_batch(&mut self) -> Vec<Delivery> {
-        let most = if self.one_by_one > 0 { 1 } else { BATCH_MESSAGES };
-        self.one_by_one = self.one_by_one.saturating_sub(1);
         let (mut batch, mut bytes) = (Vec::new(), 0_usize);
         while let Some(next) = self.waiting.front()
-            && batch.len() < most
+            && batch.len() < BATCH_MESSAGES
         {
             bytes = bytes.saturating_add(next.message.content.len());
             if !batch.is_empty() && bytes > BATCH_BYTES {
@@ -235,15 +254,21 @@ impl Forwarder {
                 return fates.fold(Ok(()), Result::and);
             }
         };
-        let transfer = |delivery| self.transfer(delivery, &target.options);
-        let messages = batch.iter().filter_map(transfer).collect();
-        let answer = self.ask(Some(&target.partition), Command::Forward { messages }).await;
-        let Some(Response::Forwarded(failures)) = answer else { return Err(Stop::Over) };
-        if batch.len() > 1 && failures.len() == batch.len() && failures.iter().all(is_too_large) {
-            self.put_back(batch);
-            return Ok(());
-        }
-        self.conclude(name, &batch, failures)
+        let pair = |delivery| Some((self.unit(&delivery, &target)?, delivery));
+        let (units, batch): (Vec<Unit>, Vec<Delivery>) = batch.into_iter().filter_map(pair).unzip();
+        let outcomes = self.joint.carry_out(units).await.ok_or(Stop::Over)?;
+        self.conclude(name, &batch, outcomes)
+    }
+
+    /// A message arrives there and leaves here.
+    fn unit(&self, delivery: &Delivery, target: &EntityRef) -> Option<Unit> {
+        let messages = SmallVec::from_iter([self.transfer(delivery, &target.options)?]);
+        let tokens = SmallVec::from_iter([delivery.message.lock.as_ref()?.token]);
+        let complete = Command::Settle { queue: self.source.queue, tokens, settlement: Settlement::Complete };
+        let step =
+            |entity: &PartitionHandle, command| UnitStep { entity: entity.clone(), command, via: None };
+        let arrive = step(&target.partition, Command::Send { messages });
+        Some(Unit { steps: SmallVec::from_buf([arrive, step(&self.handle, complete)]) })
     }
 
     /// The target of this name, if messages can be sent to it.
@@ -252,35 +277,19 @@ impl Forwarder {
         if target.options.status().takes() { Ok(target) } else { Err(Unreachable::Disabled) }
     }
 
-    /// They were too much together.
-    fn put_back(&mut self, batch: Vec<Delivery>) {
-        self.one_by_one = batch.len();
-        for delivery in batch.into_iter().rev() {
-            self.done.messages -= 1;
-            self.done.bytes -= counted_bytes(&delivery);
-            self.waiting.push_front(delivery);
-        }
-    }
-
-    /// The target has answered: what it took is forgotten here, the rest gets its fate.
-    fn conclude(&mut self, name: &str, batch: &[Delivery], failures: Vec<SettleFailure>) -> Result<(), Stop> {
-        let mut failures = failures.into_iter().peekable();
-        let (mut departed, mut refused) = (Vec::new(), Vec::new());
-        for (index, delivery) in batch.iter().enumerate() {
-            match failures.next_if(|failure| failure.index == index) {
-                Some(failure) => refused.push((delivery, failure.refusal)),
-                None => departed.extend(departure(delivery)),
-            }
-        }
-        if !departed.is_empty() {
+    /// What did not move gets its fate.
+    fn conclude(&mut self, name: &str, batch: &[Delivery], outcomes: Vec<UnitOutcome>) -> Result<(), Stop> {
+        if outcomes.iter().any(Result::is_ok) {
             self.pause_ms = *PAUSE_MS.start();
-            self.send(None, Command::Departed { messages: departed });
         }
-        let fates = refused.into_iter().map(|(delivery, refusal)| {
-            if fate(&refusal, name) == Fate::Later {
+        let refused =
+            batch.iter().zip(outcomes).filter_map(|(delivery, outcome)| Some((delivery, outcome.err()?)));
+        let fates = refused.map(|(delivery, UnitFailure { step, refusal })| {
+            let fate = if step == TARGET_STEP { fate(&refusal, name) } else { Fate::Later };
+            if fate == Fate::Later {
                 tracing::debug!(source = &*self.name, target = name, %refusal, "forwarding waits");
             }
-            self.settle(delivery, fate(&refusal, name))
+            self.settle(delivery, fate)
         });
         fates.fold(Ok(()), Result::and)
     }
@@ -303,8 +312,6 @@ impl Forwarder {
 
     /// Waits before the next attempt, unless the target changes; false when forwarding is over.
     async fn pause(&mut self) -> bool {
-        // A batch of the target that the store refused has halted the source as well.
-        self.send(None, Command::Probe { queue: self.source.queue });
         let until = self.clock.now().plus_ms(self.pause_ms);
         self.pause_ms = (self.pause_ms * 2).min(*PAUSE_MS.end());
         let mut sleep = self.clock.sleep_until(until);
@@ -332,13 +339,12 @@ impl Forwarder {
         }
     }
 
-    /// Asks the source, or somebody else, and waits for the answer; `None` when there will be none. What else arrives
-    /// meanwhile is kept.
-    async fn ask(&mut self, whom: Option<&PartitionHandle>, command: Command) -> Option<Response> {
+    /// Asks the source and waits for the answer; `None` when there will be none. What else arrives meanwhile is kept.
+    async fn ask(&mut self, command: Command) -> Option<Response> {
         self.last_tag += 1;
         let tag = self.last_tag;
         let request = Request { mailbox: self.mailbox.clone(), tag: Some(tag), command };
-        whom.unwrap_or(&self.handle).submit(request);
+        self.handle.submit(request);
         loop {
             match self.outputs.recv().await? {
                 Output::Response { tag: answered, response } if answered == tag => return Some(response),
@@ -355,7 +361,10 @@ impl Forwarder {
     /// Takes note of what arrived; what is about an earlier receiver is void.
     fn take(&mut self, output: Output) {
         match output {
-            Output::Delivery(delivery) if delivery.receiver == self.receiver && !self.closed => {
+            Output::Delivery(mut delivery) if delivery.receiver == self.receiver && !self.closed => {
+                delivery.share = None;
+                self.held_bytes += delivery.message.content.len();
+                self.share.set(self.held_bytes);
                 self.waiting.push_back(*delivery);
             }
             Output::ReceiverClosed { receiver, .. } if receiver == self.receiver => self.closed = true,
@@ -366,7 +375,7 @@ impl Forwarder {
 
 /// What the source has counted against the credit, also of a content that can't be read.
 fn counted_bytes(delivery: &Delivery) -> u64 {
-    delivery.departing.as_ref().map_or(0, |departing| departing.departure.content_bytes.into())
+    delivery.departing.as_ref().map_or(0, |departing| departing.content_bytes.into())
 }
 
 /// Those that may go on, and those that may not whatever the target says.
@@ -381,14 +390,4 @@ fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, Fate)>) {
         }
     }
     (going, staying)
-}
-
-/// How the source knows a message.
-fn departure(delivery: &Delivery) -> Option<(LockToken, Departure)> {
-    let lock = delivery.message.lock.as_ref()?;
-    Some((lock.token, delivery.departing.as_ref()?.departure.clone()))
-}
-
-fn is_too_large(failure: &SettleFailure) -> bool {
-    matches!(failure.refusal, Refusal::MessageTooLarge { .. })
 }

@@ -63,6 +63,14 @@ pub(super) fn fate(refusal: &Refusal, target: &str) -> Fate {
     }
 }
 
+/// Why a message that was to go by way of another entity is kept there; `None` if it is not to be: another attempt may go well.
+pub(in crate::runtime) fn why_undeliverable(refusal: &Refusal) -> Option<DeadLetter> {
+    match fate(refusal, "the destination") {
+        Fate::Later => None,
+        Fate::Never(why) | Fate::NotNow(why) => Some(why),
+    }
+}
+
 fn why(reason: &str, description: String) -> DeadLetter {
     DeadLetter { reason: Some(reason.into()), description: Some(description.into()) }
 }

@@ -5,20 +5,18 @@ use std::sync::Arc;
 use super::Forwarder;
 use crate::{
     Changes, Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, SequenceNumber, SubQueue,
-    Timestamp, Transfer,
+    Timestamp,
 };
 
 impl Forwarder {
     /// The message as the target is to store it; `None` for what is no forwarder's delivery.
-    pub(super) fn transfer(&self, delivery: &Delivery, to: &EntityOptions) -> Option<Transfer> {
+    pub(super) fn transfer(&self, delivery: &Delivery, to: &EntityOptions) -> Option<NewMessage> {
         let departing = delivery.departing.as_deref()?;
         let (view, content) = (&delivery.message.view, &delivery.message.content);
-        let departure = departing.departure.clone();
         let earlier = view.forwarded.as_deref();
         // What a topic's copy shows as its first number is the topic's.
-        let is_copy = departure.entity != departure.source.queue;
-        let number = if is_copy { SequenceNumber(view.body.0) } else { view.sequence_number };
-        let is_dead = departure.source.sub_queue != SubQueue::Main;
+        let number = if departing.is_copy { SequenceNumber(view.body.0) } else { view.sequence_number };
+        let is_dead = departing.source.sub_queue != SubQueue::Main;
         let source = if is_dead {
             Some(Arc::clone(&self.name))
         } else {
@@ -45,7 +43,7 @@ impl Forwarder {
         };
         let facts = if is_topic || wants_key { read() } else { None };
         let id = facts.as_ref().filter(|_| wants_key).and_then(|facts| facts.message_id.as_deref());
-        let message = NewMessage {
+        Some(NewMessage {
             content: content.clone(),
             session_id: departing.session_id.as_deref().map(Box::from),
             header_bytes: departing.header_bytes,
@@ -54,8 +52,7 @@ impl Forwarder {
             facts: facts.filter(|_| is_topic),
             origin: Some(Box::new(origin)),
             ..NewMessage::default()
-        };
-        Some(Transfer { message, departure })
+        })
     }
 }
 

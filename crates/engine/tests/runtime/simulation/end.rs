@@ -117,7 +117,7 @@ impl World {
     }
 
     /// All messages of a queue or subscription with their contents.
-    async fn browse(
+    pub(super) async fn browse(
         &mut self,
         address: &Address,
     ) -> Vec<((String, peeklock_engine::SequenceNumber), BodyRef)> {

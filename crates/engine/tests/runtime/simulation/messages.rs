@@ -192,7 +192,7 @@ impl World {
         }
         let source = QueuePath { queue: address.queue, sub_queue: taken.sub_queue };
         let (numbers, receiver) = (vec![taken.number], taken.session);
-        let command = Command::ReceiveDeferred { numbers, source, mode, receiver };
+        let command = Command::ReceiveDeferred { numbers, source, mode, receiver, bytes_max: usize::MAX };
         self.submit(&address, command, Some(Asked::Take { taken, mode }));
     }
 

@@ -4,6 +4,7 @@
 //! - `steps` is what may happen, `world` lets it happen, `messages` is what is common to all places.
 //! - `rules` are those of the topic, and the copies that come of them.
 //! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
+//! - `transactions` happen as a whole or not at all.
 //! - `clock` lets the wall clock of the machine be off, and knows what the broker's must show.
 //! - `end` looks at what is left, in the broker and in the store.
 
@@ -18,6 +19,7 @@ mod storage;
 mod temporary;
 mod topic;
 mod topic_in_doubt;
+mod transactions;
 mod world;
 
 use proptest::prelude::*;
@@ -70,6 +72,11 @@ mod whatever_the_disk_does {
         }
 
         #[test]
+        fn transactions_happen_as_a_whole(history in steps_on_disk(&[Area::Transactions, Area::Topic])) {
+            play_on_disk(&history);
+        }
+
+        #[test]
         fn forwarded_messages_arrive_once(history in steps_on_disk(&[Area::Forwarding])) {
             play_on_disk(&history);
         }
@@ -114,8 +121,15 @@ mod whatever_happens {
         }
 
         #[test]
+        fn transactions_happen_as_a_whole(history in steps(&[Area::Transactions, Area::Topic])) {
+            play(&history);
+        }
+
+        #[test]
         fn one_does_not_disturb_the_other(
-            history in steps(&[Area::Queues, Area::Topic, Area::Sessions, Area::Temporary, Area::Forwarding])
+            history in steps(&[
+                Area::Queues, Area::Topic, Area::Sessions, Area::Temporary, Area::Forwarding, Area::Transactions,
+            ])
         ) {
             play(&history);
         }

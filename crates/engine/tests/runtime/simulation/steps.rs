@@ -76,6 +76,11 @@ pub(super) enum Step {
     DeclareTemporary,
     DeleteTemporary,
     Forward(ForwardStep),
+    /// A transaction that sends one message to each of these queues and completes up to so many others.
+    Transact {
+        to: Vec<usize>,
+        completes: usize,
+    },
 }
 
 /// What happens to the log and its disk, where the store is the log.
@@ -170,6 +175,7 @@ pub(super) enum Area {
     Sessions,
     Temporary,
     Forwarding,
+    Transactions,
 }
 
 type Weighted = Vec<(u32, BoxedStrategy<Step>)>;
@@ -271,6 +277,12 @@ impl Area {
         let queue = || (0..QUEUES.len()).prop_map(Place::Queue);
         match self {
             Self::Queues => vec![(8, send(queue())), (5, receive(queue()))],
+            Self::Transactions => {
+                let to = prop::collection::vec(0..QUEUES.len(), 0..4);
+                let transact =
+                    (to, 0..4_usize).prop_map(|(to, completes)| Step::Transact { to, completes }).boxed();
+                vec![(8, transact), (4, send(queue())), (5, receive(queue()))]
+            }
             Self::Topic => {
                 let subscription = (0..SUBSCRIPTIONS.len()).prop_map(Place::Subscription);
                 vec![(6, send(Just(Place::Topic))), (8, receive(subscription)), (5, topic_step())]

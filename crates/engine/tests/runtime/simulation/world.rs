@@ -19,6 +19,7 @@ use super::steps::{DiskStep, How, Place, Step};
 use super::storage::Storage;
 use super::temporary::{TEMPORARY, Temporary};
 use super::topic::{SUBSCRIPTIONS, TOPIC, Topic};
+use super::transactions::Work;
 use crate::auditor::{Auditor, content};
 use crate::broker::{Broker, QUEUE, START, TestClock, quiet};
 use crate::slow_reads::SlowReads;
@@ -40,6 +41,7 @@ pub(super) enum Asked {
     Accept { receiver: ReceiverId },
     State(StateAsked),
     Renew { receiver: ReceiverId },
+    Commit(Work),
     Other,
 }
 
@@ -99,6 +101,8 @@ pub(super) struct World {
     pub(super) temporary: Temporary,
     pub(super) forwarding: Forwarding,
     pub(super) time: Time,
+    /// Transactions of which it is not known whether they happened.
+    pub(super) doubtful: Vec<Work>,
     /// Messages sent so far.
     pub(super) sent: u64,
 }
@@ -142,6 +146,7 @@ impl World {
             temporary: Temporary::default(),
             forwarding: Forwarding::default(),
             time: Time::default(),
+            doubtful: Vec::new(),
             sent: 0,
         };
         world.declare_temporary();
@@ -177,6 +182,7 @@ impl World {
             Step::DeclareTemporary => self.declare_temporary(),
             Step::DeleteTemporary => self.delete_temporary(),
             Step::Forward(step) => self.forward_step(step),
+            Step::Transact { to, completes } => self.transact(to, *completes),
         }
         self.observe().await;
         if self.in_doubt {
@@ -236,12 +242,19 @@ impl World {
     }
 
     pub(super) fn submit(&mut self, address: &Address, command: Command, asked: Option<Asked>) {
-        let tag = asked.map(|asked| {
-            self.next_tag += 1;
-            self.asked.insert(self.next_tag, asked);
-            self.next_tag
-        });
+        let tag = asked.map(|asked| self.ask(asked));
         address.partition.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+    }
+
+    /// Notes what an answer will be about; its tag.
+    pub(super) fn ask(&mut self, asked: Asked) -> u64 {
+        self.next_tag += 1;
+        self.asked.insert(self.next_tag, asked);
+        self.next_tag
+    }
+
+    pub(super) fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
     }
 
     pub(super) fn new_content(&mut self, suffix: &str) -> String {
@@ -262,7 +275,11 @@ impl World {
     pub(super) async fn reboot(&mut self) {
         quiet().await;
         (self.mailbox, self.outputs) = Mailbox::new();
-        self.asked.clear();
+        let unanswered = std::mem::take(&mut self.asked).into_values();
+        self.doubtful.extend(unanswered.filter_map(|asked| match asked {
+            Asked::Commit(work) => Some(work),
+            _ => None,
+        }));
         for reader in std::mem::take(&mut self.receivers).values() {
             self.closed(reader);
         }
@@ -285,6 +302,7 @@ impl World {
             self.resolve_topic().await;
         }
         self.compare_subscriptions();
+        self.resolve_transactions().await;
     }
 
     pub(super) fn listen(&mut self) {
@@ -340,6 +358,7 @@ impl World {
             (Asked::Renew { receiver }, Response::SessionRenewed(result)) => {
                 self.sessions.renewed(receiver, result);
             }
+            (Asked::Commit(work), Response::Committed(result)) => self.committed(work, result),
             (Asked::Other, _) => {}
             (_, response) => panic!("unexpected answer {response:?}"),
         }

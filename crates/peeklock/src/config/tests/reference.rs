@@ -99,6 +99,7 @@ fn sections() -> Vec<(String, String)> {
         "development",
         "limits",
         "throttling",
+        "transactions",
     ];
     let mut sections: Vec<_> =
         names.map(|name| format!("[{name}]")).map(|header| (header.clone(), header)).into();

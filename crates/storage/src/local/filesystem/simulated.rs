@@ -62,6 +62,8 @@ struct Disk {
     faults: Vec<(Fault, String)>,
     plan: Plan,
     syncs: u64,
+    /// Salts drawn so far, in all lives of the disk: they follow from the history alone.
+    salts: u64,
 }
 
 impl SimulatedDisk {

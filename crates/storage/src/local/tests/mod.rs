@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::filesystem::SimulatedDisk;
+use super::filesystem::{Filesystem, SimulatedDisk};
 use super::{LocalOptions, LocalStore};
 use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space, Store};
 
@@ -22,6 +22,7 @@ mod oracle;
 mod preparing;
 mod room;
 mod salvage;
+mod salvage_interrupted;
 mod schedules;
 mod scrubbing;
 mod sweep;
@@ -73,6 +74,14 @@ fn complete(number: u64) -> Batch {
     batch.delete(head(number));
     batch.delete(body(number));
     batch
+}
+
+/// `PEEKLOCK_STORAGE_SEED`, or a new one; it is printed.
+fn seed() -> u64 {
+    let given = std::env::var("PEEKLOCK_STORAGE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| super::RealFilesystem.draw_salt() >> 8);
+    println!("PEEKLOCK_STORAGE_SEED={seed}");
+    seed
 }
 
 /// Every live entry, by scanning.

@@ -335,11 +335,7 @@ fn apply(model: &mut Model, batch: &Batch) {
 fn any_history_leaves_what_an_ordered_map_would_hold() {
     let cases =
         std::env::var("PEEKLOCK_STORAGE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);
-    let seed: u64 = std::env::var("PEEKLOCK_STORAGE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| crate::local::keeper::new_salt(0));
-    println!("PEEKLOCK_STORAGE_SEED={seed}");
+    let seed = seed();
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());

@@ -197,11 +197,7 @@ fn cases(calls: u64, seed: u64) -> Vec<(u64, Event)> {
 
 #[test]
 fn any_call_may_fail_once_and_the_power_may_go_at_any() {
-    let seed: u64 = std::env::var("PEEKLOCK_STORAGE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| crate::local::keeper::new_salt(0) >> 8);
-    println!("PEEKLOCK_STORAGE_SEED={seed}");
+    let seed = seed();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let mut world = World::new("without an event");

@@ -43,7 +43,7 @@ impl Model {
                 Reply::Settled(self.settle(queue, &tokens, &settlement))
             }
             Command::RenewLocks { queue, tokens } => Reply::Renewed(self.renew(queue, &tokens)),
-            Command::ReceiveDeferred { numbers, source, mode, receiver } => {
+            Command::ReceiveDeferred { numbers, source, mode, receiver, .. } => {
                 Reply::Received(self.receive_deferred(&numbers, ReceiverOptions { source, mode }, receiver))
             }
             Command::Peek { from, count_max, bytes_max, source: QueuePath { queue, sub_queue }, session } => {

@@ -55,13 +55,11 @@ impl Model {
             Command::ListSessions { queue, .. } | Command::ListRules { queue, .. } => {
                 Some(*queue).filter(|_| turn.breaks(Rule::ListingIsNoUse))
             }
-            Command::Forward { .. } => Some(QueueId(ENTITY)),
             Command::Watch { .. }
             | Command::CloseReceiver { .. }
             | Command::EndEntity
-            | Command::Departed { .. }
-            | Command::HoldForForwarder { .. }
-            | Command::Probe { .. }
+            | Command::KeepUndelivered { .. }
+            | Command::Provisional(_)
             | Command::Quarantine { .. }
             | Command::Tick => None,
         }

@@ -140,6 +140,7 @@ impl Comparison {
             session_id: draft.session.map(|session| SESSIONS[session].into()),
             header_bytes: draft.header_bytes,
             facts: Some(Arc::new(facts)),
+            reserved_number: None,
             origin: None,
             message_key: draft.id.map(|id| MessageKey::of(IDS[id])),
         }
@@ -194,7 +195,13 @@ impl Comparison {
         // And one that is not deferred.
         choice.push(self.partition.state.entity.next_number);
         let numbers = picks.iter().map(|pick| choice[pick % choice.len()]).collect();
-        Command::ReceiveDeferred { numbers, source: QueuePath { queue, sub_queue }, mode, receiver }
+        Command::ReceiveDeferred {
+            numbers,
+            source: QueuePath { queue, sub_queue },
+            mode,
+            receiver,
+            bytes_max: usize::MAX,
+        }
     }
 
     /// Locks, and where the first of them was taken.

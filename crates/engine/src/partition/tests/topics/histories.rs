@@ -179,8 +179,8 @@ impl Player {
             }
             Move::ReceiveDeferred { queue, number, mode } => {
                 let source = QueuePath::main(self.queue(queue)?);
-                let numbers = vec![SequenceNumber(number)];
-                self.rig.ask(Command::ReceiveDeferred { numbers, source, mode, receiver: None });
+                let (numbers, bytes_max) = (vec![SequenceNumber(number)], usize::MAX);
+                self.rig.ask(Command::ReceiveDeferred { numbers, source, mode, receiver: None, bytes_max });
             }
             Move::Wait(ms) => drop(self.rig.advance(ms)),
             Move::Restart => {

@@ -94,6 +94,7 @@ fn a_topic_itself_can_not_be_read_from() {
         source,
         mode: ReceiveMode::PeekLock,
         receiver: None,
+        bytes_max: usize::MAX,
     });
     let peeked = rig.try_peek(TOPIC, SubQueue::DeadLetter);
     let Reply::Opened(Err(Refusal::NotAllowed(text))) = opened else { panic!("{opened:?}") };

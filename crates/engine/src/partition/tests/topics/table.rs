@@ -79,7 +79,13 @@ impl Copy {
     fn by_number(&mut self, sub_queue: SubQueue) -> Result<LockToken, Refusal> {
         let (numbers, mode) = (vec![SequenceNumber(1)], ReceiveMode::PeekLock);
         let source = QueuePath { queue: self.queue, sub_queue };
-        match self.rig.ask(Command::ReceiveDeferred { numbers, source, mode, receiver: None }) {
+        match self.rig.ask(Command::ReceiveDeferred {
+            numbers,
+            source,
+            mode,
+            receiver: None,
+            bytes_max: usize::MAX,
+        }) {
             Reply::Received(received) => received.map(|received| received[0].1.unwrap().token),
             other => panic!("{other:?}"),
         }

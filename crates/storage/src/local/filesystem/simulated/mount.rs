@@ -174,6 +174,12 @@ impl Filesystem for Mount {
         self.disk.disk().descriptors_max
     }
 
+    fn draw_salt(&self) -> u64 {
+        let mut disk = self.disk.disk();
+        disk.salts += 1;
+        Dice(disk.salts).below(u64::MAX)
+    }
+
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
         let (disk, late) = self.enter(Call::FreeBytes, directory)?;
         done(disk.free_bytes(), late)

@@ -26,7 +26,7 @@ import java.util.ArrayList;
 import java.util.List;
 import reactor.core.publisher.Mono;
 
-/** One daemon for all tests, started when first asked for and stopped with the process. */
+/** A daemon as a child process, stopped with the process of the tests. */
 final class Daemon {
     private static final Duration PATIENCE = Duration.ofSeconds(60);
     private static final String PASSWORD = "changeit";
@@ -41,28 +41,34 @@ final class Daemon {
         this.servesHttpsPort = servesHttpsPort;
     }
 
+    /** One daemon for all tests, started when first asked for. */
     static synchronized Daemon get() throws Exception {
         if (running == null) {
-            running = start();
+            boolean servesHttpsPort = isFree(443);
+            List<String> more = List.of("--also-listen", "127.0.0.1:443");
+            running = start("[[queues]]\nname = \"unused\"\n", servesHttpsPort ? more : List.of(), servesHttpsPort);
             running.trust();
         }
         return running;
     }
 
-    private static Daemon start() throws Exception {
+    /** A daemon of one test alone, with this TOML. */
+    static Daemon start(String config) throws Exception {
+        return start(config, List.of(), false);
+    }
+
+    private static Daemon start(String config, List<String> more, boolean servesHttpsPort) throws Exception {
         String binary = System.getenv("PEEKLOCK_BIN");
         if (binary == null) {
             throw new IllegalStateException("PEEKLOCK_BIN must name the daemon; ./test.sh java sets it");
         }
         Path directory = Files.createTempDirectory("peeklock-java-");
         Path file = directory.resolve("ready.json");
-        List<String> command = new ArrayList<>(List.of(binary, "serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0",
-            "--data-dir", directory.resolve("data").toString(), "--ready-file", file.toString(), "--log-level", "warn",
-            "--queue", "unused"));
-        boolean servesHttpsPort = isFree(443);
-        if (servesHttpsPort) {
-            command.addAll(List.of("--also-listen", "127.0.0.1:443"));
-        }
+        Path toml = Files.writeString(directory.resolve("peeklock.toml"), config);
+        List<String> command = new ArrayList<>(List.of(binary, "serve", "--config", toml.toString(), "--amqp", "127.0.0.1:0",
+            "--http", "127.0.0.1:0", "--data-dir", directory.resolve("data").toString(), "--ready-file", file.toString(),
+            "--log-level", "warn"));
+        command.addAll(more);
         Process process = new ProcessBuilder(command).redirectErrorStream(true)
             .redirectOutput(directory.resolve("log").toFile()).start();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> stop(process, directory)));
@@ -118,6 +124,11 @@ final class Daemon {
     /** For messages, over AMQP without TLS: the builder then keeps the port. */
     String connectionString() {
         return ready.get("connection_string").asText();
+    }
+
+    /** Where AMQP is served: {@code ADDR:PORT}. */
+    String amqp() {
+        return ready.get("amqp").asText();
     }
 
     /** Whether the daemon could have the port that the administration client insists on. */

@@ -1,0 +1,98 @@
+//! The links of a connection: what each is for, and its end.
+
+use std::sync::Arc;
+
+use peeklock_engine::{LockToken, ReceiverId};
+use smallvec::SmallVec;
+
+use super::Broker;
+use super::entities::Entity;
+use super::envelope::Dialect;
+use super::transactions::{ManagementTarget, Sender};
+use crate::endpoint::LinkId;
+use crate::wire::Str;
+
+/// What a link is for. Each is one per attach.
+pub(super) enum Link {
+    /// We receive requests to `$cbs`.
+    CbsRequests { session: u16 },
+    /// We receive requests to an entity's management node.
+    ManagementRequests { session: u16, target: ManagementTarget },
+    /// We send responses: of `$cbs`, or of an entity's management node.
+    Responses { entity: Option<Arc<Entity>> },
+    /// We receive messages for an entity.
+    Sender(Sender),
+    /// We send messages of an entity.
+    Receiver(ReceiverId),
+    /// We receive what declares and discharges transactions.
+    Coordinator,
+}
+
+/// A link on which responses leave.
+pub(super) struct ResponseLink {
+    pub(super) link: LinkId,
+    pub(super) session: u16,
+    /// See [`Entity::node`].
+    pub(super) node: Box<str>,
+    /// The address of its target, a tie-break between links of one session.
+    pub(super) target: Option<Str>,
+    pub(super) name: Str,
+    /// Responses sent on it.
+    pub(super) sent: u64,
+}
+
+/// Where a response goes and what it answers.
+pub(super) struct ReplyTo {
+    pub(super) session: u16,
+    pub(super) node: Box<str>,
+    pub(super) dialect: Dialect,
+    pub(super) reply_to: Option<Str>,
+    pub(super) correlation_id: crate::wire::Value,
+}
+
+/// Consecutive deliveries of one link that the peer accepts one by one: one command for all of them.
+pub(super) struct Completions {
+    pub(super) link: LinkId,
+    pub(super) first: u32,
+    pub(super) tokens: SmallVec<[LockToken; 1]>,
+}
+
+impl Broker {
+    pub(super) fn detached(&mut self, link: LinkId) {
+        self.submit_completions();
+        self.unwatch(link);
+        if let Some(receiver) = self.forget_link(link) {
+            self.close_receiver(receiver);
+        }
+    }
+
+    /// Removes a link; the receiver it was for, if any, is left to be closed.
+    pub(super) fn forget_link(&mut self, link: LinkId) -> Option<ReceiverId> {
+        match self.links.remove(&link)? {
+            Link::Receiver(receiver) => Some(receiver),
+            Link::Responses { .. } => {
+                self.response_links.retain(|candidate| candidate.link != link);
+                None
+            }
+            Link::Coordinator => {
+                self.coordinator_detached(link);
+                None
+            }
+            Link::CbsRequests { .. } | Link::ManagementRequests { .. } | Link::Sender(_) => None,
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.submit_completions();
+        let receivers: Vec<ReceiverId> = self.receivers.keys().copied().collect();
+        for receiver in receivers {
+            self.close_receiver(receiver);
+        }
+        for link in self.watchers.links() {
+            self.unwatch(link);
+        }
+        self.links.clear();
+        self.response_links.clear();
+        self.end_transactions();
+    }
+}

@@ -1,0 +1,122 @@
+//! Time and size of a transaction.
+
+use super::super::harness::Harness;
+use super::acting::condition;
+use crate::servicebus::*;
+use crate::wire::performative::DeliveryState;
+
+const TIMEOUT: &str = "amqp:transaction:timeout";
+
+#[test]
+fn a_transaction_ends_two_minutes_after_its_first_operation() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.advance(500_000);
+    harness.sent_work(sender, &txn_id, "first");
+    harness.advance(100_000);
+    harness.sent_work(sender, &txn_id, "second");
+    assert!(harness.broker.unanswered().kept_bytes > 0);
+    harness.advance(19_999);
+    assert!(harness.broker.unanswered().kept_bytes > 0, "not yet");
+    harness.advance(1);
+    assert_eq!(harness.broker.unanswered().kept_bytes, 0);
+    assert_eq!(harness.broker.poll_deadline(), None);
+    harness.send_work(sender, &txn_id, "too late");
+    assert_eq!(condition(&harness.outcome().unwrap()), TIMEOUT);
+    assert_eq!(condition(&harness.discharge(coordinator, &txn_id, false).unwrap()), TIMEOUT);
+    assert!(harness.commits().is_empty());
+}
+
+#[test]
+fn a_transaction_that_timed_out_can_be_rolled_back() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "first");
+    harness.advance(120_000);
+    assert_eq!(harness.discharge(coordinator, &txn_id, true), Some(DeliveryState::Accepted));
+}
+
+#[test]
+fn work_that_is_answered_after_the_time_out_is_refused() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.send_work(sender, &txn_id, "slow");
+    let (tag, _) = harness.asked();
+    harness.advance(120_000);
+    harness.answer(tag, Response::Provisional(Ok(smallvec::SmallVec::new())));
+    assert_eq!(condition(&harness.outcome().unwrap()), TIMEOUT);
+}
+
+/// A commit that is under way has begun in time.
+#[test]
+fn a_commit_under_way_does_not_time_out() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "work");
+    let (tag, _) = harness.commit(coordinator, &txn_id);
+    harness.advance(500_000);
+    harness.committed(tag, Ok(()));
+    assert_eq!(harness.outcome(), Some(DeliveryState::Accepted));
+}
+
+#[test]
+fn a_transaction_sends_at_most_100_messages_and_settles_beside() {
+    let mut harness = Harness::new();
+    let coordinator = harness.coordinator();
+    let sender = harness.sender("q");
+    let (link, receiver) = harness.receiver("q");
+    let id = harness.received(link, receiver, 3);
+    let txn_id = harness.declare(coordinator);
+    for _ in 0..100 {
+        harness.sent_work(sender, &txn_id, "fits");
+    }
+    harness.settled_work(id, &txn_id, DeliveryState::Accepted);
+    let (_, works) = harness.commit(coordinator, &txn_id);
+    assert_eq!(works.len(), 101);
+
+    let txn_id = harness.declare(coordinator);
+    for _ in 0..100 {
+        harness.sent_work(sender, &txn_id, "fits");
+    }
+    harness.send_work(sender, &txn_id, "one too many");
+    let outcome = harness.outcome().unwrap();
+    assert_eq!(condition(&outcome), "amqp:resource-limit-exceeded");
+    let DeliveryState::Transactional { outcome: Some(outcome), .. } = outcome else {
+        panic!("transactional")
+    };
+    let DeliveryState::Rejected(Some(error)) = *outcome else { panic!("rejected") };
+    let text = error.description.unwrap();
+    assert!(text.starts_with("Cannot send more than 100 messages in a single transaction."), "{text}");
+    let outcome = harness.discharge(coordinator, &txn_id, false).unwrap();
+    assert_eq!(condition(&outcome), "amqp:transaction:rollback", "never a part of it");
+}
+
+#[test]
+fn what_a_transaction_keeps_counts_as_memory_and_goes_when_that_is_short() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    let text = "x".repeat(5_000);
+    harness.sent_work(sender, &txn_id, &text);
+    harness.sent_work(sender, &txn_id, &text);
+    let unanswered = harness.broker.unanswered();
+    assert!(unanswered.kept_bytes > 10_000, "{unanswered:?}");
+    assert_eq!((unanswered.bytes, unanswered.messages), (0, 0), "the peer is read from");
+    harness.broker.give_up_kept();
+    assert_eq!(harness.broker.unanswered().kept_bytes, 0);
+    let outcome = harness.discharge(coordinator, &txn_id, false).unwrap();
+    assert_eq!(condition(&outcome), "amqp:transaction:rollback");
+    // While a commit is under way, it waits for the engine.
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, &text);
+    let (tag, _) = harness.commit(coordinator, &txn_id);
+    let unanswered = harness.broker.unanswered();
+    assert!(unanswered.kept_bytes == 0 && unanswered.bytes > 5_000, "{unanswered:?}");
+    harness.committed(tag, Ok(()));
+    assert_eq!(harness.broker.unanswered().bytes, 0);
+    assert_eq!(harness.outcome(), Some(DeliveryState::Accepted));
+}

@@ -1,0 +1,147 @@
+//! Point 2: frames that follow a discharge on the connection see it done.
+
+use peeklock_engine::SequenceNumber;
+use smallvec::SmallVec;
+
+use super::super::harness::{Harness, message};
+use super::acting::in_transaction;
+use crate::endpoint::Outgoing;
+use crate::servicebus::*;
+use crate::wire::performative::DeliveryState;
+use crate::wire::transaction::Control;
+
+fn outgoing(payload: bytes::Bytes) -> Outgoing {
+    let payload = [payload].into_iter().collect();
+    Outgoing { tag: [7; 16], settled: false, message_format: 0, payload }
+}
+
+fn contents(commands: Vec<(Option<u64>, Command)>) -> Vec<bytes::Bytes> {
+    let sends = commands.into_iter().filter_map(|(_, command)| match command {
+        Command::Send { messages } => Some(messages[0].content.clone()),
+        _ => None,
+    });
+    sends.collect()
+}
+
+#[test]
+fn point_2_frames_after_a_roll_back_see_it_done() {
+    let mut harness = Harness::new();
+    let coordinator = harness.coordinator();
+    let (link, receiver) = harness.receiver("q");
+    let id = harness.received(link, receiver, 3);
+    let txn_id = harness.declare(coordinator);
+    harness.settled_work(id, &txn_id, DeliveryState::Accepted);
+    // In one write: the client does not wait for the answer.
+    let discharge = Control::Discharge { txn_id, fail: true };
+    harness.client.send(coordinator, outgoing(discharge.encode()));
+    harness.client_speaks();
+    harness.client.update_incoming(id, DeliveryState::Accepted);
+    harness.pump();
+    assert!(matches!(harness.command().1, Command::Settle { .. }), "settled as if nothing had been");
+    assert!(harness.commits().is_empty());
+}
+
+#[test]
+fn point_2_frames_after_a_commit_wait_for_it() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    harness.on_a_session_of_its_own();
+    let elsewhere = harness.sender("other");
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "in the transaction");
+    let (tag, _) = harness.commit(coordinator, &txn_id);
+    harness.client.send(sender, outgoing(message("after it"))).unwrap();
+    harness.client.send(elsewhere, outgoing(message("independent"))).unwrap();
+    assert_eq!(contents(harness.commands()), [message("independent")]);
+    harness.client.detach(sender, None);
+    harness.pump();
+    assert_eq!(harness.commands(), [], "the end of the link comes after its message");
+    harness.committed(tag, Ok(()));
+    assert_eq!(contents(harness.commands()), [message("after it")]);
+}
+
+#[test]
+fn point_2_transactions_do_not_wait_for_each_other() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let ids = [harness.declare(coordinator), harness.declare(coordinator)];
+    let mut tags = Vec::new();
+    for txn_id in &ids {
+        harness.sent_work(sender, txn_id, "work");
+        tags.push(harness.commit(coordinator, txn_id).0);
+    }
+    for tag in tags {
+        harness.committed(tag, Ok(()));
+        assert_eq!(harness.outcome(), Some(DeliveryState::Accepted));
+    }
+}
+
+/// Plain work between two transactions keeps its place.
+#[test]
+fn a_commit_waits_for_the_plain_work_before_it() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let [first, second] = [harness.declare(coordinator), harness.declare(coordinator)];
+    harness.sent_work(sender, &first, "first");
+    harness.sent_work(sender, &second, "third");
+    let (tag, _) = harness.commit(coordinator, &first);
+    harness.client.send(sender, outgoing(message("second"))).unwrap();
+    harness.client_speaks();
+    let discharge = Control::Discharge { txn_id: second, fail: false };
+    harness.client.send(coordinator, outgoing(discharge.encode())).unwrap();
+    harness.client_speaks();
+    harness.client.send(sender, outgoing(message("fourth"))).unwrap();
+    assert!(harness.commands().is_empty() && harness.commits().is_empty());
+    harness.committed(tag, Ok(()));
+    assert_eq!(contents(harness.commands()), [message("second")]);
+    let commits = harness.commits();
+    assert_eq!(commits.len(), 1, "now that what came before is on its way");
+    harness.committed(commits[0].0, Ok(()));
+    assert_eq!(contents(harness.commands()), [message("fourth")]);
+}
+
+#[test]
+fn links_are_attached_after_the_commit_and_receive_then() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "work");
+    let (tag, _) = harness.commit(coordinator, &txn_id);
+    let attach = harness.receiver_attach("q");
+    harness.attach(attach);
+    assert_eq!(harness.commands(), []);
+    harness.committed(tag, Ok(()));
+    assert!(matches!(harness.command().1, Command::OpenReceiver { .. }));
+}
+
+#[test]
+fn what_waits_counts_and_the_end_of_the_connection_lets_it_go_ahead() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "work");
+    harness.commit(coordinator, &txn_id);
+    let settled = Outgoing { settled: true, ..outgoing(message("after it")) };
+    harness.client.send(sender, settled).unwrap();
+    harness.pump();
+    assert_eq!(harness.broker.unanswered().messages, 1);
+    harness.server.handle_end_of_input();
+    assert_eq!(contents(harness.commands()), [message("after it")]);
+}
+
+/// An answer that comes after the roll-back finds no transaction.
+#[test]
+fn an_answer_for_a_transaction_that_is_gone_refuses_the_work() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.send_work(sender, &txn_id, "slow");
+    let (tag, _) = harness.asked();
+    harness.client.detach(coordinator, None);
+    harness.pump();
+    let numbers: SmallVec<[SequenceNumber; 1]> = SmallVec::new();
+    harness.answer(tag, Response::Provisional(Ok(numbers)));
+    let outcome = harness.outcome().unwrap();
+    assert_ne!(outcome, in_transaction(&txn_id, Some(DeliveryState::Accepted)));
+    assert_eq!(super::acting::condition(&outcome), "amqp:transaction:unknown-id");
+}

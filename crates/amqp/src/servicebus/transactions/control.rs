@@ -1,0 +1,186 @@
+//! Links to the coordinator: declare, discharge, and the commit in between.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_engine::runtime::Response;
+use rand::RngExt;
+use smallvec::SmallVec;
+
+use super::forgotten::Forgotten;
+use super::table::{Open, ended_by};
+use super::{Discharge, Staged, TxnId};
+use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
+use crate::servicebus::attach::{INCOMING_CREDIT, echo};
+use crate::servicebus::pending::Pending;
+use crate::servicebus::{Broker, Fault, Link};
+use crate::wire::Value;
+use crate::wire::performative::{Attach, DeliveryState};
+use crate::wire::transaction::Control;
+
+/// Largest message to a coordinator, in bytes: a discharge takes some sixty.
+const CONTROL_BYTES_MAX: u64 = 4096;
+
+/// Links to the coordinator on one connection: JMS attaches one for each of its sessions.
+const COORDINATORS_MAX: usize = 1024;
+
+/// Transactions that may be open before the peer has authenticated: clients declare one before their first token. Without
+/// a right to any entity there is no work to put in, so one costs its entry.
+const UNAUTHENTICATED_OPEN_MAX: usize = 16;
+
+/// A commit under way.
+pub(in crate::servicebus) struct Committing {
+    id: TxnId,
+    delivery: Option<IncomingId>,
+    staged: Vec<Staged>,
+    forgotten: Vec<Forgotten>,
+    /// Entities that it changes.
+    pub(super) touched: SmallVec<[Arc<str>; 2]>,
+    pub(super) bytes: usize,
+}
+
+impl Broker {
+    /// Takes a link to the coordinator. No token is needed: it gives access to nothing.
+    pub(in crate::servicebus) fn attach_coordinator(
+        &mut self,
+        link: LinkId,
+        session: u16,
+        attach: Attach,
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        if self.transactions.coordinators >= COORDINATORS_MAX {
+            return Err(Fault::TooManyCoordinators(COORDINATORS_MAX));
+        }
+        self.transactions.coordinators += 1;
+        self.transactions.roots.coordinate(session);
+        self.links.insert(link, Link::Coordinator);
+        let reply = Attach { max_message_size: Some(CONTROL_BYTES_MAX), ..echo(attach) };
+        connection.accept_attach(link, reply, INCOMING_CREDIT);
+        Ok(())
+    }
+
+    /// A coordinator's link is gone: what it declared is rolled back.
+    pub(in crate::servicebus) fn coordinator_detached(&mut self, link: LinkId) {
+        self.transactions.coordinators = self.transactions.coordinators.saturating_sub(1);
+        let forgotten = self.transactions.table.end_coordinator(link);
+        self.give_back_forgotten(forgotten);
+    }
+
+    /// A message for the coordinator.
+    pub(in crate::servicebus) fn control(
+        &mut self,
+        link: LinkId,
+        delivery: Option<IncomingId>,
+        payload: &Bytes,
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        match Control::decode(payload).map_err(|error| Fault::MalformedMessage(error.reason))? {
+            Control::Declare { global_id: Value::Null } => self.declare(link, delivery, connection),
+            Control::Declare { .. } => {
+                Err(Fault::NotImplemented("Distributed transactions are not supported.".to_owned()))
+            }
+            Control::Discharge { txn_id, fail } => {
+                // What the peer settled before comes before.
+                self.submit_completions();
+                let id = self.transactions.table.discharge(&txn_id, Discharge { delivery, fail })?;
+                self.conclude(id, connection);
+                Ok(())
+            }
+        }
+    }
+
+    fn declare(
+        &mut self,
+        link: LinkId,
+        delivery: Option<IncomingId>,
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        let configured = self.config.transactions.open_max;
+        let open_max = match self.authorization.is_stranger() {
+            true => configured.min(UNAUTHENTICATED_OPEN_MAX),
+            false => configured,
+        };
+        if self.transactions.table.len() >= open_max {
+            return Err(Fault::TooManyTransactions(open_max));
+        }
+        let id: TxnId = self.random.random();
+        self.transactions.table.declare(id, link);
+        if let Some(delivery) = delivery {
+            let txn_id = Bytes::copy_from_slice(&id);
+            connection.settle_incoming(delivery, DeliveryState::Declared { txn_id });
+        }
+        Ok(())
+    }
+
+    /// Ends a transaction that is to be discharged, as soon as all its work is answered.
+    pub(super) fn conclude(&mut self, id: TxnId, connection: &mut Connection) {
+        let Some((open, discharge)) = self.transactions.table.conclude(id) else { return };
+        let Discharge { delivery, fail } = discharge;
+        let Open { step, staged, forgotten, touched, bytes, failure, .. } = open;
+        if fail || failure.is_some() {
+            // Nothing is said about its deliveries: they are as before, but for those that the peer has forgotten.
+            self.give_back_forgotten(forgotten);
+            let result = failure.filter(|_| !fail).map_or(Ok(()), |failure| Err(ended_by(&failure)));
+            return self.discharged(delivery, result, connection);
+        }
+        let Some(step) = step else { return self.discharged(delivery, Ok(()), connection) };
+        let committing = Committing { id, delivery, staged, forgotten, touched, bytes };
+        self.transactions.order.begin(&committing);
+        let tag = self.pending.insert(Pending::Commit(Box::new(committing)));
+        step.commit(self.mailbox.clone(), u64::try_from(tag).unwrap_or(u64::MAX));
+    }
+
+    /// The engine has carried out a commit, or refused it.
+    pub(in crate::servicebus) fn committed(
+        &mut self,
+        committing: Committing,
+        response: Response,
+        connection: &mut Connection,
+    ) {
+        self.transactions.order.end(&committing);
+        let result = match response {
+            Response::Committed(result) => result.map_err(Fault::Refused),
+            _ => Err(Fault::Internal),
+        };
+        let Committing { id, delivery, staged, forgotten, .. } = committing;
+        if result.is_ok() {
+            for staged in staged {
+                self.settle_staged(id, staged, connection);
+            }
+        } else {
+            self.give_back_forgotten(forgotten);
+        }
+        self.discharged(delivery, result, connection);
+        self.go_on(connection);
+    }
+
+    /// Settles deliveries whose settlement was committed.
+    fn settle_staged(&mut self, id: TxnId, staged: Staged, connection: &mut Connection) {
+        let Staged { link, first, count, reply } = staged;
+        if let Some(Link::Receiver(receiver)) = self.links.get(&link) {
+            let receiver = *receiver;
+            self.forget_unsettled(receiver, count);
+        }
+        let (txn_id, mut delivery_id) = (Bytes::copy_from_slice(&id), first);
+        let outcome = DeliveryState::Transactional { txn_id, outcome: Some(Box::new(reply)) };
+        for _ in 0..count {
+            connection.settle_outgoing(OutgoingId { link, delivery_id }, outcome.clone());
+            delivery_id = delivery_id.wrapping_add(1);
+        }
+    }
+
+    /// Answers a discharge, after all that the transaction settles: clients look at their deliveries then.
+    fn discharged(
+        &mut self,
+        delivery: Option<IncomingId>,
+        result: Result<(), Fault>,
+        connection: &mut Connection,
+    ) {
+        connection.flush_settlements();
+        match (result, delivery) {
+            (Ok(()), Some(delivery)) => connection.settle_incoming(delivery, DeliveryState::Accepted),
+            (Ok(()), None) => {}
+            (Err(fault), _) => self.reject(delivery, &fault, connection),
+        }
+    }
+}

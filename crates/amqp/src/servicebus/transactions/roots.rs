@@ -1,0 +1,84 @@
+//! Which top-level entity the links of an AMQP session belong to.
+//!
+//! Clients that allow transactions across entities put all links on one session and attach the coordinator first (.NET and
+//! Java with cross-entity transactions enabled, JMS). The entity attached next is the session's root: messages sent to other
+//! entities in a transaction go by way of it, and receiving from another one is refused, as Service Bus does. On other
+//! sessions entities may be mixed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Place;
+use crate::servicebus::entities::Entity;
+use crate::servicebus::{Broker, Fault};
+
+/// Service Bus's own words: clients show them to people, who search for them.
+pub(super) const SPANS_ENTITIES: &str =
+    "Local transactions cannot span multiple top-level entities such as queue or topic.";
+
+/// The entity by way of which a session's transactions go to others.
+#[derive(Debug, Clone)]
+pub(in crate::servicebus) struct Root {
+    /// See [`Entity::root`].
+    pub(super) key: Arc<str>,
+    /// A subscription's is its topic.
+    pub(super) place: Place,
+}
+
+/// How a session is used.
+#[derive(Debug)]
+enum Use {
+    /// An entity's link was attached before any coordinator's.
+    Plain,
+    /// A coordinator's link was attached first.
+    CrossEntity(Option<Arc<Root>>),
+}
+
+/// The AMQP sessions of a connection on which a link to an entity or coordinator was attached, by channel.
+#[derive(Debug, Default)]
+pub(super) struct Roots(HashMap<u16, Use>);
+
+impl Roots {
+    /// A coordinator's link is attached.
+    pub(super) fn coordinate(&mut self, session: u16) {
+        self.0.entry(session).or_insert(Use::CrossEntity(None));
+    }
+
+    /// The session has ended.
+    pub(super) fn end(&mut self, session: u16) {
+        self.0.remove(&session);
+    }
+}
+
+impl Broker {
+    /// A link to an entity is to be attached on a session: the root by way of which its transactions go, if that is another
+    /// entity.
+    ///
+    /// # Errors
+    /// [`SPANS_ENTITIES`] for a link that receives from an entity that is not the root's.
+    pub(in crate::servicebus) fn enter_session(
+        &mut self,
+        session: u16,
+        entity: &Entity,
+        receives: bool,
+    ) -> Result<Option<Arc<Root>>, Fault> {
+        let entered = self.transactions.roots.0.entry(session).or_insert(Use::Plain);
+        match entered {
+            Use::Plain => Ok(None),
+            Use::CrossEntity(root @ None) => {
+                *root = find(&*self.entities, entity);
+                Ok(None)
+            }
+            Use::CrossEntity(Some(root)) if root.key == entity.root => Ok(None),
+            Use::CrossEntity(Some(_)) if receives => Err(Fault::NotAllowed(SPANS_ENTITIES)),
+            Use::CrossEntity(Some(root)) => Ok(Some(Arc::clone(root))),
+        }
+    }
+}
+
+/// The top-level entity that an entity belongs to.
+pub(super) fn find(entities: &dyn crate::servicebus::Entities, entity: &Entity) -> Option<Arc<Root>> {
+    let found = entities.entity(&entity.address.name)?;
+    let place = Place { partition: found.partition, queue: found.queue };
+    Some(Arc::new(Root { key: Arc::clone(&entity.root), place }))
+}

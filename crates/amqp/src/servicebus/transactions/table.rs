@@ -1,0 +1,299 @@
+//! The open transactions of a connection: pure bookkeeping.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use peeklock_engine::runtime::PartitionHandle;
+use peeklock_engine::{Command, NewMessage};
+use smallvec::SmallVec;
+
+use super::forgotten::Forgotten;
+use super::{Discharge, JointStep, Place, Staged, TxnId};
+use crate::endpoint::{LinkId, NowMs};
+use crate::servicebus::Fault;
+use crate::servicebus::config::TransactionLimits;
+
+/// Messages that one transaction may settle. Service Bus names no limit; this one bounds a commit.
+const SETTLED_MAX: usize = 10_000;
+
+/// What a piece of work counts for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Weight {
+    /// Messages sent.
+    pub(super) sent: usize,
+    /// Messages settled.
+    pub(super) settled: usize,
+}
+
+/// What is added to a transaction.
+pub(super) enum Work {
+    /// A command that its entity could carry out.
+    Command(PartitionHandle, Command),
+    /// Messages for an entity that go by way of another.
+    Transfer { via: Place, target: Place, messages: SmallVec<[NewMessage; 1]> },
+}
+
+/// A transaction that has not been discharged.
+pub(super) struct Open {
+    /// The link that declared it: its end rolls back.
+    coordinator: LinkId,
+    /// The work so far; `None` before the first and after a failure.
+    pub(super) step: Option<Box<dyn JointStep>>,
+    /// The top-level entity of all work.
+    root: Option<Arc<str>>,
+    /// All entities that the commit changes.
+    pub(super) touched: SmallVec<[Arc<str>; 2]>,
+    weight: Weight,
+    /// Work asked for and not yet answered.
+    asked: usize,
+    pub(super) staged: Vec<Staged>,
+    pub(super) forgotten: Vec<Forgotten>,
+    /// Set by the first work.
+    deadline: Option<NowMs>,
+    /// Why it can only be rolled back.
+    pub(super) failure: Option<Fault>,
+    discharge: Option<Discharge>,
+    pub(super) bytes: usize,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Table {
+    open: HashMap<TxnId, Open>,
+    deadlines: BTreeSet<(NowMs, TxnId)>,
+    bytes: usize,
+}
+
+impl Table {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn deadline(&self) -> Option<NowMs> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    pub(super) fn declare(&mut self, id: TxnId, coordinator: LinkId) {
+        let open = Open {
+            coordinator,
+            step: None,
+            root: None,
+            touched: SmallVec::new(),
+            weight: Weight::default(),
+            asked: 0,
+            staged: Vec::new(),
+            forgotten: Vec::new(),
+            deadline: None,
+            failure: None,
+            discharge: None,
+            bytes: 0,
+        };
+        self.open.insert(id, open);
+    }
+
+    /// Counts a piece of work in. The first one starts the clock.
+    ///
+    /// # Errors
+    /// What keeps it from being part of the transaction, which then can only be rolled back; of an unknown one
+    /// [`Fault::TransactionUnknown`].
+    pub(super) fn enlist(
+        &mut self,
+        id: &[u8],
+        root: &Arc<str>,
+        weight: Weight,
+        limits: &TransactionLimits,
+        now: NowMs,
+    ) -> Result<TxnId, Fault> {
+        let (id, open) = find(&mut self.open, id)?;
+        if let Some(failure) = &open.failure {
+            return Err(ended_by(failure));
+        }
+        if open.deadline.is_none() {
+            let deadline = now.saturating_add(limits.time_out_ms);
+            open.deadline = Some(deadline);
+            self.deadlines.insert((deadline, id));
+        }
+        let entered = open.enter(root, weight, limits);
+        if let Err(fault) = entered {
+            self.fail(id, &fault);
+            return Err(fault);
+        }
+        Ok(id)
+    }
+
+    /// One more piece of work is asked for.
+    pub(super) fn ask(&mut self, id: TxnId) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.asked += 1;
+        }
+    }
+
+    /// A piece of work was answered.
+    pub(super) fn answered(&mut self, id: TxnId) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.asked = open.asked.saturating_sub(1);
+        }
+    }
+
+    /// Adds work.
+    ///
+    /// # Errors
+    /// The transaction has ended in the meantime.
+    pub(super) fn add(
+        &mut self,
+        id: TxnId,
+        work: Work,
+        touched: &Arc<str>,
+        bytes: usize,
+        begin: impl FnOnce() -> Box<dyn JointStep>,
+    ) -> Result<(), Fault> {
+        let Some(open) = self.open.get_mut(&id) else { return Err(Fault::TransactionUnknown) };
+        if let Some(failure) = &open.failure {
+            return Err(ended_by(failure));
+        }
+        if !open.touched.contains(touched) {
+            open.touched.push(Arc::clone(touched));
+        }
+        let step = open.step.get_or_insert_with(begin);
+        match work {
+            Work::Command(partition, command) => step.add(&partition, command),
+            Work::Transfer { via, target, messages } => step.add_transfer(&via, &target, messages),
+        }
+        open.bytes += bytes;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Deliveries wait for the commit.
+    pub(super) fn stage(&mut self, id: TxnId, staged: Staged) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.staged.push(staged);
+        }
+    }
+
+    /// The peer has settled deliveries; given back if there is no such transaction any more.
+    pub(super) fn forget(&mut self, id: TxnId, forgotten: Forgotten) -> Option<Forgotten> {
+        match self.open.get_mut(&id).filter(|open| open.is_alive()) {
+            Some(open) => {
+                open.forgotten.push(forgotten);
+                None
+            }
+            None => Some(forgotten),
+        }
+    }
+
+    /// The transaction can only be rolled back; what it holds goes at once.
+    pub(super) fn fail(&mut self, id: TxnId, fault: &Fault) {
+        let Some(open) = self.open.get_mut(&id) else { return };
+        open.failure.get_or_insert_with(|| fault.clone());
+        open.step = None;
+        open.staged = Vec::new();
+        self.bytes = self.bytes.saturating_sub(std::mem::take(&mut open.bytes));
+    }
+
+    /// Fails all that hold messages.
+    pub(super) fn fail_all(&mut self, fault: &Fault) {
+        let ids: Vec<TxnId> =
+            self.open.iter().filter(|(_, open)| open.bytes > 0).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.fail(id, fault);
+        }
+    }
+
+    /// Fails those whose time is over; nothing of them will be asked for any more.
+    pub(super) fn expire(&mut self, now: NowMs) -> Vec<Forgotten> {
+        let mut forgotten = Vec::new();
+        while let Some(&(deadline, id)) = self.deadlines.first()
+            && deadline <= now
+        {
+            self.deadlines.pop_first();
+            self.fail(id, &Fault::TransactionTimedOut);
+            if let Some(open) = self.open.get_mut(&id) {
+                open.failure = Some(Fault::TransactionTimedOut);
+                forgotten.append(&mut open.forgotten);
+            }
+        }
+        forgotten
+    }
+
+    /// Notes the wish to end a transaction.
+    ///
+    /// # Errors
+    /// [`Fault::TransactionUnknown`], also when that was asked for before.
+    pub(super) fn discharge(&mut self, id: &[u8], discharge: Discharge) -> Result<TxnId, Fault> {
+        let (id, open) = find(&mut self.open, id)?;
+        open.discharge = Some(discharge);
+        Ok(id)
+    }
+
+    /// Takes a transaction out that is to be discharged and of which nothing is under way.
+    pub(super) fn conclude(&mut self, id: TxnId) -> Option<(Open, Discharge)> {
+        let open = self.open.get_mut(&id).filter(|open| open.asked == 0)?;
+        let discharge = open.discharge.take()?;
+        let open = self.remove(id)?;
+        Some((open, discharge))
+    }
+
+    /// Rolls back what a coordinator link declared: the link is gone.
+    pub(super) fn end_coordinator(&mut self, coordinator: LinkId) -> Vec<Forgotten> {
+        let declared = self.open.iter().filter(|(_, open)| open.coordinator == coordinator);
+        let ids: Vec<TxnId> = declared.map(|(id, _)| *id).collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).flat_map(|open| open.forgotten).collect()
+    }
+
+    /// What is to be given back when all are rolled back.
+    pub(super) fn into_forgotten(self) -> Vec<Forgotten> {
+        self.open.into_values().flat_map(|open| open.forgotten).collect()
+    }
+
+    fn remove(&mut self, id: TxnId) -> Option<Open> {
+        let open = self.open.remove(&id)?;
+        self.bytes = self.bytes.saturating_sub(open.bytes);
+        if let Some(deadline) = open.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(open)
+    }
+}
+
+fn find<'a>(open: &'a mut HashMap<TxnId, Open>, id: &[u8]) -> Result<(TxnId, &'a mut Open), Fault> {
+    let id = TxnId::try_from(id).map_err(|_| Fault::TransactionUnknown)?;
+    let open = open.get_mut(&id).filter(|open| open.discharge.is_none());
+    open.map(|open| (id, open)).ok_or(Fault::TransactionUnknown)
+}
+
+impl Open {
+    /// Whether its discharge is still to come, or a time-out that takes its place.
+    fn is_alive(&self) -> bool {
+        !matches!(self.failure, Some(Fault::TransactionTimedOut))
+    }
+
+    fn enter(&mut self, root: &Arc<str>, weight: Weight, limits: &TransactionLimits) -> Result<(), Fault> {
+        if self.root.get_or_insert_with(|| Arc::clone(root)) != root {
+            return Err(Fault::NotAllowed(super::roots::SPANS_ENTITIES));
+        }
+        self.weight.sent += weight.sent;
+        self.weight.settled += weight.settled;
+        if self.weight.sent > limits.messages_max {
+            return Err(Fault::TransactionTooLarge(limits.messages_max));
+        }
+        if self.weight.settled > SETTLED_MAX {
+            return Err(Fault::Argument(format!(
+                "Cannot settle more than {SETTLED_MAX} messages in a single transaction."
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What is said about a transaction that can only be rolled back.
+pub(super) fn ended_by(failure: &Fault) -> Fault {
+    match failure {
+        Fault::TransactionTimedOut => Fault::TransactionTimedOut,
+        other => Fault::TransactionRolledBack(other.to_string()),
+    }
+}

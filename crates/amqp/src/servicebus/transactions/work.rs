@@ -1,0 +1,380 @@
+//! Work of a transaction: messages sent, settlements, requests to management nodes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber};
+use smallvec::SmallVec;
+
+use super::forgotten::Forgotten;
+use super::table::{Weight, Work};
+use super::{Sender, Staged, TxnId};
+use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId, OutgoingId};
+use crate::servicebus::entities::Entity;
+use crate::servicebus::management::{self, Finish};
+use crate::servicebus::pending::Pending;
+use crate::servicebus::settlement::{self, Wish};
+use crate::servicebus::{Broker, Fault, Link, ReplyTo, lock_token};
+use crate::wire::performative::DeliveryState;
+
+/// What the engine was asked about.
+pub(in crate::servicebus) struct Asked {
+    id: TxnId,
+    entity: Arc<Entity>,
+    /// Where the work goes by way of another entity.
+    sender: Option<Arc<Sender>>,
+    command: Command,
+    /// Bytes of messages in it.
+    bytes: usize,
+    answer: Answer,
+}
+
+/// To whom its answer goes.
+enum Answer {
+    /// A transfer; `None` when it came settled.
+    Transfer(Option<IncomingId>),
+    /// A disposition.
+    Disposition(Staged),
+    /// A disposition of a peer that has settled.
+    Forgotten(Forgotten),
+    /// A management request.
+    Request { reply_to: Box<ReplyTo>, finish: Finish, answer_bytes: usize },
+}
+
+/// A management request ready to be part of a transaction.
+pub(in crate::servicebus) struct Request {
+    pub(in crate::servicebus) entity: Arc<Entity>,
+    /// Where scheduled messages go by way of the entity.
+    pub(in crate::servicebus) sender: Option<Arc<Sender>>,
+    pub(in crate::servicebus) reply_to: Box<ReplyTo>,
+    pub(in crate::servicebus) prepared: management::Prepared,
+    pub(in crate::servicebus) bytes: usize,
+}
+
+/// What a management operation is to a transaction.
+pub(in crate::servicebus) enum Part {
+    /// Carried out by the commit.
+    Inside,
+    /// Carried out at once, whatever becomes of the transaction.
+    Outside,
+}
+
+impl Part {
+    /// # Errors
+    /// [`Fault::NotAllowed`] for what can't be undone.
+    pub(in crate::servicebus) fn of(command: &Command) -> Result<Self, Fault> {
+        match command {
+            Command::Send { .. }
+            | Command::Settle { .. }
+            | Command::CancelScheduled { .. }
+            | Command::SetSessionState { .. } => Ok(Self::Inside),
+            Command::ReceiveDeferred { mode: ReceiveMode::ReceiveAndDelete, .. } => {
+                Err(Fault::NotAllowed("Messages can't be received and deleted in a transaction."))
+            }
+            _ => Ok(Self::Outside),
+        }
+    }
+}
+
+impl Broker {
+    /// Messages sent as work of a transaction, or why they are none.
+    pub(in crate::servicebus) fn send_in_transaction(
+        &mut self,
+        txn_id: &Bytes,
+        sender: &Sender,
+        (delivery, bytes): (Option<IncomingId>, usize),
+        messages: Result<SmallVec<[NewMessage; 1]>, Fault>,
+        connection: &mut Connection,
+    ) {
+        let sent = messages.as_ref().map_or(1, |messages| messages.len());
+        let id = match self.enlist(txn_id, sender.root(), Weight { sent, settled: 0 }) {
+            Ok(id) => id,
+            Err(fault) => return self.answer_transfer(txn_id, delivery, Err(fault), connection),
+        };
+        let messages = match messages {
+            Ok(messages) => messages,
+            Err(fault) => {
+                self.transactions.table.fail(id, &fault);
+                return self.answer_transfer(txn_id, delivery, Err(fault), connection);
+            }
+        };
+        if sender.via.is_some() {
+            // What the destination does not take goes to the transfer dead-letter queue: there is nothing to ask.
+            let added = self.add(id, sender, messages, bytes);
+            return self.answer_transfer(txn_id, delivery, added, connection);
+        }
+        if delivery.is_none() {
+            self.count_question(bytes);
+        }
+        let (entity, command) = (Arc::clone(&sender.entity), Command::Send { messages });
+        self.ask_provisionally(Asked {
+            id,
+            entity,
+            sender: None,
+            command,
+            bytes,
+            answer: Answer::Transfer(delivery),
+        });
+    }
+
+    /// A stand on deliveries as work of a transaction.
+    pub(in crate::servicebus) fn settle_in_transaction(
+        &mut self,
+        (link, first): (LinkId, u32),
+        tags: SmallVec<[DeliveryTag; 1]>,
+        (txn_id, outcome): (&Bytes, Option<DeliveryState>),
+        settled: bool,
+        connection: &mut Connection,
+    ) {
+        let Some(Link::Receiver(receiver)) = self.links.get(&link) else { return };
+        let Some(receiver) = self.receivers.get(receiver) else { return };
+        let (entity, count) = (Arc::clone(&receiver.entity), tags.len());
+        if outcome.is_none() {
+            return;
+        }
+        let enlisted = self.enlist(txn_id, &entity.root, Weight { sent: 0, settled: count });
+        let wish = enlisted.and_then(|id| match settlement::read(outcome, false) {
+            Ok(wish) => Ok((id, wish)),
+            Err(fault) => {
+                self.transactions.table.fail(id, &fault);
+                Err(fault)
+            }
+        });
+        let tokens: SmallVec<_> = tags.into_iter().map(lock_token::from_tag).collect();
+        let forgotten = settled.then(|| Forgotten { entity: Arc::clone(&entity), tokens: tokens.clone() });
+        match wish {
+            Ok((id, Wish::Apply { settlement, reply })) => {
+                let command = Command::Settle { queue: entity.queue, tokens, settlement };
+                let staged = Staged { link, first, count, reply };
+                let answer = forgotten.map_or(Answer::Disposition(staged), Answer::Forgotten);
+                self.ask_provisionally(Asked { id, entity, sender: None, command, bytes: 0, answer });
+            }
+            Ok((_, Wish::Wait)) => {}
+            Err(fault) if settled => {
+                tracing::debug!(%fault, "settled disposition of a transaction refused");
+                self.give_back_forgotten(forgotten.into_iter().collect());
+            }
+            Err(fault) => self.refuse_disposition(txn_id, (link, first, count), &fault, connection),
+        }
+    }
+
+    /// A management request as work of a transaction.
+    pub(in crate::servicebus) fn request_in_transaction(
+        &mut self,
+        txn_id: &Bytes,
+        request: Request,
+        connection: &mut Connection,
+    ) {
+        let Request { entity, sender, reply_to, prepared, bytes } = request;
+        let management::Prepared { command, finish, answer_bytes } = prepared;
+        let weight = match &command {
+            Command::Send { messages } => Weight { sent: messages.len(), settled: 0 },
+            Command::Settle { tokens, .. } => Weight { sent: 0, settled: tokens.len() },
+            _ => Weight::default(),
+        };
+        let root = sender.as_ref().map_or(&entity.root, |sender| sender.root());
+        match self.enlist(txn_id, root, weight) {
+            Ok(id) => {
+                self.unanswered.answer_bytes += answer_bytes;
+                let answer = Answer::Request { reply_to, finish, answer_bytes };
+                self.ask_provisionally(Asked { id, entity, sender, command, bytes, answer });
+            }
+            Err(fault) => {
+                self.count_answer(bytes);
+                self.respond(&reply_to, &Err(fault), connection);
+            }
+        }
+    }
+
+    /// A request failed before it was asked of the engine: if it is work of a transaction, that can't be committed.
+    pub(in crate::servicebus) fn fail_transaction(&mut self, txn_id: &Bytes, fault: &Fault) {
+        if let Ok(id) = TxnId::try_from(&txn_id[..]) {
+            self.transactions.table.fail(id, fault);
+        }
+    }
+
+    fn enlist(&mut self, txn_id: &Bytes, root: &Arc<str>, weight: Weight) -> Result<TxnId, Fault> {
+        self.transactions.table.enlist(txn_id, root, weight, &self.config.transactions, self.now)
+    }
+
+    fn ask_provisionally(&mut self, asked: Asked) {
+        self.transactions.table.ask(asked.id);
+        let destination = asked.sender.as_ref().map_or(&asked.entity, |sender| &sender.entity);
+        let partition = destination.partition.clone();
+        let command = Command::Provisional(Box::new(asked.command.clone()));
+        self.ask(&partition, command, Pending::Provisional(Box::new(asked)));
+    }
+
+    /// The engine says whether work could be carried out.
+    pub(in crate::servicebus) fn provisional(
+        &mut self,
+        asked: Asked,
+        response: Response,
+        connection: &mut Connection,
+    ) {
+        let Asked { id, entity, sender, command, bytes, answer } = asked;
+        self.transactions.table.answered(id);
+        let (settles, sends) =
+            (matches!(command, Command::Settle { .. }), matches!(command, Command::Send { .. }));
+        let result = match response {
+            Response::Provisional(Ok(numbers)) => {
+                let command = numbered(command, &numbers);
+                let (entity, sender) = (&entity, sender.as_deref());
+                self.add_command(id, entity, sender, command, bytes).map(|()| numbers)
+            }
+            Response::Provisional(Err(refusal)) if settles => {
+                Err(settlement::fault(refusal, entity.address.sub_queue))
+            }
+            Response::Provisional(Err(refusal)) => Err(entity.fault(refusal)),
+            _ => Err(Fault::Internal),
+        };
+        if let Err(fault) = &result {
+            self.transactions.table.fail(id, fault);
+        }
+        let txn_id = Bytes::copy_from_slice(&id);
+        match answer {
+            Answer::Transfer(delivery) => {
+                if delivery.is_none() {
+                    self.count_answer(bytes);
+                }
+                self.answer_transfer(&txn_id, delivery, result.map(drop), connection);
+            }
+            Answer::Disposition(staged) => self.answer_disposition(id, staged, result.map(drop), connection),
+            // It is given back with the others of the transaction, if there still is one.
+            Answer::Forgotten(forgotten) => {
+                let left = self.transactions.table.forget(id, forgotten);
+                self.give_back_forgotten(left.into_iter().collect());
+            }
+            Answer::Request { reply_to, finish, answer_bytes } => {
+                self.count_answer(bytes);
+                self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
+                let result = result.and_then(|numbers| {
+                    let response = match (sends, settles) {
+                        (true, _) => Response::Sent(Ok(numbers)),
+                        (_, true) => Response::Settled(Vec::new()),
+                        _ => Response::Done(Ok(())),
+                    };
+                    finish(response, &mut self.encoder)
+                });
+                self.respond(&reply_to, &result, connection);
+            }
+        }
+        self.conclude(id, connection);
+    }
+
+    fn add_command(
+        &mut self,
+        id: TxnId,
+        entity: &Entity,
+        sender: Option<&Sender>,
+        command: Command,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        match (command, sender) {
+            (Command::Send { messages }, Some(sender)) => self.add(id, sender, messages, bytes),
+            (command, sender) => {
+                let entity = sender.map_or(entity, |sender| &*sender.entity);
+                let work = Work::Command(entity.partition.clone(), command);
+                let entities = &self.entities;
+                let begin = || entities.begin_transaction();
+                self.transactions.table.add(id, work, &entity.root, bytes, begin)
+            }
+        }
+    }
+
+    /// Adds messages that go by way of another entity.
+    fn add(
+        &mut self,
+        id: TxnId,
+        sender: &Sender,
+        messages: SmallVec<[NewMessage; 1]>,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let Some(via) = &sender.via else { return Err(Fault::Internal) };
+        let work = Work::Transfer { via: via.root.place.clone(), target: sender.entity.place(), messages };
+        let entities = &self.entities;
+        self.transactions.table.add(id, work, &sender.entity.root, bytes, || entities.begin_transaction())
+    }
+
+    fn answer_transfer(
+        &mut self,
+        txn_id: &Bytes,
+        delivery: Option<IncomingId>,
+        result: Result<(), Fault>,
+        connection: &mut Connection,
+    ) {
+        let outcome = match result {
+            Ok(()) => DeliveryState::Accepted,
+            Err(fault) => self.refused(&fault),
+        };
+        if let Some(delivery) = delivery {
+            connection.settle_incoming(delivery, in_transaction(txn_id, outcome));
+        }
+    }
+
+    fn answer_disposition(
+        &mut self,
+        id: TxnId,
+        staged: Staged,
+        result: Result<(), Fault>,
+        connection: &mut Connection,
+    ) {
+        let txn_id = Bytes::copy_from_slice(&id);
+        let deliveries = (staged.link, staged.first, staged.count);
+        if let Err(fault) = result {
+            return self.refuse_disposition(&txn_id, deliveries, &fault, connection);
+        }
+        let outcome = in_transaction(&txn_id, staged.reply.clone());
+        each(deliveries, |delivery| connection.update_outgoing(delivery, outcome.clone()));
+        self.transactions.table.stage(id, staged);
+    }
+
+    /// Deliveries that can't be settled in the transaction keep their tags, unless their lock is lost: they may be settled
+    /// once more after it.
+    fn refuse_disposition(
+        &mut self,
+        txn_id: &Bytes,
+        deliveries: (LinkId, u32, usize),
+        fault: &Fault,
+        connection: &mut Connection,
+    ) {
+        let outcome = in_transaction(txn_id, self.refused(fault));
+        let is_lost = matches!(fault, Fault::Refused(Refusal::MessageLockLost | Refusal::SessionLockLost));
+        if !is_lost {
+            return each(deliveries, |delivery| connection.update_outgoing(delivery, outcome.clone()));
+        }
+        if let Some(Link::Receiver(receiver)) = self.links.get(&deliveries.0) {
+            let receiver = *receiver;
+            self.forget_unsettled(receiver, deliveries.2);
+        }
+        each(deliveries, |delivery| connection.settle_outgoing(delivery, outcome.clone()));
+    }
+
+    fn refused(&mut self, fault: &Fault) -> DeliveryState {
+        DeliveryState::Rejected(Some(self.tracker().error(fault)))
+    }
+}
+
+fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(OutgoingId)) {
+    let mut delivery_id = first;
+    for _ in 0..count {
+        act(OutgoingId { link, delivery_id });
+        delivery_id = delivery_id.wrapping_add(1);
+    }
+}
+
+fn in_transaction(txn_id: &Bytes, outcome: DeliveryState) -> DeliveryState {
+    DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: Some(Box::new(outcome)) }
+}
+
+/// The command with the numbers that its scheduled messages were promised.
+fn numbered(mut command: Command, numbers: &[SequenceNumber]) -> Command {
+    if let Command::Send { messages } = &mut command {
+        let mut numbers = numbers.iter();
+        for message in messages.iter_mut().filter(|message| message.scheduled_enqueue_time.is_some()) {
+            message.reserved_number = numbers.next().copied();
+        }
+    }
+    command
+}

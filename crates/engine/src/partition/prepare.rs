@@ -1,0 +1,136 @@
+//! Commands that take effect together with those of other partitions: prepared first, so that carrying them out can't fail.
+//!
+//! Preparing changes nothing. It reserves only in its own list, for as long as it looks at one unit: a lock can be settled
+//! once, a scheduled message cancelled once, and all messages together have to fit. Whoever prepares carries out at once or
+//! not at all; there is nothing to take back.
+
+use std::collections::HashSet;
+
+use rand::Rng;
+use smallvec::SmallVec;
+
+use super::step::Step;
+use super::{Outputs, Partition};
+use crate::event::Event;
+use crate::{Command, Effect, LockToken, NewMessage, Refusal, Reply, RequestId, SequenceNumber, Timestamp};
+
+/// What the commands before have taken.
+#[derive(Debug, Default)]
+struct Reserved {
+    tokens: HashSet<LockToken>,
+    cancelled: HashSet<SequenceNumber>,
+    content_bytes: u64,
+}
+
+/// Whose answer is looked at where it arises.
+const JOINT: RequestId = RequestId(u64::MAX);
+
+impl Partition {
+    /// Whether all commands can be carried out now, one after the other. Each comes with a name of the caller's.
+    ///
+    /// # Errors
+    /// Which is refused first, and why.
+    pub fn prepare<'a, N>(
+        &mut self,
+        now: Timestamp,
+        random: &mut dyn Rng,
+        commands: impl Iterator<Item = (N, &'a Command)>,
+        outputs: &mut Outputs,
+    ) -> Result<(), (N, Refusal)> {
+        let options = (&self.options, &self.rule_limits);
+        let step = Step::new(now, options, &mut self.state, random, outputs);
+        let mut reserved = Reserved::default();
+        for (name, command) in commands {
+            step.prepare(command, &mut reserved).map_err(|refusal| (name, refusal))?;
+        }
+        Ok(())
+    }
+
+    /// Carries out one command that was prepared, and nothing else: what is due and who is to be served waits for the next
+    /// call of [`Self::handle`].
+    ///
+    /// # Errors
+    /// It can't be carried out, so it was not prepared. What happened before stands.
+    pub fn carry_out(
+        &mut self,
+        now: Timestamp,
+        random: &mut dyn Rng,
+        command: Command,
+        outputs: &mut Outputs,
+    ) -> Result<(), Refusal> {
+        let options = (&self.options, &self.rule_limits);
+        Step::new(now, options, &mut self.state, random, outputs).run_prepared(JOINT, command);
+        match outputs.effects.pop_if(|effect| matches!(effect, Effect::Reply { request: JOINT, .. })) {
+            Some(Effect::Reply { reply, .. }) => refusal_of(reply).map_or(Ok(()), Err),
+            _ => Err(Refusal::NotAllowed(NOT_TRANSACTIONAL)),
+        }
+    }
+}
+
+/// What becomes of any other command.
+const NOT_TRANSACTIONAL: &str = "The operation can't be part of a transaction.";
+
+fn refusal_of(reply: Reply) -> Option<Refusal> {
+    match reply {
+        Reply::Sent(result) => result.err(),
+        Reply::Done(result) => result.err(),
+        Reply::Settled(failures) => failures.into_iter().next().map(|failure| failure.refusal),
+        _ => Some(Refusal::NotAllowed(NOT_TRANSACTIONAL)),
+    }
+}
+
+impl Step<'_> {
+    fn prepare(&self, command: &Command, reserved: &mut Reserved) -> Result<(), Refusal> {
+        if self.state().ended {
+            return Err(Refusal::EntityDeleted);
+        }
+        match command {
+            Command::Send { messages } => {
+                reserved.content_bytes = self.admit(messages, reserved.content_bytes)?;
+                messages.iter().try_for_each(|message| self.check_reserved_number(message))
+            }
+            Command::KeepUndelivered { .. } => self.check_keeps_undelivered(),
+            Command::Settle { queue, tokens, settlement } => tokens.iter().try_for_each(|token| {
+                self.check_settlement(*queue, *token, settlement)?;
+                if reserved.tokens.insert(*token) { Ok(()) } else { Err(Refusal::MessageLockLost) }
+            }),
+            Command::CancelScheduled { numbers } => {
+                self.cancellable(numbers)?;
+                let again = numbers.iter().find(|number| !reserved.cancelled.insert(**number));
+                again.map_or(Ok(()), |number| Err(Refusal::MessageNotFound(number.0)))
+            }
+            Command::SetSessionState { receiver, state } => {
+                self.check_session_state(*receiver, state.as_ref()).map(|_| ())
+            }
+            _ => Err(Refusal::NotAllowed(NOT_TRANSACTIONAL)),
+        }
+    }
+
+    /// A number that was reserved must still be without a message.
+    fn check_reserved_number(&self, message: &NewMessage) -> Result<(), Refusal> {
+        let Some(number) = message.reserved_number else { return Ok(()) };
+        let queue = &self.state().entity;
+        let is_taken = queue.messages.each().iter().any(|messages| messages.get(number).is_some())
+            || queue.quarantined.contains_key(&number);
+        if is_taken { Err(Refusal::Unavailable) } else { Ok(()) }
+    }
+
+    /// Answers whether a command could be carried out now, and reserves numbers for messages that are scheduled.
+    pub(super) fn provisional(&mut self, request: Option<RequestId>, command: &Command) {
+        let possible = self.prepare(command, &mut Reserved::default());
+        let numbers = possible.map(|()| self.reserve_numbers(command));
+        self.reply(request, Reply::Provisional(numbers));
+    }
+
+    fn reserve_numbers(&mut self, command: &Command) -> SmallVec<[SequenceNumber; 1]> {
+        let Command::Send { messages } = command else { return SmallVec::new() };
+        // Also where that is over by now: whoever asked can't know, and counts on a number for each.
+        let is_scheduled = |message: &&NewMessage| message.scheduled_enqueue_time.is_some();
+        let count = messages.iter().filter(is_scheduled).count() as u64;
+        let first = self.state().entity.next_number.0;
+        if count > 0 {
+            self.emit(Event::NumbersReserved { next: SequenceNumber(first.saturating_add(count)) });
+        }
+        (first..first.saturating_add(count)).map(SequenceNumber).collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! Lending the state of the partition to the committer, see [`crate::runtime::joint`].
+//!
+//! Between two turns everything that was decided is submitted. While the state is away nothing is handled, so a batch of
+//! this partition can come neither before nor between the parts of a joint one.
+
+use std::task::{Context, Poll};
+
+use peeklock_storage::Error;
+use tokio::sync::oneshot;
+
+use super::Actor;
+use super::held::Removals;
+use crate::partition::Partition;
+use crate::runtime::joint::{Lent, Part, Returned};
+use crate::{Command, Durability, Event, QueueId};
+
+impl Actor {
+    /// Takes a wish of the committer.
+    pub(super) fn poll_loans(&mut self, context: &mut Context<'_>) -> bool {
+        if self.loan.is_none()
+            && let Poll::Ready(Some(request)) = self.loans.poll_recv(context)
+        {
+            self.loan = Some(request);
+        }
+        self.loan.is_some()
+    }
+
+    /// Lends the state if the committer wants it, and takes over what happened to it.
+    ///
+    /// # Errors
+    /// The state has to be read back from the store.
+    pub(super) async fn lend_if_asked(&mut self) -> Result<(), Error> {
+        let Some(request) = self.loan.take() else { return Ok(()) };
+        let placeholder = Partition::new(QueueId(self.seat.id.0), self.seat.options.clone());
+        let (back, returned) = oneshot::channel();
+        let lent = Lent {
+            id: self.seat.id,
+            partition: std::mem::replace(&mut self.seat.partition, placeholder),
+            now: self.now,
+            held: std::mem::take(&mut self.held),
+            back,
+        };
+        if let Err(lent) = request.lent.send(lent) {
+            // The committer is gone.
+            (self.seat.partition, self.held) = (lent.partition, lent.held);
+            return Ok(());
+        }
+        let gone = || Error::Unavailable { reason: "the task of joint steps is gone".to_owned() };
+        let Returned { partition, held, parts, is_broken } = returned.await.map_err(|_| gone())?;
+        (self.seat.partition, self.held) = (partition, held);
+        let happened = !parts.is_empty();
+        parts.into_iter().for_each(|part| self.take_over(part));
+        if is_broken {
+            return Err(Error::Full { reason: "a joint step was given up".to_owned() });
+        }
+        if happened {
+            // Serves receivers, and fires what is due.
+            self.internal.push_back(Command::Tick);
+        }
+        Ok(())
+    }
+
+    /// Takes over what one joint batch did to the partition.
+    fn take_over(&mut self, part: Part) {
+        let Part { events, effects, commit, batch_bytes } = part;
+        self.cache_stored(&events);
+        let is_sync = events.iter().any(|event| event.durability() == Durability::Sync);
+        let body = events.iter().filter_map(|event| Some(event.stored_body()?.0.0)).max();
+        self.commits.push(commit, is_sync, batch_bytes, body);
+        let after = self.commits.last_sync();
+        let mut removals = Removals::new();
+        for effect in effects {
+            self.route(after, effect, &mut removals);
+        }
+        self.show_counts();
+        for body in events.iter().flat_map(Event::removed_bodies) {
+            self.cache.remove(*body);
+        }
+    }
+}

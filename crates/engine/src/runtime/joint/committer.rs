@@ -1,0 +1,131 @@
+//! The task that carries out joint steps, one round after the other.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use peeklock_storage::{Error, Pressure, Shard};
+use rand::rngs::StdRng;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::round::{Participant, Round};
+use super::{Answer, Job, Lent, LoanRequest, UnitOutcome};
+use crate::Refusal;
+use crate::runtime::PartitionHandle;
+use crate::runtime::fatal::Fatal;
+
+/// Units of one round, unless a single job has more: participants wait for the whole round.
+const ROUND_UNITS_MAX: usize = 512;
+
+/// See the module.
+pub(in crate::runtime) struct Committer {
+    pub(in crate::runtime) shard: Arc<dyn Shard>,
+    pub(in crate::runtime) fatal: Fatal,
+    /// For what actions of rules draw.
+    pub(in crate::runtime) random: StdRng,
+}
+
+impl Committer {
+    /// Runs until nobody can hand in a job any more.
+    pub(in crate::runtime) async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
+        let _guard = self.fatal.clone().guard();
+        let pressure = self.shard.pressure();
+        let mut waiting = VecDeque::new();
+        while let Some(job) = match waiting.pop_front() {
+            Some(job) => Some(job),
+            None => jobs.recv().await,
+        } {
+            waiting.push_front(job);
+            while let Ok(job) = jobs.try_recv() {
+                waiting.push_back(job);
+            }
+            self.round(take_round(&mut waiting), &pressure).await;
+            // Under load the next round is ready at once: the participants come first.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn round(&mut self, jobs: Vec<Job>, pressure: &watch::Receiver<Pressure>) {
+        let (participants, places) = borrow_all(&jobs).await;
+        let storage_full = *pressure.borrow() == Pressure::Full;
+        let place = |entity: &PartitionHandle| places.get(&entity.identity()).copied().unwrap_or(usize::MAX);
+        let mut round = Round::new(&*self.shard, &mut self.random, storage_full, participants);
+        let mut answers = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let outcomes = job.units.into_iter().map(|unit| round.unit(unit, place)).collect();
+            answers.push(Waiting { answer: job.answer, outcomes });
+        }
+        let commits = round.end();
+        tokio::spawn(answer_when_durable(commits, answers));
+    }
+}
+
+/// A job that was carried out, and waits for the store.
+struct Waiting {
+    answer: Answer,
+    outcomes: Vec<(UnitOutcome, usize)>,
+}
+
+/// Answers jobs once their batches are durable. `outcomes` name the batch of each unit.
+async fn answer_when_durable(commits: Vec<peeklock_storage::Commit>, answers: Vec<Waiting>) {
+    let mut results = Vec::with_capacity(commits.len());
+    for commit in commits {
+        results.push(commit.await);
+    }
+    for Waiting { answer, outcomes } in answers {
+        let outcome = |(outcome, batch): (UnitOutcome, usize)| match results.get(batch) {
+            Some(Err(error)) if outcome.is_ok() => {
+                Err(super::UnitFailure { step: 0, refusal: refusal(error) })
+            }
+            _ => outcome,
+        };
+        answer.give(outcomes.into_iter().map(outcome).collect());
+    }
+}
+
+/// What whoever asked for a refused batch is told.
+const fn refusal(error: &Error) -> Refusal {
+    match error {
+        Error::Full { .. } | Error::TooLarge { .. } => Refusal::StorageFull,
+        _ => Refusal::Unavailable,
+    }
+}
+
+/// Takes the jobs of the next round.
+fn take_round(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+    let (mut round, mut units) = (Vec::new(), 0);
+    while let Some(job) = waiting.front() {
+        units += job.units.len();
+        if !round.is_empty() && units > ROUND_UNITS_MAX {
+            break;
+        }
+        round.extend(waiting.pop_front());
+    }
+    round
+}
+
+/// Where participants stand in their list, by the identity of their handles.
+type Places = HashMap<usize, usize>;
+
+/// Borrows the state of every partition that the jobs concern, or learns why it is not to be had. All are asked before the first is awaited.
+async fn borrow_all(jobs: &[Job]) -> (Vec<Result<Participant, Refusal>>, Places) {
+    let mut asked: Vec<(PartitionHandle, Option<oneshot::Receiver<Lent>>)> = Vec::new();
+    let mut places = Places::new();
+    let steps = jobs.iter().flat_map(|job| &job.units).flat_map(|unit| &unit.steps);
+    for entity in steps.flat_map(|step| [Some(&step.entity), step.via.as_ref()]).flatten() {
+        places.entry(entity.identity()).or_insert_with(|| {
+            let (lent, receiver) = oneshot::channel();
+            let is_asked = entity.borrow_state(LoanRequest { lent });
+            asked.push((entity.clone(), is_asked.then_some(receiver)));
+            asked.len() - 1
+        });
+    }
+    let mut all = Vec::with_capacity(asked.len());
+    for (entity, receiver) in asked {
+        let lent = match receiver {
+            Some(receiver) => receiver.await.ok(),
+            None => None,
+        };
+        all.push(lent.map(Participant::new).ok_or_else(|| entity.why_gone()));
+    }
+    (all, places)
+}

@@ -1,0 +1,218 @@
+//! One round: units prepared and carried out on borrowed states, and as few batches as hold what comes of it.
+
+use std::sync::Arc;
+
+use peeklock_storage::{Batch, Commit, Error, Limits, Shard};
+use rand::rngs::StdRng;
+
+use super::{Lent, Part, Returned, Unit, UnitFailure, UnitOutcome};
+use crate::partition::{Outputs, persist, touch};
+use crate::runtime::actor::{BATCH_BYTES_MAX, check_weight};
+use crate::runtime::forwarder;
+use crate::{Command, Durability, Refusal};
+
+/// A partition that takes part, and what happened to it since the last batch.
+#[derive(Debug)]
+pub(super) struct Participant {
+    lent: Lent,
+    outputs: Outputs,
+    /// Whether the next batch is about it.
+    is_concerned: bool,
+    parts: Vec<Part>,
+    is_broken: bool,
+}
+
+impl Participant {
+    pub(super) fn new(lent: Lent) -> Self {
+        Self { lent, outputs: Outputs::default(), is_concerned: false, parts: Vec::new(), is_broken: false }
+    }
+
+    /// Adds what happened to a batch.
+    fn persist(&mut self, batch: &mut Batch) {
+        let Lent { id, held, .. } = &mut self.lent;
+        held.keep_contents(&mut self.outputs.events);
+        if self.outputs.events.iter().any(|event| event.durability() != Durability::Volatile) {
+            persist(*id, &self.outputs.events, batch);
+        }
+        // Whatever the batch says of it, the commit comes after those that were submitted before.
+        touch(*id, batch);
+    }
+
+    fn note(&mut self, commit: Commit, batch_bytes: usize) {
+        let Outputs { events, effects, .. } = std::mem::take(&mut self.outputs);
+        self.is_concerned = false;
+        self.parts.push(Part { events, effects, commit, batch_bytes });
+    }
+
+    fn give_back(self) {
+        let Lent { partition, held, back, .. } = self.lent;
+        // An actor waits for its state, unless the process is about to end.
+        let _ = back.send(Returned { partition, held, parts: self.parts, is_broken: self.is_broken });
+    }
+}
+
+/// A command for the participant at a place, or why it can't have it.
+#[derive(Debug)]
+struct Step {
+    place: usize,
+    command: Command,
+    /// Where what it does not take goes.
+    via: Option<usize>,
+}
+
+/// See the module.
+pub(super) struct Round<'a> {
+    shard: &'a dyn Shard,
+    limits: Limits,
+    random: &'a mut StdRng,
+    storage_full: bool,
+    participants: Vec<Result<Participant, Refusal>>,
+    /// Estimated size of the batch so far, in bytes.
+    batch_bytes: usize,
+    commits: Vec<Commit>,
+}
+
+impl<'a> Round<'a> {
+    pub(super) fn new(
+        shard: &'a dyn Shard,
+        random: &'a mut StdRng,
+        storage_full: bool,
+        participants: Vec<Result<Participant, Refusal>>,
+    ) -> Self {
+        let limits = shard.limits();
+        Self { shard, limits, random, storage_full, participants, batch_bytes: 0, commits: Vec::new() }
+    }
+
+    /// Prepares a unit in all its partitions, and carries it out if none refuses; with the number of the batch that holds it.
+    /// `place` finds participants.
+    pub(super) fn unit(
+        &mut self,
+        unit: Unit,
+        place: impl Fn(&crate::runtime::PartitionHandle) -> usize,
+    ) -> (UnitOutcome, usize) {
+        let step = |step: super::UnitStep| Step {
+            place: place(&step.entity),
+            command: step.command,
+            via: step.via.as_ref().map(&place),
+        };
+        let mut steps: Vec<Step> = unit.steps.into_iter().map(step).collect();
+        let outcome = loop {
+            let Err(failure) = self.prepare(&steps) else { break self.carry_out(steps) };
+            if !steps.get_mut(failure.step).is_some_and(|step| keep_undelivered(step, &failure.refusal)) {
+                break Err(failure);
+            }
+        };
+        (outcome, self.commits.len())
+    }
+
+    /// Whether every partition can carry out its steps.
+    fn prepare(&mut self, steps: &[Step]) -> UnitOutcome {
+        let bytes = self.weigh(steps)?;
+        if bytes > self.limits.batch_bytes_max {
+            let limit = self.limits.batch_bytes_max;
+            let text = format!("The transaction would write {bytes} bytes at once; the limit is {limit}.");
+            return Err(UnitFailure { step: 0, refusal: Refusal::InvalidArgument(text) });
+        }
+        let batch_bytes_max = self.limits.batch_bytes_max.min(BATCH_BYTES_MAX);
+        if self.batch_bytes > 0 && self.batch_bytes.saturating_add(bytes) > batch_bytes_max {
+            self.flush();
+        }
+        for (place, participant) in self.participants.iter_mut().enumerate() {
+            let here = || steps.iter().enumerate().filter(|(_, step)| step.place == place);
+            let (Ok(participant), Some(_)) = (participant, here().next()) else { continue };
+            let Participant { lent, outputs, .. } = participant;
+            let commands = here().map(|(step, Step { command, .. })| (step, command));
+            lent.partition
+                .prepare(lent.now, self.random, commands, outputs)
+                .map_err(|(step, refusal)| UnitFailure { step, refusal })?;
+        }
+        self.batch_bytes = self.batch_bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// An estimate of what the steps write, in bytes.
+    fn weigh(&self, steps: &[Step]) -> Result<usize, UnitFailure> {
+        let mut bytes = 0_usize;
+        for (step, Step { place, command, .. }) in steps.iter().enumerate() {
+            let weight = match self.participants.get(*place) {
+                Some(Ok(Participant { lent, .. })) => {
+                    check_weight(&lent.partition, lent.now, command, self.storage_full, self.limits)
+                }
+                Some(Err(refusal)) => Err(refusal.clone()),
+                None => Err(Refusal::Unavailable),
+            };
+            bytes = bytes.saturating_add(weight.map_err(|refusal| UnitFailure { step, refusal })?);
+        }
+        Ok(bytes)
+    }
+
+    /// Carries out what was prepared.
+    fn carry_out(&mut self, steps: Vec<Step>) -> UnitOutcome {
+        for (step, Step { place, command, .. }) in steps.into_iter().enumerate() {
+            let Some(Ok(participant)) = self.participants.get_mut(place) else { continue };
+            participant.is_concerned = true;
+            let Participant { lent, outputs, .. } = participant;
+            if let Err(refusal) = lent.partition.carry_out(lent.now, self.random, command, outputs) {
+                tracing::error!(partition = lent.id.0, %refusal, "a prepared command was refused");
+                self.give_up();
+                return Err(UnitFailure { step, refusal });
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops everything that is not submitted yet: whoever takes part has to read its state back.
+    fn give_up(&mut self) {
+        self.batch_bytes = 0;
+        for place in &mut self.participants {
+            if place.as_ref().is_ok_and(|participant| participant.is_concerned)
+                && let Ok(mut participant) = std::mem::replace(place, Err(Refusal::Unavailable))
+            {
+                participant.is_broken = true;
+                participant.give_back();
+            }
+        }
+        let (notifier, failed) = peeklock_storage::commit();
+        notifier.resolve(Err(Error::Unavailable { reason: "a joint step was given up".to_owned() }));
+        self.commits.push(failed);
+    }
+
+    /// Submits what happened so far as one batch.
+    fn flush(&mut self) {
+        self.batch_bytes = 0;
+        let mut batch = Batch::new();
+        let concerned = || |participant: &&mut Participant| participant.is_concerned;
+        for participant in self.participants.iter_mut().flatten().filter(concerned()) {
+            participant.persist(&mut batch);
+        }
+        if batch.is_empty() {
+            return;
+        }
+        let bytes = batch.value_bytes();
+        let mut commit = self.shard.submit(batch);
+        for participant in self.participants.iter_mut().flatten().filter(concerned()) {
+            participant.note(commit.share(), bytes);
+        }
+        self.commits.push(commit);
+    }
+
+    /// Submits what is left and gives back all states; the commits of all batches.
+    pub(super) fn end(mut self) -> Vec<Commit> {
+        self.flush();
+        self.participants.into_iter().flatten().for_each(Participant::give_back);
+        self.commits
+    }
+}
+
+/// Turns a step that was refused into one that keeps its messages in the transfer dead-letter queue of the entity by way of
+/// which they went; false if that is not to be.
+fn keep_undelivered(step: &mut Step, refusal: &Refusal) -> bool {
+    let Some(via) = step.via.take() else { return false };
+    let Some(why) = forwarder::why_undeliverable(refusal) else { return false };
+    let Command::Send { messages } = std::mem::replace(&mut step.command, Command::Tick) else {
+        return false;
+    };
+    step.place = via;
+    step.command = Command::KeepUndelivered { messages, why: Arc::new(why) };
+    true
+}

@@ -1,0 +1,105 @@
+//! Transactions over queues and subscriptions: all of one happens, or nothing of it, whenever the broker ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use peeklock_engine::{Command, NewMessage, QueueId, Refusal, Settlement};
+
+use super::steps::Place;
+use super::world::{Address, Asked, QUEUES, World};
+
+/// What one transaction asked for.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    sent: Vec<(QueueId, String)>,
+    completed: Vec<(QueueId, String)>,
+}
+
+impl World {
+    /// Sends to queues and completes some of what is locked, as a whole.
+    pub(super) fn transact(&mut self, to: &[usize], completes: usize) {
+        let mut transaction = self.broker.namespace.begin_transaction();
+        let mut work = Work::default();
+        for index in to {
+            let Some(address) = self.find(Place::Queue(*index)) else { return };
+            let content = self.new_content("");
+            let message =
+                NewMessage { content: Bytes::copy_from_slice(content.as_bytes()), ..NewMessage::default() };
+            let messages = [message].into_iter().collect();
+            transaction.add(&address.partition, Command::Send { messages });
+            self.auditor(address.queue).sending(&content);
+            // Numbers are given out at the commit, after those of sends that were asked for later.
+            let sent = self.sent;
+            self.auditor(address.queue).order_unknown(sent);
+            work.sent.push((address.queue, content));
+        }
+        for _ in 0..completes {
+            let Some(which) = self.locks.iter().position(|held| held.session.is_none()) else { break };
+            let held = self.locks.swap_remove(which);
+            let Address { partition, queue } = held.address;
+            let tokens = [held.token].into_iter().collect();
+            transaction.add(&partition, Command::Settle { queue, tokens, settlement: Settlement::Complete });
+            self.auditor(queue).leaving(&held.content);
+            work.completed.push((queue, held.content));
+        }
+        let tag = self.ask(Asked::Commit(work));
+        transaction.commit(self.mailbox(), tag);
+    }
+
+    pub(super) fn committed(&mut self, work: Work, result: Result<(), Refusal>) {
+        match result {
+            Ok(()) => self.happened(work),
+            Err(Refusal::Unavailable) if self.in_doubt => self.doubtful.push(work),
+            Err(Refusal::Unavailable) => panic!("a transaction met an entity that is not available"),
+            Err(_) => self.did_not_happen(work),
+        }
+    }
+
+    fn happened(&mut self, work: Work) {
+        for (queue, content) in work.sent {
+            self.auditor(queue).accepted(&content, None);
+        }
+        for (queue, content) in work.completed {
+            self.auditor(queue).left_for_good(&content);
+        }
+    }
+
+    fn did_not_happen(&mut self, work: Work) {
+        for (queue, content) in work.sent {
+            self.auditor(queue).refused(&content);
+        }
+        for (queue, content) in work.completed {
+            self.auditor(queue).did_not_leave(&content);
+        }
+    }
+
+    /// Finds out after a restart what became of the transactions that were not answered.
+    pub(super) async fn resolve_transactions(&mut self) {
+        let doubtful = std::mem::take(&mut self.doubtful);
+        if doubtful.is_empty() {
+            return;
+        }
+        let mut found: BTreeMap<QueueId, BTreeSet<String>> = BTreeMap::new();
+        let queues = (0..QUEUES.len()).map(Place::Queue);
+        let subscriptions = (0..super::topic::SUBSCRIPTIONS.len()).map(Place::Subscription);
+        for place in queues.chain(subscriptions) {
+            let Some(address) = self.find(place) else { continue };
+            self.slow.release().await;
+            self.listen();
+            let there = self.browse(&address).await;
+            found.insert(address.queue, there.into_iter().map(|((content, _), _)| content).collect());
+        }
+        // What was browsed was taken out of the inbox there.
+        self.asked.retain(|_, asked| !matches!(asked, Asked::Other));
+        for work in doubtful {
+            let is_there =
+                |(queue, content): &(QueueId, String)| found.get(queue).map(|all| all.contains(content));
+            let sent: BTreeSet<bool> = work.sent.iter().filter_map(is_there).collect();
+            let left: BTreeSet<bool> =
+                work.completed.iter().filter_map(is_there).map(|there| !there).collect();
+            let signs = &sent | &left;
+            assert!(signs.len() <= 1, "half of a transaction happened: {work:#?} of {found:#?}");
+            if signs.contains(&true) { self.happened(work) } else { self.did_not_happen(work) }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Transactions against a real daemon: as other AMQP clients do them, as the .NET client's were recorded, as no decent client
+//! would, and over kills.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
+
+mod transactions {
+    mod coordinator;
+    mod crash;
+    mod generic_client;
+    mod management;
+    mod recorded;
+    mod send_via;
+    mod stage;
+    mod work;
+}

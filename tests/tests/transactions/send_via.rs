@@ -1,0 +1,97 @@
+//! Sending to one entity by way of another, as older clients and JMS ask for it with a property of their attach.
+
+use peeklock_tests::client::{Client, attach, terminus};
+use peeklock_tests::codec::{Value, code};
+use peeklock_tests::daemon::Daemon;
+
+use super::stage::{
+    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill, text,
+};
+
+/// Attaches [`LINK`] + 1: to the queue `one`, for messages that go to `destination`; the condition when refused.
+fn via_one(client: &mut Client, destination: Value) -> Result<(), String> {
+    let handle = LINK + 1;
+    let name = format!("sender-{handle}");
+    let Value::Described(descriptor, fields) =
+        attach(handle, &name, false, Value::Null, terminus(code::TARGET, "one"))
+    else {
+        unreachable!()
+    };
+    let Value::List(mut fields) = *fields else { unreachable!() };
+    fields.resize(13, Value::Null);
+    let property = Value::symbol("com.microsoft:transfer-destination-address");
+    fields.push(Value::Map(vec![(property, destination)]));
+    client.say(&Value::Described(descriptor, Box::new(Value::List(fields)))).unwrap();
+    let answer = client.wait(|frame| {
+        let refused = frame.is(code::DETACH).then(|| Err(frame.field(2).field(0).text().unwrap_or_default().to_owned()));
+        let ours = frame.is(code::ATTACH) && frame.field(0).text() == Some(&name) && *frame.field(6) != Value::Null;
+        refused.or(ours.then_some(Ok(())))
+    });
+    answer.unwrap()
+}
+
+#[test]
+fn without_a_transaction_a_message_sent_via_a_queue_reaches_its_destination() {
+    for destination in ["two", "topic"] {
+        let mut daemon = Daemon::with_config(CONFIG);
+        let mut client = Client::connect(daemon.amqp()).unwrap();
+        via_one(&mut client, Value::string(destination)).unwrap();
+        assert_accepted(&client.send(LINK + 1, &text("a")).unwrap());
+        let place = if destination == "topic" { "topic/Subscriptions/all" } else { destination };
+        assert_eq!(bodies(&daemon, place), ["a"]);
+        assert_eq!(bodies(&daemon, "one"), [""; 0]);
+        daemon.assert_sound();
+    }
+}
+
+#[test]
+fn in_a_transaction_the_message_and_a_completion_of_the_queue_between_are_one_whole() {
+    for fail in [true, false] {
+        let mut daemon = Daemon::with_config(CONFIG);
+        fill(&daemon, &["old"]);
+        let mut client = Client::connect(daemon.amqp()).unwrap();
+        client.attach_receiver(LINK, "one", 1).unwrap().unwrap();
+        client.attach_coordinator(COORDINATOR).unwrap().unwrap();
+        let delivery = client.receive(LINK).unwrap();
+        via_one(&mut client, Value::string("two")).unwrap();
+        let id = client.declare(COORDINATOR).unwrap();
+        assert_accepted_in(&client.send_in(LINK + 1, &text("new"), &id).unwrap(), &id);
+        assert_accepted_in(&client.settle_in(delivery.id, &id, accepted()).unwrap(), &id);
+        assert_eq!(bodies(&daemon, "two"), [""; 0]);
+        assert_accepted(&client.discharge(COORDINATOR, &id, fail).unwrap());
+        assert_eq!(bodies(&daemon, "one").len(), usize::from(fail));
+        assert_eq!(bodies(&daemon, "two").len(), usize::from(!fail));
+        daemon.assert_sound();
+    }
+}
+
+#[test]
+fn a_destination_that_is_none_is_refused_at_the_attach() {
+    let daemon = Daemon::with_config(CONFIG);
+    for (destination, condition) in [
+        (Value::string("no-such-queue"), "amqp:not-found"),
+        (Value::Int(7), "com.microsoft:argument-error"),
+    ] {
+        let mut client = Client::connect(daemon.amqp()).unwrap();
+        assert_eq!(via_one(&mut client, destination), Err(condition.to_owned()));
+    }
+}
+
+#[test]
+fn what_the_destination_does_not_take_is_a_transfer_dead_letter_of_the_root() {
+    let mut daemon = Daemon::with_config(CONFIG);
+    fill(&daemon, &["old"]);
+    let mut client = controller(&daemon);
+    client.attach_receiver(LINK, "one", 1).unwrap().unwrap();
+    let delivery = client.receive(LINK).unwrap();
+    client.attach_sender(LINK + 1, "sessions").unwrap().unwrap();
+    // A message without a session, for a queue that requires one.
+    let id = client.declare(COORDINATOR).unwrap();
+    client.send_in(LINK + 1, &text("new"), &id).unwrap();
+    client.settle_in(delivery.id, &id, accepted()).unwrap();
+    assert_accepted(&client.discharge(COORDINATOR, &id, false).unwrap());
+    assert_eq!(bodies(&daemon, "one"), [""; 0]);
+    assert_eq!(bodies(&daemon, "sessions"), [""; 0]);
+    assert_eq!(bodies(&daemon, "one/$Transfer/$DeadLetterQueue"), ["new"]);
+    daemon.assert_sound();
+}
