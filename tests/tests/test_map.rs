@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 16] = [
+const FOLDERS: [(&str, &str); 19] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("java/", "tests/java/src/test/java/peeklock/"),
@@ -17,6 +17,9 @@ const FOLDERS: [(&str, &str); 16] = [
     ("runtime/", "crates/engine/tests/runtime/"),
     ("amqp/", "crates/amqp/src/servicebus/"),
     ("amqp-tests/", "crates/amqp/tests/"),
+    ("amqp-server/", "crates/amqp/src/server/"),
+    ("amqp-endpoint/", "crates/amqp/src/endpoint/"),
+    ("serve/", "crates/peeklock/src/serve/"),
     ("access/", "crates/access/src/"),
     ("net/", "crates/net/src/"),
     ("message/", "crates/message/src/"),

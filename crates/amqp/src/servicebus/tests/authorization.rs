@@ -107,7 +107,7 @@ fn ended(harness: &mut Harness) -> Vec<String> {
 }
 
 #[test]
-fn a_stranger_sees_nothing_but_cbs() {
+fn an_unauthenticated_connection_sees_nothing_but_cbs() {
     let mut harness = Harness::with(access(), &Peer::default());
     for address in ["q", "nowhere", "q/$management", "t/Subscriptions/s", "", "q/$Nowhere"] {
         refuses(&mut harness, address);
@@ -280,7 +280,7 @@ async fn a_change_wakes_an_idle_connection() {
 }
 
 #[test]
-fn a_stranger_is_dropped_after_twenty_seconds_and_others_are_not() {
+fn an_unauthenticated_connection_is_dropped_after_twenty_seconds_and_others_are_not() {
     let (access, clock) = access_and_clock();
     let mut harness = Harness::with(access.clone(), &Peer::default());
     harness.requester("$cbs");
@@ -311,7 +311,7 @@ fn a_stranger_is_dropped_after_twenty_seconds_and_others_are_not() {
 }
 
 #[test]
-fn whoever_lets_strangers_in_is_told_when_one_is_none_any_more() {
+fn the_acceptor_is_told_when_a_connection_is_authenticated() {
     let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     let admission = Admission::new(move || {
