@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 16] = [
+const FOLDERS: [(&str, &str); 19] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("java/", "tests/java/src/test/java/peeklock/"),
