@@ -263,7 +263,7 @@ fn names_follow_the_rules_that_hold_for_declared_ones() {
     assert!(named(&"n".repeat(50)).is_ok());
     let longest = "n".repeat(51);
     for (name, cause) in
-        [("", "empty"), (longest.as_str(), "50 characters"), ("a/b", "'/'"), ("a\nb", "'\\n'")]
+        [("", "empty"), (longest.as_str(), "longer than 50"), ("a/b", "'/'"), ("a\nb", "'\\n'")]
     {
         let fault = named(name).unwrap_err();
         assert_eq!(fault.condition_and_status().0, "com.microsoft:argument-error");
