@@ -26,6 +26,7 @@ impl World {
             for _ in 0..READS_UNDER_WAY_MAX {
                 self.broker.clock.advance(PAUSE_MS_MAX);
                 self.observe().await;
+                self.slow.release().await;
             }
         }
         self.broker.store.release_all();

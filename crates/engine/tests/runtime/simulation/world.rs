@@ -340,9 +340,9 @@ impl World {
     }
 
     fn answered(&mut self, tag: u64, asked: Asked, response: Response) {
-        // What was asked of a busy topic is settled by a restart.
-        let is_of_topic = matches!(asked, Asked::Publish { .. } | Asked::Change | Asked::Rules { .. });
-        self.in_doubt |= is_of_topic && self.reads_fail && is_busy(&response);
+        // What was asked of a busy topic, or as a transaction, is settled by a restart.
+        let is_settled = !matches!(asked, Asked::Send { .. } | Asked::State(_) | Asked::Other);
+        self.in_doubt |= is_settled && self.reads_fail && is_busy(&response);
         match (asked, response) {
             (Asked::Send { queue, contents, at, scheduled }, Response::Sent(result)) => {
                 self.sent(queue, &contents, (at, scheduled), result);
@@ -386,6 +386,7 @@ fn is_busy(response: &Response) -> bool {
         Response::Sent(result) => result.as_ref().err(),
         Response::Done(result) => result.as_ref().err(),
         Response::Rules(result) => result.as_ref().err(),
+        Response::Committed(result) => result.as_ref().err(),
         _ => None,
     };
     refusal == Some(&Refusal::Unavailable)
