@@ -98,6 +98,7 @@ impl World {
             let left: Vec<_> = found.into_iter().map(|(message, _)| message).collect();
             self.auditor(queue).left(&left);
         }
+        self.observe_damage();
         for (queue, count) in self.quarantined() {
             *heads.entry(queue).or_default() += count;
             damaged.insert(queue, count);

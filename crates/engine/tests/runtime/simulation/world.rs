@@ -176,10 +176,10 @@ impl World {
             Step::Disk(step) => {
                 // A write or an allocation that fails may look like a full disk.
                 self.was_full |= matches!(step, DiskStep::Plan { .. });
-                self.reads_fail |= matches!(step, DiskStep::FailReads { .. });
-                self.broker.store.step(*step);
-                if let DiskStep::Rot { which, byte } = step {
-                    self.rot(*which, *byte);
+                match step {
+                    DiskStep::FailReads(..) if std::mem::replace(&mut self.reads_fail, true) => {}
+                    DiskStep::Rot(which, byte) => self.rot(*which, *byte),
+                    step => self.broker.store.step(*step),
                 }
             }
             Step::Disturb { off_ms, for_ms } => self.disturb(*off_ms, *for_ms),
@@ -218,6 +218,7 @@ impl World {
         quiet().await;
         self.in_doubt |= self.broker.store.is_in_doubt();
         self.observe_clock();
+        self.observe_damage();
         self.listen();
         self.observe_topic();
         self.observe_temporary().await;
