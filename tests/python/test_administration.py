@@ -368,3 +368,20 @@ def test_what_the_file_declares_wins_at_the_next_start_and_the_rest_stays(start_
     daemon.start()
     with administration_client(daemon) as admin:
         assert {queue.name for queue in admin.list_queues()} == {"declared", "undeclared"}
+
+
+def test_no_more_entities_are_created_than_there_may_be(start_daemon):
+    """What is there can still be changed, and what is deleted makes room."""
+    daemon = start_daemon('[limits]\nentities_max = 3\n[[queues]]\nname = "declared"\n')
+    with administration_client(daemon) as admin:
+        admin.create_queue("queue")
+        admin.create_topic("topic")
+        for create in (admin.create_queue, admin.create_topic):
+            with pytest.raises(HttpResponseError, match="40300") as refused:
+                create("more")
+            assert refused.value.status_code == 403
+        # Subscriptions have a limit of their own.
+        admin.create_subscription("topic", "subscription")
+        admin.update_queue(admin.get_queue("queue"))
+        admin.delete_queue("queue")
+        admin.create_topic("more")

@@ -1,8 +1,10 @@
 """Damaged bytes cost the message that they hit, and nothing else: not its queue, not other messages, not the next start."""
 
+import asyncio
 import json
 import pathlib
 import subprocess
+import time
 import urllib.request
 
 import pytest
@@ -154,3 +156,37 @@ async def test_what_does_not_start_is_salvaged(damaged_daemon, flavour):
         await bus.send(OTHER, ServiceBusMessage(b"after"))
         assert body((await bus.peek(OTHER))[-1]) == b"after"
     assert ready(daemon) == {"status": "ready"}
+
+
+def metrics(daemon: Daemon) -> list[str]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=10) as answer:
+        assert answer.status == 200
+        return answer.read().decode().splitlines()
+
+
+async def test_what_the_scrubber_finds_shows_before_anybody_reads_it(start_daemon, flavour):
+    storage = '[storage]\nbody_cache = "0 KiB"\nsegment_size = "1 MiB"\nscrub_interval = "1 second"\nscrub_rate = "1 GiB"\n'
+    daemon = start_daemon(storage + entities_text({QUEUE: {}}))
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send(QUEUE, *[ServiceBusMessage(text(number)) for number in NUMBERS])
+        # Only complete files are read again.
+        for _ in range(4):
+            await bus.send(QUEUE, ServiceBusMessage(b"x" * 600_000))
+        assert "degraded" not in ready(daemon)
+        assert "peeklock_damage 0" in metrics(daemon)
+        flip(daemon, DAMAGED)
+        deadline = time.monotonic() + 60
+        while "degraded" not in ready(daemon):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        told = ready(daemon)
+        [damage] = told["damage"]
+        assert (damage["entity"], damage["sequence_number"]) == (QUEUE, DAMAGED)
+        assert (told["damage_count"], told["quarantined_messages"]) == (1, 0)
+        receiver = await bus.open_receiver(QUEUE)
+        got = await take(receiver, len(NUMBERS) - 1)
+        assert DAMAGED not in [message.sequence_number for message in got]
+        told = ready(daemon)
+        # The same place, met once more.
+        assert (told["damage_count"], told["quarantined_messages"]) == (1, 1)
+        assert {"peeklock_damage 1", "peeklock_quarantined_messages 1"} < set(metrics(daemon))

@@ -17,6 +17,7 @@ mod hostile {
     mod pages;
     mod payload;
     mod slow;
-    mod strangers;
+    mod transactions;
+    mod unauthenticated;
     mod websocket;
 }

@@ -24,9 +24,15 @@ reserve = "1 MiB"
 "#;
 /// Five messages fill a segment.
 const BODY_BYTES: usize = 200 << 10;
+/// One message fills a segment.
+const LARGE_BODY_BYTES: usize = 900 << 10;
 
 fn message(number: u32) -> Vec<u8> {
-    let mut body = vec![b'.'; BODY_BYTES];
+    message_of(number, BODY_BYTES)
+}
+
+fn message_of(number: u32, body_bytes: usize) -> Vec<u8> {
+    let mut body = vec![b'.'; body_bytes];
     body[..4].copy_from_slice(&number.to_le_bytes());
     data_message(&body)
 }
@@ -48,8 +54,12 @@ fn is_accepted(outcome: &Value) -> bool {
 
 /// Sends a message again until it is accepted.
 fn send_patiently(client: &mut Client, number: u32) {
+    send_until_accepted(client, number, &message(number));
+}
+
+fn send_until_accepted(client: &mut Client, number: u32, message: &[u8]) {
     let start = Instant::now();
-    while !is_accepted(&client.send(0, &message(number)).unwrap()) {
+    while !is_accepted(&client.send(0, message).unwrap()) {
         assert!(start.elapsed() < PATIENCE, "message {number} is never accepted");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -78,38 +88,45 @@ fn segments(daemon: &Daemon) -> usize {
 
 #[test]
 fn a_long_log_needs_few_descriptors() {
-    for (descriptors_max, messages) in [(64, 400), (96, 600)] {
-        let mut daemon = Daemon::stopped(CONFIG);
-        daemon.set_descriptors_max(Some(descriptors_max));
-        daemon.start();
-        let mut client = sender(&daemon);
-        let mut idle = Vec::new();
-        let mut accepted = BTreeSet::new();
-        for number in 0..messages {
-            // Connections take all descriptors for a while.
-            match number % 100 {
-                40 => idle.extend((0..100).filter_map(|_| TcpStream::connect(daemon.amqp()).ok())),
-                60 => idle.clear(),
-                _ => {}
-            }
-            if idle.is_empty() {
-                send_patiently(&mut client, number);
-                accepted.insert(number);
-            } else if is_accepted(&client.send(0, &message(number)).unwrap()) {
-                accepted.insert(number);
-            }
-        }
-        daemon.assert_sound();
-        assert!(
-            segments(&daemon) > usize::try_from(descriptors_max).unwrap(),
-            "{} segments",
-            segments(&daemon)
-        );
-        daemon.kill();
-        daemon.start();
-        assert_eq!(receive(&daemon, accepted.len()), accepted);
-        daemon.assert_sound();
+    for (descriptors_max, messages, body_bytes) in
+        [(64, 400, BODY_BYTES), (96, 600, BODY_BYTES), (256, 300, LARGE_BODY_BYTES)]
+    {
+        a_log_has_more_segments_than_descriptors(descriptors_max, messages, body_bytes);
     }
+}
+
+#[test]
+fn a_log_of_a_thousand_segments_needs_few_descriptors() {
+    a_log_has_more_segments_than_descriptors(1_024, 1_100, LARGE_BODY_BYTES);
+}
+
+fn a_log_has_more_segments_than_descriptors(descriptors_max: u32, messages: u32, body_bytes: usize) {
+    let mut daemon = Daemon::stopped(CONFIG);
+    daemon.set_descriptors_max(Some(descriptors_max));
+    daemon.start();
+    let mut client = sender(&daemon);
+    let mut idle = Vec::new();
+    let mut accepted = BTreeSet::new();
+    for number in 0..messages {
+        // Connections take all descriptors for a while.
+        match number % 100 {
+            40 => idle.extend((0..100).filter_map(|_| TcpStream::connect(daemon.amqp()).ok())),
+            60 => idle.clear(),
+            _ => {}
+        }
+        if idle.is_empty() {
+            send_until_accepted(&mut client, number, &message_of(number, body_bytes));
+            accepted.insert(number);
+        } else if is_accepted(&client.send(0, &message_of(number, body_bytes)).unwrap()) {
+            accepted.insert(number);
+        }
+    }
+    daemon.assert_sound();
+    assert!(segments(&daemon) > usize::try_from(descriptors_max).unwrap(), "{} segments", segments(&daemon));
+    daemon.kill();
+    daemon.start();
+    assert_eq!(receive(&daemon, accepted.len()), accepted);
+    daemon.assert_sound();
 }
 
 /// A file system of its own with room for `mebibytes`.

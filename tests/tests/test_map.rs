@@ -8,14 +8,18 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 15] = [
+const FOLDERS: [(&str, &str); 19] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
+    ("java/", "tests/java/src/test/java/peeklock/"),
     ("rust/", "tests/tests/"),
     ("partition/", "crates/engine/src/partition/tests/"),
     ("runtime/", "crates/engine/tests/runtime/"),
     ("amqp/", "crates/amqp/src/servicebus/"),
     ("amqp-tests/", "crates/amqp/tests/"),
+    ("amqp-server/", "crates/amqp/src/server/"),
+    ("amqp-endpoint/", "crates/amqp/src/endpoint/"),
+    ("serve/", "crates/peeklock/src/serve/"),
     ("access/", "crates/access/src/"),
     ("net/", "crates/net/src/"),
     ("message/", "crates/message/src/"),
@@ -62,6 +66,7 @@ fn leads_to_a_test(reference: &str, read: &dyn Fn(&str) -> Option<String>) -> bo
     let starts = match *prefix {
         "python/" => vec![format!("def test_{test}(")],
         "js/" => vec![format!("it(\"{test}\","), format!("it(`{test}`,")],
+        "java/" => vec![format!("void {test}(")],
         _ => vec![format!("fn {test}(")],
     };
     !test.is_empty() && text.lines().any(|line| starts.iter().any(|start| begins(line, start)))

@@ -1,4 +1,4 @@
-//! Shows arbitrary bytes to everything here that reads what strangers send; for fuzzing and its tests.
+//! Shows arbitrary bytes to everything here that reads what unauthenticated peers send; for fuzzing and its tests.
 
 use crate::Resource;
 use crate::token::Token;

@@ -1,7 +1,9 @@
-//! How long answers to failed attempts to authenticate are delayed, by the address that they come from.
+//! How long attempts to authenticate wait, by the address that they come from: guessing is slow, also over many connections at a
+//! time.
 //!
-//! Only the answers to failures wait: a client with a good credential is let in at once, also from an address that others
-//! guess from (NAT).
+//! After some failures of an address its attempts take turns, good ones too: each waits for those before it, so that a guess
+//! that is given up early has told nothing. No attempt waits longer than [`WAIT_MS_MAX`], so that is also what an attack costs a
+//! client with a good credential behind the same address (NAT).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,10 +13,10 @@ use std::sync::{Mutex, PoisonError};
 const ADDRESSES_MAX: usize = 4_096;
 /// Failures of an address that are answered at once: mistakes.
 const FREE: u32 = 5;
-/// The first delay, in milliseconds; each failure more doubles it.
-const FIRST_DELAY_MS: u64 = 100;
-/// The longest delay, in milliseconds: clients do not give up before.
-const DELAY_MS_MAX: u64 = 5_000;
+/// The first turn, in milliseconds; each failure more doubles it.
+const FIRST_TURN_MS: u64 = 100;
+/// How long an attempt waits at most, and the longest turn, in milliseconds: clients do not give up before.
+const WAIT_MS_MAX: u64 = 5_000;
 /// After this long without a failure one is forgotten, in milliseconds.
 const FORGET_MS: u64 = 10_000;
 /// Failures counted at most, so that an address is as good as new some minutes later.
@@ -28,11 +30,30 @@ pub struct Failures(Mutex<HashMap<Option<IpAddr>, Count>>);
 struct Count {
     failures: u32,
     last_ms: u64,
+    /// When the last attempt has its turn that takes turns.
+    last_turn_ms: u64,
 }
 
 impl Failures {
-    /// Counts a failure and says for how long its answer waits, in milliseconds.
-    pub fn delay_ms(&self, address: IpAddr, now_ms: u64) -> u64 {
+    /// An attempt comes: for how long it waits for its turn, in milliseconds. What comes of it must not show before.
+    pub fn wait_ms(&self, address: IpAddr, now_ms: u64) -> u64 {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut key = Some(network(address));
+        if counts.len() >= ADDRESSES_MAX && !counts.contains_key(&key) {
+            key = None;
+        }
+        let Some(count) = counts.get_mut(&key) else { return 0 };
+        let turn_ms = count.turn_ms(now_ms);
+        if turn_ms == 0 {
+            return 0;
+        }
+        let due_ms = count.last_turn_ms.max(now_ms).saturating_add(turn_ms);
+        count.last_turn_ms = due_ms.min(now_ms.saturating_add(WAIT_MS_MAX));
+        count.last_turn_ms - now_ms
+    }
+
+    /// An attempt has failed.
+    pub fn failed(&self, address: IpAddr, now_ms: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = Some(network(address));
         if counts.len() >= ADDRESSES_MAX && !counts.contains_key(&key) {
@@ -44,10 +65,6 @@ impl Failures {
         let count = counts.entry(key).or_default();
         count.failures = count.now(now_ms).saturating_add(1).min(COUNT_MAX);
         count.last_ms = now_ms;
-        match count.failures.checked_sub(FREE + 1) {
-            None => 0,
-            Some(doublings) => (FIRST_DELAY_MS << doublings.min(16)).min(DELAY_MS_MAX),
-        }
     }
 }
 
@@ -56,6 +73,14 @@ impl Count {
     fn now(self, now_ms: u64) -> u32 {
         let forgotten = now_ms.saturating_sub(self.last_ms) / FORGET_MS;
         self.failures.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
+    }
+
+    /// How long an attempt's turn is at this moment; 0 where none are taken.
+    fn turn_ms(self, now_ms: u64) -> u64 {
+        match self.now(now_ms).checked_sub(FREE) {
+            None => 0,
+            Some(doublings) => (FIRST_TURN_MS << doublings.min(16)).min(WAIT_MS_MAX),
+        }
     }
 }
 
@@ -77,32 +102,76 @@ mod tests {
         std::net::Ipv4Addr::from_bits(0x0a00_0000 + number).into()
     }
 
+    /// An attempt that fails when its turn has come; for how long it waited.
+    fn guess(failures: &Failures, address: IpAddr, now_ms: u64) -> u64 {
+        let wait_ms = failures.wait_ms(address, now_ms);
+        failures.failed(address, now_ms + wait_ms);
+        wait_ms
+    }
+
     #[test]
-    fn delays_grow_to_a_maximum_and_are_forgotten() {
+    fn waits_grow_to_a_maximum_and_are_forgotten() {
         let failures = Failures::default();
-        let delays: Vec<u64> = (0..13).map(|_| failures.delay_ms(address(1), 0)).collect();
-        assert_eq!(delays, [0, 0, 0, 0, 0, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
-        assert_eq!(failures.delay_ms(address(2), 0), 0, "another address has made no mistake");
-        assert_eq!(failures.delay_ms(address(1), 1_000_000), 0);
+        let mut now_ms = 0;
+        let waits = (0..13).map(|_| {
+            let wait_ms = guess(&failures, address(1), now_ms);
+            now_ms += wait_ms;
+            wait_ms
+        });
+        assert_eq!(
+            waits.collect::<Vec<_>>(),
+            [0, 0, 0, 0, 0, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]
+        );
+        assert_eq!(failures.wait_ms(address(2), 0), 0, "another address has made no mistake");
+        assert_eq!(failures.wait_ms(address(1), 1_000_000), 0);
+    }
+
+    #[test]
+    fn attempts_at_the_same_time_wait_for_each_other_and_nobody_longer_than_the_maximum() {
+        let failures = Failures::default();
+        (0..=FREE).for_each(|_| failures.failed(address(1), 0));
+        let waits: Vec<u64> = (0..100).map(|_| failures.wait_ms(address(1), 1_000)).collect();
+        assert_eq!(waits[..4], [200, 400, 600, 800]);
+        assert!(waits.iter().all(|wait_ms| *wait_ms <= WAIT_MS_MAX) && waits[99] == WAIT_MS_MAX);
+    }
+
+    /// In virtual time: each of many connections guesses again as soon as its last guess was looked at.
+    #[test]
+    fn many_connections_of_an_address_guess_slowly() {
+        const CONNECTIONS: u64 = 64;
+        const MINUTE_MS: u64 = 60_000;
+        let failures = Failures::default();
+        let mut due: std::collections::BTreeSet<(u64, u64)> = (0..CONNECTIONS).map(|one| (0, one)).collect();
+        let (mut guesses, mut longest_ms) = (0, 0);
+        while let Some((now_ms, connection)) = due.pop_first().filter(|(now_ms, _)| *now_ms < MINUTE_MS) {
+            failures.failed(address(1), now_ms);
+            guesses += 1;
+            let wait_ms = failures.wait_ms(address(1), now_ms);
+            longest_ms = longest_ms.max(wait_ms);
+            due.insert((now_ms + wait_ms.max(1), connection));
+        }
+        let most = (MINUTE_MS / WAIT_MS_MAX + 2) * CONNECTIONS;
+        assert!(guesses <= most, "{guesses} guesses in a minute");
+        assert_eq!(longest_ms, WAIT_MS_MAX, "a good credential waits no longer either");
     }
 
     #[test]
     fn a_network_of_ipv6_is_one_address() {
         let failures = Failures::default();
         for host in 0..5 {
-            assert_eq!(failures.delay_ms(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into(), 0), 0);
+            assert_eq!(guess(&failures, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into(), 0), 0);
         }
-        assert_eq!(failures.delay_ms("2001:db8::ffff".parse().unwrap(), 0), 100);
-        assert_eq!(failures.delay_ms("2001:db8:0:1::1".parse().unwrap(), 0), 0);
+        assert_eq!(failures.wait_ms("2001:db8::ffff".parse().unwrap(), 0), 100);
+        assert_eq!(failures.wait_ms("2001:db8:0:1::1".parse().unwrap(), 0), 0);
     }
 
     #[test]
     fn many_addresses_cost_bounded_memory() {
         let failures = Failures::default();
         for number in 0..100_000 {
-            failures.delay_ms(address(number), 0);
+            guess(&failures, address(number), 0);
         }
         assert!(failures.0.lock().unwrap().len() <= ADDRESSES_MAX + 1);
-        assert!(failures.delay_ms(address(200_000), 0) > 0, "those beyond share one count");
+        assert!(failures.wait_ms(address(200_000), 0) > 0, "those beyond share one count");
     }
 }

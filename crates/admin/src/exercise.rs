@@ -1,4 +1,4 @@
-//! What fuzz targets call: the readers of what strangers send.
+//! What fuzz targets call: the readers of what unauthenticated peers send.
 
 /// Reads a body of the management API as every kind of description, and writes what it read.
 pub fn description(input: &[u8]) {

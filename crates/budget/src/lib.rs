@@ -58,6 +58,20 @@ impl Owner {
         Self::Deliveries,
         Self::Forwarding,
     ];
+
+    /// As metrics call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Incoming => "incoming",
+            Self::Outgoing => "outgoing",
+            Self::HttpRequests => "http_requests",
+            Self::HttpAnswers => "http_answers",
+            Self::BodyCache => "body_cache",
+            Self::Deliveries => "deliveries",
+            Self::Forwarding => "forwarding",
+        }
+    }
 }
 
 /// A limit in bytes and what is held of it; cheap to clone, all clones are the same budget.

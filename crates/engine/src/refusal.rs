@@ -76,6 +76,9 @@ pub enum Refusal {
     /// The subscription has no rule of that name.
     #[error("The messaging entity '{0}' could not be found: the subscription has no rule of that name.")]
     RuleNotFound(Box<str>),
+    /// There are as many queues and topics as there may be.
+    #[error("A namespace has at most {0} queues and topics together; delete one to make room.")]
+    TooManyEntities(usize),
     /// The topic has as many subscriptions as it may have.
     #[error("A topic has at most {0} subscriptions; delete one to make room.")]
     TooManySubscriptions(usize),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::{Protocol, Stranger};
+use crate::{Protocol, UnauthenticatedConnection};
 
 /// What TCP, TLS and WebSockets have in common.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -36,12 +36,12 @@ pub struct Incoming<S> {
     pub protocol: Protocol,
     /// Who it is.
     pub peer: Peer,
-    /// Its place among the strangers.
-    pub stranger: Stranger,
+    /// Its place among the unauthenticated connections.
+    pub unauthenticated: UnauthenticatedConnection,
 }
 
 /// Serves connections, whatever carries them. Each is served in its own task, by code made for its kind of stream.
 pub trait Serve: Send + Sync + 'static {
-    /// Serves one to its end. Whoever serves heeds [`Stranger::driven_out`] until the peer has shown who it is.
+    /// Serves one to its end. Whoever serves heeds [`UnauthenticatedConnection::evicted`] until the peer has shown who it is.
     fn serve<S: ByteStream>(&self, incoming: Incoming<S>) -> impl Future<Output = ()> + Send;
 }

@@ -8,14 +8,16 @@ mod first_bytes;
 mod incoming;
 mod ports;
 mod rewind;
-mod strangers;
 mod tls;
+mod unauthenticated;
 pub mod websocket;
 
 pub use first_bytes::{FirstBytes, Protocol, exercise, read_first_bytes};
 pub use incoming::{ByteStream, Incoming, Peer, Serve};
 pub use ports::{PortOptions, Ports};
 pub use rewind::Rewind;
-pub use strangers::{Pass, Stranger, StrangerLimits, Strangers};
 pub use tls::client as tls_client;
 pub use tls::{CertificateSource, Certificates, Now, Tls, TlsError, TlsOptions};
+pub use unauthenticated::{
+    Pass, UnauthenticatedConnection, UnauthenticatedConnections, UnauthenticatedLimits,
+};

@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::{
-    ByteStream, FirstBytes, Incoming, Peer, Protocol, Rewind, Serve, Stranger, Strangers, Tls,
-    read_first_bytes,
+    ByteStream, FirstBytes, Incoming, Peer, Protocol, Rewind, Serve, Tls, UnauthenticatedConnection,
+    UnauthenticatedConnections, read_first_bytes,
 };
 
 /// Pause after a failed accept (no more file descriptors).
@@ -47,14 +47,19 @@ impl Default for PortOptions {
 pub struct Ports<H> {
     handler: H,
     tls: Arc<Tls>,
-    strangers: Strangers,
+    unauthenticated: UnauthenticatedConnections,
     options: PortOptions,
 }
 
 impl<H: Serve> Ports<H> {
     /// Joins the parts.
-    pub fn new(handler: H, tls: Arc<Tls>, strangers: Strangers, options: PortOptions) -> Arc<Self> {
-        Arc::new(Self { handler, tls, strangers, options })
+    pub fn new(
+        handler: H,
+        tls: Arc<Tls>,
+        unauthenticated: UnauthenticatedConnections,
+        options: PortOptions,
+    ) -> Arc<Self> {
+        Arc::new(Self { handler, tls, unauthenticated, options })
     }
 
     /// Accepts on all listeners until dropped, which cuts every connection.
@@ -73,28 +78,38 @@ impl<H: Serve> Ports<H> {
                 Ok(accepted) => accepted,
                 Err(failure) => {
                     tracing::warn!(error = %failure, "a connection could not be accepted");
-                    self.strangers.drive_out_oldest();
+                    self.unauthenticated.evict_oldest();
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
             };
             while connections.try_join_next().is_some() {}
-            let stranger = self.strangers.arrive(address.ip());
-            connections.spawn(Arc::clone(&self).receive(socket, address, stranger));
+            let unauthenticated = self.unauthenticated.arrive(address.ip());
+            connections.spawn(Arc::clone(&self).receive(socket, address, unauthenticated));
         }
     }
 
-    async fn receive(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Stranger) {
+    async fn receive(
+        self: Arc<Self>,
+        socket: TcpStream,
+        address: SocketAddr,
+        unauthenticated: UnauthenticatedConnection,
+    ) {
         if let Err(failure) = socket.set_nodelay(true) {
             tracing::debug!(error = %failure, %address, "TCP_NODELAY could not be set");
         }
-        self.look(socket, address, stranger).await;
+        self.look(socket, address, unauthenticated).await;
     }
 
-    /// Finds out what a stream carries, and serves it. Boxes what is large, so that silent strangers stay small.
-    async fn look<S: ByteStream>(&self, mut socket: S, address: SocketAddr, mut stranger: Stranger) {
+    /// Finds out what a stream carries, and serves it. Boxes what is large, so that silent connections stay small.
+    async fn look<S: ByteStream>(
+        &self,
+        mut socket: S,
+        address: SocketAddr,
+        mut unauthenticated: UnauthenticatedConnection,
+    ) {
         let mut first_bytes = BytesMut::new();
-        let Some(found) = self.first_bytes(&mut socket, &mut first_bytes, &mut stranger).await else {
+        let Some(found) = self.first_bytes(&mut socket, &mut first_bytes, &mut unauthenticated).await else {
             tracing::debug!(%address, "hung up on a peer that did not show what it speaks, or hung up itself");
             return;
         };
@@ -102,24 +117,29 @@ impl<H: Serve> Ports<H> {
         match found {
             FirstBytes::Plain(protocol) if self.options.tls_required => {
                 tracing::info!(%address, ?protocol, "sent away: TLS is required (tls.required)");
-                Box::pin(self.send_away(socket, protocol, &mut stranger)).await;
+                Box::pin(self.send_away(socket, protocol, &mut unauthenticated)).await;
             }
             FirstBytes::Plain(protocol) => {
-                let incoming = Incoming { stream: socket, first_bytes, protocol, peer, stranger };
+                let incoming = Incoming { stream: socket, first_bytes, protocol, peer, unauthenticated };
                 Box::pin(self.handler.serve(incoming)).await;
             }
             FirstBytes::Tls => {
-                Box::pin(self.look_inside(Rewind::new(first_bytes, socket), peer, stranger)).await;
+                Box::pin(self.look_inside(Rewind::new(first_bytes, socket), peer, unauthenticated)).await;
             }
             FirstBytes::Undecided => {}
         }
     }
 
-    async fn look_inside<S: ByteStream>(&self, socket: S, mut peer: Peer, mut stranger: Stranger) {
+    async fn look_inside<S: ByteStream>(
+        &self,
+        socket: S,
+        mut peer: Peer,
+        mut unauthenticated: UnauthenticatedConnection,
+    ) {
         let handshake = timeout(self.options.handshake_within, self.tls.accept(socket));
         let accepted = tokio::select! {
             biased;
-            () = stranger.driven_out_meanwhile() => return,
+            () = unauthenticated.evicted_meanwhile() => return,
             accepted = handshake => accepted,
         };
         let mut stream = match accepted {
@@ -136,12 +156,12 @@ impl<H: Serve> Ports<H> {
         peer.encrypted = true;
         peer.certificate = Tls::subject(&stream);
         let mut first_bytes = BytesMut::new();
-        let protocol = match self.first_bytes(&mut stream, &mut first_bytes, &mut stranger).await {
+        let protocol = match self.first_bytes(&mut stream, &mut first_bytes, &mut unauthenticated).await {
             Some(FirstBytes::Plain(protocol)) => protocol,
             // Nobody does TLS in TLS.
             _ => return,
         };
-        Box::pin(self.handler.serve(Incoming { stream, first_bytes, protocol, peer, stranger })).await;
+        Box::pin(self.handler.serve(Incoming { stream, first_bytes, protocol, peer, unauthenticated })).await;
     }
 
     /// `None` when the peer says too little in time, hangs up, or has to go.
@@ -149,16 +169,21 @@ impl<H: Serve> Ports<H> {
         &self,
         socket: &mut S,
         bytes: &mut BytesMut,
-        stranger: &mut Stranger,
+        unauthenticated: &mut UnauthenticatedConnection,
     ) -> Option<FirstBytes> {
         tokio::select! {
             biased;
-            () = stranger.driven_out_meanwhile() => None,
+            () = unauthenticated.evicted_meanwhile() => None,
             found = timeout(self.options.first_bytes_within, read_first_bytes(socket, bytes)) => found.ok()?.ok()?,
         }
     }
 
-    async fn send_away(&self, mut socket: impl ByteStream, protocol: Protocol, stranger: &mut Stranger) {
+    async fn send_away(
+        &self,
+        mut socket: impl ByteStream,
+        protocol: Protocol,
+        unauthenticated: &mut UnauthenticatedConnection,
+    ) {
         let answer = match protocol {
             Protocol::Amqp => AMQP_NEEDS_TLS,
             Protocol::Http => HTTP_NEEDS_TLS,
@@ -170,7 +195,7 @@ impl<H: Serve> Ports<H> {
             tokio::io::copy(&mut socket.take(UNREAD_BYTES_MAX), &mut tokio::io::sink()).await
         };
         tokio::select! {
-            () = stranger.driven_out_meanwhile() => {}
+            () = unauthenticated.evicted_meanwhile() => {}
             // The peer may have gone; it was told why, if it listens.
             _ = timeout(self.options.first_bytes_within, farewell) => {}
         }

@@ -14,7 +14,7 @@ mod shard;
 pub use batch::{Batch, Operation};
 pub use error::Error;
 pub use key::{Key, PartitionId, Space};
-pub use local::{LocalOptions, LocalStore};
+pub use local::{LocalOptions, LocalStore, ScrubDamage};
 #[cfg(any(test, feature = "testing"))]
 pub use local::{SimulatedDisk, SteppedStore};
 pub use memory::MemoryStore;

@@ -1,12 +1,14 @@
 //! What a connection may cost before its peer has authenticated.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Instant;
 
 use peeklock_tests::client::{
     AMQP_HEADER, Client, PATIENCE, SASL_HEADER, attach, begin, open, terminus, transfer,
 };
 use peeklock_tests::codec::{self, Value, code, frame};
-use peeklock_tests::daemon::Daemon;
+use peeklock_tests::daemon::{Daemon, command};
 use peeklock_tests::http;
 
 use super::framing::beside_a_bystander;
@@ -47,6 +49,31 @@ fn growth_bytes(daemon: &Daemon, attack: impl FnOnce()) -> u64 {
     connect_anonymously(daemon);
     assert!(began.elapsed() < PATIENCE);
     daemon.resident_bytes().saturating_sub(before)
+}
+
+#[test]
+fn heads_of_requests_that_never_end_cost_bounded_memory() {
+    const CONNECTIONS: usize = 900;
+    /// Below the longest head that is taken.
+    const HEAD_BYTES: usize = 31 << 10;
+    beside_a_bystander(|daemon| {
+        let head = format!("GET /queue HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(HEAD_BYTES));
+        let mut peers = Vec::new();
+        let growth = growth_bytes(daemon, || {
+            for _ in 0..CONNECTIONS {
+                let mut peer = TcpStream::connect(daemon.http()).unwrap();
+                peer.write_all(head.as_bytes()).unwrap();
+                peers.push(peer);
+            }
+            http::ask(daemon.http(), "GET", "/health", "", b"");
+        });
+        println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
+        assert!(growth < CONNECTIONS as u64 * (80 << 10), "{} KiB", growth >> 10);
+        drop(peers);
+        let longer = format!("{head}{}", "x".repeat(2 << 10));
+        let (answer, _) = http::say(daemon.http(), longer.as_bytes());
+        assert_eq!(http::status(&answer), Some(431), "{answer:.300}");
+    });
 }
 
 #[test]
@@ -200,4 +227,55 @@ fn put_token(peer: &mut Client, token: &str) -> i64 {
     let answer = codec::sections(&peer.receive(1).unwrap().message);
     let map = answer.iter().find(|section| section.code() == Some(code::APPLICATION_PROPERTIES)).unwrap();
     map.inner().get("status-code").and_then(Value::integer).unwrap()
+}
+
+/// What is stored at present, by `store check`, which needs the data directory for itself: the lines about keys and bytes.
+fn stored(daemon: &mut Daemon) -> Vec<String> {
+    daemon.kill();
+    let directory = daemon.data_directory();
+    let output = command().args(["store", "check", "--json"]).arg(directory).output().unwrap();
+    daemon.start();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let tells = |line: &&str| {
+        ["\"body\"", "\"head\"", "\"meta\"", "\"live_bytes\""].iter().any(|key| line.contains(key))
+    };
+    let lines: Vec<String> = text.lines().filter(tells).map(str::to_owned).collect();
+    assert!(lines.len() >= 4, "{text}");
+    lines
+}
+
+#[test]
+fn nothing_is_written_to_the_store_before_authentication() {
+    let mut daemon = Daemon::with_queues(&["queue"]);
+    let before = stored(&mut daemon);
+    // Over AMQP: a link to a queue, a token that is none, a message, a new queue.
+    let mut peer = connect_anonymously(&daemon);
+    for (handle, address) in [(0, "queue"), (1, "queue/$management"), (2, "new"), (3, "$cbs")] {
+        let sender =
+            attach(handle, &format!("sender-{handle}"), false, Value::Null, terminus(code::TARGET, address));
+        peer.say(&sender).unwrap();
+        peer.write(&frame(0, &transfer(handle, handle, 0, false), &codec::data_message(b"message"))).unwrap();
+    }
+    let _ = peer.read_to_end();
+    // Over HTTP: the same, with no token and with one that is wrong.
+    for token in [
+        "",
+        "Authorization: SharedAccessSignature sr=x&sig=y&se=9999999999&skn=RootManageSharedAccessKey\r\n",
+    ] {
+        for request in [
+            "PUT /new",
+            "DELETE /queue",
+            "POST /queue/messages",
+            "DELETE /queue/messages/head",
+            "PUT /queue/messages/1/x",
+        ] {
+            let request = format!(
+                "{request} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Length: 2\r\nConnection: close\r\n\r\nhi"
+            );
+            let (answer, _) = http::say(daemon.http(), request.as_bytes());
+            assert_eq!(http::status(&answer), Some(401), "{request}: {answer:.300}");
+        }
+    }
+    assert_eq!(stored(&mut daemon), before);
+    daemon.assert_sound();
 }

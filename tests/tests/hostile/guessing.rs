@@ -34,9 +34,9 @@ fn guess_over_http(daemon: &Daemon) -> Duration {
 }
 
 #[test]
-fn refusals_take_longer_with_each_and_a_right_key_does_not_wait() {
+fn attempts_wait_longer_after_each_failure_and_a_right_key_has_its_turn_as_well() {
     let mut daemon = Daemon::with_queues(&["queue"]);
-    // Delays are at least so long: time that has passed, never time within which something happens.
+    // Waits are at least so long: time that has passed, never time within which something happens.
     let password: Duration = (0..9).map(|_| guess(&daemon)).sum();
     assert!(password >= Duration::from_millis(100 + 200 + 400 + 800), "nine guesses took {password:?}");
     let token: Duration = (0..9).map(|_| guess_over_http(&daemon)).sum();
@@ -80,8 +80,9 @@ fn ask(stream: &mut TcpStream, token: &str) {
 #[test]
 fn who_has_authenticated_is_never_closed_in_favour_of_unauthenticated_connections() {
     const CLIENTS: usize = 1_060;
-    let mut daemon =
-        Daemon::with_config("[network]\nstrangers_per_address_max = 16\n[[queues]]\nname = \"queue\"\n");
+    let mut daemon = Daemon::with_config(
+        "[network]\nunauthenticated_per_address_max = 16\n[[queues]]\nname = \"queue\"\n",
+    );
     let token = http::token();
     let mut clients: Vec<TcpStream> = Vec::new();
     for _ in 0..CLIENTS {

@@ -43,10 +43,11 @@ impl Error {
         Self::new(StatusCode::REQUEST_TIMEOUT, 40800, text)
     }
 
-    /// The topic has as much as it may have. N and J: QuotaExceeded for 403; for the 405 that the sub-codes suggest they
-    /// have no exception of their own.
+    /// The namespace or the topic has as much as it may have. N and J: QuotaExceeded for 403; for the 405 that the sub-codes of
+    /// topics suggest they have no exception of their own. 40300 is what Service Bus answers about too many entities.
     fn too_many(refusal: &Refusal) -> Self {
         let sub_code = match refusal {
+            Refusal::TooManyEntities(_) => 40300,
             Refusal::TooManySqlFilters(_) => 40501,
             Refusal::TooManyCorrelationFilters(_) => 40502,
             _ => 40503,
@@ -119,6 +120,7 @@ mod tests {
             (store(StorageError::Full { reason: reason.clone() }), 403, 40300),
             (ChangeError::NotFound { name: name.clone() }.into(), 404, 40400),
             (Error::method("POST", "q"), 405, 40500),
+            (ChangeError::TooMany(Refusal::TooManyEntities(1)).into(), 403, 40300),
             (ChangeError::TooMany(Refusal::TooManySqlFilters(1)).into(), 403, 40501),
             (ChangeError::TooMany(Refusal::TooManyCorrelationFilters(1)).into(), 403, 40502),
             (ChangeError::TooMany(Refusal::TooManySubscriptions(1)).into(), 403, 40503),

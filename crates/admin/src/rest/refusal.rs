@@ -18,6 +18,7 @@ pub(super) fn error(refusal: &Refusal) -> Error {
         Refusal::MessageTooLarge { .. }
         | Refusal::HeaderTooLarge { .. }
         | Refusal::EntityFull { .. }
+        | Refusal::TooManyEntities(_)
         | Refusal::TooManySubscriptions(_)
         | Refusal::TooManySqlFilters(_)
         | Refusal::TooManyCorrelationFilters(_)

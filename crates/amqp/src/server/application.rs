@@ -24,7 +24,7 @@ pub struct Peer {
     pub admission: Admission,
 }
 
-/// How whoever accepted a connection learns that its peer is no stranger any more: strangers are few and on borrowed time.
+/// How the acceptor of a connection learns that it is authenticated: unauthenticated ones are limited in number and time.
 #[derive(Clone, Default)]
 pub struct Admission(Option<Arc<dyn Fn() + Send + Sync>>);
 

@@ -35,6 +35,12 @@ impl Need {
     }
 }
 
+/// A token that is good, and the path of its audience.
+pub(crate) struct Verified {
+    path: Box<str>,
+    grant: Grant,
+}
+
 /// What one connection may do.
 pub(crate) struct Authorization {
     access: Access,
@@ -71,11 +77,11 @@ impl Authorization {
         self.identity = Some(grant);
     }
 
-    /// Keeps a token for an audience; one that is there already is replaced, links are not disturbed.
+    /// Verifies a token for an audience.
     ///
     /// # Errors
     /// Tokens that grant nothing, audiences that are none, more than [`TOKENS_MAX`].
-    pub(crate) fn put(&mut self, audience: &str, token: &str) -> Result<(), Fault> {
+    pub(crate) fn verify(&self, audience: &str, token: &str) -> Result<Verified, Fault> {
         let resource = Resource::of(audience).ok_or_else(|| {
             Fault::Argument(format!(
                 "The audience '{}' is no address, or could be read in two ways.",
@@ -90,10 +96,14 @@ impl Authorization {
         if self.tokens.len() >= TOKENS_MAX && !self.tokens.contains_key(resource.path()) {
             return Err(Fault::NotAllowed("A connection holds tokens for at most 10 000 audiences."));
         }
-        tracing::debug!(resource = resource.path(), principal = &*grant.principal, "token accepted");
+        Ok(Verified { path: resource.path().into(), grant })
+    }
+
+    /// Keeps a token that was verified; one for the same audience is replaced, links are not disturbed.
+    pub(crate) fn keep(&mut self, Verified { path, grant }: Verified) {
+        tracing::debug!(resource = &*path, principal = &*grant.principal, "token accepted");
         self.next_expiry = self.next_expiry.into_iter().chain(grant.expires_at).min();
-        self.tokens.insert(resource.path().into(), grant);
-        Ok(())
+        self.tokens.insert(path, grant);
     }
 
     /// Whether an operation may go ahead; `uri` is what it was asked for.
@@ -136,7 +146,7 @@ impl Authorization {
     }
 
     /// Whether the peer has shown nothing that counts, though it has to.
-    pub(crate) fn is_stranger(&self) -> bool {
+    pub(crate) fn is_unauthenticated(&self) -> bool {
         self.identity.is_none() && self.tokens.is_empty() && self.access.is_required()
     }
 

@@ -1,15 +1,15 @@
 //! `$cbs`: takes tokens (claims-based security).
 
-use super::authorization::Authorization;
-use super::envelope::{Answer, Request, text};
+use super::authorization::{Authorization, Verified};
+use super::envelope::{Request, text};
 use super::errors::Fault;
 use crate::wire::Value;
 
-/// Carries out `put-token` and answers 202, as every SDK accepts.
+/// Verifies the token of `put-token`.
 ///
 /// # Errors
 /// 501 for other operations, 400 for missing arguments, 401 for tokens that grant nothing.
-pub(crate) fn handle(request: &Request, authorization: &mut Authorization) -> Result<Answer, Fault> {
+pub(crate) fn verify(request: &Request, authorization: &Authorization) -> Result<Verified, Fault> {
     match request.property("operation") {
         Some("put-token") => {}
         Some(other) => {
@@ -23,8 +23,7 @@ pub(crate) fn handle(request: &Request, authorization: &mut Authorization) -> Re
         Value::Binary(bytes) => std::str::from_utf8(bytes).map_err(|_| missing("a token of UTF-8 text"))?,
         body => text(body).ok_or_else(|| missing("the token, a string as amqp-value"))?,
     };
-    authorization.put(audience, token)?;
-    Ok(Answer { status: 202, condition: None, body: Value::Null })
+    authorization.verify(audience, token)
 }
 
 fn missing(what: &str) -> Fault {
@@ -51,16 +50,16 @@ mod tests {
 
     #[test]
     fn accepts_python_signature_announced_as_jwt() {
-        let mut authorization = Authorization::new(Access::open());
+        let authorization = Authorization::new(Access::open());
         let token = Value::String("SharedAccessSignature sr=x&sig=y&se=1&skn=k".into());
-        assert_eq!(handle(&request(&PUT, token), &mut authorization).unwrap().status, 202);
+        assert!(verify(&request(&PUT, token), &authorization).is_ok());
     }
 
     #[test]
     fn reports_what_is_wrong() {
-        let mut authorization = Authorization::new(access());
-        let mut status = |properties: &[(&str, &str)], body: Value| {
-            let fault = handle(&request(properties, body), &mut authorization).unwrap_err();
+        let authorization = Authorization::new(access());
+        let status = |properties: &[(&str, &str)], body: Value| {
+            let Err(fault) = verify(&request(properties, body), &authorization) else { panic!("accepted") };
             fault.condition_and_status().1
         };
         assert_eq!(status(&[], Value::Null), 400);

@@ -148,6 +148,7 @@ impl Fault {
             Self::Refused(
                 Refusal::EntityFull { .. }
                 | Refusal::StorageFull
+                | Refusal::TooManyEntities(_)
                 | Refusal::TooManySubscriptions(_)
                 | Refusal::TooManySqlFilters(_)
                 | Refusal::TooManyCorrelationFilters(_),
@@ -315,6 +316,7 @@ mod tests {
             Fault::Refused(Refusal::MessageTooLarge { size_bytes: 2, limit_bytes: 1 }),
             Fault::Refused(Refusal::EntityFull { limit_bytes: 1 }),
             Fault::Refused(Refusal::StorageFull),
+            Fault::Refused(Refusal::TooManyEntities(1)),
             Fault::Refused(Refusal::TooManySubscriptions(1)),
             Fault::Refused(Refusal::TooManySqlFilters(1)),
             Fault::Refused(Refusal::TooManyCorrelationFilters(1)),

@@ -116,7 +116,7 @@ pub struct Broker {
     authorization: Authorization,
     vigil: Vigil,
     failures: Arc<Failures>,
-    /// Answers to failed authentication that wait.
+    /// Attempts to authenticate that wait for their turn.
     late: Late,
     /// As the client named us, for error texts.
     hostname: Str,
@@ -249,11 +249,7 @@ impl Broker {
     fn handle(&mut self, event: Event, connection: &mut Connection) {
         match event {
             Event::Authenticate { mechanism, initial_response } => {
-                let accepted = self.authenticate(&mechanism, initial_response.as_deref());
-                match accepted {
-                    true => connection.sasl_outcome(true),
-                    false => self.refuse_sasl(connection, self.now),
-                }
+                self.authenticate(&mechanism, initial_response.as_deref(), connection);
             }
             Event::Opened(open) => self.opened(&open),
             Event::Attach { link, session, attach } => self.attach(link, session, *attach, connection),
@@ -302,13 +298,13 @@ impl Application for Broker {
     }
 
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
+        self.go_on(connection);
         self.submit_completions();
-        self.refuse_tokens(connection, now);
         self.tend_authorization(connection, now);
     }
 
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
-        self.answer_late(connection, now);
+        self.conclude_late(connection, now);
         self.authorization_due(connection, now);
         self.expire_transactions(now);
     }
@@ -342,7 +338,7 @@ impl Application for Broker {
     }
 
     fn is_unauthenticated(&self) -> bool {
-        self.authorization.is_stranger()
+        self.authorization.is_unauthenticated()
     }
 
     fn unanswered(&self) -> Unanswered {

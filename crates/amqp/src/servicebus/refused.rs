@@ -1,41 +1,43 @@
-//! SASL exchanges, and answers to failed authentication, which wait so that guessing is slow.
+//! Attempts to authenticate: SASL exchanges and tokens. What comes of one takes effect and shows when its turn has come, so that
+//! guessing is slow.
 
 use std::collections::VecDeque;
 
+use peeklock_access::Grant;
+
+use super::authorization::Verified;
 use super::envelope::Answer;
 use super::sasl::{self, Outcome};
 use super::{Broker, Fault, ReplyTo};
 use crate::endpoint::{Connection, NowMs};
 use crate::server::Unanswered;
+use crate::wire::Value;
 
-/// While an answer waits nothing more is read from the peer.
+/// While an attempt waits nothing more is read from the peer.
 const STOP_READING: Unanswered =
     Unanswered { messages: usize::MAX, bytes: 0, answer_bytes: 0, kept_bytes: 0 };
 
-/// A refused token: the response of `$cbs`, and where it goes.
-type RefusedToken = Box<(ReplyTo, Result<Answer, Fault>)>;
+/// What came of an attempt.
+enum Attempt {
+    /// By SASL: who the peer is.
+    Sasl(Result<Option<Grant>, ()>),
+    /// By a token put to `$cbs`, and where the response goes.
+    Token(Box<(ReplyTo, Result<Verified, Fault>)>),
+}
 
-/// Answers that wait.
+/// Attempts that wait for their turn.
 #[derive(Default)]
 pub(super) struct Late {
-    /// When they are due, and the response of `$cbs`, or the outcome of SASL: no.
-    due: VecDeque<(NowMs, Option<RefusedToken>)>,
-    /// Of this turn.
-    tokens: Vec<RefusedToken>,
+    due: VecDeque<(NowMs, Attempt)>,
 }
 
 impl Late {
-    /// When the next answer is due.
+    /// When the next attempt has its turn.
     pub(super) fn deadline(&self) -> Option<NowMs> {
         self.due.front().map(|(due, _)| *due)
     }
 
-    /// Remembers a refused token until the end of the turn.
-    pub(super) fn push(&mut self, reply_to: ReplyTo, result: Result<Answer, Fault>) {
-        self.tokens.push(Box::new((reply_to, result)));
-    }
-
-    /// What the peer waits for: so much that it is not read from while an answer is delayed.
+    /// What the peer waits for: so much that it is not read from while an attempt waits.
     pub(super) fn unanswered(&self, others: Unanswered) -> Unanswered {
         if self.due.is_empty() {
             others
@@ -46,53 +48,84 @@ impl Late {
 }
 
 impl Broker {
-    /// Whether a SASL exchange lets the peer in.
-    pub(super) fn authenticate(&mut self, mechanism: &str, initial_response: Option<&[u8]>) -> bool {
+    /// Takes a SASL exchange.
+    pub(super) fn authenticate(
+        &mut self,
+        mechanism: &str,
+        initial_response: Option<&[u8]>,
+        connection: &mut Connection,
+    ) {
         let (access, certificate) = (self.authorization.access(), self.peer.certificate.as_deref());
         let exchange = (mechanism, initial_response);
-        match sasl::outcome(access, self.config.plain_enabled, certificate, exchange) {
-            Outcome::Anonymous => true,
+        let outcome = match sasl::outcome(access, self.config.plain_enabled, certificate, exchange) {
+            Outcome::Anonymous => return connection.sasl_outcome(true),
             Outcome::Known(grant) => {
                 tracing::debug!(mechanism, principal = &*grant.principal, "authenticated");
-                self.authorization.identify(grant);
-                self.vigil.is_due = true;
-                true
+                Ok(Some(grant))
             }
-            Outcome::Refused => false,
+            Outcome::Refused => Err(()),
+        };
+        let has_failed = outcome.is_err();
+        self.attempt(Attempt::Sasl(outcome), has_failed, connection);
+    }
+
+    /// Takes a token, good or not. Whoever has authenticated does not guess any more.
+    pub(super) fn show_token(
+        &mut self,
+        reply_to: ReplyTo,
+        result: Result<Verified, Fault>,
+        connection: &mut Connection,
+    ) {
+        let has_failed = matches!(result, Err(Fault::Denied(_)));
+        let attempt = Attempt::Token(Box::new((reply_to, result)));
+        if self.authorization.is_unauthenticated() {
+            self.attempt(attempt, has_failed, connection);
+        } else {
+            self.conclude_attempt(attempt, connection);
         }
     }
 
-    /// Counts a failure of this peer's address: when its answer is due, if not at once.
-    fn failed(&self, now: NowMs) -> Option<NowMs> {
-        let delay_ms = self.peer.address.map_or(0, |address| self.failures.delay_ms(address.ip(), now));
-        (delay_ms > 0).then(|| now.saturating_add(delay_ms))
-    }
-
-    /// Refuses a SASL exchange, perhaps later.
-    pub(super) fn refuse_sasl(&mut self, connection: &mut Connection, now: NowMs) {
-        match self.failed(now) {
-            Some(due) => self.late.due.push_back((due, None)),
-            None => connection.sasl_outcome(false),
-        }
-    }
-
-    /// Answers this turn's refused tokens, or says when they will be.
-    pub(super) fn refuse_tokens(&mut self, connection: &mut Connection, now: NowMs) {
-        for token in std::mem::take(&mut self.late.tokens) {
-            match self.failed(now) {
-                Some(due) => self.late.due.push_back((due, Some(token))),
-                None => self.respond(&token.0, &token.1, connection),
+    /// Lets an attempt wait for its turn, if the peer's address has to take turns.
+    fn attempt(&mut self, attempt: Attempt, has_failed: bool, connection: &mut Connection) {
+        let (now, mut wait_ms) = (self.now, 0);
+        if let Some(address) = self.peer.address {
+            wait_ms = self.failures.wait_ms(address.ip(), now);
+            if has_failed {
+                self.failures.failed(address.ip(), now);
             }
         }
+        match wait_ms {
+            0 => self.conclude_attempt(attempt, connection),
+            _ => self.late.due.push_back((now.saturating_add(wait_ms), attempt)),
+        }
     }
 
-    /// Answers what is due.
-    pub(super) fn answer_late(&mut self, connection: &mut Connection, now: NowMs) {
+    /// Lets take effect what has its turn.
+    pub(super) fn conclude_late(&mut self, connection: &mut Connection, now: NowMs) {
         while self.late.deadline().is_some_and(|due| due <= now) {
-            match self.late.due.pop_front() {
-                Some((_, None)) => connection.sasl_outcome(false),
-                Some((_, Some(token))) => self.respond(&token.0, &token.1, connection),
-                None => {}
+            if let Some((_, attempt)) = self.late.due.pop_front() {
+                self.conclude_attempt(attempt, connection);
+            }
+        }
+    }
+
+    fn conclude_attempt(&mut self, attempt: Attempt, connection: &mut Connection) {
+        self.vigil.is_due = true;
+        match attempt {
+            Attempt::Sasl(outcome) => {
+                connection.sasl_outcome(outcome.is_ok());
+                if let Ok(Some(grant)) = outcome {
+                    self.authorization.identify(grant);
+                }
+            }
+            Attempt::Token(token) => {
+                let (reply_to, result) = *token;
+                let answer = result.map(|verified| {
+                    self.authorization.keep(verified);
+                    // As every SDK accepts.
+                    Answer { status: 202, condition: None, body: Value::Null }
+                });
+                self.respond(&reply_to, &answer, connection);
             }
         }
     }

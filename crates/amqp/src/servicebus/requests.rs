@@ -62,14 +62,8 @@ impl Broker {
         let reply_to = reply_to(session, "$cbs", Dialect::Cbs, &request);
         self.check_waiting(&reply_to, connection)?;
         accept(delivery, connection);
-        let result = cbs::handle(&request, &mut self.authorization);
-        self.vigil.is_due = true;
-        let is_guess = matches!(result, Err(Fault::Denied(_))) && self.authorization.is_stranger();
-        if is_guess {
-            self.late.push(reply_to, result);
-        } else {
-            self.respond(&reply_to, &result, connection);
-        }
+        let result = cbs::verify(&request, &self.authorization);
+        self.show_token(reply_to, result, connection);
         Ok(())
     }
 

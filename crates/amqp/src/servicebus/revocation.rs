@@ -1,4 +1,4 @@
-//! What a connection may do ends: tokens expire, rules change, strangers stay strangers. Costs a connection on which nothing
+//! What a connection may do ends: tokens expire, rules change, connections stay unauthenticated. Costs a connection on which nothing
 //! ends one deadline, and one look at a counter in each of its turns.
 
 use std::future::Future;
@@ -24,14 +24,14 @@ pub(super) struct Vigil {
     pub(super) is_due: bool,
     deadline: Option<NowMs>,
     /// Since when nothing that counts was shown.
-    stranger_since: Option<NowMs>,
+    unauthenticated_since: Option<NowMs>,
     /// Ready when a rule changes.
     change: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Vigil {
     pub(super) fn new(changes: watch::Receiver<u64>) -> Self {
-        Self { is_due: true, deadline: None, stranger_since: None, change: next_change(changes) }
+        Self { is_due: true, deadline: None, unauthenticated_since: None, change: next_change(changes) }
     }
 
     pub(super) fn deadline(&self) -> Option<NowMs> {
@@ -78,7 +78,7 @@ impl Broker {
         self.detach_unpermitted(connection);
         let time_out_ms = self.config.authorization_time_out_ms;
         let is_over = |since: NowMs| now >= since.saturating_add(time_out_ms);
-        if self.authorization.is_stranger() && self.vigil.stranger_since.is_some_and(is_over) {
+        if self.authorization.is_unauthenticated() && self.vigil.unauthenticated_since.is_some_and(is_over) {
             tracing::debug!(time_out_ms, "connection closed: nothing that grants access was shown in time");
             let reason = "no valid token was put to $cbs, nor another credential shown, in time";
             return connection.close(Some(error(UNAUTHORIZED_ACCESS, reason)));
@@ -87,11 +87,11 @@ impl Broker {
     }
 
     fn set_deadline(&mut self, now: NowMs) {
-        self.vigil.deadline = if self.authorization.is_stranger() {
-            let since = *self.vigil.stranger_since.get_or_insert(now);
+        self.vigil.deadline = if self.authorization.is_unauthenticated() {
+            let since = *self.vigil.unauthenticated_since.get_or_insert(now);
             Some(since.saturating_add(self.config.authorization_time_out_ms))
         } else {
-            self.vigil.stranger_since = None;
+            self.vigil.unauthenticated_since = None;
             self.peer.admission.admit();
             self.authorization.next_expiry().map(|at| {
                 let left_ms = at.0.saturating_sub(self.authorization.access().now().0);

@@ -24,8 +24,8 @@ pub enum ChangeError {
         /// What is wrong, and what it must be.
         reason: String,
     },
-    /// The topic has as much as it may have: [`Refusal::TooManySubscriptions`], [`Refusal::TooManySqlFilters`] or
-    /// [`Refusal::TooManyCorrelationFilters`].
+    /// The namespace or the topic has as much as it may have: [`Refusal::TooManyEntities`], [`Refusal::TooManySubscriptions`],
+    /// [`Refusal::TooManySqlFilters`] or [`Refusal::TooManyCorrelationFilters`].
     #[error(transparent)]
     TooMany(Refusal),
     /// The store is full or lost, or the broker stops.
@@ -52,7 +52,8 @@ impl ChangeError {
         match refusal {
             Refusal::EntityDeleted | Refusal::RuleNotFound(_) => Self::NotFound { name },
             Refusal::RuleExists(_) | Refusal::SubscriptionExists(_) => Self::Exists { name },
-            Refusal::TooManySubscriptions(_)
+            Refusal::TooManyEntities(_)
+            | Refusal::TooManySubscriptions(_)
             | Refusal::TooManySqlFilters(_)
             | Refusal::TooManyCorrelationFilters(_) => Self::TooMany(refusal),
             Refusal::StorageFull => {

@@ -26,6 +26,14 @@ pub struct Damage {
     pub reason: String,
 }
 
+impl Damage {
+    /// Whether both are about the same place and message.
+    fn is_at(&self, other: &Self) -> bool {
+        let place = |damage: &Self| (damage.sequence_number, damage.file.clone(), damage.offset);
+        self.entity == other.entity && place(self) == place(other)
+    }
+}
+
 /// Why something stored can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unreadable {
@@ -78,11 +86,9 @@ struct Known {
 impl Damages {
     /// Notes damage and logs it, each once.
     pub(super) fn note(&self, damage: Damage) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.kept.contains(&damage) {
+        if !self.add(damage.clone()) {
             return;
         }
-        known.count += 1;
         tracing::error!(
             entity = damage.entity,
             sequence_number = damage.sequence_number,
@@ -91,9 +97,22 @@ impl Damages {
             reason = damage.reason,
             "stored data is damaged; see docs/damaged-store.md"
         );
+    }
+
+    /// Notes damage that is logged already; false if the same is known.
+    pub(super) fn add(&self, damage: Damage) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever meets the same place has a reason of its own.
+        let place = Damage { reason: String::new(), ..damage.clone() };
+        let next = known.kept.range(&place..).next();
+        if next.is_some_and(|next| *next == damage || (damage.file.is_some() && next.is_at(&damage))) {
+            return false;
+        }
+        known.count += 1;
         if known.kept.len() < DAMAGES_KEPT_MAX {
             known.kept.insert(damage);
         }
+        true
     }
 
     /// What is kept, in order of entity and number.

@@ -52,6 +52,11 @@ impl Entities {
         self.known().by_name.values().cloned().collect()
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.known().by_name.len()
+    }
+
     /// Those of a kind in order: `top` of them after the first `skip`.
     pub(super) fn page(&self, kind: EntityKind, skip: usize, top: usize) -> Vec<Arc<Entity>> {
         let known = self.known();

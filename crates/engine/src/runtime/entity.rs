@@ -154,6 +154,11 @@ impl Entity {
         self.counts.get()
     }
 
+    /// Messages that are out of delivery because what is stored of them is damaged, of all subscriptions as well.
+    pub(super) fn quarantined(&self) -> u64 {
+        self.counts().quarantined.saturating_add(self.subscriptions.quarantined())
+    }
+
     /// The handle of its actor, which starts if need be.
     pub(super) fn handle(&self, spawner: &Spawner) -> PartitionHandle {
         let mut actor = self.actor();

@@ -31,7 +31,6 @@ mod forwarder;
 pub mod inspect;
 mod joint;
 mod mailbox;
-mod names;
 mod namespace;
 mod patience;
 mod random;

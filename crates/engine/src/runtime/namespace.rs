@@ -1,10 +1,11 @@
 //! All entities of a broker: found by name, created, kept in the catalogue.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peeklock_budget::Budget;
-use peeklock_storage::{PartitionId, Shard};
+use peeklock_storage::{Key, PartitionId, Shard, Space};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
@@ -20,10 +21,10 @@ use super::entity::{EntityRef, Spawner};
 use super::fatal::Fatal;
 use super::forwarder::{ReadFacts, Routes};
 use super::joint::{Committer, JointSteps};
-use super::names::name_key;
 use super::random::RandomSource;
 use super::set_back::follow_set_backs;
 use super::{Clock, StartError};
+use crate::names::name_key;
 use crate::partition::Counts;
 use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
 
@@ -43,6 +44,8 @@ pub struct NamespaceOptions {
     pub read_facts: Option<ReadFacts>,
     /// How much topics may have of subscriptions and rules.
     pub rule_limits: RuleLimits,
+    /// Queues and topics, beyond which none is created; `None` for no limit.
+    pub entities_max: Option<usize>,
     /// The memory of the process that peers can make it hold; without limit by default.
     pub budget: Budget,
 }
@@ -117,6 +120,7 @@ impl Namespace {
             entities: Arc::clone(&entities),
             spawner: spawner.clone(),
             next_partition,
+            entities_max: options.entities_max.unwrap_or(usize::MAX),
             is_damaged,
             undeleted: Vec::new(),
         };
@@ -255,6 +259,25 @@ impl Namespace {
     #[must_use]
     pub fn damage(&self) -> Vec<Damage> {
         self.inner.spawner.shared.damages.list()
+    }
+
+    /// Notes damage that somebody else found who reads the store, and has logged: `key` is the value that it hit, if any.
+    pub fn note_damage(&self, key: Option<Key>, (file, offset): (PathBuf, u64), reason: String) {
+        let entity = key.map_or_else(String::new, |key| match self.inner.entities.by_id(key.partition) {
+            Some(entity) => entity.name.clone(),
+            None => format!("partition {}", key.partition.0),
+        });
+        let is_message = |key: &Key| matches!(key.space, Space::Head | Space::Body);
+        let sequence_number = key.filter(is_message).map(|key| key.number);
+        let (file, offset) = (Some(file), Some(offset));
+        self.inner.spawner.shared.damages.add(Damage { entity, sequence_number, file, offset, reason });
+    }
+
+    /// How many messages are out of delivery at present because what is stored of them is damaged, over all queues and
+    /// subscriptions.
+    #[must_use]
+    pub fn quarantined_count(&self) -> u64 {
+        self.inner.entities.all().iter().map(|entity| entity.quarantined()).sum()
     }
 
     /// Whether what is stored about an entity, or about one whose name can't be read, is damaged, so that it can't be

@@ -56,10 +56,10 @@ pub enum StartError {
         /// The name as given.
         name: String,
     },
-    /// The topic refused it.
+    /// The topic refused it, or the namespace has no room for it.
     #[error("{name:?}: {refusal}")]
     Refused {
-        /// The subscription.
+        /// The subscription, queue or topic.
         name: String,
         /// Why.
         refusal: crate::Refusal,

@@ -118,6 +118,11 @@ impl Subscriptions {
         (known.by_name.len(), known.filters)
     }
 
+    /// Messages of all of them that are out of delivery because what is stored of them is damaged.
+    pub(super) fn quarantined(&self) -> u64 {
+        self.known().by_id.values().map(|found| found.counts().quarantined).sum()
+    }
+
     /// Takes over what changed in the partition since it was last asked; true if that is more than counts.
     pub(super) fn take_over(&self, partition: &mut Partition) -> bool {
         let changed = partition.take_changed();

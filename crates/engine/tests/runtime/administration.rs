@@ -7,9 +7,9 @@ use peeklock_engine::{
     Command, EntityOptions, EntityStatus, QueueOptions, ReceiveMode, ReceiverId, Refusal, SubQueue,
     TopicOptions,
 };
-use peeklock_storage::{Error, ShardId, Store};
+use peeklock_storage::{Error, MemoryStore, ShardId, Store};
 
-use crate::broker::{Broker, QUEUE, START, quiet, refused, send};
+use crate::broker::{Broker, QUEUE, START, TestClock, quiet, refused, send};
 
 pub(crate) fn queue() -> QueueOptions {
     QueueOptions::default()
@@ -35,6 +35,31 @@ async fn restarted(broker: Broker) -> Broker {
 
 fn stored_of(broker: &Broker, queue: peeklock_engine::QueueId) -> usize {
     broker.store.snapshot().keys().filter(|key| key.partition.0 == queue.0).count()
+}
+
+#[tokio::test]
+async fn no_more_queues_and_topics_are_created_than_there_may_be() {
+    let store = MemoryStore::new();
+    let shard = store.acquire(ShardId(0)).unwrap();
+    let options = NamespaceOptions { seed: Some(2), entities_max: Some(3), ..NamespaceOptions::default() };
+    let namespace = Namespace::start(shard, Arc::new(TestClock::new(START)), options).await.unwrap();
+    let names = ["one", "two", "three", "four", "five"];
+    // At the same time, so that some of them are decided together.
+    let create = |name: &'static str| {
+        let namespace = namespace.clone();
+        async move { namespace.create(name, queue()).await }
+    };
+    let created = names.map(create).into_iter().collect::<tokio::task::JoinSet<_>>().join_all().await;
+    assert_eq!(created.iter().filter(|created| created.is_ok()).count(), 3);
+    for refused in created.into_iter().filter_map(Result::err) {
+        assert!(matches!(refused, ChangeError::TooMany(Refusal::TooManyEntities(3))), "{refused:?}");
+    }
+    let kept = names.into_iter().find(|name| namespace.describe(name).is_some()).unwrap();
+    namespace.update(kept, with_deliveries(4)).await.unwrap();
+    namespace.declare(&kept.to_uppercase(), queue()).await.unwrap();
+    assert!(namespace.declare("six", queue()).await.is_err());
+    namespace.delete(kept).await.unwrap();
+    namespace.create("six", queue()).await.unwrap();
 }
 
 #[tokio::test]

@@ -13,6 +13,9 @@ const AUTO_DELETE_ON_IDLE_MIN_MS: u64 = 5 * 60 * 1_000;
 /// Below 100 ms an entity is gone before its first client has connected.
 const AUTO_DELETE_ON_IDLE_MIN_RANGE_MS: RangeInclusive<u64> = 100..=AUTO_DELETE_ON_IDLE_MIN_MS;
 
+/// Service Bus's own maximum of queues and topics in a namespace.
+const ENTITIES_MAX: u64 = 10_000;
+const ENTITIES_RANGE: RangeInclusive<u64> = 1..=1_000_000;
 /// Each subscription is an entity with memory of its own.
 const SUBSCRIPTIONS_RANGE: RangeInclusive<u64> = 1..=1_000_000;
 /// Without any, none is accepted.
@@ -34,6 +37,8 @@ pub(crate) struct LimitsConfig {
     pub(crate) auto_delete_on_idle_min_ms: u64,
     /// Default and maximum of every `default_message_time_to_live`; `None` for no limit (S-15).
     pub(crate) message_time_to_live_max_ms: Option<u64>,
+    /// Queues and topics together, beyond which none is created.
+    pub(crate) entities_max: u64,
     /// Memory that peers may make the process hold, in bytes; `None` for a part of the machine's or container's.
     pub(crate) memory_bytes_max: Option<u64>,
     /// How much topics may have of subscriptions and rules.
@@ -45,6 +50,7 @@ impl Default for LimitsConfig {
         Self {
             auto_delete_on_idle_min_ms: AUTO_DELETE_ON_IDLE_MIN_MS,
             message_time_to_live_max_ms: None,
+            entities_max: ENTITIES_MAX,
             memory_bytes_max: None,
             rules: RuleLimits::default(),
         }
@@ -79,6 +85,7 @@ pub(super) fn read(mut table: Table<'_, '_>) -> LimitsConfig {
             &AUTO_DELETE_ON_IDLE_MIN_RANGE_MS,
         ),
         message_time_to_live_max_ms: entity::time_to_live_ms(&mut table, "message_time_to_live_max"),
+        entities_max: table.integer("entities_max", default.entities_max, &ENTITIES_RANGE),
         memory_bytes_max: read_memory(&mut table),
         rules: read_rules(&mut table, &default.rules),
     };

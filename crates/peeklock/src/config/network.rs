@@ -1,4 +1,4 @@
-//! `[network]`: more addresses, and patience with peers that have not shown who they are.
+//! `[network]`: more addresses, and how many unauthenticated connections there may be.
 
 use std::ops::RangeInclusive;
 
@@ -7,17 +7,17 @@ use toml::de::DeValue;
 use super::ListenAddress;
 use super::table::{Table, show};
 
-const STRANGERS: RangeInclusive<u64> = 1..=1_000_000;
+const UNAUTHENTICATED: RangeInclusive<u64> = 1..=1_000_000;
 
 /// What all addresses have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NetworkConfig {
     /// More addresses to listen on.
     pub(crate) also_listen: Vec<ListenAddress>,
-    /// Peers at a time that have not shown who they are.
-    pub(crate) strangers_max: u64,
+    /// Unauthenticated connections at a time.
+    pub(crate) unauthenticated_max: u64,
     /// Of these, from one address.
-    pub(crate) strangers_per_address_max: u64,
+    pub(crate) unauthenticated_per_address_max: u64,
     /// Origins whose web pages may use the broker, as browsers write them.
     pub(crate) allowed_origins: Vec<String>,
     /// Names by which HTTP clients may call the broker, in lower case, perhaps with a `*` at the start.
@@ -28,8 +28,8 @@ impl Default for NetworkConfig {
     fn default() -> Self {
         Self {
             also_listen: Vec::new(),
-            strangers_max: 4_096,
-            strangers_per_address_max: 1_024,
+            unauthenticated_max: 4_096,
+            unauthenticated_per_address_max: 1_024,
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
         }
@@ -43,11 +43,15 @@ pub(super) fn read(mut table: Table<'_, '_>) -> (Option<Vec<ListenAddress>>, Net
     let allowed_origins = texts(&mut table, "allowed_origins", "\"https://shop.example\"", origin);
     let allowed_hosts = texts(&mut table, "allowed_hosts", "\"broker.example\"", host_pattern);
     let config = NetworkConfig {
-        strangers_max: table.integer("strangers_max", default.strangers_max, &STRANGERS),
-        strangers_per_address_max: table.integer(
-            "strangers_per_address_max",
-            default.strangers_per_address_max,
-            &STRANGERS,
+        unauthenticated_max: renamed(
+            &mut table,
+            ["strangers_max", "unauthenticated_max"],
+            default.unauthenticated_max,
+        ),
+        unauthenticated_per_address_max: renamed(
+            &mut table,
+            ["strangers_per_address_max", "unauthenticated_per_address_max"],
+            default.unauthenticated_per_address_max,
         ),
         allowed_origins: allowed_origins.unwrap_or_default(),
         allowed_hosts: allowed_hosts.unwrap_or_default(),
@@ -55,6 +59,12 @@ pub(super) fn read(mut table: Table<'_, '_>) -> (Option<Vec<ListenAddress>>, Net
     };
     table.finish();
     (also_listen, config)
+}
+
+/// A number of connections by its earlier or its present name; the present one counts.
+fn renamed(table: &mut Table<'_, '_>, [earlier, present]: [&'static str; 2], default: u64) -> u64 {
+    let default = table.integer(earlier, default, &UNAUTHENTICATED);
+    table.integer(present, default, &UNAUTHENTICATED)
 }
 
 /// An origin as browsers write it: in lower case, without the scheme's own port.

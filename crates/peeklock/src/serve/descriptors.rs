@@ -4,8 +4,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Kept for segments and listeners, so that connections never starve the log.
 const RESERVED: u64 = 512;
-/// What strangers get at most of what is left.
-const STRANGERS_PART: u64 = 4;
+/// What unauthenticated connections get at most of what is left.
+const UNAUTHENTICATED_PART: u64 = 4;
 
 /// How many connections the system lets us have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,13 +13,13 @@ pub(super) struct Room {
     /// Connections served at a time.
     pub(super) connections_max: u64,
     /// Connections beside these whose peers have not shown who they are.
-    pub(super) strangers_max: u64,
+    pub(super) unauthenticated_max: u64,
 }
 
 impl Room {
     /// Raises the soft limit of file descriptors to the hard one, and says how many of what is asked for fit.
-    pub(super) fn within_limits(connections_max: u64, strangers_max: u64) -> Self {
-        let asked = Self { connections_max, strangers_max };
+    pub(super) fn within_limits(connections_max: u64, unauthenticated_max: u64) -> Self {
+        let asked = Self { connections_max, unauthenticated_max };
         let limit = getrlimit(Resource::Nofile);
         let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
         let available = match setrlimit(Resource::Nofile, raised) {
@@ -30,11 +30,11 @@ impl Room {
         if fitting != asked {
             tracing::warn!(
                 connections_max,
-                strangers_max,
-                "the system allows {} open files: at most {} connections are accepted, and {} strangers (see `ulimit -Hn`)",
+                unauthenticated_max,
+                "the system allows {} open files: at most {} connections are accepted, and {} unauthenticated (see `ulimit -Hn`)",
                 available.unwrap_or(u64::MAX),
                 fitting.connections_max,
-                fitting.strangers_max,
+                fitting.unauthenticated_max,
             );
         }
         fitting
@@ -44,9 +44,9 @@ impl Room {
     fn within(self, available: Option<u64>) -> Self {
         let Some(files) = available else { return self };
         let left = files.saturating_sub(RESERVED);
-        let strangers_max = self.strangers_max.min(left / STRANGERS_PART).max(1);
-        let connections_max = self.connections_max.min(left.saturating_sub(strangers_max)).max(1);
-        Self { connections_max, strangers_max }
+        let unauthenticated_max = self.unauthenticated_max.min(left / UNAUTHENTICATED_PART).max(1);
+        let connections_max = self.connections_max.min(left.saturating_sub(unauthenticated_max)).max(1);
+        Self { connections_max, unauthenticated_max }
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn connections_leave_room_for_the_log() {
-        let room = |connections_max, strangers_max| Room { connections_max, strangers_max };
+        let room = |connections_max, unauthenticated_max| Room { connections_max, unauthenticated_max };
         let asked = room(10_000, 4_096);
         assert_eq!(asked.within(None), asked);
         assert_eq!(asked.within(Some(1 << 20)), asked);

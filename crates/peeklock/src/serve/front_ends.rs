@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use peeklock_amqp::server::{self as amqp, Admission, Connections};
 use peeklock_amqp::servicebus::ServiceBus;
-use peeklock_net::{ByteStream, Incoming, Peer, Protocol, Serve, Stranger};
+use peeklock_net::{ByteStream, Incoming, Peer, Protocol, Serve, UnauthenticatedConnection};
 use tokio::sync::watch;
 
 use super::http::{Http, WebSocketAsked};
@@ -25,34 +25,34 @@ impl FrontEnds {
         stream: S,
         first_bytes: BytesMut,
         peer: Peer,
-        mut stranger: Stranger,
+        mut unauthenticated: UnauthenticatedConnection,
     ) {
         let mut amqp = self.amqp.clone();
         let connections = tokio::select! {
             biased;
-            () = stranger.driven_out_meanwhile() => return,
+            () = unauthenticated.evicted_meanwhile() => return,
             // The sender lives until nothing is served any more.
             connections = amqp.wait_for(Option::is_some) => connections.ok().and_then(|found| found.clone()),
         };
         let Some(connections) = connections else { return };
-        let (pass, driven_out) = (stranger.pass(), stranger.driven_out());
+        let (pass, evicted) = (unauthenticated.pass(), unauthenticated.evicted());
         let Peer { address, encrypted, certificate } = peer;
         let admission = Admission::new(move || pass.admit());
         let peer = amqp::Peer { address: Some(address), encrypted, certificate, admission };
-        connections.serve(stream, first_bytes, peer, driven_out).await;
-        drop(stranger);
+        connections.serve(stream, first_bytes, peer, evicted).await;
+        drop(unauthenticated);
     }
 }
 
 impl Serve for FrontEnds {
     async fn serve<S: ByteStream>(&self, incoming: Incoming<S>) {
-        let Incoming { stream, first_bytes, protocol, peer, stranger } = incoming;
+        let Incoming { stream, first_bytes, protocol, peer, unauthenticated } = incoming;
         match protocol {
-            Protocol::Amqp => self.serve_amqp(stream, first_bytes, peer, stranger).await,
+            Protocol::Amqp => self.serve_amqp(stream, first_bytes, peer, unauthenticated).await,
             Protocol::Http => {
-                let asked = Box::pin(self.http.serve(stream, first_bytes, peer, stranger)).await;
-                let Some(WebSocketAsked { socket, peer, stranger }) = asked else { return };
-                Box::pin(self.serve_amqp(socket, BytesMut::new(), peer, stranger)).await;
+                let asked = Box::pin(self.http.serve(stream, first_bytes, peer, unauthenticated)).await;
+                let Some(WebSocketAsked { socket, peer, unauthenticated }) = asked else { return };
+                Box::pin(self.serve_amqp(socket, BytesMut::new(), peer, unauthenticated)).await;
             }
         }
     }

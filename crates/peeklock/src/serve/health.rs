@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use peeklock_engine::runtime::{Damage, Namespace};
+use peeklock_storage::ScrubDamage;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 /// Damages listed at most: whoever asks need not have authenticated, and the log has them all.
 const DAMAGES_LISTED_MAX: usize = 100;
@@ -40,6 +42,14 @@ impl State {
 pub(super) struct Health {
     state: Arc<AtomicU8>,
     namespace: Arc<Mutex<Option<Namespace>>>,
+    scrubbed: Arc<Mutex<Option<Scrubbed>>>,
+}
+
+/// What the scrubber has found.
+struct Scrubbed {
+    damage: watch::Receiver<Vec<ScrubDamage>>,
+    /// How much of it is noted.
+    noted: usize,
 }
 
 impl Health {
@@ -60,17 +70,44 @@ impl Health {
         *self.namespace.lock().unwrap_or_else(PoisonError::into_inner) = namespace;
     }
 
+    /// From now on what the scrubber finds is damage as well.
+    pub(super) fn set_scrub_damage(&self, damage: watch::Receiver<Vec<ScrubDamage>>) {
+        let scrubbed = Scrubbed { damage, noted: 0 };
+        *self.scrubbed.lock().unwrap_or_else(PoisonError::into_inner) = Some(scrubbed);
+    }
+
+    /// The namespace, if there is one, with all damage noted that is known.
+    pub(super) fn namespace(&self) -> Option<Namespace> {
+        let namespace = self.namespace.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        if let Some(scrubbed) = &mut *self.scrubbed.lock().unwrap_or_else(PoisonError::into_inner) {
+            let all = scrubbed.damage.borrow();
+            for ScrubDamage { file, offset, key, reason } in all.iter().skip(scrubbed.noted) {
+                let reason = format!("found by reading the log again: {reason}");
+                namespace.note_damage(*key, (file.clone(), *offset), reason);
+            }
+            scrubbed.noted = all.len();
+        }
+        Some(namespace)
+    }
+
     /// What `/health/ready` answers: the state, and what is damaged if anything is.
     pub(super) fn report(&self) -> Value {
         let status = self.state().name();
-        let namespace = self.namespace.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let namespace = self.namespace();
         let count = namespace.as_ref().map_or(0, Namespace::damage_count);
         if count == 0 {
             return json!({ "status": status });
         }
+        let quarantined = namespace.as_ref().map_or(0, Namespace::quarantined_count);
         let damage = namespace.map(|namespace| namespace.damage()).unwrap_or_default();
         let listed: Vec<Value> = damage.iter().take(DAMAGES_LISTED_MAX).map(describe).collect();
-        json!({ "status": status, "degraded": true, "damage_count": count, "damage": listed })
+        json!({
+            "status": status,
+            "degraded": true,
+            "damage_count": count,
+            "quarantined_messages": quarantined,
+            "damage": listed,
+        })
     }
 }
 

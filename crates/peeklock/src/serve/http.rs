@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use peeklock_access::Failures;
 use peeklock_admin::Admission;
 use peeklock_net::websocket::{self, WebSocket};
-use peeklock_net::{ByteStream, Pass, Peer, Rewind, Stranger};
+use peeklock_net::{ByteStream, Pass, Peer, Rewind, UnauthenticatedConnection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
@@ -34,8 +34,8 @@ use super::patient::{Patient, PatientBody};
 const FIRST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Within this time from the last answer the head of the next request must be there.
 const NEXT_HEAD_WITHIN: Duration = Duration::from_secs(60);
-/// Longest head of a request, in bytes: tokens in headers can be long.
-const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Longest head of a request, in bytes: long enough for long tokens, short enough for connections of peers that show none.
+const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// Serves HTTP on connections that somebody accepted.
 pub(super) struct Http {
@@ -53,11 +53,17 @@ struct Guesses {
     started_at: Instant,
 }
 
+impl Guesses {
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
 /// A connection that is a WebSocket from now on.
 pub(super) struct WebSocketAsked<S> {
     pub(super) socket: WebSocket<Patient<Rewind<S>>>,
     pub(super) peer: Peer,
-    pub(super) stranger: Stranger,
+    pub(super) unauthenticated: UnauthenticatedConnection,
 }
 
 /// What the requests of one connection have in common.
@@ -90,13 +96,13 @@ impl Http {
         stream: S,
         first_bytes: BytesMut,
         peer: Peer,
-        mut stranger: Stranger,
+        mut unauthenticated: UnauthenticatedConnection,
     ) -> Option<WebSocketAsked<S>> {
         let visit = Arc::new(Visit {
             router: self.router.clone(),
             pages: Arc::clone(&self.pages),
             peer: peer.clone(),
-            pass: stranger.pass(),
+            pass: unauthenticated.pass(),
             regulars: Arc::clone(&self.regulars),
             regular: OnceLock::new(),
             guesses: Arc::clone(&self.guesses),
@@ -104,11 +110,11 @@ impl Http {
             upgrade: Mutex::default(),
         });
         let io = TokioIo::new(Patient::new(Rewind::new(first_bytes, stream)));
-        self.converse(io, &visit, &mut stranger).await?;
+        self.converse(io, &visit, &mut unauthenticated).await?;
         let upgrade = visit.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let parts = upgrade.await.ok()?.downcast::<TokioIo<Patient<Rewind<S>>>>().ok()?;
         let socket = WebSocket::new(parts.io.into_inner(), BytesMut::from(parts.read_buf));
-        Some(WebSocketAsked { socket, peer, stranger })
+        Some(WebSocketAsked { socket, peer, unauthenticated })
     }
 
     /// Answers requests, one after the other; `None` when the connection is of no more use.
@@ -116,7 +122,7 @@ impl Http {
         &self,
         io: TokioIo<S>,
         visit: &Arc<Visit>,
-        stranger: &mut Stranger,
+        unauthenticated: &mut UnauthenticatedConnection,
     ) -> Option<()> {
         let service = |request| {
             let visit = Arc::clone(visit);
@@ -125,7 +131,7 @@ impl Http {
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(NEXT_HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
         let mut connection = pin!(server.serve_connection(io, service_fn(service)).with_upgrades());
-        let mut driven_out = pin!(stranger.driven_out_meanwhile());
+        let mut evicted = pin!(unauthenticated.evicted_meanwhile());
         let mut first_head = pin!(sleep(FIRST_HEAD_WITHIN));
         // Who comes while others take leave may still ask how the broker is.
         let mut leaving = self.leaving.subscribe();
@@ -137,7 +143,7 @@ impl Http {
                 ended = connection.as_mut() => {
                     return ended.map_err(|error| tracing::debug!(%error, "HTTP connection failed")).ok();
                 }
-                () = &mut driven_out => return None,
+                () = &mut evicted => return None,
                 () = &mut first_head, if waits => {
                     waits = false;
                     if !visit.arrived.load(Ordering::Relaxed) {
@@ -180,6 +186,9 @@ impl Visit {
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
         let has_token = request.headers().contains_key(AUTHORIZATION);
+        if has_token && self.regular.get().is_none() {
+            self.wait_for_turn().await;
+        }
         let (router, this) = (self.router.clone(), Arc::clone(&self));
         request.extensions_mut().insert(Admission::new(move || self.admit()));
         let (head, body) = request.into_parts();
@@ -193,17 +202,18 @@ impl Visit {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if has_token && response.status() == StatusCode::UNAUTHORIZED {
-            this.delay_refusal().await;
+            this.guesses.failures.failed(this.peer.address.ip(), this.guesses.now_ms());
         }
         pages::share(&mut response, &source);
         response
     }
 
-    /// Waits before a wrong token is answered, so that guessing is slow.
-    async fn delay_refusal(&self) {
-        let Guesses { failures, started_at } = &*self.guesses;
-        let now_ms = u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
-        sleep(Duration::from_millis(failures.delay_ms(self.peer.address.ip(), now_ms))).await;
+    /// Waits for the turn of an attempt to authenticate, so that guessing is slow.
+    async fn wait_for_turn(&self) {
+        let wait_ms = self.guesses.failures.wait_ms(self.peer.address.ip(), self.guesses.now_ms());
+        if wait_ms > 0 {
+            sleep(Duration::from_millis(wait_ms)).await;
+        }
     }
 
     /// The peer was let in by whoever answers; it is a regular as long as there is room for regulars.

@@ -14,6 +14,7 @@ mod front_ends;
 mod health;
 mod http;
 mod memory;
+mod metrics;
 mod network;
 mod openid;
 mod pages;
@@ -96,7 +97,7 @@ async fn serve(
     emulator::explain(&config);
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
-    let room = Room::within_limits(config.amqp.connections_max, config.network.strangers_max);
+    let room = Room::within_limits(config.amqp.connections_max, config.network.unauthenticated_max);
     let listening = Listening::bind(&config).await?;
     let health = Health::default();
     // The one clock of all that decides.
@@ -120,8 +121,8 @@ async fn serve(
         service_bus(&namespace, &access, &config, &throttles),
         // Nothing corrects or moves it: an hour's jump must not look like an hour's silence of every client.
         Arc::new(ElapsedClock::default()),
-        // Strangers are bounded beside: however many there are, whoever shows who they are finds a place.
-        listener_options(&config, room.connections_max.saturating_add(room.strangers_max)),
+        // Unauthenticated connections are limited beside, so that authenticated ones find a place however many there are.
+        listener_options(&config, room.connections_max.saturating_add(room.unauthenticated_max)),
     )
     .within(namespace.budget().clone());
 
@@ -132,6 +133,7 @@ async fn serve(
     let control = store.control(&config);
     network.serve_amqp(connections);
     let ready_file = announce(&config, network.addresses(), &namespace)?;
+    health.set_scrub_damage(store.scrub_damage());
     set_ready(&health, travel.as_ref(), Some(&namespace));
     emulator::greet(&config);
     let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
@@ -203,7 +205,15 @@ fn namespace_options(config: &Config) -> NamespaceOptions {
     let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
     let rule_limits = config.limits.rules;
     let budget = memory::budget(config);
-    NamespaceOptions { body_cache_bytes, read_facts, rule_limits, budget, ..NamespaceOptions::default() }
+    let entities_max = usize::try_from(config.limits.entities_max).ok();
+    NamespaceOptions {
+        body_cache_bytes,
+        read_facts,
+        rule_limits,
+        budget,
+        entities_max,
+        ..NamespaceOptions::default()
+    }
 }
 
 /// What the file's entities must keep to, those made at run time must as well.

@@ -10,7 +10,8 @@ use peeklock_amqp::server::Connections;
 use peeklock_amqp::servicebus::ServiceBus;
 use peeklock_engine::runtime::{Clock, SystemClock};
 use peeklock_net::{
-    CertificateSource, Certificates, PortOptions, Ports, StrangerLimits, Strangers, Tls, TlsOptions,
+    CertificateSource, Certificates, PortOptions, Ports, Tls, TlsOptions, UnauthenticatedConnections,
+    UnauthenticatedLimits,
 };
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -85,11 +86,13 @@ impl Network {
             (Http::new(router, Arc::clone(&pages), authenticated_max), Arc::new(Tls::default()));
         let amqp = watch::Sender::new(None);
         let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http) };
-        let total_max = usize::try_from(room.strangers_max).unwrap_or(usize::MAX);
-        let per_address_max = usize::try_from(config.network.strangers_per_address_max).unwrap_or(usize::MAX);
-        let strangers = Strangers::new(StrangerLimits { total_max, per_address_max });
+        let total_max = usize::try_from(room.unauthenticated_max).unwrap_or(usize::MAX);
+        let per_address_max =
+            usize::try_from(config.network.unauthenticated_per_address_max).unwrap_or(usize::MAX);
+        let unauthenticated =
+            UnauthenticatedConnections::new(UnauthenticatedLimits { total_max, per_address_max });
         let options = PortOptions { tls_required: config.tls.required, ..PortOptions::default() };
-        let ports = Ports::new(front_ends, Arc::clone(&tls), strangers, options);
+        let ports = Ports::new(front_ends, Arc::clone(&tls), unauthenticated, options);
         let serving = tokio::spawn(ports.run(listening.listeners));
         Self { addresses, pages, http, amqp, tls, serving, keeping_up: None }
     }

@@ -1,4 +1,4 @@
-//! What is answered over HTTP: `GET /health`, `/health/ready` and `/health/live`, in development `/development/clock`, and
+//! What is answered over HTTP: `GET /health`, `/health/ready`, `/health/live` and `/metrics`, in development `/development/clock`, and
 //! everything else by the administration, once there is one.
 
 use std::convert::Infallible;
@@ -15,6 +15,7 @@ use tower::ServiceExt;
 
 use super::development::TimeTravel;
 use super::health::{self, Health};
+use super::metrics;
 
 /// Tells how the broker is.
 const HEALTH: &str = "/health";
@@ -34,6 +35,7 @@ pub(super) fn router(health: Health, travel: Option<TimeTravel>, administration:
         .route(HEALTH, get(report))
         .route("/health/ready", get(report_ready))
         .route("/health/live", get(report_live))
+        .route("/metrics", get(report_metrics))
         .route_layer(from_fn_with_state(Arc::clone(&administration), unless_token))
         .with_state(health);
     let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
@@ -70,6 +72,11 @@ async fn report_ready(State(health): State<Health>) -> impl IntoResponse {
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, [(CONTENT_TYPE, JSON)], health.report().to_string())
+}
+
+/// Numbers for monitoring.
+async fn report_metrics(State(health): State<Health>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&health))
 }
 
 /// Whoever can answer is alive.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_storage::{Error, LocalOptions, LocalStore, Shard, ShardId, Store};
+use peeklock_storage::{Error, LocalOptions, LocalStore, ScrubDamage, Shard, ShardId, Store};
+use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
 
 use super::error::ServeError;
@@ -41,6 +42,11 @@ impl OpenStore {
                 Err(told.await.map_err(stopped)?)
             }
         }
+    }
+
+    /// What the scrubber finds.
+    pub(super) fn scrub_damage(&self) -> watch::Receiver<Vec<ScrubDamage>> {
+        self.store.scrub_damage()
     }
 
     /// Answers on the control socket until what this returns is dropped.

@@ -127,6 +127,12 @@ fn damage_is_named_by_store_check_and_costs_only_the_entity_that_it_hits() {
     let ready: Value = serde_json::from_str(&ready).unwrap();
     assert_eq!((&ready["degraded"], &ready["damage_count"]), (&true.into(), &1.into()), "{ready}");
     assert!(ready.to_string().contains(file), "{ready}");
+    let (status, metrics) = get(&broker.address("http"), "/metrics");
+    assert_eq!(status, 200, "{metrics}");
+    for line in ["peeklock_ready 1", "peeklock_damage 1", "peeklock_quarantined_messages 0"] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+    assert!(!metrics.contains("orders"), "no names of entities");
 }
 
 /// The log's first file.

@@ -1,4 +1,4 @@
-//! Every port answers every protocol, plain and over TLS; strangers make room.
+//! Every port answers every protocol, plain and over TLS; unauthenticated connections make room.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -185,9 +185,9 @@ fn changed_certificates_are_taken_and_broken_ones_are_not() {
 }
 
 #[test]
-fn strangers_make_room_for_newcomers() {
+fn unauthenticated_connections_make_room_for_new_ones() {
     let home = Home::new();
-    write(&home.path("p.toml"), "[network]\nstrangers_max = 8\nstrangers_per_address_max = 4\n");
+    write(&home.path("p.toml"), "[network]\nunauthenticated_max = 8\nunauthenticated_per_address_max = 4\n");
     let broker = home.start(&["--config", "p.toml"]);
     let mut silent: Vec<TcpStream> =
         (0..20).map(|_| TcpStream::connect(broker.address("amqp")).unwrap()).collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use peeklock_storage::{DamagedEntry, Entry, Error, Page, PartitionId, Space};
 
-use crate::names::name_key;
+use crate::names::{check_entity_name, name_key};
 use crate::partition::Credible;
 use crate::runtime::SetBack;
 use crate::runtime::StartError;
@@ -12,7 +12,6 @@ use crate::runtime::actor::{Shared, is_dead};
 use crate::runtime::damage::Unreadable;
 use crate::runtime::entities::Entities;
 use crate::runtime::entity::Entity;
-use crate::runtime::names::check_entity_name;
 use crate::runtime::patience::{Patience, may_pass, unread_now};
 use crate::runtime::record::{CATALOGUE, COUNTER, EntityRecord, SET_BACK, decode_counter, decode_set_back};
 use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};

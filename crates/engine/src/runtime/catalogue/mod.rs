@@ -56,6 +56,8 @@ pub(super) struct Catalogue {
     pub(super) entities: Arc<Entities>,
     pub(super) spawner: Spawner,
     pub(super) next_partition: PartitionId,
+    /// Queues and topics, beyond which none is created.
+    pub(super) entities_max: usize,
     /// Whether a name can't be read that is stored, or the next free partition: nothing is created meanwhile.
     pub(super) is_damaged: bool,
     /// Ended entities whose deletion the store refused, with their name keys: the next batch tries again, so that no two

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use peeklock_storage::PartitionId;
 
 use super::{Catalogue, Wish};
+use crate::names::check_entity_name;
 use crate::names::name_key;
 use crate::runtime::StartError;
 use crate::runtime::entity::Entity;
-use crate::runtime::names::check_entity_name;
 use crate::runtime::record::EntityRecord;
-use crate::{EntityOptions, EntityTimes, Intent};
+use crate::{EntityOptions, EntityTimes, Intent, Refusal};
 
 /// See the module.
 pub(super) struct Changes {
@@ -91,9 +91,26 @@ impl Catalogue {
         for one in wanted {
             planned.extend(self.plan_entity(intent, one, changes, &mut next_partition)?);
         }
+        self.check_count(&planned, changes)?;
         changes.next_partition = next_partition;
         changes.entities.extend(planned);
         Ok(next_partition)
+    }
+
+    /// Refuses to create more entities than there may be.
+    fn check_count(&self, planned: &[(Box<str>, Change)], changes: &Changes) -> Result<(), StartError> {
+        let mut new = planned
+            .iter()
+            .filter(|(key, change)| change.existing.is_none() && !changes.entities.contains_key(key));
+        let created = changes.entities.values().filter(|change| change.existing.is_none()).count();
+        let room = self.entities_max.saturating_sub(self.entities.len().saturating_add(created));
+        match new.nth(room) {
+            None => Ok(()),
+            Some((_, Change { name, .. })) => Err(StartError::Refused {
+                name: name.clone(),
+                refusal: Refusal::TooManyEntities(self.entities_max),
+            }),
+        }
     }
 
     /// Refuses what can't be, given what is there, what is planned already and what is declared together with it.

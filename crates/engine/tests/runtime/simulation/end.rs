@@ -81,7 +81,7 @@ impl World {
         let places = places.chain([Place::Sessions, Place::Temporary]);
         let topic = self.find(Place::Topic).expect("the topic stays").queue;
         // Of messages whose acceptance is in doubt, and that wait on the topic, only the store knows.
-        let (least, most) = self.topic.scheduled(self.now());
+        let (least, most) = self.topic.scheduled(self.now(), self.time.latest);
         let waiting = self.stored(Space::Head, topic);
         assert!((least..=most).contains(&waiting), "{waiting} scheduled messages, not {least} to {most}");
         let mut heads = BTreeMap::from([(topic, waiting)]);

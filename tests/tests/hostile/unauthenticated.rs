@@ -69,15 +69,15 @@ async fn ten_thousand_connections_that_never_speak_harm_nobody() {
 #[test]
 fn silent_connections_take_no_place_of_those_who_have_a_key() {
     let mut daemon = Daemon::with_config(
-        "amqp.connections_max = 2\nnetwork.strangers_max = 8\n[[queues]]\nname = \"bystander\"\n[[queues]]\nname = \"victim\"",
+        "amqp.connections_max = 2\nnetwork.unauthenticated_max = 8\n[[queues]]\nname = \"bystander\"\n[[queues]]\nname = \"victim\"",
     );
     let bystander = Bystander::start(daemon.amqp(), "bystander");
     let mut silent = Vec::new();
     for _ in 0..8 {
-        let mut stranger = Client::plug(daemon.amqp()).unwrap();
-        stranger.write(SASL_HEADER).unwrap();
-        stranger.read_header().unwrap();
-        silent.push(stranger);
+        let mut silent_peer = Client::plug(daemon.amqp()).unwrap();
+        silent_peer.write(SASL_HEADER).unwrap();
+        silent_peer.read_header().unwrap();
+        silent.push(silent_peer);
     }
     work_as_newcomer(&daemon, "victim");
     bystander.dismiss();

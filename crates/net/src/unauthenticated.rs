@@ -1,7 +1,7 @@
-//! Peers that have not shown who they are: few at a time, and the oldest goes when there are too many.
+//! Unauthenticated connections: few at a time, and the oldest is evicted when there are too many.
 //!
-//! Whoever opens many connections and says nothing drives out his own, not those of others: a newcomer is never refused,
-//! and a good client is no stranger for long.
+//! A peer that opens many connections and says nothing evicts its own, not those of others: a new connection is never refused,
+//! and that of a good client is authenticated soon.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::{Future, pending};
@@ -12,20 +12,20 @@ use tokio::sync::oneshot;
 
 /// How many there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StrangerLimits {
+pub struct UnauthenticatedLimits {
     /// In total, at least 1.
     pub total_max: usize,
     /// From one address (one /64 of IPv6), at least 1.
     pub per_address_max: usize,
 }
 
-/// All strangers of a broker; cheap to clone.
+/// All unauthenticated connections of a broker; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Strangers(Arc<Shared>);
+pub struct UnauthenticatedConnections(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    limits: StrangerLimits,
+    limits: UnauthenticatedLimits,
     present: Mutex<Present>,
 }
 
@@ -37,40 +37,44 @@ struct Present {
     by_address: HashMap<IpAddr, BTreeSet<u64>>,
 }
 
-impl Strangers {
-    /// Nobody yet.
+impl UnauthenticatedConnections {
+    /// None yet.
     #[must_use]
-    pub fn new(limits: StrangerLimits) -> Self {
+    pub fn new(limits: UnauthenticatedLimits) -> Self {
         Self(Arc::new(Shared { limits, present: Mutex::default() }))
     }
 
-    /// Somebody comes; if that is one too many, the oldest of the same address or of all is told to go.
+    /// Counts a new connection; if that is one too many, the oldest of the same address or of all is evicted.
     #[must_use]
-    pub fn arrive(&self, address: IpAddr) -> Stranger {
-        let address = household(address);
+    pub fn arrive(&self, address: IpAddr) -> UnauthenticatedConnection {
+        let address = network_of(address);
         let (tell, told) = oneshot::channel();
         let mut present = self.present();
         let of_address = present.by_address.get(&address);
         let oldest = of_address.filter(|all| all.len() >= self.0.limits.per_address_max);
-        let driven_out = oldest.and_then(|all| all.first().copied()).or_else(|| {
+        let evicted = oldest.and_then(|all| all.first().copied()).or_else(|| {
             let full = present.all.len() >= self.0.limits.total_max;
             present.all.keys().next().copied().filter(|_| full)
         });
-        if let Some(number) = driven_out {
-            present.drive_out(number);
+        if let Some(number) = evicted {
+            present.evict(number);
         }
         let number = present.next;
         present.next += 1;
         present.all.insert(number, (address, tell));
         present.by_address.entry(address).or_default().insert(number);
-        Stranger { pass: Pass { strangers: self.clone(), number }, told: Some(told), is_driven_out: false }
+        UnauthenticatedConnection {
+            pass: Pass { connections: self.clone(), number },
+            told: Some(told),
+            is_evicted: false,
+        }
     }
 
-    /// Tells the oldest to go, if there is any: for when something else runs short.
-    pub fn drive_out_oldest(&self) {
+    /// Evicts the oldest, if there is any: for when something else runs short.
+    pub fn evict_oldest(&self) {
         let mut present = self.present();
         if let Some(number) = present.all.keys().next().copied() {
-            present.drive_out(number);
+            present.evict(number);
         }
     }
 
@@ -92,9 +96,9 @@ impl Strangers {
 }
 
 impl Present {
-    fn drive_out(&mut self, number: u64) {
+    fn evict(&mut self, number: u64) {
         if let Some(tell) = self.remove(number) {
-            // Who does not listen any more has gone already.
+            // A connection that does not listen any more has ended already.
             let _ = tell.send(());
         }
     }
@@ -111,8 +115,8 @@ impl Present {
     }
 }
 
-/// Whose connections count together: who has an IPv6 address mostly has 2⁶⁴ of them.
-fn household(address: IpAddr) -> IpAddr {
+/// Addresses whose connections count together: a holder of one IPv6 address mostly has 2⁶⁴ of them.
+fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
             Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into()
@@ -121,62 +125,62 @@ fn household(address: IpAddr) -> IpAddr {
     }
 }
 
-/// One connection's place among the strangers; given up when dropped.
+/// One connection's place among the unauthenticated ones; given up when dropped.
 #[derive(Debug)]
-pub struct Stranger {
+pub struct UnauthenticatedConnection {
     pass: Pass,
     told: Option<oneshot::Receiver<()>>,
-    is_driven_out: bool,
+    is_evicted: bool,
 }
 
-impl Stranger {
-    /// What admits this one; may be handed on.
+impl UnauthenticatedConnection {
+    /// What marks this one as authenticated; may be handed on.
     #[must_use]
     pub fn pass(&self) -> Pass {
         self.pass.clone()
     }
 
-    /// Resolves when the connection has to go; never, once it is admitted. For one stage of a connection's life: what is
-    /// told while nobody waits is not lost.
-    pub async fn driven_out_meanwhile(&mut self) {
+    /// Resolves when the connection is evicted; never, once it is authenticated. For one stage of a connection's life: an
+    /// eviction while nobody waits is not lost.
+    pub async fn evicted_meanwhile(&mut self) {
         if let Some(told) = &mut self.told {
-            self.is_driven_out |= told.await.is_ok();
+            self.is_evicted |= told.await.is_ok();
             self.told = None;
         }
-        if !self.is_driven_out {
+        if !self.is_evicted {
             pending::<()>().await;
         }
     }
 
-    /// As [`Self::driven_out_meanwhile`], for the rest of its life. Gives its answer to one caller.
-    pub fn driven_out(&mut self) -> impl Future<Output = ()> + Send + 'static {
-        let (told, is_driven_out) = (self.told.take(), self.is_driven_out);
+    /// As [`Self::evicted_meanwhile`], for the rest of its life. Gives its answer to one caller.
+    pub fn evicted(&mut self) -> impl Future<Output = ()> + Send + 'static {
+        let (told, is_evicted) = (self.told.take(), self.is_evicted);
         async move {
             let told = async { told.ok_or(())?.await.map_err(drop) };
-            if !is_driven_out && told.await.is_err() {
+            if !is_evicted && told.await.is_err() {
                 pending::<()>().await;
             }
         }
     }
 }
 
-impl Drop for Stranger {
+impl Drop for UnauthenticatedConnection {
     fn drop(&mut self) {
         self.pass.admit();
     }
 }
 
-/// Makes a stranger known.
+/// Marks a connection as authenticated.
 #[derive(Debug, Clone)]
 pub struct Pass {
-    strangers: Strangers,
+    connections: UnauthenticatedConnections,
     number: u64,
 }
 
 impl Pass {
-    /// It is no stranger any more: nobody drives it out. Nothing happens the second time.
+    /// The connection is authenticated: it is not evicted any more. Nothing happens the second time.
     pub fn admit(&self) {
-        self.strangers.present().remove(self.number);
+        self.connections.present().remove(self.number);
     }
 }
 
@@ -188,17 +192,17 @@ mod tests {
         IpAddr::from([192, 0, 2, last])
     }
 
-    fn strangers(total_max: usize, per_address_max: usize) -> Strangers {
-        Strangers::new(StrangerLimits { total_max, per_address_max })
+    fn connections(total_max: usize, per_address_max: usize) -> UnauthenticatedConnections {
+        UnauthenticatedConnections::new(UnauthenticatedLimits { total_max, per_address_max })
     }
 
-    /// Whether each has been told to go.
-    async fn told(strangers: &mut [Stranger]) -> Vec<bool> {
+    /// Whether each has been evicted.
+    async fn told(connections: &mut [UnauthenticatedConnection]) -> Vec<bool> {
         let mut told = Vec::new();
-        for stranger in strangers {
+        for connection in connections {
             told.push(tokio::select! {
                 biased;
-                () = stranger.driven_out_meanwhile() => true,
+                () = connection.evicted_meanwhile() => true,
                 () = async {} => false,
             });
         }
@@ -207,7 +211,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_of_an_address_goes() {
-        let all = strangers(100, 2);
+        let all = connections(100, 2);
         let mut present = vec![all.arrive(address(1)), all.arrive(address(2)), all.arrive(address(1))];
         assert_eq!(told(&mut present).await, [false, false, false]);
         present.push(all.arrive(address(1)));
@@ -217,15 +221,16 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_of_all_goes_when_there_are_too_many_in_total() {
-        let all = strangers(3, 2);
-        let mut present: Vec<Stranger> = (1..=4).map(|last| all.arrive(address(last))).collect();
+        let all = connections(3, 2);
+        let mut present: Vec<UnauthenticatedConnection> =
+            (1..=4).map(|last| all.arrive(address(last))).collect();
         assert_eq!(told(&mut present).await, [true, false, false, false]);
         assert_eq!(all.len(), 3);
     }
 
     #[tokio::test]
     async fn who_is_admitted_or_gone_does_not_count() {
-        let all = strangers(100, 2);
+        let all = connections(100, 2);
         let mut present = vec![all.arrive(address(1)), all.arrive(address(1))];
         present[0].pass().admit();
         present[0].pass().admit();
@@ -238,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn one_household_counts_as_one_address() {
-        let of = |text: &str| household(text.parse().unwrap());
+    fn one_network_counts_as_one_address() {
+        let of = |text: &str| network_of(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8:0:1::1"), of("2001:db8::1"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
