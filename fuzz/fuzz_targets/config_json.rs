@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 mod audit;
 #[path = "../../crates/peeklock/src/config/mod.rs"]
 mod config;
-#[path = "../../crates/peeklock/src/logging.rs"]
+#[path = "../../crates/peeklock/src/logging/mod.rs"]
 mod logging;
 
 /// Files are what the readers take; these are in memory on most machines.

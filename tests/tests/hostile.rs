@@ -17,6 +17,7 @@ mod hostile {
     mod pages;
     mod payload;
     mod slow;
+    mod transactions;
     mod unauthenticated;
     mod websocket;
 }

@@ -8,9 +8,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 18] = [
+const FOLDERS: [(&str, &str); 19] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
+    ("java/", "tests/java/src/test/java/peeklock/"),
     ("rust/", "tests/tests/"),
     ("partition/", "crates/engine/src/partition/tests/"),
     ("runtime/", "crates/engine/tests/runtime/"),
@@ -65,6 +66,7 @@ fn leads_to_a_test(reference: &str, read: &dyn Fn(&str) -> Option<String>) -> bo
     let starts = match *prefix {
         "python/" => vec![format!("def test_{test}(")],
         "js/" => vec![format!("it(\"{test}\","), format!("it(`{test}`,")],
+        "java/" => vec![format!("void {test}(")],
         _ => vec![format!("fn {test}(")],
     };
     !test.is_empty() && text.lines().any(|line| starts.iter().any(|start| begins(line, start)))

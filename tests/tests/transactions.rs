@@ -6,6 +6,7 @@
 mod transactions {
     mod coordinator;
     mod crash;
+    mod entities;
     mod generic_client;
     mod management;
     mod recorded;

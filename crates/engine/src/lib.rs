@@ -34,7 +34,10 @@ pub use message::{
     Received,
 };
 pub use message_key::MessageKey;
-pub use names::{check_is_canonical, check_rule_name, check_subscription_name, reads_like_a_host};
+pub use names::{
+    check_authorization_rule_name, check_entity_name, check_rule_name, check_subscription_name,
+    reads_like_a_host,
+};
 pub use options::{
     AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,
     Rights, RuleLimits, Secret, SubscriptionOptions, TopicOptions,

@@ -1,10 +1,21 @@
-//! Names of what lives in a topic, and how all names are compared.
+//! What queues, topics, subscriptions and rules may be called, and how names are compared. Configuration, administration and
+//! the engine ask here, so that what can be declared can be addressed.
+
+/// Longest name of a queue or topic, in characters (Service Bus quotas).
+const ENTITY_NAME_CHARS_MAX: usize = 260;
 
 /// Longest name of a subscription or rule, in characters (Service Bus quotas).
 const SHORT_NAME_CHARS_MAX: usize = 50;
 
-/// Characters that can't be in such a name (azure-sdk-for-net's `EntityNameFormatter`).
-const FORBIDDEN: [char; 5] = ['/', '\\', '@', '?', '#'];
+/// Longest name of a shared access rule, in characters (Service Bus quotas).
+const AUTHORIZATION_RULE_NAME_CHARS_MAX: usize = 256;
+
+/// Characters that can't be in the name of a queue or topic (azure-sdk-for-net's `EntityNameFormatter` and the service's own
+/// check).
+const FORBIDDEN_IN_PATHS: &str = "@?#*\\";
+
+/// Characters that can't be in other names (the same source).
+const FORBIDDEN: &str = "/\\@?#";
 
 /// The form under which names are compared: they match case-insensitively.
 pub(crate) fn name_key(name: &str) -> Box<str> {
@@ -22,26 +33,39 @@ pub fn reads_like_a_host(text: &str) -> bool {
         || text.to_ascii_lowercase().ends_with(".servicebus.windows.net")
 }
 
-/// Refuses names that an address can't tell from something else, so that rights on one thing are never taken for rights on
-/// another.
+/// Checks the name of a queue or topic. Parts are separated by `/`.
 ///
 /// # Errors
 /// What is wrong with it, as the end of a sentence.
-pub fn check_is_canonical(name: &str) -> Result<(), String> {
-    check_escapes(name)?;
+pub fn check_entity_name(name: &str) -> Result<(), String> {
+    check_text(name, ENTITY_NAME_CHARS_MAX, FORBIDDEN_IN_PATHS)?;
+    for part in name.split('/') {
+        check_part(part)?;
+    }
     match name.split('/').next() {
         Some(first) if reads_like_a_host(first) => {
             Err(format!("it begins with {first:?}, which reads like the host of a broker"))
         }
-        _ => check_parts(name),
+        _ => check_escapes(name),
     }
 }
 
-fn check_parts(name: &str) -> Result<(), String> {
-    match name.split('/').find(|part| matches!(*part, "" | "." | "..")) {
-        Some(part) => Err(format!("it has the part {part:?}, which clients take out of addresses")),
-        None => Ok(()),
+/// Refuses parts by which an address would name something else, so that rights on one thing are never taken for rights on
+/// another.
+fn check_part(part: &str) -> Result<(), String> {
+    if part.is_empty() {
+        return Err("it has an empty part: no \"/\" at its ends and no \"//\" inside".to_owned());
     }
+    if part.starts_with('$') {
+        return Err(format!("its part {part:?} starts with \"$\", which is kept for the broker"));
+    }
+    if part.eq_ignore_ascii_case("subscriptions") {
+        return Err(format!("it has the part {part:?}, which stands before the names of subscriptions"));
+    }
+    if matches!(part, "." | "..") {
+        return Err(format!("it has the part {part:?}, which clients take out of addresses"));
+    }
+    Ok(())
 }
 
 fn check_escapes(name: &str) -> Result<(), String> {
@@ -64,7 +88,7 @@ fn is_hex(text: &str) -> bool {
 pub fn check_subscription_name(name: &str) -> Result<(), String> {
     check_rule_name(name)?;
     if name.starts_with('$') {
-        return Err("it starts with '$', which is reserved for the broker".to_owned());
+        return Err("it starts with \"$\", which is kept for the broker".to_owned());
     }
     check_escapes(name)
 }
@@ -74,19 +98,32 @@ pub fn check_subscription_name(name: &str) -> Result<(), String> {
 /// # Errors
 /// What is wrong with it, as the end of a sentence.
 pub fn check_rule_name(name: &str) -> Result<(), String> {
+    check_text(name, SHORT_NAME_CHARS_MAX, FORBIDDEN)
+}
+
+/// Checks the name of a shared access rule.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn check_authorization_rule_name(name: &str) -> Result<(), String> {
+    check_text(name, AUTHORIZATION_RULE_NAME_CHARS_MAX, FORBIDDEN)
+}
+
+fn check_text(name: &str, chars_max: usize, forbidden: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("it is empty".to_owned());
     }
     let chars = name.chars().count();
-    if chars > SHORT_NAME_CHARS_MAX {
-        return Err(format!(
-            "it has {chars} characters, where {SHORT_NAME_CHARS_MAX} characters are allowed"
-        ));
+    if chars > chars_max {
+        return Err(format!("it has {chars} characters, which is longer than {chars_max}"));
     }
-    match name.chars().find(|c| FORBIDDEN.contains(c) || c.is_control()) {
-        Some(bad) => Err(format!("it contains {bad:?}, which is not allowed in a name")),
-        None => Ok(()),
+    if let Some(bad) = name.chars().find(|c| forbidden.contains(*c) || c.is_control()) {
+        return Err(format!("it contains {bad:?}, which is not allowed in a name"));
     }
+    if name.trim() != name {
+        return Err("it starts or ends with a space".to_owned());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -119,7 +156,49 @@ mod tests {
             assert!(check_subscription_name(name).unwrap_err().contains(cause), "{name:?}");
             assert!(check_rule_name(name).unwrap_err().contains(cause), "{name:?}");
         }
-        assert!(check_subscription_name("$Default").unwrap_err().contains("reserved"));
+        assert!(check_subscription_name("$Default").unwrap_err().contains("kept for the broker"));
         assert!(check_subscription_name("a%20b").unwrap_err().contains("%20"));
+    }
+
+    #[test]
+    fn ordinary_names_and_paths_pass() {
+        let longest = "x".repeat(260);
+        for name in
+            ["orders", "Sales/EU/orders", "a", "köln-1_2.3~4", "100%", "10.0.0.1/log", longest.as_str()]
+        {
+            assert_eq!(check_entity_name(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn bad_names_of_queues_and_topics_are_refused_with_the_cause() {
+        let too_long = "x".repeat(261);
+        for (name, cause) in [
+            ("", "empty"),
+            (too_long.as_str(), "261 characters"),
+            ("/a", "empty part"),
+            ("a/", "empty part"),
+            ("a//b", "empty part"),
+            ("a/../b", "\"..\""),
+            (" a", "space"),
+            ("x/subscriptions/y", "names of subscriptions"),
+            ("Subscriptions/y", "names of subscriptions"),
+            ("a@b", "'@'"),
+            ("a?b", "'?'"),
+            ("a#b", "'#'"),
+            ("a*b", "'*'"),
+            ("a\\b", "'\\\\'"),
+            ("a\nb", "'\\n'"),
+            ("$cbs", "kept for the broker"),
+            ("orders/$DeadLetterQueue", "kept for the broker"),
+            ("a%2fb", "%2f"),
+            ("50%ä/%20", "%20"),
+            ("localhost", "host"),
+            ("localhost:5300/q", "host"),
+            ("shop.servicebus.windows.net", "host"),
+        ] {
+            let error = check_entity_name(name).unwrap_err();
+            assert!(error.contains(cause), "{name:?}: {error}");
+        }
     }
 }

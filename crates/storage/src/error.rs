@@ -28,6 +28,16 @@ pub enum Error {
         /// What was expected and what was found.
         reason: String,
     },
+    /// The device did not give stored bytes back. That may pass: nothing is known about them. Ask again after a pause.
+    #[error("{} can't be read at byte {offset} now: {reason}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What the system says.
+        reason: String,
+    },
     /// No room for this batch. Nothing of it was applied; the handle stays usable and recovers with space.
     #[error("no space left: {reason}")]
     Full {

@@ -68,7 +68,8 @@ pub trait Shard: Send + Sync + 'static {
 
     /// Reads several values; the answer has one element per key, `None` where there is no value. Ask for many
     /// keys at once: neighbours on disk are read together. One damaged value fails the whole request with
-    /// [`Error::Corrupt`]: ask for the others again.
+    /// [`Error::Corrupt`]: ask for the others again. One that the device does not give back now fails it with
+    /// [`Error::Unreadable`].
     fn read(&self, keys: Vec<Key>) -> Read;
 
     /// Reads a page of a partition's entries in number order, starting at `from` (included). Damaged entries are listed
@@ -109,7 +110,7 @@ pub struct DamagedEntry {
     pub number: u64,
     /// The bytes in its place, as far as they could be read: unverified, good for a guess in a message to people.
     pub unverified: Bytes,
-    /// [`Error::Corrupt`] with file and offset.
+    /// [`Error::Corrupt`], or [`Error::Unreadable`] if that may pass, with file and offset.
     pub error: Error,
 }
 

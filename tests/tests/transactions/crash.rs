@@ -85,7 +85,7 @@ fn transactions_are_whole_or_not_there_over_twenty_kills() {
         journal = run_until_killed(&mut daemon, journal, round, (discharges, pause));
         daemon.start();
         daemon.assert_sound();
-        journal.restarted(&daemon);
+        journal.restarted(&Shown::by(&daemon));
         let committed = journal.known.values().filter(|known| **known == Known::Committed).count();
         println!(
             "round {round}: killed {pause:?} after {discharges} discharges, {committed} committed so far"
@@ -193,10 +193,26 @@ impl Load {
     }
 }
 
+/// What a restarted daemon has.
+struct Shown {
+    /// The names in [`PLACES`].
+    places: [HashSet<String>; 3],
+    tokens: HashSet<String>,
+}
+
+impl Shown {
+    fn by(daemon: &Daemon) -> Self {
+        Self {
+            places: PLACES.map(|place| unique(bodies(daemon, place))),
+            tokens: unique(bodies(daemon, "tokens")),
+        }
+    }
+}
+
 impl Journal {
     /// Holds what the restarted daemon shows against what is known; then that is the truth.
-    fn restarted(&mut self, daemon: &Daemon) {
-        let [out, one, two] = PLACES.map(|place| unique(bodies(daemon, place)));
+    fn restarted(&mut self, shown: &Shown) {
+        let Shown { places: [out, one, two], tokens } = shown;
         assert_eq!(out, one, "a transaction is half there");
         assert_eq!(out, two, "a transaction is half there");
         for (name, known) in &mut self.known {
@@ -205,9 +221,8 @@ impl Journal {
             assert!(!is_there || *known != Known::Gone, "{name} was never committed and is there");
             *known = if is_there { Known::Committed } else { Known::Gone };
         }
-        let tokens = unique(bodies(daemon, "tokens"));
         assert_eq!(tokens.len(), usize::try_from(TOKENS).unwrap(), "a token was lost or made");
-        for name in &out {
+        for name in out {
             assert!(!tokens.contains(&self.consumed[name]), "{name} is there and what it completed as well");
         }
         let alien = tokens.iter().find(|token| !token.starts_with("first:") && !out.contains(*token));
@@ -220,4 +235,70 @@ fn unique(bodies: Vec<String>) -> HashSet<String> {
     let set: HashSet<String> = bodies.into_iter().collect();
     assert_eq!(set.len(), count, "a message is there twice");
     set
+}
+
+mod auditing {
+    use super::*;
+
+    /// One transaction, `t`, that completed the first token.
+    fn journal(known: Known) -> Journal {
+        Journal {
+            known: HashMap::from([("t".to_owned(), known)]),
+            consumed: HashMap::from([("t".to_owned(), "first:0".to_owned())]),
+        }
+    }
+
+    fn names(names: &[&str]) -> HashSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// The tokens, but for the first one, and this one.
+    fn tokens(instead: &str) -> HashSet<String> {
+        (1..TOKENS).map(|number| format!("first:{number}")).chain([instead.to_owned()]).collect()
+    }
+
+    fn whole() -> Shown {
+        Shown { places: [names(&["t"]), names(&["t"]), names(&["t"])], tokens: tokens("t") }
+    }
+
+    fn nothing() -> Shown {
+        Shown { places: [names(&[]), names(&[]), names(&[])], tokens: tokens("first:0") }
+    }
+
+    #[test]
+    fn a_transaction_without_an_answer_may_be_there_or_not() {
+        journal(Known::Asked).restarted(&whole());
+        journal(Known::Asked).restarted(&nothing());
+    }
+
+    #[test]
+    #[should_panic(expected = "half there")]
+    fn a_transaction_that_is_half_there_is_found_out() {
+        let places = [names(&["t"]), names(&["t"]), names(&[])];
+        journal(Known::Asked).restarted(&Shown { places, ..whole() });
+    }
+
+    #[test]
+    #[should_panic(expected = "is lost")]
+    fn a_committed_transaction_that_is_lost_is_found_out() {
+        journal(Known::Committed).restarted(&nothing());
+    }
+
+    #[test]
+    #[should_panic(expected = "never committed")]
+    fn a_transaction_that_was_rolled_back_and_is_there_is_found_out() {
+        journal(Known::Gone).restarted(&whole());
+    }
+
+    #[test]
+    #[should_panic(expected = "a token of a transaction that is not there")]
+    fn a_token_without_its_transaction_is_found_out() {
+        journal(Known::Asked).restarted(&Shown { tokens: tokens("t"), ..nothing() });
+    }
+
+    #[test]
+    #[should_panic(expected = "what it completed as well")]
+    fn a_completion_that_is_missing_is_found_out() {
+        journal(Known::Asked).restarted(&Shown { tokens: tokens("first:0"), ..whole() });
+    }
 }

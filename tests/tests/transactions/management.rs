@@ -20,7 +20,8 @@ fn managing(daemon: &Daemon, entity: &str) -> Client {
     client
 }
 
-fn schedule(body: &str) -> Value {
+/// A request to schedule a message in the year 2100.
+pub(super) fn schedule(body: &str) -> Value {
     let annotation = (Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(LATER_MS));
     let annotations = codec::section(code::MESSAGE_ANNOTATIONS, Value::Map(vec![annotation]));
     let message = [annotations, text(body)].concat();

@@ -1,19 +1,25 @@
 //! Sending to one entity by way of another, as older clients and JMS ask for it with a property of their attach.
 
 use peeklock_tests::client::{Client, attach, terminus};
-use peeklock_tests::codec::{Value, code};
+use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
 
+use super::management::schedule;
 use super::stage::{
     CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill, text,
 };
 
 /// Attaches [`LINK`] + 1: to the queue `one`, for messages that go to `destination`; the condition when refused.
 fn via_one(client: &mut Client, destination: Value) -> Result<(), String> {
+    via(client, "one", destination)
+}
+
+/// The same for any node.
+fn via(client: &mut Client, node: &str, destination: Value) -> Result<(), String> {
     let handle = LINK + 1;
     let name = format!("sender-{handle}");
     let Value::Described(descriptor, fields) =
-        attach(handle, &name, false, Value::Null, terminus(code::TARGET, "one"))
+        attach(handle, &name, false, Value::Null, terminus(code::TARGET, node))
     else {
         unreachable!()
     };
@@ -64,6 +70,46 @@ fn in_a_transaction_the_message_and_a_completion_of_the_queue_between_are_one_wh
         assert_accepted(&client.discharge(COORDINATOR, &id, fail).unwrap());
         assert_eq!(bodies(&daemon, "one").len(), usize::from(fail));
         assert_eq!(bodies(&daemon, "two").len(), usize::from(!fail));
+        daemon.assert_sound();
+    }
+}
+
+#[test]
+fn messages_may_carry_the_partition_key_of_the_queue_between() {
+    let mut daemon = Daemon::with_config(CONFIG);
+    let mut client = Client::connect(daemon.amqp()).unwrap();
+    via_one(&mut client, Value::string("two")).unwrap();
+    client.attach_coordinator(COORDINATOR).unwrap().unwrap();
+    let keys = ["x-opt-via-partition-key", "x-opt-partition-key"];
+    let keys = keys.map(|key| (Value::symbol(key), Value::string("key"))).to_vec();
+    let message = [codec::section(code::MESSAGE_ANNOTATIONS, Value::Map(keys)), text("a")].concat();
+    let id = client.declare(COORDINATOR).unwrap();
+    assert_accepted_in(&client.send_in(LINK + 1, &message, &id).unwrap(), &id);
+    assert_accepted(&client.discharge(COORDINATOR, &id, false).unwrap());
+    assert_eq!(bodies(&daemon, "two"), ["a"]);
+    daemon.assert_sound();
+}
+
+#[test]
+fn messages_scheduled_via_a_queue_are_scheduled_at_their_destination() {
+    for in_transaction in [false, true] {
+        let mut daemon = Daemon::with_config(CONFIG);
+        let mut client = controller(&daemon);
+        via(&mut client, "one/$management", Value::string("two")).unwrap();
+        client.attach_receiver(LINK + 2, "one/$management", 10).unwrap().unwrap();
+        let operation = "com.microsoft:schedule-message";
+        let status = if in_transaction {
+            let id = client.declare(COORDINATOR).unwrap();
+            let (status, _) = client.request_in(LINK + 1, operation, schedule("a"), &id).unwrap();
+            assert_eq!(bodies(&daemon, "two"), [""; 0]);
+            assert_accepted(&client.discharge(COORDINATOR, &id, false).unwrap());
+            status
+        } else {
+            client.request(LINK + 1, operation, schedule("a")).unwrap().0
+        };
+        assert_eq!(status, 200);
+        assert_eq!(bodies(&daemon, "two"), ["a"]);
+        assert_eq!(bodies(&daemon, "one"), [""; 0]);
         daemon.assert_sound();
     }
 }

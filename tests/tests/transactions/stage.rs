@@ -5,7 +5,7 @@ use peeklock_tests::codec::{Value, code, data_message};
 use peeklock_tests::daemon::Daemon;
 
 /// Two queues, one with sessions, and a topic.
-pub const CONFIG: &str = r#"
+pub(super) const CONFIG: &str = r#"
 [[queues]]
 name = "one"
 [[queues]]
@@ -20,12 +20,12 @@ name = "all"
 "#;
 
 /// The handle of the link to the coordinator.
-pub const COORDINATOR: u32 = 0;
+pub(super) const COORDINATOR: u32 = 0;
 /// The handle of the first other link.
-pub const LINK: u32 = 1;
+pub(super) const LINK: u32 = 1;
 
 /// The bodies of all that an entity has, in order.
-pub fn bodies(daemon: &Daemon, entity: &str) -> Vec<String> {
+pub(super) fn bodies(daemon: &Daemon, entity: &str) -> Vec<String> {
     let mut client = Client::connect(daemon.amqp()).unwrap();
     client.attach_management(0, entity).unwrap();
     let messages = client.browse(0).unwrap();
@@ -33,21 +33,21 @@ pub fn bodies(daemon: &Daemon, entity: &str) -> Vec<String> {
 }
 
 /// A client with a link to the coordinator.
-pub fn controller(daemon: &Daemon) -> Client {
+pub(super) fn controller(daemon: &Daemon) -> Client {
     let mut client = Client::connect(daemon.amqp()).unwrap();
     client.attach_coordinator(COORDINATOR).unwrap().unwrap();
     client
 }
 
 /// A client with a link to the coordinator and, as [`LINK`], one that sends to the queue `one`.
-pub fn sending(daemon: &Daemon) -> Client {
+pub(super) fn sending(daemon: &Daemon) -> Client {
     let mut client = controller(daemon);
     client.attach_sender(LINK, "one").unwrap().unwrap();
     client
 }
 
 /// Stores messages with these bodies in the queue `one`.
-pub fn fill(daemon: &Daemon, bodies: &[&str]) {
+pub(super) fn fill(daemon: &Daemon, bodies: &[&str]) {
     let mut client = Client::connect(daemon.amqp()).unwrap();
     client.attach_sender(0, "one").unwrap().unwrap();
     for body in bodies {
@@ -56,28 +56,28 @@ pub fn fill(daemon: &Daemon, bodies: &[&str]) {
 }
 
 /// A message with this body.
-pub fn text(body: &str) -> Vec<u8> {
+pub(super) fn text(body: &str) -> Vec<u8> {
     data_message(body.as_bytes())
 }
 
 /// The outcome `accepted`.
-pub fn accepted() -> Value {
+pub(super) fn accepted() -> Value {
     Value::composite(code::ACCEPTED, Vec::new())
 }
 
-pub fn assert_accepted(outcome: &Value) {
+pub(super) fn assert_accepted(outcome: &Value) {
     assert_eq!(outcome.code(), Some(code::ACCEPTED), "{outcome:?}");
 }
 
 /// Checks a provisional outcome: in this transaction, and accepted.
-pub fn assert_accepted_in(outcome: &Value, transaction: &[u8]) {
+pub(super) fn assert_accepted_in(outcome: &Value, transaction: &[u8]) {
     assert_eq!(outcome.code(), Some(code::TRANSACTIONAL_STATE), "{outcome:?}");
     assert_eq!(*outcome.field(0), Value::Binary(transaction.to_vec()));
     assert_accepted(outcome.field(1));
 }
 
 /// The condition of a rejection, in a transactional state or by itself.
-pub fn refused(outcome: &Value) -> &str {
+pub(super) fn refused(outcome: &Value) -> &str {
     let outcome = if outcome.code() == Some(code::TRANSACTIONAL_STATE) { outcome.field(1) } else { outcome };
     assert_eq!(outcome.code(), Some(code::REJECTED), "{outcome:?}");
     outcome.field(0).field(0).text().expect("a rejection with an error")

@@ -1,10 +1,10 @@
 //! Queues and topics: what is done with both, by their one path.
 
 use peeklock_engine::runtime::{EntityDescription, EntityKind};
-use peeklock_engine::{EntityOptions, Forwarding};
+use peeklock_engine::{EntityOptions, Forwarding, check_entity_name};
 
 use super::feed::{self, Entry};
-use super::path::{Target, check_entity_name};
+use super::path::Target;
 use super::properties::{Facts, Reading};
 use super::xml::{Document, Element, INSTANCE, SERVICE_BUS};
 use super::{Session, queue, topic};

@@ -61,7 +61,7 @@ impl Error {
                 "Forbidden. The broker's storage is full; changes are made again as soon as there is room.",
             ),
             StorageError::TooLarge { reason } => Self::bad_request(sentence(reason)),
-            StorageError::Unavailable { .. } => {
+            StorageError::Unavailable { .. } | StorageError::Unreadable { .. } => {
                 Self::busy("The broker is not available for changes now; retry the operation.")
             }
             // What exactly is on the disk is the log's business, not a client's.

@@ -143,25 +143,3 @@ pub(crate) fn forward_target(text: &str) -> Option<String> {
 pub(crate) fn forward_url(host: &str, name: &str) -> String {
     format!("sb://{host}/{}", utf8_percent_encode(name, ESCAPED))
 }
-
-/// What the engine lets pass in the name of a queue or topic and paths can't tell apart.
-///
-/// # Errors
-/// What is wrong with it, as the end of a sentence.
-pub(crate) fn check_entity_name(name: &str) -> Result<(), String> {
-    if name.split('/').any(str::is_empty) {
-        return Err("it has an empty part: no '/' at its ends and no '//' inside".to_owned());
-    }
-    if name.split('/').any(|part| part.eq_ignore_ascii_case("subscriptions")) {
-        return Err(
-            "it has the part 'subscriptions', which stands before the names of subscriptions".to_owned()
-        );
-    }
-    if name.split('/').any(|part| matches!(part, "." | "..")) {
-        return Err("it has the part '.' or '..', which clients take out of addresses".to_owned());
-    }
-    if name.trim() != name {
-        return Err("it starts or ends with a space".to_owned());
-    }
-    Ok(())
-}

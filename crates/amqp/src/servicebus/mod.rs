@@ -298,6 +298,7 @@ impl Application for Broker {
     }
 
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
+        self.go_on(connection);
         self.submit_completions();
         self.tend_authorization(connection, now);
     }

@@ -134,7 +134,7 @@ impl Broker {
         self.closed_receivers.push_back((id, receiver.entity));
     }
 
-    fn release(&self, entity: &Entity, tokens: SmallVec<[LockToken; 1]>) {
+    pub(super) fn release(&self, entity: &Entity, tokens: SmallVec<[LockToken; 1]>) {
         let settlement = Settlement::Release;
         self.tell(&entity.partition, Command::Settle { queue: entity.queue, tokens, settlement });
     }

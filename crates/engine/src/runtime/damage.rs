@@ -64,6 +64,10 @@ impl From<Error> for Unreadable {
     fn from(error: Error) -> Self {
         match error {
             Error::Corrupt { file, offset, reason } => Self { reason, place: Some((file, offset)) },
+            Error::Unreadable { file, offset, reason } => Self {
+                reason: format!("the device does not give it back: {reason}"),
+                place: Some((file, offset)),
+            },
             other => Self::new(other.to_string()),
         }
     }

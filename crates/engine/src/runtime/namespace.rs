@@ -21,10 +21,10 @@ use super::entity::{EntityRef, Spawner};
 use super::fatal::Fatal;
 use super::forwarder::{ReadFacts, Routes};
 use super::joint::{Committer, JointSteps};
-use super::names::name_key;
 use super::random::RandomSource;
 use super::set_back::follow_set_backs;
 use super::{Clock, StartError};
+use crate::names::name_key;
 use crate::partition::Counts;
 use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
 

@@ -1,10 +1,11 @@
 //! Partitions read back from the store.
 
-use peeklock_storage::{DamagedEntry, Entry, Page, PartitionId, Scan, Shard, Space};
+use peeklock_storage::{DamagedEntry, Entry, Error, Page, PartitionId, Scan, Shard, Space};
 use tokio::sync::mpsc;
 
 use super::StartError;
 use super::damage::{Damages, Unreadable};
+use super::patience::{Patience, unread_now};
 use crate::partition::{Credible, HeadSubject, Partition, RestoreError, UnreadRecord};
 use crate::{EntityOptions, QueueId};
 
@@ -33,7 +34,11 @@ impl FirstPages {
 }
 
 /// Reads a partition's state back from the pages asked for and those that follow. Damage to single messages is noted in
-/// `damages` and costs only these.
+/// `damages` and costs only these; so do records of single messages that the device does not give back, once `patience` is
+/// over.
+///
+/// # Errors
+/// [`Error::Unreadable`] when the device did not give something back: the caller tries again after a pause.
 pub(super) async fn restore(
     shard: &dyn Shard,
     (partition, name): (PartitionId, &str),
@@ -41,13 +46,14 @@ pub(super) async fn restore(
     credible: Credible,
     first: FirstPages,
     damages: &Damages,
+    patience: Patience,
 ) -> Result<Partition, StartError> {
     let id = QueueId(partition.0);
     let mut damaged = Vec::new();
     let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
         Partition::restore_credible(id, options, credible, meta, head)
     };
-    let mut restored = take_in(shard, partition, first, &mut damaged, fill).await?;
+    let mut restored = take_in(shard, partition, first, (&mut damaged, patience), fill).await?;
     let subscriptions: Vec<PartitionId> =
         restored.subscriptions().map(|subscription| PartitionId(subscription.queue.0)).collect();
     for some in subscriptions.chunks(PARTITIONS_AT_A_TIME) {
@@ -57,7 +63,7 @@ pub(super) async fn restore(
             let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
                 restored.restore_subscription(id, meta, head).map(|()| restored)
             };
-            restored = take_in(shard, *partition, pages, &mut damaged, fill).await?;
+            restored = take_in(shard, *partition, pages, (&mut damaged, patience), fill).await?;
         }
     }
     restored.restored();
@@ -95,20 +101,25 @@ fn note_damaged(
 
 type Restored = Result<Partition, RestoreError>;
 
-/// Hands everything stored of a partition to `restore`.
+/// Hands everything stored of a partition to `restore`; what is damaged goes elsewhere.
 async fn take_in(
     shard: &dyn Shard,
     partition: PartitionId,
     first: FirstPages,
-    damaged: &mut Vec<(QueueId, DamagedEntry)>,
+    (damaged, patience): (&mut Vec<(QueueId, DamagedEntry)>, Patience),
     restore: impl FnOnce(Vec<Entry>, &mut dyn Iterator<Item = Entry>) -> Restored + Send + 'static,
 ) -> Result<Partition, StartError> {
     let meta = scan_all(shard, Space::Meta, partition, first.meta.await?).await?;
     let mut head = first.head.await?;
-    let mut note = |some: Vec<DamagedEntry>| {
+    let mut note = |page: &mut Page| {
+        if !patience.is_over() {
+            unread_now(page)?;
+        }
+        let some = std::mem::take(&mut page.damaged);
         damaged.extend(some.into_iter().map(|one| (QueueId(partition.0), one)));
+        Ok(())
     };
-    note(std::mem::take(&mut head.damaged));
+    note(&mut head)?;
     let restored = match head.next {
         None => restore(meta, &mut head.entries.into_iter()),
         Some(_) => take_in_large(shard, partition, head, note, move |head| restore(meta, head)).await?,
@@ -152,7 +163,7 @@ async fn take_in_large(
     shard: &dyn Shard,
     partition: PartitionId,
     first: Page,
-    mut damaged: impl FnMut(Vec<DamagedEntry>),
+    mut note_damaged: impl FnMut(&mut Page) -> Result<(), Error>,
     restore: impl FnOnce(&mut dyn Iterator<Item = Entry>) -> Restored + Send + 'static,
 ) -> Result<Restored, StartError> {
     let (pages, mut incoming) = mpsc::channel::<Vec<Entry>>(PAGES_AHEAD);
@@ -169,7 +180,7 @@ async fn take_in_large(
         match next {
             Some(scan) => {
                 page = scan.await?;
-                damaged(std::mem::take(&mut page.damaged));
+                note_damaged(&mut page)?;
             }
             None => break,
         }

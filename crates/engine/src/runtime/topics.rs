@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::entity::{Entity, SubscriptionRef};
-use super::names::name_key;
 use super::{EntityKind, Namespace, StartError};
 use crate::QueueId;
+use crate::names::name_key;
 use crate::partition::Counts;
 
 impl Namespace {

@@ -32,6 +32,8 @@ pub(crate) struct Auditor {
     /// The last first delivery of the others.
     last_first: Option<SequenceNumber>,
     seen: BTreeSet<String>,
+    /// Whose stored content was changed by the disk: they may be out of delivery.
+    rotten: BTreeSet<String>,
 }
 
 impl Auditor {
@@ -58,6 +60,17 @@ impl Auditor {
         self.fates.remove(content);
         let number = self.numbers.iter().find(|(_, numbered)| *numbered == content);
         assert_eq!(number, None, "{content} was refused although it was stored");
+    }
+
+    /// A byte of its stored content has changed.
+    pub(crate) fn rotten(&mut self, content: &str) {
+        self.rotten.insert(content.to_owned());
+    }
+
+    /// Whether the message of this number may be out of delivery: its content has changed, or it never arrived anywhere.
+    pub(crate) fn may_be_damaged(&self, number: SequenceNumber) -> bool {
+        !self.rotten.is_empty()
+            && self.numbers.get(&number).is_none_or(|content| self.rotten.contains(content))
     }
 
     /// A completion, or the like, is under way.
@@ -132,7 +145,8 @@ impl Auditor {
         for (content, fate) in &self.fates {
             let here = present.contains(content);
             assert!(!(fate.gone && here), "{content} came back");
-            if fate.accepted && !fate.gone && fate.departures_in_doubt == 0 && !here {
+            let may_be_damaged = self.rotten.contains(content);
+            if fate.accepted && !fate.gone && fate.departures_in_doubt == 0 && !here && !may_be_damaged {
                 missing.push(content);
             }
         }

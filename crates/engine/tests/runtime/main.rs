@@ -35,4 +35,5 @@ mod topics_failures;
 mod transactions;
 mod travel;
 mod travel_histories;
+mod unreadable;
 mod wall_clock;

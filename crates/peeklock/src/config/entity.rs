@@ -30,9 +30,6 @@ pub(super) const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 * MEGABYTE;
 pub(super) const DUPLICATE_DETECTION_WINDOW_MS: RangeInclusive<u64> =
     20 * MILLISECONDS_PER_SECOND..=7 * 24 * 3_600 * MILLISECONDS_PER_SECOND;
 const USER_METADATA_CHARS_MAX: usize = 1_024;
-const NAME_CHARS_MAX: usize = 260;
-const SUB_NAME_CHARS_MAX: usize = 50;
-const AUTHORIZATION_RULE_NAME_CHARS_MAX: usize = 256;
 
 /// What the rest of the file says that entities must keep to.
 #[derive(Debug, Clone, Copy)]
@@ -239,71 +236,44 @@ pub(super) fn sizes_bytes(
     (message_bytes, total_bytes)
 }
 
-/// Checks the name of a queue or topic: at most 260 characters; `/` separates path segments; not `@ ? # * \`, nor a
-/// segment that starts with `$`, which the broker keeps for itself; nothing that addresses can't tell from something else.
+/// The same check with the name before the reason, as messages about a configuration have it.
+///
+/// # Errors
+/// A message that ends a sentence about the name.
+fn check_as(check: fn(&str) -> Result<(), String>, name: &str) -> Result<(), String> {
+    check(name).map_err(|reason| format!("\"{name}\" can't be used: {reason}"))
+}
+
+/// Checks the name of a queue or topic.
 ///
 /// # Errors
 /// A message that ends a sentence about the name.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
-    let fail = |what: &str| Err(format!("\"{name}\" {what}"));
-    check_text(name, NAME_CHARS_MAX, "@?#*\\")?;
-    if name.split('/').any(str::is_empty) {
-        return fail("has an empty part: no \"/\" at its ends and no \"//\" inside");
-    }
-    if name.split('/').any(|part| part.starts_with('$')) {
-        return fail("has a part that starts with \"$\", which is kept for the broker");
-    }
-    if name.split('/').any(|part| part.eq_ignore_ascii_case("subscriptions")) {
-        return fail("has the part \"subscriptions\", which stands before the names of subscriptions");
-    }
-    peeklock_engine::check_is_canonical(name).map_err(|reason| format!("\"{name}\" can't be used: {reason}"))
+    check_as(peeklock_engine::check_entity_name, name)
 }
 
-/// Checks the name of a subscription: at most 50 characters; not `/ \ @ ? #`, nor `$` at its start, as what follows it
-/// in addresses has.
+/// Checks the name of a subscription.
 ///
 /// # Errors
 /// A message that ends a sentence about the name.
 pub(super) fn check_subscription_name(name: &str) -> Result<(), String> {
-    check_rule_name(name)?;
-    if name.starts_with('$') {
-        return Err(format!("\"{name}\" starts with \"$\", which is kept for the broker"));
-    }
-    peeklock_engine::check_subscription_name(name)
-        .map_err(|reason| format!("\"{name}\" can't be used: {reason}"))
+    check_as(peeklock_engine::check_subscription_name, name)
 }
 
-/// Checks the name of a rule: at most 50 characters; not `/ \ @ ? #`.
+/// Checks the name of a rule.
 ///
 /// # Errors
 /// A message that ends a sentence about the name.
 pub(super) fn check_rule_name(name: &str) -> Result<(), String> {
-    check_text(name, SUB_NAME_CHARS_MAX, "/\\@?#")
+    check_as(peeklock_engine::check_rule_name, name)
 }
 
-/// Checks the name of a shared access rule: at most 256 characters; not `/ \ @ ? #`.
+/// Checks the name of a shared access rule.
 ///
 /// # Errors
 /// A message that ends a sentence about the name.
 pub(super) fn check_authorization_rule_name(name: &str) -> Result<(), String> {
-    check_text(name, AUTHORIZATION_RULE_NAME_CHARS_MAX, "/\\@?#")
-}
-
-fn check_text(name: &str, chars_max: usize, forbidden: &str) -> Result<(), String> {
-    let fail = |what: &str| Err(format!("\"{name}\" {what}"));
-    if name.is_empty() {
-        return fail("is empty");
-    }
-    if name.chars().count() > chars_max {
-        return fail(&format!("is longer than {chars_max} characters"));
-    }
-    if let Some(bad) = name.chars().find(|char| forbidden.contains(*char) || char.is_control()) {
-        return fail(&format!("has the character {bad:?}, which is not allowed here"));
-    }
-    if name.trim() != name {
-        return fail("starts or ends with a space");
-    }
-    Ok(())
+    check_as(peeklock_engine::check_authorization_rule_name, name)
 }
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ const BAD: &[(&str, &str)] = &[
     ("[[queues]]\n", "t:1:1: [[queues]] name: missing; write name = \"orders\" or the like"),
     (
         "[[queues]]\nname = \"a@b\"",
-        "t:2:8: [[queues]] name: \"a@b\" has the character '@', which is not allowed",
+        "t:2:8: [[queues]] name: \"a@b\" can't be used: it contains '@', which is not allowed",
     ),
     (
         "[[queues]]\nname = \"q\"\n[[queues]]\nname = \"Q\"",

@@ -17,6 +17,10 @@ const BACKUP_NAME: &str = "BACKUP";
 /// What Linux answers for bytes that the medium lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
 const LOST_BYTES_ERRNOS: [i32; 5] = [5, 61, 74, 117, 121];
 
+/// Those of them that say nothing about the bytes, because a cable, a controller or a network may be at fault: EIO,
+/// EREMOTEIO. The others are the word of the medium or of the file system's checksums.
+const DEVICE_ERRNOS: [i32; 2] = [5, 121];
+
 /// Where the files are and how they are reached.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
@@ -141,6 +145,16 @@ pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
     match is_lost {
         true => corrupt(path, offset, format!("the bytes can't be read: {error}")),
         false => unavailable(path, error),
+    }
+}
+
+/// [`unread`] while the store is in use: what the device refuses now it may give later, and nothing proves that the bytes
+/// are lost.
+pub(super) fn unread_now(path: &Path, offset: u64, error: &io::Error) -> Error {
+    let may_pass = error.raw_os_error().is_some_and(|code| DEVICE_ERRNOS.contains(&code));
+    match may_pass {
+        true => Error::Unreadable { file: path.to_owned(), offset, reason: error.to_string() },
+        false => unread(path, offset, error),
     }
 }
 

@@ -1,13 +1,14 @@
 //! The threads that answer reads and scans: never in the writer's way, neighbours on disk in one read.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::directory::{corrupt, unread};
+use super::directory::{corrupt, unread_now};
 use super::format::{Kind, RECORD_HEADER_BYTES, Record};
 use super::index::Location;
 use super::segments::SegmentFile;
@@ -27,8 +28,10 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Keys looked up before the index's lock is given back.
 const LOOK_UPS_MAX: usize = 1024;
 
-/// Between two attempts to read.
-const RETRY: Duration = Duration::from_millis(50);
+/// First and longest pause between two attempts to read.
+const RETRY: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
+/// Attempts where no other thread could make room meanwhile.
+const STEPPED_ATTEMPTS_MAX: u32 = 8;
 /// What the log says while reading fails.
 const READ: &str = "messages can't be read back now; they are delivered later";
 
@@ -73,21 +76,28 @@ pub(super) fn answer(shared: &Shared, request: Request) {
 
 /// Tries again while the system has no descriptor or no memory left: what is read is there, and nothing else waits for it.
 fn patiently<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
-    let mut has_failed = false;
+    let mut failed = 0;
+    let mut pause = *RETRY.start();
     loop {
         if let Some(dead) = shared.dead.get() {
             return Err(dead.clone());
         }
-        match answer() {
-            Err(error @ Error::Unavailable { .. })
-                if !shared.is_stopping() && !shared.stepped.is_stepped() =>
-            {
+        let result = answer();
+        let is_patient = match shared.stepped.is_stepped() {
+            true => failed < STEPPED_ATTEMPTS_MAX,
+            false => !shared.is_stopping(),
+        };
+        match result {
+            Err(error @ Error::Unavailable { .. }) if is_patient => {
                 shared.warnings.warn(READ, &error);
-                has_failed = true;
-                std::thread::sleep(RETRY);
+                failed += 1;
+                if !shared.stepped.is_stepped() {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(*RETRY.end());
+                }
             }
             result => {
-                if has_failed {
+                if failed > 0 {
                     shared.warnings.end(READ);
                 }
                 return result;
@@ -231,8 +241,8 @@ fn fetch_run(
     let start = u64::from(first.location.offset);
     let mut buffer = vec![0; usize::try_from(record_end(last.location) - start).unwrap_or(usize::MAX)];
     if let Err(error) = file.file.read_exact_at(&mut buffer, start) {
-        let error = unread(&file.path, start, &error);
-        if !matches!(error, Error::Corrupt { .. }) {
+        let error = unread_now(&file.path, start, &error);
+        if !matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. }) {
             return Err(error);
         }
         if let [only] = run {

@@ -3,13 +3,14 @@
 //! It is the product's own code (writer, readers, keeper, cleaner); only who runs it next is decided from outside. So a
 //! history of a whole broker over the real log is a function of its seed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use super::filesystem::{Filesystem, Lock};
+use super::format::RECORD_HEADER_BYTES;
 use super::options::LocalOptions;
 use super::shard::{Announcements, LocalShard, Workers};
 use super::store::take_directory;
@@ -114,6 +115,23 @@ impl SteppedStore {
             numbers.map(move |(number, _)| Key::new(space, partition, number))
         });
         entries.collect()
+    }
+
+    /// Where the live values of a space lie in sealed segments, which only reading concerns: file, offset and length.
+    #[must_use]
+    pub fn sealed_values(&self, space: Space) -> Vec<(Key, PathBuf, u64, u32)> {
+        let workers = self.workers();
+        let state = &*workers.shared.state();
+        let partitions = state.index.partitions().filter(|(found, _)| *found == space);
+        let values = partitions.flat_map(|(space, partition)| {
+            state.index.range(space, partition, 0).filter_map(move |(number, location)| {
+                let segment = state.segments.get(location.segment).filter(|one| one.sealed_end.is_some())?;
+                let offset = u64::from(location.offset) + u64::from(RECORD_HEADER_BYTES);
+                let key = Key::new(space, partition, number);
+                Some((key, segment.file.path.clone(), offset, location.value_len()))
+            })
+        });
+        values.collect()
     }
 
     /// Commits what is queued and records a clean end, as a broker does when it is stopped.

@@ -110,8 +110,10 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Fault> {
     let entity = context.entity;
     operation.check(entity)?;
-    // N leaves blank ids out; a named session on an entity without sessions is a mistake.
-    if arguments.text("session-id")?.is_some() && !entity.has_sessions() {
+    // N leaves blank ids out; a named session on an entity without sessions is a mistake. Only Java repeats the id that a
+    // message has, wherever it rests: in a queue without sessions or among dead letters.
+    let repeats = matches!(operation, Operation::UpdateDisposition | Operation::RenewLock);
+    if arguments.text("session-id")?.is_some() && !entity.has_sessions() && !repeats {
         return Err(Fault::Refused(Refusal::SessionNotSupported));
     }
     match operation {

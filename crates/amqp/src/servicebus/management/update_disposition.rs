@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, DeadLetter, Property, Settlement, SubQueue};
+use peeklock_engine::{Command, DeadLetter, Property, Refusal, Settlement, SubQueue};
 
 use super::{Arguments, Context, Prepared};
 use crate::servicebus::envelope::{Answer, text};
@@ -15,7 +15,8 @@ use crate::wire::Value;
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let tokens = arguments.lock_tokens("lock-tokens")?.into();
     // Only for the holder of its session; the token says the rest.
-    context.holder_if_named(arguments)?;
+    let has_sessions = context.entity.has_sessions();
+    let is_session_held = has_sessions && context.holder_if_named(arguments)?.is_some();
     let modify = properties(arguments)?;
     let settlement = match arguments.text("disposition-status")? {
         Some("completed") => Settlement::Complete,
@@ -37,7 +38,7 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     };
     let command = Command::Settle { queue: context.entity.queue, tokens, settlement };
     let sub_queue = context.entity.address.sub_queue;
-    Ok(Prepared::new(command, move |response, _| finish(response, sub_queue)))
+    Ok(Prepared::new(command, move |response, _| finish(response, sub_queue, is_session_held)))
 }
 
 /// P sends empty strings for what was not given.
@@ -56,11 +57,15 @@ fn properties(arguments: &Arguments) -> Result<Vec<Property>, Fault> {
     }
 }
 
-/// One status for all tokens: the first that failed decides.
-fn finish(response: Response, sub_queue: SubQueue) -> Result<Answer, Fault> {
+/// One status for all tokens: the first that failed decides. While the session is held, what is lost is the message's lock,
+/// though the engine, asked by token, can't tell.
+fn finish(response: Response, sub_queue: SubQueue, is_session_held: bool) -> Result<Answer, Fault> {
     match response {
         Response::Settled(failures) => match failures.into_iter().next() {
             None => Ok(Answer::ok(Vec::new())),
+            Some(failure) if is_session_held && failure.refusal == Refusal::SessionLockLost => {
+                Err(Refusal::MessageLockLost.into())
+            }
             Some(failure) => Err(settlement::fault(failure.refusal, sub_queue)),
         },
         other => Err(unexpected(other)),

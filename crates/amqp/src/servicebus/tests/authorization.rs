@@ -56,6 +56,26 @@ pub(super) fn put_token(harness: &mut Harness, entity: &str) {
     assert_eq!(put(harness, cbs, &format!("sb://localhost/{entity}"), token), Some(202));
 }
 
+/// A link that sends by way of `q` to `t` loses its right when the token for either of them ends.
+#[test]
+fn a_link_that_sends_via_ends_with_the_token_for_either_entity() {
+    for (via, destination) in [("q", "t"), ("t", "q")] {
+        let (access, clock) = access_and_clock();
+        let mut harness = Harness::with(access, &Peer::default());
+        let cbs = harness.requester("$cbs");
+        put(&mut harness, cbs, "sb://localhost/q", BRIEF);
+        put(&mut harness, cbs, "sb://localhost/t", TOPIC_HOUR);
+        let mut attach = harness.sender_attach(via);
+        let key = "com.microsoft:transfer-destination-address";
+        attach.properties = vec![(key.into(), Value::String(destination.into()))];
+        harness.attach(attach);
+        assert_eq!(ended(&mut harness), Vec::<String>::new());
+        clock.advance(10_000);
+        harness.advance(10_000);
+        assert_eq!(ended(&mut harness), [UNAUTHORIZED], "{via} to {destination}");
+    }
+}
+
 /// A property of the one response that came.
 fn property(harness: &mut Harness, key: &str) -> Option<Value> {
     let (_, _, payload) = harness.messages().remove(0);

@@ -166,3 +166,25 @@ fn a_peer_that_asks_and_does_not_read_is_refused_in_the_end() {
     assert_eq!(number, 1024);
     assert_eq!(&*error.condition, "com.microsoft:server-busy");
 }
+
+/// Java repeats the session id of a message that it settles, also where there are no sessions.
+#[test]
+fn the_session_id_of_a_message_does_no_harm_where_there_are_no_sessions() {
+    for address in ["q", "sessions/$DeadLetterQueue"] {
+        let mut harness = Harness::new();
+        let management = harness.requester(&format!("{address}/$management"));
+        let tokens = Value::Array(vec![Value::Uuid(3_u128.to_be_bytes())]);
+        for (operation, status) in [("update-disposition", "completed"), ("renew-lock", "")] {
+            let body = Value::Map(vec![
+                (string("lock-tokens"), tokens.clone()),
+                (string("disposition-status"), string(status)),
+                (string("session-id"), string("a")),
+            ]);
+            let operation = string(&format!("com.microsoft:{operation}"));
+            let asked = request(string("id"), &[("operation", operation)], &body);
+            harness.send(management, true, 0, asked);
+            let (_, command) = harness.command();
+            assert!(matches!(command, Command::Settle { .. } | Command::RenewLocks { .. }), "{command:?}");
+        }
+    }
+}

@@ -1,11 +1,8 @@
 //! Links to the coordinator: declare, discharge, and the commit in between.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use rand::RngExt;
-use smallvec::SmallVec;
 
 use super::forgotten::Forgotten;
 use super::table::{Open, ended_by};
@@ -34,8 +31,8 @@ pub(in crate::servicebus) struct Committing {
     delivery: Option<IncomingId>,
     staged: Vec<Staged>,
     forgotten: Vec<Forgotten>,
-    /// Entities that it changes.
-    pub(super) touched: SmallVec<[Arc<str>; 2]>,
+    /// See [`super::order`].
+    pub(super) number: u64,
     pub(super) bytes: usize,
 }
 
@@ -124,8 +121,8 @@ impl Broker {
             return self.discharged(delivery, result, connection);
         }
         let Some(step) = step else { return self.discharged(delivery, Ok(()), connection) };
-        let committing = Committing { id, delivery, staged, forgotten, touched, bytes };
-        self.transactions.order.begin(&committing);
+        let number = self.transactions.order.begin(touched, bytes);
+        let committing = Committing { id, delivery, staged, forgotten, number, bytes };
         let tag = self.pending.insert(Pending::Commit(Box::new(committing)));
         step.commit(self.mailbox.clone(), u64::try_from(tag).unwrap_or(u64::MAX));
     }
@@ -151,7 +148,6 @@ impl Broker {
             self.give_back_forgotten(forgotten);
         }
         self.discharged(delivery, result, connection);
-        self.go_on(connection);
     }
 
     /// Settles deliveries whose settlement was committed.

@@ -11,6 +11,7 @@ mod order;
 mod roots;
 mod table;
 mod via;
+mod weight;
 mod work;
 
 use peeklock_engine::runtime::{Mailbox, PartitionHandle};

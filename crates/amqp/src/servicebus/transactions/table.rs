@@ -8,22 +8,14 @@ use peeklock_engine::{Command, NewMessage};
 use smallvec::SmallVec;
 
 use super::forgotten::Forgotten;
+use super::weight::{Weight, bytes_of};
 use super::{Discharge, JointStep, Place, Staged, TxnId};
 use crate::endpoint::{LinkId, NowMs};
 use crate::servicebus::Fault;
 use crate::servicebus::config::TransactionLimits;
 
-/// Messages that one transaction may settle. Service Bus names no limit; this one bounds a commit.
-const SETTLED_MAX: usize = 10_000;
-
-/// What a piece of work counts for.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Weight {
-    /// Messages sent.
-    pub(super) sent: usize,
-    /// Messages settled.
-    pub(super) settled: usize,
-}
+/// Messages that one transaction may settle or cancel. Service Bus names no limit; this one bounds a commit.
+const OTHERS_MAX: usize = 10_000;
 
 /// What is added to a transaction.
 pub(super) enum Work {
@@ -148,16 +140,18 @@ impl Table {
         id: TxnId,
         work: Work,
         touched: &Arc<str>,
-        bytes: usize,
         begin: impl FnOnce() -> Box<dyn JointStep>,
     ) -> Result<(), Fault> {
         let Some(open) = self.open.get_mut(&id) else { return Err(Fault::TransactionUnknown) };
         if let Some(failure) = &open.failure {
             return Err(ended_by(failure));
         }
-        if !open.touched.contains(touched) {
-            open.touched.push(Arc::clone(touched));
+        for entity in open.root.iter().chain([touched]) {
+            if !open.touched.contains(entity) {
+                open.touched.push(Arc::clone(entity));
+            }
         }
+        let bytes = bytes_of(&work);
         let step = open.step.get_or_insert_with(begin);
         match work {
             Work::Command(partition, command) => step.add(&partition, command),
@@ -277,13 +271,13 @@ impl Open {
             return Err(Fault::NotAllowed(super::roots::SPANS_ENTITIES));
         }
         self.weight.sent += weight.sent;
-        self.weight.settled += weight.settled;
+        self.weight.others += weight.others;
         if self.weight.sent > limits.messages_max {
             return Err(Fault::TransactionTooLarge(limits.messages_max));
         }
-        if self.weight.settled > SETTLED_MAX {
+        if self.weight.others > OTHERS_MAX {
             return Err(Fault::Argument(format!(
-                "Cannot settle more than {SETTLED_MAX} messages in a single transaction."
+                "Cannot settle or cancel more than {OTHERS_MAX} messages in a single transaction."
             )));
         }
         Ok(())

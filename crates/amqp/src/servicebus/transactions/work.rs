@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber};
+use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber, SettleFailure};
 use smallvec::SmallVec;
 
 use super::forgotten::Forgotten;
-use super::table::{Weight, Work};
+use super::table::Work;
+use super::weight::Weight;
 use super::{Sender, Staged, TxnId};
 use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId, OutgoingId};
 use crate::servicebus::entities::Entity;
@@ -88,7 +89,7 @@ impl Broker {
         connection: &mut Connection,
     ) {
         let sent = messages.as_ref().map_or(1, |messages| messages.len());
-        let id = match self.enlist(txn_id, sender.root(), Weight { sent, settled: 0 }) {
+        let id = match self.enlist(txn_id, sender.root(), Weight { sent, others: 0 }) {
             Ok(id) => id,
             Err(fault) => return self.answer_transfer(txn_id, delivery, Err(fault), connection),
         };
@@ -101,7 +102,7 @@ impl Broker {
         };
         if sender.via.is_some() {
             // What the destination does not take goes to the transfer dead-letter queue: there is nothing to ask.
-            let added = self.add(id, sender, messages, bytes);
+            let added = self.add(id, sender, messages);
             return self.answer_transfer(txn_id, delivery, added, connection);
         }
         if delivery.is_none() {
@@ -130,10 +131,15 @@ impl Broker {
         let Some(Link::Receiver(receiver)) = self.links.get(&link) else { return };
         let Some(receiver) = self.receivers.get(receiver) else { return };
         let (entity, count) = (Arc::clone(&receiver.entity), tags.len());
+        let tokens: SmallVec<_> = tags.into_iter().map(lock_token::from_tag).collect();
         if outcome.is_none() {
+            // Settled without an outcome: the peer says nothing about the messages.
+            if settled {
+                self.release(&entity, tokens);
+            }
             return;
         }
-        let enlisted = self.enlist(txn_id, &entity.root, Weight { sent: 0, settled: count });
+        let enlisted = self.enlist(txn_id, &entity.root, Weight { sent: 0, others: count });
         let wish = enlisted.and_then(|id| match settlement::read(outcome, false) {
             Ok(wish) => Ok((id, wish)),
             Err(fault) => {
@@ -141,7 +147,6 @@ impl Broker {
                 Err(fault)
             }
         });
-        let tokens: SmallVec<_> = tags.into_iter().map(lock_token::from_tag).collect();
         let forgotten = settled.then(|| Forgotten { entity: Arc::clone(&entity), tokens: tokens.clone() });
         match wish {
             Ok((id, Wish::Apply { settlement, reply })) => {
@@ -168,13 +173,8 @@ impl Broker {
     ) {
         let Request { entity, sender, reply_to, prepared, bytes } = request;
         let management::Prepared { command, finish, answer_bytes } = prepared;
-        let weight = match &command {
-            Command::Send { messages } => Weight { sent: messages.len(), settled: 0 },
-            Command::Settle { tokens, .. } => Weight { sent: 0, settled: tokens.len() },
-            _ => Weight::default(),
-        };
         let root = sender.as_ref().map_or(&entity.root, |sender| sender.root());
-        match self.enlist(txn_id, root, weight) {
+        match self.enlist(txn_id, root, Weight::of(&command)) {
             Ok(id) => {
                 self.unanswered.answer_bytes += answer_bytes;
                 let answer = Answer::Request { reply_to, finish, answer_bytes };
@@ -221,11 +221,15 @@ impl Broker {
             Response::Provisional(Ok(numbers)) => {
                 let command = numbered(command, &numbers);
                 let (entity, sender) = (&entity, sender.as_deref());
-                self.add_command(id, entity, sender, command, bytes).map(|()| numbers)
+                self.add_command(id, entity, sender, command).map(|()| numbers)
             }
-            Response::Provisional(Err(refusal)) if settles => {
-                Err(settlement::fault(refusal, entity.address.sub_queue))
-            }
+            Response::Provisional(Err(refusal)) if settles => Err(match &answer {
+                Answer::Request { finish, .. } => {
+                    let failures = vec![SettleFailure { index: 0, refusal }];
+                    finish(Response::Settled(failures), &mut self.encoder).err().unwrap_or(Fault::Internal)
+                }
+                _ => settlement::fault(refusal, entity.address.sub_queue),
+            }),
             Response::Provisional(Err(refusal)) => Err(entity.fault(refusal)),
             _ => Err(Fault::Internal),
         };
@@ -269,32 +273,25 @@ impl Broker {
         entity: &Entity,
         sender: Option<&Sender>,
         command: Command,
-        bytes: usize,
     ) -> Result<(), Fault> {
         match (command, sender) {
-            (Command::Send { messages }, Some(sender)) => self.add(id, sender, messages, bytes),
+            (Command::Send { messages }, Some(sender)) => self.add(id, sender, messages),
             (command, sender) => {
                 let entity = sender.map_or(entity, |sender| &*sender.entity);
                 let work = Work::Command(entity.partition.clone(), command);
                 let entities = &self.entities;
                 let begin = || entities.begin_transaction();
-                self.transactions.table.add(id, work, &entity.root, bytes, begin)
+                self.transactions.table.add(id, work, &entity.root, begin)
             }
         }
     }
 
     /// Adds messages that go by way of another entity.
-    fn add(
-        &mut self,
-        id: TxnId,
-        sender: &Sender,
-        messages: SmallVec<[NewMessage; 1]>,
-        bytes: usize,
-    ) -> Result<(), Fault> {
+    fn add(&mut self, id: TxnId, sender: &Sender, messages: SmallVec<[NewMessage; 1]>) -> Result<(), Fault> {
         let Some(via) = &sender.via else { return Err(Fault::Internal) };
         let work = Work::Transfer { via: via.root.place.clone(), target: sender.entity.place(), messages };
         let entities = &self.entities;
-        self.transactions.table.add(id, work, &sender.entity.root, bytes, || entities.begin_transaction())
+        self.transactions.table.add(id, work, &sender.entity.root, || entities.begin_transaction())
     }
 
     fn answer_transfer(

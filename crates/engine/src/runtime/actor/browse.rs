@@ -9,7 +9,7 @@ use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
 use super::commits::CommitNumber;
 use super::held::HeldRemoval;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
-use super::reads::{Content, Reads};
+use super::reads::{Content, Reads, Source};
 use crate::runtime::answer::Waiter;
 use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Received};
@@ -104,11 +104,11 @@ impl Browses {
     }
 
     /// Takes in what arrived; false when nothing did. The error means that the store is dead.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, shard: &dyn Shard) -> Result<bool, Error> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, source: Source<'_>) -> Result<bool, Error> {
         let mut progress = false;
         for browse in &mut self.waiting {
             let Some(reads) = &mut browse.reads else { continue };
-            progress |= reads.poll(context, shard, &mut self.arrived)?;
+            progress |= reads.poll(context, source, &mut self.arrived)?;
             for value in self.arrived.drain(..) {
                 browse.fill(value);
             }

@@ -16,7 +16,7 @@ use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
 use super::commits::CommitNumber;
 use super::held::HeldRemoval;
 use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX};
-use super::reads::{Content, Reads};
+use super::reads::{Content, Reads, Source};
 use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Delivery, ReceiverId};
 
@@ -192,9 +192,9 @@ impl DeliveryLane {
     }
 
     /// Takes in what arrived; false when nothing did. The error means that the store is dead.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, shard: &dyn Shard) -> Result<bool, Error> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, source: Source<'_>) -> Result<bool, Error> {
         let mut arrived = std::mem::take(&mut self.arrived);
-        let progress = self.reads.poll(context, shard, &mut arrived)?;
+        let progress = self.reads.poll(context, source, &mut arrived)?;
         for value in arrived.drain(..) {
             self.fill(value);
         }

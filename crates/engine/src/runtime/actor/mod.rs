@@ -42,6 +42,7 @@ pub(super) use self::held::HeldBodies;
 use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
+use self::reads::Source;
 pub(super) use self::weight::check_weight;
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
@@ -284,8 +285,9 @@ impl Actor {
             Poll::Ready(Ok(())) => work = true,
             Poll::Pending => {}
         }
-        let shard = &*self.shared.shard;
-        let reads = self.lane.poll(context, shard).and_then(|a| Ok(a | self.browses.poll(context, shard)?));
+        let source = Source { shard: &*self.shared.shard, clock: &*self.shared.clock };
+        let reads =
+            self.lane.poll(context, source).and_then(|a| Ok(a | self.browses.poll(context, source)?));
         match reads {
             Err(error) => return Poll::Ready(Wake::Failed(error)),
             Ok(progress) => work |= progress,

@@ -1,6 +1,8 @@
 //! Contents on their way from the disk, in the order asked for.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,13 +10,22 @@ use bytes::Bytes;
 use peeklock_storage::{Error, Key, Read, Shard};
 
 use super::commits::is_dead;
+use crate::runtime::Clock;
 use crate::runtime::damage::Unreadable;
+use crate::runtime::patience::{Patience, may_pass};
 
 /// A content, or why there is none.
 pub(super) type Content = Result<Bytes, Unreadable>;
 
-/// Reads under way. A read that meets damage is repeated key by key, so that one bad content does not hide its
-/// neighbours.
+/// Where contents come from, and what pauses go by.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) shard: &'a dyn Shard,
+    pub(super) clock: &'a dyn Clock,
+}
+
+/// Reads under way. What the device does not give back is asked for again after pauses, a bounded number of times. A read
+/// that fails for good is repeated key by key, so that one bad content does not hide its neighbours.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     queue: VecDeque<Reading>,
@@ -23,16 +34,52 @@ pub(super) struct Reads {
 
 #[derive(Debug)]
 struct Reading {
-    read: Read,
     keys: Vec<Key>,
     bytes: usize,
+    patience: Patience,
+    state: State,
+}
+
+enum State {
+    Asked(Read),
+    Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Asked(_) => "Asked",
+            Self::Pausing(_) => "Pausing",
+        })
+    }
+}
+
+impl Reading {
+    fn new(shard: &dyn Shard, keys: Vec<Key>, bytes: usize) -> Self {
+        Self { state: State::Asked(shard.read(keys.clone())), keys, bytes, patience: Patience::default() }
+    }
+
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        shard: &dyn Shard,
+    ) -> Poll<Result<Vec<Option<Bytes>>, Error>> {
+        if let State::Pausing(pause) = &mut self.state {
+            std::task::ready!(pause.as_mut().poll(context));
+            self.state = State::Asked(shard.read(self.keys.clone()));
+        }
+        match &mut self.state {
+            State::Asked(read) => Pin::new(read).poll(context),
+            State::Pausing(_) => Poll::Pending,
+        }
+    }
 }
 
 impl Reads {
     /// Asks for several contents at once, of so many bytes together.
     pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>, bytes: usize) {
         self.bytes += bytes;
-        self.queue.push_back(Reading { read: shard.read(keys.clone()), keys, bytes });
+        self.queue.push_back(Reading::new(shard, keys, bytes));
     }
 
     /// Whether no content is asked for that is not here yet.
@@ -50,17 +97,17 @@ impl Reads {
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
-        shard: &dyn Shard,
+        source: Source<'_>,
         contents: &mut Vec<Content>,
     ) -> Result<bool, Error> {
         let before = contents.len();
         while let Some(front) = self.queue.front_mut() {
-            let Poll::Ready(result) = Pin::new(&mut front.read).poll(context) else { break };
-            let Some(Reading { keys, bytes, .. }) = self.queue.pop_front() else { break };
-            self.bytes -= bytes;
+            let Poll::Ready(result) = front.poll(context, source.shard) else { break };
+            let Some(reading) = self.queue.pop_front() else { break };
+            self.bytes -= reading.bytes;
             match result {
                 Ok(mut values) => {
-                    values.resize(keys.len(), None);
+                    values.resize(reading.keys.len(), None);
                     contents.extend(
                         values
                             .into_iter()
@@ -68,7 +115,7 @@ impl Reads {
                     );
                 }
                 Err(error) if is_dead(&error) => return Err(error),
-                Err(error) => self.retry_or_give_up(shard, keys, error, contents),
+                Err(error) => self.retry_or_give_up(source, reading, error, contents),
             }
         }
         Ok(contents.len() > before)
@@ -76,17 +123,26 @@ impl Reads {
 
     fn retry_or_give_up(
         &mut self,
-        shard: &dyn Shard,
-        keys: Vec<Key>,
+        source: Source<'_>,
+        mut reading: Reading,
         error: Error,
         contents: &mut Vec<Content>,
     ) {
-        if keys.len() <= 1 {
-            contents.extend(keys.first().map(|_| Err(Unreadable::from(error))));
-            return;
-        }
-        for key in keys.into_iter().rev() {
-            self.queue.push_front(Reading { read: shard.read(vec![key]), keys: vec![key], bytes: 0 });
+        if may_pass(&error) && !reading.patience.is_over() {
+            if reading.patience.is_fresh() {
+                tracing::warn!(%error, "contents of messages are read again after a pause");
+            }
+            let until = source.clock.now().plus_ms(reading.patience.next_pause_ms());
+            reading.state = State::Pausing(source.clock.sleep_until(until));
+            reading.bytes = 0;
+            self.queue.push_front(reading);
+        } else if reading.keys.len() > 1 {
+            for key in reading.keys.into_iter().rev() {
+                let one = Reading::new(source.shard, vec![key], 0);
+                self.queue.push_front(Reading { patience: reading.patience, ..one });
+            }
+        } else {
+            contents.extend(reading.keys.first().map(|_| Err(Unreadable::from(error))));
         }
     }
 }

@@ -1,15 +1,18 @@
 //! When the store says no.
 
+use std::task::Poll;
+
 use peeklock_storage::{Error, PartitionId};
 
 use super::commits::{Commits, is_dead};
 use super::held::HeldBodies;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
-use crate::partition::{Credible, Watched};
+use crate::partition::{Credible, Partition, Watched};
 use crate::runtime::StartError;
 use crate::runtime::answer;
 use crate::runtime::damage::Unreadable;
+use crate::runtime::patience::{Patience, may_pass};
 use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::{Output, Request};
 use crate::{Command, Refusal, Timestamp};
@@ -75,14 +78,7 @@ impl Actor {
             // It is about to be deleted, so nothing may be accepted any more: read back, it would know nothing of that.
             return Ok(());
         }
-        let options = self.seat.options.clone();
-        // Nothing happened later than now, whatever the store says.
-        let credible = Credible::until(self.now.max(self.travelled));
-        let shard = &*self.shared.shard;
-        let (first, damages) = (FirstPages::ask(shard, self.seat.id), &self.shared.damages);
-        let restored =
-            restore(shard, (self.seat.id, &self.seat.name), options, credible, first, damages).await;
-        let restored = restored.map_err(|error| self.set_damaged(error))?;
+        let restored = self.restore_patiently().await?;
         let restored = restored.with_rule_limits(self.shared.rule_limits);
         self.seat.partition = restored.with_numbers_of(&self.seat.partition);
         // Those that the refused batches deleted are back.
@@ -98,6 +94,57 @@ impl Actor {
         // A subscription whose deletion was refused forwards again.
         self.see_to_forwarders();
         self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        Ok(())
+    }
+
+    /// Reads the state from the store, again and again while the device does not give it back: only a checksum proves
+    /// damage. Whoever asks meanwhile is refused, and may try again.
+    async fn restore_patiently(&mut self) -> Result<Partition, Option<Error>> {
+        let mut patience = Patience::default();
+        loop {
+            // Nothing happened later than now, whatever the store says.
+            let credible = Credible::until(self.now.max(self.travelled));
+            let (shard, damages) = (&*self.shared.shard, &self.shared.damages);
+            let (subject, options) = ((self.seat.id, self.seat.name.as_str()), self.seat.options.clone());
+            let first = FirstPages::ask(shard, self.seat.id);
+            let restored = restore(shard, subject, options, credible, first, damages, patience).await;
+            match restored {
+                Ok(restored) => return Ok(restored),
+                Err(StartError::Storage(error)) if may_pass(&error) => {
+                    if patience.is_fresh() {
+                        let (entity, error) = (&self.seat.name, &error);
+                        tracing::warn!(entity, %error, "the entity is not available until it can be read back");
+                    }
+                    self.refuse_for(patience.next_pause_ms()).await?;
+                }
+                Err(error) => return Err(self.set_damaged(error)),
+            }
+        }
+    }
+
+    /// Refuses what is asked for so long.
+    ///
+    /// # Errors
+    /// The actor is to stop.
+    async fn refuse_for(&mut self, pause_ms: u64) -> Result<(), Option<Error>> {
+        let mut sleep = self.shared.clock.sleep_until(self.shared.clock.now().plus_ms(pause_ms));
+        std::future::poll_fn(|context| {
+            self.poll_control(context);
+            while let Poll::Ready(Some(request)) = self.inbox.0.poll_recv(context) {
+                // Nobody says twice that he goes.
+                match is_closing(&request) {
+                    true => self.requests.push(request),
+                    false => answer::refuse(request, &Refusal::Unavailable),
+                }
+            }
+            if self.stopping { Poll::Ready(()) } else { sleep.as_mut().poll(context) }
+        })
+        .await;
+        if self.stopping {
+            return Err(None);
+        }
+        // A clock that was set back meanwhile is followed in the next turn.
+        self.see_the_time();
         Ok(())
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use peeklock_storage::{DamagedEntry, Entry, Page, PartitionId, Space};
+use peeklock_storage::{DamagedEntry, Entry, Error, Page, PartitionId, Space};
 
-use crate::names::name_key;
+use crate::names::{check_entity_name, name_key};
 use crate::partition::Credible;
 use crate::runtime::SetBack;
 use crate::runtime::StartError;
@@ -12,7 +12,7 @@ use crate::runtime::actor::{Shared, is_dead};
 use crate::runtime::damage::Unreadable;
 use crate::runtime::entities::Entities;
 use crate::runtime::entity::Entity;
-use crate::runtime::names::check_entity_name;
+use crate::runtime::patience::{Patience, may_pass, unread_now};
 use crate::runtime::record::{CATALOGUE, COUNTER, EntityRecord, SET_BACK, decode_counter, decode_set_back};
 use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};
 use crate::{EntityOptions, Timestamp};
@@ -40,8 +40,7 @@ struct Reading {
 /// Reads all entities into `entities`.
 pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Result<Loaded, StartError> {
     let shard = &*shared.shard;
-    let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
-    let Page { entries, damaged, .. } = scan_over_damage(shard, Space::Meta, CATALOGUE, first).await?;
+    let Page { entries, damaged, .. } = catalogue_page(shared).await?;
     let mut loaded = Loaded {
         next_partition: PartitionId(CATALOGUE.0 + 1),
         is_damaged: false,
@@ -83,6 +82,29 @@ pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Re
     Ok(loaded)
 }
 
+/// All of the catalogue, in one page.
+async fn catalogue_page(shared: &Shared) -> Result<Page, StartError> {
+    let shard = &*shared.shard;
+    let mut patience = Patience::default();
+    loop {
+        let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
+        let page = scan_over_damage(shard, Space::Meta, CATALOGUE, first).await?;
+        match unread_now(&page) {
+            Err(error) if !patience.is_over() => pause(shared, &error, &mut patience).await,
+            _ => return Ok(page),
+        }
+    }
+}
+
+/// Waits before another attempt to read what the device did not give back.
+async fn pause(shared: &Shared, error: &Error, patience: &mut Patience) {
+    if patience.is_fresh() {
+        tracing::warn!(%error, "what is stored is read again after a pause");
+    }
+    let until = shared.clock.now().plus_ms(patience.next_pause_ms());
+    shared.clock.sleep_until(until).await;
+}
+
 /// An entity with its state and the latest instant in it, or as a damaged one. Only a store that is lost is an error.
 async fn restore_entity(
     shared: &Shared,
@@ -93,8 +115,19 @@ async fn restore_entity(
 ) -> Result<(Entity, Timestamp), StartError> {
     let EntityRecord { name, options, times } = record.clone();
     let Reading { credible, set_backs } = reading;
-    let restored =
-        restore(&*shared.shard, (id, &name), options.clone(), credible, pages, &shared.damages).await;
+    let (mut pages, mut patience) = (pages, Patience::default());
+    let restored = loop {
+        let subject = (id, name.as_str());
+        let (shard, damages) = (&*shared.shard, &shared.damages);
+        let restored = restore(shard, subject, options.clone(), credible, pages, damages, patience).await;
+        match restored {
+            Err(StartError::Storage(error)) if may_pass(&error) && !patience.is_over() => {
+                pause(shared, &error, &mut patience).await;
+                pages = FirstPages::ask(shard, id);
+            }
+            restored => break restored,
+        }
+    };
     let why = match restored {
         Ok(partition) => {
             let latest = partition.latest_restored();

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use peeklock_storage::PartitionId;
 
 use super::{Catalogue, Wish};
+use crate::names::check_entity_name;
 use crate::names::name_key;
 use crate::runtime::StartError;
 use crate::runtime::entity::Entity;
-use crate::runtime::names::check_entity_name;
 use crate::runtime::record::EntityRecord;
 use crate::{EntityOptions, EntityTimes, Intent, Refusal};
 

@@ -23,6 +23,8 @@ const LOOK_MS: u64 = 100;
 pub(super) struct Time {
     /// What it showed last, since the last start.
     last: Option<Timestamp>,
+    /// The latest that it ever showed.
+    pub(super) latest: Timestamp,
     /// When the broker started, by the boot clock.
     started_ms: u64,
     /// Whether a start believed a wall clock that was behind: then it may be behind until that is corrected.
@@ -89,5 +91,6 @@ impl World {
         assert!(now <= right, "{now:?} is ahead of {right:?}");
         assert!(self.time.may_lag || now == right, "{now:?} instead of {right:?}");
         self.time.last = Some(now);
+        self.time.latest = self.time.latest.max(now);
     }
 }

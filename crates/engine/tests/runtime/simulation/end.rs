@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use peeklock_engine::runtime::{Output, Response};
-use peeklock_engine::{BodyRef, Command, QueueId, QueuePath, ReceiverId, SubQueue};
+use peeklock_engine::{BodyRef, Command, QueueId, QueuePath, ReceiverId, Refusal, SequenceNumber, SubQueue};
 use peeklock_storage::Space;
 
 use super::rules::identity;
@@ -12,9 +12,22 @@ use super::topic::SUBSCRIPTIONS;
 use super::world::{Address, Asked, QUEUES, World};
 use crate::broker::peek;
 
+/// Reads of a partition that may have failed before the first of them is tried again.
+const READS_UNDER_WAY_MAX: u32 = 8;
+/// The longest pause between attempts to read, in milliseconds.
+const PAUSE_MS_MAX: u64 = 5_000;
+
 impl World {
     /// Lets everything finish, restarts in good order and looks at what is left.
     pub(super) async fn end(mut self) {
+        if self.reads_fail {
+            // The attempts that pauses put off succeed.
+            self.broker.store.clear_faults();
+            for _ in 0..READS_UNDER_WAY_MAX {
+                self.broker.clock.advance(PAUSE_MS_MAX);
+                self.observe().await;
+            }
+        }
         self.broker.store.release_all();
         self.slow.release().await;
         self.observe().await;
@@ -67,11 +80,12 @@ impl World {
         let places = places.chain([Place::Sessions, Place::Temporary]);
         let topic = self.find(Place::Topic).expect("the topic stays").queue;
         // Of messages whose acceptance is in doubt, and that wait on the topic, only the store knows.
-        let (least, most) = self.topic.scheduled(self.now());
+        let (least, most) = self.topic.scheduled(self.now(), self.time.latest);
         let waiting = self.stored(Space::Head, topic);
         assert!((least..=most).contains(&waiting), "{waiting} scheduled messages, not {least} to {most}");
         let mut heads = BTreeMap::from([(topic, waiting)]);
         let mut bodies = BTreeMap::from([(topic, BTreeSet::new())]);
+        let mut damaged = BTreeMap::new();
         for place in places {
             let Some(address) = self.find(place) else { continue };
             let (queue, found) = (address.queue, self.browse(&address).await);
@@ -83,10 +97,15 @@ impl World {
             let left: Vec<_> = found.into_iter().map(|(message, _)| message).collect();
             self.auditor(queue).left(&left);
         }
+        for (queue, count) in self.quarantined() {
+            *heads.entry(queue).or_default() += count;
+            damaged.insert(queue, count);
+        }
         for queue in self.topic.queues() {
             assert!(heads.contains_key(&queue), "{queue:?} is lost");
         }
-        let bodies = bodies.into_iter().map(|(queue, bodies)| (queue, bodies.len()));
+        let damaged = |queue| damaged.get(&queue).copied().unwrap_or(0);
+        let bodies = bodies.into_iter().map(|(queue, bodies)| (queue, bodies.len() + damaged(queue)));
         let mut bodies: BTreeMap<QueueId, usize> = bodies.collect();
         *bodies.entry(topic).or_default() += heads[&topic];
         self.compare_stored(&heads, &bodies);
@@ -126,10 +145,17 @@ impl World {
             let source = QueuePath { queue: address.queue, sub_queue };
             self.submit(address, peek(source), Some(Asked::Other));
             self.slow.release().await;
-            let Ok(Output::Response { response: Response::Received(Ok(messages)), .. }) =
-                self.outputs.try_recv()
-            else {
-                panic!("can't browse")
+            let messages = match self.outputs.try_recv() {
+                Ok(Output::Response { response: Response::Received(Ok(messages)), .. }) => messages,
+                // There is nothing else.
+                Ok(Output::Response {
+                    response: Response::Received(Err(Refusal::MessageDamaged(number))),
+                    ..
+                }) => {
+                    assert!(self.auditor(address.queue).may_be_damaged(SequenceNumber(number)));
+                    Vec::new()
+                }
+                other => panic!("can't browse: {other:?}"),
             };
             messages.iter().for_each(|message| self.time.enqueued(&message.view));
             found.extend(

@@ -73,7 +73,7 @@ impl World {
                 contents.iter().for_each(|content| self.auditor(queue).refused(content));
             }
             Err(Refusal::EntityDeleted) if self.temporary.knows(queue) => {}
-            Err(Refusal::Unavailable) if self.in_doubt => {}
+            Err(Refusal::Unavailable) if self.in_doubt || self.reads_fail => {}
             Err(refusal) => panic!("a message was refused: {refusal}"),
         }
     }

@@ -4,6 +4,7 @@
 //! - `steps` is what may happen, `world` lets it happen, `messages` is what is common to all places.
 //! - `rules` are those of the topic, and the copies that come of them.
 //! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
+//! - `rot` changes what is on the disk, and knows what that may cost.
 //! - `transactions` happen as a whole or not at all.
 //! - `clock` lets the wall clock of the machine be off, and knows what the broker's must show.
 //! - `end` looks at what is left, in the broker and in the store.
@@ -12,6 +13,7 @@ mod clock;
 mod end;
 mod forwarding;
 mod messages;
+mod rot;
 mod rules;
 mod sessions;
 mod steps;

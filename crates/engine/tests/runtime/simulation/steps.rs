@@ -99,6 +99,17 @@ pub(super) enum DiskStep {
         pass: u64,
         event: Event,
     },
+    /// After so many more reads, so many in a row fail.
+    FailReads {
+        pass: u64,
+        count: u64,
+        errno: i32,
+    },
+    /// A byte of a stored message changes, in a segment that is only read.
+    Rot {
+        which: usize,
+        byte: usize,
+    },
 }
 
 /// What happens in the network of those who forward.
@@ -206,7 +217,7 @@ const CHANGES: [Call; 9] = [
 
 /// `errno` of Linux.
 const EIO: i32 = 5;
-const EMFILE: i32 = 24;
+pub(super) const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
 fn disk_step() -> impl Strategy<Value = DiskStep> {
@@ -221,12 +232,17 @@ fn disk_step() -> impl Strategy<Value = DiskStep> {
         pass,
         event: Event::PowerCut(seed),
     });
+    let fail_reads = (0..4_u64, 1..12_u64, prop::sample::select(vec![EIO, EMFILE]))
+        .prop_map(|(pass, count, errno)| DiskStep::FailReads { pass, count, errno });
+    let rot = (index(), index()).prop_map(|(which, byte)| DiskStep::Rot { which, byte });
     prop_oneof![
         6 => Just(DiskStep::Keep),
         2 => Just(DiskStep::Idle),
         6 => any::<bool>().prop_map(|is_eager| DiskStep::Clean { is_eager }),
         1 => fail,
+        1 => fail_reads,
         1 => power_cut,
+        1 => rot,
     ]
 }
 

@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use peeklock_storage::local::Fault;
+use peeklock_storage::local::{Call, Event, Fault};
 use peeklock_storage::{
     Batch, Commit, Error, Key, Limits, LocalOptions, MemoryStore, PartitionId, Pressure, Read, Scan, Shard,
     ShardId, SimulatedDisk, Space, SteppedStore, Store,
 };
 use tokio::sync::watch;
 
-use super::steps::DiskStep;
+use super::steps::{DiskStep, EMFILE};
 
 const DIRECTORY: &str = "/data";
+const SEGMENT: &str = ".segment";
 /// So small that a history fills, frees and cleans many.
 const SEGMENT_BYTES: u32 = 8 << 10;
 
@@ -36,6 +37,8 @@ pub(super) struct Machine(Arc<Mutex<MachineState>>);
 #[derive(Default)]
 struct MachineState {
     disk: SimulatedDisk,
+    /// How often a byte was flipped.
+    rotten: u64,
     open: Option<Arc<SteppedShard>>,
 }
 
@@ -109,7 +112,26 @@ impl Machine {
                 open.store.clean(is_eager);
             }
             DiskStep::Plan { call, pass, event } => self.disk().plan(call, DIRECTORY, pass, event),
+            DiskStep::FailReads { pass, count, errno } => {
+                let call = if errno == EMFILE { Call::Open } else { Call::Read };
+                (0..count).for_each(|_| self.disk().plan(Some(call), SEGMENT, pass, Event::Fail(errno)));
+            }
+            DiskStep::Rot { .. } => {}
         }
+    }
+
+    /// Flips a byte of a content of one of these partitions; which content that was.
+    fn rot(&self, which: usize, byte: usize, partitions: &[u64]) -> Option<(PartitionId, Vec<u8>)> {
+        let mut values = self.open()?.store.sealed_values(Space::Body);
+        values.retain(|(key, ..)| partitions.contains(&key.partition.0));
+        let at = which.checked_rem(values.len())?;
+        let (key, path, offset, length) = values.swap_remove(at);
+        let start = usize::try_from(offset).unwrap();
+        let length = usize::try_from(length).unwrap();
+        let content = self.disk().bytes(&path)[start..start + length].to_vec();
+        self.disk().rot(&path, offset + (byte % length) as u64);
+        self.0.lock().unwrap().rotten += 1;
+        Some((key.partition, content))
     }
 }
 
@@ -155,6 +177,13 @@ impl Storage {
         }
     }
 
+    /// Nothing that is planned happens.
+    pub(super) fn clear_faults(&self) {
+        if let Self::Log(machine) = self {
+            machine.disk().clear_faults();
+        }
+    }
+
     /// Batches that are not answered yet.
     pub(super) fn held(&self) -> usize {
         match self {
@@ -167,7 +196,7 @@ impl Storage {
     pub(super) fn fill_up(&self) {
         match self {
             Self::Memory(store) => store.fail_next(Error::Full { reason: "simulated".to_owned() }),
-            Self::Log(machine) => machine.disk().inject(Fault::NoSpace, ".segment"),
+            Self::Log(machine) => machine.disk().inject(Fault::NoSpace, SEGMENT),
         }
     }
 
@@ -196,6 +225,19 @@ impl Storage {
         }
     }
 
+    /// Flips a byte of a content of one of these partitions, in a segment that is only read; which content that was.
+    pub(super) fn rot(
+        &self,
+        which: usize,
+        byte: usize,
+        partitions: &[u64],
+    ) -> Option<(PartitionId, Vec<u8>)> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Log(machine) => machine.rot(which, byte, partitions),
+        }
+    }
+
     /// Once the keeper and the cleaner have nothing left to do, the disk is in proportion to what lives.
     pub(super) fn assert_disk_is_bounded(&self) {
         let Self::Log(machine) = self else { return };
@@ -205,7 +247,9 @@ impl Storage {
             open.store.clean(false);
         }
         let (live_bytes, segment_bytes) = open.store.live_and_segment_bytes();
-        let most = BYTES_PER_LIVE_BYTE * live_bytes + SEGMENTS_BESIDE * u64::from(SEGMENT_BYTES);
+        // The cleaner leaves damaged segments as they are.
+        let beside = SEGMENTS_BESIDE + machine.0.lock().unwrap().rotten;
+        let most = BYTES_PER_LIVE_BYTE * live_bytes + beside * u64::from(SEGMENT_BYTES);
         assert!(segment_bytes <= most, "{segment_bytes} bytes of segments for {live_bytes} live bytes");
     }
 

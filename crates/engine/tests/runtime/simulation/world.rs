@@ -90,6 +90,8 @@ pub(super) struct World {
     pub(super) receivers: BTreeMap<ReceiverId, Reader>,
     /// Whether the disk was full since the last start: only then may the broker close receivers and refuse.
     pub(super) was_full: bool,
+    /// Whether reads were made to fail since the last start: only then may an entity be busy.
+    pub(super) reads_fail: bool,
     /// Whether the store failed with an unknown outcome: what was not answered may or may not have happened.
     pub(super) in_doubt: bool,
     pub(super) ending: bool,
@@ -136,6 +138,7 @@ impl World {
             next_tag: 0,
             receivers: BTreeMap::new(),
             was_full: false,
+            reads_fail: false,
             in_doubt: false,
             ending: false,
             locks: Vec::new(),
@@ -173,7 +176,11 @@ impl World {
             Step::Disk(step) => {
                 // A write or an allocation that fails may look like a full disk.
                 self.was_full |= matches!(step, DiskStep::Plan { .. });
+                self.reads_fail |= matches!(step, DiskStep::FailReads { .. });
                 self.broker.store.step(*step);
+                if let DiskStep::Rot { which, byte } = step {
+                    self.rot(*which, *byte);
+                }
             }
             Step::Disturb { off_ms, for_ms } => self.disturb(*off_ms, *for_ms),
             Step::CrashBehind { behind_ms } => self.crash_behind(*behind_ms).await,
@@ -283,7 +290,7 @@ impl World {
         for reader in std::mem::take(&mut self.receivers).values() {
             self.closed(reader);
         }
-        self.was_full = false;
+        (self.was_full, self.reads_fail) = (false, false);
         let was_in_doubt = std::mem::take(&mut self.in_doubt);
         self.locks.clear();
         self.auditors.values_mut().for_each(|auditor| auditor.order_unknown(self.sent));
@@ -325,7 +332,7 @@ impl World {
         let expected = match refusal {
             Refusal::SessionLockLost => self.sessions.may_be_lost(receiver, self.broker.clock.now()),
             Refusal::EntityDeleted => self.topic.may_be_deleted(queue) || self.temporary.knows(queue),
-            _ => self.was_full || self.in_doubt || self.ending,
+            _ => self.was_full || self.reads_fail || self.in_doubt || self.ending,
         };
         assert!(expected, "{receiver:?} was closed for no reason: {refusal}");
         self.sessions.closed(receiver);
@@ -333,6 +340,9 @@ impl World {
     }
 
     fn answered(&mut self, tag: u64, asked: Asked, response: Response) {
+        // What was asked of a busy topic is settled by a restart.
+        let is_of_topic = matches!(asked, Asked::Publish { .. } | Asked::Change | Asked::Rules { .. });
+        self.in_doubt |= is_of_topic && self.reads_fail && is_busy(&response);
         match (asked, response) {
             (Asked::Send { queue, contents, at, scheduled }, Response::Sent(result)) => {
                 self.sent(queue, &contents, (at, scheduled), result);
@@ -368,4 +378,15 @@ impl World {
     pub(super) fn last_tag(&self) -> u64 {
         self.next_tag
     }
+}
+
+/// Whether the answer is that of an entity that can't be read back now.
+fn is_busy(response: &Response) -> bool {
+    let refusal = match response {
+        Response::Sent(result) => result.as_ref().err(),
+        Response::Done(result) => result.as_ref().err(),
+        Response::Rules(result) => result.as_ref().err(),
+        _ => None,
+    };
+    refusal == Some(&Refusal::Unavailable)
 }

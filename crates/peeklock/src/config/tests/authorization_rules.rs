@@ -82,7 +82,7 @@ fn a_bad_rule_is_refused_with_its_place_and_advice() {
         ),
         (
             "name = \"a/b\"\nrights = [\"Send\"]",
-            "t:4:8: queue \"q\": authorization rule: name: \"a/b\" has the character '/', which is not allowed",
+            "t:4:8: queue \"q\": authorization rule: name: \"a/b\" can't be used: it contains '/', which is not allowed",
         ),
     ] {
         let message = only_message(&rule(&format!("{lines}\n{KEYS}")));

@@ -104,7 +104,10 @@ const BAD_QUEUE: &[(&str, &str)] = &[
         "forward_to: \"sb://host/\" names no entity; write \"sb://host/name\", or",
     ),
     ("forward_to = \"SB://host\"", "forward_to: \"SB://host\" names no entity; write \"sb://host/name\", or"),
-    ("forward_dead_lettered_messages_to = \"a?\"", "\"a?\" has the character '?', which is not allowed here"),
+    (
+        "forward_dead_lettered_messages_to = \"a?\"",
+        "\"a?\" can't be used: it contains '?', which is not allowed",
+    ),
     (
         "status = \"active\"",
         "status: \"active\" is no status; write \"Active\", \"Disabled\", \"SendDisabled\" or",
@@ -192,7 +195,7 @@ const BAD_SUBSCRIPTION: &[(&str, &str)] = &[
     ),
     (
         "forward_to = \"/q\"",
-        "topic \"t\", subscription \"s\": forward_to: \"/q\" has an empty part: no \"/\" at its",
+        "topic \"t\", subscription \"s\": forward_to: \"/q\" can't be used: it has an empty part: no",
     ),
     ("status = 1", "status: expected a text in quotes, found 1; write status = \"Active\""),
     (
@@ -221,7 +224,7 @@ const BAD_SUBSCRIPTION: &[(&str, &str)] = &[
     ),
     (
         "rules = [{ name = \"a/b\", filter = \"true\" }]",
-        "5:19: topic \"t\", subscription \"s\": rule: name: \"a/b\" has the",
+        "5:19: topic \"t\", subscription \"s\": rule: name: \"a/b\" can't be used: it contains",
     ),
 ];
 

@@ -274,6 +274,16 @@ async fn a_missing_or_damaged_hint_is_rebuilt_from_its_segment() {
 }
 
 #[tokio::test]
+async fn a_closed_segment_that_ends_before_its_seal_is_refused() {
+    let disk = SimulatedDisk::new();
+    closed_with_segments(&disk, 2).await;
+    paths(&disk, "hint").iter().for_each(|hint| disk.remove_file(hint));
+    let path = PathBuf::from("/data/0000000001.segment");
+    flip(&disk, &path, 64);
+    assert_eq!(refusal(&disk), ("0000000001.segment".to_owned(), 64));
+}
+
+#[tokio::test]
 async fn a_damaged_removal_in_a_sealed_segment_is_refused_when_its_hint_is_gone_too() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);

@@ -196,3 +196,32 @@ async fn a_copy_that_cannot_be_made_durable_is_given_up_and_its_originals_stay()
         }
     }
 }
+
+/// Errors of the device say nothing about the bytes; lost blocks and failed checksums of the file system do.
+#[tokio::test]
+async fn what_the_device_does_not_give_back_is_no_proof_of_damage() {
+    const EREMOTEIO: i32 = 121;
+    const ENODATA: i32 = 61;
+    const EUCLEAN: i32 = 117;
+    for (errno, may_pass) in [(EIO, true), (EREMOTEIO, true), (ENODATA, false), (EUCLEAN, false)] {
+        let disk = SimulatedDisk::new();
+        let (_store, shard) = open(&disk);
+        for number in 1..=3 {
+            shard.submit(send(number)).await.unwrap();
+        }
+        let fail = || disk.plan(Some(Call::Read), ".segment", 0, Event::Fail(errno));
+        fail();
+        let read = shard.read(vec![body(2)]).await;
+        match may_pass {
+            true => assert!(matches!(read, Err(Error::Unreadable { .. })), "{errno}: {read:?}"),
+            false => assert!(matches!(read, Err(Error::Corrupt { .. })), "{errno}: {read:?}"),
+        }
+        // One attempt for all, then one for each.
+        (0..4).for_each(|_| fail());
+        let page = shard.scan(Space::Body, QUEUE, 0).await.unwrap();
+        assert_eq!((page.entries.len(), page.damaged.len()), (0, 3), "{errno}");
+        let all_may_pass = page.damaged.iter().all(|one| matches!(one.error, Error::Unreadable { .. }));
+        assert_eq!(all_may_pass, may_pass, "{errno}");
+        assert_eq!(shard.read(vec![body(2)]).await, Ok(vec![Some(value(2, 300))]), "{errno}");
+    }
+}

@@ -85,6 +85,19 @@ fn the_end_of_the_coordinator_link_or_of_the_connection_gives_them_back() {
 }
 
 #[test]
+fn settled_without_an_outcome_they_are_released() {
+    let mut harness = Harness::new();
+    let coordinator = harness.coordinator();
+    let (link, receiver) = harness.receiver("q");
+    let id = harness.received(link, receiver, 3);
+    let txn_id = harness.declare(coordinator);
+    harness.client.settle_incoming(id, in_transaction(&txn_id, None));
+    let tokens = [LockToken(3)].into_iter().collect();
+    let released = Command::Settle { queue: QUEUE, tokens, settlement: Settlement::Release };
+    assert_eq!(harness.command(), (None, released));
+}
+
+#[test]
 fn work_of_an_unknown_transaction_is_given_back_at_once() {
     let mut harness = Harness::new();
     let (link, receiver) = harness.receiver("q");

@@ -1,7 +1,7 @@
 //! Time and size of a transaction.
 
 use super::super::harness::Harness;
-use super::acting::condition;
+use super::acting::{condition, in_transaction};
 use crate::servicebus::*;
 use crate::wire::performative::DeliveryState;
 
@@ -93,6 +93,30 @@ fn a_transaction_sends_at_most_100_messages_and_settles_beside() {
     assert!(text.starts_with("Cannot send more than 100 messages in a single transaction."), "{text}");
     let outcome = harness.discharge(coordinator, &txn_id, false).unwrap();
     assert_eq!(condition(&outcome), "amqp:transaction:rollback", "never a part of it");
+}
+
+#[test]
+fn a_transaction_settles_a_bounded_number_of_messages_and_their_changes_count_as_memory() {
+    let mut harness = Harness::new();
+    let coordinator = harness.coordinator();
+    let (link, receiver) = harness.receiver("q");
+    let id = harness.received(link, receiver, 3);
+    let txn_id = harness.declare(coordinator);
+    let changed = DeliveryState::Modified {
+        delivery_failed: false,
+        undeliverable_here: false,
+        message_annotations: vec![("key".into(), "x".repeat(100_000).as_str().into())],
+    };
+    harness.settled_work(id, &txn_id, changed);
+    assert!(harness.broker.unanswered().kept_bytes > 100_000);
+    for _ in 0..9_999 {
+        harness.client.update_incoming(id, in_transaction(&txn_id, Some(DeliveryState::Accepted)));
+        harness.agree();
+    }
+    harness.events();
+    harness.stand(id, in_transaction(&txn_id, Some(DeliveryState::Accepted)));
+    assert_eq!(condition(&harness.updated(id)), "com.microsoft:argument-error");
+    assert_eq!(harness.broker.unanswered().kept_bytes, 0);
 }
 
 #[test]

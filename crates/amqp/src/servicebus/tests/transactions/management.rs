@@ -1,7 +1,7 @@
 //! Point 5: schedule, cancel, update-disposition and set-session-state are work of a transaction; the rest is not.
 
 use bytes::Bytes;
-use peeklock_engine::{ReceiveMode, Refusal, SequenceNumber, Settlement, Timestamp};
+use peeklock_engine::{ReceiveMode, Refusal, SequenceNumber, SettleFailure, Settlement, Timestamp};
 
 use super::super::entities::Work;
 use super::super::harness::{Harness, NOW, request};
@@ -124,6 +124,34 @@ fn point_5_update_disposition_and_set_session_state_are_work() {
         ),
         "{works:?}"
     );
+}
+
+/// Point 4: while the session is held, what a second complete finds lost is the message's lock, in a transaction or not.
+#[test]
+fn point_4_another_complete_in_a_session_that_is_held_is_message_lock_lost() {
+    let mut harness = Harness::new();
+    let coordinator = harness.coordinator();
+    let txn_id = harness.declare(coordinator);
+    harness.on_a_session_of_its_own();
+    harness.session_receiver("a");
+    let management = harness.requester("sessions/$management");
+    harness.commands();
+    let settle = || {
+        let tokens = Value::Array(vec![Value::Uuid(3_u128.to_be_bytes())]);
+        [("lock-tokens", tokens), ("disposition-status", string("completed")), ("session-id", string("a"))]
+    };
+    let lost = Some(Value::Symbol("com.microsoft:message-lock-lost".into()));
+    harness.request_work(management, &txn_id, "update-disposition", &settle());
+    harness.object(Refusal::SessionLockLost);
+    assert_eq!(harness.response().1, lost);
+    let entries = settle().into_iter().map(|(key, value)| (string(key), value)).collect();
+    let operation = string("com.microsoft:update-disposition");
+    let plain = request(string("request2"), &[("operation", operation)], &Value::Map(entries));
+    harness.send(management, true, 0, plain);
+    let (tag, _) = harness.command();
+    let failure = SettleFailure { index: 0, refusal: Refusal::SessionLockLost };
+    harness.answer(tag, Response::Settled(vec![failure]));
+    assert_eq!(harness.response().1, lost);
 }
 
 #[test]

@@ -76,28 +76,79 @@ fn point_2_transactions_do_not_wait_for_each_other() {
     }
 }
 
-/// Plain work between two transactions keeps its place.
+/// It waits for no later one, so a connection that commits without a pause can't hold it up, nor does it hold up commits.
 #[test]
-fn a_commit_waits_for_the_plain_work_before_it() {
+fn plain_work_waits_for_the_commits_before_it_and_no_later_one() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
     let [first, second] = [harness.declare(coordinator), harness.declare(coordinator)];
     harness.sent_work(sender, &first, "first");
-    harness.sent_work(sender, &second, "third");
+    harness.sent_work(sender, &second, "with the second");
     let (tag, _) = harness.commit(coordinator, &first);
-    harness.client.send(sender, outgoing(message("second"))).unwrap();
+    harness.client.send(sender, outgoing(message("after the first"))).unwrap();
     harness.client_speaks();
-    let discharge = Control::Discharge { txn_id: second, fail: false };
-    harness.client.send(coordinator, outgoing(discharge.encode())).unwrap();
+    let (later_tag, _) = harness.commit(coordinator, &second);
+    harness.client.send(sender, outgoing(message("after the second"))).unwrap();
+    assert_eq!(harness.commands(), []);
+    harness.committed(tag, Ok(()));
+    assert_eq!(contents(harness.commands()), [message("after the first")]);
+    harness.committed(later_tag, Ok(()));
+    assert_eq!(contents(harness.commands()), [message("after the second")]);
+}
+
+/// Plain work keeps its order, whichever commit is done first.
+#[test]
+fn plain_work_on_one_entity_is_not_overtaken() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let [first, second] = [harness.declare(coordinator), harness.declare(coordinator)];
+    harness.sent_work(sender, &first, "work");
+    harness.sent_work(sender, &second, "work");
+    let (tag, _) = harness.commit(coordinator, &first);
+    harness.client.send(sender, outgoing(message("one"))).unwrap();
     harness.client_speaks();
-    harness.client.send(sender, outgoing(message("fourth"))).unwrap();
+    let (later_tag, _) = harness.commit(coordinator, &second);
+    harness.client.send(sender, outgoing(message("two"))).unwrap();
+    harness.committed(later_tag, Ok(()));
+    assert_eq!(harness.commands(), [], "the other one waits for the first commit");
+    harness.committed(tag, Ok(()));
+    assert_eq!(contents(harness.commands()), [message("one"), message("two")]);
+}
+
+/// A discharge comes after the work that the client put into its transaction before it.
+#[test]
+fn a_discharge_waits_for_requests_of_its_transaction_that_wait() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let management = harness.requester("q/$management");
+    harness.commands();
+    let [first, second] = [harness.declare(coordinator), harness.declare(coordinator)];
+    harness.sent_work(sender, &first, "work");
+    let (tag, _) = harness.commit(coordinator, &first);
+    super::management::schedule(&mut harness, management, &second);
+    assert_eq!(harness.discharge(coordinator, &second, false), None);
     assert!(harness.commands().is_empty() && harness.commits().is_empty());
     harness.committed(tag, Ok(()));
-    assert_eq!(contents(harness.commands()), [message("second")]);
+    harness.agree_with(&[70]);
     let commits = harness.commits();
-    assert_eq!(commits.len(), 1, "now that what came before is on its way");
-    harness.committed(commits[0].0, Ok(()));
-    assert_eq!(contents(harness.commands()), [message("fourth")]);
+    assert_eq!((commits.len(), commits[0].1.len()), (1, 1), "with the scheduled message");
+}
+
+/// What a commit brings is delivered whenever it comes; only a drain asks what there is now.
+#[test]
+fn credit_does_not_wait_but_a_drain_does() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let (link, _) = harness.receiver("q");
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "work");
+    let (tag, _) = harness.commit(coordinator, &txn_id);
+    harness.client.set_credit(link, 5, false);
+    assert!(matches!(harness.command().1, Command::Credit { drain: false, .. }));
+    harness.client.set_credit(link, 5, true);
+    assert_eq!(harness.commands(), []);
+    harness.committed(tag, Ok(()));
+    assert!(matches!(harness.command().1, Command::Credit { drain: true, .. }));
 }
 
 #[test]

@@ -283,7 +283,7 @@ impl World {
     }
 
     pub(super) async fn observe_forwarding(&mut self) {
-        self.forwarding.listen(self.in_doubt);
+        self.forwarding.listen(self.in_doubt || self.reads_fail);
         // A deletion may be going on, or be done again at a start; what is not there is forgotten by its topic.
         let is_there = |node| self.node(node).is_some();
         let is_deleting = self.forwarding.changing.is_some() && self.forwarding.deletes;
@@ -314,7 +314,7 @@ impl World {
 
     /// Nothing fails any more: all that forwards has done so, and the store holds what is left.
     pub(super) async fn end_forwarding(&mut self) {
-        self.forwarding.listen(self.in_doubt);
+        self.forwarding.listen(self.in_doubt || self.reads_fail);
         assert!(self.forwarding.asked.is_empty(), "{} questions got no answer", self.forwarding.asked.len());
         let namespace = self.broker.namespace.clone();
         self.forwarding.audit.count();

@@ -9,7 +9,7 @@ const BAD_QUEUES: &[(&str, &str)] = &[
     ("5", "3:1: Queues: holds objects, found 5; write [ { \"Name\": ... } ]"),
     ("{}", "3:1: Queues: Name: missing; write \"Name\": \"orders\""),
     ("{\"Name\": 5}", "3:10: Queues: Name: expected a text in quotes, found 5; write \"Name\": \"orders\""),
-    ("{\"Name\": \"a@b\"}", "3:10: Queues: Name: \"a@b\" has the character '@'"),
+    ("{\"Name\": \"a@b\"}", "3:10: Queues: Name: \"a@b\" can't be used: it contains '@'"),
     (
         "{\"Name\": \"q\"}, {\"Name\": \"Q\"}",
         "3:25: queue \"Q\" is already declared in line 3 as \"q\"; names match",
@@ -44,7 +44,7 @@ const BAD_PROPERTIES: &[(&str, &str)] = &[
     ("\"RequiresDuplicateDetection\": 1", "RequiresDuplicateDetection: expected true or false, found 1"),
     ("\"DuplicateDetectionHistoryTimeWindow\": \"PT4S\"", "is outside the range from PT5S to PT168H"),
     ("\"DeadLetteringOnMessageExpiration\": {}", "expected true or false, found an object"),
-    ("\"ForwardTo\": \"a?\"", "ForwardTo: \"a?\" has the character '?'"),
+    ("\"ForwardTo\": \"a?\"", "ForwardTo: \"a?\" can't be used: it contains '?'"),
     ("\"ForwardTo\": \"Q\"", "ForwardTo: \"Q\" is the queue itself"),
     (
         "\"ForwardDeadLetteredMessagesTo\": 5",
@@ -73,7 +73,7 @@ const BAD_TOPICS: &[(&str, &str)] = &[
     ),
     (
         "{\"Name\": \"t\", \"Subscriptions\": [{\"Name\": \"a/b\"}]}",
-        "topic \"t\": Subscriptions: Name: \"a/b\" has the char",
+        "topic \"t\": Subscriptions: Name: \"a/b\" can't be used: it contains",
     ),
     (
         "{\"Name\": \"t\", \"Subscriptions\": [{\"Name\": \"s\"}, {\"Name\": \"S\"}]}",
@@ -102,7 +102,7 @@ const BAD_RULES: &[(&str, &str)] = &[
     ),
     (
         "{\"Name\": \"a#\", \"Properties\": {\"SqlFilter\": {\"SqlExpression\": \"1=1\"}}}",
-        "Name: \"a#\" has the character",
+        "Name: \"a#\" can't be used: it contains",
     ),
     (
         "{\"Name\": \"r\", \"Properties\": {}}",

@@ -1,6 +1,7 @@
 package peeklock;
 
 import com.azure.core.amqp.AmqpRetryOptions;
+import com.azure.core.amqp.models.AmqpMessageBodyType;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder.ServiceBusReceiverClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusMessage;
@@ -166,7 +167,11 @@ final class Bus implements AutoCloseable {
 
     static List<String> bodies(Iterable<ServiceBusReceivedMessage> messages) {
         List<String> bodies = new ArrayList<>();
-        messages.forEach(message -> bodies.add(message.getBody().toString()));
+        for (ServiceBusReceivedMessage message : messages) {
+            var body = message.getRawAmqpMessage().getBody();
+            boolean isValue = body.getBodyType() == AmqpMessageBodyType.VALUE;
+            bodies.add(isValue ? body.getValue().toString() : message.getBody().toString());
+        }
         return bodies;
     }
 

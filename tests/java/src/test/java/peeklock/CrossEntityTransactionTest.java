@@ -50,6 +50,7 @@ class CrossEntityTransactionTest {
             try (Bus other = bus.other()) {
                 boolean isTopic = kind.equals("subscription");
                 String name = path.split("/")[0];
+                // In a queue without sessions the id of one does no harm.
                 (isTopic ? other.topicSender(name) : other.sender(name)).sendMessage(inSession(body, SESSION));
             }
         }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 
 import com.azure.servicebus.jms.ServiceBusJmsConnectionFactory;
 import com.azure.servicebus.jms.ServiceBusJmsConnectionFactorySettings;
+import com.azure.messaging.servicebus.administration.models.CreateQueueOptions;
 import jakarta.jms.BytesMessage;
 import jakarta.jms.Connection;
 import jakarta.jms.JMSException;
@@ -66,6 +67,52 @@ class JmsTransactionTest {
                     session.commit();
                     Bus.until("messages are left", () -> bus.seen(queue).isEmpty());
                 }
+            }
+        }
+    }
+
+    @Test
+    void aMessageThatIsRolledBackAgainAndAgainIsDeadLettered() throws Exception {
+        try (Bus bus = Bus.plain(); Connection connection = connection()) {
+            String queue = bus.queue(new CreateQueueOptions().setMaxDeliveryCount(3));
+            bus.sender(queue).sendMessage(Bus.message("poison"));
+            try (Session session = connection.createSession(Session.SESSION_TRANSACTED)) {
+                MessageConsumer consumer = session.createConsumer(session.createQueue(queue));
+                for (int delivery = 1; delivery <= 3; delivery++) {
+                    Message message = consumer.receive(PATIENCE_MS);
+                    assertEquals("poison", body(message));
+                    assertEquals(delivery > 1, message.getJMSRedelivered());
+                    assertEquals(delivery, message.getIntProperty("JMSXDeliveryCount"));
+                    session.rollback();
+                }
+                Bus.until("the message is not dead-lettered", () -> bus.seenDead(queue).equals(List.of("poison")));
+                assertEquals(List.of(), bus.seen(queue));
+            }
+        }
+    }
+
+    @Test
+    void aTransactedSessionSendsToAnotherQueueAsAWhole() throws Exception {
+        try (Bus bus = Bus.plain(); Connection connection = connection()) {
+            String source = bus.queue();
+            String target = bus.queue();
+            bus.sender(source).sendMessages(List.of(Bus.message("a"), Bus.message("b")));
+            try (Session session = connection.createSession(Session.SESSION_TRANSACTED)) {
+                MessageConsumer consumer = session.createConsumer(session.createQueue(source));
+                var producer = session.createProducer(session.createQueue(target));
+                String received = "";
+                for (boolean commits : List.of(false, true)) {
+                    received = body(consumer.receive(PATIENCE_MS));
+                    producer.send(session.createTextMessage("for " + received));
+                    assertEquals(0, bus.seen(target).size());
+                    if (commits) {
+                        session.commit();
+                    } else {
+                        session.rollback();
+                    }
+                }
+                assertEquals(List.of(received.equals("a") ? "b" : "a"), bus.seen(source));
+                assertEquals(List.of("for " + received), bus.seen(target));
             }
         }
     }

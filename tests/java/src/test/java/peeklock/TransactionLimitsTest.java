@@ -7,6 +7,7 @@ import static peeklock.Bus.message;
 import static peeklock.Bus.one;
 
 import com.azure.messaging.servicebus.ServiceBusTransactionContext;
+import com.azure.messaging.servicebus.administration.models.EntityStatus;
 import com.azure.messaging.servicebus.models.CompleteOptions;
 import java.time.OffsetDateTime;
 import java.util.List;
@@ -101,6 +102,25 @@ class TransactionLimitsTest {
             }
             bus.sender(queue).sendMessage(message("after it"));
             assertEquals(List.of("after it"), bus.seen(queue));
+        }
+    }
+
+    @Test
+    void aQueueDisabledBeforeTheCommitFailsTheTransactionAsAWhole() throws Exception {
+        try (Bus bus = Bus.plain()) {
+            String queue = bus.queue();
+            var sender = bus.sender(queue);
+            sender.sendMessage(message("old"));
+            var receiver = bus.receiver(queue);
+            var received = one(receiver);
+            var transaction = receiver.createTransaction();
+            receiver.complete(received, new CompleteOptions().setTransactionContext(transaction));
+            sender.sendMessage(message("new"), transaction);
+            var administration = Daemon.get().overHttp();
+            var properties = administration.updateQueue(administration.getQueue(queue).setStatus(EntityStatus.SEND_DISABLED));
+            assertThrows(Exception.class, () -> receiver.commitTransaction(transaction));
+            administration.updateQueue(properties.setStatus(EntityStatus.ACTIVE));
+            assertEquals(List.of("old"), bus.seen(queue));
         }
     }
 

@@ -30,6 +30,9 @@ class TransactionSendTest {
             return switch (kind) {
                 case "queue" -> queue(bus, bus.queue());
                 case "session queue" -> queue(bus, bus.sessionQueue());
+                case "partitioned queue" -> queue(bus, bus.queue(new CreateQueueOptions().setPartitioningEnabled(true)));
+                case "partitioned session queue" -> queue(bus,
+                    bus.queue(new CreateQueueOptions().setPartitioningEnabled(true).setSessionRequired(true)));
                 default -> topic(bus, bus.topic());
             };
         }
@@ -44,7 +47,7 @@ class TransactionSendTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"queue", "session queue", "topic"})
+    @ValueSource(strings = {"queue", "session queue", "partitioned queue", "partitioned session queue", "topic"})
     void sendsAreInvisibleUntilTheyAreCommitted(String kind) throws Exception {
         try (Bus bus = Bus.plain()) {
             Place place = Place.of(bus, kind);
@@ -58,7 +61,7 @@ class TransactionSendTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"queue", "session queue", "topic"})
+    @ValueSource(strings = {"queue", "session queue", "partitioned queue", "partitioned session queue", "topic"})
     void sendsThatAreRolledBackNeverArrive(String kind) throws Exception {
         try (Bus bus = Bus.plain()) {
             Place place = Place.of(bus, kind);
@@ -230,6 +233,20 @@ class TransactionSendTest {
             assertEquals("b", bus.nextSession(queue).getSessionId());
             var receiver = bus.session(queue, "a");
             assertFalse(receiver.receiveMessages(1, Duration.ofMillis(300)).iterator().hasNext());
+        }
+    }
+
+    /** Service Bus refuses a second key; here an entity has one partition. */
+    @Test
+    void aTransactionOnAPartitionedQueueMayMixPartitionKeys() throws Exception {
+        try (Bus bus = Bus.plain()) {
+            String queue = bus.queue(new CreateQueueOptions().setPartitioningEnabled(true));
+            var sender = bus.sender(queue);
+            var transaction = sender.createTransaction();
+            sender.sendMessage(message("a").setPartitionKey("one"), transaction);
+            sender.sendMessage(message("b").setPartitionKey("two"), transaction);
+            sender.commitTransaction(transaction);
+            assertEquals(List.of("a", "b"), bus.seen(queue));
         }
     }
 

@@ -1,0 +1,222 @@
+//! Stored bytes that the device does not give back now: nothing is damaged before a checksum proves it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{ReceiveMode, Refusal, SubQueue};
+use peeklock_storage::{
+    Batch, Commit, DamagedEntry, Error, Key, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan,
+    Shard, ShardId, Space, Store, read, scan,
+};
+use tokio::sync::watch;
+
+use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, token};
+
+/// Longer than all pauses before a message is given up.
+const PATIENCE_MS: u64 = 2_000;
+const FOR_GOOD: u32 = u32::MAX;
+
+/// A shard over a device that does not give some keys back for so many attempts.
+struct Flaky {
+    shard: Arc<dyn Shard>,
+    failures: Mutex<BTreeMap<Key, u32>>,
+}
+
+fn unreadable(key: Key) -> Error {
+    Error::Unreadable { file: "7.segment".into(), offset: key.number, reason: "test".to_owned() }
+}
+
+impl Flaky {
+    fn fail(&self, key: Key, attempts: u32) {
+        self.failures.lock().unwrap().insert(key, attempts);
+    }
+
+    fn fails(&self, key: Key) -> bool {
+        let mut failures = self.failures.lock().unwrap();
+        let left = failures.get_mut(&key).filter(|left| **left > 0);
+        left.map(|left| *left -= u32::from(*left != FOR_GOOD)).is_some()
+    }
+}
+
+impl Shard for Flaky {
+    fn submit(&self, batch: Batch) -> Commit {
+        self.shard.submit(batch)
+    }
+
+    fn resume(&self, partition: PartitionId) {
+        self.shard.resume(partition);
+    }
+
+    fn read(&self, keys: Vec<Key>) -> Read {
+        let Some(key) = keys.iter().copied().find(|key| self.fails(*key)) else {
+            return self.shard.read(keys);
+        };
+        let (notifier, answer) = read();
+        notifier.resolve(Err(unreadable(key)));
+        answer
+    }
+
+    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
+        let failing: Vec<u64> = {
+            let keys: Vec<Key> = self.failures.lock().unwrap().keys().copied().collect();
+            let keys = keys.into_iter().filter(|key| (key.space, key.partition) == (space, partition));
+            keys.filter(|key| self.fails(*key)).map(|key| key.number).collect()
+        };
+        let (notifier, answer) = scan();
+        let shard = Arc::clone(&self.shard);
+        tokio::spawn(async move {
+            let page = shard.scan(space, partition, from).await.map(|page| {
+                let fails = |number: &u64| failing.contains(number);
+                let (damaged, entries): (Vec<_>, Vec<_>) =
+                    page.entries.into_iter().partition(|entry| fails(&entry.number));
+                let damaged = damaged.into_iter().map(|entry| DamagedEntry {
+                    number: entry.number,
+                    unverified: entry.value,
+                    error: unreadable(Key::new(space, partition, entry.number)),
+                });
+                Page { entries, damaged: damaged.collect(), next: page.next }
+            });
+            notifier.resolve(page);
+        });
+        answer
+    }
+
+    fn limits(&self) -> Limits {
+        self.shard.limits()
+    }
+
+    fn pressure(&self) -> watch::Receiver<Pressure> {
+        self.shard.pressure()
+    }
+}
+
+async fn broker() -> (Broker, Arc<Flaky>, PartitionId) {
+    let store = MemoryStore::new();
+    let flaky = Arc::new(Flaky { shard: store.acquire(ShardId(0)).unwrap(), failures: Mutex::default() });
+    let shard = Arc::clone(&flaky) as Arc<dyn Shard>;
+    let broker = Broker::over(store, shard, TestClock::new(START), 0, 1).await;
+    let partition = PartitionId(broker.client().queue.0);
+    (broker, flaky, partition)
+}
+
+/// The store refuses a batch, whereupon the entity is read back.
+async fn refuse_a_batch(broker: &Broker, client: &mut Client) {
+    broker.store.fail_next(Error::Full { reason: "test".to_owned() });
+    let tag = client.send("refused");
+    assert_eq!(client.response().await, (tag, Response::Sent(Err(Refusal::StorageFull))));
+    quiet().await;
+}
+
+#[tokio::test]
+async fn an_entity_is_busy_until_it_can_be_read_back() {
+    let (broker, flaky, partition) = broker().await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    flaky.fail(Key::new(Space::Meta, partition, 16), 20);
+    refuse_a_batch(&broker, &mut client).await;
+    for _ in 0..20 {
+        let tag = client.send("too early");
+        assert_eq!(client.response().await, (tag, Response::Sent(Err(Refusal::Unavailable))));
+        broker.clock.advance(5_000);
+        quiet().await;
+    }
+    assert_eq!(client.sent("two").await.0, 2);
+    assert_eq!(client.browsed(SubQueue::Main).await, ["one", "two"]);
+    assert_eq!(broker.namespace.damage(), []);
+    assert!(!broker.namespace.describe(QUEUE).unwrap().is_damaged);
+}
+
+#[tokio::test]
+async fn a_busy_entity_stops_when_it_is_told_to() {
+    let (broker, flaky, partition) = broker().await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    flaky.fail(Key::new(Space::Meta, partition, 16), FOR_GOOD);
+    refuse_a_batch(&broker, &mut client).await;
+    broker.namespace.shutdown().await;
+    let tag = client.send("late");
+    assert_eq!(client.response().await, (tag, Response::Sent(Err(Refusal::Unavailable))));
+}
+
+#[tokio::test]
+async fn facts_that_stay_unreadable_cost_their_message() {
+    for (attempts, expected) in [(3, &["one", "two", "three"][..]), (FOR_GOOD, &["one", "three"])] {
+        let (broker, flaky, partition) = broker().await;
+        let mut client = broker.client();
+        for content in ["one", "two", "three"] {
+            client.sent(content).await;
+        }
+        flaky.fail(Key::new(Space::Head, partition, 2), attempts);
+        refuse_a_batch(&broker, &mut client).await;
+        for _ in 0..8 {
+            broker.clock.advance(PATIENCE_MS);
+            quiet().await;
+        }
+        assert_eq!(client.browsed(SubQueue::Main).await, expected);
+        assert_eq!(broker.namespace.damage().len(), 3 - expected.len());
+    }
+}
+
+#[tokio::test]
+async fn a_content_is_read_again_before_it_costs_its_message() {
+    for (attempts, expected) in [(4, &["one", "two", "three"][..]), (FOR_GOOD, &["one", "three"])] {
+        let (broker, flaky, partition) = broker().await;
+        let mut client = broker.client();
+        for content in ["one", "two", "three"] {
+            client.sent(content).await;
+        }
+        flaky.fail(Key::new(Space::Body, partition, 2), attempts);
+        client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+        for _ in 0..8 {
+            quiet().await;
+            broker.clock.advance(PATIENCE_MS);
+        }
+        let mut tokens = Vec::new();
+        for content in expected {
+            let delivery = client.delivery().await;
+            assert_eq!(delivery.message.content, content);
+            tokens.push(token(&delivery));
+        }
+        client.nothing().await;
+        for token in tokens {
+            client.completed(token).await;
+        }
+        let counts = broker.namespace.counts(QUEUE).unwrap();
+        assert_eq!((counts.active, counts.quarantined), (0, 3 - expected.len() as u64));
+        assert_eq!(broker.namespace.damage().len(), 3 - expected.len());
+    }
+}
+
+#[tokio::test]
+async fn a_start_reads_again_what_the_device_did_not_give() {
+    let (broker, flaky, partition) = broker().await;
+    broker.client().sent("one").await;
+    broker.namespace.shutdown().await;
+    let keys = [
+        Key::new(Space::Meta, PartitionId(0), partition.0),
+        Key::new(Space::Meta, partition, 16),
+        Key::new(Space::Head, partition, 1),
+    ];
+    for key in keys {
+        for (attempts, is_damaged) in [(2, false), (FOR_GOOD, true)] {
+            flaky.fail(key, attempts);
+            let shard = Arc::clone(&flaky) as Arc<dyn Shard>;
+            let clock = broker.clock.restarted();
+            let starting = Broker::over_existing(broker.store.clone(), shard, clock, 2);
+            let passing = async {
+                loop {
+                    quiet().await;
+                    broker.clock.advance(10);
+                }
+            };
+            let started = tokio::select! {
+                started = starting => started,
+                () = passing => unreachable!(),
+            };
+            assert_eq!(!started.namespace.damage().is_empty(), is_damaged, "{key:?}");
+            started.namespace.shutdown().await;
+        }
+        flaky.fail(key, 0);
+    }
+}

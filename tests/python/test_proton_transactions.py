@@ -1,0 +1,112 @@
+"""Transactions by the controller of a generic AMQP 1.0 client, Apache Qpid Proton."""
+
+import proton
+import pytest
+from proton.handlers import TransactionalClientHandler
+from proton.reactor import Container
+from proton.utils import BlockingConnection
+
+from test_proton import IDENTITY, TIMEOUT_SECS, receive, send
+
+
+@pytest.fixture
+def connection(daemon):
+    connection = BlockingConnection(f"amqp://127.0.0.1:{daemon.amqp_port}", timeout=TIMEOUT_SECS, **IDENTITY)
+    yield connection
+    connection.close()
+
+
+class Controller(TransactionalClientHandler):
+    """Runs `work(self, transaction)` in as many transactions as there are in `ends`, each committed if that says so."""
+
+    def __init__(self, port, queue, ends, work, credit=0):
+        super().__init__(prefetch=0, auto_accept=False)
+        self.url = f"amqp://127.0.0.1:{port}"
+        self.queue, self.ends, self.work, self.credit = queue, list(ends), work, credit
+        self.deliveries, self.results, self.failed = [], [], None
+
+    def on_start(self, event):
+        self.container = event.container
+        self.connection = event.container.connect(self.url, reconnect=False, **IDENTITY)
+        self.sender = event.container.create_sender(self.connection, self.queue)
+        if self.credit:
+            self.receiver = event.container.create_receiver(self.connection, self.queue)
+            self.receiver.flow(self.credit)
+        else:
+            self.declare()
+        self.timer = event.container.schedule(TIMEOUT_SECS, self)
+
+    def on_timer_task(self, event):
+        self.end("too late")
+
+    def declare(self):
+        self.container.declare_transaction(self.connection, handler=self)
+
+    def on_message(self, event):
+        self.deliveries.append((event.delivery, event.message.body))
+        if len(self.deliveries) == self.credit:
+            self.declare()
+
+    def on_transaction_declared(self, event):
+        self.work(self, event.transaction)
+        if self.ends.pop(0):
+            event.transaction.commit()
+        else:
+            event.transaction.abort()
+
+    def on_transaction_committed(self, event):
+        self.go_on("committed")
+
+    def on_transaction_aborted(self, event):
+        self.go_on("aborted")
+
+    def on_transaction_declare_failed(self, event):
+        self.end("not declared")
+
+    def on_transaction_commit_failed(self, event):
+        self.end("not committed")
+
+    def go_on(self, result):
+        self.results.append(result)
+        if self.ends:
+            self.declare()
+        else:
+            self.end(None)
+
+    def end(self, failure):
+        self.failed = failure
+        self.timer.cancel()
+        self.connection.close()
+
+    def run_to_the_end(self):
+        Container(self).run()
+        assert self.failed is None
+
+
+def test_transactions_one_after_the_other(daemon, connection, queue):
+    def work(controller, transaction):
+        for number in range(3):
+            transaction.send(controller.sender, proton.Message(f"{len(controller.results)}:{number}"))
+
+    controller = Controller(daemon.amqp_port, queue, [True, False, True], work)
+    controller.run_to_the_end()
+    assert controller.results == ["committed", "aborted", "committed"]
+    expected = [f"{transaction}:{number}" for transaction in (0, 2) for number in range(3)]
+    assert [message.body for message in receive(connection, queue, 6)] == expected
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_received_and_sent_in_one_transaction(daemon, connection, queue, commits):
+    send(connection, queue, proton.Message("old 1"), proton.Message("old 2"))
+
+    def work(controller, transaction):
+        for delivery, body in controller.deliveries:
+            transaction.accept(delivery)
+            transaction.send(controller.sender, proton.Message(body.replace("old", "new")))
+
+    Controller(daemon.amqp_port, queue, [commits], work, credit=2).run_to_the_end()
+    # After a roll-back Proton releases what it held.
+    expected = ["new 1", "new 2"] if commits else ["old 1", "old 2"]
+    assert [message.body for message in receive(connection, queue, 2)] == expected
+    with pytest.raises(proton.Timeout):
+        connection.create_receiver(queue, credit=1).receive(0.5)
