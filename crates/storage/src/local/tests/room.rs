@@ -94,7 +94,7 @@ async fn a_disk_without_any_room_refuses_and_loses_nothing() {
     let options = LocalOptions { reserve_bytes: 0, ..options() };
     let (store, shard) = open_with(&disk, options.clone()).unwrap();
     shard.submit(send(1)).await.unwrap();
-    // Made later it would take the place of the last segment, which removals need.
+    // The size of the disk is set once nothing is being made.
     eventually("room is reserved", || is_reserved(&disk)).await;
     disk.set_size_bytes_max(Some(disk.size_bytes() + (9 << 10)));
     let mut accepted = 1;
