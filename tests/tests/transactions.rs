@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
 mod transactions {
+    mod concurrent;
     mod coordinator;
     mod crash;
     mod entities;

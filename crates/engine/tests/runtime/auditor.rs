@@ -67,6 +67,11 @@ impl Auditor {
         self.rotten.insert(content.to_owned());
     }
 
+    /// Whether its stored content has changed.
+    pub(crate) fn is_rotten(&self, content: &str) -> bool {
+        self.rotten.contains(content)
+    }
+
     /// Whether the message of this number may be out of delivery: its content has changed, or it never arrived anywhere.
     pub(crate) fn may_be_damaged(&self, number: SequenceNumber) -> bool {
         !self.rotten.is_empty()

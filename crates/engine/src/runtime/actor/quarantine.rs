@@ -24,7 +24,7 @@ impl Actor {
         why: Unreadable,
     ) {
         let (queue, number) = (view.queue, view.sequence_number);
-        // What was deleted with its subscription concerns nobody any more.
+        // What was deleted with its entity or subscription concerns nobody any more.
         if self.is_there(queue) {
             self.shared.damages.note(why.damage(self.name_of(queue), Some(number)));
         }
@@ -32,7 +32,8 @@ impl Actor {
     }
 
     fn is_there(&self, queue: QueueId) -> bool {
-        queue.0 == self.seat.id.0 || self.seat.partition.subscription(queue).is_some()
+        let partition = &self.seat.partition;
+        !partition.has_ended() && (queue.0 == self.seat.id.0 || partition.subscription(queue).is_some())
     }
 
     /// The name of the entity, or of a subscription with that of its topic.

@@ -26,6 +26,7 @@ impl World {
             for _ in 0..READS_UNDER_WAY_MAX {
                 self.broker.clock.advance(PAUSE_MS_MAX);
                 self.observe().await;
+                self.slow.release().await;
             }
         }
         self.broker.store.release_all();
@@ -97,6 +98,7 @@ impl World {
             let left: Vec<_> = found.into_iter().map(|(message, _)| message).collect();
             self.auditor(queue).left(&left);
         }
+        self.observe_damage();
         for (queue, count) in self.quarantined() {
             *heads.entry(queue).or_default() += count;
             damaged.insert(queue, count);

@@ -18,24 +18,26 @@ impl World {
         }
     }
 
-    /// Nothing is noted as damaged but messages whose contents were hit; how many are in quarantine, by queue.
-    pub(super) fn quarantined(&mut self) -> BTreeMap<QueueId, usize> {
-        let mut quarantined = BTreeMap::new();
-        for (index, name) in QUEUES.iter().enumerate() {
+    /// Nothing is noted as damaged but messages whose contents have changed.
+    pub(super) fn observe_damage(&mut self) {
+        for damage in self.broker.namespace.damage() {
+            let index = QUEUES.iter().position(|name| *name == damage.entity);
+            let address = index.and_then(|index| self.find(Place::Queue(index)));
+            let number = damage.sequence_number.map(SequenceNumber);
+            let is_rot = address
+                .zip(number)
+                .is_some_and(|(address, number)| self.auditor(address.queue).may_be_damaged(number));
+            assert!(is_rot, "{damage:?}");
+        }
+    }
+
+    /// How many messages are in quarantine, by queue.
+    pub(super) fn quarantined(&self) -> BTreeMap<QueueId, usize> {
+        let queues = QUEUES.iter().enumerate().map(|(index, name)| {
             let queue = self.find(Place::Queue(index)).expect("the queue stays").queue;
             let count = self.broker.namespace.counts(name).expect("the queue stays").quarantined;
-            quarantined.insert(queue, usize::try_from(count).unwrap());
-            let damaged = self.broker.namespace.damage().into_iter().filter(|damage| damage.entity == *name);
-            for damage in damaged {
-                let number = damage.sequence_number.map(SequenceNumber);
-                assert!(
-                    number.is_some_and(|number| self.auditor(queue).may_be_damaged(number)),
-                    "{damage:?}"
-                );
-            }
-        }
-        let damage = self.broker.namespace.damage();
-        assert!(damage.iter().all(|damage| QUEUES.contains(&damage.entity.as_str())), "{damage:?}");
-        quarantined
+            (queue, usize::try_from(count).unwrap())
+        });
+        queues.collect()
     }
 }

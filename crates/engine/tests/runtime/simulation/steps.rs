@@ -99,17 +99,10 @@ pub(super) enum DiskStep {
         pass: u64,
         event: Event,
     },
-    /// After so many more reads, so many in a row fail.
-    FailReads {
-        pass: u64,
-        count: u64,
-        errno: i32,
-    },
-    /// A byte of a stored message changes, in a segment that is only read.
-    Rot {
-        which: usize,
-        byte: usize,
-    },
+    /// The next reads fail, so many of them with this `errno`.
+    FailReads(u64, i32),
+    /// A byte of a stored message changes, in a segment that is only read: which message, and which byte.
+    Rot(usize, usize),
 }
 
 /// What happens in the network of those who forward.
@@ -232,9 +225,9 @@ fn disk_step() -> impl Strategy<Value = DiskStep> {
         pass,
         event: Event::PowerCut(seed),
     });
-    let fail_reads = (0..4_u64, 1..12_u64, prop::sample::select(vec![EIO, EMFILE]))
-        .prop_map(|(pass, count, errno)| DiskStep::FailReads { pass, count, errno });
-    let rot = (index(), index()).prop_map(|(which, byte)| DiskStep::Rot { which, byte });
+    // Fewer than it takes to give a message up.
+    let fail_reads = (1..6_u64, prop::sample::select(vec![EIO, EMFILE]))
+        .prop_map(|(count, errno)| DiskStep::FailReads(count, errno));
     prop_oneof![
         6 => Just(DiskStep::Keep),
         2 => Just(DiskStep::Idle),
@@ -242,7 +235,7 @@ fn disk_step() -> impl Strategy<Value = DiskStep> {
         1 => fail,
         1 => fail_reads,
         1 => power_cut,
-        1 => rot,
+        1 => (index(), index()).prop_map(|(which, byte)| DiskStep::Rot(which, byte)),
     ]
 }
 

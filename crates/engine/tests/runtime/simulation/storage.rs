@@ -112,11 +112,11 @@ impl Machine {
                 open.store.clean(is_eager);
             }
             DiskStep::Plan { call, pass, event } => self.disk().plan(call, DIRECTORY, pass, event),
-            DiskStep::FailReads { pass, count, errno } => {
+            DiskStep::FailReads(count, errno) => {
                 let call = if errno == EMFILE { Call::Open } else { Call::Read };
-                (0..count).for_each(|_| self.disk().plan(Some(call), SEGMENT, pass, Event::Fail(errno)));
+                (0..count).for_each(|_| self.disk().plan(Some(call), SEGMENT, 0, Event::Fail(errno)));
             }
-            DiskStep::Rot { .. } => {}
+            DiskStep::Rot(..) => {}
         }
     }
 

@@ -84,7 +84,7 @@ impl World {
             (found, Ok(())) => self.temporary.gone.extend(found),
             (_, Err(ChangeError::NotFound { .. })) => {}
             (_, Err(ChangeError::Store(Error::Full { .. }))) if self.was_full => {}
-            (_, Err(_)) if self.in_doubt => {}
+            (_, Err(_)) if self.in_doubt || self.reads_fail => {}
             (_, other) => panic!("{other:?}"),
         }
     }

@@ -92,8 +92,11 @@ impl World {
         // What was browsed was taken out of the inbox there.
         self.asked.retain(|_, asked| !matches!(asked, Asked::Other));
         for work in doubtful {
-            let is_there =
-                |(queue, content): &(QueueId, String)| found.get(queue).map(|all| all.contains(content));
+            // What the disk has changed may be there and not shown.
+            let is_there = |(queue, content): &(QueueId, String)| {
+                let is_rotten = self.auditors.get(queue).is_some_and(|auditor| auditor.is_rotten(content));
+                found.get(queue).filter(|_| !is_rotten).map(|all| all.contains(content))
+            };
             let sent: BTreeSet<bool> = work.sent.iter().filter_map(is_there).collect();
             let left: BTreeSet<bool> =
                 work.completed.iter().filter_map(is_there).map(|there| !there).collect();

@@ -176,10 +176,10 @@ impl World {
             Step::Disk(step) => {
                 // A write or an allocation that fails may look like a full disk.
                 self.was_full |= matches!(step, DiskStep::Plan { .. });
-                self.reads_fail |= matches!(step, DiskStep::FailReads { .. });
-                self.broker.store.step(*step);
-                if let DiskStep::Rot { which, byte } = step {
-                    self.rot(*which, *byte);
+                match step {
+                    DiskStep::FailReads(..) if std::mem::replace(&mut self.reads_fail, true) => {}
+                    DiskStep::Rot(which, byte) => self.rot(*which, *byte),
+                    step => self.broker.store.step(*step),
                 }
             }
             Step::Disturb { off_ms, for_ms } => self.disturb(*off_ms, *for_ms),
@@ -218,6 +218,7 @@ impl World {
         quiet().await;
         self.in_doubt |= self.broker.store.is_in_doubt();
         self.observe_clock();
+        self.observe_damage();
         self.listen();
         self.observe_topic();
         self.observe_temporary().await;
@@ -340,9 +341,9 @@ impl World {
     }
 
     fn answered(&mut self, tag: u64, asked: Asked, response: Response) {
-        // What was asked of a busy topic is settled by a restart.
-        let is_of_topic = matches!(asked, Asked::Publish { .. } | Asked::Change | Asked::Rules { .. });
-        self.in_doubt |= is_of_topic && self.reads_fail && is_busy(&response);
+        // What was asked of a busy topic, or as a transaction, is settled by a restart.
+        let is_settled = !matches!(asked, Asked::Send { .. } | Asked::State(_) | Asked::Other);
+        self.in_doubt |= is_settled && self.reads_fail && is_busy(&response);
         match (asked, response) {
             (Asked::Send { queue, contents, at, scheduled }, Response::Sent(result)) => {
                 self.sent(queue, &contents, (at, scheduled), result);
@@ -386,6 +387,7 @@ fn is_busy(response: &Response) -> bool {
         Response::Sent(result) => result.as_ref().err(),
         Response::Done(result) => result.as_ref().err(),
         Response::Rules(result) => result.as_ref().err(),
+        Response::Committed(result) => result.as_ref().err(),
         _ => None,
     };
     refusal == Some(&Refusal::Unavailable)

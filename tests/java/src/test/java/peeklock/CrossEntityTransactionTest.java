@@ -16,6 +16,7 @@ import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.administration.models.CreateQueueOptions;
 import com.azure.messaging.servicebus.administration.models.EntityStatus;
 import com.azure.messaging.servicebus.models.CompleteOptions;
+import com.azure.messaging.servicebus.models.SubQueue;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -218,25 +219,29 @@ class CrossEntityTransactionTest {
         }
     }
 
-    @Test
-    void whatADestinationDoesNotTakeGoesToTheTransferDeadLettersOfTheRoot() throws Exception {
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void whatADestinationDoesNotTakeGoesToTheTransferDeadLettersOfTheRoot(boolean isDeleted) throws Exception {
         try (Bus bus = Bus.crossEntity(); Bus other = bus.other()) {
             Root root = Root.of(bus, "queue");
             root.fill("a");
-            String disabled = bus.queue();
+            String destination = bus.queue();
             var receiver = root.receiver();
             var received = one(receiver);
-            var sender = bus.sender(disabled);
+            var sender = bus.sender(destination);
             var transaction = receiver.createTransaction();
             receiver.complete(received, in(transaction));
             sender.sendMessage(message("b"), transaction);
             var administration = Daemon.get().overHttp();
-            administration.updateQueue(administration.getQueue(disabled).setStatus(EntityStatus.SEND_DISABLED));
+            if (isDeleted) {
+                administration.deleteQueue(destination);
+            } else {
+                administration.updateQueue(administration.getQueue(destination).setStatus(EntityStatus.SEND_DISABLED));
+            }
             receiver.commitTransaction(transaction);
             assertEquals(List.of(), root.seen());
-            assertEquals(List.of(), bus.seen(disabled));
             var dead = other.keep(other.builder().receiver().queueName(root.path)
-                .subQueue(com.azure.messaging.servicebus.models.SubQueue.TRANSFER_DEAD_LETTER_QUEUE).buildClient());
+                .subQueue(SubQueue.TRANSFER_DEAD_LETTER_QUEUE).buildClient());
             assertEquals("b", dead.peekMessage(1).getBody().toString());
             assertEquals(1, administration.getQueueRuntimeProperties(root.path).getTransferDeadLetterMessageCount());
         }
