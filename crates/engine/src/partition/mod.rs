@@ -61,7 +61,7 @@ pub use self::state::Watched;
 use self::step::Step;
 use crate::{
     Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiveMode, ReceiverId,
-    RequestId, RuleLimits, SubQueue, Subscription, Timestamp,
+    RequestId, RuleLimits, SequenceNumber, SubQueue, Subscription, Timestamp,
 };
 
 /// What handling produced; reused from turn to turn.
@@ -306,6 +306,13 @@ impl Partition {
     #[must_use]
     pub fn home(&self, receiver: ReceiverId) -> Option<QueueId> {
         self.state.homes.get(&receiver).copied()
+    }
+
+    /// Whether a message rests in a queue or subscription.
+    #[must_use]
+    pub fn has_message(&self, queue: QueueId, number: SequenceNumber) -> bool {
+        let queue = self.state.queue(queue);
+        queue.is_some_and(|queue| queue.messages.each().iter().any(|messages| messages.get(number).is_some()))
     }
 
     /// How many subscriptions there are.

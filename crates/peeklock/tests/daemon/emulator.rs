@@ -83,7 +83,10 @@ fn every_mistake_of_its_file_is_refused_at_start_with_its_place() {
         log.contains("Config.json:4:74: queue \"orders\": MaxDeliveryCount: 0 is no whole number"),
         "{log}"
     );
-    assert!(log.contains("Config.json:5:64: topic \"news\": Subscriptions: Name: \"a/b\" can't be used"), "{log}");
+    assert!(
+        log.contains("Config.json:5:64: topic \"news\": Subscriptions: Name: \"a/b\" can't be used"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -24,8 +24,9 @@ impl Actor {
         why: Unreadable,
     ) {
         let (queue, number) = (view.queue, view.sequence_number);
-        // What was deleted with its entity or subscription concerns nobody any more.
-        if self.is_there(queue) {
+        // What was deleted, expired or moved on while its content was being read is no damage.
+        let is_there = assigned == Assigned::Removed || self.seat.partition.has_message(queue, number);
+        if is_there && self.is_there(queue) {
             self.shared.damages.note(why.damage(self.name_of(queue), Some(number)));
         }
         self.internal.push_back(Command::Quarantine { queue, number, assigned, receiver });
