@@ -174,8 +174,8 @@ impl World {
             Step::FullOnce => self.fill_up(),
             Step::Crash { seed } => self.crash(*seed).await,
             Step::Disk(step) => {
-                // A write or an allocation that fails may look like a full disk.
-                self.was_full |= matches!(step, DiskStep::Plan { .. });
+                // A write, an allocation or the opening of a prepared file that fails may look like a full disk.
+                self.was_full |= matches!(step, DiskStep::Plan { .. } | DiskStep::FailReads(..));
                 match step {
                     DiskStep::FailReads(..) if std::mem::replace(&mut self.reads_fail, true) => {}
                     DiskStep::Rot(which, byte) => self.rot(*which, *byte),
