@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use peeklock_engine::runtime::Response;
-use peeklock_engine::{ReceiveMode, Refusal, SubQueue};
+use peeklock_engine::runtime::{Output, Response};
+use peeklock_engine::{QueueOptions, ReceiveMode, Refusal, SubQueue};
 use peeklock_storage::{
     Batch, Commit, DamagedEntry, Error, Key, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan,
     Shard, ShardId, Space, Store, read, scan,
 };
 use tokio::sync::watch;
 
-use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, token};
+use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, send, token};
+use crate::forwarding::client_of;
 
 /// Longer than all pauses before a message is given up.
 const PATIENCE_MS: u64 = 2_000;
@@ -125,6 +126,35 @@ async fn an_entity_is_busy_until_it_can_be_read_back() {
     assert_eq!(client.browsed(SubQueue::Main).await, ["one", "two"]);
     assert_eq!(broker.namespace.damage(), []);
     assert!(!broker.namespace.describe(QUEUE).unwrap().is_damaged);
+}
+
+/// Neither waits for an entity that can't be read back: joint steps of others, nor others that would change with it.
+#[tokio::test]
+async fn joint_steps_do_not_wait_for_an_entity_that_can_not_be_read_back() {
+    let (broker, flaky, partition) = broker().await;
+    for name in ["other", "target"] {
+        broker.namespace.declare(name, QueueOptions::default()).await.unwrap();
+    }
+    let (mut client, mut other) = (broker.client(), client_of(&broker, "other"));
+    client.sent("one").await;
+    flaky.fail(Key::new(Space::Meta, partition, 16), FOR_GOOD);
+    refuse_a_batch(&broker, &mut client).await;
+    for (entities, expected) in
+        [(&[QUEUE, "other"][..], Err(Refusal::Unavailable)), (&["target", "other"], Ok(()))]
+    {
+        let mut transaction = broker.namespace.begin_transaction();
+        for entity in entities {
+            transaction.add(&client_of(&broker, entity).handle, send("joint"));
+        }
+        transaction.commit(other.mailbox.clone(), 1);
+        quiet().await;
+        let Ok(Output::Response { response: Response::Committed(outcome), .. }) = other.outputs.try_recv()
+        else {
+            panic!("nobody answers");
+        };
+        assert_eq!(outcome, expected);
+        other.sent("alone").await;
+    }
 }
 
 #[tokio::test]

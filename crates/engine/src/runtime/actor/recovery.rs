@@ -3,6 +3,7 @@
 use std::task::Poll;
 
 use peeklock_storage::{Error, PartitionId};
+use tokio::sync::mpsc;
 
 use super::commits::{Commits, is_dead};
 use super::held::HeldBodies;
@@ -12,6 +13,7 @@ use crate::partition::{Credible, Partition, Watched};
 use crate::runtime::StartError;
 use crate::runtime::answer;
 use crate::runtime::damage::Unreadable;
+use crate::runtime::joint::LoanRequest;
 use crate::runtime::patience::{Patience, may_pass};
 use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::{Output, Request};
@@ -107,8 +109,8 @@ impl Actor {
             let (shard, damages) = (&*self.shared.shard, &self.shared.damages);
             let (subject, options) = ((self.seat.id, self.seat.name.as_str()), self.seat.options.clone());
             let first = FirstPages::ask(shard, self.seat.id);
-            let restored = restore(shard, subject, options, credible, first, damages, patience).await;
-            match restored {
+            let reading = restore(shard, subject, options, credible, first, damages, patience);
+            match refusing_loans(&mut self.loans, reading).await {
                 Ok(restored) => return Ok(restored),
                 Err(StartError::Storage(error)) if may_pass(&error) => {
                     if patience.is_fresh() {
@@ -130,6 +132,9 @@ impl Actor {
         let mut sleep = self.shared.clock.sleep_until(self.shared.clock.now().plus_ms(pause_ms));
         std::future::poll_fn(|context| {
             self.poll_control(context);
+            while let Poll::Ready(Some(refused)) = self.loans.poll_recv(context) {
+                drop(refused);
+            }
             while let Poll::Ready(Some(request)) = self.inbox.0.poll_recv(context) {
                 // Nobody says twice that he goes.
                 match is_closing(&request) {
@@ -184,6 +189,7 @@ impl Actor {
         for (receiver, mailbox) in self.receivers.drain() {
             mailbox.put(Output::ReceiverClosed { receiver, refusal: Refusal::Unavailable });
         }
+        self.loan = None;
         self.lane = DeliveryLane::new(self.seat.id, self.shared.cache.process());
         self.browses = Browses::new(self.seat.id);
         self.held = HeldBodies::default();
@@ -194,6 +200,21 @@ impl Actor {
         self.outputs.effects.clear();
         self.event_ends.clear();
         self.cache.clear();
+    }
+}
+
+/// Awaits the reading of a state. Joint steps don't wait for it: they may hold the states of other partitions.
+async fn refusing_loans<T>(
+    loans: &mut mpsc::UnboundedReceiver<LoanRequest>,
+    reading: impl Future<Output = T>,
+) -> T {
+    let mut reading = std::pin::pin!(reading);
+    loop {
+        tokio::select! {
+            biased;
+            read = &mut reading => return read,
+            Some(refused) = loans.recv() => drop(refused),
+        }
     }
 }
 
