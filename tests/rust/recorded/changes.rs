@@ -28,11 +28,6 @@ struct Table {
 struct Row(String, String, String, String);
 
 impl Changes {
-    /// No change: the answers are those of the recording.
-    pub fn none() -> Self {
-        Self(Vec::new())
-    }
-
     /// Reads the table from TOML.
     ///
     /// # Panics

@@ -14,7 +14,8 @@ requires_session = true
 "#;
 
 fn replay(conversation: &str) {
-    recorded::replay(CONFIG, "", conversation, &Changes::none());
+    let changes = Changes::read(include_str!("../../fixtures/dotnet/changes.toml"));
+    recorded::replay(CONFIG, "transactions", conversation, &changes);
 }
 
 #[test]
