@@ -41,8 +41,8 @@ impl Ended {
 
     const fn cause(&self) -> &'static str {
         match self.end {
-            End::Idle => "nobody used it for as long as it says",
-            End::Asked => "an administrator asked for it",
+            End::Idle => "unused for its auto_delete_on_idle",
+            End::Asked => "requested by an administrator",
         }
     }
 }
