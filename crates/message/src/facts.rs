@@ -1,6 +1,5 @@
 //! What rules see of a message, and values of properties as rules compare them.
 
-mod decimal;
 mod value;
 
 use bytes::Bytes;

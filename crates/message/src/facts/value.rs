@@ -4,7 +4,7 @@ use bytes::Bytes;
 use peeklock_engine::FactValue;
 use peeklock_wire::Value;
 
-use super::decimal;
+use crate::decimal;
 
 /// How N, J and P write a length of time: ticks of 100 ns.
 const TIMESPAN: &str = "com.microsoft:timespan";
