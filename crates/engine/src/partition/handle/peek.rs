@@ -21,7 +21,7 @@ impl Step<'_> {
         source: QueuePath,
         session: Option<Box<str>>,
     ) {
-        let queue = match self.readable(source.queue) {
+        let queue = match self.browsable(source.queue) {
             Ok(queue) => queue,
             Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
@@ -38,6 +38,15 @@ impl Step<'_> {
             }
         };
         self.reply(request, Reply::Received(Ok(views)));
+    }
+}
+
+impl Step<'_> {
+    /// A queue or subscription, or a topic, whose own messages are those scheduled on it (azure-service-bus 352).
+    fn browsable(&self, id: QueueId) -> Result<&Queue, Refusal> {
+        let queue = self.state().queue(id).ok_or(Refusal::EntityDeleted)?;
+        self.check_gives(id)?;
+        Ok(queue)
     }
 }
 
