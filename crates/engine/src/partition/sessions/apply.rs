@@ -9,8 +9,9 @@ use super::super::record::Record;
 use super::super::state::State;
 use super::encoding::read_state;
 use super::session::{Holder, StoredState};
-use super::{STATE_FIRST, Sessions, Waiter};
+use super::{Sessions, Waiter};
 use crate::event::Event;
+use crate::layout::HeadSubject;
 use crate::{QueueId, ReceiverId, SessionId, SubQueue, Timestamp};
 
 impl State {
@@ -127,7 +128,7 @@ impl Sessions {
         }
         let (known, new) = ((known.updated_at, known.number), (stored.updated_at, stored.number));
         self.superseded.insert(known.min(new).1, Arc::clone(id.key()));
-        self.number_taken(stored.number);
+        self.state_number_taken(stored.number);
         Ok(new > known)
     }
 
@@ -149,9 +150,17 @@ impl Sessions {
         });
     }
 
-    /// A number of the session space is in use, whatever is stored there.
-    pub(in crate::partition) fn number_taken(&mut self, number: u64) {
-        self.next_state = self.next_state.max((number & !STATE_FIRST) + 1);
+    /// An index of a session's state is in use, whatever is stored there.
+    pub(in crate::partition) const fn index_taken(&mut self, index: u64) {
+        if self.next_state <= index {
+            self.next_state = index + 1;
+        }
+    }
+
+    const fn state_number_taken(&mut self, number: u64) {
+        if let HeadSubject::SessionState(index) = HeadSubject::of(number) {
+            self.index_taken(index);
+        }
     }
 
     fn unlock(&mut self, key: &str, lost: bool) {
@@ -164,7 +173,7 @@ impl Sessions {
     fn set_state(&mut self, id: &SessionId, stored: Option<StoredState>) {
         if let Some(stored) = &stored {
             self.create(id, None);
-            self.number_taken(stored.number);
+            self.state_number_taken(stored.number);
         }
         let length = |state: Option<&StoredState>| state.map_or(0, |state| state.bytes.len() as u64);
         let before = length(self.get(id).and_then(|session| session.state()));

@@ -24,10 +24,8 @@ use self::session::{Holder, StoredState, Summary, is_plain};
 pub(super) use self::waiters::{Waiter, Waiters};
 use super::receivers::Receiver;
 use super::record::{Extra, Record};
+use crate::layout::HeadSubject;
 use crate::{LockToken, ReceiverId, SequenceNumber, SessionId, Timestamp, session_key};
-
-/// First number of a session's state in the `Head` space; messages have lower ones.
-pub(super) const STATE_FIRST: u64 = 1 << 63;
 
 /// All sessions that have messages, a holder or a state.
 #[derive(Debug, Default)]
@@ -52,7 +50,7 @@ pub(super) struct Sessions {
     /// Numbers of stored states that gave way to a later one of the same session, spelled differently: stores of earlier
     /// versions may hold one for each spelling. They are deleted when the state of the session is set again.
     superseded: BTreeMap<u64, Arc<str>>,
-    /// Given out less [`STATE_FIRST`].
+    /// Index of the next new state.
     next_state: u64,
 }
 
@@ -144,7 +142,8 @@ impl Sessions {
 
     /// The number under which a session's state is stored, and whether it is a new one.
     pub(super) fn state_number(&self, session: &Session) -> (u64, bool) {
-        session.state().map_or((STATE_FIRST | self.next_state, true), |state| (state.number, false))
+        let new = HeadSubject::SessionState(self.next_state).number();
+        session.state().map_or((new, true), |state| (state.number, false))
     }
 
     /// Numbers of states that gave way to this session's.
