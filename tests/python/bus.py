@@ -12,6 +12,7 @@ import sdk
 from daemon import Subscription, Topic
 
 DEAD_LETTER = ServiceBusSubQueue.DEAD_LETTER
+TRANSFER_DEAD_LETTER = ServiceBusSubQueue.TRANSFER_DEAD_LETTER
 RECEIVE_AND_DELETE = ServiceBusReceiveMode.RECEIVE_AND_DELETE
 #: How long a condition may take to come true on a busy machine.
 PATIENCE_SECS = 40

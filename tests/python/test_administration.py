@@ -117,7 +117,10 @@ def test_every_property_of_a_queue_comes_back_and_survives_an_update(admin, name
     created = admin.create_queue(
         name, **QUEUE, authorization_rules=[rule], forward_dead_lettered_messages_to=forwarding
     )
-    assert chosen(created, QUEUE) == QUEUE
+    # What forwards is created without a limit of idleness (azure-sdk-for-js 14539); an update sets one.
+    assert created.auto_delete_on_idle > NEVER_MIN
+    assert chosen(created, QUEUE) == QUEUE | {"auto_delete_on_idle": created.auto_delete_on_idle}
+    admin.update_queue(created, auto_delete_on_idle=QUEUE["auto_delete_on_idle"])
     got = admin.get_queue(name)
     assert chosen(got, QUEUE) == QUEUE
     assert got.forward_dead_lettered_messages_to.endswith(f"/{forwarding}")
@@ -180,6 +183,50 @@ def test_forwarding_is_shown_as_a_url_and_cleared_by_leaving_it_out(admin, name)
     queue.forward_to = None
     admin.update_queue(queue)
     assert admin.get_queue(name).forward_to is None
+
+
+def test_what_is_created_forwarding_is_overruled_and_an_update_is_not(admin, name):
+    """azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424; the update as in the SDK's own tests."""
+    target = admin.create_queue(f"{name}-target").name
+    asked = {"auto_delete_on_idle": minutes(10), "default_message_time_to_live": minutes(11)}
+
+    def shown(entity):
+        return [getattr(entity, key) for key in asked]
+
+    def check(create, update):
+        for forwarding in ({"forward_to": target}, {"forward_dead_lettered_messages_to": target}):
+            created = create(**asked, **forwarding)
+            idle, life = shown(created)
+            assert idle > NEVER_MIN
+            assert life > NEVER_MIN if "forward_to" in forwarding else life == minutes(11)
+            assert shown(update(created, **asked)) == [minutes(10), minutes(11)]
+
+    def create_queue(**options):
+        return admin.create_queue(f"{name}-{len(options)}-{'forward_to' in options}", **options)
+
+    def update_queue(queue, **options):
+        admin.update_queue(queue, **options)
+        return admin.get_queue(queue.name)
+
+    check(create_queue, update_queue)
+    admin.create_topic(f"{name}-topic")
+
+    def create_subscription(**options):
+        return admin.create_subscription(f"{name}-topic", f"s{'forward_to' in options}", **options)
+
+    def update_subscription(subscription, **options):
+        admin.update_subscription(f"{name}-topic", subscription, **options)
+        return admin.get_subscription(f"{name}-topic", subscription.name)
+
+    check(create_subscription, update_subscription)
+
+
+def test_a_missing_target_of_forwarding_has_its_sub_code(admin, name):
+    """azure-service-bus 203."""
+    for forwarding in ("forward_to", "forward_dead_lettered_messages_to"):
+        with pytest.raises(HttpResponseError, match="SubCode=40400. The auto forwarding destination") as refused:
+            admin.create_queue(name, **{forwarding: f"{name}-missing"})
+        assert refused.value.status_code == 400
 
 
 def test_rules_of_every_kind(admin, name):

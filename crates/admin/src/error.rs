@@ -37,6 +37,16 @@ impl Error {
         Self::new(StatusCode::NOT_FOUND, 40400, text)
     }
 
+    /// Messages are to be forwarded to an entity that does not exist: a bad request with the sub-code of what is not found, and
+    /// the words of the service (azure-service-bus 203).
+    pub(crate) fn forwarding_target_not_found(property: &str, target: &str) -> Self {
+        let text = format!(
+            "The auto forwarding destination entity does not exist: '{property}' names '{target}', which is neither a queue nor \
+             a topic."
+        );
+        Self::new(StatusCode::BAD_REQUEST, 40400, text)
+    }
+
     /// More than is allowed.
     pub(crate) fn quota_exceeded(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::FORBIDDEN, 40300, text)

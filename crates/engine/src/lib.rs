@@ -18,6 +18,7 @@ pub mod partition;
 mod refusal;
 mod rule;
 pub mod runtime;
+mod session_id;
 
 pub use command::{
     Assigned, Command, CreditLimit, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions, SessionWish,
@@ -49,3 +50,4 @@ pub use peeklock_rules::{
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};
+pub use session_id::{SessionId, session_key};

@@ -21,8 +21,6 @@ async fn a_property_out_of_range_is_named_with_its_range() {
         ("RequiresSession", "maybe", "'RequiresSession' must be true or false."),
         ("Status", "Gone", "'Status' must be Active, Disabled, SendDisabled or ReceiveDisabled."),
         ("UserMetadata", &"x".repeat(1025), "'UserMetadata' has at most 1024 characters."),
-        ("ForwardTo", "nowhere", "'nowhere' does not"),
-        ("ForwardDeadLetteredMessagesTo", "sb://h/nowhere", "'ForwardDeadLetteredMessagesTo'"),
     ] {
         let description = format!("<QueueDescription><{property}>{value}</{property}></QueueDescription>");
         broker.create("/q", &description).await.refused(400, text);
@@ -188,5 +186,30 @@ async fn rules_about_access_must_make_sense() {
         (thirteen, "at most 12"),
     ] {
         broker.create("/q", &with(&rules)).await.refused(400, text);
+    }
+}
+
+/// azure-service-bus 203.
+#[tokio::test]
+async fn a_missing_target_of_forwarding_is_named_with_the_sub_code_of_what_is_not_found() {
+    let broker = Broker::start().await;
+    assert_eq!(broker.create("/q", "<QueueDescription/>").await.status, 201);
+    assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);
+    assert_eq!(broker.create("/t/subscriptions/s", "<SubscriptionDescription/>").await.status, 201);
+    for property in ["ForwardTo", "ForwardDeadLetteredMessagesTo"] {
+        let described = |kind: &str| {
+            format!("<{kind}Description><{property}>sb://here/missing</{property}></{kind}Description>")
+        };
+        for answer in [
+            broker.create("/new", &described("Queue")).await,
+            broker.update("/q", &described("Queue")).await,
+            broker.create("/t/subscriptions/new", &described("Subscription")).await,
+            broker.update("/t/subscriptions/s", &described("Subscription")).await,
+        ] {
+            assert_eq!(answer.status, 400, "{property}");
+            let text = "SubCode=40400. The auto forwarding destination entity does not exist: ";
+            assert!(answer.body.contains(text), "{}", answer.body);
+            assert!(answer.body.contains(&format!("'{property}' names 'missing'")), "{}", answer.body);
+        }
     }
 }

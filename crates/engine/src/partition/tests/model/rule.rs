@@ -96,6 +96,8 @@ rules! {
         ALargeHeaderIsRefused,
     }
     Sessions {
+        /// Ids that differ in case are one session.
+        SessionIdsIgnoreCase,
         /// A held session is refused to others (§4.3).
         ASessionHasOneHolder,
         /// A null session id is refused to the sender (§9).
