@@ -41,7 +41,7 @@ pub enum Fault {
     Refused(#[from] Refusal),
     /// No such entity, sub-queue or subscription.
     #[error(
-        "The messaging entity '{uri}' could not be found. Check its name; entities are declared in the broker's configuration."
+        "The messaging entity '{uri}' could not be found. Check its name; entities are created by administration clients or declared in the broker's configuration."
     )]
     EntityNotFound {
         /// The full address as the client wrote it.

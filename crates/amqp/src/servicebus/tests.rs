@@ -4,6 +4,7 @@ pub(super) mod authorization;
 mod entities;
 mod harness;
 mod links;
+mod missing;
 mod receiving;
 mod requests;
 mod sending;
