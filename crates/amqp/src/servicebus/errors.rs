@@ -276,6 +276,21 @@ mod tests {
         ));
     }
 
+    /// Wolverine tells a lost lock by this text.
+    #[test]
+    fn a_lost_lock_has_the_text_that_wolverine_looks_for() {
+        let error = tracker().error(&Fault::Refused(Refusal::MessageLockLost));
+        assert_eq!(&*error.condition, "com.microsoft:message-lock-lost");
+        assert!(error.description.unwrap().starts_with("The lock supplied is invalid."));
+    }
+
+    #[test]
+    fn what_exists_already_is_called_a_messaging_entity() {
+        let error = tracker().error(&Fault::Refused(Refusal::RuleExists("r".into())));
+        assert_eq!(&*error.condition, "com.microsoft:entity-already-exists");
+        assert!(error.description.unwrap().starts_with("The messaging entity 'r' already exists."));
+    }
+
     /// The conditions that the SDKs expect with each status.
     const ALLOWED: &[(i32, &[&str])] = &[
         (
