@@ -37,7 +37,8 @@ func everyQueueProperty(target string) admin.QueueProperties {
 		MaxDeliveryCount:                    pointer(int32(7)),
 		EnableBatchedOperations:             pointer(false),
 		Status:                              pointer(admin.EntityStatusSendDisabled),
-		AutoDeleteOnIdle:                    pointer("P3DT4H"),
+		// What forwards is created without a limit of idleness (azure-sdk-for-js 14539).
+		AutoDeleteOnIdle:                    pointer("P10675199DT2H48M5.4775807S"),
 		EnablePartitioning:                  pointer(false),
 		ForwardDeadLetteredMessagesTo:       pointer(target),
 		UserMetadata:                        pointer("some <words> & more"),
