@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::task::Context;
 
-use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
+use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
 use super::held::HeldRemoval;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads, Source};
+use crate::layout::body_key;
 use crate::runtime::answer::Waiter;
 use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Received};
@@ -47,7 +48,7 @@ impl Browse {
             self.awaiting.iter().filter_map(|at| self.messages.get(*at)).map(|m| m.view.body).collect();
         let mut reads = Reads::default();
         for bodies in bodies.chunks(READ_KEYS_MAX) {
-            reads.start(shard, bodies.iter().map(|b| Key::new(Space::Body, partition, b.0)).collect(), 0);
+            reads.start(shard, bodies.iter().map(|body| body_key(partition, *body)).collect(), 0);
         }
         self.reads = Some(reads);
     }
