@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Instant;
 
 use super::answers::{self, Answers};
 use crate::client::{AMQP_HEADER, Frame, PATIENCE, SASL_HEADER};
@@ -84,14 +85,16 @@ impl Wire {
         drop(self.stream.shutdown(Shutdown::Write));
     }
 
-    /// The next answer of a stream, once it is there.
+    /// The next answer of a stream, once it is there. Heartbeats do not make it wait longer than [`PATIENCE`].
     pub(super) fn next(&mut self, stream: &str) -> io::Result<String> {
+        let start = Instant::now();
         loop {
             if let Some(found) = self.waiting.get_mut(stream).and_then(VecDeque::pop_front) {
                 return Ok(found);
             }
-            if self.is_over {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            if self.is_over || start.elapsed() > PATIENCE {
+                let why = if self.is_over { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::TimedOut };
+                return Err(why.into());
             }
             self.read()?;
         }
