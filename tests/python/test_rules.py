@@ -66,6 +66,15 @@ async def test_a_condition_that_is_always_true_keeps_its_text_and_its_type(stage
         await stage.admin.delete_rule(*where, "r")
 
 
+async def test_a_filter_by_the_age_of_messages(stage):
+    late = ("sys.EnqueuedTimeUtc - sent > @hour", {"@hour": datetime.timedelta(hours=1)})
+    where = await stage.subscribe(rules={"late": late})
+    now = datetime.datetime.now(datetime.timezone.utc)
+    sent = {"old": now - datetime.timedelta(hours=2), "new": now}
+    await stage.send(*(ServiceBusMessage(name, application_properties={"sent": sent[name]}) for name in sent))
+    assert bodies(await stage.copies(where)) == [b"old"]
+
+
 async def test_every_kind_of_filter_takes_an_action(stage):
     where = await stage.subscribe()
     kinds = [TrueRuleFilter, FalseRuleFilter, CorrelationRuleFilter, SqlRuleFilter]
