@@ -264,9 +264,8 @@ def test_a_receiver_gets_no_message_larger_than_it_takes(connection, queue):
             link.max_message_size = 1000
 
     send(connection, queue, proton.Message("x" * 2000))
-    small = connection.create_receiver(queue, credit=1, options=Small())
     with pytest.raises(proton.utils.LinkDetached, match="message-size-exceeded"):
-        small.receive(TIMEOUT_SECS)
+        connection.create_receiver(queue, credit=1, options=Small()).receive(TIMEOUT_SECS)
     (message,) = receive(connection, queue)
     assert message.body == "x" * 2000
     assert message.delivery_count == 0

@@ -14,7 +14,7 @@ pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
 pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
 /// Its number (long: Go and Java assert the type).
 pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
-/// Its number where it first entered the broker.
+/// Its number where it first entered the broker, if that was another entity.
 pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
 /// End of the lock; of a browsed message, an instant that means none.
 pub const LOCKED_UNTIL: &str = "x-opt-locked-until";

@@ -203,9 +203,13 @@ impl Encoder {
         section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
         section.long(annotation::SEQUENCE_NUMBER, signed(number));
         let forwarded = view.forwarded.as_deref();
-        let own_number = if origin.copies { view.body.0 } else { number };
-        let first_number = forwarded.map_or(own_number, |forwarded| forwarded.enqueued_sequence_number.0);
-        section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, signed(first_number));
+        // Not where the message has one number only (G's live test of every annotation).
+        let number_of_topic = origin.copies.then_some(view.body.0);
+        let first_number =
+            forwarded.map(|forwarded| forwarded.enqueued_sequence_number.0).or(number_of_topic);
+        if let Some(first_number) = first_number {
+            section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, signed(first_number));
+        }
         if let Some(source) = forwarded.and_then(|forwarded| forwarded.dead_letter_source.as_deref()) {
             section.string(annotation::DEAD_LETTER_SOURCE, source);
         }

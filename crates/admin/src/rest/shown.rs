@@ -95,7 +95,9 @@ fn broker_properties(
     let text = |text: &Option<Box<str>>| text.as_deref().map(Json::from);
     let id = |id: &Value| user_properties::plain_text(id).map(|id| Json::from(&*id));
     let scheduled = annotated(annotation::SCHEDULED_ENQUEUE_TIME).and_then(Value::as_i64);
-    let first_number = annotated(annotation::ENQUEUED_SEQUENCE_NUMBER).and_then(Value::as_i64);
+    // Where the message has one number only, it is the first as well.
+    let first_number =
+        annotated(annotation::ENQUEUED_SEQUENCE_NUMBER).and_then(Value::as_i64).map(Json::from);
     #[allow(clippy::cast_precision_loss)] // a fraction of a second in ten thousand years
     let life_seconds = view.time_to_live_ms.map(|life_ms| json!(life_ms as f64 / 1000.0));
     let all = [
@@ -103,7 +105,7 @@ fn broker_properties(
         ("DeadLetterSource", annotated_text(annotation::DEAD_LETTER_SOURCE)),
         // The first receive is delivery 1.
         ("DeliveryCount", Some(json!(u64::from(view.delivery_count) + 1))),
-        ("EnqueuedSequenceNumber", first_number.map(Json::from)),
+        ("EnqueuedSequenceNumber", Some(first_number.unwrap_or_else(|| json!(view.sequence_number.0)))),
         ("EnqueuedTimeUtc", Some(instant(view.enqueued_at))),
         ("ExpiresAtUtc", (view.expires_at != Timestamp::NEVER).then(|| instant(view.expires_at))),
         ("Label", text(&properties.subject)),
