@@ -11,7 +11,7 @@ import urllib.request
 import uuid
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
-from azure.servicebus.exceptions import MessagingEntityNotFoundError
+from azure.servicebus.exceptions import ServiceBusAuthenticationError
 
 CONNECTION = os.environ.get(
     "SERVICEBUS_CONNECTION_STRING",
@@ -64,7 +64,8 @@ def exists(queue: str) -> bool:
     try:
         with connect() as client, client.get_queue_receiver(queue) as receiver:
             receiver.peek_messages()
-    except MessagingEntityNotFoundError:
+    except ServiceBusAuthenticationError:
+        # The answer to the client's token says that there is no such queue.
         return False
     return True
 

@@ -79,7 +79,7 @@ fn rules() -> impl Strategy<Value = Rule> {
         let parameters = if filter == 3 || action == 2 { vec![("p".into(), value)] } else { Vec::new() };
         let filter = match filter {
             0 => Filter::True,
-            1 => Filter::sql("1=0", Vec::new()).unwrap(),
+            1 => Filter::sql("1=0", parameters.clone()).unwrap(),
             2 => Filter::sql(&format!("a = {text}"), parameters.clone()).unwrap(),
             _ => Filter::sql(&format!("a = {text} AND b > @p"), parameters.clone()).unwrap(),
         };
