@@ -277,7 +277,7 @@ impl<'a> Script<'a> {
             rcv_settle_mode: self.one_of(&[ReceiverSettleMode::Second, ReceiverSettleMode::First]),
             source: (wish != 10).then_some(source),
             target,
-            resumes: false,
+            resumes: wish == 14,
             initial_delivery_count: (role == Role::Sender).then_some(0),
             max_message_size: (wish == 11).then_some(1),
             offered_capabilities: Vec::new(),
@@ -357,7 +357,8 @@ impl<'a> Script<'a> {
         self.put(channel, &Performative::Disposition(disposition), b"");
     }
 
-    /// A delivery in one frame or several; one that is never finished, or given up.
+    /// A delivery in one frame or several; one that is never finished, or given up, or resumed. The next one may have the same
+    /// number.
     fn transfer(&mut self, channel: u16, nodes: &[usize], message: &Bytes) {
         let link = self.link(channel, Some(Role::Sender), nodes);
         let (how, state) = (self.byte(), self.state.take());
@@ -365,7 +366,7 @@ impl<'a> Script<'a> {
         let piece_bytes = message.len().div_ceil(pieces).clamp(1, 3500);
         let session = self.session(channel);
         let number = session.next_delivery;
-        session.next_delivery = number.wrapping_add(1);
+        session.next_delivery = number.wrapping_add(u32::from(how & 10 != 10));
         let count = message.chunks(piece_bytes).count();
         for (at, piece) in message.chunks(piece_bytes).enumerate() {
             let is_last = at + 1 == count;
@@ -378,6 +379,7 @@ impl<'a> Script<'a> {
                 more: !is_last || how & 96 == 96,
                 aborted: is_last && how & 224 == 224,
                 state: state.clone().filter(|_| at == 0),
+                resume: how & 146 == 146,
                 ..Transfer::default()
             };
             self.put(channel, &Performative::Transfer(transfer), piece);
