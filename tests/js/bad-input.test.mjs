@@ -63,7 +63,7 @@ describe("bad input", { concurrency: 8 }, () => {
   it("receiving from a topic", withTopic(async (client, topic) => {
     const text = /can't be received from a topic/;
     await refused(receive(client, topic), "GeneralError", text);
-    await refused(client.createReceiver(topic).peekMessages(1), "GeneralError", text);
+    assert.deepEqual(await client.createReceiver(topic).peekMessages(1), [], "nothing is scheduled");
     await refused(client.createReceiver(topic).receiveDeferredMessages(number(1)), "GeneralError", text);
     await refused(client.acceptNextSession(topic), "GeneralError", text);
     await send(client, topic, { body: "m" });

@@ -277,7 +277,7 @@ describe("topics", { concurrency: 12 }, () => {
 
   it("topics give nothing and subscriptions take nothing", withTopic(async (client, topic) => {
     await assert.rejects(client.createReceiver(topic).receiveMessages(1, { maxWaitTimeInMs: 1_000 }), /can't be received from a topic/);
-    await assert.rejects(client.createReceiver(topic).peekMessages(1), /can't be received from a topic/);
+    assert.deepEqual(await client.createReceiver(topic).peekMessages(1), [], "nothing is scheduled");
     await assert.rejects(client.createReceiver(topic).receiveDeferredMessages([Long.fromNumber(1)]), /can't be received from a topic/);
     const sender = client.createSender(`${topic}/Subscriptions/one`);
     await assert.rejects(sender.sendMessages({ body: 1 }), /can't be sent to a subscription/);
