@@ -5,12 +5,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
+use crate::message::{Header, MessageProperties};
 use crate::performative::*;
 use crate::{Fields, Str, Value};
-
-mod sections;
-
-pub(super) use sections::{header, properties};
 
 pub(super) fn text() -> impl Strategy<Value = Str> {
     // Long ones, past the one-byte size, are rare but there.
@@ -368,4 +365,42 @@ pub(super) fn sasl_frame() -> impl Strategy<Value = SaslFrame> {
         (0_u8..5, option::of(binary()))
             .prop_map(|(code, additional_data)| SaslFrame::Outcome { code, additional_data }),
     ]
+}
+
+pub(super) fn header() -> impl Strategy<Value = Header> {
+    let flag = || option::of(any::<bool>());
+    (flag(), option::of(any::<u8>()), option::of(number()), flag(), option::of(number())).prop_map(
+        |(durable, priority, ttl_ms, first_acquirer, delivery_count)| Header {
+            durable,
+            priority,
+            ttl_ms,
+            first_acquirer,
+            delivery_count,
+        },
+    )
+}
+
+pub(super) fn properties() -> BoxedStrategy<MessageProperties> {
+    let time = || option::of(any::<i64>());
+    (
+        (primitive(), option::of(binary()), option::of(text()), option::of(text()), option::of(text())),
+        (primitive(), option::of(symbol()), option::of(symbol()), time(), time()),
+        (option::of(text()), option::of(number()), option::of(text())),
+    )
+        .prop_map(|(first, second, third)| MessageProperties {
+            message_id: first.0,
+            user_id: first.1,
+            to: first.2,
+            subject: first.3,
+            reply_to: first.4,
+            correlation_id: second.0,
+            content_type: second.1,
+            content_encoding: second.2,
+            absolute_expiry_time_ms: second.3,
+            creation_time_ms: second.4,
+            group_id: third.0,
+            group_sequence: third.1,
+            reply_to_group_id: third.2,
+        })
+        .boxed()
 }
