@@ -8,7 +8,7 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageProperties
 from azure.servicebus.exceptions import ServiceBusError
 
-from bus import DEAD_LETTER, one, take, told_end
+from bus import DEAD_LETTER, one, take
 
 UTC = datetime.timezone.utc
 HOUR = datetime.timedelta(hours=1)
@@ -69,13 +69,6 @@ async def test_two_timestamps_without_a_time_to_live_come_back_as_they_were_sent
     found = received.raw_amqp_message.properties
     assert (found.absolute_expiry_time, found.creation_time) == (expiry_ms, creation_ms)
     assert received.time_to_live is None
-
-
-async def test_a_life_longer_than_a_header_can_hold_is_told_by_two_timestamps(bus, queue):
-    """The SDK saturates the time to live at 49 days, and adds both."""
-    life = datetime.timedelta(days=100)
-    received = await round_trip(bus, queue, ServiceBusMessage(b"", time_to_live=life))
-    assert told_end(received) - received.enqueued_time_utc == life
 
 
 @pytest.mark.parametrize("life", [HOUR / 2, None], ids=["of its own", "of the queue"])

@@ -110,6 +110,14 @@ def test_decimals_come_as_service_bus_writes_them(connection, queue, sent):
     assert (type(value), value) == (proton.decimal128, DECIMAL)
 
 
+def test_a_life_longer_than_a_header_can_hold_is_told_by_two_times(connection, queue):
+    life_secs = 100 * 24 * 3600
+    send(connection, queue, proton.Message("", ttl=(2**32 - 1) / 1000, creation_time=1, expiry_time=1 + life_secs))
+    received = receive(connection, queue)[0]
+    assert received.expiry_time - received.creation_time == life_secs
+    assert received.creation_time > 1_700_000_000, "its life began when it was enqueued"
+
+
 #: What Proton makes of ids: it has no class of its own for them.
 PROTON_ID_TYPES = {proton.ulong: int, bytes: memoryview}
 

@@ -46,7 +46,7 @@ async def test_a_scheduled_message_comes_at_its_time_with_a_new_number(bus, queu
     assert message.sequence_number > number
     assert message.enqueued_time_utc >= when
     assert message.scheduled_enqueue_time_utc == when
-    assert (message.delivery_count, message.state.name) == (0, "ACTIVE")
+    assert (message.delivery_count, message.state.name) == (0, "SCHEDULED")
     await receiver.complete_message(message)
 
 

@@ -12,6 +12,13 @@ const FOOTER: u8 = 0x78;
 const ANNOTATIONS: [u8; 3] = [DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, FOOTER];
 const MAPS: [u8; 4] = [DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES, FOOTER];
 
+/// The entries with keys that a map may have: none null, none twice.
+pub(super) fn distinct(mut entries: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
+    let mut seen = std::collections::BTreeSet::new();
+    entries.retain(|(key, _)| *key != Value::Null && seen.insert(key.to_bytes()));
+    entries
+}
+
 const BODY: &[u8] = b"\x00\x53\x77\x40";
 
 /// A section of keys and values as they are encoded.
