@@ -13,7 +13,6 @@ const EMPTY_ACTION = 0x137_0000_0005;
 const SQL_ACTION = 0x137_0000_0006;
 const SQL_FILTER = 0x13_7000_0006;
 const TRUE_FILTER = 0x13_7000_0007;
-const FALSE_FILTER = 0x13_7000_0008;
 const CORRELATION_FILTER = 0x13_7000_0009;
 
 /** A description without its codes: `[code, ...fields]`, described fields likewise. */
@@ -82,10 +81,10 @@ describe("rule operations", { concurrency: 6 }, () => {
     const equal = rules[3][1].pop();
     assert.deepEqual(rules, [
       [RULE_DESCRIPTION, [TRUE_FILTER], none, "$Default"],
-      [RULE_DESCRIPTION, [TRUE_FILTER], act, "all"],
+      [RULE_DESCRIPTION, [SQL_FILTER, "1=1"], act, "all"],
       [RULE_DESCRIPTION, [SQL_FILTER, "a > 1"], act, "both"],
       [RULE_DESCRIPTION, [CORRELATION_FILTER, "c", null, null, null, null, null, null, null], none, "equal"],
-      [RULE_DESCRIPTION, [FALSE_FILTER], none, "no"],
+      [RULE_DESCRIPTION, [SQL_FILTER, "1=0"], none, "no"],
       [RULE_DESCRIPTION, [SQL_FILTER, "a > 1"], none, "sql"],
     ]);
     assert.deepEqual(equal.map(plain), ["n", 5], "a map");

@@ -63,18 +63,18 @@ async def test_the_fifth_hop_dead_letters(flavour, start_daemon):
 
 
 async def test_dead_letters_go_on(flavour, start_daemon):
-    queues = {"graves": {}, "source": {"forward_dead_lettered_messages_to": "graves"}}
+    queues = {"graves": {}, "The.Source": {"forward_dead_lettered_messages_to": "graves"}}
     daemon = start_daemon(entities_text(queues))
     async with Bus(flavour, daemon.connection_string) as bus:
-        await bus.send("source", ServiceBusMessage(b"x"))
-        receiver = await bus.open_receiver("source")
+        await bus.send("The.Source", ServiceBusMessage(b"x"))
+        receiver = await bus.open_receiver("The.Source")
         (message,) = await take(receiver, 1)
         await receiver.dead_letter_message(message, reason="r", error_description="d")
         (dead,) = await take(await bus.open_receiver("graves"), 1)
         assert (body(dead), dead.dead_letter_reason, dead.dead_letter_error_description) == (b"x", "r", "d")
-        assert dead.dead_letter_source == "source"
+        assert dead.dead_letter_source == "the.source", "in lower case, as in Service Bus"
         with pytest.raises(ServiceBusError, match="(?i)auto-forwarding enabled"):
-            assert await bus.peek("source", sub_queue=DEAD_LETTER) == []
+            assert await bus.peek("The.Source", sub_queue=DEAD_LETTER) == []
 
 
 async def test_a_forwarded_dead_letter_keeps_its_life_and_may_expire_at_the_target(flavour, start_daemon):

@@ -146,12 +146,11 @@ async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
     }
 }
 
-/// Whether what was asked for does not exist. The rules of a missing subscription are an error: a list that is empty would say
-/// that there is one (inferred).
+/// Whether it is the queue or topic that does not exist. What a topic that exists does not have is an error (Java asserts it of
+/// subscriptions and rules, and can't read the feed there).
 fn is_missing<T>(session: &Session<'_>, found: &Result<T, Error>) -> bool {
     let is_not_found = found.as_ref().is_err_and(|error| error.status == StatusCode::NOT_FOUND);
-    let is_list_of_topic = matches!(&session.call.target, Target::Rules(topic, _) if session.exists(topic));
-    is_not_found && !is_list_of_topic
+    is_not_found && session.call.target.entity().is_none_or(|name| !session.exists(name))
 }
 
 fn get(session: &Session<'_>) -> Result<Document, Error> {

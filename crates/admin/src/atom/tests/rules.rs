@@ -198,7 +198,7 @@ async fn what_is_no_rule_is_refused_with_its_place() {
         ("<Filter i:type=\"MagicFilter\"/>".to_owned(), "xsi:type"),
     ] {
         broker.create(RULE, &rule(&description)).await.refused(400, text);
-        broker.get(RULE).await.is_missing();
+        assert_eq!(broker.get(RULE).await.status, 404);
     }
 }
 

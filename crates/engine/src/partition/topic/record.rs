@@ -105,7 +105,7 @@ pub(in crate::partition) fn read_subscription(queue: QueueId, bytes: &[u8]) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CorrelationFilter, FactValue, Filter, SqlAction, SqlFilter, Timestamp};
+    use crate::{CorrelationFilter, FactValue, Filter, Given, SqlAction, SqlFilter, Timestamp};
 
     fn subscription() -> Subscription {
         let filter = CorrelationFilter {
@@ -160,6 +160,26 @@ mod tests {
         let bytes = append_subscription(&subscription, Vec::new());
         let expected = b"\x02\x01s\x01\x01\x08REMOVE a\x00\x03\
             \x01s\x03\x06a = @p\x01\x02@p\x02\x02\x01\x08REMOVE a\x00\x03";
+        assert!(bytes.ends_with(expected), "{:?}", bytes.utf8_chunks().collect::<Vec<_>>());
+        assert_eq!(read_subscription(QueueId(9), &bytes), Ok(subscription));
+    }
+
+    #[test]
+    fn the_stored_form_of_values_with_types_of_their_own_is_pinned() {
+        let text = "2026-11-23T00:00:00.1234567";
+        let given = |given| FactValue::Given(Box::new(given));
+        let filter = CorrelationFilter {
+            user: vec![
+                ("i".into(), given(Given::Int(-1))),
+                ("t".into(), given(Given::DateTime { at_ms: 1, text: text.into() })),
+            ],
+            ..CorrelationFilter::default()
+        };
+        let filter = Filter::Correlation(Box::new(filter));
+        let rule = Rule { name: "r".into(), filter, action: None, created_at: Timestamp(3) };
+        let subscription = subscription_with(vec![Arc::new(rule)], SubscriptionOptions::default());
+        let bytes = append_subscription(&subscription, Vec::new());
+        let expected = b"\x02\x01i\x0c\x02\x01\x01t\x0c\x0c\x02\x1b2026-11-23T00:00:00.1234567\0\x03";
         assert!(bytes.ends_with(expected), "{:?}", bytes.utf8_chunks().collect::<Vec<_>>());
         assert_eq!(read_subscription(QueueId(9), &bytes), Ok(subscription));
     }
