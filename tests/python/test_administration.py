@@ -240,7 +240,7 @@ def test_rules_of_every_kind(admin, name):
         "double": 1.5,
         "bool": True,
         "text": "x & y",
-        "time": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+        "time": datetime.datetime(2026, 1, 2, 3, 4, 5),
         "span": minutes(5),
     }
     fields = {
@@ -279,7 +279,7 @@ def test_sql_rules_with_parameters_and_actions(admin, name):
         "@double": 1.5,
         "@bool": True,
         "@text": "x & y",
-        "@time": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+        "@time": datetime.datetime(2026, 1, 2, 3, 4, 5),
         "@span": minutes(5),
     }
     expression = "a > @int AND b <> @text AND EXISTS(c)"
@@ -318,14 +318,14 @@ def test_errors_are_the_sdks_own(admin, name):
         lambda: admin.delete_queue("missing"),
         lambda: admin.get_queue_runtime_properties("missing"),
         lambda: admin.get_subscription("missing", "s"),
-        lambda: list(admin.list_subscriptions("missing")),
         lambda: admin.create_subscription("missing", "s"),
     ):
         with pytest.raises(ResourceNotFoundError):
             missing()
+    assert list(admin.list_subscriptions("missing")) == [], "as in Service Bus"
     with pytest.raises(HttpResponseError, match="'LockDuration' must be from PT5S to PT5M"):
         admin.create_queue("bad", lock_duration=hours(1))
-    with pytest.raises(HttpResponseError, match="'RequiresSession' can't be changed"):
+    with pytest.raises(HttpResponseError, match="The value for the RequiresSession property of an existing Queue cannot be changed"):
         queue = admin.get_queue(name)
         queue.requires_session = True
         admin.update_queue(queue)
@@ -365,6 +365,28 @@ def test_counts_are_right_on_every_look(admin, admin_daemon, name):
     assert (topic.subscription_count, topic.scheduled_message_count) == (1, 1) and topic.size_in_bytes > 0
     subscription = admin.get_subscription_runtime_properties(f"{name}-topic", "s")
     assert (subscription.active_message_count, subscription.total_message_count) == (2, 2)
+
+
+def test_filters_are_counted_the_default_one_too(admin, name):
+    admin.create_topic(name)
+    counts = lambda: (lambda topic: (topic.sql_filter_count, topic.correlation_filter_count))(admin.get_topic_runtime_properties(name))
+    assert counts() == (0, 0)
+    admin.create_subscription(name, "s")
+    assert counts() == (1, 0)
+    admin.create_rule(name, "s", "sql", filter=SqlRuleFilter("1=1"))
+    admin.create_rule(name, "s", "correlation", filter=CorrelationRuleFilter(correlation_id="abc"))
+    assert counts() == (2, 1)
+
+
+def test_a_new_subscription_counts_as_a_use_of_it_and_of_its_topic(admin, name):
+    admin.create_topic(name)
+    never = admin.get_topic_runtime_properties(name).accessed_at_utc
+    assert never.year == 1
+    admin.create_subscription(name, "s")
+    topic = admin.get_topic_runtime_properties(name)
+    subscription = admin.get_subscription_runtime_properties(name, "s")
+    assert topic.accessed_at_utc >= topic.created_at_utc
+    assert subscription.accessed_at_utc >= subscription.created_at_utc
 
 
 def test_what_is_made_serves_messages_at_once_and_survives_a_kill(own_daemon):

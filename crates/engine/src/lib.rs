@@ -45,8 +45,8 @@ pub use options::{
     Rights, RuleLimits, Secret, SubscriptionOptions, TopicOptions,
 };
 pub use peeklock_rules::{
-    Arrival, Changes, CorrelationFilter, FactValue, Facts, Failure, Filter, SqlAction, SqlError, SqlFilter,
-    Subject, TextProperty, decimal,
+    Arrival, Changes, CorrelationFilter, FactValue, Facts, Failure, Filter, Given, SqlAction, SqlError,
+    SqlFilter, Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};

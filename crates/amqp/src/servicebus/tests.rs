@@ -5,6 +5,7 @@ mod early;
 mod entities;
 pub(super) mod harness;
 mod links;
+mod missing;
 mod receiving;
 mod requests;
 mod sending;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::super::ending::mark;
+use super::super::ending::{count_failure, mark};
 use super::super::locks::Held;
 use super::super::properties::{HEADER_BYTES_MAX, exceeds_header, merged};
 use super::super::record::Record;
@@ -135,7 +135,7 @@ impl Step<'_> {
 
     /// Counts as a failed delivery, but never dead-letters: the receiver wants to keep the message (S-34, S-40).
     fn defer(&mut self, token: LockToken, held: Held, mut record: Record) {
-        record.count_failed_delivery();
+        count_failure(&mut record, held.sub_queue);
         record.set_place(held.sub_queue, MessageState::Deferred);
         let Held { queue, number, sub_queue: from, .. } = held;
         let (lock, change) = (Some(token), Change::Deferred);

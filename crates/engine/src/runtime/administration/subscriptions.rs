@@ -33,7 +33,11 @@ impl Namespace {
         let (intent, queue) = (Intent::Create, self.reserve(1).await?);
         let options = options.for_creation();
         let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
-        self.change_subscription(&entity, name, command).await
+        let created = self.change_subscription(&entity, name, command).await?;
+        // The answer of the service to the creation says that nobody was there yet; the next one does not.
+        entity.accessed.set(self.clock().now());
+        entity.subscriptions.set_accessed(queue, self.clock().now());
+        Ok(created)
     }
 
     /// Replaces all options of a subscription, durably; rules stay.

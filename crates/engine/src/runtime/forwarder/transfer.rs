@@ -18,7 +18,8 @@ impl Forwarder {
         let number = if departing.is_copy { SequenceNumber(view.body.0) } else { view.sequence_number };
         let is_dead = departing.source.sub_queue != SubQueue::Main;
         let source = if is_dead {
-            Some(Arc::clone(&self.name))
+            // In lower case, as NServiceBus' tests assert of the service.
+            Some(Arc::from(self.name.to_lowercase()))
         } else {
             earlier.and_then(|earlier| earlier.dead_letter_source.clone())
         };

@@ -48,6 +48,8 @@ rules! {
         TheNthFailureDeadLetters,
         /// Dead letters may fail without end (§9).
         NoMaximumInTheDeadLetterQueue,
+        /// Nor are their deliveries counted (azure-sdk-for-net 53437).
+        DeadLettersKeepTheirCount,
         /// Nothing expires while nobody listens (S-3).
         ExpiryNeedsAnActiveListener,
         /// What is overdue goes when its lock ends (S-6).
