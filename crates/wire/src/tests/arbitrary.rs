@@ -12,11 +12,7 @@ use crate::{Fields, Str, Value};
 
 pub(super) fn text() -> impl Strategy<Value = Str> {
     // Long ones, past the one-byte size, are rare but there.
-    prop_oneof![
-        20 => ".{0,12}",
-        1 => "[a-z]{250,260}",
-    ]
-    .prop_map(Into::into)
+    prop_oneof![20 => ".{0,12}", 1 => "[a-z]{250,260}"].prop_map(Into::into)
 }
 
 pub(super) fn symbol() -> impl Strategy<Value = Str> {
@@ -196,11 +192,8 @@ fn receiver_settle_mode() -> impl Strategy<Value = ReceiverSettleMode> {
 }
 
 fn attach() -> BoxedStrategy<Attach> {
-    let modes = prop_oneof![
-        Just(SenderSettleMode::Unsettled),
-        Just(SenderSettleMode::Settled),
-        Just(SenderSettleMode::Mixed)
-    ];
+    use SenderSettleMode::{Mixed, Settled, Unsettled};
+    let modes = prop_oneof![Just(Unsettled), Just(Settled), Just(Mixed)];
     let targets = prop_oneof![target().prop_map(Target::Node), symbols().prop_map(Target::Coordinator),];
     (
         (text(), number(), role(), modes, receiver_settle_mode()),
