@@ -3,6 +3,7 @@
 pub(super) mod authorization;
 mod entities;
 mod harness;
+mod leaving;
 mod links;
 mod receiving;
 mod requests;

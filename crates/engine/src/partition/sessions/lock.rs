@@ -75,9 +75,11 @@ impl Step<'_> {
                 self.sessions(queue).and_then(|sessions| sessions.next_return())
         {
             self.returns_left -= 1;
-            let held = Held { queue, sub_queue: SubQueue::Main, number, until: self.now, in_session: true };
+            let counts = lost && self.state().locks.find(token).is_some_and(|held| held.counts);
+            let (sub_queue, until) = (SubQueue::Main, self.now);
+            let held = Held { queue, sub_queue, number, until, in_session: true, counts };
             match self.state().record(queue, SubQueue::Main, number).cloned() {
-                Some(record) if lost => self.fail_delivery(token, held, record, Change::Returned),
+                Some(record) if counts => self.fail_delivery(token, held, record, Change::Returned),
                 Some(record) => self.release(token, held, record),
                 None => self.emit(Event::Released { token }),
             }

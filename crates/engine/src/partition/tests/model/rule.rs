@@ -44,6 +44,8 @@ rules! {
         LockEndCounts,
         /// A released one has not.
         ReleaseDoesNotCount,
+        /// Nor has one that was to be deleted when it left, and has not left.
+        WhatNeverLeftDoesNotCount,
         /// The Nth failure dead-letters, not the one after.
         TheNthFailureDeadLetters,
         /// Dead letters may fail without end (§9).

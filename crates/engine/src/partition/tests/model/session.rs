@@ -79,7 +79,7 @@ impl Queue {
         });
         for number in in_flight {
             if lost {
-                self.fail(turn, number, turn.keeps(Rule::ALostSessionCounts));
+                self.lose(turn, number, turn.keeps(Rule::ALostSessionCounts));
             } else {
                 self.unlock(turn, number, turn.breaks(Rule::AClosedSessionDoesNotCount), false);
             }
