@@ -3,7 +3,7 @@
 #
 #   ./test.sh                 everything, in the order below
 #   ./test.sh lint            formatting, clippy, documentation
-#   ./test.sh rust            unit, property, simulation, licence and house tests
+#   ./test.sh rust            unit, property, simulation, licence and structure tests
 #   ./test.sh build           the daemon, as released
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
 #   ./test.sh go java         the official Go and Java SDKs, where Go 1.24 or Maven and a JDK 17 are installed

@@ -1,12 +1,13 @@
 """Lock renewal and lock loss."""
 
+import asyncio
 import datetime
 
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessageLockLostError
 
-from bus import DEAD_LETTER, body, nothing, one
+from bus import DEAD_LETTER, body, nothing, one, take
 
 UTC = datetime.timezone.utc
 SECOND = datetime.timedelta(seconds=1)
@@ -143,4 +144,24 @@ async def test_lost_locks_use_up_the_tries(bus, queues, traveller):
     traveller.advance(minutes=1)
     (found,) = await bus.peek(queue, sub_queue=DEAD_LETTER)
     assert found.dead_letter_reason == "MaxDeliveryCountExceeded"
+    assert await bus.peek(queue) == []
+
+
+async def test_hundreds_of_renewals_at_once(bus, queue):
+    """As a lock renewer asks for them: the blocking client's threads share a link without a lock, so that several
+    requests have the same delivery-id."""
+    await bus.send(queue, [ServiceBusMessage(b"") for _ in range(300)])
+    receiver = await bus.open_receiver(queue)
+    messages = await take(receiver, 300)
+    threads = asyncio.Semaphore(5)
+
+    async def renew(message):
+        async with threads:
+            first_end = message.locked_until_utc
+            assert await receiver.renew_message_lock(message) >= first_end
+
+    for _ in range(2):
+        await asyncio.gather(*map(renew, messages))
+    for message in messages:
+        await receiver.complete_message(message)
     assert await bus.peek(queue) == []

@@ -7,7 +7,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType, AmqpMessageHeader, AmqpMessageProperties
 
-from bus import body
+from bus import body, one
 
 UTC = datetime.timezone.utc
 BROKER_PROPERTIES = {
@@ -189,12 +189,29 @@ async def test_every_section_of_an_annotated_message_comes_back(bus, queue):
     assert raw.footer == {b"foot": b"note"}
 
 
-async def test_delivery_annotations_are_for_the_broker_and_do_no_harm(bus, queue):
+async def test_delivery_annotations_come_through(bus, queue):
     """The SDK writes them behind everything else."""
     sent = AmqpAnnotatedMessage(data_body=b"body", delivery_annotations={"hop": 1}, footer={"foot": "note"})
     received = await round_trip(bus, queue, sent)
     assert body(received) == b"body"
+    assert received.raw_amqp_message.delivery_annotations[b"hop"] == 1
     assert received.raw_amqp_message.footer == {b"foot": b"note"}
+
+
+async def test_a_locked_message_has_its_lock_token_among_its_delivery_annotations(bus, queue):
+    sent = AmqpAnnotatedMessage(data_body=b"", delivery_annotations={"x-opt-lock-token": "forged"})
+    await bus.send(queue, sent)
+    receiver = await bus.open_receiver(queue)
+    received = await one(receiver)
+    assert received.raw_amqp_message.delivery_annotations == {b"x-opt-lock-token": received.lock_token}
+    assert isinstance(received.lock_token, uuid.UUID)
+    await receiver.complete_message(received)
+
+
+async def test_a_message_received_and_deleted_has_empty_delivery_annotations(bus, queue):
+    await bus.send(queue, ServiceBusMessage(b""))
+    (received,) = await bus.drain(queue, 1)
+    assert received.raw_amqp_message.delivery_annotations == {}
 
 
 async def test_a_sender_cannot_forge_what_the_broker_stamps(bus, queue):

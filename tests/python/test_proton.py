@@ -3,6 +3,8 @@
 import uuid
 
 import proton
+import proton.reactor
+import proton.utils
 import pytest
 from proton.utils import BlockingConnection
 from proton.reactor import AtLeastOnce, AtMostOnce
@@ -211,3 +213,58 @@ def test_many_links_on_one_connection(connection, queues):
     for position, name in enumerate(names):
         expected = [f"{n}" for n in range(position * 10, position * 10 + 10)]
         assert [m.body for m in receive(connection, name, 10)] == expected
+
+
+class Asking(proton.reactor.LinkOption):
+    """Asks for more than there is."""
+
+    def apply(self, link):
+        link.snd_settle_mode = proton.Link.SND_UNSETTLED
+        link.rcv_settle_mode = proton.Link.RCV_SECOND
+        own = link.target if link.is_sender else link.source
+        own.durability = proton.Terminus.DELIVERIES
+        own.expiry_policy = proton.Terminus.EXPIRE_NEVER
+        own.timeout = 60
+
+
+def promised(terminus):
+    return terminus.durability, terminus.expiry_policy, terminus.timeout
+
+
+def test_an_attach_is_answered_with_what_holds(connection, queue):
+    nothing_kept = (proton.Terminus.NONDURABLE, proton.Terminus.EXPIRE_WITH_LINK, 0)
+    sender = connection.create_sender(queue, options=Asking()).link
+    assert sender.remote_rcv_settle_mode == proton.Link.RCV_FIRST
+    assert promised(sender.remote_target) == nothing_kept
+    receiver = connection.create_receiver(queue, credit=1, options=Asking()).link
+    assert receiver.remote_rcv_settle_mode == proton.Link.RCV_SECOND
+    assert promised(receiver.remote_source) == nothing_kept
+
+
+def test_a_receiver_gets_no_message_larger_than_it_takes(connection, queue):
+    class Small(proton.reactor.LinkOption):
+        def apply(self, link):
+            link.max_message_size = 1000
+
+    send(connection, queue, proton.Message("x" * 2000))
+    small = connection.create_receiver(queue, credit=1, options=Small())
+    with pytest.raises(proton.utils.LinkDetached, match="message-size-exceeded"):
+        small.receive(TIMEOUT_SECS)
+    (message,) = receive(connection, queue)
+    assert message.body == "x" * 2000
+    assert message.delivery_count == 0
+
+
+def test_a_message_delivered_again_has_been_acquired_before(connection, queue):
+    send(connection, queue, proton.Message("m", first_acquirer=True))
+    receiver = connection.create_receiver(queue, credit=1)
+    assert receiver.receive(TIMEOUT_SECS).first_acquirer
+    receiver.release(delivered=True)
+    assert not receiver.receive(TIMEOUT_SECS).first_acquirer
+    receiver.accept()
+    receiver.close()
+
+
+def test_an_idle_time_out_that_no_heartbeat_keeps_is_refused(daemon):
+    with pytest.raises(proton.ConnectionException, match="not-allowed"):
+        BlockingConnection(f"amqp://127.0.0.1:{daemon.amqp_port}", timeout=TIMEOUT_SECS, heartbeat=0.2, **IDENTITY)

@@ -6,7 +6,8 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 
-from bus import bodies, body
+from bus import Bus, bodies, body
+from daemon import entities_text
 
 
 async def test_one_message_arrives(bus, queue):
@@ -96,3 +97,15 @@ async def test_a_queue_name_may_contain_slashes(bus, queues):
     assert len(await bus.peek(queue)) == 1
     (message,) = await bus.drain(queue, 1)
     assert body(message) == b"deep"
+
+
+async def test_a_sender_is_told_how_large_a_batch_may_be(start_daemon, flavour):
+    """Without that, the SDK guesses 256 KB where a message may have less than 1 MiB."""
+    sizes_kb = {"small": 200, "medium": 512, "large": 4096}
+    queues = {name: {"max_message_size_in_kilobytes": size_kb} for name, size_kb in sizes_kb.items()}
+    daemon = start_daemon(entities_text(queues))
+    async with Bus(flavour, daemon.connection_string) as bus:
+        for name, size_kb in sizes_kb.items():
+            sender = await bus.open_sender(name)
+            batch = await sender.create_message_batch()
+            assert batch.max_size_in_bytes == min(size_kb, 1024) * 1024

@@ -114,6 +114,26 @@ async def test_no_session_in_time(bus, queue):
         await bus.open_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=1)
 
 
+async def test_a_wait_of_seventy_seconds_outlasts_a_minute(bus, queue, traveller):
+    """`max_wait_time` of the receiver goes to the broker, and counts as long as the receiver is opened by itself."""
+    waiting = asyncio.ensure_future(bus.open_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=70))
+    async with Bus(bus.flavour, bus.connection_string) as other:
+        # Connecting takes it as long as attaching takes the first.
+        sender = await other.open_sender(queue)
+        traveller.advance(seconds=60)
+        assert not waiting.done()
+        await sender.send_messages(message("wanted", "w"))
+        assert (await waiting).session.session_id == "w"
+
+
+async def test_a_receive_that_opens_the_receiver_bounds_the_wait_for_a_session(bus, queue):
+    """It is the client (since 7.15.0) that gives up then, by its own clock: the broker would go on waiting."""
+    receiver = bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=70)
+    with pytest.raises(OperationTimeoutError, match="Timed out waiting for the AMQP link to open"):
+        await receiver.receive_messages(max_wait_time=3)
+    await receiver.close()
+
+
 async def test_who_stops_waiting_gets_nothing(bus, queue):
     with pytest.raises(OperationTimeoutError):
         await bus.open_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=1)

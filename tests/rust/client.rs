@@ -115,12 +115,10 @@ impl Client {
         self.stream.read_exact(&mut header)?;
         let size = u32::from_be_bytes(header[..4].try_into().unwrap()) as usize;
         assert!(size >= 8, "the broker sent a frame of {size} bytes");
-        let mut body = vec![0; size - 8];
-        self.stream.read_exact(&mut body)?;
-        let mut rest = &body[usize::from(header[4]) * 4 - 8..];
-        let performative = if rest.is_empty() { Value::Null } else { Value::decode(&mut rest).unwrap() };
-        let channel = u16::from_be_bytes([header[6], header[7]]);
-        Ok(Frame { channel, performative, payload: rest.to_vec() })
+        let mut frame = vec![0; size];
+        frame[..8].copy_from_slice(&header);
+        self.stream.read_exact(&mut frame[8..])?;
+        Ok(Frame::decode(&frame).expect("the broker sends frames that can be decoded"))
     }
 
     /// Looks through the frames that wait and those that come, until `pick` takes one. A close ends the wait.

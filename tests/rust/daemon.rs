@@ -134,11 +134,12 @@ impl Daemon {
         }
     }
 
-    /// Resident memory of the daemon, in bytes; Linux only.
+    /// Memory that the daemon allocated and that is resident, in bytes; Linux only. Pages of its program file, which the kernel
+    /// maps in as they are used, don't count.
     pub fn resident_bytes(&self) -> u64 {
         let id = self.child.as_ref().expect("the daemon runs").id();
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
         kilobytes * 1024
     }

@@ -1,4 +1,4 @@
-//! The keys of an OpenID issuer: whoever fetches them asks here whose, hands them over, and hears when they are missed.
+//! The keys of an OpenID issuer. The fetching task learns from here which issuer, stores the keys and is notified when one is missing.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -34,6 +34,7 @@ fn attach(role: Role) -> Attach {
         rcv_settle_mode: ReceiverSettleMode::First,
         source: Some(Terminus::default()),
         target: Some(Target::Node(Terminus::default())),
+        resumes: false,
         initial_delivery_count: None,
         max_message_size: None,
         offered_capabilities: Vec::new(),

@@ -202,6 +202,7 @@ fn attach(role: Role) -> Attach {
         rcv_settle_mode: ReceiverSettleMode::Second,
         source: Some(queue.clone()),
         target: Some(Target::Node(queue)),
+        resumes: false,
         initial_delivery_count: None,
         max_message_size: None,
         offered_capabilities: Vec::new(),

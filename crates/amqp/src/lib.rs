@@ -1,6 +1,6 @@
 //! The AMQP 1.0 front end and the Service Bus dialect.
 //!
-//! [`wire`], a room of its own, turns bytes into values, performatives and message sections and back. [`endpoint`] is the
+//! [`wire`], a crate of its own, turns bytes into values, performatives and message sections and back. [`endpoint`] is the
 //! protocol as a pure state machine, ignorant of Service Bus. [`servicebus`] joins endpoint and engine: addresses, `$cbs`,
 //! `$management`, the error table. [`server`] drives them over sockets.
 

@@ -9,6 +9,7 @@ mod effect;
 mod event;
 mod forward;
 mod ids;
+mod layout;
 mod message;
 mod message_key;
 mod names;

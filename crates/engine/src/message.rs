@@ -30,7 +30,7 @@ pub struct NewMessage {
     pub reserved_number: Option<SequenceNumber>,
     /// What a forwarded message brings along; senders have nothing to say here.
     pub origin: Option<Box<Origin>>,
-    /// What duplicates of it are told by; needed where duplicates are looked for. A message without one is no duplicate.
+    /// The key for duplicate detection; required where that is enabled. A message without one is never a duplicate.
     pub message_key: Option<MessageKey>,
 }
 

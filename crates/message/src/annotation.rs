@@ -20,7 +20,8 @@ pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
 pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
 /// 0 active, 1 deferred, 2 scheduled; absent means active.
 pub const MESSAGE_STATE: &str = "x-opt-message-state";
-/// Delivery annotation: the lock token (Go knows it only from here for deferred messages).
+/// Delivery annotation: the lock token (Go knows it only from here for deferred messages; P's own tests look for it in each
+/// locked message).
 pub const LOCK_TOKEN: &str = "x-opt-lock-token";
 
 /// The queue in which a forwarded dead letter first was dead-lettered.

@@ -5,7 +5,7 @@ mod changed;
 mod overlay;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use peeklock_engine::{Changes, MessageState, MessageView, Received, TextProperty, Timestamp};
+use peeklock_engine::{Changes, Lock, MessageState, MessageView, Received, TextProperty, Timestamp};
 use smallvec::SmallVec;
 
 use crate::annotation;
@@ -46,8 +46,8 @@ pub struct Encoder {
 /// Fresh parts are carved from blocks of this size.
 const FRESH_BLOCK_BYTES: usize = 16 * 1024;
 
-/// Room one plain delivery's fresh part takes: 5 + 2 + 5 fields of header, 135 bytes of annotations.
-const FRESH_PART_BYTES: usize = 192;
+/// Room one plain delivery's fresh part takes: 5 + 2 + 5 fields of header, 47 and 135 bytes of annotations.
+const FRESH_PART_BYTES: usize = 256;
 
 impl Encoder {
     /// Encodes a message for a reader.
@@ -62,11 +62,7 @@ impl Encoder {
         }
         let view = &received.view;
         self.header(&sections, view)?;
-        if let (Way::Management, Some(lock)) = (way, &received.lock) {
-            let mut section = MapSection::delivery_annotations(&mut self.fresh);
-            section.value(annotation::LOCK_TOKEN, &Value::Uuid(lock.token.0.to_be_bytes()));
-            section.finish();
-        }
+        self.delivery_annotations(&sections, received.lock.as_ref(), way)?;
         self.annotations(&sections, received, origin)?;
         let mut kept = sections.header.len() + sections.delivery_annotations.len();
         kept += sections.message_annotations.len();
@@ -101,11 +97,40 @@ impl Encoder {
         Ok(whole.freeze())
     }
 
-    /// The delivery count is always explicit: N, G and P read it without a default.
+    /// The delivery count is always explicit: N, G and P read it without a default. What was delivered before has been
+    /// acquired before, whatever its sender wrote.
     fn header(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
-        let sent = if sections.header.is_empty() { Header::default() } else { sections.decode_header()? };
+        let mut sent =
+            if sections.header.is_empty() { Header::default() } else { sections.decode_header()? };
+        if view.delivery_count > 0 {
+            sent.first_acquirer = sent.first_acquirer.map(|_| false);
+        }
         let ttl_ms = view.time_to_live_ms.map(|ttl_ms| u32::try_from(ttl_ms).unwrap_or(u32::MAX));
         Header { ttl_ms, delivery_count: Some(view.delivery_count), ..sent }.encode(&mut self.fresh);
+        Ok(())
+    }
+
+    /// The sender's delivery annotations, and the token of the lock. On a link the section is always there, be it empty.
+    fn delivery_annotations(
+        &mut self,
+        sections: &Sections,
+        lock: Option<&Lock>,
+        way: Way,
+    ) -> Result<(), DecodeError> {
+        if way == Way::Management && lock.is_none() && sections.delivery_annotations.is_empty() {
+            return Ok(());
+        }
+        let mut section = MapSection::delivery_annotations(&mut self.fresh);
+        for entry in Sections::map_entries(&sections.delivery_annotations)? {
+            let entry = entry?;
+            if entry.key != Some(annotation::LOCK_TOKEN) {
+                section.entry(entry);
+            }
+        }
+        if let Some(lock) = lock {
+            section.value(annotation::LOCK_TOKEN, &Value::Uuid(lock.token.0.to_be_bytes()));
+        }
+        section.finish();
         Ok(())
     }
 

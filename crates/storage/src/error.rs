@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Another process or a later epoch owns the shard. The handle is dead.
-    #[error("the shard is owned by someone else: {reason}")]
+    #[error("the store is in use by another broker: {reason}")]
     Fenced {
         /// Who, as far as known, and what to do.
         reason: String,

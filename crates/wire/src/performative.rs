@@ -121,6 +121,8 @@ pub struct Attach {
     pub rcv_settle_mode: ReceiverSettleMode,
     pub source: Option<Terminus>,
     pub target: Option<Target>,
+    /// Whether the map of unsettled deliveries is there: the link is resumed (part 2.7.3). Its entries are not kept.
+    pub resumes: bool,
     pub initial_delivery_count: Option<u32>,
     pub max_message_size: Option<u64>,
     pub offered_capabilities: Vec<Str>,

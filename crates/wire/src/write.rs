@@ -192,6 +192,11 @@ pub(super) fn fields(entries: &Fields, output: &mut BytesMut) {
     });
 }
 
+/// A map without entries, where null would mean something else.
+pub(super) fn empty_map(output: &mut BytesMut) {
+    compound(format::MAP_8, format::MAP_32, 0, output, |_| {});
+}
+
 /// Symbols as an array; null when empty.
 pub(super) fn symbols(names: &[Str], output: &mut BytesMut) {
     if names.is_empty() { null(output) } else { symbol_array(names, output) }

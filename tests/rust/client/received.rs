@@ -14,6 +14,15 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Decodes a frame with its header; `None` when that is not possible.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let header = bytes.first_chunk::<8>()?;
+        let mut rest = bytes.get(usize::from(header[4]) * 4..)?;
+        let performative = if rest.is_empty() { Value::Null } else { Value::decode(&mut rest)? };
+        let channel = u16::from_be_bytes([header[6], header[7]]);
+        Some(Self { channel, performative, payload: rest.to_vec() })
+    }
+
     /// Whether the performative has this code.
     pub fn is(&self, code: u64) -> bool {
         self.performative.code() == Some(code)

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use peeklock_tests::client::Client;
 use peeklock_tests::codec::code;
 use peeklock_tests::daemon::Daemon;
+use peeklock_tests::recorded::bodies;
 
 use super::stage::{
-    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill,
-    refused, text,
+    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, controller, fill, refused, text,
 };
 
 #[test]

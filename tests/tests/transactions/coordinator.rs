@@ -4,10 +4,11 @@ use peeklock_tests::bystander::Bystander;
 use peeklock_tests::client::{Client, disposition, transactional};
 use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
+use peeklock_tests::recorded::bodies;
 
 use super::stage::{
-    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill,
-    refused, sending, text,
+    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, controller, fill, refused,
+    sending, text,
 };
 
 const UNKNOWN: &str = "amqp:transaction:unknown-id";

@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use peeklock_tests::client::{Client, transactional};
 use peeklock_tests::codec::{Value, code};
 use peeklock_tests::daemon::Daemon;
+use peeklock_tests::recorded::bodies;
 use peeklock_tests::seed;
 use rand::RngExt;
 
-use super::stage::{COORDINATOR, accepted, assert_accepted, assert_accepted_in, bodies, text};
+use super::stage::{COORDINATOR, accepted, assert_accepted, assert_accepted_in, text};
 
 const ROUNDS: u32 = 20;
 const WORKERS: u32 = 3;

@@ -3,8 +3,9 @@
 use peeklock_tests::client::Client;
 use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
+use peeklock_tests::recorded::bodies;
 
-use super::stage::{COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, refused, text};
+use super::stage::{COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, refused, text};
 
 const CONFIG: &str = r#"
 [[queues]]

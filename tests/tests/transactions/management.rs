@@ -3,8 +3,9 @@
 use peeklock_tests::client::Client;
 use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
+use peeklock_tests::recorded::bodies;
 
-use super::stage::{CONFIG, COORDINATOR, LINK, assert_accepted, bodies, controller, fill, text};
+use super::stage::{CONFIG, COORDINATOR, LINK, assert_accepted, controller, fill, text};
 
 /// The year 2100.
 const LATER_MS: i64 = 4_102_444_800_000;

@@ -3,10 +3,11 @@
 use peeklock_tests::client::{Client, attach, terminus};
 use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
+use peeklock_tests::recorded::bodies;
 
 use super::management::schedule;
 use super::stage::{
-    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill, text,
+    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, controller, fill, text,
 };
 
 /// Attaches [`LINK`] + 1: to the queue `one`, for messages that go to `destination`; the condition when refused.

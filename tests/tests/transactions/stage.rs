@@ -1,6 +1,6 @@
 //! What the tests of transactions share.
 
-use peeklock_tests::client::{Client, body};
+use peeklock_tests::client::Client;
 use peeklock_tests::codec::{Value, code, data_message};
 use peeklock_tests::daemon::Daemon;
 
@@ -23,14 +23,6 @@ name = "all"
 pub(super) const COORDINATOR: u32 = 0;
 /// The handle of the first other link.
 pub(super) const LINK: u32 = 1;
-
-/// The bodies of all that an entity has, in order.
-pub(super) fn bodies(daemon: &Daemon, entity: &str) -> Vec<String> {
-    let mut client = Client::connect(daemon.amqp()).unwrap();
-    client.attach_management(0, entity).unwrap();
-    let messages = client.browse(0).unwrap();
-    messages.iter().map(|message| String::from_utf8(body(message)).unwrap()).collect()
-}
 
 /// A client with a link to the coordinator.
 pub(super) fn controller(daemon: &Daemon) -> Client {

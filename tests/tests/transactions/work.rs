@@ -3,10 +3,11 @@
 use peeklock_tests::client::{BATCH_FORMAT, Client, disposition, transactional};
 use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
+use peeklock_tests::recorded::bodies;
 
 use super::stage::{
-    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, bodies, controller, fill,
-    refused, sending, text,
+    CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, controller, fill, refused,
+    sending, text,
 };
 
 /// A client with a link to the coordinator and, as [`LINK`], one that receives from the queue `one`.

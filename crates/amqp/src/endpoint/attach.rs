@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::condition::{self, Fault};
 use super::connection::Connection;
 use super::leaving::End;
+use super::limits::NULL_ATTACH_OVERHEAD_BYTES;
 use super::link::{Link, LinkPhase, Side};
 use super::link_in::LinkIn;
 use super::link_out::LinkOut;
@@ -15,30 +16,56 @@ use crate::wire::performative::{Attach, Detach, Error, Performative, Role};
 impl Connection {
     /// Answers an attach. `reply` is what the peer shall see; name, handle and role are filled in, and a missing
     /// initial-delivery-count where we send. A link on which we receive gets `credit` at once, and keeps it: what is
-    /// settled is granted again by itself. `reply.max_message_size` is enforced on what the peer sends.
+    /// settled is granted again by itself. `reply.max_message_size` is enforced on what the peer sends. An answer that is
+    /// larger than the peer takes goes without link properties, and if that does not help, the link is refused.
     pub fn accept_attach(&mut self, link: LinkId, mut reply: Attach, credit: u32) {
         let Some(key) = self.links.key(link).filter(|_| self.may_speak()) else { return };
         let Some(state) = self.links.get_mut(key).filter(|state| state.phase == LinkPhase::Requested) else {
             return;
         };
+        reply.name = (&*state.name).into();
+        reply.handle = state.handle_out;
+        reply.role = state.role();
+        match &state.side {
+            Side::In(_) => reply.initial_delivery_count = None,
+            Side::Out(_) => reply.initial_delivery_count = Some(reply.initial_delivery_count.unwrap_or(0)),
+        }
+        match self.write_answer(key, reply) {
+            Some(reply) => self.attached(key, &reply, credit),
+            None => {
+                let reason = "the answer to the attach is larger than the peer's max-frame-size";
+                self.detach_link(key, Some(condition::error(condition::FRAME_SIZE_TOO_SMALL, reason)), true);
+            }
+        }
+    }
+
+    /// Writes the answer to an attach, as far as the peer takes frames of that size; gives what was written.
+    fn write_answer(&mut self, key: usize, reply: Attach) -> Option<Attach> {
+        let channel = self.sessions.get(self.links.get(key)?.session)?.channel_out;
+        let mut frame = Performative::Attach(Box::new(reply));
+        if self.outbox.frame_if_it_fits(channel, &frame).is_err() {
+            if let Performative::Attach(reply) = &mut frame {
+                reply.properties.clear();
+            }
+            self.outbox.frame_if_it_fits(channel, &frame).ok()?;
+        }
+        match frame {
+            Performative::Attach(reply) => Some(*reply),
+            _ => None,
+        }
+    }
+
+    /// The answer to an attach is written: the link works from now on.
+    fn attached(&mut self, key: usize, reply: &Attach, credit: u32) {
+        let Some(state) = self.links.get_mut(key) else { return };
         let Some(session) = self.sessions.get_mut(state.session) else { return };
         state.phase = LinkPhase::Attached;
         state.snd_settle_mode = reply.snd_settle_mode;
         state.rcv_settle_mode = reply.rcv_settle_mode;
-        reply.name = (&*state.name).into();
-        reply.handle = state.handle_out;
-        reply.role = state.role();
         match &mut state.side {
-            Side::In(side) => {
-                reply.initial_delivery_count = None;
-                side.open(reply.max_message_size, credit);
-            }
-            Side::Out(side) => {
-                let initial = *reply.initial_delivery_count.get_or_insert(0);
-                side.open(initial);
-            }
+            Side::In(side) => side.open(reply.max_message_size, credit),
+            Side::Out(side) => side.open(reply.initial_delivery_count.unwrap_or(0)),
         }
-        self.outbox.frame(session.channel_out, &Performative::Attach(Box::new(reply)));
         if matches!(state.side, Side::In(_)) && credit > 0 {
             let flow = session.flow_frame(Some(state));
             self.outbox.frame(session.channel_out, &Performative::Flow(flow));
@@ -57,10 +84,8 @@ impl Connection {
     /// Closes a link from our side; no event follows. Deliveries still queued are dropped, but for those that are leaving
     /// ([`Self::reserve`]): the link ends after them.
     pub fn detach(&mut self, link: LinkId, error: Option<Error>) {
-        if let Some(key) = self.links.key(link)
-            && !self.postpone_end(key, End::Ours(error.clone()))
-        {
-            self.detach_link(key, error, false);
+        if let Some(key) = self.links.key(link) {
+            self.detach_after_leaving(key, error, false);
         }
     }
 
@@ -71,6 +96,10 @@ impl Connection {
             return Err(Fault::connection(condition::FRAMING_ERROR, reason));
         }
         self.check_names(&attach)?;
+        if attach.name.len() + NULL_ATTACH_OVERHEAD_BYTES > self.peer.frame_size_max as usize {
+            let reason = "no answer to an attach with so long a link name fits the peer's max-frame-size";
+            return Err(Fault::session(session, condition::FRAME_SIZE_TOO_SMALL, reason));
+        }
         let Some(state) = self.sessions.get(session) else { return Ok(()) };
         if state.handles_in.contains_key(&attach.handle) {
             let reason = format!("handle {} is in use", attach.handle);
@@ -217,8 +246,8 @@ impl Connection {
         let Some(link) = self.links.get(key) else { return };
         let Some(session) = self.sessions.get(link.session) else { return };
         if link.phase == LinkPhase::Requested {
-            let attach = Box::new(link.null_attach());
-            self.outbox.frame(session.channel_out, &Performative::Attach(attach));
+            let attach = Performative::Attach(Box::new(link.null_attach()));
+            self.outbox.frame(session.channel_out, &attach);
         }
         let detach = Detach { handle: link.handle_out, closed, error };
         self.outbox.frame(session.channel_out, &Performative::Detach(detach));

@@ -18,6 +18,8 @@ pub const NOT_ALLOWED: &str = "amqp:not-allowed";
 pub const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
 /// `amqp:invalid-field`.
 pub const INVALID_FIELD: &str = "amqp:invalid-field";
+/// `amqp:frame-size-too-small`.
+pub const FRAME_SIZE_TOO_SMALL: &str = "amqp:frame-size-too-small";
 /// `amqp:connection:forced`.
 pub const CONNECTION_FORCED: &str = "amqp:connection:forced";
 /// `amqp:connection:framing-error`.

@@ -193,7 +193,8 @@ impl Connection {
             frame_size_max: open.max_frame_size.unwrap_or(u32::MAX).max(FRAME_SIZE_FLOOR),
             channel_max: open.channel_max.unwrap_or(u16::MAX),
         };
-        self.timers.peer_opened(open.idle_time_out_ms);
+        self.outbox.limit_frames(self.peer.frame_size_max);
+        self.timers.peer_opened(open.idle_time_out_ms)?;
         self.send_open();
         self.events.push_back(Event::Opened(Box::new(open)));
         Ok(())

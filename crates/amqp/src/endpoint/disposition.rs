@@ -38,6 +38,11 @@ impl IncomingSlot {
     pub(super) fn new(link: LinkId, bytes: usize) -> Self {
         Self { link, bytes, settled_by_peer: false, outcome_announced: false }
     }
+
+    /// Whether the upper layer settles it without waiting for the sender.
+    pub(super) fn awaits_settlement(&self) -> bool {
+        !self.outcome_announced
+    }
 }
 
 /// A line of a disposition frame to come.

@@ -4,8 +4,9 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::condition::{self, Fault, error};
 use super::connection::{Connection, Phase};
+use super::disposition::IncomingSlot;
 use super::limits::EVENTS_MAX;
-use super::link::LinkPhase;
+use super::link::{LinkPhase, Side};
 use super::sasl::SaslPhase;
 use super::session::SessionPhase;
 use super::{Event, NowMs};
@@ -41,13 +42,13 @@ impl Connection {
     }
 
     /// Whether another frame may be handled now: not while events or output pile up, or an answer of the upper
-    /// layer (to [`Event::Authenticate`], to an attach behind which transfers wait) is needed first.
+    /// layer (to [`Event::Authenticate`], to an attach or a delivery behind which transfers wait) is needed first.
     #[must_use]
     pub fn accepts_input(&self) -> bool {
         self.events.len() < EVENTS_MAX
             && self.outbox.len() < self.outbox_bytes_max()
             && !matches!(self.phase, Phase::Closed | Phase::Sasl(SaslPhase::Deciding))
-            && self.held.as_ref().is_none_or(|(channel, held, _)| !self.awaits_accept(*channel, held))
+            && self.held.as_ref().is_none_or(|(channel, held, _)| !self.has_to_wait(*channel, held))
     }
 
     /// Whether `input` starts with a whole frame or header, or with something that is wrong already.
@@ -166,7 +167,7 @@ impl Connection {
             }
             return Ok(());
         }
-        if self.awaits_accept(channel, &frame) {
+        if self.has_to_wait(channel, &frame) {
             self.held = Some((channel, frame, payload));
             return Ok(());
         }
@@ -187,14 +188,26 @@ impl Connection {
         }
     }
 
-    /// Whether a frame is a transfer on a link that the upper layer still has to accept or refuse.
-    fn awaits_accept(&self, channel: u16, frame: &Performative) -> bool {
+    /// Whether a frame is a transfer that the upper layer is not ready for: on a link that it still has to accept or refuse,
+    /// or with the delivery-id of a delivery that it still has to settle. Python's threads share a link without a lock and
+    /// give several requests the same delivery-id.
+    fn has_to_wait(&self, channel: u16, frame: &Performative) -> bool {
         let Performative::Transfer(transfer) = frame else { return false };
         let session = self.channels_in.get(&channel).and_then(|&key| self.sessions.get(key));
-        let link = session
-            .and_then(|session| session.handles_in.get(&transfer.handle))
-            .and_then(|&key| self.links.get(key));
-        link.is_some_and(|link| link.phase == LinkPhase::Requested)
+        let Some(session) = session else { return false };
+        let link = session.handles_in.get(&transfer.handle).and_then(|&key| self.links.get(key));
+        link.is_some_and(|link| match (link.phase, &link.side) {
+            (LinkPhase::Requested, _) => true,
+            (LinkPhase::Attached, Side::In(side)) => {
+                !transfer.resume
+                    && !side.is_within_delivery()
+                    && transfer
+                        .delivery_id
+                        .and_then(|id| session.incoming.get(id))
+                        .is_some_and(IncomingSlot::awaits_settlement)
+            }
+            _ => false,
+        })
     }
 
     /// Queues an event.

@@ -1,6 +1,6 @@
 //! Time: the peer's silence, our own, and answers that never come (part 2.4.5).
 
-use super::condition::{self, error};
+use super::condition::{self, Fault, error};
 use super::connection::{Connection, Phase};
 use super::limits::{HEARTBEAT_INTERVAL_MS_MIN, IDLE_TIME_OUT_MS_MIN};
 use super::{Config, NowMs};
@@ -40,10 +40,21 @@ impl Timers {
     }
 
     /// Takes note of what the peer's open says about idle time.
-    pub(super) fn peer_opened(&mut self, idle_time_out_ms: Option<u32>) {
+    ///
+    /// # Errors
+    /// A time-out so short that heartbeats could not keep it (part 2.4.5).
+    pub(super) fn peer_opened(&mut self, idle_time_out_ms: Option<u32>) -> Result<(), Fault> {
         self.answer_due = None;
-        self.heartbeat_interval_ms =
-            idle_time_out_ms.filter(|&ms| ms > 0).map(|ms| u64::from(ms / 2).max(HEARTBEAT_INTERVAL_MS_MIN));
+        let Some(time_out_ms) = idle_time_out_ms.filter(|&ms| ms > 0) else { return Ok(()) };
+        let interval_ms = u64::from(time_out_ms / 2);
+        if interval_ms < HEARTBEAT_INTERVAL_MS_MIN {
+            let least_ms = 2 * HEARTBEAT_INTERVAL_MS_MIN;
+            let reason =
+                format!("an idle-time-out of {time_out_ms} ms is not supported: {least_ms} ms is the least");
+            return Err(Fault::connection(condition::NOT_ALLOWED, reason));
+        }
+        self.heartbeat_interval_ms = Some(interval_ms);
+        Ok(())
     }
 
     fn silence_due(&self) -> Option<NowMs> {
@@ -71,7 +82,7 @@ impl Connection {
         } else if due(self.timers.silence_due()) {
             let silence = self.timers.silence_ms_max.unwrap_or_default();
             let reason = format!("nothing was received for {silence} ms");
-            self.fail(error(condition::RESOURCE_LIMIT_EXCEEDED, reason));
+            self.fail(error(condition::CONNECTION_FORCED, reason));
         } else if due(self.timers.heartbeat_due()) && self.outbox.len() == 0 {
             self.timers.last_output = now;
             self.outbox.heartbeat();

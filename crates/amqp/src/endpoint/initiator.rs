@@ -44,5 +44,6 @@ impl Connection {
     /// Writes frames no larger than this even if the peer allows more; for tests of what comes in many frames.
     pub fn limit_frame_size(&mut self, bytes_max: u32) {
         self.peer.frame_size_max = self.peer.frame_size_max.min(bytes_max).max(FRAME_SIZE_FLOOR);
+        self.outbox.limit_frames(self.peer.frame_size_max);
     }
 }

@@ -29,8 +29,8 @@ pub(super) struct Gate {
 pub(super) enum End {
     /// The peer has detached.
     Peer(Detach),
-    /// The upper layer has detached, for this reason.
-    Ours(Option<Error>),
+    /// We have, for this reason; the upper layer is told if it did not ask for it.
+    Ours { error: Option<Error>, announce: bool },
 }
 
 /// What [`Connection::withdraw`] took back.
@@ -193,6 +193,13 @@ impl Connection {
         side.map_or(0, LinkOut::leaving)
     }
 
+    /// Detaches a link from our side, after what is leaving; `announce` tells the upper layer.
+    pub(super) fn detach_after_leaving(&mut self, key: usize, error: Option<Error>, announce: bool) {
+        if !self.postpone_end(key, End::Ours { error: error.clone(), announce }) {
+            self.detach_link(key, error, announce);
+        }
+    }
+
     /// Lets the end of a link wait if deliveries are leaving; says whether it has to.
     pub(super) fn postpone_end(&mut self, key: usize, end: End) -> bool {
         let side = self.links.get_mut(key).and_then(Link::as_out).filter(|side| side.is_leaving());
@@ -212,7 +219,7 @@ impl Connection {
             None => {}
             // The handle was looked up when it came, so there is nothing left to refuse.
             Some(End::Peer(detach)) => drop(self.on_detach(session, detach)),
-            Some(End::Ours(error)) => self.detach_link(key, error, false),
+            Some(End::Ours { error, announce }) => self.detach_link(key, error, announce),
         }
     }
 

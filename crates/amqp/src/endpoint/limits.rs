@@ -20,6 +20,9 @@ pub(super) const TRANSFER_OVERHEAD_BYTES: usize = 80;
 /// More than the state of a transfer that is work of a transaction takes.
 pub(super) const TRANSFER_STATE_BYTES: usize = 64;
 
+/// More than an attach frame without termini takes beside the name of its link.
+pub(super) const NULL_ATTACH_OVERHEAD_BYTES: usize = 64;
+
 /// The smallest frame size a peer may ask for (part 2.7.1).
 pub(super) const FRAME_SIZE_FLOOR: u32 = 512;
 
@@ -42,7 +45,7 @@ pub(super) const CLOSE_TIME_OUT_MS: u64 = 5_000;
 /// The shortest idle time-out we announce: .NET refuses anything below, in milliseconds.
 pub(super) const IDLE_TIME_OUT_MS_MIN: u64 = 5_000;
 
-/// Heartbeats are not sent more often than this, whatever the peer asks for, in milliseconds.
+/// Heartbeats are not sent more often than this; a peer whose idle-time-out needs more is refused, in milliseconds.
 pub(super) const HEARTBEAT_INTERVAL_MS_MIN: u64 = 250;
 
 /// Links of an unauthenticated connection, and as many more whose detach the peer has not answered: SDKs attach two to

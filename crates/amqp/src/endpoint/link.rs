@@ -101,6 +101,7 @@ impl Link {
             rcv_settle_mode: self.rcv_settle_mode,
             source: None,
             target: None,
+            resumes: false,
             initial_delivery_count: (self.role() == Role::Sender).then_some(0),
             max_message_size: None,
             offered_capabilities: Vec::new(),

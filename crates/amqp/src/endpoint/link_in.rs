@@ -29,6 +29,8 @@ pub(super) struct LinkIn {
     /// 0 for no limit.
     max_message_size: u64,
     partial: Option<Box<Partial>>,
+    /// The resumed delivery whose further frames are ignored.
+    ignored: Option<u32>,
 }
 
 impl LinkIn {
@@ -44,6 +46,7 @@ impl LinkIn {
             unsettled_bytes: 0,
             max_message_size: 0,
             partial: None,
+            ignored: None,
         }
     }
 
@@ -62,6 +65,26 @@ impl LinkIn {
 
     pub(super) fn take_partial(&mut self) -> Option<Box<Partial>> {
         self.partial.take()
+    }
+
+    /// Whether more frames of a delivery are to come.
+    pub(super) fn is_within_delivery(&self) -> bool {
+        self.partial.is_some()
+    }
+
+    /// Whether a transfer is of a resumed delivery (part 2.7.5): one that we don't know is ignored, and we know none, because
+    /// nothing of a link outlives it.
+    fn ignores(&mut self, transfer: &Transfer) -> bool {
+        let goes_on = |ignored| transfer.delivery_id.is_none_or(|id| id == ignored);
+        let ignored = match self.ignored.filter(|&ignored| goes_on(ignored)) {
+            None if self.partial.is_none() && transfer.resume => transfer.delivery_id,
+            ignored => ignored,
+        };
+        if ignored.is_some() && ignored != self.ignored {
+            self.count_delivery();
+        }
+        self.ignored = ignored.filter(|_| transfer.more && !transfer.aborted);
+        ignored.is_some()
     }
 
     /// A delivery begins. Without credit too: Python does not wait for any, so overrun is no offence.
@@ -126,6 +149,9 @@ impl Connection {
                 "a transfer against the direction of the link",
             ));
         };
+        if side.ignores(&transfer) {
+            return self.top_up_credit(key, session);
+        }
         let Some(partial) = side.partial.as_deref() else { return self.first_frame(key, transfer, payload) };
         if transfer.delivery_id.is_some_and(|id| id != partial.delivery_id) {
             let reason = "a transfer of another delivery before the last one is complete";

@@ -73,6 +73,8 @@ pub(super) struct LinkOut {
     /// An end that waits for what is leaving.
     pub(super) end: Option<Box<End>>,
     limit_reported: u64,
+    /// Larger deliveries end the link; 0 for no limit.
+    message_bytes_max: u64,
     /// A flow that came before the link was accepted.
     early_flow: Option<Box<Flow>>,
 }
@@ -97,6 +99,7 @@ impl Default for LinkOut {
             gate: None,
             end: None,
             limit_reported: 0,
+            message_bytes_max: 0,
             early_flow: None,
         }
     }
@@ -121,8 +124,18 @@ impl LinkOut {
     pub(super) fn fill_flow(&self, flow: &mut Flow) {
         flow.delivery_count = Some(self.delivery_count);
         flow.link_credit = Some(self.credit);
-        flow.available = Some(u32::try_from(self.queue.len()).unwrap_or(u32::MAX));
+        flow.available = self.available();
         flow.drain = self.drain;
+    }
+
+    /// How many messages wait for credit, as far as it is known: what the upper layer has not handed over is not counted, and
+    /// that there is nothing is known only when it has said so.
+    fn available(&self) -> Option<u32> {
+        match self.queue.len() {
+            0 if self.drain && self.credit == 0 => Some(0),
+            0 => None,
+            queued => Some(u32::try_from(queued).unwrap_or(u32::MAX)),
+        }
     }
 
     /// Gives unused credit back if the drain may be answered now; says whether a flow has to tell it.
@@ -177,6 +190,15 @@ impl Connection {
         self.enqueue(link, message, Some(Box::new(state)))
     }
 
+    /// Ends the link when a message of more bytes is to be sent on it ([`Event::Detached`] tells); `None` or 0 for no
+    /// limit. To be called when the link is accepted, with what its receiver takes (part 2.7.3, max-message-size).
+    pub fn limit_deliveries(&mut self, link: LinkId, message_bytes_max: Option<u64>) {
+        let key = self.links.key(link);
+        if let Some(side) = key.and_then(|key| self.links.get_mut(key)).and_then(Link::as_out) {
+            side.message_bytes_max = message_bytes_max.unwrap_or(0);
+        }
+    }
+
     fn enqueue(
         &mut self,
         link: LinkId,
@@ -186,6 +208,14 @@ impl Connection {
         let key = self.links.key(link)?;
         let side = self.links.get_mut(key).and_then(Link::as_out)?;
         let bytes = message.payload.iter().map(Bytes::len).sum();
+        if side.message_bytes_max > 0 && bytes as u64 > side.message_bytes_max {
+            let limit = side.message_bytes_max;
+            let reason =
+                format!("a message of {bytes} bytes exceeds the receiver's maximum of {limit} bytes");
+            let error = condition::error(condition::MESSAGE_SIZE_EXCEEDED, reason);
+            self.detach_after_leaving(key, Some(error), true);
+            return None;
+        }
         side.queue.push_back(Queued {
             tag: message.tag,
             settled: message.settled,

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::wire::frame::{encode_frame, encode_heartbeat, encode_sasl};
-use crate::wire::performative::{Performative, SaslFrame};
+use crate::wire::performative::{DeliveryState, Error, Performative, SaslFrame};
 
 /// Encoded bytes in the order in which they leave.
 #[derive(Debug, Default)]
@@ -12,6 +12,8 @@ pub(super) struct Outbox {
     handshake: BytesMut,
     /// AMQP frames, including small payloads.
     frames: BytesMut,
+    /// Largest frame the peer takes, in bytes; `None` until it has said so.
+    frame_bytes_max: Option<usize>,
     /// AMQP frames may leave: the AMQP protocol header is in `handshake` or gone.
     pub(super) open: bool,
 }
@@ -27,8 +29,38 @@ impl Outbox {
         encode_sasl(frame, &mut self.handshake);
     }
 
+    /// Sets the size of the largest frame that the peer takes, in bytes.
+    pub(super) fn limit_frames(&mut self, bytes_max: u32) {
+        self.frame_bytes_max = usize::try_from(bytes_max).ok();
+    }
+
+    /// Appends a frame. One that is larger than the peer takes loses what is said about its error.
     pub(super) fn frame(&mut self, channel: u16, performative: &Performative) {
+        if let Err(excess_bytes) = self.frame_if_it_fits(channel, performative) {
+            let mut shortened = performative.clone();
+            if let Some(error) = error_of(&mut shortened) {
+                shorten(error, excess_bytes);
+            }
+            self.frame_head(channel, &shortened, 0);
+        }
+    }
+
+    /// Appends a frame unless it is larger than the peer takes; the error is by how many bytes.
+    pub(super) fn frame_if_it_fits(
+        &mut self,
+        channel: u16,
+        performative: &Performative,
+    ) -> Result<(), usize> {
+        let before = self.frames.len();
         self.frame_head(channel, performative, 0);
+        let bytes = self.frames.len() - before;
+        match self.frame_bytes_max {
+            Some(bytes_max) if bytes > bytes_max => {
+                self.frames.truncate(before);
+                Err(bytes - bytes_max)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A frame whose payload follows through [`Self::payload`].
@@ -85,4 +117,32 @@ impl Outbox {
             self.frames = BytesMut::new();
         }
     }
+}
+
+/// The error that a frame carries.
+fn error_of(performative: &mut Performative) -> Option<&mut Error> {
+    match performative {
+        Performative::Detach(detach) => detach.error.as_mut(),
+        Performative::End(error) | Performative::Close(error) => error.as_mut(),
+        Performative::Disposition(disposition) => match disposition.state.as_mut()? {
+            DeliveryState::Rejected(error) => error.as_mut(),
+            DeliveryState::Transactional { outcome, .. } => match outcome.as_deref_mut()? {
+                DeliveryState::Rejected(error) => error.as_mut(),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Cuts what an error says, at its end: the condition is what programs read.
+fn shorten(error: &mut Error, excess_bytes: usize) {
+    error.info.clear();
+    let Some(description) = error.description.take() else { return };
+    let mut left_bytes = description.len().saturating_sub(excess_bytes);
+    while !description.is_char_boundary(left_bytes) {
+        left_bytes -= 1;
+    }
+    error.description = description.get(..left_bytes).filter(|left| !left.is_empty()).map(Into::into);
 }

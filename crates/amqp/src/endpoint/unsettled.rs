@@ -96,6 +96,15 @@ impl<T> SerialWindow<T> {
         Ok(())
     }
 
+    /// The live value under a key, to be read.
+    pub(super) fn get(&self, key: u32) -> Option<&T> {
+        let position = self.position(key);
+        match position.checked_sub(self.dense_start) {
+            Some(slot) => self.dense.get(as_index(slot))?.as_ref(),
+            None => self.sparse.get(&position),
+        }
+    }
+
     /// The live value under a key.
     pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut T> {
         let position = self.position(key);
@@ -301,6 +310,7 @@ mod tests {
                         model.insert(key);
                     }
                     1 => {
+                        prop_assert_eq!(window.get(recent).is_some(), model.contains(&recent));
                         let fresh = window.insert(recent, recent).is_ok();
                         prop_assert_eq!(fresh, model.insert(recent));
                     }

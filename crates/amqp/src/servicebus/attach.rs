@@ -7,6 +7,7 @@ use peeklock_engine::{
     AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Right, SessionWish,
 };
 
+use super::answer;
 use super::authorization::Need;
 use super::entities::Entity;
 use super::errors::Fault;
@@ -33,6 +34,8 @@ const CBS_NODE: &str = "$cbs";
 /// The answer to a receiver's attach while the engine opens the receiver.
 pub(super) struct Opening {
     reply: Attach,
+    /// The largest message that the receiver takes, in bytes; `None` for any.
+    message_bytes_max: Option<u64>,
     /// The session it asked for.
     filter: Option<SessionFilter>,
 }
@@ -65,8 +68,8 @@ impl Broker {
             None => return Err(not_implemented("A sender without a target is not supported.")),
         };
         let address = static_address(terminus)?;
-        let (kind, message_bytes_max) = match self.resolve(&address)? {
-            Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX),
+        let (kind, message_bytes_max, node) = match self.resolve(&address)? {
+            Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX, None),
             Node::Management(entity) => {
                 self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
                 let destination = self.transfer_destination(&attach, &entity)?.map(Arc::new);
@@ -74,10 +77,8 @@ impl Broker {
                 self.watch(link, &entity, false);
                 let receiving = destination.as_ref().map_or(&entity, |sender| &sender.entity);
                 let limit = receiving.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
-                (
-                    Link::ManagementRequests { session, target: ManagementTarget { entity, destination } },
-                    limit,
-                )
+                let target = ManagementTarget { entity, destination };
+                (Link::ManagementRequests { session, target }, limit, None)
             }
             Node::Entity(entity) => {
                 self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
@@ -86,13 +87,18 @@ impl Broker {
                 let destination = self.transfer_destination(&attach, &entity)?;
                 let root = self.enter_session(session, &entity, false)?;
                 self.watch(link, &entity, true);
+                let node = Some(entity.kind);
                 let sender = destination.unwrap_or_else(|| Sender::new(entity, root));
                 let limit = sender.entity.max_message_size_bytes;
-                (Link::Sender(sender), limit)
+                (Link::Sender(sender), limit, node)
             }
         };
         self.links.insert(link, kind);
-        let reply = Attach { max_message_size: Some(message_bytes_max), ..echo(attach) };
+        let mut reply =
+            Attach { max_message_size: Some(message_bytes_max), ..answer::to_sender(attach, node) };
+        if node.is_some() {
+            answer::limit_batches(&mut reply, message_bytes_max);
+        }
         connection.accept_attach(link, reply, INCOMING_CREDIT);
         Ok(())
     }
@@ -148,7 +154,9 @@ impl Broker {
         let node = entity.as_ref().map_or_else(|| CBS_NODE.into(), |entity| entity.node.clone());
         self.response_links.push(ResponseLink { link, session, node, target, name, sent: 0 });
         self.links.insert(link, Link::Responses { entity });
-        connection.accept_attach(link, Attach { initial_delivery_count: Some(0), ..echo(attach) }, 0);
+        let reply = answer::to_reader_of_responses(attach);
+        connection.accept_attach(link, Attach { initial_delivery_count: Some(0), ..reply }, 0);
+        self.ask_early(connection);
     }
 
     fn open_receiver(
@@ -171,10 +179,12 @@ impl Broker {
             wait_until: session_filter::wait_until(self.entities.now(), &attach.properties),
         });
         let max_message_size = Some(entity.max_message_size_bytes);
-        let reply = Attach { initial_delivery_count: Some(0), max_message_size, ..echo(attach) };
+        let message_bytes_max = answer::message_bytes_max(&attach);
+        let reply = answer::to_receiver(attach, entity.kind);
+        let reply = Attach { initial_delivery_count: Some(0), max_message_size, ..reply };
         self.receivers.insert(receiver, Receiver::new(link, entity, mode));
         self.links.insert(link, Link::Receiver(receiver));
-        let pending = Pending::Open { link, opening: Box::new(Opening { reply, filter }) };
+        let pending = Pending::Open { link, opening: Box::new(Opening { reply, message_bytes_max, filter }) };
         self.ask(&partition, Command::OpenReceiver { receiver, options, session }, pending);
     }
 
@@ -192,13 +202,17 @@ impl Broker {
         if opened.deletes {
             connection.gate(link);
         }
-        let Opening { mut reply, filter } = opening;
+        let Opening { mut reply, message_bytes_max, filter } = opening;
+        let mut accept = |reply| {
+            connection.accept_attach(link, reply, 0);
+            connection.limit_deliveries(link, message_bytes_max);
+        };
         let fault = match (response, filter) {
-            (Response::Opened(Ok(None)), None) => return connection.accept_attach(link, reply, 0),
+            (Response::Opened(Ok(None)), None) => return accept(reply),
             (Response::Opened(Ok(Some(session))), Some(filter)) => {
                 filter.confirm(&session, &mut reply);
                 self.hold_session(receiver, session);
-                return connection.accept_attach(link, reply, 0);
+                return accept(reply);
             }
             (Response::Opened(Err(refusal)), _) => {
                 self.remove_receiver(receiver);
@@ -220,23 +234,6 @@ impl Broker {
             receiver.session = Some(Arc::clone(&session.id));
             self.sessions.insert((receiver.entity.queue, session.id), id);
         }
-    }
-}
-
-/// The peer's attach turned into ours: termini, settle modes and name as they came, since P learns its session from
-/// the address and N takes over the modes it reads.
-pub(super) fn echo(attach: Attach) -> Attach {
-    let mut source = attach.source.unwrap_or_default();
-    // None of the peer's filters is in place, but for that of a session, written when one is accepted.
-    source.filter.clear();
-    Attach {
-        source: Some(source),
-        target: Some(attach.target.unwrap_or_else(|| Target::Node(Terminus::default()))),
-        initial_delivery_count: None,
-        max_message_size: None,
-        offered_capabilities: Vec::new(),
-        desired_capabilities: Vec::new(),
-        ..attach
     }
 }
 

@@ -33,7 +33,7 @@ pub mod condition {
     pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 }
 
-/// Everything a client can be told off for.
+/// Every error that is reported to a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The engine refused.

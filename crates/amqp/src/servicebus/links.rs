@@ -93,6 +93,7 @@ impl Broker {
         }
         self.links.clear();
         self.response_links.clear();
+        self.early.clear();
         self.end_transactions();
     }
 }

@@ -5,11 +5,13 @@
 //! is needed to put the two together.
 
 mod address;
+mod answer;
 mod attach;
 mod authorization;
 mod cbs;
 mod clock_text;
 mod config;
+mod early;
 mod entities;
 mod envelope;
 mod errors;
@@ -58,6 +60,7 @@ use crate::wire::Str;
 use crate::wire::performative::{Error, Open};
 use authorization::Authorization;
 use delivery::Encoder;
+use early::EarlyRequests;
 use entities::Entity;
 use errors::Tracker;
 use links::{Completions, Link, ReplyTo, ResponseLink};
@@ -140,6 +143,8 @@ pub struct Broker {
     unanswered: Unanswered,
     /// Management requests that wait for room for their answers.
     parked: VecDeque<Parked>,
+    /// Management requests that wait for the link for their answers.
+    early: EarlyRequests,
     /// Bytes that may wait for the peer in all, answers under way included.
     room_bytes: usize,
     encoder: Encoder,
@@ -189,6 +194,7 @@ impl Broker {
             completions: None,
             unanswered: Unanswered::default(),
             parked: VecDeque::new(),
+            early: EarlyRequests::default(),
             room_bytes: usize::MAX,
             encoder: Encoder::default(),
             responses: 0,
@@ -315,17 +321,23 @@ impl Application for Broker {
     }
 
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
+        self.now = now;
         self.conclude_late(connection, now);
+        self.refuse_early(connection, now);
         self.authorization_due(connection, now);
         self.expire_transactions(now);
         self.withdraw_late(connection, now);
     }
 
     fn poll_deadline(&self) -> Option<NowMs> {
-        [self.vigil.deadline(), self.late.deadline(), self.transactions.deadline(), self.withdrawal_due]
-            .into_iter()
-            .flatten()
-            .min()
+        let deadlines = [
+            self.vigil.deadline(),
+            self.late.deadline(),
+            self.early.deadline(),
+            self.transactions.deadline(),
+            self.withdrawal_due,
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {

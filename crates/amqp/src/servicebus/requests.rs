@@ -10,6 +10,7 @@ use peeklock_engine::Refusal;
 use rand::RngExt;
 
 use super::authorization::Need;
+use super::early::EarlyRequest;
 use super::entities::Entity;
 use super::envelope::{self, Answer, Dialect, Request};
 use super::errors::Fault;
@@ -85,6 +86,16 @@ impl Broker {
             }
         })?;
         let reply_to = reply_to(session, &target.entity.node, Dialect::Management, &request);
+        if self.response_link(&reply_to).is_none() {
+            let early = EarlyRequest {
+                reply_to,
+                target: target.clone(),
+                delivery,
+                state: state.cloned(),
+                payload: payload.clone(),
+            };
+            return self.keep_early(early);
+        }
         self.check_waiting(&reply_to, connection)?;
         accept(delivery, connection);
         // What the peer settled before it asked comes before.
@@ -226,7 +237,7 @@ impl Broker {
 
     /// The link for a response: same node, same session if there is one, then the address or name asked for, then the
     /// latest.
-    fn response_link(&self, reply_to: &ReplyTo) -> Option<usize> {
+    pub(super) fn response_link(&self, reply_to: &ReplyTo) -> Option<usize> {
         let rank = |link: &ResponseLink| {
             let wanted = reply_to.reply_to.as_deref();
             let named = wanted.is_some() && (link.target.as_deref() == wanted || Some(&*link.name) == wanted);

@@ -1,8 +1,9 @@
 //! The dialect between a client's endpoint and an engine that a test plays by hand.
 
 pub(super) mod authorization;
+mod early;
 mod entities;
-mod harness;
+pub(super) mod harness;
 mod leaving;
 mod links;
 mod receiving;

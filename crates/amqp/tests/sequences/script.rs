@@ -277,6 +277,7 @@ impl<'a> Script<'a> {
             rcv_settle_mode: self.one_of(&[ReceiverSettleMode::Second, ReceiverSettleMode::First]),
             source: (wish != 10).then_some(source),
             target,
+            resumes: false,
             initial_delivery_count: (role == Role::Sender).then_some(0),
             max_message_size: (wish == 11).then_some(1),
             offered_capabilities: Vec::new(),

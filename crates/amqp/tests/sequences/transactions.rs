@@ -44,6 +44,7 @@ impl Script<'_> {
             rcv_settle_mode: ReceiverSettleMode::First,
             source: Some(Terminus::default()),
             target: Some(Target::Coordinator(Vec::new())),
+            resumes: false,
             initial_delivery_count: Some(0),
             max_message_size: None,
             offered_capabilities: Vec::new(),

@@ -15,10 +15,6 @@ use super::step::{Step, TIMERS_PER_CALL_MAX};
 use crate::event::Event;
 use crate::{MessageKey, NewMessage, QueueId, SequenceNumber, Timestamp};
 
-/// First number of a remembered id in the `Head` space; the rest is the number of its message. Messages have lower ones,
-/// states of sessions higher ones.
-pub(super) const REMEMBERED_FIRST: u64 = 1 << 62;
-
 /// Room is made for so many at a time at least.
 const ROOM_MIN: usize = 64;
 
@@ -116,10 +112,9 @@ impl State {
     pub(super) fn restore_remembered(
         &mut self,
         id: QueueId,
-        number: u64,
+        number: SequenceNumber,
         value: &[u8],
     ) -> Result<(), String> {
-        let number = SequenceNumber(number & !REMEMBERED_FIRST);
         let Stored { at, key } = read(value)?;
         let at = self.restored_instant(at);
         let key = MessageKey::from_bytes(key);

@@ -55,7 +55,7 @@ pub use self::persist::{persist, touch};
 use self::policy::Policy;
 pub(crate) use self::properties::changes_bytes;
 pub use self::record::Record;
-pub use self::restore::{HeadSubject, UnreadRecord};
+pub use self::restore::UnreadRecord;
 use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;

@@ -6,28 +6,19 @@ use std::ops::{Range, RangeInclusive};
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 
-use super::duplicates::{REMEMBERED_FIRST, append_remembered};
+use super::duplicates::append_remembered;
 use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
 use super::sessions::append_state;
-use super::topic::{append_subscription, subscription_number};
+use super::topic::append_subscription;
+use crate::layout;
 use crate::{BodyRef, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp};
-
-/// Number of the `Meta` value that holds the counters; those below 16 are the namespace's.
-pub(super) const META_COUNTERS: u64 = 16;
-
-/// Number of the `Meta` value that holds the instant of the last use, of what is deleted when idle.
-pub(super) const META_USED: u64 = 17;
-
-/// Number of a `Meta` value that never exists; see [`touch`].
-const META_CHAIN: u64 = 1 << 63;
 
 /// Neighbouring contents of a deleted subscription that are worth one deletion of a range instead of one each: a million
 /// messages must not become a million records in the log.
 const RUN_LENGTH_MIN: usize = 16;
 
-/// Translates a turn's events into store operations. Meta numbers below 16 are the namespace's; the partition uses
-/// those from 16 on. Contents rest in the partition `entity`, everything else of a subscription in its own. Facts
+/// Translates a turn's events into store operations. Contents rest in the partition `entity`, everything else of a subscription in its own. Facts
 /// superseded within the turn (a message stored and removed) are not written.
 pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
     let mut facts = Facts::new(QueueId(entity.0));
@@ -44,7 +35,7 @@ pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
 /// other whichever subscriptions they are about, so each touches the partition of the topic itself.
 pub fn touch(entity: PartitionId, batch: &mut Batch) {
     if !batch.partitions().any(|partition| partition == entity) {
-        batch.delete(Key::new(Space::Meta, entity, META_CHAIN));
+        batch.delete(layout::never_stored_key(entity));
     }
 }
 
@@ -250,10 +241,11 @@ impl<'a> Facts<'a> {
 
     /// Writes the outcome. Small values share one buffer, so that a turn costs one allocation, not one per message.
     fn write(mut self, batch: &mut Batch) {
+        let entity = PartitionId(self.entity.0);
         let mut buffer = Vec::new();
         let mut puts: Vec<(Key, Range<usize>)> = Vec::with_capacity(self.heads.len() + 1);
         for (id, subscription) in &self.subscriptions {
-            let key = Key::new(Space::Meta, PartitionId(self.entity.0), subscription_number(*id));
+            let key = layout::subscription_key(entity, *id);
             if let Some(subscription) = subscription {
                 let start = buffer.len();
                 buffer = append_subscription(subscription, buffer);
@@ -270,26 +262,24 @@ impl<'a> Facts<'a> {
         for (queue, used_at) in &self.uses {
             let start = buffer.len();
             buffer = append_used(*used_at, buffer);
-            puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_USED), start..buffer.len()));
+            puts.push((layout::last_use_key(PartitionId(queue.0)), start..buffer.len()));
         }
-        let entity = PartitionId(self.entity.0);
         if let Some((first, last)) = self.forgotten {
-            let numbers = REMEMBERED_FIRST | first.0..=REMEMBERED_FIRST | last.0;
-            batch.delete_range(Space::Head, entity, numbers);
+            batch.delete_range(Space::Head, entity, layout::remembered_numbers(first, last));
         }
         for (number, key, at) in &self.remembered {
             let start = buffer.len();
             buffer = append_remembered(*at, *key, buffer);
-            puts.push((Key::new(Space::Head, entity, REMEMBERED_FIRST | number.0), start..buffer.len()));
+            puts.push((layout::remembered_key(entity, *number), start..buffer.len()));
         }
         self.heads.sort_by_key(|fact| (fact.queue, fact.number));
         self.next_numbers(|queue, next_number| {
             let start = buffer.len();
             buffer = append_counters(SequenceNumber(next_number), std::mem::take(&mut buffer));
-            puts.push((Key::new(Space::Meta, PartitionId(queue.0), META_COUNTERS), start..buffer.len()));
+            puts.push((layout::counters_key(PartitionId(queue.0)), start..buffer.len()));
         });
         outcomes(&self.heads, |partition, number, record| {
-            let key = Key::new(Space::Head, partition, number);
+            let key = layout::head_key(partition, number);
             let Some(record) = record else { return batch.delete(key) };
             let start = buffer.len();
             buffer = append_record(record, std::mem::take(&mut buffer));
@@ -297,7 +287,7 @@ impl<'a> Facts<'a> {
         });
         self.states.sort_by_key(|fact| (fact.queue, fact.number));
         outcomes(&self.states, |partition, number, event| {
-            let key = Key::new(Space::Head, partition, number);
+            let key = layout::head_key(partition, number);
             let Some(event) = event else { return batch.delete(key) };
             let start = buffer.len();
             buffer = append_state(event, std::mem::take(&mut buffer));
@@ -309,14 +299,14 @@ impl<'a> Facts<'a> {
         }
         self.bodies.sort_by_key(|fact| (fact.queue, fact.number));
         outcomes(&self.bodies, |partition, number, content| {
-            let key = Key::new(Space::Body, partition, number);
+            let key = layout::body_key(partition, BodyRef(number));
             match content {
                 Some(content) => batch.put(key, content.clone()),
                 None => batch.delete(key),
             }
         });
         for run in self.body_runs {
-            batch.delete_range(Space::Body, PartitionId(self.entity.0), run);
+            batch.delete_range(Space::Body, entity, run);
         }
     }
 }

@@ -7,16 +7,11 @@ use peeklock_storage::Entry;
 
 use super::RestoreError;
 use super::credible::Credible;
-use super::duplicates::REMEMBERED_FIRST;
 use super::encoding::{read_counters, read_record, read_trace, read_used};
-use super::persist::{META_COUNTERS, META_USED};
 use super::record::{Extra, Record};
-use super::sessions::STATE_FIRST;
 use super::state::State;
+use crate::layout::{HeadSubject, META_FIRST, MetaSubject};
 use crate::{EntityOptions, QueueId, SequenceNumber, Timestamp};
-
-/// Numbers of `Meta` values below this one belong to the namespace.
-const META_FIRST: u64 = 16;
 
 /// How many recent [`Extra`]s are remembered to be shared.
 const SHARED_EXTRAS_MAX: usize = 8;
@@ -46,13 +41,17 @@ impl State {
         let mut next_number = SequenceNumber(1);
         let mut used_at = Timestamp::default();
         for Entry { number, value } in meta {
-            match number {
-                ..META_FIRST => {}
-                META_COUNTERS => {
+            match MetaSubject::of(number) {
+                _ if number < META_FIRST => {}
+                MetaSubject::Counters => {
                     next_number = read_counters(&value).map_err(|reason| bad("Meta", number, reason))?;
                 }
-                META_USED => used_at = read_used(&value).map_err(|reason| bad("Meta", number, reason))?,
-                _ if id == self.entity.id => self.restore_subscription_record(number, &value)?,
+                MetaSubject::LastUse => {
+                    used_at = read_used(&value).map_err(|reason| bad("Meta", number, reason))?;
+                }
+                MetaSubject::Subscription(subscription) if id == self.entity.id && self.topic.is_some() => {
+                    self.restore_subscription_record(subscription, number, &value)?;
+                }
                 _ => return Err(bad("Meta", number, "the number is unknown".to_owned())),
             }
         }
@@ -84,15 +83,14 @@ impl State {
         shared: &mut SharedExtras,
         before: &mut Timestamp,
     ) -> Result<(), String> {
-        if number >= STATE_FIRST {
-            return self.restore_session_state(id, number, value);
-        }
-        if number >= REMEMBERED_FIRST {
-            return self.restore_remembered(id, number, value);
-        }
+        let message = match HeadSubject::of(number) {
+            HeadSubject::SessionState(_) => return self.restore_session_state(id, number, value),
+            HeadSubject::RememberedId(number) => return self.restore_remembered(id, number, value),
+            HeadSubject::Message(number) => number,
+        };
         if let Some((body, content_bytes)) = read_trace(value)? {
             self.refer(body, 1, content_bytes);
-            self.traces.insert((id, SequenceNumber(number)), (body, content_bytes));
+            self.traces.insert((id, message), (body, content_bytes));
             return Ok(());
         }
         let mut record = read_record(value)?;
@@ -105,30 +103,28 @@ impl State {
         if let Some(queue) = self.queue(id) {
             queue.admit_restored(&mut record)?;
         }
-        let number = SequenceNumber(number);
-        self.refer(record.body(number), 1, record.content_bytes());
-        self.insert(id, number, record);
+        self.refer(record.body(message), 1, record.content_bytes());
+        self.insert(id, message, record);
         Ok(())
     }
 
     /// Notes that what is stored under a `Head` number can't be read: if it is a message, it exists, out of delivery.
     pub(super) fn quarantine_stored(&mut self, id: QueueId, number: u64) {
-        if number < REMEMBERED_FIRST
-            && let Some(queue) = self.queue_mut(id)
-        {
-            queue.next_number = queue.next_number.max(SequenceNumber(number.saturating_add(1)));
-            queue.quarantined.insert(SequenceNumber(number), None);
-            self.looked_after(id);
-        }
-        if number >= STATE_FIRST
-            && let Some(queue) = self.queue_mut(id)
-        {
-            // A new state must not take the place of what is damaged.
-            if let Some(sessions) = &mut queue.sessions {
-                sessions.number_taken(number);
+        let Some(queue) = self.queue_mut(id) else { return };
+        match HeadSubject::of(number) {
+            HeadSubject::Message(number) => {
+                queue.next_number = queue.next_number.max(SequenceNumber(number.0.saturating_add(1)));
+                queue.quarantined.insert(number, None);
             }
-            self.looked_after(id);
+            HeadSubject::SessionState(index) => {
+                // A new state must not take the place of what is damaged.
+                if let Some(sessions) = &mut queue.sessions {
+                    sessions.index_taken(index);
+                }
+            }
+            HeadSubject::RememberedId(_) => return,
         }
+        self.looked_after(id);
     }
 }
 
@@ -141,31 +137,6 @@ pub struct UnreadRecord {
     pub number: u64,
     /// What is wrong.
     pub reason: String,
-}
-
-impl UnreadRecord {
-    /// What a `Head` number stands for.
-    #[must_use]
-    pub const fn subject(number: u64) -> HeadSubject {
-        if number >= STATE_FIRST {
-            HeadSubject::SessionState
-        } else if number >= REMEMBERED_FIRST {
-            HeadSubject::RememberedId
-        } else {
-            HeadSubject::Message(SequenceNumber(number))
-        }
-    }
-}
-
-/// What is stored under a `Head` number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeadSubject {
-    /// The facts about a message.
-    Message(SequenceNumber),
-    /// An id by which duplicates are told.
-    RememberedId,
-    /// The state of a session.
-    SessionState,
 }
 
 pub(super) fn bad(space: &'static str, number: u64, reason: String) -> RestoreError {

@@ -1,4 +1,4 @@
-//! Telling those who hang on what administrators say: authorization of open links, forwarding.
+//! Notifies tasks whose state depends on entity options: authorization of open links, forwarders.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ impl Changes {
         Self(Arc::new(watch::Sender::new(0)))
     }
 
-    /// Something is otherwise now.
+    /// Records a change.
     pub(super) fn notify(&self) {
         self.0.send_modify(|count| *count = count.wrapping_add(1));
     }

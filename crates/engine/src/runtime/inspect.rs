@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use bytes::Bytes;
 use peeklock_storage::{Error, Key, PartitionId, Space};
 
-use super::record::{CATALOGUE, COUNTER, EntityRecord, encode_counter};
-use crate::partition::{HeadSubject, UnreadRecord, stored};
+use super::record::{EntityRecord, encode_counter};
+use crate::layout::{self, CATALOGUE, CatalogueSubject, HeadSubject, MetaSubject};
+use crate::partition::stored;
 use crate::{QueueId, SequenceNumber, Timestamp};
 
 /// The value of a key, or [`Error::Corrupt`]; `None` where nothing is stored.
@@ -30,14 +31,14 @@ impl StoredNames {
     pub fn read(meta: &[Key], value: &ReadValue<'_>) -> Self {
         let mut names = Self::default();
         let readable = |key: &Key| value(*key).and_then(Result::ok);
-        for key in meta.iter().filter(|key| key.partition == CATALOGUE && key.number != COUNTER) {
+        for key in meta.iter().filter(|key| layout::is_entity(**key)) {
             if let Some(record) = readable(key).and_then(|value| EntityRecord::decode(&value).ok()) {
                 let contents = PartitionId(key.number);
                 names.0.insert(contents, Owner { name: record.name, contents });
             }
         }
         for key in meta.iter().filter(|key| key.partition != CATALOGUE) {
-            let Some(id) = stored::subscription_of(key.number) else { continue };
+            let Some(id) = MetaSubject::subscription(key.number) else { continue };
             let Some(topic) = names.0.get(&key.partition).map(|topic| topic.name.clone()) else { continue };
             if let Some(subscription) = readable(key).and_then(|value| stored::subscription_name(id, &value))
             {
@@ -59,30 +60,33 @@ impl StoredNames {
     pub fn describe(&self, key: Key) -> Subject {
         if key.partition == CATALOGUE {
             let entity = self.name(PartitionId(key.number)).map(str::to_owned);
-            let what =
-                if key.number == COUNTER { "the count of entities" } else { "an entity's name and options" };
+            let what = match CatalogueSubject::of(key.number) {
+                CatalogueSubject::NextPartition => "the count of entities",
+                CatalogueSubject::SetBack => "the last correction of the clock",
+                CatalogueSubject::Entity(_) => "an entity's name and options",
+            };
             return Subject { entity, sequence_number: None, what };
         }
         let entity = self.name(key.partition).map(str::to_owned);
-        let (sequence_number, what) = match (key.space, UnreadRecord::subject(key.number)) {
-            (Space::Meta, _) if stored::subscription_of(key.number).is_some() => {
+        let (sequence_number, what) = match (key.space, HeadSubject::of(key.number)) {
+            (Space::Meta, _) if MetaSubject::subscription(key.number).is_some() => {
                 (None, "a subscription's record")
             }
             (Space::Meta, _) => (None, "an entity's counters"),
             (Space::Body, _) => (Some(key.number), "a message's content"),
             (Space::Head, HeadSubject::Message(number)) => (Some(number.0), "the facts about a message"),
-            (Space::Head, HeadSubject::RememberedId) => (None, "an id by which duplicates are told"),
-            (Space::Head, HeadSubject::SessionState) => (None, "a session's state"),
+            (Space::Head, HeadSubject::RememberedId(_)) => (None, "an id by which duplicates are told"),
+            (Space::Head, HeadSubject::SessionState(_)) => (None, "a session's state"),
         };
         Subject { entity, sequence_number, what }
     }
 
     /// Where the content of the message stored at `head` is; `None` if it is no message or can't be understood.
     fn content_of(&self, head: Key, value: &[u8]) -> Option<Key> {
-        let HeadSubject::Message(number) = UnreadRecord::subject(head.number) else { return None };
+        let HeadSubject::Message(number) = HeadSubject::of(head.number) else { return None };
         let contents = self.0.get(&head.partition)?.contents;
         let body = stored::content_of(number, value)?;
-        Some(Key::new(Space::Body, contents, body.0))
+        Some(layout::body_key(contents, body))
     }
 }
 
@@ -148,7 +152,7 @@ impl Placement {
                 Ok(content) => referenced.extend(content),
                 Err(reason) => {
                     placement.dropped.insert(*head);
-                    if let HeadSubject::Message(number) = UnreadRecord::subject(head.number) {
+                    if let HeadSubject::Message(number) = HeadSubject::of(head.number) {
                         placement.lost.push((head.partition, number, reason));
                     }
                 }
@@ -170,7 +174,7 @@ impl Placement {
         }
         let Some(read) = value(head) else { return Err("it is missing".to_owned()) };
         let facts = read.map_err(|error| error.to_string())?;
-        if !matches!(UnreadRecord::subject(head.number), HeadSubject::Message(_)) {
+        if !matches!(HeadSubject::of(head.number), HeadSubject::Message(_)) {
             return Ok(None);
         }
         let content = names.content_of(head, &facts).ok_or("what is stored about it can't be understood")?;
@@ -193,30 +197,30 @@ impl Placement {
         let is_bad = |key: &Key| value(*key).is_some_and(|value| value.is_err());
         for key in keys.meta.iter().filter(|key| is_bad(key)) {
             self.dropped.insert(*key);
-            if key.partition != CATALOGUE && stored::is_used(key.number) {
+            if key.partition != CATALOGUE && MetaSubject::of(key.number) == MetaSubject::LastUse {
                 self.repairs.push((*key, stored::used(now)));
             }
         }
         let of_partitions = |space: &[Key]| space.iter().map(|key| key.partition).collect::<BTreeSet<_>>();
         let partitions = of_partitions(&keys.head);
         for partition in partitions.into_iter().filter(|partition| names.name(*partition).is_some()) {
-            let key = stored::counters_key(partition);
+            let key = layout::counters_key(partition);
             let is_sound = value(key).is_some_and(|value| value.is_ok());
             if !is_sound {
                 let end = numbers_end(Space::Body, partition).max(1);
                 let heads = keys.head.iter().filter(|head| head.partition == partition);
-                let last = heads.filter_map(|head| match UnreadRecord::subject(head.number) {
+                let last = heads.filter_map(|head| match HeadSubject::of(head.number) {
                     HeadSubject::Message(number) => Some(number.0.saturating_add(1)),
                     _ => None,
                 });
                 self.repairs.push((key, stored::counters(SequenceNumber(last.max().unwrap_or(1).max(end)))));
             }
         }
-        let counter = Key::new(Space::Meta, CATALOGUE, COUNTER);
+        let counter = layout::next_partition_key();
         let is_sound = value(counter).is_some_and(|value| value.is_ok());
         let last = keys.meta.iter().chain(&keys.head).chain(&keys.body).map(|key| {
             let listed = if key.partition == CATALOGUE { key.number } else { 0 };
-            key.partition.0.max(listed).max(stored::subscription_of(key.number).map_or(0, |QueueId(id)| id))
+            key.partition.0.max(listed).max(MetaSubject::subscription(key.number).map_or(0, |QueueId(id)| id))
         });
         if !is_sound
             && !keys.meta.is_empty()

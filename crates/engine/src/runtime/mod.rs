@@ -41,6 +41,7 @@ mod start_error;
 mod subscriptions;
 mod topics;
 
+pub use crate::layout::is_entity;
 pub use administration::{EntityDescription, EntityKind, SubscriptionDescription};
 pub use change_error::ChangeError;
 pub use clock::{
@@ -54,5 +55,4 @@ pub use joint::Transaction;
 pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use peeklock_storage::Error as StorageError;
-pub use record::is_entity;
 pub use start_error::StartError;

@@ -6,11 +6,9 @@ use tokio::sync::mpsc;
 use super::StartError;
 use super::damage::{Damages, Unreadable};
 use super::patience::{Patience, unread_now};
-use crate::partition::{Credible, HeadSubject, Partition, RestoreError, UnreadRecord};
+use crate::layout::{HeadSubject, META_FIRST};
+use crate::partition::{Credible, Partition, RestoreError};
 use crate::{EntityOptions, QueueId};
-
-/// First `Meta` number of a partition; those below are the namespace's.
-const META_FROM: u64 = 16;
 
 /// Partitions whose first pages are asked for at a time.
 pub(super) const PARTITIONS_AT_A_TIME: usize = 64;
@@ -27,7 +25,7 @@ pub(super) struct FirstPages {
 impl FirstPages {
     pub(super) fn ask(shard: &dyn Shard, partition: PartitionId) -> Self {
         Self {
-            meta: shard.scan(Space::Meta, partition, META_FROM),
+            meta: shard.scan(Space::Meta, partition, META_FIRST),
             head: shard.scan(Space::Head, partition, 0),
         }
     }
@@ -90,10 +88,10 @@ fn note_damaged(
             Some(subscription) => format!("{name}/Subscriptions/{}", subscription.name),
             None => name.to_owned(),
         };
-        let (number, what) = match UnreadRecord::subject(number) {
+        let (number, what) = match HeadSubject::of(number) {
             HeadSubject::Message(number) => (Some(number), "what is stored about the message"),
-            HeadSubject::RememberedId => (None, "an id by which duplicates are told"),
-            HeadSubject::SessionState => (None, "the state of a session"),
+            HeadSubject::RememberedId(_) => (None, "an id by which duplicates are told"),
+            HeadSubject::SessionState(_) => (None, "the state of a session"),
         };
         damages.note(why.about(what).damage(entity, number));
     }

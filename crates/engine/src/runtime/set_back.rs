@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use peeklock_storage::{Batch, PartitionId};
+use peeklock_storage::Batch;
 
 use super::SetBack;
 use super::entities::Entities;
 use super::entity::Spawner;
-use super::record::{CATALOGUE, SET_BACK, encode_set_back, entity_key};
+use super::record::encode_set_back;
 use crate::Timestamp;
+use crate::layout::{CATALOGUE, set_back_key};
 use crate::partition::Credible;
 
 impl SetBack {
@@ -38,7 +39,7 @@ pub(super) async fn follow_set_backs(spawner: Spawner, entities: Arc<Entities>, 
         known = known.and_then(set_backs.last);
         if let Ok(record) = encode_set_back(known) {
             let mut batch = Batch::new();
-            batch.put(entity_key(PartitionId(SET_BACK)), record);
+            batch.put(set_back_key(), record);
             if let Err(error) = spawner.shared.shard.submit(batch).await {
                 spawner.shared.shard.resume(CATALOGUE);
                 tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");

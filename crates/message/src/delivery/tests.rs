@@ -5,7 +5,8 @@ use peeklock_engine::{BodyRef, DeadLetter, Lock, LockToken, Property, SequenceNu
 use super::*;
 use peeklock_wire::message::lookup;
 use peeklock_wire::message::{
-    MessageProperties, encode_application_properties, encode_body_value, encode_message_annotations,
+    MessageProperties, encode_application_properties, encode_body_value, encode_delivery_annotations,
+    encode_message_annotations,
 };
 
 fn view() -> MessageView {
@@ -87,7 +88,8 @@ fn plain_messages_get_a_fresh_front_and_keep_the_rest_as_a_slice() {
             (Value::symbol("x-opt-locked-until"), Value::Timestamp(61_000)),
         ]
     );
-    assert!(sections.delivery_annotations.is_empty());
+    let delivery = Sections::decode_map(&sections.delivery_annotations).unwrap();
+    assert_eq!(delivery, [(Value::symbol("x-opt-lock-token"), Value::Uuid(0x0102_u128.to_be_bytes()))]);
     assert_eq!((sections.properties, sections.body), (original.properties, original.body));
 }
 
@@ -186,6 +188,49 @@ fn s19_dead_letter_stamps_and_modified_properties_are_merged() {
     );
     let original = Sections::split(&content).unwrap();
     assert_eq!((sections.properties, sections.body), (original.properties, original.body));
+}
+
+#[test]
+fn the_senders_delivery_annotations_come_through_with_the_token_of_the_lock() {
+    let sent = [
+        (Value::symbol("hop"), Value::Int(3)),
+        (Value::symbol("x-opt-lock-token"), Value::Uuid([9; 16])),
+        (Value::ULong(7), Value::Bool(true)),
+    ];
+    let mut content = BytesMut::new();
+    encode_delivery_annotations(&sent, &mut content);
+    encode_body_value(&Value::Null, &mut content);
+    let content = content.freeze();
+    let written = |lock, way| {
+        let sections = encode(&received(content.clone(), view(), lock), way);
+        Sections::decode_map(&sections.delivery_annotations).unwrap()
+    };
+    let kept = [sent[0].clone(), sent[2].clone()];
+    let token = (Value::symbol("x-opt-lock-token"), Value::Uuid(0x0102_u128.to_be_bytes()));
+    for way in [Way::Link, Way::Management] {
+        assert_eq!(written(Some(LOCK), way), [kept[0].clone(), kept[1].clone(), token.clone()]);
+        assert_eq!(written(None, way), kept);
+    }
+}
+
+#[test]
+fn without_a_lock_a_delivery_has_empty_delivery_annotations_and_a_browsed_message_none() {
+    let message = received(content(&[], &[]), view(), None);
+    assert_eq!(encode(&message, Way::Link).delivery_annotations[3..], [0xc1, 1, 0]);
+    assert!(encode(&message, Way::Management).delivery_annotations.is_empty());
+}
+
+#[test]
+fn the_first_acquirer_is_the_first_only() {
+    let mut sent = BytesMut::new();
+    Header { first_acquirer: Some(true), ..Header::default() }.encode(&mut sent);
+    encode_body_value(&Value::Null, &mut sent);
+    let sent = sent.freeze();
+    let first_acquirer = |delivery_count| {
+        let view = MessageView { delivery_count, ..view() };
+        encode(&received(sent.clone(), view, None), Way::Link).decode_header().unwrap().first_acquirer
+    };
+    assert_eq!([first_acquirer(0), first_acquirer(1)], [Some(true), Some(false)]);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Certificates {
                 tracing::info!("took the changed TLS certificates; they count for new connections");
             }
             Ok(()) => {}
-            Err(error) => tracing::error!("{error}; the TLS certificates in force stay"),
+            Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),
         }
     }
 

@@ -11,11 +11,23 @@ use tokio::task::JoinError;
 use crate::config::ListenAddress;
 use crate::exit::Exit;
 
+/// What most often explains why an address can't be listened on.
+fn bind_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; is another broker running?",
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need a privilege, such as CAP_NET_BIND_SERVICE"
+        }
+        io::ErrorKind::AddrNotAvailable => "; the address belongs to no interface of this machine",
+        _ => "",
+    }
+}
+
 /// Why the broker did not start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ServeError {
     /// An address can't be listened on.
-    #[error("can't listen for {what} on {address}: {error}; is another broker running? (--{flag} ADDR:PORT chooses another)", flag = what.to_lowercase().replace('_', "-"))]
+    #[error("can't listen for {what} on {address}: {error}{hint} (--{flag} ADDR:PORT chooses another)", hint = bind_hint(error), flag = what.to_lowercase().replace('_', "-"))]
     Bind {
         /// The protocol.
         what: &'static str,

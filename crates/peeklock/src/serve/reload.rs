@@ -50,15 +50,15 @@ impl Reload {
                 }
                 Err(error) => {
                     tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = %error);
-                    tracing::error!("nothing was reloaded: {error}");
+                    tracing::error!("reload refused, the running configuration is unchanged: {error}");
                 }
             }
             match self.tls.reload() {
                 Ok(()) => {
                     self.pages.set_certificate_names(self.tls.names());
-                    tracing::info!("took the TLS certificates as they are now");
+                    tracing::info!("the TLS certificates were read again");
                 }
-                Err(error) => tracing::error!("{error}; the TLS certificates in force stay"),
+                Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),
             }
         }
     }
@@ -66,7 +66,7 @@ impl Reload {
     /// The number of changes.
     async fn reload(&mut self) -> Result<usize, String> {
         let next = Config::resolve(self.args.clone()).map_err(|error| error.to_string())?;
-        // Whatever addresses the file names now, those of the start are the ones that others reach.
+        // Addresses can't change at run time, so those of the start are checked.
         next.authorization.check(&self.config.addresses()).map_err(|error| error.to_string())?;
         let changes = changes(&self.namespace, &next);
         // First, because only this may fail: entities may refuse a change.

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::broker::{Home, wait_for, write};
 
 const RELOADED: &str = "reloaded; ";
-const REFUSED: &str = "nothing was reloaded: ";
+const REFUSED: &str = "reload refused, the running configuration is unchanged: ";
 
 /// A broker whose log is read while it runs.
 struct Watched {

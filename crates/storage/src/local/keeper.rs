@@ -1,4 +1,4 @@
-//! The thread that keeps house off the commit path: prepares segments, seals full ones, frees dead ones, watches
+//! The housekeeping thread, off the commit path: prepares segments, seals full ones, frees dead ones, watches
 //! the disk's room.
 
 use std::io;

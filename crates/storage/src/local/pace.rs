@@ -18,7 +18,7 @@ const FRAME_BYTES_MIN: u64 = 512 << 10;
 const FRAME_MICROS: u64 = 12_000;
 /// The same while frames are shared by partitions with much to write and partitions with little.
 const SHARED_FRAME_MICROS: u64 = 2_000;
-/// A partition has little to write if its part of a frame is smaller than the frame by this factor.
+/// A partition has little to write if its part of a frame is smaller than the largest part by this factor.
 const LIGHT_PART: u64 = 16;
 /// Frames count as shared for so long after the last one that was, in milliseconds.
 const SHARED_MS: u64 = 1_000;
@@ -49,7 +49,7 @@ impl Pace {
         if bytes < FRAME_BYTES_MIN {
             return;
         }
-        if has_light_part(frame, bytes) {
+        if has_light_part(frame) {
             self.shared_at = Some(now);
         }
         let is_recent = |at| now.saturating_duration_since(at) < Duration::from_millis(SHARED_MS);
@@ -62,13 +62,15 @@ impl Pace {
     }
 }
 
-/// Whether some partition has little in a frame of `frame_bytes`.
-fn has_light_part(frame: &[Waiting], frame_bytes: u64) -> bool {
+/// Whether some partition has little to write beside another. Parts are compared with each other, not with the frame:
+/// of many partitions with equally much, each has a small part.
+fn has_light_part(frame: &[Waiting]) -> bool {
     let mut parts: BTreeMap<PartitionId, u64> = BTreeMap::new();
     for one in frame {
         if let Some(partition) = one.batch.partitions().next() {
             *parts.entry(partition).or_default() += batch_bytes(&one.batch);
         }
     }
-    parts.values().any(|bytes| bytes * LIGHT_PART < frame_bytes)
+    let largest = parts.values().copied().max().unwrap_or_default();
+    parts.values().any(|bytes| bytes * LIGHT_PART < largest)
 }

@@ -181,13 +181,13 @@ fn attach(list: &mut ListReader<'_>) -> Result<Attach> {
         rcv_settle_mode: list.or_default(receiver_settle_mode)?,
         source: list.optional(super::Terminus::decode_source)?,
         target: list.optional(super::Target::decode)?,
+        resumes: list.optional(Reader::skip)?.is_some(),
         initial_delivery_count: None,
         max_message_size: None,
         offered_capabilities: Vec::new(),
         desired_capabilities: Vec::new(),
         properties: Vec::new(),
     };
-    list.ignore()?; // unsettled
     list.ignore()?; // incomplete-unsettled
     attach.initial_delivery_count = list.optional(Reader::u32)?;
     attach.max_message_size = list.optional(Reader::u64)?;

@@ -164,7 +164,7 @@ impl Attach {
             receiver_settle_mode(self.rcv_settle_mode, output);
             write::optional(self.source.as_ref(), super::Terminus::encode_source, output);
             write::optional(self.target.as_ref(), super::Target::encode, output);
-            write::null(output); // unsettled
+            write::optional(self.resumes.then_some(()), |(), output| write::empty_map(output), output); // unsettled
             write::null(output); // incomplete-unsettled
             write::optional(self.initial_delivery_count, write::uint, output);
             write::optional(self.max_message_size, write::ulong, output);

@@ -204,13 +204,13 @@ fn attach() -> BoxedStrategy<Attach> {
     (
         (text(), number(), role(), modes, receiver_settle_mode()),
         (option::of(source()), option::of(targets), option::of(number()), option::of(any::<u64>())),
-        (symbols(), symbols(), fields()),
+        (any::<bool>(), symbols(), symbols(), fields()),
     )
         .prop_map(
             |(
                 (name, handle, role, snd, rcv),
                 (source, target, count, size),
-                (offered, desired, properties),
+                (resumes, offered, desired, properties),
             )| {
                 Attach {
                     name,
@@ -220,6 +220,7 @@ fn attach() -> BoxedStrategy<Attach> {
                     rcv_settle_mode: rcv,
                     source,
                     target,
+                    resumes,
                     initial_delivery_count: count,
                     max_message_size: size,
                     offered_capabilities: offered,

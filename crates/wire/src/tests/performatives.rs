@@ -43,6 +43,7 @@ fn lists_are_written_in_full_length() {
         rcv_settle_mode: ReceiverSettleMode::default(),
         source: Some(Terminus::default()),
         target: Some(Target::Node(Terminus::default())),
+        resumes: false,
         initial_delivery_count: None,
         max_message_size: None,
         offered_capabilities: vec![],

@@ -178,6 +178,19 @@ fn heartbeats_leave_at_half_the_peers_time_out() {
 }
 
 #[test]
+fn an_idle_time_out_that_heartbeats_can_not_keep_is_refused() {
+    for (idle_time_out_ms, is_refused) in [(1, true), (499, true), (500, false), (0, false)] {
+        let mut peer = Peer::new(config());
+        peer.bytes(AMQP);
+        peer.say(Performative::Open(Open { idle_time_out_ms: Some(idle_time_out_ms), ..Open::default() }));
+        let refusal = is_refused.then_some(condition::NOT_ALLOWED);
+        assert_eq!(peer.server.closed_because(), refusal, "{idle_time_out_ms} ms");
+        let frames = peer.hear_frames();
+        assert!(matches!(frames.first(), Some(Performative::Open(_))), "our open comes first: {frames:?}");
+    }
+}
+
+#[test]
 fn a_silent_peer_is_cut_off_and_a_heartbeat_is_a_sign_of_life() {
     let config = Config { idle_time_out_ms: Some(20_000), ..config() };
     let mut peer = Peer::open(config);
@@ -193,8 +206,9 @@ fn a_silent_peer_is_cut_off_and_a_heartbeat_is_a_sign_of_life() {
     assert_eq!(peer.server.endpoint.poll_deadline(), Some(120_000));
     peer.now = 120_000;
     peer.server.endpoint.handle_timeout(peer.now);
-    assert_eq!(&*peer.hear_close().condition, condition::RESOURCE_LIMIT_EXCEEDED);
-    assert_eq!(peer.server.closed_because(), Some(condition::RESOURCE_LIMIT_EXCEEDED));
+    // As the service does it: .NET takes resource-limit-exceeded for a quota.
+    assert_eq!(&*peer.hear_close().condition, condition::CONNECTION_FORCED);
+    assert_eq!(peer.server.closed_because(), Some(condition::CONNECTION_FORCED));
     assert_eq!(peer.server.endpoint.poll_deadline(), None);
 }
 

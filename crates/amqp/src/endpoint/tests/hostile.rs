@@ -215,8 +215,12 @@ fn transfers_against_the_rules_end_the_link_or_session() {
     backwards.transfer(transfer(0, 0), b"");
     assert_eq!(detach_error(&mut backwards), condition::NOT_ALLOWED);
 
+    // One delivery-id for deliveries of two links at a time.
     let (mut twice, _) = Peer::attached(config(), sender("s"), 10);
-    twice.transfer(transfer(0, 0), b"");
+    twice.attach(Attach { handle: 1, ..sender("t") }, 10);
+    twice.hear();
+    twice.transfer(Transfer { more: true, ..transfer(0, 0) }, b"");
+    twice.transfer(transfer(1, 0), b"");
     twice.transfer(transfer(0, 0), b"");
     assert!(
         matches!(&twice.hear_frames()[..], [Performative::End(Some(error))] if &*error.condition == condition::INVALID_FIELD)

@@ -7,6 +7,8 @@ mod hostile;
 mod links;
 mod pair;
 mod peer;
+mod resumption;
+mod sizes;
 mod skip;
 mod transactions;
 mod unauthenticated;

@@ -211,6 +211,7 @@ fn attach(name: &str, role: Role) -> Attach {
         rcv_settle_mode: ReceiverSettleMode::Second,
         source: Some(terminus("source")),
         target: Some(Target::Node(terminus("target"))),
+        resumes: false,
         initial_delivery_count: None,
         max_message_size: None,
         offered_capabilities: Vec::new(),

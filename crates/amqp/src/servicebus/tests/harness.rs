@@ -331,7 +331,7 @@ fn terminus(address: &str) -> Terminus {
 }
 
 /// An attach as Python's receiver sends it.
-pub(super) fn plain_attach(name: &str, role: Role, source: &str, target: &str) -> Attach {
+pub(in crate::servicebus) fn plain_attach(name: &str, role: Role, source: &str, target: &str) -> Attach {
     Attach {
         name: name.into(),
         handle: 0,
@@ -340,6 +340,7 @@ pub(super) fn plain_attach(name: &str, role: Role, source: &str, target: &str) -
         rcv_settle_mode: ReceiverSettleMode::Second,
         source: Some(terminus(source)),
         target: Some(Target::Node(terminus(target))),
+        resumes: false,
         initial_delivery_count: None,
         max_message_size: None,
         offered_capabilities: Vec::new(),

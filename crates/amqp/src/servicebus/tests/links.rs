@@ -1,10 +1,10 @@
-use peeklock_engine::{QueuePath, ReceiveMode, ReceiverOptions, Refusal, SubQueue};
+use peeklock_engine::{LockToken, QueuePath, ReceiveMode, ReceiverOptions, Refusal, Settlement, SubQueue};
 
 use super::harness::{Harness, QUEUE};
 use crate::endpoint::Event;
 use crate::servicebus::*;
 use crate::wire::Value;
-use crate::wire::performative::{Attach, SenderSettleMode, Target};
+use crate::wire::performative::{Attach, ReceiverSettleMode, SenderSettleMode, Target};
 
 fn attach_reply(harness: &mut Harness) -> Attach {
     let events = harness.events();
@@ -43,6 +43,41 @@ fn a_sender_sees_its_attach_echoed_and_gets_credit_at_once() {
         (attach.snd_settle_mode, attach.rcv_settle_mode)
     );
     assert_eq!(reply.max_message_size, Some(10_000));
+    let batches = ("com.microsoft:max-message-batch-size".into(), Value::Long(10_000));
+    assert!(reply.properties.contains(&batches), "{:?}", reply.properties);
+}
+
+#[test]
+fn a_settlement_in_two_steps_is_not_promised_to_senders_nor_unsettled_responses() {
+    let mut harness = Harness::new();
+    for address in ["q", "q/$management", "$cbs"] {
+        let attach = harness.sender_attach(address);
+        harness.attach(Attach { rcv_settle_mode: ReceiverSettleMode::Second, ..attach });
+        assert_eq!(attach_reply(&mut harness).rcv_settle_mode, ReceiverSettleMode::First, "{address}");
+    }
+    for address in ["q/$management", "$cbs"] {
+        let attach = harness.receiver_attach(address);
+        harness.attach(attach);
+        assert_eq!(attach_reply(&mut harness).snd_settle_mode, SenderSettleMode::Settled, "{address}");
+    }
+}
+
+#[test]
+fn a_message_that_its_receiver_does_not_take_ends_the_link_and_is_given_back() {
+    let mut harness = Harness::new();
+    let attach = harness.receiver_attach("q");
+    let link = harness.attach(Attach { max_message_size: Some(60), ..attach });
+    let (tag, Command::OpenReceiver { receiver, .. }) = harness.command() else { panic!("a receiver opens") };
+    harness.answer(tag, Response::Opened(Ok(None)));
+    harness.client.set_credit(link, 10, false);
+    harness.commands();
+    harness.deliver(receiver, 3);
+    assert_eq!(&*harness.refusal().unwrap().condition, "amqp:link:message-size-exceeded");
+    let commands: Vec<_> = harness.commands().into_iter().map(|(_, command)| command).collect();
+    let tokens = [LockToken(3)].into_iter().collect();
+    let settlement = Settlement::Release;
+    let released = Command::Settle { queue: QUEUE, tokens, settlement };
+    assert_eq!(commands, [Command::CloseReceiver { receiver }, released]);
 }
 
 #[test]

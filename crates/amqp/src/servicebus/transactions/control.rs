@@ -8,7 +8,8 @@ use super::forgotten::Forgotten;
 use super::table::{Open, ended_by};
 use super::{Discharge, Staged, TxnId};
 use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
-use crate::servicebus::attach::{INCOMING_CREDIT, echo};
+use crate::servicebus::answer;
+use crate::servicebus::attach::INCOMING_CREDIT;
 use crate::servicebus::pending::Pending;
 use crate::servicebus::{Broker, Fault, Link};
 use crate::wire::Value;
@@ -51,7 +52,7 @@ impl Broker {
         self.transactions.coordinators += 1;
         self.transactions.roots.coordinate(session);
         self.links.insert(link, Link::Coordinator);
-        let reply = Attach { max_message_size: Some(CONTROL_BYTES_MAX), ..echo(attach) };
+        let reply = Attach { max_message_size: Some(CONTROL_BYTES_MAX), ..answer::to_sender(attach, None) };
         connection.accept_attach(link, reply, INCOMING_CREDIT);
         Ok(())
     }

@@ -9,8 +9,9 @@ use super::super::record::Record;
 use super::super::state::State;
 use super::encoding::read_state;
 use super::session::{Holder, StoredState};
-use super::{STATE_FIRST, Sessions, Waiter};
+use super::{Sessions, Waiter};
 use crate::event::Event;
+use crate::layout::HeadSubject;
 use crate::{QueueId, ReceiverId, SubQueue, Timestamp};
 
 impl State {
@@ -127,9 +128,11 @@ impl Sessions {
         });
     }
 
-    /// A number of the session space is in use, whatever is stored there.
-    pub(in crate::partition) fn number_taken(&mut self, number: u64) {
-        self.next_state = self.next_state.max((number & !STATE_FIRST) + 1);
+    /// An index of a session's state is in use, whatever is stored there.
+    pub(in crate::partition) const fn index_taken(&mut self, index: u64) {
+        if self.next_state <= index {
+            self.next_state = index + 1;
+        }
     }
 
     fn unlock(&mut self, id: &str, lost: bool) {
@@ -142,7 +145,9 @@ impl Sessions {
     fn set_state(&mut self, id: &Arc<str>, stored: Option<StoredState>) {
         if let Some(stored) = &stored {
             self.create(id, None);
-            self.number_taken(stored.number);
+            if let HeadSubject::SessionState(index) = HeadSubject::of(stored.number) {
+                self.index_taken(index);
+            }
         }
         let length = |state: Option<&StoredState>| state.map_or(0, |state| state.bytes.len() as u64);
         let before = length(self.get(id).and_then(|session| session.state()));

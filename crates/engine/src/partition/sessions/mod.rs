@@ -24,10 +24,8 @@ use self::session::{Holder, StoredState, Summary, is_plain};
 pub(super) use self::waiters::{Waiter, Waiters};
 use super::receivers::Receiver;
 use super::record::{Extra, Record};
+use crate::layout::HeadSubject;
 use crate::{LockToken, ReceiverId, SequenceNumber, Timestamp};
-
-/// First number of a session's state in the `Head` space; messages have lower ones.
-pub(super) const STATE_FIRST: u64 = 1 << 63;
 
 /// All sessions that have messages, a holder or a state.
 #[derive(Debug, Default)]
@@ -48,7 +46,7 @@ pub(super) struct Sessions {
     pub(super) waiters: Waiters,
     /// Sum of the lengths of all states.
     state_bytes: u64,
-    /// Given out less [`STATE_FIRST`].
+    /// Index of the next new state.
     next_state: u64,
 }
 
@@ -136,7 +134,8 @@ impl Sessions {
 
     /// The number under which a session's state is stored, and whether it is a new one.
     pub(super) fn state_number(&self, session: &Session) -> (u64, bool) {
-        session.state().map_or((STATE_FIRST | self.next_state, true), |state| (state.number, false))
+        let new = HeadSubject::SessionState(self.next_state).number();
+        session.state().map_or((new, true), |state| (state.number, false))
     }
 
     /// The rare facts of a message that has no others than a session's id.

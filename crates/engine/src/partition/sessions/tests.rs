@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::super::State;
 use super::super::queue::Queue;
-use super::{STATE_FIRST, Session};
+use super::Session;
+use crate::layout::HeadSubject;
 use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
 
 type StoredStates = Vec<(String, u64, bytes::Bytes, Timestamp)>;
@@ -69,7 +70,8 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     assert_eq!(sessions.state_bytes, state_bytes(queue));
     let numbers: BTreeSet<u64> = states.iter().map(|(_, number, ..)| *number).collect();
     assert_eq!(numbers.len(), states.len(), "each state has a number of its own");
-    assert!(numbers.iter().all(|number| (STATE_FIRST..STATE_FIRST + sessions.next_state).contains(number)));
+    let first = HeadSubject::SessionState(0).number();
+    assert!(numbers.iter().all(|number| (first..first + sessions.next_state).contains(number)));
 }
 
 /// The messages of every session, by what may happen to them.

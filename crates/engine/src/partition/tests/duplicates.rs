@@ -3,9 +3,9 @@
 use peeklock_storage::Space;
 use smallvec::SmallVec;
 
-use super::super::duplicates::REMEMBERED_FIRST;
 use super::super::step::TIMERS_PER_CALL_MAX;
 use super::rig::{Rig, message, options};
+use crate::layout::HeadSubject;
 use crate::{
     Command, MessageKey, NewMessage, QueueOptions, ReceiveMode, Refusal, SequenceNumber, SubQueue, Timestamp,
 };
@@ -27,7 +27,11 @@ fn with_id(id: &str) -> NewMessage {
 }
 
 fn remembered(rig: &Rig) -> usize {
-    rig.store.entries(Space::Head).iter().filter(|entry| entry.number >= REMEMBERED_FIRST).count()
+    rig.store
+        .entries(Space::Head)
+        .iter()
+        .filter(|entry| matches!(HeadSubject::of(entry.number), HeadSubject::RememberedId(_)))
+        .count()
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn ids_are_forgotten_together_and_a_bounded_number_at_a_time() {
 fn damaged_ids_cost_only_themselves() {
     let mut rig = Rig::new(detecting());
     rig.send(with_id("a"));
-    let number = REMEMBERED_FIRST | 1;
+    let number = HeadSubject::RememberedId(SequenceNumber(1)).number();
     let good = rig.store.0[&(Space::Head, number)].clone();
     let restore = |rig: &Rig, options: QueueOptions| {
         let (meta, head) = (rig.store.entries(Space::Meta), rig.store.entries(Space::Head));
@@ -162,7 +166,7 @@ fn the_stored_form_is_pinned() {
     let mut rig = Rig::new(detecting());
     rig.now = Timestamp(300);
     rig.send(with_id(""));
-    let stored = &rig.store.0[&(Space::Head, REMEMBERED_FIRST | 1)];
+    let stored = &rig.store.0[&(Space::Head, HeadSubject::RememberedId(SequenceNumber(1)).number())];
     assert_eq!(
         stored.as_ref(),
         b"\x01\xac\x02\x7d\xe0\xa3\x80\x47\xd7\x49\x50\xf4\xf2\xce\xd4\x47\xab\x02\x42"

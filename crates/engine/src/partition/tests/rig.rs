@@ -9,7 +9,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use smallvec::smallvec;
 
-use crate::partition::duplicates::{REMEMBERED_FIRST, Remembered};
+use crate::layout::HeadSubject;
+use crate::partition::duplicates::Remembered;
 use crate::partition::{Counts, Outputs, Partition, Record, persist, sessions};
 use crate::{
     Command, CreditLimit, Effect, EntityOptions, Event, Lock, LockToken, MessageState, MessageView,
@@ -39,7 +40,9 @@ impl Store {
                 }
                 Operation::DeleteRange { space, partition, numbers } => {
                     assert_eq!((space, partition), (Space::Head, ID));
-                    assert!(*numbers.start() >= REMEMBERED_FIRST, "a partition deletes single messages");
+                    let is_remembered =
+                        matches!(HeadSubject::of(*numbers.start()), HeadSubject::RememberedId(_));
+                    assert!(is_remembered, "a partition deletes single messages");
                     self.0.retain(|(space, number), _| *space != Space::Head || !numbers.contains(number));
                 }
             }

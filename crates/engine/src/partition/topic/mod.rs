@@ -22,7 +22,7 @@ use std::sync::Arc;
 use peeklock_rules::Index;
 
 use self::bodies::Bodies;
-pub(super) use self::record::{append_subscription, read_subscription, subscription_number, subscription_of};
+pub(super) use self::record::{append_subscription, read_subscription};
 use self::restore::SharedExtras;
 use super::state::State;
 use crate::names::name_key;

@@ -10,19 +10,6 @@ use super::super::encoding::{append_version, read, read_version};
 use super::stored_rule::{RuleWithoutAction, StoredRule};
 use crate::{EntityTimes, QueueId, Rule, Subscription, SubscriptionOptions};
 
-/// The bit that sets the `Meta` numbers of subscriptions apart; the rest is the subscription's id.
-const SUBSCRIPTION: u64 = 1 << 63;
-
-/// Where a subscription is stored in the `Meta` space of its topic.
-pub(in crate::partition) const fn subscription_number(id: QueueId) -> u64 {
-    SUBSCRIPTION | id.0
-}
-
-/// The subscription stored under this number, if it is the number of one.
-pub(in crate::partition) fn subscription_of(number: u64) -> Option<QueueId> {
-    (number > SUBSCRIPTION).then_some(QueueId(number ^ SUBSCRIPTION))
-}
-
 /// First byte.
 const VERSION: u8 = 3;
 /// Before rules had actions; read, no longer written.
@@ -228,13 +215,5 @@ mod tests {
         assert!(read_subscription(QueueId(9), &longer).unwrap_err().contains("1 bytes too many"));
         let newer = [&[9], &good[1..]].concat();
         assert!(read_subscription(QueueId(9), &newer).unwrap_err().contains("version 9"));
-    }
-
-    #[test]
-    fn numbers_tell_subscriptions_from_everything_else() {
-        assert_eq!(subscription_of(subscription_number(QueueId(9))), Some(QueueId(9)));
-        for number in [0, 16, 1 << 62, SUBSCRIPTION] {
-            assert_eq!(subscription_of(number), None);
-        }
     }
 }

@@ -10,7 +10,7 @@ use super::super::RestoreError;
 use super::super::record::{Extra, Record};
 use super::super::restore::bad;
 use super::super::state::State;
-use super::record::{read_subscription, subscription_of};
+use super::record::read_subscription;
 use crate::{MessageState, QueueId, SequenceNumber};
 
 /// The rare facts of messages by their content: copies of a message share them as they did when alive. Copies that actions
@@ -37,11 +37,10 @@ impl State {
     /// Takes in a `Meta` value of a topic: one of its subscriptions, still empty.
     pub(in crate::partition) fn restore_subscription_record(
         &mut self,
+        id: QueueId,
         number: u64,
         value: &[u8],
     ) -> Result<(), RestoreError> {
-        let id = self.topic.as_ref().and_then(|_| subscription_of(number));
-        let Some(id) = id else { return Err(bad("Meta", number, "the number is unknown".to_owned())) };
         let subscription = read_subscription(id, value).map_err(|reason| bad("Meta", number, reason))?;
         self.set_subscription(&subscription);
         Ok(())

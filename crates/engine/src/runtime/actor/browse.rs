@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::task::Context;
 
-use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
+use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads, Source};
+use crate::layout::body_key;
 use crate::runtime::answer::{AnswerKind, Waiter};
 use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Command, Received, Refusal, Settlement};
@@ -49,7 +50,7 @@ impl Browse {
             self.awaiting.iter().filter_map(|at| self.messages.get(*at)).map(|m| m.view.body).collect();
         let mut reads = Reads::default();
         for bodies in bodies.chunks(READ_KEYS_MAX) {
-            reads.start(shard, bodies.iter().map(|b| Key::new(Space::Body, partition, b.0)).collect(), 0);
+            reads.start(shard, bodies.iter().map(|body| body_key(partition, *body)).collect(), 0);
         }
         self.reads = Some(reads);
     }

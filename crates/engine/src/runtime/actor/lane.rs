@@ -11,11 +11,12 @@ use std::collections::VecDeque;
 use std::task::Context;
 
 use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
-use peeklock_storage::{Error, Key, PartitionId, Shard, Space};
+use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
 use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads, Source};
+use crate::layout::body_key;
 use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Delivery, ReceiverId};
 
@@ -138,7 +139,7 @@ impl DeliveryLane {
                 return;
             }
             let (count, bytes) = self.next_read(room.min(ahead).min(READ_BYTES_AHEAD_MAX / 4));
-            let key = |(body, _): (BodyRef, u32)| Key::new(Space::Body, self.partition, body.0);
+            let key = |(body, _): (BodyRef, u32)| body_key(self.partition, body);
             let keys = self.wanted.drain(..count).map(key).collect();
             self.reads.start(shard, keys, bytes);
             self.held_bytes += bytes;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use peeklock_storage::{Batch, PartitionId, Space};
 
 use super::Catalogue;
+use crate::layout::{CATALOGUE, entity_key};
 use crate::names::name_key;
 use crate::runtime::actor::is_dead;
 use crate::runtime::entity::Entity;
-use crate::runtime::record::{CATALOGUE, entity_key};
 use crate::{End, QueueId};
 
 /// An entity whose partition takes no commands any more.
@@ -41,8 +41,8 @@ impl Ended {
 
     const fn cause(&self) -> &'static str {
         match self.end {
-            End::Idle => "nobody used it for as long as it says",
-            End::Asked => "an administrator asked for it",
+            End::Idle => "unused for its auto_delete_on_idle",
+            End::Asked => "requested by an administrator",
         }
     }
 }

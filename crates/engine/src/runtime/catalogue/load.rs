@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use peeklock_storage::{DamagedEntry, Entry, Error, Page, PartitionId, Space};
 
+use crate::layout::{CATALOGUE, CatalogueSubject};
 use crate::names::{check_entity_name, name_key};
 use crate::partition::Credible;
 use crate::runtime::SetBack;
@@ -13,7 +14,7 @@ use crate::runtime::damage::Unreadable;
 use crate::runtime::entities::Entities;
 use crate::runtime::entity::Entity;
 use crate::runtime::patience::{Patience, may_pass, unread_now};
-use crate::runtime::record::{CATALOGUE, COUNTER, EntityRecord, SET_BACK, decode_counter, decode_set_back};
+use crate::runtime::record::{EntityRecord, decode_counter, decode_set_back};
 use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};
 use crate::{EntityOptions, Timestamp};
 
@@ -49,10 +50,14 @@ pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Re
     };
     let mut found = Vec::with_capacity(entries.len());
     for Entry { number, value } in entries {
-        let read = match number {
-            COUNTER => decode_counter(&value).map(|next| loaded.next_partition = next),
-            SET_BACK => decode_set_back(&value).map(|set_back| loaded.set_back = set_back),
-            _ => EntityRecord::decode(&value).map(|record| found.push((PartitionId(number), record))),
+        let read = match CatalogueSubject::of(number) {
+            CatalogueSubject::NextPartition => {
+                decode_counter(&value).map(|next| loaded.next_partition = next)
+            }
+            CatalogueSubject::SetBack => decode_set_back(&value).map(|set_back| loaded.set_back = set_back),
+            CatalogueSubject::Entity(id) => {
+                EntityRecord::decode(&value).map(|record| found.push((id, record)))
+            }
         };
         if let Err(reason) = read {
             loaded.is_damaged = true;
@@ -62,7 +67,7 @@ pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Re
     for DamagedEntry { number, unverified, error } in damaged {
         loaded.is_damaged = true;
         let guess = EntityRecord::decode(&unverified).ok();
-        let guess = guess.filter(|_| !matches!(number, COUNTER | SET_BACK));
+        let guess = guess.filter(|_| matches!(CatalogueSubject::of(number), CatalogueSubject::Entity(_)));
         set_aside(shared, entities, number, guess, error.into());
     }
     let (now, set_backs) = shared.clock.reading();
@@ -151,10 +156,10 @@ fn set_aside(
     why: Unreadable,
 ) {
     let guess = guess.filter(|guess| check_entity_name(&guess.name).is_ok());
-    let what = match number {
-        COUNTER => "the count of entities".to_owned(),
-        SET_BACK => "the last correction of the clock".to_owned(),
-        _ => format!("the name and the options of entity {number}"),
+    let what = match CatalogueSubject::of(number) {
+        CatalogueSubject::NextPartition => "the count of entities".to_owned(),
+        CatalogueSubject::SetBack => "the last correction of the clock".to_owned(),
+        CatalogueSubject::Entity(_) => format!("the name and the options of entity {number}"),
     };
     let name = guess.as_ref().map_or_else(|| format!("entity {number}"), |guess| guess.name.clone());
     shared.damages.note(why.about(&what).damage(name, None));

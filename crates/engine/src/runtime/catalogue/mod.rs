@@ -17,7 +17,8 @@ use super::StartError;
 use super::actor::is_dead;
 use super::entities::Entities;
 use super::entity::{Entity, Spawner};
-use super::record::{CATALOGUE, COUNTER, encode_counter, entity_key};
+use super::record::encode_counter;
+use crate::layout::{CATALOGUE, entity_key, next_partition_key};
 use crate::partition::Partition;
 use crate::{EntityOptions, Intent, QueueId};
 
@@ -120,7 +121,7 @@ impl Catalogue {
         if next_partition != self.next_partition {
             let counter = encode_counter(next_partition)
                 .map_err(|reason| peeklock_storage::Error::Unavailable { reason })?;
-            batch.put(entity_key(PartitionId(COUNTER)), counter);
+            batch.put(next_partition_key(), counter);
         }
         if batch.is_empty() && !erases {
             return Ok(());

@@ -1,5 +1,4 @@
-//! How entities are stored: `Meta` space of partition 0, entity `n` (which owns partition `n`) at number `n`, the
-//! next free partition id at number 0, the last correction by which the clock went back at the last number.
+//! The values of the catalogue in the store; `crate::layout` says where.
 //!
 //! Options are stored as they are. A new one changes what the bytes mean, so it is a new version beside the old one:
 //! `version_1` is how they were before there was administration.
@@ -7,20 +6,11 @@
 mod version_1;
 
 use bytes::Bytes;
-use peeklock_storage::{Key, PartitionId, Space};
+use peeklock_storage::PartitionId;
 use serde::{Deserialize, Serialize};
 
 use super::SetBack;
 use crate::{EntityOptions, EntityTimes};
-
-/// The partition that holds the catalogue.
-pub(super) const CATALOGUE: PartitionId = PartitionId(0);
-
-/// Where the next free partition id is stored.
-pub(super) const COUNTER: u64 = 0;
-
-/// Where the last correction by which time went back is stored; no entity ever has this number.
-pub(super) const SET_BACK: u64 = u64::MAX;
 
 /// First byte of the counter, and of entities once.
 const VERSION: u8 = 1;
@@ -59,12 +49,6 @@ pub(super) fn decode_counter(bytes: &[u8]) -> Result<PartitionId, String> {
     decode_version(VERSION, bytes).map(PartitionId)
 }
 
-/// Whether an entity, which is a queue or a topic with its subscriptions, is stored at `key`.
-#[must_use]
-pub fn is_entity(key: Key) -> bool {
-    (key.space, key.partition) == (Space::Meta, CATALOGUE) && !matches!(key.number, COUNTER | SET_BACK)
-}
-
 /// A correction of the clock.
 pub(super) fn encode_set_back(set_back: SetBack) -> Result<Bytes, String> {
     encode_version(VERSION, &(set_back.from, set_back.to))
@@ -73,11 +57,6 @@ pub(super) fn encode_set_back(set_back: SetBack) -> Result<Bytes, String> {
 /// A correction read back.
 pub(super) fn decode_set_back(bytes: &[u8]) -> Result<SetBack, String> {
     decode_version(VERSION, bytes).map(|(from, to)| SetBack { from, to })
-}
-
-/// Where an entity is stored.
-pub(super) const fn entity_key(partition: PartitionId) -> Key {
-    Key::new(Space::Meta, CATALOGUE, partition.0)
 }
 
 fn encode_version<T: Serialize>(version: u8, value: &T) -> Result<Bytes, String> {

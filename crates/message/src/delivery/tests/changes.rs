@@ -35,8 +35,9 @@ fn a_copy_with_a_rule_s_name_is_these_bytes() {
     };
     let message = received(sent.clone(), changed(changes), None);
     let slices = Encoder::default().encode(&message, Way::Link, Origin::default()).unwrap();
-    let fresh: [&[u8]; 4] = [
+    let fresh: [&[u8]; 5] = [
         b"\x00\x53\x70\xc0\x07\x05\x41\x50\x07\x40\x40\x43",
+        b"\x00\x53\x71\xc1\x01\x00",
         b"\x00\x53\x72\xc1\x59\x06\
             \xa3\x13x-opt-enqueued-time\x83\x00\x00\x00\x00\x00\x00\x03\xe8\
             \xa3\x15x-opt-sequence-number\x55\x05\

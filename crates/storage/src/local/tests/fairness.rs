@@ -102,3 +102,16 @@ fn equal_partitions_have_long_frames() {
     }
     assert!(writer.pace.frame_bytes_max() > 3 << 20, "{}", writer.pace.frame_bytes_max());
 }
+
+#[test]
+fn of_many_partitions_with_about_as_much_none_has_little() {
+    let mut writer = Writer::new();
+    for _ in 0..50 {
+        for partition in 1..=16 {
+            let value_bytes = if partition % 2 == 0 { 100 << 10 } else { 300 << 10 };
+            writer.push(batch(PartitionId(partition), value_bytes));
+        }
+        writer.write();
+    }
+    assert!(writer.pace.frame_bytes_max() > 3 << 20, "{}", writer.pace.frame_bytes_max());
+}

@@ -164,6 +164,7 @@ fn check_attach(their: &theirs::Attach, ours: &Attach) {
     assert_eq!(u8::from(&their.rcv_settle_mode), ours.rcv_settle_mode as u8);
     assert_eq!(their.initial_delivery_count, ours.initial_delivery_count);
     assert_eq!(their.max_message_size, ours.max_message_size);
+    assert_eq!(their.unsettled.is_some(), ours.resumes);
     assert_eq!(
         (their.source.is_some(), their.target.is_some()),
         (ours.source.is_some(), ours.target.is_some())

@@ -1,4 +1,4 @@
-//! The rules of the house (ARCHITECTURE.md), checked: arrows between rooms, what a room may not know, sizes, lints.
+//! Checks of the rules in ARCHITECTURE.md: dependencies between crates, words that a part may not use, file sizes, lints.
 
 #![cfg(test)]
 
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// Which room may depend on which, tests aside.
-const ARROWS: [(&str, &[&str]); 12] = [
+/// The crates that each crate may depend on, tests aside.
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("peeklock-budget", &[]),
     ("peeklock-storage", &[]),
     ("peeklock-rules", &[]),
@@ -44,7 +44,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
 ];
 
 /// Words that may not appear under a path, tests aside.
-const WALLS: [(&str, &[&str]); 10] = [
+const FORBIDDEN_WORDS: [(&str, &[&str]); 10] = [
     ("crates/budget/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time"]),
     ("crates/rules/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time", "rand::"]),
     ("crates/engine/src/partition", &["tokio", "std::fs", "std::time"]),
@@ -96,13 +96,17 @@ fn code(text: &str) -> String {
 }
 
 #[test]
-fn arrows_between_rooms_point_one_way() {
+fn dependencies_between_crates_point_one_way() {
     let metadata =
         MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec().expect("metadata");
-    assert_eq!(metadata.workspace_packages().len(), ARROWS.len(), "a new room needs its arrows here");
+    assert_eq!(
+        metadata.workspace_packages().len(),
+        DEPENDENCIES.len(),
+        "a new crate needs its dependencies here"
+    );
     for package in metadata.workspace_packages() {
         let name = package.name.as_str();
-        let (_, allowed) = ARROWS.iter().find(|(room, _)| *room == name).expect("a known room");
+        let (_, allowed) = DEPENDENCIES.iter().find(|(known, _)| *known == name).expect("a known crate");
         for dependency in package.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal) {
             let ours = dependency.name.starts_with("peeklock");
             assert!(!ours || allowed.contains(&dependency.name.as_str()), "{name} uses {}", dependency.name);
@@ -111,9 +115,9 @@ fn arrows_between_rooms_point_one_way() {
 }
 
 #[test]
-fn rooms_do_not_know_what_is_not_theirs() {
+fn no_part_uses_words_of_another() {
     let mut offences = Vec::new();
-    for (folder, words) in WALLS {
+    for (folder, words) in FORBIDDEN_WORDS {
         for (name, text) in sources(folder).iter().filter(|(name, _)| !is_test(name)) {
             let code = code(text);
             offences.extend(

@@ -1,0 +1,121 @@
+//! What the peer sees in return for its attach: what it asked for, as far as that is what happens on the link
+//! (AMQP 1.0, parts 2.7.3 and 3.5.3).
+
+use super::entities::Kind;
+use crate::wire::performative::{Attach, ReceiverSettleMode, SenderSettleMode, Target, Terminus};
+use crate::wire::{Str, Value};
+
+/// Link property: the largest batch a sender may send, a long of bytes. Clients bound their batches by it, where messages
+/// may be larger (azure-sdk-for-net 57941).
+const BATCH_BYTES_MAX: &str = "com.microsoft:max-message-batch-size";
+/// A batch has at most so many bytes, whatever a message may have.
+const BATCH_BYTES: u64 = 1024 * 1024;
+
+/// Link property by which an SDK's receiver is known.
+const RECEIVER_NAME: &str = "com.microsoft:receiver-name";
+/// What Python's receivers say they take; they take any size.
+const PYTHON_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The one expiry policy that is kept: nothing of a link outlives it.
+const LINK_DETACH: &str = "link-detach";
+
+/// Descriptors of the outcomes that a receiver may choose.
+const OUTCOMES: [&str; 4] =
+    ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
+/// Descriptor of the outcome of a delivery that its receiver settles without one.
+const RELEASED: u64 = 0x26;
+
+/// What a coordinator can do, of what the specification names (part 4.5.8).
+const COORDINATOR_CAPABILITIES: [&str; 3] =
+    ["amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"];
+
+/// The peer's attach turned into ours: termini, settle modes and name as they came, since P learns its session from
+/// the address and N takes over the modes it reads.
+fn echo(attach: Attach) -> Attach {
+    let mut source = attach.source.unwrap_or_default();
+    // None of the peer's filters is in place, but for that of a session, written when one is accepted.
+    source.filter.clear();
+    Attach {
+        source: Some(source),
+        target: Some(attach.target.unwrap_or_else(|| Target::Node(Terminus::default()))),
+        initial_delivery_count: None,
+        max_message_size: None,
+        offered_capabilities: Vec::new(),
+        desired_capabilities: Vec::new(),
+        ..attach
+    }
+}
+
+/// The answer on a link on which we receive; `node` is what it leads to, if that is an entity.
+pub(super) fn to_sender(attach: Attach, node: Option<Kind>) -> Attach {
+    let mut reply = echo(attach);
+    // A delivery is settled together with its outcome, so P's wish for a second step is not met.
+    reply.rcv_settle_mode = ReceiverSettleMode::First;
+    match &mut reply.target {
+        Some(Target::Node(target)) => promise_what_holds(target, node),
+        Some(Target::Coordinator(capabilities)) => {
+            capabilities.retain(|capability| COORDINATOR_CAPABILITIES.contains(&&**capability));
+        }
+        None => {}
+    }
+    reply
+}
+
+/// The answer on a link on which we send messages of an entity.
+pub(super) fn to_receiver(attach: Attach, node: Kind) -> Attach {
+    let mut reply = echo(attach);
+    if let Some(source) = &mut reply.source {
+        promise_what_holds(source, Some(node));
+        if !source.outcomes.is_empty() {
+            source.outcomes.retain(|outcome| OUTCOMES.contains(&&**outcome));
+        }
+        if source.default_outcome != Value::Null {
+            source.default_outcome = Value::described(Value::ULong(RELEASED), Value::List(Vec::new()));
+        }
+    }
+    reply
+}
+
+/// The answer on a link on which responses leave: they leave settled, since P never settles one.
+pub(super) fn to_reader_of_responses(attach: Attach) -> Attach {
+    let mut reply = echo(attach);
+    reply.snd_settle_mode = SenderSettleMode::Settled;
+    if let Some(source) = &mut reply.source {
+        promise_what_holds(source, None);
+        source.outcomes.clear();
+        source.default_outcome = Value::Null;
+    }
+    reply
+}
+
+/// Takes back what was asked of our end of a link and does not hold. What was not asked for is not mentioned.
+fn promise_what_holds(terminus: &mut Terminus, node: Option<Kind>) {
+    terminus.durable = 0;
+    terminus.timeout_s = 0;
+    if terminus.expiry_policy.is_some() {
+        terminus.expiry_policy = Some(LINK_DETACH.into());
+    }
+    // The names by which JMS tells queues from topics.
+    let capability = match node {
+        Some(Kind::Queue) => Some("queue"),
+        Some(Kind::Topic) => Some("topic"),
+        Some(Kind::Subscription) | None => None,
+    };
+    terminus.capabilities.retain(|asked: &Str| Some(&**asked) == capability);
+}
+
+/// Tells a sender how large its batches may be.
+pub(super) fn limit_batches(reply: &mut Attach, message_bytes_max: u64) {
+    let bytes = i64::try_from(message_bytes_max.min(BATCH_BYTES)).unwrap_or(i64::MAX);
+    reply.properties.retain(|(key, _)| &**key != BATCH_BYTES_MAX);
+    reply.properties.push((BATCH_BYTES_MAX.into(), Value::Long(bytes)));
+}
+
+/// The largest message that a receiver takes, in bytes; `None` for any.
+pub(super) fn message_bytes_max(attach: &Attach) -> Option<u64> {
+    let is_sdk = attach.properties.iter().any(|(key, _)| &**key == RECEIVER_NAME);
+    attach.max_message_size.filter(|&bytes| bytes > 0 && !(is_sdk && bytes == PYTHON_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests;

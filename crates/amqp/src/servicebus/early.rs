@@ -1,0 +1,120 @@
+//! Management requests that come before the link on which their responses are to leave: they wait for it, not long.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::errors::Fault;
+use super::transactions::ManagementTarget;
+use super::{Broker, ReplyTo};
+use crate::endpoint::{Connection, IncomingId, NowMs};
+use crate::wire::performative::DeliveryState;
+
+/// Requests of one connection that may wait.
+const REQUESTS_MAX: usize = 64;
+
+/// Their bytes.
+const BYTES_MAX: usize = 1024 * 1024;
+
+/// How long each waits, in milliseconds: clients attach both links in one go.
+const WAIT_MS: NowMs = 5_000;
+
+/// A request without a link for its response.
+pub(super) struct EarlyRequest {
+    pub(super) reply_to: ReplyTo,
+    pub(super) target: ManagementTarget,
+    /// `None` when it came settled.
+    pub(super) delivery: Option<IncomingId>,
+    pub(super) state: Option<DeliveryState>,
+    pub(super) payload: Bytes,
+}
+
+/// The requests of one connection that wait, the oldest first, each with the end of its wait.
+#[derive(Default)]
+pub(super) struct EarlyRequests {
+    waiting: VecDeque<(NowMs, EarlyRequest)>,
+    bytes: usize,
+}
+
+impl EarlyRequests {
+    pub(super) fn deadline(&self) -> Option<NowMs> {
+        self.waiting.front().map(|(due, _)| *due)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn take(&mut self) -> VecDeque<(NowMs, EarlyRequest)> {
+        self.bytes = 0;
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn push(&mut self, due: NowMs, request: EarlyRequest) {
+        self.bytes += request.payload.len();
+        self.waiting.push_back((due, request));
+    }
+
+    fn pop_due(&mut self, now: NowMs) -> Option<EarlyRequest> {
+        self.waiting.front().filter(|(due, _)| *due <= now)?;
+        let (_, request) = self.waiting.pop_front()?;
+        self.bytes -= request.payload.len();
+        Some(request)
+    }
+}
+
+impl Broker {
+    /// Keeps a request until its link is there.
+    ///
+    /// # Errors
+    /// When too many wait: the request is refused at once.
+    pub(super) fn keep_early(&mut self, request: EarlyRequest) -> Result<(), Fault> {
+        let bytes = request.payload.len();
+        if self.early.waiting.len() >= REQUESTS_MAX || self.early.bytes + bytes > BYTES_MAX {
+            return Err(no_response_link());
+        }
+        if request.delivery.is_none() {
+            self.count_question(bytes);
+        }
+        self.early.push(self.now.saturating_add(WAIT_MS), request);
+        Ok(())
+    }
+
+    /// Carries out what waited for a link that is there now.
+    pub(super) fn ask_early(&mut self, connection: &mut Connection) {
+        for (due, request) in self.early.take() {
+            if self.response_link(&request.reply_to).is_none() {
+                self.early.push(due, request);
+                continue;
+            }
+            let EarlyRequest { reply_to, target, delivery, state, payload } = request;
+            self.forget_early(delivery, &payload);
+            let transfer = (delivery, state.as_ref());
+            let result = self.management_request(reply_to.session, &target, transfer, &payload, connection);
+            if let Err(fault) = result {
+                self.reject(delivery, &fault, connection);
+            }
+        }
+    }
+
+    /// Refuses what has waited for too long.
+    pub(super) fn refuse_early(&mut self, connection: &mut Connection, now: NowMs) {
+        while let Some(EarlyRequest { reply_to, delivery, payload, .. }) = self.early.pop_due(now) {
+            tracing::debug!(node = %reply_to.node, "a request was refused: no link to respond on");
+            self.forget_early(delivery, &payload);
+            self.reject(delivery, &no_response_link(), connection);
+        }
+    }
+
+    fn forget_early(&mut self, delivery: Option<IncomingId>, payload: &Bytes) {
+        if delivery.is_none() {
+            self.count_answer(payload.len());
+        }
+    }
+}
+
+fn no_response_link() -> Fault {
+    Fault::NotAllowed(
+        "A request needs a link for its response: attach a receiver to the same node on the same session.",
+    )
+}

@@ -1,0 +1,76 @@
+//! Answers that are other than they were recorded, on purpose: a table with the reason beside each.
+
+use std::collections::HashSet;
+
+use regex::Regex;
+use serde::Deserialize;
+
+/// What has changed, in the order in which it is applied.
+#[derive(Debug)]
+pub struct Changes(Vec<Change>);
+
+#[derive(Debug)]
+struct Change {
+    /// The conversations that it is about; none: all.
+    conversations: HashSet<String>,
+    recorded: Regex,
+    now: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    changes: Vec<Row>,
+}
+
+/// Conversations (`*`, or names with blanks between), what an answer said (a regular expression), what it says now, why.
+#[derive(Deserialize)]
+struct Row(String, String, String, String);
+
+impl Changes {
+    /// Reads the table from TOML.
+    ///
+    /// # Panics
+    /// When it can't be read, or a row has no reason.
+    pub fn read(toml: &str) -> Self {
+        let table: Table = toml::from_str(toml).unwrap();
+        let change = |Row(conversations, recorded, now, why): Row| {
+            assert!(!why.is_empty(), "{recorded}: a change has a reason");
+            let conversations =
+                conversations.split_whitespace().filter(|name| *name != "*").map(str::to_owned).collect();
+            Change { conversations, recorded: Regex::new(&recorded).unwrap(), now }
+        };
+        Self(table.changes.into_iter().map(change).collect())
+    }
+
+    /// What is expected now where this was recorded; empty when no answer is.
+    pub(super) fn apply(&self, conversation: &str, recorded: &str) -> String {
+        self.apply_noting(conversation, recorded, &mut HashSet::new())
+    }
+
+    fn apply_noting(&self, conversation: &str, recorded: &str, used: &mut HashSet<usize>) -> String {
+        let mut text = recorded.to_owned();
+        for (place, change) in self.0.iter().enumerate() {
+            let concerns = change.conversations.is_empty() || change.conversations.contains(conversation);
+            if concerns && change.recorded.is_match(&text) {
+                used.insert(place);
+                text = change.recorded.replace_all(&text, &change.now).into_owned();
+            }
+        }
+        text
+    }
+
+    /// The rows that change nothing in these conversations, each a name and a text.
+    pub fn unused<'a>(&self, conversations: impl Iterator<Item = (&'a str, String)>) -> Vec<String> {
+        let mut used = HashSet::new();
+        for (name, text) in conversations {
+            for (_, step) in super::script::steps(&text) {
+                if let super::script::Step::Want(_, recorded) = step {
+                    self.apply_noting(name, &recorded, &mut used);
+                }
+            }
+        }
+        let unused = self.0.iter().enumerate().filter(|(place, _)| !used.contains(place));
+        unused.map(|(_, change)| change.recorded.to_string()).collect()
+    }
+}
