@@ -232,7 +232,13 @@ impl History {
         let late: Vec<_> =
             self.held.iter().filter(|(_, (_, until))| *until <= now).map(|(receiver, _)| *receiver).collect();
         for receiver in late {
-            self.leave(receiver, 1);
+            let receivers = &self.rig.partition.state.entity.receivers;
+            let asks = receivers.get(receiver).is_some_and(|open| open.has_credit());
+            let has_some = self.in_flight.iter().any(|one| one.receiver == receiver);
+            match self.held.get_mut(&receiver) {
+                Some((_, until)) if asks && !has_some => *until = now.plus_ms(LOCK_MS),
+                _ => self.leave(receiver, 1),
+            }
         }
     }
 

@@ -118,6 +118,8 @@ rules! {
         OnlySessionsRenewTheirLocks,
         /// A renewed session ends so long from now.
         SessionRenewalCountsFromNow,
+        /// Who asks for messages and has none in hand keeps the session when its time is over.
+        WhoAsksForMessagesKeepsTheSession,
         /// Deliveries under a session's lock that ran out have failed (§5.3).
         ALostSessionCounts,
         /// Deliveries under one given back have not (§5.3).
