@@ -37,12 +37,13 @@ func everyQueueProperty(target string) admin.QueueProperties {
 		MaxDeliveryCount:                    pointer(int32(7)),
 		EnableBatchedOperations:             pointer(false),
 		Status:                              pointer(admin.EntityStatusSendDisabled),
-		AutoDeleteOnIdle:                    pointer("P3DT4H"),
-		EnablePartitioning:                  pointer(false),
-		ForwardDeadLetteredMessagesTo:       pointer(target),
-		UserMetadata:                        pointer("some <words> & more"),
-		AuthorizationRules:                  []admin.AuthorizationRule{rule("listener", admin.AccessRightListen)},
-		MaxMessageSizeInKilobytes:           pointer(int64(2048)),
+		// What forwards is created without a limit of idleness (azure-sdk-for-js 14539).
+		AutoDeleteOnIdle:              pointer("P10675199DT2H48M5.4775807S"),
+		EnablePartitioning:            pointer(false),
+		ForwardDeadLetteredMessagesTo: pointer(target),
+		UserMetadata:                  pointer("some <words> & more"),
+		AuthorizationRules:            []admin.AuthorizationRule{rule("listener", admin.AccessRightListen)},
+		MaxMessageSizeInKilobytes:     pointer(int64(2048)),
 	}
 }
 

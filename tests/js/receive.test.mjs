@@ -173,6 +173,26 @@ describe("receiving", { concurrency: 6 }, () => {
     assert.equal(dead.applicationProperties.round, 3);
   }));
 
+  it("a deferred message with a session id is settled where there are no sessions", withQueue(async (client, queue) => {
+    await send(client, queue, ...range(3).map((body) => ({ body, sessionId: "s" })));
+    const receiver = client.createReceiver(queue);
+    const all = await take(receiver, 3);
+    for (const message of all) await receiver.deferMessage(message);
+    const settlements = ["completeMessage", "abandonMessage", "deadLetterMessage"];
+    for (const [index, { sequenceNumber }] of all.entries()) {
+      const [deferred] = await receiver.receiveDeferredMessages(sequenceNumber);
+      assert.equal(deferred.sessionId, "s");
+      await receiver.renewMessageLock(deferred);
+      await receiver[settlements[index]](deferred);
+    }
+    assert.deepEqual(bodies(await peek(client, queue)), [1]);
+    const dead = client.createReceiver(queue, DEAD_LETTER);
+    await dead.deferMessage(await one(dead));
+    const [{ sequenceNumber }] = await peek(client, queue, DEAD_LETTER);
+    await dead.completeMessage((await dead.receiveDeferredMessages(sequenceNumber))[0]);
+    assert.equal((await peek(client, queue, DEAD_LETTER)).length, 0);
+  }));
+
   it("deferred messages in receive-and-delete mode", withQueue(async (client, queue) => {
     await send(client, queue, range(3).map((body) => ({ body })));
     const receiver = client.createReceiver(queue);

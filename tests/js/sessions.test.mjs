@@ -203,6 +203,47 @@ describe("sessions", { concurrency: 12 }, () => {
     for (const received of messages) await dead.completeMessage(received);
   }));
 
+  it("a deferred dead letter of a session is settled", withQueue(async (client, queue) => {
+    await send(client, queue, message(1, "a"));
+    const receiver = await client.acceptSession(queue, "a");
+    await receiver.deadLetterMessage(await one(receiver));
+    await receiver.close();
+    const dead = client.createReceiver(queue, DEAD_LETTER);
+    const { sequenceNumber, ...rest } = await one(dead);
+    await dead.deferMessage({ sequenceNumber, ...rest });
+    const [deferred] = await dead.receiveDeferredMessages(sequenceNumber);
+    assert.equal(deferred.sessionId, "a");
+    await dead.completeMessage(deferred);
+    assert.equal((await peek(client, queue, DEAD_LETTER)).length, 0);
+  }));
+
+  it("ids that differ in case are one session, and messages keep their spelling", withQueue(async (client, queue) => {
+    await send(client, queue, message(1, "SessionId"), message(2, "sessionId"), message(3, "other"), message(4, "SESSIONID"));
+    const receiver = await client.acceptSession(queue, "sessionId");
+    assert.equal(receiver.sessionId, "sessionId", "as it was asked for");
+    await assert.rejects(client.acceptSession(queue, "SessionID"), failsWith("SessionCannotBeLocked"));
+    const messages = await take(receiver, 3);
+    assert.deepEqual(messages.map((m) => [m.body, m.sessionId]), [[1, "SessionId"], [2, "sessionId"], [4, "SESSIONID"]]);
+    await receiver.setSessionState("known");
+    await receiver.deferMessage(messages[2]);
+    for (const received of messages.slice(0, 2)) await receiver.completeMessage(received);
+    await receiver.close();
+    const next = await client.acceptSession(queue, "SESSIONID");
+    assert.equal(await next.getSessionState(), "known");
+    await next.renewSessionLock();
+    await next.completeMessage((await next.receiveDeferredMessages(messages[2].sequenceNumber))[0]);
+    assert.deepEqual(bodies(await next.peekMessages(9)), []);
+    assert.deepEqual(bodies(await peek(client, queue)), [3]);
+  }, { options: impatient }));
+
+  it("the next available session has the spelling of its first message", withQueue(async (client, queue) => {
+    await send(client, queue, message(1, "Cart"), message(2, "CART"));
+    const receiver = await client.acceptNextSession(queue);
+    assert.equal(receiver.sessionId, "Cart");
+    assert.deepEqual((await take(receiver, 2)).map((m) => m.sessionId), ["Cart", "CART"]);
+    await assert.rejects(client.acceptNextSession(queue), failsWith("ServiceTimeout"));
+  }, { options: impatient }));
+
   it("a receiver without a session is refused", withQueue(async (client, queue) => {
     await assert.rejects(client.createReceiver(queue).receiveMessages(1, { maxWaitTimeInMs: 1_000 }), /entity that requires sessions/);
   }));

@@ -110,6 +110,18 @@ describe("topics", { concurrency: 12 }, () => {
     await sender.cancelScheduledMessages(second);
   }));
 
+  it("what is scheduled on a topic is found by browsing it, and cancelled", withTopic(async (client, topic) => {
+    const sender = client.createSender(topic);
+    const later = new Date(Date.now() + 3_600_000);
+    await send(client, topic, { body: "now" });
+    await sender.scheduleMessages([{ body: 1 }, { body: 2, messageId: "two" }], later);
+    const found = await peek(client, topic);
+    assert.deepEqual(found.map((m) => [m.body, m.state]), [[1, "scheduled"], [2, "scheduled"]]);
+    await sender.cancelScheduledMessages(found.find((m) => m.messageId === "two").sequenceNumber);
+    assert.deepEqual(bodies(await peek(client, topic)), [1]);
+    await assert.rejects(client.createReceiver(topic).receiveMessages(1), /one of its subscriptions/);
+  }));
+
   it("a new subscription has the rule that matches everything", withRules(async (manager) => {
     const rules = await rulesOf(manager);
     assert.deepEqual(rules.map(({ name, filter }) => [name, filter]), [["$Default", { sqlExpression: "1=1" }]]);
@@ -174,11 +186,11 @@ describe("topics", { concurrency: 12 }, () => {
     assert.deepEqual(applicationProperties ?? {}, {});
   }));
 
-  it("true and false filters travel as SQL", withRules(async (manager, client, topic) => {
+  it("true and false filters travel as SQL and keep their text", withRules(async (manager, client, topic) => {
     await manager.createRule("no", { sqlExpression: "1=0" });
     await manager.createRule("yes", { sqlExpression: " 1 = 1 " });
     const rules = await rulesOf(manager);
-    assert.deepEqual(rules.map(({ name, filter }) => [name, filter.sqlExpression]), [["$Default", "1=1"], ["no", "1=0"], ["yes", "1=1"]]);
+    assert.deepEqual(rules.map(({ name, filter }) => [name, filter.sqlExpression]), [["$Default", "1=1"], ["no", "1=0"], ["yes", " 1 = 1 "]]);
     await manager.deleteRule("$Default");
     await manager.deleteRule("yes");
     await send(client, topic, { body: 1 });

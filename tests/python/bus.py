@@ -7,12 +7,17 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from azure.servicebus import ServiceBusReceiveMode, ServiceBusSubQueue
+from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusAuthenticationError
 
 import sdk
 from daemon import Subscription, Topic
 
 DEAD_LETTER = ServiceBusSubQueue.DEAD_LETTER
+TRANSFER_DEAD_LETTER = ServiceBusSubQueue.TRANSFER_DEAD_LETTER
 RECEIVE_AND_DELETE = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+#: What the SDK makes of a missing entity: the first of a link that is refused or ended, as for subscriptions, the second of the
+#: 404 that answers the token for a queue or topic.
+MISSING = (MessagingEntityNotFoundError, ServiceBusAuthenticationError)
 #: How long a condition may take to come true on a busy machine.
 PATIENCE_SECS = 40
 

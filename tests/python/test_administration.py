@@ -117,7 +117,10 @@ def test_every_property_of_a_queue_comes_back_and_survives_an_update(admin, name
     created = admin.create_queue(
         name, **QUEUE, authorization_rules=[rule], forward_dead_lettered_messages_to=forwarding
     )
-    assert chosen(created, QUEUE) == QUEUE
+    # What forwards is created without a limit of idleness (azure-sdk-for-js 14539); an update sets one.
+    assert created.auto_delete_on_idle > NEVER_MIN
+    assert chosen(created, QUEUE) == QUEUE | {"auto_delete_on_idle": created.auto_delete_on_idle}
+    admin.update_queue(created, auto_delete_on_idle=QUEUE["auto_delete_on_idle"])
     got = admin.get_queue(name)
     assert chosen(got, QUEUE) == QUEUE
     assert got.forward_dead_lettered_messages_to.endswith(f"/{forwarding}")
@@ -182,6 +185,50 @@ def test_forwarding_is_shown_as_a_url_and_cleared_by_leaving_it_out(admin, name)
     assert admin.get_queue(name).forward_to is None
 
 
+def test_what_is_created_forwarding_is_overruled_and_an_update_is_not(admin, name):
+    """azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424; the update as in the SDK's own tests."""
+    target = admin.create_queue(f"{name}-target").name
+    asked = {"auto_delete_on_idle": minutes(10), "default_message_time_to_live": minutes(11)}
+
+    def shown(entity):
+        return [getattr(entity, key) for key in asked]
+
+    def check(create, update):
+        for forwarding in ({"forward_to": target}, {"forward_dead_lettered_messages_to": target}):
+            created = create(**asked, **forwarding)
+            idle, life = shown(created)
+            assert idle > NEVER_MIN
+            assert life > NEVER_MIN if "forward_to" in forwarding else life == minutes(11)
+            assert shown(update(created, **asked)) == [minutes(10), minutes(11)]
+
+    def create_queue(**options):
+        return admin.create_queue(f"{name}-{len(options)}-{'forward_to' in options}", **options)
+
+    def update_queue(queue, **options):
+        admin.update_queue(queue, **options)
+        return admin.get_queue(queue.name)
+
+    check(create_queue, update_queue)
+    admin.create_topic(f"{name}-topic")
+
+    def create_subscription(**options):
+        return admin.create_subscription(f"{name}-topic", f"s{'forward_to' in options}", **options)
+
+    def update_subscription(subscription, **options):
+        admin.update_subscription(f"{name}-topic", subscription, **options)
+        return admin.get_subscription(f"{name}-topic", subscription.name)
+
+    check(create_subscription, update_subscription)
+
+
+def test_a_missing_target_of_forwarding_has_its_sub_code(admin, name):
+    """azure-service-bus 203."""
+    for forwarding in ("forward_to", "forward_dead_lettered_messages_to"):
+        with pytest.raises(HttpResponseError, match="SubCode=40400. The auto forwarding destination") as refused:
+            admin.create_queue(name, **{forwarding: f"{name}-missing"})
+        assert refused.value.status_code == 400
+
+
 def test_rules_of_every_kind(admin, name):
     admin.create_topic(name)
     admin.create_subscription(name, "s")
@@ -193,7 +240,7 @@ def test_rules_of_every_kind(admin, name):
         "double": 1.5,
         "bool": True,
         "text": "x & y",
-        "time": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+        "time": datetime.datetime(2026, 1, 2, 3, 4, 5),
         "span": minutes(5),
     }
     fields = {
@@ -232,7 +279,7 @@ def test_sql_rules_with_parameters_and_actions(admin, name):
         "@double": 1.5,
         "@bool": True,
         "@text": "x & y",
-        "@time": datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc),
+        "@time": datetime.datetime(2026, 1, 2, 3, 4, 5),
         "@span": minutes(5),
     }
     expression = "a > @int AND b <> @text AND EXISTS(c)"
@@ -271,14 +318,14 @@ def test_errors_are_the_sdks_own(admin, name):
         lambda: admin.delete_queue("missing"),
         lambda: admin.get_queue_runtime_properties("missing"),
         lambda: admin.get_subscription("missing", "s"),
-        lambda: list(admin.list_subscriptions("missing")),
         lambda: admin.create_subscription("missing", "s"),
     ):
         with pytest.raises(ResourceNotFoundError):
             missing()
+    assert list(admin.list_subscriptions("missing")) == [], "as in Service Bus"
     with pytest.raises(HttpResponseError, match="'LockDuration' must be from PT5S to PT5M"):
         admin.create_queue("bad", lock_duration=hours(1))
-    with pytest.raises(HttpResponseError, match="'RequiresSession' can't be changed"):
+    with pytest.raises(HttpResponseError, match="The value for the RequiresSession property of an existing Queue cannot be changed"):
         queue = admin.get_queue(name)
         queue.requires_session = True
         admin.update_queue(queue)
@@ -318,6 +365,28 @@ def test_counts_are_right_on_every_look(admin, admin_daemon, name):
     assert (topic.subscription_count, topic.scheduled_message_count) == (1, 1) and topic.size_in_bytes > 0
     subscription = admin.get_subscription_runtime_properties(f"{name}-topic", "s")
     assert (subscription.active_message_count, subscription.total_message_count) == (2, 2)
+
+
+def test_filters_are_counted_the_default_one_too(admin, name):
+    admin.create_topic(name)
+    counts = lambda: (lambda topic: (topic.sql_filter_count, topic.correlation_filter_count))(admin.get_topic_runtime_properties(name))
+    assert counts() == (0, 0)
+    admin.create_subscription(name, "s")
+    assert counts() == (1, 0)
+    admin.create_rule(name, "s", "sql", filter=SqlRuleFilter("1=1"))
+    admin.create_rule(name, "s", "correlation", filter=CorrelationRuleFilter(correlation_id="abc"))
+    assert counts() == (2, 1)
+
+
+def test_a_new_subscription_counts_as_a_use_of_it_and_of_its_topic(admin, name):
+    admin.create_topic(name)
+    never = admin.get_topic_runtime_properties(name).accessed_at_utc
+    assert never.year == 1
+    admin.create_subscription(name, "s")
+    topic = admin.get_topic_runtime_properties(name)
+    subscription = admin.get_subscription_runtime_properties(name, "s")
+    assert topic.accessed_at_utc >= topic.created_at_utc
+    assert subscription.accessed_at_utc >= subscription.created_at_utc
 
 
 def test_what_is_made_serves_messages_at_once_and_survives_a_kill(own_daemon):

@@ -5,7 +5,7 @@ import datetime
 import os
 
 import pytest
-from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ResourceNotFoundError
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import MessagingEntityDisabledError, ServiceBusAuthorizationError, ServiceBusError
 from azure.servicebus.management import AccessRights, AuthorizationRule, EntityStatus
@@ -65,12 +65,46 @@ def test_who_may_not_manage_is_refused(guarded, owner, name, who, key):
             lambda: admin.get_queue(name),
             lambda: admin.create_queue(f"{name}-another"),
             lambda: admin.delete_queue(name),
-            lambda: admin.get_namespace_properties(),
-            lambda: admin.get_queue("never/was"),
         ):
             with pytest.raises(ClientAuthenticationError):
                 refused()
     assert name in [queue.name for queue in owner.list_queues()]
+
+
+@pytest.mark.parametrize("who", ["listener", "sender"])
+def test_any_right_shows_the_namespace_and_what_does_not_exist(guarded, owner, name, who):
+    owner.create_topic(name)
+    owner.create_subscription(name, "s")
+    with admin_of(guarded, who) as admin:
+        assert admin.get_namespace_properties().namespace_type == "Messaging"
+        for missing in (lambda: admin.get_queue("never/was"), lambda: admin.get_subscription("never", "was")):
+            with pytest.raises(ResourceNotFoundError):
+                missing()
+        for refused, text in (
+            (lambda: admin.get_topic(name), "Manage,EntityRead claims required for this operation"),
+            (lambda: list(admin.list_queues()), "Manage,EntityRead claims required for this operation"),
+            (lambda: admin.create_queue("never"), "Authorization failed for specified action: Manage,EntityWrite."),
+            (lambda: admin.delete_queue("never"), "Authorization failed for specified action: Manage,EntityDelete."),
+            (lambda: admin.get_subscription(name, "s"), "Unauthorized access for 'GetSubscription' operation"),
+            (lambda: admin.get_subscription(name, "never"), "Unauthorized access for 'GetSubscription' operation"),
+            (lambda: list(admin.list_subscriptions(name)), "Unauthorized access for 'EnumerateSubscriptions' operation"),
+            (lambda: admin.delete_subscription(name, "s"), "Unauthorized access for 'DeleteSubscription' operation"),
+        ):
+            with pytest.raises(ClientAuthenticationError, match=text):
+                refused()
+
+
+@pytest.mark.parametrize("who, key", [("owner", "wrong"), ("nobody", "owner-key")])
+def test_a_bad_token_shows_nothing(guarded, owner, name, who, key):
+    owner.create_queue(name)
+    with admin_of(guarded, who, key) as admin:
+        for refused in (
+            lambda: admin.get_queue(name),
+            lambda: admin.get_queue("never/was"),
+            lambda: admin.get_namespace_properties(),
+        ):
+            with pytest.raises(ClientAuthenticationError, match="InvalidSignature"):
+                refused()
 
 
 def rule(key_name: str, *rights) -> AuthorizationRule:

@@ -10,6 +10,7 @@ from azure.servicebus.exceptions import (
     MessageLockLostError,
     MessageNotFoundError,
     MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
     ServiceBusError,
     SessionLockLostError,
 )
@@ -79,13 +80,20 @@ async def test_sending_to_a_subscription_or_a_dead_letter_queue(bus, queue, topi
 
 
 async def test_what_does_not_exist(bus, queue, topic):
-    unknown = [Subscription(topic, "nowhere"), Subscription("nowhere", "one"), Subscription(queue, "one"), "nowhere"]
-    for source in unknown:
+    """An unknown queue or topic is reported by the answer to the token for it, an unknown subscription by its link."""
+    unknown = {
+        "nowhere": ServiceBusAuthenticationError,
+        Subscription("nowhere", "one"): ServiceBusAuthenticationError,
+        Subscription(topic, "nowhere"): MessagingEntityNotFoundError,
+        Subscription(queue, "one"): MessagingEntityNotFoundError,
+    }
+    for source, kind in unknown.items():
         for options in ({}, {"sub_queue": DEAD_LETTER}, {"session_id": "s"}):
-            await refused(bus.open_receiver(source, **options), MessagingEntityNotFoundError)
-        await refused(bus.peek(source), MessagingEntityNotFoundError)
-    for target in ("nowhere", Topic("nowhere"), f"{topic}/Subscriptions/nowhere"):
-        await refused(bus.send(target, message()), MessagingEntityNotFoundError)
+            await refused(bus.open_receiver(source, **options), kind)
+        await refused(bus.peek(source), kind)
+    for target in ("nowhere", Topic("nowhere")):
+        await refused(bus.send(target, message()), ServiceBusAuthenticationError)
+    await refused(bus.send(f"{topic}/Subscriptions/nowhere", message()), MessagingEntityNotFoundError)
 
 
 # Session ids.

@@ -39,10 +39,10 @@ async def test_no_number_of_tries_removes_a_message(bus, queues):
     receiver = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
     first = await one(receiver)
     await receiver.abandon_message(first)
-    for tries in range(1, 4):
+    for _ in range(3):
         message = await one(receiver)
         assert body(message) == b"stays"
-        assert message.delivery_count == first.delivery_count + tries
+        assert message.delivery_count == first.delivery_count
         await receiver.abandon_message(message)
 
 

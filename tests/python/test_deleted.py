@@ -2,7 +2,7 @@
 
 import pytest
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.exceptions import MessagingEntityNotFoundError
+from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusAuthenticationError
 
 import sdk
 from bus import Bus
@@ -26,7 +26,7 @@ async def test_a_sender_is_told(flavour, idle_daemon, target):
         async with sender:
             await sender.send_messages(ServiceBusMessage(b"in time"))
             idle_daemon.advance(hours=2)
-            with pytest.raises(MessagingEntityNotFoundError):
+            with pytest.raises(ServiceBusAuthenticationError):
                 await sender.send_messages(ServiceBusMessage(b"too late"))
 
 
@@ -47,6 +47,6 @@ async def test_a_client_of_management_is_told(flavour, idle_daemon):
         numbers = await sender.schedule_messages(ServiceBusMessage(b""), idle_daemon.now().replace(year=2100))
         await sender.cancel_scheduled_messages(numbers)
         idle_daemon.advance(hours=2)
-        with pytest.raises(MessagingEntityNotFoundError):
+        with pytest.raises(ServiceBusAuthenticationError):
             async with bus.sender("q") as other:
                 await other.schedule_messages(ServiceBusMessage(b""), idle_daemon.now().replace(year=2100))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
-from azure.servicebus.exceptions import MessagingEntityNotFoundError
+from azure.servicebus.exceptions import ServiceBusAuthenticationError
 
 from daemon import ROOT, Daemon
 
@@ -97,7 +97,7 @@ def test_request_reply(broker):
     for _ in range(2):
         assert printed("request_reply", broker) == SHOWN["request_reply"]
         assert_left_empty(broker, "questions")
-        with pytest.raises(MessagingEntityNotFoundError):
+        with pytest.raises(ServiceBusAuthenticationError):
             assert_left_empty(broker, "answers")
         assert broker.stop() == 0
         broker.start()

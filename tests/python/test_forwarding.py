@@ -1,10 +1,12 @@
 """Auto-forwarding: messages of queues and subscriptions, and dead letters, go on to another entity."""
 
+import datetime
+
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
-from bus import DEAD_LETTER, Bus, bodies, body, take
+from bus import DEAD_LETTER, TRANSFER_DEAD_LETTER, Bus, bodies, body, nothing, take, told_end
 from daemon import Topic, entities_text
 
 CHAIN = ["a", "b", "c", "d", "e", "f"]
@@ -73,6 +75,39 @@ async def test_dead_letters_go_on(flavour, start_daemon):
         assert dead.dead_letter_source == "source"
         with pytest.raises(ServiceBusError, match="(?i)auto-forwarding enabled"):
             assert await bus.peek("source", sub_queue=DEAD_LETTER) == []
+
+
+async def test_a_forwarded_dead_letter_keeps_its_life_and_may_expire_at_the_target(flavour, start_daemon):
+    """A retry topology: what expires in one queue comes back to another, with its whole life (azure-sdk-for-net 6748)."""
+    retry = {"dead_lettering_on_message_expiration": True, "forward_dead_lettered_messages_to": "work"}
+    daemon = start_daemon(entities_text({"work": {}, "retry": retry}), time_travel=True)
+    async with Bus(flavour, daemon.connection_string) as bus:
+        life = datetime.timedelta(minutes=10)
+        await bus.send("retry", ServiceBusMessage(b"x", time_to_live=life))
+        async with bus.receiver("retry") as receiver:
+            daemon.advance(minutes=10)
+            assert await nothing(receiver)
+        (again,) = await take(await bus.open_receiver("work"), 1)
+        assert (body(again), again.time_to_live, again.dead_letter_source) == (b"x", life, "retry")
+        assert again.dead_letter_reason == "TTLExpiredException"
+        assert again.enqueued_time_utc + life == told_end(again)
+    daemon.advance(minutes=10)
+    async with Bus(flavour, daemon.connection_string) as bus:
+        assert await bus.drain_nothing("work")
+
+
+async def test_a_dead_letter_after_four_hops_is_received_as_a_transfer_dead_letter(flavour, start_daemon):
+    """It is not forwarded (azure-service-bus 249), and nobody receives from a dead-letter queue that forwards."""
+    graves = {"forward_dead_lettered_messages_to": "graves"}
+    queues = {name: {"forward_to": target} | graves for name, target in zip(CHAIN, CHAIN[1:])}
+    daemon = start_daemon(entities_text(queues | {CHAIN[-1]: graves, "graves": {}}))
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send("a", ServiceBusMessage(b"far"))
+        receiver = await bus.open_receiver("e", sub_queue=TRANSFER_DEAD_LETTER)
+        (dead,) = await take(receiver, 1)
+        assert (body(dead), dead.dead_letter_reason) == (b"far", "MaxTransferHopCountExceeded")
+        await receiver.complete_message(dead)
+        assert await bus.peek("graves") == []
 
 
 async def test_sigkill_in_the_middle_neither_loses_nor_doubles(flavour, start_daemon):

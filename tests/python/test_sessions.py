@@ -155,6 +155,24 @@ async def test_a_held_session_cannot_be_accepted(bus, queue):
     assert body(await one(other)) == b"1"
 
 
+async def test_ids_that_differ_in_case_are_one_session(bus, queue):
+    """azure-sdk-for-java 48759, durabletask 1334. Messages keep their spelling."""
+    await bus.send(queue, *(message(n, id) for n, id in enumerate(["SessionId", "sessionId", "other", "SESSIONID"])))
+    receiver = await bus.open_receiver(queue, session_id="sessionId")
+    assert receiver.session.session_id == "sessionId"
+    with pytest.raises(SessionCannotBeLockedError):
+        await bus.open_receiver(queue, session_id="SessionID")
+    messages = await take(receiver, 3)
+    assert [received.session_id for received in messages] == ["SessionId", "sessionId", "SESSIONID"]
+    await receiver.session.set_state(b"known")
+    for received in messages:
+        await receiver.complete_message(received)
+    await receiver.close()
+    assert await list_sessions(bus, queue) == ["other", "SessionId"]
+    receiver = await bus.open_receiver(queue, session_id="SESSIONID")
+    assert await receiver.session.get_state() == b"known"
+
+
 async def test_an_abandoned_message_comes_next(bus, queue):
     await bus.send(queue, *(message(n) for n in range(3)))
     receiver = await bus.open_receiver(queue, session_id="s")

@@ -9,6 +9,7 @@ from azure.servicebus.exceptions import (
     MessageNotFoundError,
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
     ServiceBusError,
 )
 
@@ -212,9 +213,9 @@ async def test_a_message_that_is_too_large(bus, topic):
 async def test_what_does_not_exist(bus, topic):
     with pytest.raises(MessagingEntityNotFoundError):
         await bus.open_receiver(topic / "nowhere")
-    with pytest.raises(MessagingEntityNotFoundError):
+    with pytest.raises(ServiceBusAuthenticationError):
         await bus.open_receiver(Subscription("nowhere", "one"))
-    with pytest.raises(MessagingEntityNotFoundError):
+    with pytest.raises(ServiceBusAuthenticationError):
         await bus.send(Topic("nowhere"), ServiceBusMessage(b""))
 
 

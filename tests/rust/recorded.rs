@@ -35,7 +35,7 @@ pub fn replay(config: &str, name: &str, conversation: &str, changes: &Changes) {
     let mut replay = Replay { daemon, wires, present, differences };
     for (line, step) in script::steps(conversation) {
         let step = match step {
-            Step::Want(connection, recorded) => Step::Want(connection, changes.apply(name, &recorded)),
+            Step::Want(connection, recorded) => Step::Want(connection, changes.apply(name, line, &recorded)),
             step => step,
         };
         if let Err(difference) = replay.step(step) {

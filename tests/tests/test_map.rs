@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 19] = [
+const FOLDERS: [(&str, &str); 20] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("java/", "tests/java/src/test/java/peeklock/"),
@@ -21,6 +21,7 @@ const FOLDERS: [(&str, &str); 19] = [
     ("amqp-endpoint/", "crates/amqp/src/endpoint/"),
     ("serve/", "crates/peeklock/src/serve/"),
     ("access/", "crates/access/src/"),
+    ("admin/", "crates/admin/src/"),
     ("net/", "crates/net/src/"),
     ("message/", "crates/message/src/"),
     ("rules/", "crates/rules/src/"),

@@ -1,5 +1,14 @@
 //! Why something that was presented allows nothing.
 
+use peeklock_engine::Timestamp;
+
+/// An instant as the service writes it here: `2026-11-22 23:15:00Z`.
+fn shown(at: Timestamp) -> String {
+    let at_s = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
+    let at = jiff::Timestamp::from_second(at_s).unwrap_or(jiff::Timestamp::MAX);
+    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
 /// Why not. The texts are for whoever presented it and tell nothing about keys; each has its sub-code of the management
 /// API (azure-sdk-for-net's constants).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,8 +35,8 @@ pub enum Denied {
     #[error("InvalidAudience: The authorization header contains a token for another resource.")]
     Audience,
     /// Its time is over.
-    #[error("ExpiredToken: The token is expired.")]
-    Expired,
+    #[error("ExpiredToken: The token is expired. Expiration time: '{}'.", shown(*.0))]
+    Expired(Timestamp),
     /// Its time has not begun.
     #[error("TokenNotYetValid: The token is not valid yet.")]
     NotYet,
@@ -52,7 +61,7 @@ impl Denied {
             Self::Signature | Self::UnknownKey | Self::Issuer => 40103,
             Self::Audience => 40104,
             Self::Malformed(_) => 40105,
-            Self::Expired | Self::NotYet => 40106,
+            Self::Expired(_) | Self::NotYet => 40106,
         }
     }
 }

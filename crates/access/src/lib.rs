@@ -152,7 +152,7 @@ impl Access {
             rules::find(policy, self.entities(), &token.rule, resource, &proof).ok_or(Denied::Signature)?;
         let expires_at = Timestamp(token.expires_at_s.saturating_mul(1000));
         if expires_at <= now {
-            return Err(Denied::Expired);
+            return Err(Denied::Expired(expires_at));
         }
         let signed = Resource::of_signed(token.resource_encoded).ok_or(Denied::Audience)?;
         let scope = Scope::of_signature(signed, found.level()).filter(|scope| scope.covers(resource));

@@ -108,7 +108,7 @@ fn golden_tokens_of_every_sdk_pass() {
         let whole = sdk == "Python, HTTP";
         assert_eq!(grant.permissions[0].scope.path(), if whole { "" } else { "my queue" }, "{sdk}");
         assert_eq!((grant.expires_at, grant.permissions[0].rights), (Some(END), Rights::ALL), "{sdk}");
-        assert_eq!(access.token(token, &of("my queue"), END), Err(Denied::Expired), "{sdk}");
+        assert_eq!(access.token(token, &of("my queue"), END), Err(Denied::Expired(END)), "{sdk}");
         assert!(access.token(&format!("{token}x"), &of("my queue"), MADE_AT).is_err(), "{sdk}");
     }
     for token in GOLDEN_ENTITY {

@@ -12,7 +12,7 @@ use crate::error::Error;
 const SERVICE_BUS_AUTHORIZATION: &str = "servicebusauthorization";
 
 impl Admin {
-    /// Looks at the token of a request; tokens in the query are not looked at, because addresses end up in logs.
+    /// Looks at the token of a request and asks for a right.
     ///
     /// # Errors
     /// 401, with the sub-code of what is wrong.
@@ -22,6 +22,16 @@ impl Admin {
         resource: &Resource,
         right: Right,
     ) -> Result<Grant, Error> {
+        let grant = self.verify(headers, resource)?;
+        if grant.permits(resource, right, self.access.now()) { Ok(grant) } else { Err(lacking(right).into()) }
+    }
+
+    /// Looks at the token of a request, whatever it allows on the resource; tokens in the query are not looked at, because
+    /// addresses end up in logs.
+    ///
+    /// # Errors
+    /// 401, with the sub-code of what is wrong.
+    pub(crate) fn verify(&self, headers: &HeaderMap, resource: &Resource) -> Result<Grant, Error> {
         let now = self.access.now();
         let token = match presented(headers)? {
             Some(token) => token,
@@ -29,7 +39,7 @@ impl Admin {
             None => "",
         };
         let grant = self.access.token(token, resource, now)?;
-        if grant.permits(resource, right, now) { Ok(grant) } else { Err(lacking(right).into()) }
+        if grant.is_valid(resource, now) { Ok(grant) } else { Err(Denied::Role.into()) }
     }
 }
 

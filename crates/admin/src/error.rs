@@ -9,13 +9,16 @@ use peeklock_access::Denied;
 use peeklock_wire::loggable;
 use uuid::Uuid;
 
+/// Of errors that are written without a sub-code.
+pub(crate) const NO_SUB_CODE: u16 = 0;
+
 /// Refuses a request. N finds the sub-code by the text `SubCode=digits.`, with the full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{status}: SubCode={sub_code}. {text}")]
+#[error("{status}: {}{text}", prefix(*.sub_code))]
 pub(crate) struct Error {
     /// Of the response.
     pub(crate) status: StatusCode,
-    /// N's constants: the status and two digits more.
+    /// N's constants: the status and two digits more; [`NO_SUB_CODE`] where the service writes none.
     pub(crate) sub_code: u16,
     /// For people.
     pub(crate) text: Cow<'static, str>,
@@ -35,6 +38,16 @@ impl Error {
     /// There is no such thing.
     pub(crate) fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::NOT_FOUND, 40400, text)
+    }
+
+    /// Messages are to be forwarded to an entity that does not exist: a bad request with the sub-code of what is not found, and
+    /// the words of the service (azure-service-bus 203).
+    pub(crate) fn forwarding_target_not_found(property: &str, target: &str) -> Self {
+        let text = format!(
+            "The auto forwarding destination entity does not exist: '{property}' names '{target}', which is neither a queue nor \
+             a topic."
+        );
+        Self::new(StatusCode::BAD_REQUEST, 40400, text)
     }
 
     /// More than is allowed.
@@ -57,9 +70,10 @@ impl Error {
         let Self { status, sub_code, text } = self;
         let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S");
         format!(
-            "<Error><Code>{}</Code><Detail>SubCode={sub_code}. {} TrackingId:{tracking}_G0, SystemTracker:peeklock, \
+            "<Error><Code>{}</Code><Detail>{}{} TrackingId:{tracking}_G0, SystemTracker:peeklock, \
              Timestamp:{at}</Detail></Error>",
             status.as_u16(),
+            prefix(*sub_code),
             escaped(text),
         )
     }
@@ -81,6 +95,10 @@ impl IntoResponse for Error {
         let body = self.body(tracking);
         (self.status, [(CONTENT_TYPE, "application/xml; charset=utf-8")], body).into_response()
     }
+}
+
+fn prefix(sub_code: u16) -> String {
+    if sub_code == NO_SUB_CODE { String::new() } else { format!("SubCode={sub_code}. ") }
 }
 
 /// Text as it may stand in XML; characters that XML can't hold become `?`.
@@ -113,7 +131,11 @@ mod tests {
 
     #[test]
     fn what_is_denied_is_unauthorized() {
-        let error = Error::from(Denied::Expired);
+        let error = Error::from(Denied::Expired(peeklock_engine::Timestamp(1_700_000_000_000)));
         assert_eq!((error.status, error.sub_code), (StatusCode::UNAUTHORIZED, 40106));
+        assert_eq!(
+            error.text,
+            "ExpiredToken: The token is expired. Expiration time: '2023-11-14 22:13:20Z'."
+        );
     }
 }

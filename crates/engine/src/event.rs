@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::partition::Record;
 use crate::{
     BodyRef, CreditLimit, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId, ReceiverOptions,
-    RequestId, Rule, SequenceNumber, SubQueue, SubscriptionOptions, Timestamp,
+    RequestId, Rule, SequenceNumber, SessionId, SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
@@ -154,7 +154,7 @@ pub enum Event {
         /// Of which entity.
         queue: QueueId,
         /// Its id.
-        session: Arc<str>,
+        session: SessionId,
         /// Who.
         receiver: ReceiverId,
         /// When the lock ends unless renewed.
@@ -165,7 +165,7 @@ pub enum Event {
         /// Of which entity.
         queue: QueueId,
         /// Its id.
-        session: Arc<str>,
+        session: SessionId,
         /// When the lock ends unless renewed again.
         until: Timestamp,
     },
@@ -174,7 +174,7 @@ pub enum Event {
         /// Of which entity.
         queue: QueueId,
         /// Its id.
-        session: Arc<str>,
+        session: SessionId,
         /// Whether the messages in flight count as failed: the lock was lost, not given back.
         lost: bool,
     },
@@ -183,7 +183,7 @@ pub enum Event {
         /// Of which entity.
         queue: QueueId,
         /// Its id.
-        session: Arc<str>,
+        session: SessionId,
         /// Under which number of the session space it is stored.
         number: u64,
         /// The state, `None` if cleared.

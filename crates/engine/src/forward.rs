@@ -28,7 +28,8 @@ pub struct Forwarded {
 pub struct Origin {
     /// Its way.
     pub forwarded: Arc<Forwarded>,
-    /// When its life ends whatever the target's default says; [`Timestamp::NEVER`] for none.
+    /// When its life ends whatever the target's default says; [`Timestamp::NEVER`] for a life that begins at the target, as
+    /// long as [`crate::NewMessage::time_to_live_ms`] says.
     pub expires_at: Timestamp,
     /// What actions of rules changed.
     pub changes: Option<Arc<Changes>>,

@@ -18,6 +18,7 @@ pub mod partition;
 mod refusal;
 mod rule;
 pub mod runtime;
+mod session_id;
 
 pub use command::{
     Assigned, Command, CreditLimit, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions, SessionWish,
@@ -44,8 +45,9 @@ pub use options::{
     Rights, RuleLimits, Secret, SubscriptionOptions, TopicOptions,
 };
 pub use peeklock_rules::{
-    Arrival, Changes, CorrelationFilter, FactValue, Facts, Failure, Filter, SqlAction, SqlError, SqlFilter,
-    Subject, TextProperty, decimal,
+    Arrival, Changes, CorrelationFilter, FactValue, Facts, Failure, Filter, Given, SqlAction, SqlError,
+    SqlFilter, Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};
+pub use session_id::{SessionId, session_key};

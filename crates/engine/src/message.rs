@@ -35,10 +35,10 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// The life that it asks for; one that was forwarded keeps the end it had.
+    /// The life that it asks for; one that was forwarded may keep the end it had.
     pub(crate) fn asked_life_ms(&self, now: Timestamp) -> Option<u64> {
-        let Some(origin) = &self.origin else { return self.time_to_live_ms };
-        (origin.expires_at != Timestamp::NEVER).then(|| origin.expires_at.0.saturating_sub(now.0))
+        let end = self.origin.as_ref().map_or(Timestamp::NEVER, |origin| origin.expires_at);
+        if end == Timestamp::NEVER { self.time_to_live_ms } else { Some(end.0.saturating_sub(now.0)) }
     }
 }
 

@@ -68,10 +68,10 @@ pub enum Refusal {
     )]
     SessionIdMissing,
     /// The topic has a subscription of that name already.
-    #[error("The subscription '{0}' already exists.")]
+    #[error("The messaging entity '{0}' already exists.")]
     SubscriptionExists(Box<str>),
     /// The subscription has a rule of that name already.
-    #[error("The rule '{0}' already exists.")]
+    #[error("The messaging entity '{0}' already exists.")]
     RuleExists(Box<str>),
     /// The subscription has no rule of that name.
     #[error("The messaging entity '{0}' could not be found: the subscription has no rule of that name.")]

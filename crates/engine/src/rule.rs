@@ -45,8 +45,10 @@ impl AsRef<Filter> for Rule {
 /// How many filters of the kinds that are limited there are (semantics §12.9); see [`crate::RuleLimits`] for what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FilterCounts {
-    /// Conditions in SQL.
+    /// Conditions in SQL that depend on the message.
     pub(crate) sql: usize,
+    /// True and false filters, and conditions in SQL that come to the same for every message, of which there is no limit.
+    pub(crate) constant: usize,
     /// Correlation filters.
     pub(crate) correlation: usize,
     /// Actions, of which there is no limit of their own.
@@ -57,10 +59,10 @@ impl FilterCounts {
     /// Those of rules.
     pub(crate) fn of<'a>(rules: impl IntoIterator<Item = &'a Arc<Rule>>) -> Self {
         rules.into_iter().fold(Self::default(), |mut counts, rule| {
-            match rule.filter {
-                Filter::True | Filter::False => {}
-                Filter::Sql(_) => counts.sql += 1,
+            match &rule.filter {
                 Filter::Correlation(_) => counts.correlation += 1,
+                filter if filter.constant().is_some() => counts.constant += 1,
+                _ => counts.sql += 1,
             }
             counts.actions += usize::from(rule.action.is_some());
             counts
@@ -69,13 +71,21 @@ impl FilterCounts {
 
     /// These and others.
     pub(crate) const fn plus(self, other: Self) -> Self {
-        let (sql, correlation) = (self.sql + other.sql, self.correlation + other.correlation);
-        Self { sql, correlation, actions: self.actions + other.actions }
+        Self {
+            sql: self.sql + other.sql,
+            constant: self.constant + other.constant,
+            correlation: self.correlation + other.correlation,
+            actions: self.actions + other.actions,
+        }
     }
 
     /// These without others, which are among them.
     pub(crate) const fn minus(self, other: Self) -> Self {
-        let (sql, correlation) = (self.sql - other.sql, self.correlation - other.correlation);
-        Self { sql, correlation, actions: self.actions - other.actions }
+        Self {
+            sql: self.sql - other.sql,
+            constant: self.constant - other.constant,
+            correlation: self.correlation - other.correlation,
+            actions: self.actions - other.actions,
+        }
     }
 }

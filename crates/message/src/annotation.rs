@@ -14,11 +14,11 @@ pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
 pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
 /// Its number (long: Go and Java assert the type).
 pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
-/// Its number where it first entered the broker.
+/// Its number where it first entered the broker, if that was another entity.
 pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
-/// End of the lock, only under one.
+/// End of the lock; of a browsed message, an instant that means none.
 pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
-/// 0 active, 1 deferred, 2 scheduled; absent means active.
+/// 0 active, 1 deferred, 2 scheduled (also when it was before it became available); absent means active.
 pub const MESSAGE_STATE: &str = "x-opt-message-state";
 /// Delivery annotation: the lock token (Go knows it only from here for deferred messages; P's own tests look for it in each
 /// locked message).
@@ -42,6 +42,14 @@ const SERVICE_OWNED: [&str; 8] = [
 /// Whether only the broker writes this key.
 pub fn is_service_owned(key: &str) -> bool {
     SERVICE_OWNED.contains(&key)
+}
+
+/// The milliseconds since 1970 of an encoded timestamp; `None` for another value.
+pub(crate) fn timestamp_ms(mut encoded_value: Bytes) -> Option<i64> {
+    match Value::decode(&mut encoded_value) {
+        Ok(Value::Timestamp(at_ms)) => Some(at_ms),
+        _ => None,
+    }
 }
 
 /// The annotations of a sender that mean something here.

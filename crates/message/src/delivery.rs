@@ -5,7 +5,9 @@ mod changed;
 mod overlay;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use peeklock_engine::{Changes, Lock, MessageState, MessageView, Received, TextProperty, Timestamp};
+use peeklock_engine::{
+    Changes, Lock, MessageState, MessageView, Received, SubQueue, TextProperty, Timestamp,
+};
 use smallvec::SmallVec;
 
 use crate::annotation;
@@ -16,6 +18,11 @@ use peeklock_wire::{DecodeError, Str, Value};
 /// Latest instant the SDKs can show, in milliseconds since 1970 (P and J clamp to the same).
 const EXPIRY_MAX_MS: u64 = 253_402_243_199_000;
 
+/// The end of a lock that is none, in milliseconds since 1970: the year 1. Python names it as what the service writes for
+/// "not set" (`utc_from_timestamp`), and every SDK reads it; .NET's tests want the annotation on browsed messages
+/// (`CreateFromReceivedMessageCopiesPropertiesTopic`).
+const NOT_LOCKED_MS: i64 = -62_135_596_800_000;
+
 /// An encoded message, in slices.
 pub type Encoded = SmallVec<[Bytes; 3]>;
 
@@ -24,8 +31,13 @@ pub type Encoded = SmallVec<[Bytes; 3]>;
 pub enum Way {
     /// Over a receiver link.
     Link,
-    /// Inside a management response: browsed, or taken by number.
+    /// Inside a management response, taken by number; or over HTTP.
     Management,
+    /// Inside a management response, browsed.
+    Browsed {
+        /// Whether the body is left out.
+        omits_body: bool,
+    },
 }
 
 /// What is particular about messages of an entity, as far as it shows.
@@ -63,7 +75,7 @@ impl Encoder {
         let view = &received.view;
         self.header(&sections, view)?;
         self.delivery_annotations(&sections, received.lock.as_ref(), way)?;
-        self.annotations(&sections, received, origin)?;
+        self.annotations(&sections, received, way, origin)?;
         let mut kept = sections.header.len() + sections.delivery_annotations.len();
         kept += sections.message_annotations.len();
         let changes = view.changes.as_deref();
@@ -74,22 +86,35 @@ impl Encoder {
             kept += sections.properties.len();
         }
         let overlay = Overlay::of(view);
-        if overlay.is_empty() {
-            return Ok(SmallVec::from_iter([self.fresh.split().freeze(), received.content.slice(kept..)]));
+        let mut rest = received.content.slice(kept..);
+        if !overlay.is_empty() {
+            if !is_rewritten {
+                self.fresh.put_slice(&sections.properties);
+            }
+            self.application_properties(&sections, overlay)?;
+            rest = sections.body.clone();
         }
-        if !is_rewritten {
-            self.fresh.put_slice(&sections.properties);
+        if way == (Way::Browsed { omits_body: true }) {
+            rest.truncate(rest.len().saturating_sub(sections.body.len()));
         }
-        self.application_properties(&sections, overlay)?;
-        Ok(SmallVec::from_iter([self.fresh.split().freeze(), sections.body]))
+        let mut encoded = Encoded::from_iter([self.fresh.split().freeze(), rest]);
+        if !sections.footer.is_empty() {
+            end_with_footer(&mut encoded, &sections, way)?;
+        }
+        Ok(encoded)
     }
 
     /// The message in one piece, for a `message` entry of a management response.
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub fn encode_whole(&mut self, received: &Received, origin: Origin) -> Result<Bytes, DecodeError> {
-        let slices = self.encode(received, Way::Management, origin)?;
+    pub fn encode_whole(
+        &mut self,
+        received: &Received,
+        way: Way,
+        origin: Origin,
+    ) -> Result<Bytes, DecodeError> {
+        let slices = self.encode(received, way, origin)?;
         let mut whole = BytesMut::with_capacity(slices.iter().map(Bytes::len).sum());
         for slice in &slices {
             whole.put_slice(slice);
@@ -117,7 +142,7 @@ impl Encoder {
         lock: Option<&Lock>,
         way: Way,
     ) -> Result<(), DecodeError> {
-        if way == Way::Management && lock.is_none() && sections.delivery_annotations.is_empty() {
+        if way != Way::Link && lock.is_none() && sections.delivery_annotations.is_empty() {
             return Ok(());
         }
         let mut section = MapSection::delivery_annotations(&mut self.fresh);
@@ -139,9 +164,11 @@ impl Encoder {
         &mut self,
         sections: &Sections,
         received: &Received,
+        way: Way,
         origin: Origin,
     ) -> Result<(), DecodeError> {
         let view = &received.view;
+        let mut sent_schedule_ms = None;
         let changes = view.changes.as_deref();
         let changed_key = changes.and_then(|changes| changes.text(TextProperty::PartitionKey));
         let changed_schedule = changes.and_then(|changes| changes.scheduled_enqueue_time_ms);
@@ -151,7 +178,11 @@ impl Encoder {
             let entry = entry?;
             let is_changed = match entry.key {
                 Some(annotation::PARTITION_KEY) => changed_key.is_some(),
-                Some(annotation::SCHEDULED_ENQUEUE_TIME) => changed_schedule.is_some(),
+                Some(annotation::SCHEDULED_ENQUEUE_TIME) => {
+                    let encoded = sections.message_annotations.slice_ref(entry.encoded_value);
+                    sent_schedule_ms = annotation::timestamp_ms(encoded);
+                    changed_schedule.is_some()
+                }
                 key => key.is_some_and(annotation::is_service_owned),
             };
             if !is_changed {
@@ -172,16 +203,25 @@ impl Encoder {
         section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
         section.long(annotation::SEQUENCE_NUMBER, signed(number));
         let forwarded = view.forwarded.as_deref();
-        let own_number = if origin.copies { view.body.0 } else { number };
-        let first_number = forwarded.map_or(own_number, |forwarded| forwarded.enqueued_sequence_number.0);
-        section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, signed(first_number));
+        // Not where the message has one number only (G's live test of every annotation).
+        let number_of_topic = origin.copies.then_some(view.body.0);
+        let first_number =
+            forwarded.map(|forwarded| forwarded.enqueued_sequence_number.0).or(number_of_topic);
+        if let Some(first_number) = first_number {
+            section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, signed(first_number));
+        }
         if let Some(source) = forwarded.and_then(|forwarded| forwarded.dead_letter_source.as_deref()) {
             section.string(annotation::DEAD_LETTER_SOURCE, source);
         }
-        if let Some(lock) = &received.lock {
-            section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0));
+        match (&received.lock, way) {
+            (Some(lock), _) => section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0)),
+            (None, Way::Browsed { .. }) => section.timestamp(annotation::LOCKED_UNTIL, NOT_LOCKED_MS),
+            (None, _) => {}
         }
         match view.state {
+            MessageState::Active if way == Way::Link && was_scheduled(view, sent_schedule_ms, origin) => {
+                section.int(annotation::MESSAGE_STATE, 2);
+            }
             MessageState::Active => {}
             MessageState::Deferred => section.int(annotation::MESSAGE_STATE, 1),
             MessageState::Scheduled => section.int(annotation::MESSAGE_STATE, 2),
@@ -219,15 +259,40 @@ impl Encoder {
     }
 }
 
-/// The instant of expiry, which only the broker knows (D: authoritative). J and N show as time-to-live what lies between
-/// creation and expiry, so the sender's clock gives way to the broker's (S-13).
+/// The instant of expiry, which only the broker knows (D: authoritative), and the one from which the life counts. J and N
+/// show as time-to-live what lies between the two, also where the life is the entity's default (.NET's tests
+/// `CanRoundTripAmqpProperties`, `TimeToLiveSetBasedOnAbsoluteExpiryTimeAndQueueDefault`), so the sender's clock gives way
+/// to the broker's (S-13).
 fn show_expiry(properties: &mut MessageProperties, view: &MessageView) {
-    let expires_at_ms = view.expires_at.0.min(EXPIRY_MAX_MS);
-    properties.absolute_expiry_time_ms = Some(signed(expires_at_ms));
-    if properties.creation_time_ms.is_some() {
-        let life_ms = view.time_to_live_ms.unwrap_or_default();
-        properties.creation_time_ms = Some(signed(expires_at_ms.saturating_sub(life_ms)));
+    let life_ms = view.time_to_live_ms.unwrap_or_default();
+    properties.absolute_expiry_time_ms = Some(signed(view.expires_at.0.min(EXPIRY_MAX_MS)));
+    properties.creation_time_ms = Some(signed(view.expires_at.0.saturating_sub(life_ms)));
+}
+
+/// Whether an active message was scheduled before: the service says so for as long as the message is delivered
+/// (azure-sdk-for-js, `sendAndSchedule.spec.ts`, "Schedule single message"). In a queue its content then stands under
+/// another number. Of a topic's copies only the time tells, which takes those that were sent with a time in the past for
+/// scheduled ones too; the service says either of them (azure-sdk-for-js 19357).
+fn was_scheduled(view: &MessageView, sent_schedule_ms: Option<i64>, origin: Origin) -> bool {
+    sent_schedule_ms.is_some_and(|at_ms| at_ms <= signed(view.enqueued_at.0))
+        && (origin.copies || view.body.0 != view.sequence_number.0)
+        && view.sub_queue == SubQueue::Main
+        && view.forwarded.is_none()
+}
+
+/// Sees to the footer of a message: it stays without the body, and earlier versions stored keys as strings, which Java's
+/// receivers don't survive.
+fn end_with_footer(encoded: &mut Encoded, sections: &Sections, way: Way) -> Result<(), DecodeError> {
+    let Some(rest) = encoded.last_mut() else { return Ok(()) };
+    if way != (Way::Browsed { omits_body: true }) {
+        // Where it is stored in its place, which sending has seen to, it is the last section.
+        if !rest.ends_with(&sections.footer) {
+            return Ok(());
+        }
+        rest.truncate(rest.len() - sections.footer.len());
     }
+    encoded.push(Sections::copy_map(&sections.footer, |_| None)?);
+    Ok(())
 }
 
 /// The session of a message, as an action of a rule changed it.

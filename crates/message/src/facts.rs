@@ -1,6 +1,5 @@
 //! What rules see of a message, and values of properties as rules compare them.
 
-mod decimal;
 mod value;
 
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use peeklock_wire::{DecodeError, Value};
 use crate::annotation::Annotated;
 use crate::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 
-pub use value::{from_value, to_value};
+pub use value::{from_value, given_from_value, to_value};
 
 /// Reads what filters can name; each text is moved or copied once.
 ///

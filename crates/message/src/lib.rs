@@ -4,6 +4,7 @@
 //! a fresh header and annotations, the rest as it was sent. [`facts`] are what rules see.
 
 pub mod annotation;
+pub mod decimal;
 pub mod delivery;
 pub mod facts;
 pub mod submission;

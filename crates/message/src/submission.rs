@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::Unfit;
 use crate::annotation::{self, Annotated};
-use crate::facts;
+use crate::{decimal, facts};
 use peeklock_wire::message::{Header, MessageProperties, Sections};
 use peeklock_wire::{DecodeError, Value};
 
@@ -88,6 +88,7 @@ pub fn read_message(
         return Err(Unfit::Malformed("it is empty".to_owned()));
     }
     let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
+    let (payload, sections) = with_service_decimals(payload, sections)?;
     let header = sections.decode_header().map_err(malformed)?;
     let mut properties = sections.decode_properties().map_err(malformed)?;
     check_ids(&properties)?;
@@ -129,7 +130,48 @@ fn malformed(error: DecodeError) -> Unfit {
     Unfit::Malformed(error.reason)
 }
 
+/// The message with decimals that clients can read; nearly every message has none and is not copied.
+fn with_service_decimals(payload: Bytes, sections: Sections) -> Result<(Bytes, Sections), Unfit> {
+    let maps = [
+        &sections.delivery_annotations,
+        &sections.message_annotations,
+        &sections.application_properties,
+        &sections.footer,
+    ];
+    let mut changed = [const { None }; 4];
+    for (section, changed) in maps.into_iter().zip(&mut changed) {
+        if !section.is_empty() {
+            *changed = decimal::with_service_form(section)?;
+        }
+    }
+    if changed.iter().all(Option::is_none) {
+        return Ok((payload, sections));
+    }
+    let [delivery_annotations, message_annotations, application_properties, footer] = changed;
+    let before_footer = sections.body.len() - sections.footer.len();
+    let parts = [
+        sections.header,
+        delivery_annotations.unwrap_or(sections.delivery_annotations),
+        message_annotations.unwrap_or(sections.message_annotations),
+        sections.properties,
+        application_properties.unwrap_or(sections.application_properties),
+        sections.body.slice(..before_footer),
+        footer.unwrap_or(sections.footer),
+    ];
+    let payload = Bytes::from(parts.concat());
+    let sections = Sections::split_trusted(&payload).map_err(malformed)?;
+    Ok((payload, sections))
+}
+
 fn check_ids(properties: &MessageProperties) -> Result<(), Unfit> {
+    for (name, id) in [("message-id", &properties.message_id), ("correlation-id", &properties.correlation_id)]
+    {
+        // Part 3.2.11 to 3.2.14.
+        if !matches!(id, Value::Null | Value::ULong(_) | Value::Uuid(_) | Value::Binary(_) | Value::String(_))
+        {
+            return Err(Unfit::Malformed(format!("its {name} is no ulong, uuid, binary or string")));
+        }
+    }
     let too_long = |text: &str| text.len() > ID_CHARACTERS_MAX && text.chars().count() > ID_CHARACTERS_MAX;
     if properties.message_id.as_str().is_some_and(too_long)
         || matches!(&properties.message_id, Value::Binary(bytes) if bytes.len() > ID_CHARACTERS_MAX)
@@ -146,20 +188,23 @@ fn check_ids(properties: &MessageProperties) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The requested time-to-live. A saturated or absent `ttl` leaves it to the two timestamps: only their difference
-/// means something, Python shifts both by its time zone.
+/// The requested time-to-live. A saturated `ttl` leaves it to the two timestamps: only their difference means something,
+/// Python shifts both by its time zone. Without a `ttl` they mean nothing: they come back as they were sent (.NET's test
+/// `CanRoundTripAbsoluteExpiryCreationTime`).
 fn time_to_live_ms(header: &Header, properties: &MessageProperties) -> Option<u64> {
-    if let Some(ttl_ms) = header.ttl_ms.filter(|ttl_ms| *ttl_ms != u32::MAX) {
+    let ttl_ms = header.ttl_ms?;
+    if ttl_ms != u32::MAX {
         return Some(u64::from(ttl_ms));
     }
     let (expiry, creation) = (properties.absolute_expiry_time_ms?, properties.creation_time_ms?);
     expiry.checked_sub(creation).and_then(|difference| u64::try_from(difference).ok())
 }
 
-/// A session is what messages are partitioned by.
+/// A session is what messages are partitioned by; the empty one has no part in that (azure-sdk-for-js 31736 sends `""` with
+/// another key, and receives it from the session `""`).
 fn check_partition_key(annotated: &Annotated, properties: &MessageProperties) -> Result<(), Unfit> {
     match (annotated.partition_key.as_deref(), properties.group_id.as_deref()) {
-        (Some(key), Some(session_id)) if key != session_id => {
+        (Some(key), Some(session_id)) if !session_id.is_empty() && key != session_id => {
             Err(Unfit::Argument("The partition key differs from the session id.".to_owned()))
         }
         _ => Ok(()),

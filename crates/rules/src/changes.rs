@@ -156,6 +156,7 @@ fn value_bytes(value: &FactValue) -> usize {
         FactValue::Other(encoded) => encoded.len(),
         FactValue::TimeSpan(_) => described("com.microsoft:timespan"),
         FactValue::DateTimeOffset(_) => described("com.microsoft:datetime-offset"),
+        FactValue::Given(given) => value_bytes(&given.plain()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{TextProperty, names};
+use crate::{Given, TextProperty, names};
 
 /// The properties of a message that filters can name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -99,14 +99,26 @@ pub enum FactValue {
     DateTimeOffset(i64),
     /// A decimal of 128 bits, as AMQP encodes it.
     Decimal(u128),
+    /// A value of a rule in the form in which it was given; messages have none of these.
+    Given(Box<Given>),
 }
 
 impl FactValue {
+    /// The value as it is compared.
+    #[must_use]
+    pub fn plain(&self) -> Self {
+        match self {
+            Self::Given(given) => given.plain(),
+            value => value.clone(),
+        }
+    }
+
     /// Whether two values are equal to a filter: numbers by value, whatever their type. JS writes all its numbers as
     /// doubles in filters, and whole ones as integers in messages.
     #[must_use]
     pub fn equals(&self, other: &Self) -> bool {
         match (self, other) {
+            (value, Self::Given(given)) | (Self::Given(given), value) => given.equals(value),
             (Self::Integer(integer), Self::Double(double))
             | (Self::Double(double), Self::Integer(integer)) => is_integer(*double, (*integer).into()),
             (Self::Unsigned(integer), Self::Double(double))

@@ -18,20 +18,24 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Reads a condition in SQL, as every protocol and file brings it. `1=1` and `1=0` without parameters are how
-    /// true and false filters travel (semantics §12.4).
+    /// Reads a condition in SQL, as every protocol and file brings it. It stays what it is, with its text: `1=1` is a condition
+    /// that matches every message and no true filter (azure-sdk-for-js 1727).
     ///
     /// # Errors
     /// [`SqlError`] names the place and what was expected there.
     pub fn sql(expression: &str, parameters: Vec<(Box<str>, FactValue)>) -> Result<Self, SqlError> {
-        let constant = || expression.split_whitespace().flat_map(str::chars);
-        if parameters.is_empty() && constant().eq("1=1".chars()) {
-            return Ok(Self::True);
-        }
-        if parameters.is_empty() && constant().eq("1=0".chars()) {
-            return Ok(Self::False);
-        }
         SqlFilter::new(expression, parameters).map(|filter| Self::Sql(Box::new(filter)))
+    }
+
+    /// What it comes to for every message, if that does not depend on the message.
+    #[must_use]
+    pub fn constant(&self) -> Option<bool> {
+        match self {
+            Self::True => Some(true),
+            Self::False => Some(false),
+            Self::Correlation(_) => None,
+            Self::Sql(filter) => filter.constant(),
+        }
     }
 
     /// Whether a message matches; `new_id` draws what `newid()` is.
@@ -59,15 +63,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn true_and_false_travel_as_sql() {
-        for expression in ["1=1", " 1 =\t1\n"] {
-            assert_eq!(Filter::sql(expression, Vec::new()), Ok(Filter::True));
+    fn sql_that_is_true_or_false_stays_sql_with_its_text() {
+        for (expression, truth) in
+            [("1=1", true), (" 1 =\t1\n", true), ("1 = 0", false), ("TRUE OR a = 1", true)]
+        {
+            let filter = Filter::sql(expression, Vec::new()).unwrap();
+            assert_eq!(filter.constant(), Some(truth), "{expression}");
+            let Filter::Sql(filter) = filter else { panic!("{filter:?}") };
+            assert_eq!(filter.expression(), expression);
         }
-        assert_eq!(Filter::sql("1 = 0", Vec::new()), Ok(Filter::False));
-        let given = vec![("x".into(), FactValue::Integer(1))];
-        for (expression, parameters) in [("1=2", vec![]), ("11=1", vec![]), ("1=1", given)] {
-            assert!(matches!(Filter::sql(expression, parameters), Ok(Filter::Sql(_))), "{expression}");
+        for expression in ["a = 1", "1=1 AND a = 1", "NULL = 1"] {
+            assert_eq!(Filter::sql(expression, Vec::new()).unwrap().constant(), None, "{expression}");
         }
+        assert_eq!((Filter::True.constant(), Filter::False.constant()), (Some(true), Some(false)));
         assert!(Filter::sql("", Vec::new()).is_err());
     }
 }

@@ -4,7 +4,17 @@
 use super::DecodeError;
 use super::code::format;
 use super::decode::{character, deeper};
-use super::read::{Reader, Result, boolean_octet, utf8};
+use super::keys::{Keys, check_not_null};
+use super::read::{Reader, Result, boolean_octet, unexpected, utf8};
+
+/// What the keys of a message section must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SectionKeys {
+    /// Annotations and the footer: symbols, or numbers that the specification reserves (part 3.2.10).
+    Symbols,
+    /// Application properties: strings, with values of simple types (part 3.2.5).
+    Strings,
+}
 
 impl Reader<'_> {
     /// Steps over one value inside `depth` others, looking at every byte that has a meaning.
@@ -21,23 +31,101 @@ impl Reader<'_> {
                 self.check_descriptor()?;
                 self.check(depth)
             }
-            format::LIST_8 | format::LIST_32 => self.check_elements(code, deeper(depth)?, false),
-            format::MAP_8 | format::MAP_32 => self.check_elements(code, deeper(depth)?, true),
+            format::LIST_8 | format::LIST_32 => self.check_list(code, deeper(depth)?),
+            format::MAP_8 | format::MAP_32 => self.check_map(code, deeper(depth)?),
             format::ARRAY_8 | format::ARRAY_32 => self.check_array(code, deeper(depth)?),
             _ => self.check_primitive(code),
         }
     }
 
-    fn check_elements(&mut self, code: u8, depth: usize, in_pairs: bool) -> Result<()> {
+    fn check_list(&mut self, code: u8, depth: usize) -> Result<()> {
         let (mut inner, count) = self.compound(code)?;
-        if in_pairs && count % 2 != 0 {
-            return Err(DecodeError::new("a map with a key without value"));
-        }
         inner.budget.charge(count)?;
         for _ in 0..count {
             inner.check(depth)?;
         }
         self.leave(&inner)
+    }
+
+    fn check_map(&mut self, code: u8, depth: usize) -> Result<()> {
+        let (mut inner, entries) = self.open_map(code)?;
+        let compares = inner.budget.compares(entries);
+        let mut keys = Keys::default();
+        for _ in 0..entries {
+            let key = inner.consumed(|reader| reader.check(depth))?;
+            check_not_null(key)?;
+            if compares {
+                keys.add(key);
+            }
+            inner.check(depth)?;
+        }
+        keys.check()?;
+        self.leave(&inner)
+    }
+
+    /// Steps over the map of a message section like [`Self::check`] and looks at the types of its keys and values; says
+    /// whether each key that is a text is one of the right kind. The other kind is understood: Java writes the keys of
+    /// footers as strings (7.17.20).
+    pub(super) fn check_section_map(&mut self, expected: SectionKeys) -> Result<bool> {
+        let code = self.byte()?;
+        let (mut inner, entries) = self.open_map(code)?;
+        let mut keys = Keys::default();
+        let mut is_canonical = true;
+        for _ in 0..entries {
+            let key = inner.consumed(|reader| reader.check(1))?;
+            check_not_null(key)?;
+            let code = key.first().copied().unwrap_or_default();
+            match code {
+                format::STRING_8 | format::STRING_32 => is_canonical &= expected == SectionKeys::Strings,
+                format::SYMBOL_8 | format::SYMBOL_32 => is_canonical &= expected == SectionKeys::Symbols,
+                format::ULONG_0 | format::SMALL_ULONG | format::ULONG if expected == SectionKeys::Symbols => {
+                }
+                _ => return Err(unexpected("a symbol or string as key", code)),
+            }
+            if matches!(code, format::ULONG_0 | format::SMALL_ULONG | format::ULONG) {
+                keys.add(key);
+            } else {
+                keys.add_text(key);
+            }
+            if expected == SectionKeys::Strings {
+                inner.clone().expect_simple()?;
+            }
+            inner.check(1)?;
+        }
+        keys.check()?;
+        self.leave(&inner)?;
+        Ok(is_canonical)
+    }
+
+    /// A map's contents, and how many entries it has.
+    fn open_map(&mut self, code: u8) -> Result<(Self, u32)> {
+        let (mut inner, count) = self.compound(code)?;
+        if count % 2 != 0 {
+            return Err(DecodeError::new("a map with a key without value"));
+        }
+        inner.budget.charge(count)?;
+        Ok((inner, count / 2))
+    }
+
+    /// The value that begins here must not be a list, map or array, with or without a descriptor.
+    fn expect_simple(mut self) -> Result<()> {
+        loop {
+            match self.byte()? {
+                format::DESCRIBED => self.skip()?,
+                format::LIST_0
+                | format::LIST_8
+                | format::LIST_32
+                | format::MAP_8
+                | format::MAP_32
+                | format::ARRAY_8
+                | format::ARRAY_32 => {
+                    return Err(DecodeError::new(
+                        "an application property that is a list, a map or an array",
+                    ));
+                }
+                _ => return Ok(()),
+            }
+        }
     }
 
     fn check_array(&mut self, code: u8, depth: usize) -> Result<()> {

@@ -3,8 +3,9 @@
 
 use bytes::{Buf, Bytes};
 
+use super::budget::Budget;
 use super::code::format;
-use super::read::{Budget, Reader, Result, boolean_octet, unexpected, utf8};
+use super::read::{Reader, Result, boolean_octet, unexpected, utf8};
 use super::{DecodeError, Fields, Str, Value, write};
 
 /// Bytes of a descriptor that weigh as much as one more element.

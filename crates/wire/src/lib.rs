@@ -5,6 +5,7 @@
 //! before anything is allocated. Encoding is full: every list has its full length with explicit nulls, because
 //! Python reads fields by index and JS shows a missing delivery-count as undefined.
 
+mod budget;
 mod check;
 mod code;
 mod decode;
@@ -12,6 +13,7 @@ mod encode;
 #[doc(hidden)]
 pub mod exercise;
 pub mod frame;
+mod keys;
 pub mod message;
 pub mod performative;
 mod read;

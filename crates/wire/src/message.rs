@@ -58,4 +58,6 @@ pub struct Sections {
     pub application_properties: Bytes,
     /// All body sections and the footer, untouched.
     pub body: Bytes,
+    /// The footer, which is a part of `body` too.
+    pub footer: Bytes,
 }

@@ -2,41 +2,11 @@
 
 use bytes::Bytes;
 
+use super::DecodeError;
+use super::budget::Budget;
 use super::code::{descriptor, format};
-use super::{DecodeError, Value};
 
 pub(super) type Result<T> = std::result::Result<T, DecodeError>;
-
-/// What one value may still hold; see [`Value::ELEMENTS_MAX`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Budget {
-    pub(super) elements: u32,
-    pub(super) zero_width_elements: u32,
-}
-
-impl Budget {
-    pub(super) const VALUE: Self =
-        Self { elements: Value::ELEMENTS_MAX, zero_width_elements: Value::ZERO_WIDTH_ELEMENTS_MAX };
-
-    /// For data that is checked, never built: every element has at least one byte, or counts as zero-width.
-    pub(super) const CHECK_ONLY: Self = Self { elements: u32::MAX, ..Self::VALUE };
-
-    pub(super) fn charge(&mut self, elements: u32) -> Result<()> {
-        self.elements = self.elements.checked_sub(elements).ok_or_else(too_many_elements)?;
-        Ok(())
-    }
-
-    pub(super) fn charge_zero_width(&mut self, elements: u32) -> Result<()> {
-        self.zero_width_elements =
-            self.zero_width_elements.checked_sub(elements).ok_or_else(too_many_elements)?;
-        Ok(())
-    }
-}
-
-#[cold]
-fn too_many_elements() -> DecodeError {
-    DecodeError::new("too many elements in one value")
-}
 
 #[cold]
 fn truncated() -> DecodeError {
@@ -165,8 +135,13 @@ impl<'a> Reader<'a> {
 
     /// Steps over one value and returns its bytes.
     pub(super) fn skipped(&mut self) -> Result<&'a [u8]> {
+        self.consumed(Self::skip)
+    }
+
+    /// The bytes that `read` steps over.
+    pub(super) fn consumed(&mut self, read: impl FnOnce(&mut Self) -> Result<()>) -> Result<&'a [u8]> {
         let before = self.rest;
-        self.skip()?;
+        read(self)?;
         Ok(before.get(..before.len() - self.rest.len()).unwrap_or_default())
     }
 

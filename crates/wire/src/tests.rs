@@ -5,6 +5,7 @@ mod differential;
 mod frames;
 mod golden;
 mod hostile;
+mod maps;
 mod messages;
 mod performatives;
 mod transactions;

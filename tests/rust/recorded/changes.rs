@@ -11,7 +11,7 @@ pub struct Changes(Vec<Change>);
 
 #[derive(Debug)]
 struct Change {
-    /// The conversations that it is about; none: all.
+    /// The conversations that it is about, each as its name or as name and line; none: all.
     conversations: HashSet<String>,
     recorded: Regex,
     now: String,
@@ -23,7 +23,7 @@ struct Table {
     changes: Vec<Row>,
 }
 
-/// Conversations (`*`, or names with blanks between), what an answer said (a regular expression), what it says now, why.
+/// Conversations (`*`, or names with blanks between, each with the line of an answer where it is about that alone), what an answer said (a regular expression), what it says now, why.
 #[derive(Deserialize)]
 struct Row(String, String, String, String);
 
@@ -43,15 +43,23 @@ impl Changes {
         Self(table.changes.into_iter().map(change).collect())
     }
 
-    /// What is expected now where this was recorded; empty when no answer is.
-    pub(super) fn apply(&self, conversation: &str, recorded: &str) -> String {
-        self.apply_noting(conversation, recorded, &mut HashSet::new())
+    /// What is expected now where this was recorded in this line; empty when no answer is.
+    pub(super) fn apply(&self, conversation: &str, line: usize, recorded: &str) -> String {
+        self.apply_noting(conversation, line, recorded, &mut HashSet::new())
     }
 
-    fn apply_noting(&self, conversation: &str, recorded: &str, used: &mut HashSet<usize>) -> String {
+    fn apply_noting(
+        &self,
+        conversation: &str,
+        line: usize,
+        recorded: &str,
+        used: &mut HashSet<usize>,
+    ) -> String {
         let mut text = recorded.to_owned();
+        let answer = format!("{conversation}:{line}");
         for (place, change) in self.0.iter().enumerate() {
-            let concerns = change.conversations.is_empty() || change.conversations.contains(conversation);
+            let names = &change.conversations;
+            let concerns = names.is_empty() || names.contains(conversation) || names.contains(&answer);
             if concerns && change.recorded.is_match(&text) {
                 used.insert(place);
                 text = change.recorded.replace_all(&text, &change.now).into_owned();
@@ -64,9 +72,9 @@ impl Changes {
     pub fn unused<'a>(&self, conversations: impl Iterator<Item = (&'a str, String)>) -> Vec<String> {
         let mut used = HashSet::new();
         for (name, text) in conversations {
-            for (_, step) in super::script::steps(&text) {
+            for (line, step) in super::script::steps(&text) {
                 if let super::script::Step::Want(_, recorded) = step {
-                    self.apply_noting(name, &recorded, &mut used);
+                    self.apply_noting(name, line, &recorded, &mut used);
                 }
             }
         }

@@ -9,7 +9,7 @@
 //! | `$(+60s)`, `$(ticks +60s)` | a moment, so far from the present; as .NET counts it |
 //! | `$(moment)` | a moment of any time, also the year 1, which means never |
 //! | `$(crossing)` | the error of a detach, or none: it crosses the client's own |
-//! | `$(any)` | a tracking id, a date in an error |
+//! | `$(any)` | a tracking id, a date in an error, the path of an entity |
 //!
 //! The same name stands for the same throughout a conversation. In the client's frames lock tokens and transactions stand as
 //! their names, which are 16 bytes long, and a moment as a time in the year 2200, so far from its beginning as from the present.
@@ -135,7 +135,7 @@ fn length(name: &str, text: &str) -> usize {
         return text.len();
     }
     if name == "any" {
-        return run(|letter| letter.is_ascii_alphanumeric() || "-_:.".contains(letter));
+        return run(|letter| letter.is_ascii_alphanumeric() || "-_:./$".contains(letter));
     }
     if name == "moment" || name.starts_with(['+', '-']) {
         return run(|letter| letter.is_ascii_digit() || "-:.TZ".contains(letter));

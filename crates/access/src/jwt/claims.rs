@@ -37,7 +37,7 @@ impl Claims {
         let expires_at_ms = self.instant_ms("exp")?.ok_or(Denied::Malformed("it has no end (exp)"))?;
         let expires_at = Timestamp(expires_at_ms.saturating_add(LEEWAY_MS));
         if expires_at <= now {
-            return Err(Denied::Expired);
+            return Err(Denied::Expired(Timestamp(expires_at_ms)));
         }
         match self.instant_ms("nbf")? {
             Some(begin_ms) if begin_ms > now.0.saturating_add(LEEWAY_MS) => Err(Denied::NotYet),

@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 use uuid::Uuid;
 
-use super::instant;
 use super::xml::{Document, Element, INSTANCE};
 
 /// Rules of one entity (Service Bus quotas).
@@ -102,7 +101,8 @@ fn new_key() -> Secret {
     Secret::new(STANDARD.encode(bytes))
 }
 
-/// Writes the rules.
+/// Writes the rules, without their times: the service does not show these either (recorded by azure-sdk-for-net), and Go
+/// compares what it gets with what it sent.
 pub(super) fn write(document: &mut Document, rules: &[AuthorizationRule]) {
     document.element("AuthorizationRules", &[], |document| {
         for rule in rules {
@@ -124,8 +124,6 @@ fn write_rule(document: &mut Document, rule: &AuthorizationRule) {
             }
         }
     });
-    document.text("CreatedTime", &instant::text(rule.created_at));
-    document.text("ModifiedTime", &instant::text(rule.modified_at));
     document.text("KeyName", &rule.name);
     document.text("PrimaryKey", rule.primary_key.expose());
     document.text("SecondaryKey", rule.secondary_key.expose());

@@ -123,9 +123,7 @@ pub(super) fn check_forwarding(
         }
         session.call.authorize_forwarding(session.admin, target, &header)?;
         if session.admin.namespace.options(target).is_none() {
-            return Err(Error::bad_request(format!(
-                "The property '{property}' must name a queue or topic that exists; '{target}' does not."
-            )));
+            return Err(Error::forwarding_target_not_found(property, target));
         }
     }
     Ok(())

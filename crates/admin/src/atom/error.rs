@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use peeklock_engine::Refusal;
 use peeklock_engine::runtime::{ChangeError, StorageError};
 
-use crate::error::Error;
+use crate::error::{Error, NO_SUB_CODE};
 
 impl Error {
     /// There is no such entity.
@@ -16,6 +16,12 @@ impl Error {
     pub(super) fn exists(name: &str) -> Self {
         let text = format!("Conflict. The messaging entity '{name}' already exists.");
         Self::new(StatusCode::CONFLICT, 40900, text)
+    }
+
+    /// The path has no description: the service's own words, without a sub-code.
+    pub(super) fn verb(method: &str) -> Self {
+        let text = format!("The specified HTTP verb ({method}) is not valid.");
+        Self::new(StatusCode::BAD_REQUEST, NO_SUB_CODE, text)
     }
 
     /// Only `If-Match: *` is understood.
@@ -115,11 +121,12 @@ mod tests {
             (Denied::Signature.into(), 401, 40103),
             (Denied::Audience.into(), 401, 40104),
             (Denied::Malformed("m").into(), 401, 40105),
-            (Denied::Expired.into(), 401, 40106),
+            (Denied::Expired(peeklock_engine::Timestamp(0)).into(), 401, 40106),
             (Denied::Right { right: "Manage" }.into(), 401, 40100),
             (store(StorageError::Full { reason: reason.clone() }), 403, 40300),
             (ChangeError::NotFound { name: name.clone() }.into(), 404, 40400),
             (Error::method("POST", "q"), 405, 40500),
+            (Error::verb("GET"), 400, 0),
             (ChangeError::TooMany(Refusal::TooManyEntities(1)).into(), 403, 40300),
             (ChangeError::TooMany(Refusal::TooManySqlFilters(1)).into(), 403, 40501),
             (ChangeError::TooMany(Refusal::TooManyCorrelationFilters(1)).into(), 403, 40502),

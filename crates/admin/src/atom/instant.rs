@@ -1,14 +1,18 @@
 //! Instants as XML has them.
 
+use jiff::civil::DateTime;
 use peeklock_engine::Timestamp;
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+const NANOSECONDS_PER_MS: i128 = 1_000_000;
 
 /// What the service says where nothing ever happened.
 pub(super) const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// The first millisecond of the year 1.
 const FIRST_MS: i64 = -62_135_596_800_000;
-/// The last one that can be read and written whatever the zone.
-const LAST_MS: i64 = 253_402_207_200_999;
+/// The last millisecond of the year 9999: .NET's `DateTime.MaxValue`.
+const LAST_MS: i64 = 253_402_300_799_999;
 
 /// An instant in UTC: `2026-11-20T18:00:00.5Z`.
 pub(super) fn text(at: Timestamp) -> String {
@@ -17,8 +21,8 @@ pub(super) fn text(at: Timestamp) -> String {
 
 /// As [`text`], from milliseconds since 1970; what is beyond the year 9999 is its end.
 pub(super) fn text_ms(at_ms: i64) -> String {
-    let at = jiff::Timestamp::from_millisecond(at_ms);
-    at.unwrap_or(if at_ms < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX }).to_string()
+    let civil = EPOCH.checked_add(jiff::SignedDuration::from_millis(at_ms.clamp(FIRST_MS, LAST_MS)));
+    format!("{}Z", civil.unwrap_or(EPOCH))
 }
 
 /// Whether an instant is in the years that every SDK's dates have, 1 to 9999.
@@ -26,14 +30,16 @@ pub(super) fn is_shown(at_ms: i64) -> bool {
     (FIRST_MS..=LAST_MS).contains(&at_ms)
 }
 
-/// Milliseconds since 1970; without a zone it is UTC, as Python writes it.
+/// Milliseconds since 1970, what is less cut off; without a zone it is UTC, as Python writes it.
 pub(super) fn parse_ms(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
-        return Some(at.as_millisecond());
+        return Some(at.as_nanosecond().div_euclid(NANOSECONDS_PER_MS)).and_then(|ms| ms.try_into().ok());
     }
-    let civil: jiff::civil::DateTime = text.parse().ok()?;
-    Some(jiff::tz::Offset::UTC.to_timestamp(civil).ok()?.as_millisecond())
+    // Wider than a `Timestamp`, which has to be within the year 9999 in every zone.
+    let civil: DateTime = text.strip_suffix(['Z', 'z']).unwrap_or(text).parse().ok()?;
+    let since = civil.duration_since(EPOCH);
+    i64::try_from(since.as_nanos().div_euclid(NANOSECONDS_PER_MS)).ok()
 }
 
 #[cfg(test)]
@@ -44,12 +50,16 @@ mod tests {
     fn instants_are_utc() {
         assert_eq!(text(Timestamp(0)), "1970-01-01T00:00:00Z");
         assert_eq!(text(Timestamp(1_500)), "1970-01-01T00:00:01.5Z");
-        assert!(text(Timestamp::NEVER).starts_with("9999-12-"));
+        assert_eq!(text(Timestamp::NEVER), "9999-12-31T23:59:59.999Z");
         assert_eq!(parse_ms("1970-01-01T00:00:01.5Z"), Some(1_500));
         assert_eq!(parse_ms("1970-01-01T00:00:01"), Some(1_000));
         assert_eq!(parse_ms("1970-01-01T01:00:00+01:00"), Some(0));
         assert_eq!(parse_ms("1970-01-01T00:00:00+0000"), Some(0));
         assert_eq!(parse_ms("soon"), None);
+        for max in ["9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.9999999"] {
+            assert_eq!(parse_ms(max), Some(LAST_MS));
+        }
+        assert_eq!(parse_ms("1969-12-31T23:59:59.9999999Z"), Some(-1));
         for at_ms in [FIRST_MS, LAST_MS] {
             assert!(is_shown(at_ms));
             assert_eq!(parse_ms(&text_ms(at_ms)), Some(at_ms));

@@ -19,7 +19,9 @@ mod key_values;
 mod namespace_info;
 mod path;
 mod properties;
+mod public;
 mod queue;
+mod rights;
 mod rule;
 mod sql;
 mod subscription;
@@ -36,13 +38,14 @@ use axum::extract::Request;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::ChangeError;
-use peeklock_engine::{Right, Timestamp};
 
 use self::call::Call;
 use self::feed::Page;
 use self::path::Target;
 use self::properties::Audience;
+use self::rights::Verdict;
 use self::xml::Document;
 use crate::error::Error;
 use crate::{Admin, Admission};
@@ -60,6 +63,11 @@ impl Session<'_> {
     /// Now, by the clock that entities live by.
     fn entity_now(&self) -> Timestamp {
         self.admin.namespace.clock().now()
+    }
+
+    /// Whether there is a queue or topic of this name.
+    fn exists(&self, name: &str) -> bool {
+        self.admin.namespace.options(name).is_some()
     }
 
     fn audience(&self) -> Audience<'_> {
@@ -92,14 +100,19 @@ pub(crate) async fn answer(admin: Admin, request: Request) -> Response {
 
 async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
     let peer = audit::peer(&request);
-    let grant = admin.authorize(&call.headers, &call.target.resource(), Right::Manage);
-    if grant.is_ok() {
+    let session = Session { admin, call };
+    if call.target == Target::Root && call.method == Method::GET {
+        // Says nothing about the namespace, so nobody needs a right.
+        return success(StatusCode::OK, Some(public::feed(&session)));
+    }
+    let verdict = rights::check(admin, call);
+    if verdict.is_ok() {
         Admission::tell(request.extensions());
     }
-    let principal = grant.as_ref().ok().map(|grant| grant.principal.clone());
-    let outcome = match &grant {
-        Ok(_) => perform(&Session { admin, call }, request.into_body()).await,
-        Err(error) => Err(error.clone()),
+    let (principal, outcome) = match verdict {
+        Ok(Verdict::Allowed(grant)) => (Some(grant.principal), perform(&session, request.into_body()).await),
+        Ok(Verdict::Missing) => (None, Ok((StatusCode::OK, Some(public::feed(&session))))),
+        Err(error) => (None, Err(error)),
     };
     audit::note(call, principal.as_deref(), peer, &outcome);
     match outcome {
@@ -112,8 +125,17 @@ async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
 type Answer = (StatusCode, Option<Document>);
 
 async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
+    if let Target::DeadLetters(name) = &session.call.target
+        && session.exists(name)
+    {
+        return Err(Error::verb(session.call.method.as_str()));
+    }
     match session.call.method {
-        Method::GET => get(session).map(|document| (StatusCode::OK, Some(document))),
+        Method::GET => {
+            let found = get(session);
+            let found = if is_missing(session, &found) { Ok(public::feed(session)) } else { found };
+            found.map(|document| (StatusCode::OK, Some(document)))
+        }
         Method::PUT if session.call.is_update()? => {
             update(session, body).await.map(|document| (StatusCode::OK, Some(document)))
         }
@@ -124,8 +146,17 @@ async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
     }
 }
 
+/// Whether what was asked for does not exist. The rules of a missing subscription are an error: a list that is empty would say
+/// that there is one (inferred).
+fn is_missing<T>(session: &Session<'_>, found: &Result<T, Error>) -> bool {
+    let is_not_found = found.as_ref().is_err_and(|error| error.status == StatusCode::NOT_FOUND);
+    let is_list_of_topic = matches!(&session.call.target, Target::Rules(topic, _) if session.exists(topic));
+    is_not_found && !is_list_of_topic
+}
+
 fn get(session: &Session<'_>) -> Result<Document, Error> {
     match &session.call.target {
+        Target::Root | Target::DeadLetters(_) => Err(Error::entity_not_found(&session.call.target.display())),
         Target::NamespaceInfo => Ok(namespace_info::get(session)),
         Target::Entities(kind) => Ok(entity::list(session, *kind)),
         Target::Entity(name) => entity::get(session, name),
@@ -173,6 +204,7 @@ async fn delete(session: &Session<'_>) -> Result<(), Error> {
             }
         }
         Target::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name).await?,
+        Target::DeadLetters(_) => return Err(Error::entity_not_found(&session.call.target.display())),
         _ => return Err(not_allowed(session.call)),
     }
     Ok(())
@@ -182,6 +214,8 @@ async fn delete(session: &Session<'_>) -> Result<(), Error> {
 fn check_is_one(call: &Call) -> Result<(), Error> {
     match call.target {
         Target::Entity(_) | Target::Subscription(..) | Target::Rule(..) => Ok(()),
+        // What no entity can be called.
+        Target::DeadLetters(_) => Err(Error::verb(call.method.as_str())),
         _ => Err(not_allowed(call)),
     }
 }

@@ -25,6 +25,10 @@ const ESCAPED: &AsciiSet = &CONTROLS
 /// What a request is about; names as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
+    /// Nothing: the namespace itself.
+    Root,
+    /// The dead-letter queue of a queue or topic, which has no description.
+    DeadLetters(String),
     /// `$namespaceinfo`
     NamespaceInfo,
     /// All queues, or all topics.
@@ -78,6 +82,10 @@ impl Target {
                 Self::Entities(EntityKind::Topic)
             }
             [info] if is(info, "$namespaceinfo") => Self::NamespaceInfo,
+            [root] if root.is_empty() => Self::Root,
+            [name @ .., dead_letters] if !name.is_empty() && is(dead_letters, "$DeadLetterQueue") => {
+                Self::DeadLetters(name.join("/"))
+            }
             name => Self::Entity(name.join("/")),
         })
     }
@@ -85,13 +93,29 @@ impl Target {
     /// What whoever asks for this needs the right to manage.
     pub(crate) fn resource(&self) -> Resource {
         match self {
+            Self::Root => Resource::namespace(),
             Self::NamespaceInfo => Resource::namespace_info(),
             Self::Entities(EntityKind::Queue) => Resource::queues(),
             Self::Entities(EntityKind::Topic) => Resource::topics(),
-            Self::Entity(name) | Self::Subscriptions(name) => Resource::entity(name),
+            Self::Entity(name) | Self::DeadLetters(name) | Self::Subscriptions(name) => {
+                Resource::entity(name)
+            }
             Self::Subscription(topic, name) | Self::Rules(topic, name) | Self::Rule(topic, name, _) => {
                 Resource::subscription(topic, name)
             }
+        }
+    }
+
+    /// The queue or topic that it is or is in.
+    pub(crate) fn entity(&self) -> Option<&str> {
+        match self {
+            Self::Root | Self::NamespaceInfo | Self::Entities(_) => None,
+            Self::Entity(name)
+            | Self::DeadLetters(name)
+            | Self::Subscriptions(name)
+            | Self::Subscription(name, _)
+            | Self::Rules(name, _)
+            | Self::Rule(name, ..) => Some(name),
         }
     }
 
@@ -106,6 +130,8 @@ impl Target {
 
     fn parts(&self) -> Vec<&str> {
         match self {
+            Self::Root => Vec::new(),
+            Self::DeadLetters(name) => vec![name, "$DeadLetterQueue"],
             Self::NamespaceInfo => vec!["$namespaceinfo"],
             Self::Entities(EntityKind::Queue) => vec!["$Resources", "queues"],
             Self::Entities(EntityKind::Topic) => vec!["$Resources", "topics"],

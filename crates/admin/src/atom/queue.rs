@@ -65,15 +65,11 @@ pub(super) fn read(
     description: &Element,
     reading: &Reading<'_, QueueOptions>,
 ) -> Result<QueueOptions, Error> {
-    let mut options = reading.options(PROPERTIES, description)?;
+    let options = reading.options(PROPERTIES, description)?;
     let sizes = (options.max_message_size_bytes, options.max_size_bytes);
     let current = reading.current.map(|current| (current.max_message_size_bytes, current.max_size_bytes));
     entity::check_sizes(sizes, current, reading.limits)?;
     entity::check_express(options.kept.enable_express, options.requires_duplicate_detection)?;
-    if options.forwarding.forward_to.is_some() {
-        // What forwards is never idle (S-33), and the service shows it so.
-        options.auto_delete_on_idle_ms = None;
-    }
     Ok(options)
 }
 

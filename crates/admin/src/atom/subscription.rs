@@ -128,12 +128,7 @@ fn read(
         return Err(Error::bad_request(format!("A subscription is described by a {NAME}, not by '{name}'.")));
     }
     let reading = Reading { limits: &session.admin.entity_limits, now: session.entity_now(), current };
-    let mut options = reading.options(PROPERTIES, description)?;
-    if options.forwarding.forward_to.is_some() {
-        // What forwards is never idle (S-33), and the service shows it so.
-        options.auto_delete_on_idle_ms = None;
-    }
-    Ok(options)
+    reading.options(PROPERTIES, description)
 }
 
 fn single(session: &Session<'_>, topic: &str, found: &SubscriptionDescription) -> Document {

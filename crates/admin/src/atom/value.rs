@@ -1,9 +1,11 @@
 //! Typed values in filters.
 
+use std::str::FromStr;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use peeklock_engine::{FactValue, decimal};
+use peeklock_engine::{FactValue, Given, decimal};
 use peeklock_message::facts;
 use peeklock_wire::Value;
 use uuid::Uuid;
@@ -14,6 +16,10 @@ use super::xml::{Document, Element, SCHEMA, SERIALIZATION};
 
 /// The element that holds a value.
 const NAME: &str = "Value";
+/// Longest text of an instant that is kept, in bytes: `2026-11-22T10:15:30.123456789+01:00`.
+const DATE_TIME_BYTES_MAX: usize = 35;
+/// Digits of a second down to 100 ns.
+const TICK_DIGITS: usize = 7;
 
 /// A value with its type.
 ///
@@ -28,17 +34,27 @@ pub(super) fn read(element: &Element) -> Result<FactValue, String> {
     let value = match kind {
         "string" => Some(FactValue::Text(text.into())),
         "boolean" => boolean(trimmed).map(FactValue::Boolean),
-        "int" | "long" | "short" | "byte" | "unsignedInt" | "unsignedShort" | "unsignedByte"
-        | "unsignedLong" => integer(trimmed),
-        "double" | "float" => double(trimmed).map(FactValue::Double),
-        "dateTime" => instant::parse_ms(trimmed).map(FactValue::Timestamp),
+        // Go calls every integer an int, and Python a negative one.
+        "int" => given(trimmed, Given::Int).or_else(|| integer(trimmed)),
+        "long" => given(trimmed, Given::Long).or_else(|| integer(trimmed)),
+        "short" => given(trimmed, Given::Short),
+        "byte" => given(trimmed, Given::Byte),
+        "unsignedInt" => given(trimmed, Given::UInt),
+        "unsignedLong" => given(trimmed, Given::ULong),
+        "unsignedShort" => given(trimmed, Given::UShort),
+        "unsignedByte" => given(trimmed, Given::UByte),
+        "float" => float(trimmed).map(|number| boxed(Given::Float(number))),
+        "double" => float(trimmed).map(FactValue::Double),
+        "char" => character(trimmed).map(|character| boxed(Given::Char(character))),
+        "anyURI" => Some(boxed(Given::Uri(trimmed.into()))),
+        "dateTime" => date_time(trimmed),
         "decimal" => decimal::parse(trimmed).map(FactValue::Decimal),
         "duration" => timespan(trimmed).map(FactValue::TimeSpan),
         "guid" => Uuid::parse_str(trimmed).ok().map(|uuid| FactValue::Uuid(uuid.as_u128())),
         "base64Binary" => encoded(trimmed),
         _ => {
             return Err(format!(
-                "has the type '{kind}'; string, boolean, int, long, double, decimal, dateTime, duration and guid are supported."
+                "has the type '{kind}'; string, boolean, the numbers of XML, char, anyURI, dateTime, duration and guid are supported."
             ));
         }
     };
@@ -53,24 +69,62 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
+fn boxed(given: Given) -> FactValue {
+    FactValue::Given(Box::new(given))
+}
+
+/// A number that keeps its width.
+fn given<T: FromStr>(text: &str, form: impl FnOnce(T) -> Given) -> Option<FactValue> {
+    text.parse().ok().map(|number| boxed(form(number)))
+}
+
 fn integer(text: &str) -> Option<FactValue> {
     text.parse().map(FactValue::Integer).or_else(|_| text.parse().map(FactValue::Unsigned)).ok()
 }
 
-/// Numbers as XML has them: Rust knows the special ones by other names.
-fn double(text: &str) -> Option<f64> {
-    match text {
-        "INF" => Some(f64::INFINITY),
-        "-INF" => Some(f64::NEG_INFINITY),
-        text => text.parse().ok(),
-    }
+/// .NET writes the number of a character.
+fn character(text: &str) -> Option<char> {
+    text.parse().ok().and_then(char::from_u32)
 }
 
-fn double_text(number: f64) -> String {
-    match number {
-        f64::INFINITY => "INF".to_owned(),
-        f64::NEG_INFINITY => "-INF".to_owned(),
-        number => number.to_string(),
+/// An instant that keeps its text: its zone or that it has none, and ticks of 100 ns.
+fn date_time(text: &str) -> Option<FactValue> {
+    let at_ms = instant::parse_ms(text)?;
+    // Other forms that are understood are no dateTime of XML.
+    let is_plain = text.len() <= DATE_TIME_BYTES_MAX
+        && text.bytes().all(|byte| byte.is_ascii_digit() || b"-+:.TZ".contains(&byte));
+    Some(if is_plain {
+        boxed(Given::DateTime { at_ms, text: in_ticks(text).into() })
+    } else {
+        FactValue::Timestamp(at_ms)
+    })
+}
+
+/// An instant with as many digits of a second as .NET writes: at most seven, and no zeros at the end.
+fn in_ticks(text: &str) -> String {
+    let Some((whole, rest)) = text.split_once('.') else { return text.to_owned() };
+    let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+    let (digits, zone) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let digits = digits.get(..TICK_DIGITS).unwrap_or(digits).trim_end_matches('0');
+    let point = if digits.is_empty() { "" } else { "." };
+    format!("{whole}{point}{digits}{zone}")
+}
+
+/// Numbers as XML has them: Rust knows the special ones by other names.
+fn float<T: FromStr>(text: &str) -> Option<T> {
+    let text = match text {
+        "INF" => "inf",
+        "-INF" => "-inf",
+        text => text,
+    };
+    text.parse().ok()
+}
+
+fn float_text(number: impl ToString) -> String {
+    match number.to_string() {
+        text if text == "inf" => "INF".to_owned(),
+        text if text == "-inf" => "-INF".to_owned(),
+        text => text,
     }
 }
 
@@ -78,7 +132,7 @@ fn double_text(number: f64) -> String {
 fn encoded(text: &str) -> Option<FactValue> {
     let mut rest = Bytes::from(STANDARD.decode(text).ok()?);
     let value = Value::decode(&mut rest).ok()?;
-    rest.is_empty().then(|| facts::from_value(value))
+    rest.is_empty().then(|| facts::given_from_value(value))
 }
 
 /// A length of time in ticks of 100 ns.
@@ -100,8 +154,8 @@ fn decimal_text(number: u128) -> Option<String> {
     (decimal::parse(&text) == Some(number)).then_some(text)
 }
 
-/// Writes a value. JS cuts a prefix of four letters off the type, and reads no wider integer than an int: only what needs
-/// it is a long.
+/// Writes a value with the type that its client gave it. A whole number without one is an int if it fits: JS reads no wider
+/// one. JS also cuts a prefix of four letters off the type.
 pub(super) fn write(document: &mut Document, value: &FactValue) {
     let (kind, text) = match value {
         FactValue::Null => return document.attributed_text(NAME, &[("i:nil", "true")], ""),
@@ -109,7 +163,7 @@ pub(super) fn write(document: &mut Document, value: &FactValue) {
         FactValue::Integer(number) if i32::try_from(*number).is_ok() => ("int", number.to_string()),
         FactValue::Integer(number) => ("long", number.to_string()),
         FactValue::Unsigned(number) => ("unsignedLong", number.to_string()),
-        FactValue::Double(number) => ("double", double_text(*number)),
+        FactValue::Double(number) => ("double", float_text(number)),
         FactValue::Text(text) => ("string", text.to_string()),
         FactValue::Timestamp(at_ms) if instant::is_shown(*at_ms) => ("dateTime", instant::text_ms(*at_ms)),
         FactValue::Uuid(uuid) => ("guid", Uuid::from_u128(*uuid).to_string()),
@@ -118,10 +172,33 @@ pub(super) fn write(document: &mut Document, value: &FactValue) {
             decimal_text(*number).map_or_else(|| as_encoded(value), |text| ("decimal", text))
         }
         FactValue::Timestamp(_) | FactValue::DateTimeOffset(_) | FactValue::Other(_) => as_encoded(value),
+        FactValue::Given(given) => match as_given(given) {
+            Some(known) => known,
+            None => return write(document, &given.plain()),
+        },
     };
-    let namespace = if kind == "guid" { SERIALIZATION } else { SCHEMA };
+    let namespace = if matches!(kind, "guid" | "char") { SERIALIZATION } else { SCHEMA };
     let kind = format!("d6p1:{kind}");
     document.attributed_text(NAME, &[("i:type", &kind), ("xmlns:d6p1", namespace)], &text);
+}
+
+/// Type and text of a value with a type of its own; `None` for types of AMQP, which are shown as what they are compared as.
+fn as_given(given: &Given) -> Option<(&'static str, String)> {
+    Some(match given {
+        Given::Byte(number) => ("byte", number.to_string()),
+        Given::Short(number) => ("short", number.to_string()),
+        Given::Int(number) => ("int", number.to_string()),
+        Given::Long(number) => ("long", number.to_string()),
+        Given::UByte(number) => ("unsignedByte", number.to_string()),
+        Given::UShort(number) => ("unsignedShort", number.to_string()),
+        Given::UInt(number) => ("unsignedInt", number.to_string()),
+        Given::ULong(number) => ("unsignedLong", number.to_string()),
+        Given::Float(number) => ("float", float_text(number)),
+        Given::Char(character) => ("char", u32::from(*character).to_string()),
+        Given::Uri(uri) => ("anyURI", uri.to_string()),
+        Given::DateTime { text, .. } => ("dateTime", text.to_string()),
+        Given::Symbol(_) | Given::Decimal32 { .. } | Given::Decimal64 { .. } => return None,
+    })
 }
 
 /// What came over AMQP and has no type here comes back as it is.

@@ -108,7 +108,7 @@ async fn ended(access: &Access, grant: &Grant) -> Denied {
         }
         let now = access.now();
         if grant.is_expired(now) {
-            return Denied::Expired;
+            return Denied::Expired(grant.expires_at.unwrap_or(now));
         }
         let left_ms = grant.expires_at.map_or(GRANT_LOOK_MS_MAX, |at| at.0.saturating_sub(now.0));
         let look_again = sleep(Duration::from_millis(left_ms.min(GRANT_LOOK_MS_MAX)));

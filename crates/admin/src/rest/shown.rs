@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use peeklock_engine::{MessageState, Received, Timestamp};
 use peeklock_message::annotation;
-use peeklock_message::delivery::Encoder;
+use peeklock_message::delivery::{Encoder, Way};
 use peeklock_wire::message::{MessageProperties, Sections, lookup};
 use peeklock_wire::{DecodeError, Value};
 use serde_json::{Map, Value as Json, json};
@@ -56,7 +56,7 @@ pub(super) fn response(mut held: Held, place: &Place, head: &Parts) -> Result<Re
 
 fn show(received: &Received, place: &Place) -> Result<(HeaderMap, Bytes), DecodeError> {
     // As AMQP has it: with what receivers changed, why it was dead-lettered and what the broker knows.
-    let encoded = Encoder::default().encode_whole(received, place.origin)?;
+    let encoded = Encoder::default().encode_whole(received, Way::Management, place.origin)?;
     let sections = Sections::split_trusted(&encoded)?;
     let properties = sections.decode_properties()?;
     let annotations = Sections::decode_map(&sections.message_annotations)?;
@@ -95,7 +95,9 @@ fn broker_properties(
     let text = |text: &Option<Box<str>>| text.as_deref().map(Json::from);
     let id = |id: &Value| user_properties::plain_text(id).map(|id| Json::from(&*id));
     let scheduled = annotated(annotation::SCHEDULED_ENQUEUE_TIME).and_then(Value::as_i64);
-    let first_number = annotated(annotation::ENQUEUED_SEQUENCE_NUMBER).and_then(Value::as_i64);
+    // Where the message has one number only, it is the first as well.
+    let first_number =
+        annotated(annotation::ENQUEUED_SEQUENCE_NUMBER).and_then(Value::as_i64).map(Json::from);
     #[allow(clippy::cast_precision_loss)] // a fraction of a second in ten thousand years
     let life_seconds = view.time_to_live_ms.map(|life_ms| json!(life_ms as f64 / 1000.0));
     let all = [
@@ -103,7 +105,7 @@ fn broker_properties(
         ("DeadLetterSource", annotated_text(annotation::DEAD_LETTER_SOURCE)),
         // The first receive is delivery 1.
         ("DeliveryCount", Some(json!(u64::from(view.delivery_count) + 1))),
-        ("EnqueuedSequenceNumber", first_number.map(Json::from)),
+        ("EnqueuedSequenceNumber", Some(first_number.unwrap_or_else(|| json!(view.sequence_number.0)))),
         ("EnqueuedTimeUtc", Some(instant(view.enqueued_at))),
         ("ExpiresAtUtc", (view.expires_at != Timestamp::NEVER).then(|| instant(view.expires_at))),
         ("Label", text(&properties.subject)),

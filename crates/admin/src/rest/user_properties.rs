@@ -72,8 +72,13 @@ fn is_reserved(name: &str) -> bool {
 /// The application properties of a message that is sent, in the order of its headers. Their names come in lower case:
 /// HTTP does not tell cases apart.
 pub(super) fn read(headers: &HeaderMap) -> Vec<(String, Value)> {
-    let own = headers.iter().filter(|(name, _)| !is_reserved(name.as_str()));
-    own.map(|(name, value)| (name.as_str().to_owned(), read_value(&text_of(value)))).collect()
+    let own = headers.keys().filter(|name| !is_reserved(name.as_str()));
+    let property = |name: &HeaderName| {
+        // A header that is there several times is one property: RFC 9110, 5.3.
+        let texts: Vec<_> = headers.get_all(name).iter().map(text_of).collect();
+        (name.as_str().to_owned(), read_value(&texts.join(", ")))
+    };
+    own.map(property).collect()
 }
 
 /// A header's text: UTF-8, else Latin-1.
@@ -186,6 +191,15 @@ mod tests {
         let (name, value) = found.into_iter().next().expect("one");
         assert_eq!(name, "name");
         value
+    }
+
+    #[test]
+    fn a_header_that_is_repeated_is_one_property() {
+        let mut headers = HeaderMap::new();
+        for text in ["one", "two"] {
+            headers.append("name", HeaderValue::from_static(text));
+        }
+        assert_eq!(read(&headers), [("name".to_owned(), Value::String("one, two".into()))]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
     AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Right, SessionWish,
+    session_key,
 };
 
 use super::answer;
@@ -231,8 +232,9 @@ impl Broker {
 
     fn hold_session(&mut self, id: ReceiverId, session: AcceptedSession) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
-            receiver.session = Some(Arc::clone(&session.id));
-            self.sessions.insert((receiver.entity.queue, session.id), id);
+            let key: Arc<str> = session_key(&session.id).into();
+            receiver.session = Some(Arc::clone(&key));
+            self.sessions.insert((receiver.entity.queue, key), id);
         }
     }
 }

@@ -41,6 +41,13 @@ pub(crate) struct Verified {
     grant: Grant,
 }
 
+impl Verified {
+    /// The canonical path of its audience; empty for the namespace.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
 /// What one connection may do.
 pub(crate) struct Authorization {
     access: Access,

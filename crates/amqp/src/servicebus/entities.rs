@@ -231,6 +231,17 @@ impl Entity {
         }
     }
 
+    /// Whether messages may be browsed in what the address names: also in a topic, which shows those scheduled on it.
+    ///
+    /// # Errors
+    /// [`Fault::NotAllowed`].
+    pub(crate) fn check_browses(&self) -> Result<(), Fault> {
+        if self.kind == Kind::Topic && self.address.sub_queue == SubQueue::Main {
+            return Ok(());
+        }
+        self.check_gives()
+    }
+
     /// What a refusal of the engine means for a link to this entity: one that was deleted is not found any more, and
     /// the SDKs look for the text.
     pub(crate) fn fault(&self, refusal: Refusal) -> Fault {

@@ -41,7 +41,7 @@ pub enum Fault {
     Refused(#[from] Refusal),
     /// No such entity, sub-queue or subscription.
     #[error(
-        "The messaging entity '{uri}' could not be found. Check its name; entities are declared in the broker's configuration."
+        "The messaging entity '{uri}' could not be found. Check its name; entities are created by administration clients or declared in the broker's configuration."
     )]
     EntityNotFound {
         /// The full address as the client wrote it.
@@ -274,6 +274,21 @@ mod tests {
         assert!(text.ends_with(
             "TrackingId:00000000000000000000000000000007, SystemTracker:peeklock, Timestamp:2023-11-14T22:13:20Z"
         ));
+    }
+
+    /// Wolverine tells a lost lock by this text.
+    #[test]
+    fn a_lost_lock_has_the_text_that_wolverine_looks_for() {
+        let error = tracker().error(&Fault::Refused(Refusal::MessageLockLost));
+        assert_eq!(&*error.condition, "com.microsoft:message-lock-lost");
+        assert!(error.description.unwrap().starts_with("The lock supplied is invalid."));
+    }
+
+    #[test]
+    fn what_exists_already_is_called_a_messaging_entity() {
+        let error = tracker().error(&Fault::Refused(Refusal::RuleExists("r".into())));
+        assert_eq!(&*error.condition, "com.microsoft:entity-already-exists");
+        assert!(error.description.unwrap().starts_with("The messaging entity 'r' already exists."));
     }
 
     /// The conditions that the SDKs expect with each status.

@@ -128,7 +128,7 @@ pub struct Broker {
     links: HashMap<LinkId, Link>,
     response_links: Vec<ResponseLink>,
     receivers: HashMap<ReceiverId, Receiver>,
-    /// Which receiver holds a session of a queue or subscription.
+    /// Which receiver holds a session of a queue or subscription, by the key of its id.
     sessions: HashMap<(QueueId, Arc<str>), ReceiverId>,
     watchers: Watchers,
     /// Receivers to look after when something was transmitted.

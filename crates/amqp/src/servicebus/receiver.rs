@@ -54,7 +54,7 @@ pub(crate) struct Receiver {
     pub(crate) link: LinkId,
     /// What it reads from.
     pub(crate) entity: Arc<Entity>,
-    /// The session it holds.
+    /// The key of the session it holds.
     pub(crate) session: Option<Arc<str>>,
     /// Whether it is in the list of links to look after when something was transmitted.
     pub(crate) listed: bool,

@@ -21,8 +21,17 @@ const STOP_READING: Unanswered =
 enum Attempt {
     /// By SASL: who the peer is.
     Sasl(Result<Option<Grant>, ()>),
-    /// By a token put to `$cbs`, and where the response goes.
-    Token(Box<(ReplyTo, Result<Verified, Fault>)>),
+    /// By a token put to `$cbs`.
+    Token(Box<Shown>),
+}
+
+/// A token put to `$cbs`.
+struct Shown {
+    /// Where the response goes.
+    reply_to: ReplyTo,
+    result: Result<Verified, Fault>,
+    /// What is answered in place of success, although the token is good: its entity does not exist.
+    missing: Option<Fault>,
 }
 
 /// Attempts that wait for their turn.
@@ -69,15 +78,17 @@ impl Broker {
         self.attempt(Attempt::Sasl(outcome), has_failed, connection);
     }
 
-    /// Takes a token, good or not. Whoever has authenticated does not guess any more.
+    /// Takes a token, good or not; `missing` is what is answered to a good one whose entity does not exist. A peer that has
+    /// authenticated does not guess any more.
     pub(super) fn show_token(
         &mut self,
         reply_to: ReplyTo,
         result: Result<Verified, Fault>,
+        missing: Option<Fault>,
         connection: &mut Connection,
     ) {
         let has_failed = matches!(result, Err(Fault::Denied(_)));
-        let attempt = Attempt::Token(Box::new((reply_to, result)));
+        let attempt = Attempt::Token(Box::new(Shown { reply_to, result, missing }));
         if self.authorization.is_unauthenticated() {
             self.attempt(attempt, has_failed, connection);
         } else {
@@ -119,11 +130,13 @@ impl Broker {
                 }
             }
             Attempt::Token(token) => {
-                let (reply_to, result) = *token;
-                let answer = result.map(|verified| {
+                let Shown { reply_to, result, missing } = *token;
+                let answer = result.and_then(|verified| {
+                    // Kept although its entity is missing: the peer has proved who it is.
                     self.authorization.keep(verified);
                     // As every SDK accepts.
-                    Answer { status: 202, condition: None, body: Value::Null }
+                    let accepted = Answer { status: 202, condition: None, body: Value::Null };
+                    missing.map_or(Ok(accepted), Err)
                 });
                 self.respond(&reply_to, &answer, connection);
             }

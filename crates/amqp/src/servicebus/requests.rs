@@ -9,7 +9,8 @@ use bytes::Bytes;
 use peeklock_engine::Refusal;
 use rand::RngExt;
 
-use super::authorization::Need;
+use super::address::{self, Address};
+use super::authorization::{Need, Verified};
 use super::early::EarlyRequest;
 use super::entities::Entity;
 use super::envelope::{self, Answer, Dialect, Request};
@@ -64,8 +65,20 @@ impl Broker {
         self.check_waiting(&reply_to, connection)?;
         accept(delivery, connection);
         let result = cbs::verify(&request, &self.authorization);
-        self.show_token(reply_to, result, connection);
+        let missing = result.as_ref().ok().and_then(|verified| self.missing_entity(&request, verified));
+        self.show_token(reply_to, result, missing, connection);
         Ok(())
+    }
+
+    /// What is answered to a good token for a queue or topic that does not exist. Whether a subscription exists is answered
+    /// when a link is attached, as in Service Bus (azure-sdk-for-net 6943).
+    fn missing_entity(&self, request: &Request, verified: &Verified) -> Option<Fault> {
+        let Ok(Address::Entity(address)) = address::parse(verified.path()) else { return None };
+        if self.entities.entity(&address.name).is_some() {
+            return None;
+        }
+        let uri = self.uri(request.property("name").unwrap_or_default());
+        Some(Fault::EntityNotFound { uri })
     }
 
     pub(super) fn management_request(

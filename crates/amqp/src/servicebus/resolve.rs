@@ -79,12 +79,12 @@ impl Broker {
         }
     }
 
-    fn uri(&self, written: &str) -> String {
+    /// An address for error texts: a URL of the scheme that Service Bus writes, whatever the client's was.
+    pub(super) fn uri(&self, written: &str) -> String {
         let written = excerpt(written);
-        if written.contains("://") {
-            written.to_owned()
-        } else {
-            format!("sb://{}/{}", self.hostname, written.trim_start_matches('/'))
+        match written.split_once("://") {
+            Some((_, rest)) => format!("sb://{rest}"),
+            None => format!("sb://{}/{}", self.hostname, written.trim_start_matches('/')),
         }
     }
 }

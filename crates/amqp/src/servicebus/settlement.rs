@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use peeklock_engine::{DeadLetter, Property, Refusal, Settlement, SubQueue};
+use peeklock_message::decimal;
 
 use super::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 use super::envelope::text;
@@ -67,10 +68,20 @@ fn dead_letter(error: Error) -> Result<Settlement, Fault> {
     let mut description = None;
     let mut properties = Vec::new();
     for (key, value) in error.info {
-        match &*key {
-            DEAD_LETTER_REASON => reason = text(&value).map(Into::into),
-            DEAD_LETTER_DESCRIPTION => description = text(&value).map(Into::into),
-            _ => properties.push((key, value)),
+        let stamp = match &*key {
+            DEAD_LETTER_REASON => &mut reason,
+            DEAD_LETTER_DESCRIPTION => &mut description,
+            _ => {
+                properties.push((key, value));
+                continue;
+            }
+        };
+        match text(&value) {
+            Some(text) => *stamp = Some(text.into()),
+            // J: null where nothing was given.
+            None if value == Value::Null => {}
+            // N: a property that only has the name; it stays what it is.
+            None => properties.push((key, value)),
         }
     }
     if reason.is_none() && !error.condition.is_empty() && &*error.condition != condition::DEAD_LETTER {
@@ -93,13 +104,14 @@ pub(crate) fn fault(refusal: Refusal, sub_queue: SubQueue) -> Fault {
 /// Property changes as the engine keeps them: names, and values encoded.
 ///
 /// # Errors
-/// [`Fault::Argument`] beyond [`MODIFIED_BYTES_MAX`].
+/// [`Fault::Argument`] beyond [`MODIFIED_BYTES_MAX`], and for decimals that clients can't read.
 pub(crate) fn modified(
     properties: impl IntoIterator<Item = (Box<str>, Value)>,
 ) -> Result<Vec<Property>, Fault> {
     let mut bytes = 0;
     let mut modified = Vec::new();
     for (name, value) in properties {
+        let value = decimal::as_service(&value)?.unwrap_or(value);
         let mut encoded = BytesMut::new();
         value.encode(&mut encoded);
         bytes += name.len() + encoded.len();

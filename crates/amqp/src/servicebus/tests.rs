@@ -6,6 +6,7 @@ mod entities;
 pub(super) mod harness;
 mod leaving;
 mod links;
+mod missing;
 mod receiving;
 mod requests;
 mod sending;

@@ -46,13 +46,12 @@ impl EntityOptions {
         check_authorization_rules(self.authorization_rules())
     }
 
-    /// What these options come to: what forwards is never idle (S-33).
+    /// What these options become when an entity is created with them, see [`Forwarding::complete_new`].
     #[must_use]
-    pub(crate) fn normal(mut self) -> Self {
-        if let Self::Queue(queue) = &mut self
-            && queue.forwarding.forward_to.is_some()
-        {
-            queue.auto_delete_on_idle_ms = None;
+    pub(crate) fn for_creation(mut self) -> Self {
+        if let Self::Queue(queue) = &mut self {
+            let life_ms = &mut queue.default_message_time_to_live_ms;
+            queue.forwarding.complete_new(&mut queue.auto_delete_on_idle_ms, life_ms);
         }
         self
     }
@@ -126,12 +125,11 @@ impl SubscriptionOptions {
         check_kept(&self.kept)
     }
 
-    /// What these options come to: what forwards is never idle (S-33).
+    /// What these options become when a subscription is created with them, see [`Forwarding::complete_new`].
     #[must_use]
-    pub(crate) fn normal(mut self) -> Self {
-        if self.forwarding.forward_to.is_some() {
-            self.auto_delete_on_idle_ms = None;
-        }
+    pub(crate) fn for_creation(mut self) -> Self {
+        let life_ms = &mut self.default_message_time_to_live_ms;
+        self.forwarding.complete_new(&mut self.auto_delete_on_idle_ms, life_ms);
         self
     }
 }
@@ -292,20 +290,41 @@ mod tests {
         assert_eq!(EntityOptions::from(queue).immutable_change(&changed.into()), None);
     }
 
+    /// azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424.
     #[test]
-    fn s33_what_forwards_is_never_idle() {
-        let forwarding = Forwarding { forward_to: Some("a".into()), ..Forwarding::default() };
-        let auto_delete_on_idle_ms = Some(1);
-        let queue = QueueOptions {
-            auto_delete_on_idle_ms,
-            forwarding: forwarding.clone(),
-            ..QueueOptions::default()
+    fn what_is_created_forwarding_has_neither_a_limit_of_idleness_nor_a_life_of_its_own() {
+        let to = |forward_to: bool, dead_letters: bool| Forwarding {
+            forward_to: forward_to.then(|| "a".into()),
+            forward_dead_lettered_messages_to: dead_letters.then(|| "a".into()),
         };
-        assert_eq!(EntityOptions::from(queue).normal().auto_delete_on_idle_ms(), None);
-        let subscription =
-            SubscriptionOptions { auto_delete_on_idle_ms, forwarding, ..SubscriptionOptions::default() };
-        assert_eq!(subscription.normal().auto_delete_on_idle_ms, None);
-        let queue = QueueOptions { auto_delete_on_idle_ms, ..QueueOptions::default() };
-        assert_eq!(EntityOptions::from(queue).normal().auto_delete_on_idle_ms(), Some(1));
+        for (forwarding, idle_ms, life_ms) in [
+            (to(false, false), Some(1), Some(2)),
+            (to(false, true), None, Some(2)),
+            (to(true, false), None, None),
+            (to(true, true), None, None),
+        ] {
+            let (auto_delete_on_idle_ms, default_message_time_to_live_ms) = (Some(1), Some(2));
+            let queue = QueueOptions {
+                auto_delete_on_idle_ms,
+                default_message_time_to_live_ms,
+                forwarding: forwarding.clone(),
+                ..QueueOptions::default()
+            };
+            let created = EntityOptions::from(queue).for_creation();
+            assert_eq!(created.auto_delete_on_idle_ms(), idle_ms, "{forwarding:?}");
+            assert_eq!(created.default_message_time_to_live_ms(), life_ms, "{forwarding:?}");
+            let subscription = SubscriptionOptions {
+                auto_delete_on_idle_ms,
+                default_message_time_to_live_ms,
+                forwarding: forwarding.clone(),
+                ..SubscriptionOptions::default()
+            };
+            let created = subscription.for_creation();
+            assert_eq!(created.auto_delete_on_idle_ms, idle_ms, "{forwarding:?}");
+            assert_eq!(created.default_message_time_to_live_ms, life_ms, "{forwarding:?}");
+            let forwards = forwarding.forward_to.is_some();
+            assert_eq!(forwarding.idle_in_effect_ms(Some(1)), (!forwards).then_some(1));
+            assert_eq!(forwarding.life_in_effect_ms(Some(1)), (!forwards).then_some(1));
+        }
     }
 }

@@ -10,3 +10,32 @@ pub struct Forwarding {
     /// Gets every message that is dead-lettered.
     pub forward_dead_lettered_messages_to: Option<Box<str>>,
 }
+
+impl Forwarding {
+    /// What a new entity's options become. One that forwards messages or dead letters is created without a limit of idleness
+    /// (azure-sdk-for-js 14539, azure-sdk-for-net 18517), one that forwards messages also without a time to live of its own
+    /// (azure-cli 8424). An update may set both; [`Self::idle_in_effect_ms`] and [`Self::life_in_effect_ms`] say what they mean
+    /// then.
+    pub(crate) const fn complete_new(
+        &self,
+        auto_delete_on_idle_ms: &mut Option<u64>,
+        default_message_time_to_live_ms: &mut Option<u64>,
+    ) {
+        if self.forward_to.is_some() || self.forward_dead_lettered_messages_to.is_some() {
+            *auto_delete_on_idle_ms = None;
+        }
+        if self.forward_to.is_some() {
+            *default_message_time_to_live_ms = None;
+        }
+    }
+
+    /// After how long an entity with this option is deleted when idle: one that forwards its messages is never idle (S-33).
+    pub(crate) fn idle_in_effect_ms(&self, auto_delete_on_idle_ms: Option<u64>) -> Option<u64> {
+        auto_delete_on_idle_ms.filter(|_| self.forward_to.is_none())
+    }
+
+    /// The default and cap of the time to live that an entity with this option applies: none where messages are forwarded.
+    pub(crate) fn life_in_effect_ms(&self, default_message_time_to_live_ms: Option<u64>) -> Option<u64> {
+        default_message_time_to_live_ms.filter(|_| self.forward_to.is_none())
+    }
+}

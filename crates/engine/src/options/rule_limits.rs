@@ -7,8 +7,8 @@ pub struct RuleLimits {
     /// Subscriptions of a topic; default 2 000.
     pub subscriptions_per_topic: usize,
     /// SQL filters of all subscriptions of a topic; default 2 000. True and false filters, which Service Bus calls special
-    /// SQL filters (semantics §12.4), are not counted: they evaluate nothing, and counted they would leave a topic with
-    /// 2 000 subscriptions and their default rules no room for a single condition (inferred).
+    /// SQL filters (semantics §12.4), and conditions such as `1=1` are not counted: they evaluate nothing, and counted they
+    /// would leave a topic with 2 000 subscriptions and their default rules no room for a single condition (inferred).
     pub sql_filters_per_topic: usize,
     /// Correlation filters of all subscriptions of a topic; default 100 000.
     pub correlation_filters_per_topic: usize,

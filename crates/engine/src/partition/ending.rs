@@ -15,7 +15,7 @@ use crate::{LockToken, MessageState, QueueId, SequenceNumber, SubQueue};
 impl Step<'_> {
     /// Ends a lock after a failed delivery; `record` holds what a receiver changed, but not the failure yet.
     pub(super) fn fail_delivery(&mut self, token: LockToken, held: Held, mut record: Record, change: Change) {
-        record.count_failed_delivery();
+        count_failure(&mut record, held.sub_queue);
         let Held { queue, number, sub_queue: from, .. } = held;
         let lock = Some(token);
         let policy = self.policy(queue);
@@ -81,6 +81,14 @@ impl Step<'_> {
     ) {
         let body = Some(record.body(number)).filter(|body| self.state().is_last_reference(*body));
         self.emit(Event::Removed { queue, number, sub_queue, body, removal });
+    }
+}
+
+/// Counts a failed delivery; in a dead-letter queue the count stays as it was when the message came there
+/// (azure-sdk-for-net 53437; azure-sdk-for-js, `batchReceiver.spec.ts`, "Abandon a message received from dead letter queue").
+pub(super) fn count_failure(record: &mut Record, sub_queue: SubQueue) {
+    if sub_queue == SubQueue::Main {
+        record.count_failed_delivery();
     }
 }
 

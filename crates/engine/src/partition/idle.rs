@@ -80,6 +80,10 @@ impl Step<'_> {
             Command::DeclareSubscription { queue, name, .. } => {
                 Use::Queue(self.declared(*queue, name).unwrap_or(*queue))
             }
+            // Browsing keeps queues and subscriptions (S-30, S-32), not topics (S-31).
+            Command::Peek { source, .. } if self.is_topic() && source.queue == self.state().entity.id => {
+                Use::Nothing
+            }
             Command::ReceiveDeferred { source, .. } | Command::Peek { source, .. } => {
                 Use::Queue(source.queue)
             }

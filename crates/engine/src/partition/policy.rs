@@ -1,7 +1,7 @@
 //! How a queue or subscription treats what rests in it.
 
 use super::reasons::Reasons;
-use crate::{EntityOptions, EntityStatus, Forwarding, SubQueue, SubscriptionOptions};
+use crate::{EntityOptions, EntityStatus, SubQueue, SubscriptionOptions};
 
 /// What queues and subscriptions have in common. Of a topic, whose own messages are only scheduled, little matters.
 #[derive(Debug)]
@@ -10,13 +10,13 @@ pub(super) struct Policy {
     pub(super) lock_duration_ms: u64,
     /// Failed deliveries allowed.
     pub(super) max_delivery_count: u32,
-    /// Default and cap of the time-to-live.
+    /// Default and cap of the time-to-live in effect.
     pub(super) default_message_time_to_live_ms: Option<u64>,
     /// Whether expired messages are dead-lettered.
     pub(super) dead_lettering_on_message_expiration: bool,
     /// Whether messages belong to sessions.
     pub(super) requires_session: bool,
-    /// After how long it is deleted when idle.
+    /// After how long it is deleted when idle, in effect.
     pub(super) auto_delete_on_idle_ms: Option<u64>,
     /// Whether it takes and gives messages.
     pub(super) status: EntityStatus,
@@ -36,11 +36,13 @@ impl From<&EntityOptions> for Policy {
             EntityOptions::Queue(queue) => Self {
                 lock_duration_ms: queue.lock_duration_ms,
                 max_delivery_count: queue.max_delivery_count,
-                default_message_time_to_live_ms: queue.default_message_time_to_live_ms,
+                default_message_time_to_live_ms: queue
+                    .forwarding
+                    .life_in_effect_ms(queue.default_message_time_to_live_ms),
                 dead_lettering_on_message_expiration: queue.dead_lettering_on_message_expiration,
                 requires_session: queue.requires_session,
                 status: queue.status,
-                auto_delete_on_idle_ms: idle_ms(queue.auto_delete_on_idle_ms, &queue.forwarding),
+                auto_delete_on_idle_ms: queue.forwarding.idle_in_effect_ms(queue.auto_delete_on_idle_ms),
                 forwards: queue.forwarding.forward_to.is_some(),
                 forwards_dead_letters: queue.forwarding.forward_dead_lettered_messages_to.is_some(),
                 duplicate_detection_history_time_window_ms: queue.duplicate_detection_history_time_window_ms,
@@ -62,22 +64,19 @@ impl From<&SubscriptionOptions> for Policy {
         Self {
             lock_duration_ms: options.lock_duration_ms,
             max_delivery_count: options.max_delivery_count,
-            default_message_time_to_live_ms: options.default_message_time_to_live_ms,
+            default_message_time_to_live_ms: options
+                .forwarding
+                .life_in_effect_ms(options.default_message_time_to_live_ms),
             dead_lettering_on_message_expiration: options.dead_lettering_on_message_expiration,
             requires_session: options.requires_session,
             status: options.status,
-            auto_delete_on_idle_ms: idle_ms(options.auto_delete_on_idle_ms, &options.forwarding),
+            auto_delete_on_idle_ms: options.forwarding.idle_in_effect_ms(options.auto_delete_on_idle_ms),
             forwards: options.forwarding.forward_to.is_some(),
             forwards_dead_letters: options.forwarding.forward_dead_lettered_messages_to.is_some(),
             duplicate_detection_history_time_window_ms: 0,
             reasons: Reasons::new(options.max_delivery_count),
         }
     }
-}
-
-/// What forwards its messages is never idle (S-33), whatever its options say.
-fn idle_ms(asked_ms: Option<u64>, forwarding: &Forwarding) -> Option<u64> {
-    asked_ms.filter(|_| forwarding.forward_to.is_none())
 }
 
 impl Policy {

@@ -11,6 +11,8 @@ pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
 
 /// What stands before a text: its kind and its length, in bytes.
 const NAME_BYTES: usize = 5;
+/// A GUID or a decimal with its kind.
+const WIDE_BYTES: usize = 17;
 
 /// Shorter headers are not kept account of: what receivers change may exceed the limit by as much.
 const HEADER_BYTES_NOTED_MIN: u32 = 4 * 1024;
@@ -45,9 +47,11 @@ pub(crate) fn changes_bytes(changes: &Changes) -> usize {
             | FactValue::TimeSpan(_)
             | FactValue::DateTimeOffset(_),
         ) => 9,
-        Some(FactValue::Uuid(_) | FactValue::Decimal(_)) => 17,
+        Some(FactValue::Uuid(_) | FactValue::Decimal(_)) => WIDE_BYTES,
         Some(FactValue::Text(text)) => NAME_BYTES + text.len(),
         Some(FactValue::Other(bytes)) => NAME_BYTES + bytes.len(),
+        // Actions give messages plain values.
+        Some(FactValue::Given(_)) => WIDE_BYTES,
     };
     let user = user.iter().map(|(name, value)| NAME_BYTES + name.len() + value_bytes(value));
     let times = [scheduled_enqueue_time_ms, time_to_live_ms].into_iter().flatten().count() * 9;

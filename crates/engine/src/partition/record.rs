@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BodyRef, Changes, DeadLetter, Facts, Forwarded, MessageState, MessageView, Origin, Properties, QueueId,
-    SequenceNumber, SubQueue, Timestamp,
+    SequenceNumber, SessionId, SubQueue, Timestamp,
 };
 
 /// Stands for "no limit" in a packed time-to-live.
@@ -36,7 +36,7 @@ pub(super) struct Extra {
     /// When a scheduled message becomes available; gone once it has.
     pub(super) scheduled_enqueue_time: Option<Timestamp>,
     /// As sent; without meaning in an entity without sessions.
-    pub(super) session_id: Option<Arc<str>>,
+    pub(super) session_id: Option<SessionId>,
     /// Where the content is, if not under the message's own number.
     pub(super) body: Option<BodyRef>,
     /// Length of its header as sent, if that is large enough to matter when receivers change properties.
@@ -144,8 +144,13 @@ impl Record {
     }
 
     /// The session it was sent to.
-    pub(super) fn session_id(&self) -> Option<&Arc<str>> {
+    pub(super) fn session_id(&self) -> Option<&SessionId> {
         self.extra.as_ref()?.session_id.as_ref()
+    }
+
+    /// Whether it was sent to this session, however that is spelled.
+    pub(super) fn is_of_session(&self, session: &SessionId) -> bool {
+        self.session_id().is_some_and(|id| id.is_same_session(session))
     }
 
     /// Properties changed by receivers.

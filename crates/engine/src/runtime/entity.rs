@@ -55,7 +55,7 @@ pub(super) struct Entity {
     pub(super) kind: EntityKind,
     declared: RwLock<Declared>,
     counts: Arc<SharedCounts>,
-    accessed: Arc<AccessedAt>,
+    pub(super) accessed: Arc<AccessedAt>,
     /// Of a topic; empty otherwise.
     pub(super) subscriptions: Arc<Subscriptions>,
     /// How often the clock had been set back when it was created or read from the store.
@@ -145,7 +145,7 @@ impl Entity {
             counts: self.counts(),
             is_damaged: self.is_damaged(),
             subscriptions,
-            sql_filters: filters.sql,
+            sql_filters: filters.sql + filters.constant,
             correlation_filters: filters.correlation,
         }
     }

@@ -94,14 +94,15 @@ async fn administrators_see_when_clients_were_last_there() {
         let of = |name: &str| broker.namespace.describe(name).unwrap().accessed_at;
         (of(QUEUE), of("news"), subscription.accessed_at)
     };
-    assert_eq!(seen(), (None, None, None));
+    assert_eq!(made.accessed_at, None, "the answer to the creation");
+    assert_eq!(seen(), (None, Some(START), Some(START)), "both were used by it");
     broker.clock.advance(1);
     broker.client().sent("x").await;
     let mut client = broker.client();
     client.handle = broker.namespace.entity("news").unwrap().partition;
     client.sent("x").await;
     let first = Some(START.plus_ms(1));
-    assert_eq!(seen(), (first, first, None));
+    assert_eq!(seen(), (first, first, Some(START)));
     broker.clock.advance(1);
     client.queue = made.subscription.queue;
     client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 1);

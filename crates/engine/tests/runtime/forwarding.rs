@@ -2,7 +2,7 @@
 
 use peeklock_engine::runtime::{Clock, Output, Response};
 use peeklock_engine::{
-    Command, Delivery, EntityStatus, Forwarding, NewMessage, QueueOptions, ReceiveMode, Refusal,
+    Command, Delivery, EntityOptions, Forwarding, NewMessage, QueueOptions, ReceiveMode, Refusal,
     SequenceNumber, Settlement, SubQueue,
 };
 use peeklock_storage::{Error, Pressure, ShardId, Space, Store};
@@ -15,11 +15,11 @@ pub(crate) fn to(target: &str) -> Forwarding {
     Forwarding { forward_to: Some(target.into()), ..Forwarding::default() }
 }
 
-fn dead_letters_to(target: &str) -> Forwarding {
+pub(crate) fn dead_letters_to(target: &str) -> Forwarding {
     Forwarding { forward_dead_lettered_messages_to: Some(target.into()), ..Forwarding::default() }
 }
 
-fn forwarding(forwarding: Forwarding) -> QueueOptions {
+pub(crate) fn forwarding(forwarding: Forwarding) -> QueueOptions {
     QueueOptions { forwarding, ..QueueOptions::default() }
 }
 
@@ -192,19 +192,15 @@ async fn a_queue_that_names_itself_loops_until_the_hop_limit() {
 #[tokio::test]
 async fn a_target_that_can_not_take_them_sends_messages_to_the_dead_letters() {
     let broker = Broker::start(0).await;
-    let disabled = QueueOptions { status: EntityStatus::SendDisabled, ..QueueOptions::default() };
     let small = QueueOptions { max_size_bytes: 3, ..QueueOptions::default() };
     let sessions = QueueOptions { requires_session: true, ..QueueOptions::default() };
     let tiny = QueueOptions { max_message_size_bytes: 3, ..QueueOptions::default() };
     let nobody = QueueOptions::default();
-    for (name, options) in
-        [("nobody", nobody), ("disabled", disabled), ("small", small), ("sessions", sessions), ("tiny", tiny)]
-    {
+    for (name, options) in [("nobody", nobody), ("small", small), ("sessions", sessions), ("tiny", tiny)] {
         broker.namespace.declare(name, options).await.unwrap();
     }
     for (target, expected) in [
         ("nobody", "MessagingEntityNotFoundException"),
-        ("disabled", "MessagingEntityDisabledException"),
         ("small", "QuotaExceededException"),
         ("sessions", "Session ID is null"),
         ("tiny", "MessageSizeExceededException"),
@@ -340,22 +336,44 @@ async fn a_new_target_gets_what_comes_next() {
     }
 }
 
-/// S-33: what forwards is never idle, whatever its options say; its target may be.
+/// S-33: what forwards is never idle, whatever its options say. What forwards only its dead letters is created so, and an
+/// update may change that (azure-sdk-for-js 14539, azure-sdk-for-net 18517).
 #[tokio::test]
 async fn s_33_a_source_is_never_idle() {
     let broker = Broker::start(0).await;
     broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
     let idle = QueueOptions { auto_delete_on_idle_ms: Some(300_000), ..forwarding(to("target")) };
-    let plain = QueueOptions { forwarding: dead_letters_to("target"), ..idle.clone() };
-    broker.namespace.declare("forwards", idle).await.unwrap();
-    broker.namespace.declare("only-its-dead-letters", plain).await.unwrap();
+    let graves = QueueOptions { forwarding: dead_letters_to("target"), ..idle.clone() };
+    let sources = [
+        ("forwards", &idle, false),
+        ("forwards-and-updated", &idle, true),
+        ("graves", &graves, false),
+        ("graves-and-updated", &graves, true),
+    ];
+    for (name, options, is_updated) in sources {
+        let created = broker.namespace.create(name, options.clone()).await.unwrap();
+        assert_eq!(idle_ms(&created), None, "{name}");
+        if is_updated {
+            let updated = broker.namespace.update(name, options.clone()).await.unwrap();
+            assert_eq!(idle_ms(&updated), Some(300_000), "{name}");
+        }
+    }
     quiet().await;
     for _ in 0..10 {
         broker.clock.advance(200_000);
         quiet().await;
     }
-    assert!(broker.namespace.options("forwards").is_some());
-    assert!(broker.namespace.options("only-its-dead-letters").is_none());
+    for (name, ..) in sources {
+        let is_there = broker.namespace.options(name).is_some();
+        assert_eq!(is_there, name != "graves-and-updated", "{name}");
+    }
+}
+
+fn idle_ms(description: &peeklock_engine::runtime::EntityDescription) -> Option<u64> {
+    match &*description.options {
+        EntityOptions::Queue(queue) => queue.auto_delete_on_idle_ms,
+        EntityOptions::Topic(topic) => topic.auto_delete_on_idle_ms,
+    }
 }
 
 /// Dead letters that a target never takes wait, locked, for the next.

@@ -20,6 +20,7 @@ mod durability;
 mod failures;
 mod forwarding;
 mod forwarding_histories;
+mod forwarding_outcomes;
 mod forwarding_recovery;
 mod forwarding_rules;
 mod forwarding_topics;

@@ -5,7 +5,7 @@ use peeklock_engine::{Changes, FactValue, TextProperty};
 use peeklock_wire::Value;
 use peeklock_wire::message::{MapEntry, MessageProperties};
 
-use crate::facts;
+use crate::{decimal, facts};
 
 /// Whether a change concerns the properties section; the partition key is an annotation.
 pub(super) fn concerns_properties(changes: &Changes) -> bool {
@@ -39,7 +39,11 @@ pub(super) fn as_sent(value: &FactValue, sent: Option<MapEntry<'_>>) -> Value {
         (FactValue::Double(number), Some(Value::Float(_))) => float(*number),
         _ => None,
     };
-    narrow.unwrap_or_else(|| facts::to_value(value))
+    narrow.unwrap_or_else(|| {
+        let value = facts::to_value(value);
+        // What clients can't read either way is shown as it is.
+        decimal::as_service(&value).ok().flatten().unwrap_or(value)
+    })
 }
 
 fn integer(number: i64, sent: &Value) -> Option<Value> {

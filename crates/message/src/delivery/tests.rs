@@ -84,7 +84,6 @@ fn plain_messages_get_a_fresh_front_and_keep_the_rest_as_a_slice() {
         [
             (Value::symbol("x-opt-enqueued-time"), Value::Timestamp(1000)),
             (Value::symbol("x-opt-sequence-number"), Value::Long(5)),
-            (Value::symbol("x-opt-enqueue-sequence-number"), Value::Long(5)),
             (Value::symbol("x-opt-locked-until"), Value::Timestamp(61_000)),
         ]
     );
@@ -120,7 +119,19 @@ fn service_annotations_win_over_the_senders_and_others_stay() {
     assert_eq!(lookup(&written, "mine"), Some(&Value::UByte(3)));
     assert_eq!(lookup(&written, "x-opt-partition-key"), Some(&Value::String("p".into())));
     assert_eq!(lookup(&written, "x-opt-scheduled-enqueue-time"), Some(&Value::Timestamp(12)));
-    assert_eq!(written.len(), 6);
+    assert_eq!(written.len(), 5);
+}
+
+#[test]
+fn the_number_at_the_first_entity_is_written_where_there_is_another() {
+    let message = received(content(&[], &[]), MessageView { body: BodyRef(3), ..view() }, None);
+    for (copies, expected) in [(false, None), (true, Some(&Value::Long(3)))] {
+        let origin = Origin { copies, ..Origin::default() };
+        let slices = Encoder::default().encode(&message, Way::Link, origin).unwrap();
+        let sections = Sections::split(&Bytes::from(slices.concat())).unwrap();
+        let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+        assert_eq!(lookup(&annotations, "x-opt-enqueue-sequence-number"), expected);
+    }
 }
 
 #[test]
@@ -152,17 +163,23 @@ fn s13_effective_ttl_and_instant_of_expiry_are_written() {
 }
 
 #[test]
-fn s13_the_sender_s_creation_time_gives_way_where_there_is_a_time_to_live() {
-    let properties = MessageProperties { creation_time_ms: Some(5), ..MessageProperties::default() };
-    let mut sent = BytesMut::new();
-    properties.encode(&mut sent);
-    let created_at = |view: MessageView| {
-        let sections = encode(&received(sent.clone().freeze(), view, None), Way::Link);
-        sections.decode_properties().unwrap().creation_time_ms
-    };
-    let limited = MessageView { expires_at: Timestamp(3000), time_to_live_ms: Some(2000), ..view() };
-    assert_eq!(created_at(limited), Some(1000));
-    assert_eq!(created_at(view()), Some(5));
+fn s13_creation_time_is_the_beginning_of_the_life_whoever_gave_it() {
+    for sent in [Some(5), None] {
+        let properties = MessageProperties { creation_time_ms: sent, ..MessageProperties::default() };
+        let mut content = BytesMut::new();
+        properties.encode(&mut content);
+        let created_at = |view: MessageView| {
+            let sections = encode(&received(content.clone().freeze(), view, None), Way::Link);
+            sections.decode_properties().unwrap().creation_time_ms
+        };
+        let limited = MessageView { expires_at: Timestamp(3000), time_to_live_ms: Some(2000), ..view() };
+        assert_eq!(created_at(limited.clone()), Some(1000));
+        let life_ms = EXPIRY_MAX_MS * 2;
+        let beyond =
+            MessageView { expires_at: Timestamp(1000 + life_ms), time_to_live_ms: Some(life_ms), ..limited };
+        assert_eq!(created_at(beyond), Some(1000), "although its end can't be shown");
+        assert_eq!(created_at(view()), sent, "without a life it is the sender's");
+    }
 }
 
 #[test]
@@ -237,7 +254,7 @@ fn the_first_acquirer_is_the_first_only() {
 fn management_deliveries_carry_the_token_where_go_reads_it() {
     let view = MessageView { state: MessageState::Deferred, ..view() };
     let message = received(content(&[], &[]), view, Some(LOCK));
-    let whole = Encoder::default().encode_whole(&message, Origin::default()).unwrap();
+    let whole = Encoder::default().encode_whole(&message, Way::Management, Origin::default()).unwrap();
     let sections = Sections::split(&whole).unwrap();
     let delivery = Sections::decode_map(&sections.delivery_annotations).unwrap();
     assert_eq!(lookup(&delivery, "x-opt-lock-token"), Some(&Value::Uuid(0x0102_u128.to_be_bytes())));
@@ -263,3 +280,4 @@ fn one_encoder_serves_many_messages() {
 }
 
 mod changes;
+mod shown;

@@ -1,10 +1,10 @@
 //! Values of properties, between AMQP's types and those that rules compare.
 
 use bytes::Bytes;
-use peeklock_engine::FactValue;
+use peeklock_engine::{FactValue, Given};
 use peeklock_wire::Value;
 
-use super::decimal;
+use crate::decimal;
 
 /// How N, J and P write a length of time: ticks of 100 ns.
 const TIMESPAN: &str = "com.microsoft:timespan";
@@ -55,7 +55,39 @@ fn from_described(value: Value) -> FactValue {
     FactValue::Other(value.to_bytes().as_ref().into())
 }
 
-/// A value of a rule as it is shown. The widest of each kind: how wide it was when it was written is not kept.
+/// A value that a client gave to a rule: as rules compare it, and with its own type, which is shown to those who list the rule.
+#[must_use]
+pub fn given_from_value(value: Value) -> FactValue {
+    let given = match &value {
+        Value::UByte(number) => Given::UByte(*number),
+        Value::UShort(number) => Given::UShort(*number),
+        Value::UInt(number) => Given::UInt(*number),
+        Value::ULong(number) => Given::ULong(*number),
+        Value::Byte(number) => Given::Byte(*number),
+        Value::Short(number) => Given::Short(*number),
+        Value::Int(number) => Given::Int(*number),
+        Value::Long(number) => Given::Long(*number),
+        Value::Float(number) => Given::Float(*number),
+        Value::Char(character) => Given::Char(*character),
+        Value::Symbol(text) => Given::Symbol(text.clone()),
+        Value::Decimal32(bytes) => {
+            let bits = u32::from_be_bytes(*bytes);
+            Given::Decimal32 { bits, wide: decimal::widen_32(bits) }
+        }
+        Value::Decimal64(bytes) => {
+            let bits = u64::from_be_bytes(*bytes);
+            Given::Decimal64 { bits, wide: decimal::widen_64(bits) }
+        }
+        Value::Described(described) => match (described.descriptor.as_str(), &described.value) {
+            (Some(URI), Value::String(uri)) => Given::Uri(uri.clone()),
+            _ => return from_value(value),
+        },
+        _ => return from_value(value),
+    };
+    FactValue::Given(Box::new(given))
+}
+
+/// A value of a rule as it is shown: with the type that its client gave it, else as the widest of its kind.
 #[must_use]
 pub fn to_value(value: &FactValue) -> Value {
     match value {
@@ -73,5 +105,26 @@ pub fn to_value(value: &FactValue) -> Value {
         }
         FactValue::Decimal(decimal) => Value::Decimal128(decimal.to_be_bytes()),
         FactValue::Other(encoded) => Value::decode(&mut Bytes::copy_from_slice(encoded)).unwrap_or_default(),
+        FactValue::Given(given) => given_to_value(given),
+    }
+}
+
+fn given_to_value(given: &Given) -> Value {
+    match given {
+        Given::UByte(number) => Value::UByte(*number),
+        Given::UShort(number) => Value::UShort(*number),
+        Given::UInt(number) => Value::UInt(*number),
+        Given::ULong(number) => Value::ULong(*number),
+        Given::Byte(number) => Value::Byte(*number),
+        Given::Short(number) => Value::Short(*number),
+        Given::Int(number) => Value::Int(*number),
+        Given::Long(number) => Value::Long(*number),
+        Given::Float(number) => Value::Float(*number),
+        Given::Char(character) => Value::Char(*character),
+        Given::Symbol(text) => Value::Symbol(text.clone()),
+        Given::Uri(uri) => Value::described(Value::symbol(URI), Value::String(uri.clone())),
+        Given::DateTime { at_ms, .. } => Value::Timestamp(*at_ms),
+        Given::Decimal32 { bits, .. } => Value::Decimal32(bits.to_be_bytes()),
+        Given::Decimal64 { bits, .. } => Value::Decimal64(bits.to_be_bytes()),
     }
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use peeklock_wire::message::{encode_body_value, encode_message_annotations};
+use peeklock_wire::message::{encode_application_properties, encode_body_value, encode_message_annotations};
 
 fn message(header: Header, annotations: &[(Value, Value)], properties: &MessageProperties) -> Bytes {
     let mut output = BytesMut::new();
@@ -129,25 +129,25 @@ fn s12_time_to_live_comes_from_the_header() {
 }
 
 #[test]
-fn a_saturated_or_missing_ttl_leaves_it_to_the_two_timestamps() {
+fn a_saturated_ttl_leaves_it_to_the_two_timestamps() {
     let properties = MessageProperties {
         absolute_expiry_time_ms: Some(9_000_000_000_000),
         creation_time_ms: Some(1_000_000_000_000),
         ..with_id("m")
     };
-    for ttl_ms in [None, Some(u32::MAX)] {
-        let header = Header { ttl_ms, ..Header::default() };
-        let ttl = read(&message(header, &[], &properties)).unwrap().time_to_live_ms;
-        assert_eq!(ttl, Some(8_000_000_000_000));
-    }
+    let ttl_ms = |ttl_ms, properties: &MessageProperties| {
+        read(&message(Header { ttl_ms, ..Header::default() }, &[], properties)).unwrap().time_to_live_ms
+    };
+    assert_eq!(ttl_ms(Some(u32::MAX), &properties), Some(8_000_000_000_000));
+    assert_eq!(ttl_ms(None, &properties), None, "two timestamps alone are no life");
     let backwards = MessageProperties {
         absolute_expiry_time_ms: Some(i64::MIN),
         creation_time_ms: Some(i64::MAX),
         ..with_id("m")
     };
-    assert_eq!(read(&message(Header::default(), &[], &backwards)).unwrap().time_to_live_ms, None);
+    assert_eq!(ttl_ms(Some(u32::MAX), &backwards), None);
     let only_expiry = MessageProperties { absolute_expiry_time_ms: Some(1), ..with_id("m") };
-    assert_eq!(read(&message(Header::default(), &[], &only_expiry)).unwrap().time_to_live_ms, None);
+    assert_eq!(ttl_ms(Some(u32::MAX), &only_expiry), None);
 }
 
 #[test]
@@ -170,10 +170,80 @@ fn ids_are_bounded_and_the_partition_key_agrees_with_the_session() {
     assert!(matches!(read(&message(Header::default(), &[], &with_id(&long))), Err(Unfit::Argument(_))));
     let session = MessageProperties { group_id: Some(long.into()), ..with_id("m") };
     assert!(matches!(read(&message(Header::default(), &[], &session)), Err(Unfit::Argument(_))));
-    let session = MessageProperties { group_id: Some("".into()), ..with_id("m") };
-    assert_eq!(read(&message(Header::default(), &[], &session)).unwrap().session_id.as_deref(), Some(""));
     let annotations = [(Value::symbol("x-opt-partition-key"), Value::String("other".into()))];
+    let session = MessageProperties { group_id: Some("s".into()), ..with_id("m") };
     assert!(matches!(read(&message(Header::default(), &annotations, &session)), Err(Unfit::Argument(_))));
+}
+
+#[test]
+fn the_empty_session_agrees_with_every_partition_key() {
+    let session = MessageProperties { group_id: Some("".into()), ..with_id("m") };
+    let annotations = [(Value::symbol("x-opt-partition-key"), Value::String("other".into()))];
+    for annotations in [&[][..], &annotations] {
+        let read = read(&message(Header::default(), annotations, &session)).unwrap();
+        assert_eq!(read.session_id.as_deref(), Some(""));
+    }
+}
+
+#[test]
+fn ids_of_types_that_amqp_does_not_allow_are_refused() {
+    let wrong = [Value::Int(1), Value::symbol("m"), Value::Bool(true), Value::List(Vec::new())];
+    for id in wrong {
+        let message_id = MessageProperties { message_id: id.clone(), ..with_id("m") };
+        let correlation_id = MessageProperties { correlation_id: id, ..with_id("m") };
+        for properties in [message_id, correlation_id] {
+            let refused = read(&message(Header::default(), &[], &properties));
+            assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
+        }
+    }
+    for id in [Value::Null, Value::ULong(1), Value::Uuid([1; 16]), Value::Binary("m".into()), "m".into()] {
+        let properties =
+            MessageProperties { message_id: id.clone(), correlation_id: id, ..MessageProperties::default() };
+        assert!(read(&message(Header::default(), &[], &properties)).is_ok());
+    }
+}
+
+/// The bits of 1.2345 as AMQP has them, and as the service writes them.
+const DECIMAL: (u128, u128) = ((6172 << 113) | 12345, (12 << 120) | (28 << 113) | 12345);
+
+#[test]
+fn decimals_in_every_map_are_kept_as_the_service_writes_them() {
+    let entries = |bits: u128| {
+        [
+            (Value::symbol("before"), Value::Int(1)),
+            (Value::symbol("decimal"), Value::Decimal128(bits.to_be_bytes())),
+        ]
+    };
+    let whole = |bits: u128| {
+        let mut output = BytesMut::new();
+        Header::default().encode(&mut output);
+        peeklock_wire::message::encode_delivery_annotations(&entries(bits), &mut output);
+        encode_message_annotations(&entries(bits), &mut output);
+        with_id("m").encode(&mut output);
+        encode_application_properties(&entries(bits), &mut output);
+        encode_body_value(&Value::String("body".into()), &mut output);
+        let mut footer = BytesMut::new();
+        encode_message_annotations(&entries(bits), &mut footer);
+        footer[2] = 0x78;
+        output.extend_from_slice(&footer);
+        output.freeze()
+    };
+    let (sent, kept) = (whole(DECIMAL.0), whole(DECIMAL.1));
+    let message = read(&sent).unwrap();
+    assert_eq!(message.content, kept);
+    let again = read(&kept).unwrap();
+    assert_eq!(again.content.as_ptr(), kept.as_ptr(), "a slice, not a copy");
+    assert_eq!(message.header_bytes, again.header_bytes);
+}
+
+#[test]
+fn a_decimal_that_no_client_could_read_is_refused() {
+    let mut output = BytesMut::from(&message(Header::default(), &[], &with_id("m"))[..]);
+    output.clear();
+    let value = Value::Decimal128(((6176_u128 - 29) << 113 | 1).to_be_bytes());
+    encode_application_properties(&[("d".into(), value)], &mut output);
+    let refused = read(&output.freeze());
+    assert!(matches!(refused, Err(Unfit::Argument(_))), "{refused:?}");
 }
 
 #[test]
@@ -185,9 +255,15 @@ fn a_batch_is_taken_whole_or_not_at_all() {
             .unwrap();
     assert_eq!(read.iter().map(|message| &message.content).collect::<Vec<_>>(), [&good, &good]);
     let broken = good.slice(..good.len() - 1);
-    for bad in
-        [batch(&[good.clone(), broken]), batch(&[good.clone(), Bytes::new()]), batch(&[]), good.clone()]
-    {
+    let id = MessageProperties { message_id: Value::Int(1), ..MessageProperties::default() };
+    let unreadable = message(Header::default(), &[], &id);
+    for bad in [
+        batch(&[good.clone(), broken]),
+        batch(&[good.clone(), unreadable, good.clone()]),
+        batch(&[good.clone(), Bytes::new()]),
+        batch(&[]),
+        good.clone(),
+    ] {
         let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, Wanted::default(), next);
         assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
     }

@@ -246,6 +246,7 @@ fn fact(value: &FactValue) -> String {
         FactValue::Timestamp(ms) => {
             jiff::Timestamp::from_millisecond(*ms).map_or_else(|_| quoted(""), |instant| instant.to_string())
         }
+        FactValue::Given(given) => fact(&given.plain()),
         FactValue::Null
         | FactValue::Uuid(_)
         | FactValue::Other(_)

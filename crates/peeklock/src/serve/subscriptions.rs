@@ -127,20 +127,21 @@ fn same_filter(one: &Filter, other: &Filter) -> bool {
         (Filter::Sql(one), Filter::Sql(other)) => {
             one.expression() == other.expression() && named(one.parameters()) == named(other.parameters())
         }
-        (one, other) => one == other,
+        // Earlier versions made a true filter of `1=1`, and a false one of `1=0`.
+        (one, other) => one.constant().is_some() && one.constant() == other.constant(),
     }
 }
 
-/// Values by their names, without regard to order, case and the `@` that SDKs write before parameters: a client may have
-/// given others.
-fn named(values: &[(Box<str>, FactValue)]) -> BTreeMap<String, &FactValue> {
+/// Values by their names, without regard to order, case, the `@` that SDKs write before parameters and the types of numbers:
+/// a client may have given others.
+fn named(values: &[(Box<str>, FactValue)]) -> BTreeMap<String, FactValue> {
     let bare = |name: &str| name.strip_prefix('@').unwrap_or(name).to_ascii_lowercase();
-    values.iter().map(|(name, value)| (bare(name), value)).collect()
+    values.iter().map(|(name, value)| (bare(name), value.plain())).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use peeklock_engine::{SqlAction, Timestamp};
+    use peeklock_engine::{Given, SqlAction, Timestamp};
 
     use super::*;
 
@@ -184,5 +185,17 @@ mod tests {
         assert!(!same(sql("a = @x", values("x", 1), act(3))), "another parameter of the action");
         assert!(!same(sql("a = @x", values("x", 1), Some(("REMOVE b", values("y", 2))))), "another action");
         assert!(!same(sql("a = @x", values("x", 1), None)), "no action");
+        let given = vec![("x".into(), FactValue::Given(Box::new(Given::Int(1))))];
+        assert!(same(sql("a = @x", given, act(2))), "the type of a number");
+    }
+
+    #[test]
+    fn a_true_filter_that_an_earlier_version_stored_is_the_condition_that_the_file_declares() {
+        let stored = |filter| [Arc::new(Rule { filter, ..rule("r", &[]) })];
+        let declared = |text| [Rule { filter: Filter::sql(text, Vec::new()).unwrap(), ..rule("r", &[]) }];
+        assert!(same_rules(&stored(Filter::True), &declared("1=1")));
+        assert!(same_rules(&stored(Filter::False), &declared("1 = 0")));
+        assert!(!same_rules(&stored(Filter::True), &declared("1=0")));
+        assert!(!same_rules(&stored(Filter::True), &declared("a = 1")));
     }
 }

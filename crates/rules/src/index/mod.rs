@@ -98,7 +98,7 @@ impl<T: AsRef<Filter>> Index<T> {
             let listing = self.list(place, (**rule).as_ref());
             if matches!(listing, Listing::Unposted) {
                 let asked = || Unposted::Asked(Arc::clone(rule));
-                let is_true = matches!((**rule).as_ref(), Filter::True);
+                let is_true = (**rule).as_ref().constant() == Some(true);
                 self.unposted.insert(place, if is_true { Unposted::True } else { asked() });
             }
             listed.push(Listed { rule: Arc::clone(rule), listing });
@@ -108,7 +108,7 @@ impl<T: AsRef<Filter>> Index<T> {
 
     /// Posts a rule under the property and values that tell it apart best now, if any do.
     fn list(&mut self, place: RulePlace, filter: &Filter) -> Listing {
-        if matches!(filter, Filter::False) {
+        if filter.constant() == Some(false) {
             return Listing::Never;
         }
         let choices = (0..CHOICES_MAX).zip(choices(filter));

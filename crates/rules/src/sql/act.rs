@@ -102,8 +102,8 @@ fn check_length(name: &str, value: &FactValue) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A message with a session has no other partition key (semantics §3). One that was equal to the session before follows it;
-/// any other contradiction that an action makes is a fault (inferred; .NET's client refuses such a message as well).
+/// A message with a session has no other partition key (semantics §3; azure-sdk-for-java 10612). One that was equal to the session
+/// before follows it (azure-sdk-for-net 13961); any other contradiction that an action makes is a fault.
 fn keep_partition_with_session(subject: &Subject<'_>, changes: &mut Changes) -> Result<(), Fault> {
     let is_touched = |property| changes.text(property).is_some();
     if !is_touched(TextProperty::SessionId) && !is_touched(TextProperty::PartitionKey) {

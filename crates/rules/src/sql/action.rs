@@ -29,8 +29,9 @@ impl SqlAction {
     }
 
     fn compile(source: StoredSql) -> Result<Self, SqlError> {
-        let statements = parse::action(&source.expression, &source.parameters)?;
-        let statements = act::prepared(&statements, &source.parameters).into();
+        let parameters = source.plain_parameters();
+        let statements = parse::action(&source.expression, &parameters)?;
+        let statements = act::prepared(&statements, &parameters).into();
         Ok(Self { source, statements })
     }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::time_arithmetic;
 use super::tree::{ArithmeticOperator, Sign};
 use super::value::{Fault, Value};
 
@@ -9,10 +10,10 @@ use super::value::{Fault, Value};
 pub(super) const PROPERTY_BYTES_MAX: usize = 32 * 1024;
 
 /// Two values make a third: UNKNOWN if one of them is. Integers are checked as in C#; beside a double or decimal they are
-/// doubles; texts are joined (semantics §13.4).
+/// doubles; texts are joined (semantics §13.4); instants and lengths of time go by C#, too.
 ///
 /// # Errors
-/// What is no number, an integer that does not fit, a division by zero, a text too long.
+/// What is neither number nor time, an integer that does not fit, a division by zero, a text too long.
 pub(super) fn arithmetic<'a>(
     operator: ArithmeticOperator,
     left: Value<'a>,
@@ -24,8 +25,15 @@ pub(super) fn arithmetic<'a>(
             joined(left, &right)
         }
         (Value::Integer(left), Value::Integer(right)) => of_integers(operator, left, right),
-        (left, right) => of_numbers(operator, &left, &right),
+        (left, right) => match time_arithmetic::arithmetic(operator, &left, &right) {
+            Some(result) => result.ok_or_else(|| too_far(symbol(operator))),
+            None => of_numbers(operator, &left, &right),
+        },
     }
+}
+
+fn too_far(operator: char) -> Fault {
+    Fault(format!("The result of '{operator}' does not fit an instant or a length of time."))
 }
 
 fn joined<'a>(left: Cow<'a, str>, right: &str) -> Result<Value<'a>, Fault> {
@@ -110,8 +118,11 @@ fn symbol(operator: ArithmeticOperator) -> char {
 /// A value with a sign in front: UNKNOWN if it is.
 ///
 /// # Errors
-/// What is no number, or an integer whose negative does not fit.
+/// What is neither number nor length of time, or an integer whose negative does not fit.
 pub(super) fn signed(sign: Sign, value: Value<'_>) -> Result<Value<'_>, Fault> {
+    if let Some(result) = time_arithmetic::signed(sign, &value) {
+        return result.ok_or_else(|| too_far('-'));
+    }
     match (sign, value) {
         (_, Value::Unknown) => Ok(Value::Unknown),
         (Sign::Plus, value) if value.as_double().is_some() => Ok(value),

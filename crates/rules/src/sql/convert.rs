@@ -32,7 +32,7 @@ fn in_kind_of(existing: &FactValue, value: &Value<'_>) -> Option<FactValue> {
             let uuid = as_text(value).and_then(|text| Uuid::try_parse(text).ok())?;
             Some(FactValue::Uuid(uuid.as_u128()))
         }
-        FactValue::Null | FactValue::Other(_) => None,
+        FactValue::Null | FactValue::Other(_) | FactValue::Given(_) => None,
     }
 }
 

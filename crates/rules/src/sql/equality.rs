@@ -124,7 +124,8 @@ fn one_of(property: &Named, constants: &[FactValue]) -> Vec<Equality> {
             | FactValue::DateTimeOffset(_)
             | FactValue::TimeSpan(_)
             | FactValue::Uuid(_)
-            | FactValue::Other(_) => return Vec::new(),
+            | FactValue::Other(_)
+            | FactValue::Given(_) => return Vec::new(),
         }
     }
     vec![Equality { property: property.clone(), values }]

@@ -11,7 +11,7 @@ use super::evaluate::{condition, evaluate};
 use super::like::STEPS_MAX;
 use super::message::Message;
 use super::parse;
-use super::program::Program;
+use super::program::{Program, Step};
 use super::stored::StoredSql;
 use crate::{FactValue, Failure, Subject};
 
@@ -34,8 +34,9 @@ impl SqlFilter {
     }
 
     fn compile(source: StoredSql) -> Result<Self, SqlError> {
-        let expression = parse::filter(&source.expression, &source.parameters)?;
-        let program = Arc::new(compile::compile(&expression, &source.parameters));
+        let parameters = source.plain_parameters();
+        let expression = parse::filter(&source.expression, &parameters)?;
+        let program = Arc::new(compile::compile(&expression, &parameters));
         Ok(Self { source, program })
     }
 
@@ -49,6 +50,15 @@ impl SqlFilter {
     #[must_use]
     pub fn parameters(&self) -> &[(Box<str>, FactValue)] {
         &self.source.parameters
+    }
+
+    /// What it comes to for every message, if that does not depend on the message: `1=1`.
+    #[must_use]
+    pub fn constant(&self) -> Option<bool> {
+        match &*self.program.steps {
+            [Step::Constant(FactValue::Boolean(truth))] => Some(*truth),
+            _ => None,
+        }
     }
 
     /// Equalities of which each must hold for the condition to be TRUE; none if it may fail.

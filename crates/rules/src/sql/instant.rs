@@ -10,7 +10,7 @@ const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
 /// 1970-01-01.
 pub(super) const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 /// The last instant of .NET, 9999-12-31T23:59:59.9999999.
-const LAST_TICKS: i64 = 3_155_378_975_999_999_999;
+pub(super) const LAST_TICKS: i64 = 3_155_378_975_999_999_999;
 /// The same in milliseconds since 1970: what an AMQP timestamp can say of it.
 pub(super) const LAST_MS: i64 = (LAST_TICKS - UNIX_EPOCH_TICKS) / TICKS_PER_MS;
 /// The Julian day of 0001-01-01.

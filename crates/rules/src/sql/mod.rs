@@ -2,8 +2,8 @@
 //!
 //! - [`tree`] is what a text means, [`parse`] reads it and its `Display` writes it; every error names its place.
 //! - `grammar.lalrpop` says which texts there are, `builder` what the grammar can't see.
-//! - `compile` makes a `program` of a tree, `evaluate` runs it on a message; `compare`, `arithmetic` and `like` are its
-//!   operators, `message` is what it sees.
+//! - `compile` makes a `program` of a tree, `evaluate` runs it on a message; `compare`, `arithmetic`, `time_arithmetic` and
+//!   `like` are its operators, `message` is what it sees.
 //! - `equality` finds in a program what the index of rules goes by.
 //! - `act` lets the statements of an action change a message; `convert` and `set_system` say into what.
 //! - [`SqlFilter`] and [`SqlAction`] keep the text as it was written, for whoever lists rules, and its program.
@@ -35,6 +35,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 mod text;
+mod time_arithmetic;
 mod time_span;
 mod token;
 pub mod tree;

@@ -12,3 +12,10 @@ pub(super) struct StoredSql {
     /// What `@name` stands for.
     pub(super) parameters: Vec<(Box<str>, FactValue)>,
 }
+
+impl StoredSql {
+    /// The parameters as a program takes them.
+    pub(super) fn plain_parameters(&self) -> Vec<(Box<str>, FactValue)> {
+        self.parameters.iter().map(|(name, value)| (name.clone(), value.plain())).collect()
+    }
+}

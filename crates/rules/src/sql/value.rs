@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::FactValue;
 use crate::decimal;
+use crate::{FactValue, Given};
 
 /// A value while it is computed: borrowed from the message or the rule, unless it was joined.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,25 @@ impl<'a> Value<'a> {
             FactValue::TimeSpan(ticks) => Self::TimeSpan(*ticks),
             FactValue::Uuid(uuid) => Self::Uuid(*uuid),
             FactValue::Other(bytes) => Self::Other(bytes),
+            FactValue::Given(given) => Self::given(given),
+        }
+    }
+
+    fn given(given: &'a Given) -> Self {
+        match given {
+            Given::Byte(number) => Self::Integer((*number).into()),
+            Given::Short(number) => Self::Integer((*number).into()),
+            Given::Int(number) => Self::Integer((*number).into()),
+            Given::Long(number) => Self::Integer(*number),
+            Given::UByte(number) => Self::Integer((*number).into()),
+            Given::UShort(number) => Self::Integer((*number).into()),
+            Given::UInt(number) => Self::Integer((*number).into()),
+            Given::ULong(number) => Self::integer(*number),
+            Given::Float(number) => Self::Double((*number).into()),
+            Given::Char(character) => Self::Text(Cow::Owned(character.to_string())),
+            Given::Symbol(text) | Given::Uri(text) => Self::text(text),
+            Given::DateTime { at_ms, .. } => Self::Timestamp(*at_ms),
+            Given::Decimal32 { wide, .. } | Given::Decimal64 { wide, .. } => Self::Decimal(*wide),
         }
     }
 

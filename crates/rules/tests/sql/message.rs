@@ -89,7 +89,7 @@ pub(crate) fn subject(facts: &Facts) -> Subject<'_> {
     Subject { facts, arrival }
 }
 
-/// What `@text`, `@number`, `@null`, `@truth` and `@at` stand for.
+/// What `@text`, `@number`, `@null`, `@truth`, `@at` and the lengths of time stand for.
 pub(crate) fn parameters() -> Vec<(Box<str>, FactValue)> {
     let parameters = [
         ("@text", FactValue::Text("blue".into())),
@@ -97,6 +97,9 @@ pub(crate) fn parameters() -> Vec<(Box<str>, FactValue)> {
         ("@null", FactValue::Null),
         ("@truth", FactValue::Boolean(true)),
         ("@at", FactValue::Timestamp(AT_MS)),
+        ("@none", FactValue::TimeSpan(0)),
+        ("@minute", FactValue::TimeSpan(600_000_000)),
+        ("@ages", FactValue::TimeSpan(i64::MAX)),
     ];
     parameters.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }

@@ -46,6 +46,12 @@ pub struct MapEntry<'a> {
     pub encoded_value: &'a [u8],
 }
 
+impl MapEntry<'_> {
+    fn has_symbol_key(&self) -> bool {
+        matches!(self.encoded_key.first(), Some(&(format::SYMBOL_8 | format::SYMBOL_32)))
+    }
+}
+
 impl<'a> Iterator for MapEntries<'a> {
     type Item = Result<MapEntry<'a>, DecodeError>;
 
@@ -130,7 +136,8 @@ impl<'a> MapSection<'a> {
         Self::begin(descriptor::APPLICATION_PROPERTIES, false, output)
     }
 
-    fn begin(descriptor: u8, symbol_keys: bool, output: &'a mut BytesMut) -> Self {
+    /// Begins a section that is a map; keys are written as symbols or as strings.
+    pub(super) fn begin(descriptor: u8, symbol_keys: bool, output: &'a mut BytesMut) -> Self {
         write::described(descriptor, output);
         let start = write::open_compound(output);
         Self { output, start, count: 0, symbol_keys }
@@ -176,11 +183,29 @@ impl<'a> MapSection<'a> {
         self.key(key).extend_from_slice(encoded_value);
     }
 
-    /// Adds an entry as it stood in another section.
+    /// Adds an entry as it stood in another section, but for the type of a key that should have another one here: Java
+    /// takes the keys of annotations and footers for symbols, those of application properties for strings.
     pub fn entry(&mut self, entry: MapEntry<'_>) {
-        self.count += 2;
-        self.output.extend_from_slice(entry.encoded_key);
+        self.entry_key(entry);
         self.output.extend_from_slice(entry.encoded_value);
+    }
+
+    /// Adds an entry of another section with another value.
+    pub(super) fn entry_with(&mut self, entry: MapEntry<'_>, value: &Value) {
+        self.entry_key(entry);
+        value.encode(self.output);
+    }
+
+    fn entry_key(&mut self, entry: MapEntry<'_>) {
+        match entry.key {
+            Some(key) if entry.has_symbol_key() != self.symbol_keys => {
+                self.key(key);
+            }
+            _ => {
+                self.count += 2;
+                self.output.extend_from_slice(entry.encoded_key);
+            }
+        }
     }
 
     /// Whether nothing was added.

@@ -2,9 +2,11 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{DecodeError, Reader, Sections};
+use super::{DecodeError, MapSection, Reader, Sections, Value};
+use crate::budget::Budget;
+use crate::check::SectionKeys;
 use crate::code::{descriptor, format};
-use crate::read::{Budget, Result};
+use crate::read::Result;
 
 /// Bytes of `0x00 0x53 code`.
 const DESCRIPTOR_BYTES: usize = 3;
@@ -24,11 +26,12 @@ impl Sections {
     /// # Errors
     /// [`DecodeError`].
     pub fn split_trusted(message: &Bytes) -> Result<Self> {
-        split(message, |_, reader| reader.skip()).map(|(sections, _)| sections)
+        split(message, |_, reader| reader.skip().map(|()| true)).map(|(sections, _)| sections)
     }
 
     /// Checks and splits a message to be kept, and returns the form to keep: its sections in the order of the fields
-    /// here, one after the other without gaps, their descriptors as smallulong (Python reads no other). Nearly
+    /// here, one after the other without gaps, their descriptors as smallulong (Python reads no other), the keys of
+    /// annotations and footer as symbols (Java reads no other), those of application properties as strings. Nearly
     /// every message is that already and is not copied.
     ///
     /// # Errors
@@ -59,15 +62,33 @@ impl Sections {
         rewrite(&self.body, |code| code == descriptor::FOOTER, &mut rewritten)?;
         Ok(rewritten.freeze())
     }
+
+    /// A copy of a section that is a map, with keys of the type that the section should have, and with other values where
+    /// `replace` gives one for an encoded value.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn copy_map(section: &Bytes, replace: impl Fn(&[u8]) -> Option<Value>) -> Result<Bytes> {
+        let mut copy = BytesMut::with_capacity(section.len());
+        let code = section_code(&mut Reader::new(section))?;
+        copy_map(code, section, replace, &mut copy)?;
+        Ok(copy.freeze())
+    }
 }
 
 /// Appends those sections of `part` that `wanted` picks.
 fn rewrite(part: &Bytes, wanted: impl Fn(u8) -> bool, rewritten: &mut BytesMut) -> Result<()> {
     let mut reader = Reader::new(part);
     while !reader.is_empty() {
+        let start = reader.position();
         let code = section_code(&mut reader)?;
         let value = reader.skipped()?;
-        if wanted(code) {
+        if !wanted(code) {
+            continue;
+        }
+        if map_keys(code).is_some() {
+            copy_map(code, &part.slice(start..reader.position()), |_| None, rewritten)?;
+        } else {
             rewritten.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, code]);
             rewritten.put_slice(value);
         }
@@ -75,23 +96,53 @@ fn rewrite(part: &Bytes, wanted: impl Fn(u8) -> bool, rewritten: &mut BytesMut) 
     Ok(())
 }
 
-/// Splits a message, stepping over each section's value with `step`; also says whether it is in canonical form.
-fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> Result<(Sections, bool)> {
+fn copy_map(
+    code: u8,
+    section: &Bytes,
+    replace: impl Fn(&[u8]) -> Option<Value>,
+    copy: &mut BytesMut,
+) -> Result<()> {
+    let symbol_keys = map_keys(code) == Some(SectionKeys::Symbols);
+    let mut map = MapSection::begin(code, symbol_keys, copy);
+    for entry in Sections::map_entries(section)? {
+        let entry = entry?;
+        match replace(entry.encoded_value) {
+            Some(value) => map.entry_with(entry, &value),
+            None => map.entry(entry),
+        }
+    }
+    map.finish();
+    Ok(())
+}
+
+/// What the keys of a section that is a map must be.
+fn map_keys(code: u8) -> Option<SectionKeys> {
+    match code {
+        descriptor::DELIVERY_ANNOTATIONS | descriptor::MESSAGE_ANNOTATIONS | descriptor::FOOTER => {
+            Some(SectionKeys::Symbols)
+        }
+        descriptor::APPLICATION_PROPERTIES => Some(SectionKeys::Strings),
+        _ => None,
+    }
+}
+
+/// Splits a message, stepping over each section's value with `step`, which says whether that is in canonical form; says so
+/// of the whole message.
+fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<bool>) -> Result<(Sections, bool)> {
     let mut sections = Sections::default();
     let mut reader = Reader::new(message);
     let mut last = 0;
-    let mut has_footer = false;
     let mut is_canonical = true;
     let mut body = 0..0;
     while !reader.is_empty() {
         let start = reader.position();
         let code = section_code(&mut reader)?;
-        if code == descriptor::FOOTER && std::mem::replace(&mut has_footer, true) {
+        if code == descriptor::FOOTER && !sections.footer.is_empty() {
             return Err(DecodeError::new("footer twice".to_owned()));
         }
         last = advance(last, code)?;
         is_canonical &= last == code && reader.position() - start == DESCRIPTOR_BYTES;
-        step(code, &mut reader)?;
+        is_canonical &= step(code, &mut reader)?;
         let end = reader.position();
         let section = match code {
             descriptor::HEADER => &mut sections.header,
@@ -102,6 +153,9 @@ fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<()>) -> R
             _ => {
                 body.start = if body.is_empty() { start } else { body.start };
                 body.end = end;
+                if code == descriptor::FOOTER {
+                    sections.footer = message.slice(start..end);
+                }
                 continue;
             }
         };
@@ -145,9 +199,9 @@ fn advance(last: u8, code: u8) -> Result<u8> {
     }
 }
 
-/// Checks a section's value: its type, and everything within. What will be decoded has a bounded number of
-/// elements, bodies may have any.
-fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<()> {
+/// Checks a section's value: its type, and everything within; says whether it is in canonical form. What will be decoded has
+/// a bounded number of elements, bodies may have any.
+fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<bool> {
     let found = reader.peek().unwrap_or_default();
     let (fits, budget) = match code {
         descriptor::HEADER | descriptor::PROPERTIES => (is_list(found), Budget::VALUE),
@@ -160,7 +214,10 @@ fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<()> {
         return Err(DecodeError::new(format!("constructor {found:#04x} in section {code:#04x}")));
     }
     reader.budget = budget;
-    reader.check(0)
+    match map_keys(code) {
+        Some(keys) => reader.check_section_map(keys),
+        None => reader.check(0).map(|()| true),
+    }
 }
 
 fn is_list(code: u8) -> bool {

@@ -93,7 +93,7 @@ pub(super) fn value() -> BoxedStrategy<Value> {
         .prop_recursive(4, 24, 5, |inner| {
             prop_oneof![
                 vec(inner.clone(), 0..5).prop_map(Value::List),
-                vec((inner.clone(), inner.clone()), 0..4).prop_map(Value::Map),
+                vec((inner.clone(), inner.clone()), 0..4).prop_map(distinct).prop_map(Value::Map),
                 (descriptor(), inner).prop_map(|(descriptor, value)| Value::described(descriptor, value)),
             ]
         })
@@ -105,7 +105,14 @@ pub(super) fn fields() -> BoxedStrategy<Fields> {
 }
 
 pub(super) fn entries() -> impl Strategy<Value = Vec<(Value, Value)>> {
-    vec((symbol().prop_map(Value::Symbol), value()), 0..5)
+    vec((symbol().prop_map(Value::Symbol), value()), 0..5).prop_map(distinct)
+}
+
+/// The entries with keys that a map may have: none null, none twice.
+fn distinct(mut entries: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
+    let mut seen = std::collections::BTreeSet::new();
+    entries.retain(|(key, _)| *key != Value::Null && seen.insert(key.to_bytes()));
+    entries
 }
 
 fn symbols() -> impl Strategy<Value = Vec<Str>> {

@@ -70,6 +70,7 @@ impl Tame for Value {
                     key.tame();
                     value.tame();
                 });
+                entries.retain(|(key, _)| *key != Self::Null);
                 unique(entries);
             }
             Self::Described(described) => described.value.tame(),

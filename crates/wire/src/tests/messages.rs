@@ -33,6 +33,7 @@ fn every_section_is_a_slice_of_the_message() {
     assert_eq!(sections.properties, PROPERTIES);
     assert_eq!(sections.application_properties, APPLICATION_PROPERTIES);
     assert_eq!(sections.body, body.concat());
+    assert_eq!(sections.footer, FOOTER);
     assert_eq!(sections.body.as_ptr(), message[head.concat().len()..].as_ptr());
     assert_eq!(Sections::split_trusted(&message).unwrap(), sections);
 }

@@ -122,6 +122,14 @@ impl Answer {
         self.has_sub_code(u32::from(status), text);
     }
 
+    /// Asserts that it is the feed by which SDKs know that there is nothing of that name.
+    fn is_missing(&self) {
+        assert_eq!(self.status, 200, "{}", self.body);
+        let feed = parse(self.body.as_bytes()).unwrap();
+        assert_eq!((feed.name.as_str(), feed.text_of("title")), ("feed", Some("Publicly Listed Services")));
+        assert_eq!(feed.all("entry").count(), 0);
+    }
+
     /// Asserts that its sub-code begins so, with this in its text.
     fn has_sub_code(&self, sub_code: u32, text: &str) {
         let start = format!("<Error><Code>{}</Code><Detail>SubCode={sub_code}", self.status);

@@ -21,12 +21,10 @@ async fn a_property_out_of_range_is_named_with_its_range() {
         ("RequiresSession", "maybe", "'RequiresSession' must be true or false."),
         ("Status", "Gone", "'Status' must be Active, Disabled, SendDisabled or ReceiveDisabled."),
         ("UserMetadata", &"x".repeat(1025), "'UserMetadata' has at most 1024 characters."),
-        ("ForwardTo", "nowhere", "'nowhere' does not"),
-        ("ForwardDeadLetteredMessagesTo", "sb://h/nowhere", "'ForwardDeadLetteredMessagesTo'"),
     ] {
         let description = format!("<QueueDescription><{property}>{value}</{property}></QueueDescription>");
         broker.create("/q", &description).await.refused(400, text);
-        assert_eq!(broker.get("/q").await.status, 404, "{property}");
+        broker.get("/q").await.is_missing();
     }
 }
 
@@ -52,13 +50,20 @@ async fn limits_of_the_configuration_hold() {
 async fn what_never_changes_does_not_change() {
     let broker = Broker::start().await;
     assert_eq!(broker.create("/q", "<QueueDescription/>").await.status, 201);
-    for property in ["RequiresSession", "RequiresDuplicateDetection", "EnablePartitioning"] {
-        let description = format!("<QueueDescription><{property}>true</{property}></QueueDescription>");
-        broker
-            .update("/q", &description)
-            .await
-            .refused(400, &format!("'{property}' can&apos;t be changed").replace("&apos;", "'"));
+    assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);
+    assert_eq!(broker.create("/t/subscriptions/s", "<SubscriptionDescription/>").await.status, 201);
+    for (path, kind, property) in [
+        ("/q", "Queue", "RequiresSession"),
+        ("/q", "Queue", "RequiresDuplicateDetection"),
+        ("/t", "Topic", "RequiresDuplicateDetection"),
+        ("/t/subscriptions/s", "Subscription", "RequiresSession"),
+    ] {
+        let description = format!("<{kind}Description><{property}>true</{property}></{kind}Description>");
+        let text = format!("The value for the {property} property of an existing {kind} cannot be changed.");
+        broker.update(path, &description).await.refused(400, &text);
     }
+    let partitioned = "<TopicDescription><EnablePartitioning>true</EnablePartitioning></TopicDescription>";
+    broker.update("/t", partitioned).await.refused(400, "Partitioning cannot be changed for Topic. ");
     broker.update("/q", "<TopicDescription/>").await.refused(400, "is a queue");
     broker.create("/q", "<TopicDescription/>").await.refused(409, "already exists");
     broker.create("/Q", "<QueueDescription/>").await.refused(409, "already exists");
@@ -84,14 +89,18 @@ async fn what_does_not_exist_is_not_found() {
         "/x/subscriptions/s",
         "/x/subscriptions",
         "/t/subscriptions/s/rules/x",
-        "/t/subscriptions/x/rules",
+        "/x/subscriptions/s/rules",
         "/x/subscriptions/s/rules/x",
         "/$x",
         "/$resources/x",
+        "/x/$DeadLetterQueue",
         "/",
     ] {
-        broker.get(path).await.refused(404, "could not be found");
+        for version in ["2017-04", "2021-05", "2024-05"] {
+            broker.get(&format!("{path}?api-version={version}")).await.is_missing();
+        }
     }
+    broker.get("/t/subscriptions/x/rules").await.refused(404, "could not be found");
     for path in ["/x", "/t/subscriptions/x", "/x/subscriptions/x", "/t/subscriptions/s/rules/x"] {
         broker.delete(path).await.refused(404, "could not be found");
     }
@@ -112,6 +121,21 @@ async fn what_does_not_exist_is_not_found() {
         .create("/t/subscriptions/x/rules/r", "<RuleDescription/>")
         .await
         .refused(404, "could not be found");
+}
+
+#[tokio::test]
+async fn a_dead_letter_queue_has_no_description() {
+    let broker = Broker::with_subscription().await;
+    assert_eq!(broker.create("/a/b", "<QueueDescription/>").await.status, 201);
+    for path in ["/t/$DeadLetterQueue", "/a/b/$deadletterqueue?enrich=True", "/a%2Fb/%24DeadLetterQueue"] {
+        let answer = broker.get(path).await;
+        let start = "<Error><Code>400</Code><Detail>The specified HTTP verb (GET) is not valid. TrackingId:";
+        assert_eq!(answer.status, 400);
+        assert!(answer.body.starts_with(start), "{}", answer.body);
+    }
+    assert_eq!(broker.delete("/t/$DeadLetterQueue").await.status, 400);
+    assert_eq!(broker.create("/t/$DeadLetterQueue", "<QueueDescription/>").await.status, 400);
+    assert_eq!(broker.delete("/x/$DeadLetterQueue").await.status, 404);
 }
 
 #[tokio::test]
@@ -188,5 +212,30 @@ async fn rules_about_access_must_make_sense() {
         (thirteen, "at most 12"),
     ] {
         broker.create("/q", &with(&rules)).await.refused(400, text);
+    }
+}
+
+/// azure-service-bus 203.
+#[tokio::test]
+async fn a_missing_target_of_forwarding_is_named_with_the_sub_code_of_what_is_not_found() {
+    let broker = Broker::start().await;
+    assert_eq!(broker.create("/q", "<QueueDescription/>").await.status, 201);
+    assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);
+    assert_eq!(broker.create("/t/subscriptions/s", "<SubscriptionDescription/>").await.status, 201);
+    for property in ["ForwardTo", "ForwardDeadLetteredMessagesTo"] {
+        let described = |kind: &str| {
+            format!("<{kind}Description><{property}>sb://here/missing</{property}></{kind}Description>")
+        };
+        for answer in [
+            broker.create("/new", &described("Queue")).await,
+            broker.update("/q", &described("Queue")).await,
+            broker.create("/t/subscriptions/new", &described("Subscription")).await,
+            broker.update("/t/subscriptions/s", &described("Subscription")).await,
+        ] {
+            assert_eq!(answer.status, 400, "{property}");
+            let text = "SubCode=40400. The auto forwarding destination entity does not exist: ";
+            assert!(answer.body.contains(text), "{}", answer.body);
+            assert!(answer.body.contains(&format!("'{property}' names 'missing'")), "{}", answer.body);
+        }
     }
 }

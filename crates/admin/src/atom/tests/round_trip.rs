@@ -74,8 +74,11 @@ async fn every_property_comes_back_and_can_be_sent_back() {
     ] {
         // In another order than the service's.
         let written = properties.iter().rev().map(|(name, text)| (*name, (*text).to_owned()));
-        let created = broker.create(path, &description(kind, written)).await;
+        let wanted = description(kind, written);
+        let created = broker.create(path, &wanted).await;
         assert_eq!(created.status, 201, "{}", created.body);
+        // Creation overrules what does not go with forwarding, an update does not.
+        assert_eq!(broker.update(path, &wanted).await.status, 200);
         let before = broker.get(path).await;
         for (name, text) in properties {
             assert_eq!(before.text_of(name).as_deref(), Some(*text), "{kind} {name}");
@@ -107,14 +110,34 @@ async fn an_update_replaces_everything() {
     }
 }
 
+/// What stands for no limit.
+const MAXIMUM: &str = "P10675199DT2H48M5.4775807S";
+
 #[tokio::test]
 async fn what_forwards_is_never_idle_and_shows_where_to() {
     let broker = Broker::start().await;
     assert_eq!(broker.create("/other/one", "<QueueDescription/>").await.status, 201);
-    let forwarding = "<QueueDescription><AutoDeleteOnIdle>PT1H</AutoDeleteOnIdle><ForwardTo>sb://elsewhere:1/other/one</ForwardTo></QueueDescription>";
+    let forwarding = "<QueueDescription><DefaultMessageTimeToLive>PT2H</DefaultMessageTimeToLive><AutoDeleteOnIdle>PT1H</AutoDeleteOnIdle><ForwardTo>sb://elsewhere:1/other/one</ForwardTo></QueueDescription>";
+    let dead = forwarding.replace("ForwardTo", "ForwardDeadLetteredMessagesTo");
+    let shown = |answer: &super::Answer| {
+        ["AutoDeleteOnIdle", "DefaultMessageTimeToLive"].map(|name| answer.text_of(name).unwrap())
+    };
     let created = broker.create("/q", forwarding).await;
     assert_eq!(created.text_of("ForwardTo").as_deref(), Some("sb://localhost:5300/other/one"));
-    assert_eq!(created.text_of("AutoDeleteOnIdle").as_deref(), Some("P10675199DT2H48M5.4775807S"));
+    // At creation the service overrules what does not go with forwarding; an update is taken as it is.
+    assert_eq!(shown(&created), [MAXIMUM, MAXIMUM]);
+    assert_eq!(shown(&broker.update("/q", forwarding).await), ["PT1H", "PT2H"]);
+    assert_eq!(shown(&broker.create("/graves", &dead).await), [MAXIMUM, "PT2H"]);
+    assert_eq!(shown(&broker.update("/graves", &dead).await), ["PT1H", "PT2H"]);
+    assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);
+    for (name, description, created) in
+        [("s", forwarding, [MAXIMUM, MAXIMUM]), ("d", &dead, [MAXIMUM, "PT2H"])]
+    {
+        let (path, description) =
+            (format!("/t/subscriptions/{name}"), description.replace("Queue", "Subscription"));
+        assert_eq!(shown(&broker.create(&path, &description).await), created, "{name}");
+        assert_eq!(shown(&broker.update(&path, &description).await), ["PT1H", "PT2H"], "{name}");
+    }
     let updated = broker.update("/q", "<QueueDescription><ForwardTo/></QueueDescription>").await;
     assert_eq!(updated.text_of("ForwardTo"), None);
 }
@@ -130,7 +153,12 @@ async fn keys_that_are_not_given_are_made_and_kept() {
         let description = answer.description();
         let rule = &description.child("AuthorizationRules").unwrap().children[0];
         let text = |name: &str| rule.text_of(name).unwrap().to_owned();
-        (text("PrimaryKey"), text("SecondaryKey"), text("CreatedTime"), text("ModifiedTime"))
+        assert_eq!(
+            (rule.text_of("CreatedTime"), rule.text_of("ModifiedTime")),
+            (None, None),
+            "as the service"
+        );
+        (text("PrimaryKey"), text("SecondaryKey"))
     };
     let broker = Broker::start().await;
     let created = keys(&broker.create("/q", &rule("<PrimaryKey>p</PrimaryKey>")).await);

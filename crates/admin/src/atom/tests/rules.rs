@@ -1,7 +1,7 @@
 //! Filters and actions of rules.
 
 use axum::http::Method;
-use peeklock_engine::{FactValue, Filter, RuleLimits, SqlAction};
+use peeklock_engine::{FactValue, Filter, Given, RuleLimits, SqlAction};
 use proptest::prelude::*;
 
 use super::{Broker, entry};
@@ -53,7 +53,7 @@ async fn sql_comes_back_as_js_reads_it() {
         &typed("@c", "double", "1.5"),
         &typed("@d", "boolean", "true"),
         &typed("@e", "string", "x"),
-        &typed("@f", "dateTime", "2026-01-01T00:00:00Z"),
+        &typed("@f", "dateTime", "2026-01-01T00:00:00"),
         &typed("@g", "duration", "PT5S"),
     ] {
         assert!(python.contains(part), "{part}: {python}");
@@ -67,8 +67,58 @@ async fn sql_comes_back_as_js_reads_it() {
         assert!(js.contains(&part), "{part}: {js}");
     }
     let counted = broker.get("/t?api-version=2024-05").await;
-    assert_eq!(counted.text_of("SqlFilterCount").as_deref(), Some("2"));
+    assert_eq!(counted.text_of("SqlFilterCount").as_deref(), Some("3"), "the default rule is counted");
     assert_eq!(counted.text_of("CorrelationFilterCount").as_deref(), Some("0"));
+}
+
+/// As .NET's live tests assert, and as the service answered in their recordings.
+#[tokio::test]
+async fn values_keep_type_zone_and_ticks() {
+    let broker = Broker::with_subscription().await;
+    let values = [
+        typed("@long", "long", "3"),
+        typed("@short", "short", "3"),
+        typed("@byte", "byte", "-3"),
+        typed("@unsignedByte", "unsignedByte", "3"),
+        typed("@float", "float", "0.1"),
+        typed("@ticks", "dateTime", "2020-08-03T20:44:01.3987201Z"),
+        typed("@max", "dateTime", "9999-12-31T23:59:59.9999999Z"),
+        typed("@maxWithoutZone", "dateTime", "9999-12-31T23:59:59.9999999"),
+        typed("@min", "dateTime", "0001-01-01T00:00:00"),
+        typed("@withoutZone", "dateTime", "2020-07-05T11:12:13"),
+        typed("@offset", "dateTime", "2020-07-05T11:12:13.5+02:00"),
+    ];
+    let sql = format!("{}<Parameters>{}</Parameters>", expression("a = @long"), values.concat());
+    let created = broker.create(RULE, &rule(&sql_filter(&sql))).await;
+    assert_eq!(created.status, 201, "{}", created.body);
+    for value in &values {
+        assert!(created.body.contains(value), "{value}: {}", created.body);
+    }
+    assert_eq!(broker.get(RULE).await.body, created.body);
+    for (kind, text) in
+        [("short", "32768"), ("byte", "128"), ("unsignedByte", "-1"), ("dateTime", "9999-12-32")]
+    {
+        let wrong = format!("{}<Parameters>{}</Parameters>", expression("a = @a"), typed("@a", kind, text));
+        broker
+            .create(RULE, &rule(&sql_filter(&wrong)))
+            .await
+            .refused(400, &format!("has a value that is no {kind}."));
+    }
+}
+
+#[tokio::test]
+async fn a_condition_that_is_always_true_or_false_keeps_its_text_and_its_type() {
+    let broker = Broker::with_subscription().await;
+    for (kind, sql) in
+        [("SqlFilter", " 1 = 1 "), ("SqlFilter", "1=0"), ("TrueFilter", "1=1"), ("FalseFilter", "1=0")]
+    {
+        let filter = format!("<Filter i:type=\"{kind}\">{}</Filter>", expression(sql));
+        assert_eq!(broker.create(RULE, &rule(&filter)).await.status, 201);
+        let shown = broker.get(RULE).await.description();
+        let shown = shown.child("Filter").unwrap();
+        assert_eq!((shown.kind.as_deref(), shown.text_of("SqlExpression")), (Some(kind), Some(sql)));
+        assert_eq!(broker.delete(RULE).await.status, 200);
+    }
 }
 
 #[tokio::test]
@@ -148,7 +198,7 @@ async fn what_is_no_rule_is_refused_with_its_place() {
         ("<Filter i:type=\"MagicFilter\"/>".to_owned(), "xsi:type"),
     ] {
         broker.create(RULE, &rule(&description)).await.refused(400, text);
-        assert_eq!(broker.get(RULE).await.status, 404);
+        broker.get(RULE).await.is_missing();
     }
 }
 
@@ -186,16 +236,48 @@ fn again(write: impl FnOnce(&mut Document)) -> Element {
     parse(&document.finish()).unwrap()
 }
 
+/// Values with types of their own.
+fn given() -> impl Strategy<Value = FactValue> {
+    let given = prop_oneof![
+        any::<i8>().prop_map(Given::Byte),
+        any::<i16>().prop_map(Given::Short),
+        any::<i32>().prop_map(Given::Int),
+        any::<i64>().prop_map(Given::Long),
+        any::<u8>().prop_map(Given::UByte),
+        any::<u16>().prop_map(Given::UShort),
+        any::<u32>().prop_map(Given::UInt),
+        any::<u64>().prop_map(Given::ULong),
+        any::<f32>().prop_filter("NaN is nothing", |number| !number.is_nan()).prop_map(Given::Float),
+        any::<char>().prop_map(Given::Char),
+        "[a-z:/.?&<>]{1,20}".prop_map(|uri| Given::Uri(uri.into())),
+    ];
+    given.prop_map(|given| FactValue::Given(Box::new(given)))
+}
+
+fn plain(parameters: &[(Box<str>, FactValue)]) -> Vec<FactValue> {
+    parameters.iter().map(|(_, value)| value.plain()).collect()
+}
+
 proptest! {
     #[test]
     fn values_of_every_kind_come_back(values in prop::collection::vec(value(), 1..5)) {
         let parameters: Vec<_> = (0..).zip(values).map(|(n, value)| (format!("@p{n}").into(), value)).collect();
         let read = Filter::sql("a = @p0", parameters.clone()).unwrap();
         let element = again(|document| filter::write(document, &read));
+        let Ok(Filter::Sql(found)) = filter::read(&element) else { panic!("{element:?}") };
+        prop_assert_eq!(plain(found.parameters()), plain(&parameters));
+        let read = SqlAction::new("SET a = @p0", parameters.clone()).unwrap();
+        let element = again(|document| action::write(document, Some(&read)));
+        let found = action::read(&element).unwrap().unwrap();
+        prop_assert_eq!(plain(found.parameters()), plain(&parameters));
+    }
+
+    #[test]
+    fn types_of_values_come_back(values in prop::collection::vec(given(), 1..5)) {
+        let parameters: Vec<_> = (0..).zip(values).map(|(n, value)| (format!("@p{n}").into(), value)).collect();
+        let read = Filter::sql("a = @p0", parameters).unwrap();
+        let element = again(|document| filter::write(document, &read));
         prop_assert_eq!(filter::read(&element).unwrap(), read);
-        let read = Some(SqlAction::new("SET a = @p0", parameters).unwrap());
-        let element = again(|document| action::write(document, read.as_ref()));
-        prop_assert_eq!(action::read(&element).unwrap(), read);
     }
 
     #[test]

@@ -44,6 +44,15 @@ impl Arguments {
         }
     }
 
+    /// An optional boolean, false if it is not there.
+    pub(crate) fn flag(&self, key: &str) -> Result<bool, Fault> {
+        match self.get(key) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(wrong(key, "a boolean")),
+        }
+    }
+
     /// A required integer.
     pub(crate) fn integer(&self, key: &str) -> Result<i64, Fault> {
         self.get(key).and_then(integer).ok_or_else(|| wrong(key, "an integer"))

@@ -21,7 +21,8 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
 fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
     match response {
         Response::SessionState(Ok(state)) => {
-            let state = state.map_or(Value::Null, Value::Binary);
+            // An empty one was stored by an earlier version.
+            let state = state.filter(|state| !state.is_empty()).map_or(Value::Null, Value::Binary);
             Ok(Answer::ok(vec![("session-state", state)]))
         }
         Response::SessionState(Err(refusal)) => Err(refusal.into()),

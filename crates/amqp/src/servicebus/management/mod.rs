@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, QueueId, ReceiverId, Refusal};
+use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, session_key};
 
 use super::delivery::Encoder;
 use super::entities::Entity;
@@ -71,7 +71,7 @@ impl Prepared {
 pub(crate) struct Context<'a> {
     /// Whose management node was asked.
     pub(crate) entity: &'a Entity,
-    /// Which receivers of the connection hold sessions.
+    /// Which receivers of the connection hold sessions, by the keys of their ids.
     pub(crate) sessions: &'a HashMap<(QueueId, Arc<str>), ReceiverId>,
     /// Bytes that answers may still take on this connection.
     pub(crate) room_bytes: usize,
@@ -86,7 +86,7 @@ impl Context<'_> {
     /// [`Refusal::SessionLockLost`] when there is none, [`Fault::Argument`] without a session id.
     fn holder(&self, arguments: &Arguments) -> Result<ReceiverId, Fault> {
         let id = arguments.text("session-id")?.ok_or_else(|| arguments::wrong("session-id", "a string"))?;
-        let holder = self.sessions.get(&(self.entity.queue, Arc::from(id)));
+        let holder = self.sessions.get(&(self.entity.queue, session_key(id).into()));
         holder.copied().ok_or(Fault::Refused(Refusal::SessionLockLost))
     }
 

@@ -118,9 +118,8 @@ impl Operation {
             Self::RenewLock if entity.has_sessions() => Err(Fault::NotAllowed(
                 "Messages of a session have no locks of their own: renew the lock of the session.",
             )),
-            Self::Peek | Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition => {
-                entity.check_gives()
-            }
+            Self::Peek => entity.check_browses(),
+            Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition => entity.check_gives(),
             Self::RenewSessionLock
             | Self::GetSessionState
             | Self::SetSessionState

@@ -4,7 +4,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, SequenceNumber};
 
 use super::{Arguments, Context, Prepared};
-use crate::servicebus::delivery::{Encoder, Origin};
+use crate::servicebus::delivery::{Encoder, Origin, Way};
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
@@ -37,12 +37,13 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
         session: arguments.text("session-id")?.map(Into::into),
     };
     let origin = entity.origin();
-    let prepared = Prepared::new(command, move |response, encoder| finish(response, encoder, origin));
+    let way = Way::Browsed { omits_body: arguments.flag("omit-message-body")? };
+    let prepared = Prepared::new(command, move |response, encoder| finish(response, encoder, way, origin));
     Ok(prepared.answering(answer_bytes))
 }
 
 /// 204 when there is nothing: J takes any other status for a response with `messages`.
-fn finish(response: Response, encoder: &mut Encoder, origin: Origin) -> Result<Answer, Fault> {
+fn finish(response: Response, encoder: &mut Encoder, way: Way, origin: Origin) -> Result<Answer, Fault> {
     let messages = match response {
         Response::Received(Ok(messages)) => messages,
         Response::Received(Err(refusal)) => return Err(refusal.into()),
@@ -53,7 +54,7 @@ fn finish(response: Response, encoder: &mut Encoder, origin: Origin) -> Result<A
     }
     let mut entries = Vec::with_capacity(messages.len());
     for message in &messages {
-        let whole = encoder.encode_whole(message, origin).map_err(|_| Fault::Internal)?;
+        let whole = encoder.encode_whole(message, way, origin).map_err(|_| Fault::Internal)?;
         entries.push(Value::Map(vec![(Value::String("message".into()), Value::Binary(whole))]));
     }
     Ok(Answer::ok(vec![("messages", Value::List(entries))]))

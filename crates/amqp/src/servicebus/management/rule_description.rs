@@ -82,7 +82,7 @@ fn read_properties(entries: &Entries) -> Result<Vec<(Box<str>, peeklock_engine::
         if !names.insert(name.to_ascii_lowercase()) {
             return Err(Fault::Argument("A filter names a property once; case does not matter.".to_owned()));
         }
-        properties.push((name.into(), facts::from_value(value.clone())));
+        properties.push((name.into(), facts::given_from_value(value.clone())));
     }
     Ok(properties)
 }

@@ -116,6 +116,23 @@ fn peek_takes_any_integer_width_and_the_sub_queue_of_its_node() {
 }
 
 #[test]
+fn a_peek_leaves_bodies_out_when_asked() {
+    let body = |omit: Value| {
+        let (from, count) = (("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1)));
+        prepare("com.microsoft:peek-message", "q", &[from, count, ("omit-message-body", omit)])
+    };
+    for (omit, has_body) in [(Value::Bool(true), false), (Value::Bool(false), true), (Value::Null, true)] {
+        let answer = finish(&body(omit).unwrap(), Response::Received(Ok(vec![received(None)]))).unwrap();
+        let messages = entry(&answer, "messages").as_elements().unwrap();
+        let Some(Value::Binary(message)) = messages[0].get("message") else { panic!("a message") };
+        let sections = Sections::split(message).unwrap();
+        assert_eq!(!sections.body.is_empty(), has_body);
+        assert_eq!(sections.decode_properties().unwrap().message_id, string("m"));
+    }
+    assert_eq!(status(body(string("yes"))), 400);
+}
+
+#[test]
 fn an_empty_peek_is_204_and_others_list_messages() {
     let body = [("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1))];
     let prepared = prepare("com.microsoft:peek-message", "q", &body).unwrap();

@@ -70,6 +70,34 @@ fn s19_dead_letter_reason_and_description_come_from_the_info() {
 }
 
 #[test]
+fn a_reason_that_is_no_text_is_a_property_like_any_other() {
+    let info = [
+        ("DeadLetterReason", Value::Int(7)),
+        ("DeadLetterErrorDescription", Value::Bool(true)),
+        ("more", Value::Null),
+    ];
+    let (reason, description, modify) = dead_lettered(rejected("com.microsoft:dead-letter", None, &info));
+    assert_eq!((reason, description), (None, None));
+    let kept: Vec<_> = modify.iter().map(|property| (&*property.name, &property.value[..])).collect();
+    assert_eq!(
+        kept,
+        [("DeadLetterReason", &[0x54, 7][..]), ("DeadLetterErrorDescription", &[0x41]), ("more", &[0x40])]
+    );
+}
+
+#[test]
+fn decimals_that_receivers_set_are_kept_as_the_service_writes_them() {
+    let sent = Value::Decimal128(((6172_u128 << 113) | 12345).to_be_bytes());
+    let kept = Value::Decimal128(((12_u128 << 120) | (28 << 113) | 12345).to_be_bytes());
+    let (settlement, _) = apply(modified_state(false, vec![("d".into(), sent)]));
+    let modify = vec![Property { name: "d".into(), value: kept.to_bytes() }];
+    assert_eq!(settlement, Settlement::Abandon { modify });
+    let infinite = Value::Decimal128((0x78_u128 << 120).to_be_bytes());
+    let refused = read(Some(modified_state(false, vec![("d".into(), infinite)])), false);
+    assert!(matches!(refused, Err(Fault::Argument(_))));
+}
+
+#[test]
 fn what_is_no_outcome_waits_unless_the_peer_forgets_the_delivery() {
     assert_eq!(read(None, false), Ok(Wish::Wait));
     let received = DeliveryState::Received { section_number: 0, section_offset: 0 };

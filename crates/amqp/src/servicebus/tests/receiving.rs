@@ -1,11 +1,12 @@
-use peeklock_engine::{CreditLimit, LockToken, Refusal, SettleFailure, Settlement};
+use peeklock_engine::{CreditLimit, Delivery, Lock, LockToken, Received, Refusal, SettleFailure, Settlement};
 use smallvec::SmallVec;
 
-use super::harness::{Harness, QUEUE};
+use super::harness::{Harness, NOW, QUEUE, request, view};
 use crate::endpoint::Event;
 use crate::endpoint::IncomingId;
 use crate::servicebus::receiver::{UNSETTLED_MAX, WINDOW_BYTES, WINDOW_MESSAGES};
 use crate::servicebus::*;
+use crate::wire::Value;
 use crate::wire::message::Sections;
 use crate::wire::performative::DeliveryState;
 
@@ -51,6 +52,27 @@ fn messages_travel_under_their_lock_token_with_an_explicit_delivery_count() {
     assert_eq!(tag[..], lock_token::to_tag(LockToken(5)));
     let sections = Sections::split(&payload).unwrap();
     assert_eq!(sections.decode_header().unwrap().delivery_count, Some(0));
+}
+
+/// Stored by an earlier version, which took messages with ids of any type and maps with a key twice.
+#[test]
+fn what_is_stored_already_is_delivered_as_it_is_and_can_be_dead_lettered() {
+    let mut harness = Harness::new();
+    let (_, receiver, _) = received(&mut harness, 0);
+    let twice = Value::Map(vec![("key".into(), Value::Null), ("key".into(), Value::Null)]);
+    let content = request(Value::Int(1), &[("map", twice.clone())], &twice);
+    let lock = Some(Lock { token: LockToken(5), locked_until: NOW });
+    let message = Received { view: view(5), content: content.clone(), lock };
+    let delivery = Delivery { receiver, message, departing: None, share: None };
+    harness.output(Output::Delivery(Box::new(delivery)));
+    let (id, _, payload) = harness.messages().remove(0);
+    assert!(payload.ends_with(&content));
+    harness.client.update_incoming(id, DeliveryState::Rejected(None));
+    let Command::Settle { tokens, settlement: Settlement::DeadLetter { .. }, .. } = harness.command().1
+    else {
+        panic!("a dead letter")
+    };
+    assert_eq!(tokens[..], [LockToken(5)]);
 }
 
 #[test]

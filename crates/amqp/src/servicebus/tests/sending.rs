@@ -1,4 +1,4 @@
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use peeklock_engine::{Refusal, SequenceNumber};
 use smallvec::SmallVec;
 
@@ -6,6 +6,7 @@ use super::harness::{Harness, message, request};
 use crate::servicebus::submission::BATCH_MESSAGE_FORMAT;
 use crate::servicebus::*;
 use crate::wire::Value;
+use crate::wire::message::encode_body_data;
 use crate::wire::performative::DeliveryState;
 
 fn rejection(harness: &mut Harness) -> String {
@@ -65,6 +66,56 @@ fn what_is_malformed_never_reaches_the_engine() {
     }
     harness.send(sender, false, 5, whole);
     assert_eq!(rejection(&mut harness), "amqp:not-implemented");
+    assert_eq!(harness.commands(), []);
+}
+
+/// A message with an int as id, with a map as application property, and with a key twice.
+fn unreadable() -> [Bytes; 3] {
+    let map = Value::Map(vec![("key".into(), Value::Null)]);
+    let twice = Value::Map(vec![("key".into(), Value::Null), ("key".into(), Value::Null)]);
+    [
+        request(Value::Int(1), &[], &Value::Null),
+        request("id".into(), &[("map", map)], &Value::Null),
+        request("id".into(), &[], &twice),
+    ]
+}
+
+#[test]
+fn what_no_client_could_read_is_refused_alone_and_with_its_batch() {
+    let mut harness = Harness::new();
+    let sender = harness.sender("q");
+    let in_batch = |message: &Bytes| {
+        let mut section = BytesMut::new();
+        encode_body_data(message, &mut section);
+        section.freeze()
+    };
+    let good = message("hello");
+    for bad in unreadable() {
+        let batch = Bytes::from([in_batch(&good), in_batch(&bad), in_batch(&good)].concat());
+        for (format, payload) in [(0, bad), (BATCH_MESSAGE_FORMAT, batch)] {
+            harness.send(sender, false, format, payload);
+            assert_eq!(rejection(&mut harness), "amqp:decode-error");
+        }
+    }
+    assert_eq!(harness.commands(), []);
+    harness.send(sender, false, 0, good);
+    assert_eq!(harness.commands().len(), 1, "the link lives");
+}
+
+#[test]
+fn what_no_client_could_read_is_not_scheduled_either() {
+    let mut harness = Harness::new();
+    let requests = harness.requester("q/$management");
+    for bad in unreadable() {
+        let entry = Value::Map(vec![("message".into(), Value::Binary(bad))]);
+        let body = Value::Map(vec![("messages".into(), Value::List(vec![entry]))]);
+        let operation = ("operation", Value::from("com.microsoft:schedule-message"));
+        harness.send(requests, false, 0, request("r".into(), &[operation], &body));
+        let (_, _, payload) = harness.messages().pop().expect("an answer");
+        let answer = crate::servicebus::envelope::Request::decode(&payload).unwrap();
+        let condition = crate::wire::message::lookup(&answer.properties, "errorCondition");
+        assert_eq!(condition.and_then(Value::as_str), Some("amqp:decode-error"));
+    }
     assert_eq!(harness.commands(), []);
 }
 

@@ -256,6 +256,22 @@ fn a_lost_session_detaches_its_link_and_is_no_longer_known() {
     assert_eq!(answered.condition, Some(Value::symbol("com.microsoft:session-lock-lost")));
 }
 
+/// azure-sdk-for-java 48759, durabletask 1334: ids that differ only in case name one session.
+#[test]
+fn a_session_is_known_to_its_holder_under_every_spelling() {
+    let mut harness = Harness::new();
+    let (_, receiver) = harness.session_receiver("SessionId");
+    let node = harness.requester("sessions/$management");
+    for id in ["SessionId", "sessionId", "SESSIONID"] {
+        let renewed = Some(Response::SessionRenewed(Ok(Timestamp(7))));
+        let answered = ask(&mut harness, node, "renew-session-lock", &of_session(id), renewed);
+        assert_eq!(answered.command, Some(Command::RenewSessionLock { receiver }), "{id}");
+    }
+    harness.client.end(harness.session, None);
+    harness.pump();
+    assert!(harness.broker.sessions.is_empty());
+}
+
 #[test]
 fn settling_in_a_lost_session_fails_with_its_condition() {
     let mut harness = Harness::new();

@@ -180,6 +180,17 @@ fn scheduling_on_a_topic_is_for_the_topic() {
     let operation = [("operation", "com.microsoft:cancel-scheduled-message".into())];
     harness.send(node, true, 0, request(Value::ULong(1), &operation, &body));
     assert!(matches!(harness.command().1, Command::CancelScheduled { .. }));
+    let body = Value::Map(vec![
+        ("from-sequence-number".into(), Value::Long(1)),
+        ("message-count".into(), Value::Int(9)),
+    ]);
+    let operation = [("operation", "com.microsoft:peek-message".into())];
+    harness.send(node, true, 1, request(Value::ULong(2), &operation, &body));
+    let (_, command) = harness.command();
+    assert!(
+        matches!(command, Command::Peek { source, .. } if source == QueuePath::main(TOPIC)),
+        "{command:?}"
+    );
     let attach = harness.sender_attach("t");
     harness.attach(attach);
     assert!(matches!(harness.command().1, Command::Watch { queue: TOPIC, .. }));

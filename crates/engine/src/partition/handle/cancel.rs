@@ -30,7 +30,10 @@ impl Step<'_> {
         numbers: &[SequenceNumber],
     ) -> Result<Vec<Record>, Refusal> {
         check_numbers(numbers)?;
-        self.check_takes()?;
+        // Also where sending is disabled (azure-sdk-for-net 22454).
+        if !self.takes() {
+            self.check_gives(self.state().entity.id)?;
+        }
         let scheduled = |number: &SequenceNumber| {
             let record = self.state().entity.messages.get(SubQueue::Main).get(*number);
             let record = record.filter(|record| record.state() == MessageState::Scheduled);

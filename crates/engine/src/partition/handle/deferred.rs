@@ -1,13 +1,11 @@
 //! `ReceiveDeferred`: by number, all or none (S-40, S-41). Deferred messages do not expire (S-36).
 
-use std::sync::Arc;
-
 use super::super::record::Record;
 use super::super::step::Step;
 use super::check_numbers;
 use crate::{
     Lock, MessageState, MessageView, QueueId, QueuePath, RECEIVE_DEFERRED_BYTES_MAX, ReceiveMode, ReceiverId,
-    Refusal, Reply, RequestId, SequenceNumber, SubQueue,
+    Refusal, Reply, RequestId, SequenceNumber, SessionId, SubQueue,
 };
 
 impl Step<'_> {
@@ -41,7 +39,7 @@ impl Step<'_> {
             Some(record)
                 if record.state() == MessageState::Deferred
                     && !messages.is_locked(*number)
-                    && (session.is_none() || record.session_id() == session.as_ref()) =>
+                    && session.as_ref().is_none_or(|session| record.is_of_session(session)) =>
             {
                 Ok(record.clone())
             }
@@ -66,7 +64,7 @@ impl Step<'_> {
         &self,
         source: QueuePath,
         receiver: Option<ReceiverId>,
-    ) -> Result<Option<Arc<str>>, Refusal> {
+    ) -> Result<Option<SessionId>, Refusal> {
         if self.sessions(source.queue).is_none() || source.sub_queue != SubQueue::Main {
             return Ok(None);
         }

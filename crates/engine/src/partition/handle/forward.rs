@@ -53,7 +53,7 @@ impl Step<'_> {
             source: QueuePath { queue, sub_queue },
             is_copy: queue != self.state().entity.id,
             content_bytes: record.content_bytes(),
-            session_id: record.session_id().map(Arc::clone),
+            session_id: record.session_id().map(|id| Arc::clone(id.text())),
             header_bytes: record.extra().map_or(0, |extra| extra.header_bytes),
         };
         let lock = Some(Lock { token, locked_until: until });

@@ -4,7 +4,9 @@
 use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::step::Step;
-use crate::{Lock, MessageView, QueueId, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
+use crate::{
+    Lock, MessageView, QueueId, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SessionId, SubQueue,
+};
 
 /// Messages shown at most, whatever is asked: a reader comes back with the last number + 1.
 const PEEK_COUNT_MAX: u32 = 4096;
@@ -19,7 +21,7 @@ impl Step<'_> {
         source: QueuePath,
         session: Option<Box<str>>,
     ) {
-        let queue = match self.readable(source.queue) {
+        let queue = match self.browsable(source.queue) {
             Ok(queue) => queue,
             Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
@@ -30,9 +32,21 @@ impl Step<'_> {
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
         let views = match session {
             None => show(queue.id, queue.messages.get(source.sub_queue).range(from), count_max, bytes_max),
-            Some(id) => show(queue.id, of_session(queue, source.sub_queue, &id, from), count_max, bytes_max),
+            Some(id) => {
+                let id = SessionId::from(id);
+                show(queue.id, of_session(queue, source.sub_queue, &id, from), count_max, bytes_max)
+            }
         };
         self.reply(request, Reply::Received(Ok(views)));
+    }
+}
+
+impl Step<'_> {
+    /// A queue or subscription, or a topic, whose own messages are those scheduled on it (azure-service-bus 352).
+    fn browsable(&self, id: QueueId) -> Result<&Queue, Refusal> {
+        let queue = self.state().queue(id).ok_or(Refusal::EntityDeleted)?;
+        self.check_gives(id)?;
+        Ok(queue)
     }
 }
 
@@ -60,7 +74,7 @@ fn show<'a>(
 fn of_session<'a>(
     queue: &'a Queue,
     sub_queue: SubQueue,
-    id: &'a str,
+    id: &'a SessionId,
     from: SequenceNumber,
 ) -> Box<dyn Iterator<Item = (SequenceNumber, &'a Record)> + 'a> {
     let messages = queue.messages.get(sub_queue);
@@ -69,9 +83,6 @@ fn of_session<'a>(
             let numbers = sessions.get(id).into_iter().flat_map(move |session| session.numbers(from));
             Box::new(numbers.filter_map(|number| Some((number, messages.get(number)?))))
         }
-        _ => {
-            let is_of_session = move |record: &Record| record.session_id().is_some_and(|of| **of == *id);
-            Box::new(messages.range(from).filter(move |(_, record)| is_of_session(record)))
-        }
+        _ => Box::new(messages.range(from).filter(move |(_, record)| record.is_of_session(id))),
     }
 }

@@ -1,12 +1,10 @@
 //! `OpenReceiver` where sessions are required: by id, or the next available.
 
-use std::sync::Arc;
-
 use super::super::step::Step;
 use crate::event::Event;
 use crate::{
-    AcceptedSession, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish, SubQueue,
-    Timestamp,
+    AcceptedSession, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionId, SessionWish,
+    SubQueue, Timestamp,
 };
 
 /// Longest session id in characters: Service Bus's limit.
@@ -49,22 +47,23 @@ impl Step<'_> {
         self.reply(request, Reply::Opened(opened));
     }
 
-    /// The session of this id, there or not, unless somebody else holds it.
-    fn free_session(&mut self, queue: QueueId, id: &str) -> Result<Arc<str>, Refusal> {
-        let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
+    /// The session of this id, there or not, unless another receiver holds it. The answer spells it as it was asked for:
+    /// clients for Go and JavaScript accept no other spelling.
+    fn free_session(&mut self, queue: QueueId, id: &str) -> Result<SessionId, Refusal> {
+        let id = SessionId::from(id);
+        let session = self.sessions(queue).and_then(|sessions| sessions.get(&id));
         if let Some(holder) = session.and_then(|session| session.late_holder(self.now)) {
             self.end_session_lock(queue, holder);
             self.return_in_flight(queue);
         }
-        match self.sessions(queue).and_then(|sessions| sessions.get(id)) {
-            Some(session) if !session.is_free() => Err(Refusal::SessionCannotBeLocked(id.into())),
-            Some(session) => Ok(Arc::clone(&session.id)),
-            None => Ok(id.into()),
+        match self.sessions(queue).and_then(|sessions| sessions.get(&id)) {
+            Some(session) if !session.is_free() => Err(Refusal::SessionCannotBeLocked((*id).into())),
+            _ => Ok(id),
         }
     }
 
     /// The next available session, unless others wait already.
-    fn next_for_newcomer(&mut self, queue: QueueId) -> Option<Arc<str>> {
+    fn next_for_newcomer(&mut self, queue: QueueId) -> Option<SessionId> {
         let nobody_waits = self.sessions(queue).is_some_and(|sessions| sessions.waiters.is_empty());
         if nobody_waits { self.next_session(queue) } else { None }
     }
@@ -73,7 +72,7 @@ impl Step<'_> {
         &mut self,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        session: Arc<str>,
+        session: SessionId,
     ) -> AcceptedSession {
         self.emit(Event::ReceiverOpened { receiver, options });
         self.grant(options.source.queue, receiver, session)

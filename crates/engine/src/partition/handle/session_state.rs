@@ -1,12 +1,10 @@
 //! `GetSessionState` and `SetSessionState`: opaque bytes that outlive the session's messages; its holder's only.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{QueueId, ReceiverId, Refusal, Reply, RequestId};
+use crate::{QueueId, ReceiverId, Refusal, Reply, RequestId, SessionId};
 
 impl Step<'_> {
     pub(in crate::partition) fn get_session_state(
@@ -36,7 +34,7 @@ impl Step<'_> {
         &self,
         receiver: ReceiverId,
         state: Option<&Bytes>,
-    ) -> Result<(QueueId, Arc<str>), Refusal> {
+    ) -> Result<(QueueId, SessionId), Refusal> {
         let (queue, id) = self.held_session(receiver)?;
         let session = self.sessions(queue).and_then(|sessions| sessions.get(&id));
         let session = session.ok_or(Refusal::SessionLockLost)?;
@@ -56,6 +54,11 @@ impl Step<'_> {
         }
         let (number, created) = sessions.state_number(session);
         let at = self.now;
+        let superseded = sessions.superseded_states(&id);
+        for number in superseded {
+            let session = id.clone();
+            self.emit(Event::SessionStateSet { queue, session, number, state: None, at, created: false });
+        }
         self.emit(Event::SessionStateSet { queue, session: id, number, state, at, created });
         Ok(())
     }
@@ -75,7 +78,7 @@ impl Step<'_> {
     }
 
     /// The queue and session that a receiver holds.
-    fn held_session(&self, receiver: ReceiverId) -> Result<(QueueId, Arc<str>), Refusal> {
+    fn held_session(&self, receiver: ReceiverId) -> Result<(QueueId, SessionId), Refusal> {
         let queue = self.state().home(receiver).ok_or(Refusal::SessionLockLost)?.id;
         Ok((queue, self.session_held_by(queue, receiver)?))
     }

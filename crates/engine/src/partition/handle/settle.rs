@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::super::ending::mark;
+use super::super::ending::{count_failure, mark};
 use super::super::locks::Held;
 use super::super::properties::{HEADER_BYTES_MAX, exceeds_header, merged};
 use super::super::record::Record;
@@ -13,7 +13,7 @@ use super::super::step::Step;
 use crate::event::{Change, Event, Removal};
 use crate::{
     DeadLetter, LockToken, MessageState, Properties, Property, QueueId, Refusal, Reply, RequestId,
-    SettleFailure, Settlement, SubQueue,
+    SettleFailure, Settlement, SubQueue, Timestamp,
 };
 
 impl Step<'_> {
@@ -41,6 +41,12 @@ impl Step<'_> {
         settlement: &Settlement,
     ) -> Result<(), Refusal> {
         let (held, mut record) = self.check_settlement(queue, token, settlement)?;
+        if let Settlement::DeadLetter { why, .. } = settlement
+            && held.sub_queue != SubQueue::Main
+        {
+            self.set_aside(token, held, record, why);
+            return Ok(());
+        }
         if !self.modify(token, held, &mut record, settlement) {
             return Ok(());
         }
@@ -78,7 +84,9 @@ impl Step<'_> {
         let record = message.ok_or(Refusal::MessageLockLost)?.clone();
         if held.sub_queue != SubQueue::Main {
             if matches!(settlement, Settlement::DeadLetter { .. }) {
-                return Err(Refusal::AlreadyDeadLettered);
+                // Only a forwarder, whose locks don't end, may: it has tried all it can.
+                let forwards = held.until == Timestamp::NEVER && held.sub_queue == SubQueue::DeadLetter;
+                return if forwards { Ok((held, record)) } else { Err(Refusal::AlreadyDeadLettered) };
             }
             if modified(&record, settlement).is_err() {
                 return Err(Refusal::InvalidArgument(format!(
@@ -114,9 +122,20 @@ impl Step<'_> {
         }
     }
 
+    /// Moves a dead letter that can't be forwarded to the transfer dead letters. Why it died is kept, if that is known.
+    fn set_aside(&mut self, token: LockToken, held: Held, mut record: Record, why: &Arc<DeadLetter>) {
+        if record.extra().is_none_or(|extra| extra.dead_letter.is_none()) {
+            record.edit_extra(|extra| extra.dead_letter = Some(Arc::clone(why)));
+        }
+        record.set_place(SubQueue::TransferDeadLetter, MessageState::Active);
+        let Held { queue, number, sub_queue: from, .. } = held;
+        let (lock, change) = (Some(token), Change::DeadLettered);
+        self.emit(Event::Changed { queue, number, from, record, lock, change });
+    }
+
     /// Counts as a failed delivery, but never dead-letters: the receiver wants to keep the message (S-34, S-40).
     fn defer(&mut self, token: LockToken, held: Held, mut record: Record) {
-        record.count_failed_delivery();
+        count_failure(&mut record, held.sub_queue);
         record.set_place(held.sub_queue, MessageState::Deferred);
         let Held { queue, number, sub_queue: from, .. } = held;
         let (lock, change) = (Some(token), Change::Deferred);

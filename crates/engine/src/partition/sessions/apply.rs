@@ -12,7 +12,7 @@ use super::session::{Holder, StoredState};
 use super::{Sessions, Waiter};
 use crate::event::Event;
 use crate::layout::HeadSubject;
-use crate::{QueueId, ReceiverId, SubQueue, Timestamp};
+use crate::{QueueId, ReceiverId, SessionId, SubQueue, Timestamp};
 
 impl State {
     /// Lets an event about sessions have happened; others change nothing.
@@ -33,15 +33,23 @@ impl State {
                 }
             }
             Event::SessionRenewed { queue, session, until } => {
-                self.in_sessions(*queue, |sessions| sessions.prolong(session, *until));
+                self.in_sessions(*queue, |sessions| sessions.prolong(session.key(), *until));
             }
             Event::SessionUnlocked { queue, session, lost } => {
-                self.in_sessions(*queue, |sessions| sessions.unlock(session, *lost));
+                self.in_sessions(*queue, |sessions| sessions.unlock(session.key(), *lost));
             }
             Event::SessionStateSet { queue, session, number, state, at, .. } => {
-                let stored =
-                    state.clone().map(|bytes| StoredState { number: *number, bytes, updated_at: *at });
-                self.set_session_state(*queue, session, stored);
+                let mut was_superseded = false;
+                self.in_sessions(*queue, |sessions| {
+                    was_superseded = sessions.superseded.remove(number).is_some();
+                });
+                if !was_superseded {
+                    let spelling = Arc::clone(session.text());
+                    let stored = state.clone();
+                    let stored =
+                        stored.map(|bytes| StoredState { number: *number, spelling, bytes, updated_at: *at });
+                    self.set_session_state(*queue, session, stored);
+                }
             }
             _ => {}
         }
@@ -56,12 +64,11 @@ impl State {
     ) -> Result<(), String> {
         let (id, mut stored) = read_state(number, value)?;
         stored.updated_at = self.restored_instant(stored.updated_at);
-        let sessions = self.queue(queue).and_then(|queue| queue.sessions.as_ref());
+        let sessions = self.queue_mut(queue).and_then(|queue| queue.sessions.as_mut());
         let sessions = sessions.ok_or("the state of a session where there are none")?;
-        if sessions.get(&id).is_some_and(|session| session.state().is_some()) {
-            return Err(format!("a second state of session '{id}'"));
+        if sessions.supersede(&id, &stored)? {
+            self.set_session_state(queue, &id, Some(stored));
         }
-        self.set_session_state(queue, &Arc::from(id), Some(stored));
         Ok(())
     }
 
@@ -71,7 +78,7 @@ impl State {
         }
     }
 
-    fn set_session_state(&mut self, queue: QueueId, session: &Arc<str>, stored: Option<StoredState>) {
+    fn set_session_state(&mut self, queue: QueueId, session: &SessionId, stored: Option<StoredState>) {
         let Some(sessions) = self.queue_mut(queue).and_then(|queue| queue.sessions.as_mut()) else { return };
         let before = sessions.state_bytes;
         sessions.set_state(session, stored);
@@ -105,23 +112,38 @@ impl Sessions {
     /// Forgets a receiver that was closed; what it held is unlocked before.
     pub(in crate::partition) fn receiver_closed(&mut self, receiver: ReceiverId) {
         self.waiters.remove(receiver);
-        if let Some(id) = self.held.get(&receiver).cloned() {
-            self.unlock(&id, false);
+        if let Some(key) = self.held.get(&receiver).cloned() {
+            self.unlock(&key, false);
         }
     }
 
-    fn lock(&mut self, id: &Arc<str>, receiver: ReceiverId, until: Timestamp) {
+    /// Whether a state read from the store counts: of several of one session, the one set last does.
+    ///
+    /// # Errors
+    /// There are two of one spelling.
+    fn supersede(&mut self, id: &SessionId, stored: &StoredState) -> Result<bool, String> {
+        let Some(known) = self.get(id).and_then(|session| session.state()) else { return Ok(true) };
+        if known.spelling == stored.spelling {
+            return Err(format!("a second state of session '{id}'"));
+        }
+        let (known, new) = ((known.updated_at, known.number), (stored.updated_at, stored.number));
+        self.superseded.insert(known.min(new).1, Arc::clone(id.key()));
+        self.state_number_taken(stored.number);
+        Ok(new > known)
+    }
+
+    fn lock(&mut self, id: &SessionId, receiver: ReceiverId, until: Timestamp) {
         self.waiters.remove(receiver);
-        self.unlock(id, false);
+        self.unlock(id.key(), false);
         self.create(id, None);
-        self.held.insert(receiver, Arc::clone(id));
-        self.change(id, |session| {
+        self.held.insert(receiver, Arc::clone(id.key()));
+        self.change(id.key(), |session| {
             session.holder = Some(Holder { receiver, until, listens: false, can_be_served: false });
         });
     }
 
-    fn prolong(&mut self, id: &str, until: Timestamp) {
-        self.change(id, |session| {
+    fn prolong(&mut self, key: &str, until: Timestamp) {
+        self.change(key, |session| {
             if let Some(holder) = &mut session.holder {
                 holder.until = until;
             }
@@ -135,23 +157,27 @@ impl Sessions {
         }
     }
 
-    fn unlock(&mut self, id: &str, lost: bool) {
-        if let Some(holder) = self.get(id).and_then(|session| session.holder) {
-            self.held.remove(&holder.receiver);
-            self.change(id, |session| session.unlock(lost));
+    const fn state_number_taken(&mut self, number: u64) {
+        if let HeadSubject::SessionState(index) = HeadSubject::of(number) {
+            self.index_taken(index);
         }
     }
 
-    fn set_state(&mut self, id: &Arc<str>, stored: Option<StoredState>) {
+    fn unlock(&mut self, key: &str, lost: bool) {
+        if let Some(holder) = self.by_key(key).and_then(|session| session.holder) {
+            self.held.remove(&holder.receiver);
+            self.change(key, |session| session.unlock(lost));
+        }
+    }
+
+    fn set_state(&mut self, id: &SessionId, stored: Option<StoredState>) {
         if let Some(stored) = &stored {
             self.create(id, None);
-            if let HeadSubject::SessionState(index) = HeadSubject::of(stored.number) {
-                self.index_taken(index);
-            }
+            self.state_number_taken(stored.number);
         }
         let length = |state: Option<&StoredState>| state.map_or(0, |state| state.bytes.len() as u64);
         let before = length(self.get(id).and_then(|session| session.state()));
         self.state_bytes = self.state_bytes - before + length(stored.as_ref());
-        self.change(id, |session| session.state = stored.map(Box::new));
+        self.change(id.key(), |session| session.state = stored.map(Box::new));
     }
 }

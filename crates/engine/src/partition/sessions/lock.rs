@@ -1,12 +1,10 @@
 //! A session's lock: one for all its messages. It ends by time (the messages in flight have failed), or because its
 //! holder goes (they have not).
 
-use std::sync::Arc;
-
 use super::super::locks::Held;
 use super::super::step::{Step, TIMERS_PER_CALL_MAX};
 use crate::event::{Change, Event};
-use crate::{Effect, QueueId, ReceiverId, Refusal, Reply, SequenceNumber, SubQueue, Timestamp};
+use crate::{Effect, QueueId, ReceiverId, Refusal, Reply, SequenceNumber, SessionId, SubQueue, Timestamp};
 
 impl Step<'_> {
     /// Ends what is due in a queue: locks of sessions, and waits for one.
@@ -76,7 +74,7 @@ impl Step<'_> {
 
     fn unlock_session(&mut self, queue: QueueId, receiver: ReceiverId, lost: bool) {
         let held = self.sessions(queue).and_then(|sessions| sessions.held_by(receiver));
-        if let Some(session) = held.map(|(session, _)| Arc::clone(&session.id)) {
+        if let Some(session) = held.map(|(session, _)| session.id.clone()) {
             self.emit(Event::SessionUnlocked { queue, session, lost });
         }
     }
@@ -131,9 +129,9 @@ impl Step<'_> {
         &self,
         queue: QueueId,
         receiver: ReceiverId,
-    ) -> Result<Arc<str>, Refusal> {
+    ) -> Result<SessionId, Refusal> {
         match self.sessions(queue).and_then(|sessions| sessions.held_by(receiver)) {
-            Some((session, holder)) if holder.until > self.now => Ok(Arc::clone(&session.id)),
+            Some((session, holder)) if holder.until > self.now => Ok(session.id.clone()),
             _ => Err(Refusal::SessionLockLost),
         }
     }

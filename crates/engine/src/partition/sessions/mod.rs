@@ -25,11 +25,12 @@ pub(super) use self::waiters::{Waiter, Waiters};
 use super::receivers::Receiver;
 use super::record::{Extra, Record};
 use crate::layout::HeadSubject;
-use crate::{LockToken, ReceiverId, SequenceNumber, Timestamp};
+use crate::{LockToken, ReceiverId, SequenceNumber, SessionId, Timestamp, session_key};
 
 /// All sessions that have messages, a holder or a state.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
+    /// By key; so are all that follow.
     by_id: BTreeMap<Arc<str>, Session>,
     /// Those anybody may have and that have something available, by their first message.
     ready: BTreeMap<SequenceNumber, Arc<str>>,
@@ -46,14 +47,21 @@ pub(super) struct Sessions {
     pub(super) waiters: Waiters,
     /// Sum of the lengths of all states.
     state_bytes: u64,
+    /// Numbers of stored states that gave way to a later one of the same session, spelled differently: stores of earlier
+    /// versions may hold one for each spelling. They are deleted when the state of the session is set again.
+    superseded: BTreeMap<u64, Arc<str>>,
     /// Index of the next new state.
     next_state: u64,
 }
 
 impl Sessions {
     /// One session.
-    pub(super) fn get(&self, id: &str) -> Option<&Session> {
-        self.by_id.get(id)
+    pub(super) fn get(&self, id: &SessionId) -> Option<&Session> {
+        self.by_key(id.key())
+    }
+
+    fn by_key(&self, key: &str) -> Option<&Session> {
+        self.by_id.get(key)
     }
 
     /// The session of a message.
@@ -63,13 +71,13 @@ impl Sessions {
 
     /// The session that a receiver holds, and when its lock ends; it may have ended already.
     pub(super) fn held_by(&self, receiver: ReceiverId) -> Option<(&Session, Holder)> {
-        let session = self.get(self.held.get(&receiver)?)?;
+        let session = self.by_key(self.held.get(&receiver)?)?;
         Some((session, session.holder?))
     }
 
     /// The one with the lowest message among those that anybody may have.
     pub(super) fn first_ready(&self) -> Option<&Session> {
-        self.get(self.ready.first_key_value()?.1)
+        self.by_key(self.ready.first_key_value()?.1)
     }
 
     /// The lock that ends first.
@@ -85,7 +93,7 @@ impl Sessions {
 
     /// A message in flight under a lock that ended, and whether that counts as failed.
     pub(super) fn next_return(&self) -> Option<(SequenceNumber, LockToken, bool)> {
-        self.get(self.returning.first()?)?.next_return()
+        self.by_key(self.returning.first()?)?.next_return()
     }
 
     /// A holder who may get a message, and which. Overdue sessions wait for their turn to expire: what is past its time
@@ -117,14 +125,14 @@ impl Sessions {
 
     /// Ids of those with active messages or a state, in order.
     pub(super) fn listed(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.by_id.values().filter(|session| session.is_listed()).map(|session| &session.id)
+        self.by_id.values().filter(|session| session.is_listed()).map(|session| session.id.text())
     }
 
     /// Ids of those whose state changed after an instant, in order.
     pub(super) fn updated_after(&self, instant: Timestamp) -> impl Iterator<Item = &Arc<str>> {
         let is_newer =
             move |session: &&Session| session.state().is_some_and(|state| state.updated_at > instant);
-        self.by_id.values().filter(is_newer).map(|session| &session.id)
+        self.by_id.values().filter(is_newer).map(|session| session.id.text())
     }
 
     /// Sum of the lengths of all states: they count toward the size of the entity.
@@ -138,21 +146,31 @@ impl Sessions {
         session.state().map_or((new, true), |state| (state.number, false))
     }
 
+    /// Numbers of states that gave way to this session's.
+    pub(super) fn superseded_states(&self, id: &SessionId) -> Vec<u64> {
+        let of_session = self.superseded.iter().filter(|(_, key)| *key == id.key());
+        of_session.map(|(number, _)| *number).collect()
+    }
+
     /// The rare facts of a message that has no others than a session's id.
     pub(super) fn extra(&self, id: &str) -> Arc<Extra> {
-        match self.get(id) {
-            Some(session) => Arc::clone(&session.extra),
-            None => Arc::new(Extra { session_id: Some(id.into()), ..Extra::default() }),
+        match self.by_key(&session_key(id)).map(|session| &session.extra) {
+            Some(shared) if shared.session_id.as_deref() == Some(id) => Arc::clone(shared),
+            _ => Arc::new(Extra { session_id: Some(id.into()), ..Extra::default() }),
         }
     }
 
     /// Lets a message share its session's id with its fellows.
     pub(super) fn share(&self, record: &mut Record) {
         let (Some(session), Some(extra)) = (self.of(record), record.extra()) else { return };
+        let shared = Arc::clone(&session.extra);
+        if shared.session_id != extra.session_id {
+            return;
+        }
         if is_plain(extra) {
-            record.set_extra(Some(Arc::clone(&session.extra)));
+            record.set_extra(Some(shared));
         } else {
-            record.edit_extra(|extra| extra.session_id = Some(Arc::clone(&session.id)));
+            record.edit_extra(|extra| extra.session_id.clone_from(&shared.session_id));
         }
     }
 
@@ -160,13 +178,16 @@ impl Sessions {
     pub(super) fn added(&mut self, number: SequenceNumber, record: &Record) {
         let Some(id) = record.session_id() else { return };
         self.create(id, record.extra());
-        self.change(id, |session| session.insert(number, record, None));
+        self.change(id.key(), |session| {
+            session.share(record.extra());
+            session.insert(number, record, None);
+        });
     }
 
     /// A message leaves the main queue.
     pub(super) fn removed(&mut self, number: SequenceNumber, record: &Record) {
         let Some(id) = record.session_id() else { return };
-        self.change(id, |session| {
+        self.change(id.key(), |session| {
             session.remove(number, record);
         });
     }
@@ -174,7 +195,7 @@ impl Sessions {
     /// A message changes in the main queue; its lock stays as it is.
     pub(super) fn changed(&mut self, number: SequenceNumber, before: &Record, after: &Record) {
         let Some(id) = before.session_id() else { return };
-        self.change(id, |session| {
+        self.change(id.key(), |session| {
             let lock = session.remove(number, before);
             session.insert(number, after, lock);
         });
@@ -183,7 +204,7 @@ impl Sessions {
     /// A message of the main queue is locked or unlocked.
     pub(super) fn set_lock(&mut self, number: SequenceNumber, record: &Record, lock: Option<LockToken>) {
         let Some(id) = record.session_id() else { return };
-        self.change(id, |session| {
+        self.change(id.key(), |session| {
             session.remove(number, record);
             session.insert(number, record, lock);
         });
@@ -191,8 +212,8 @@ impl Sessions {
 
     /// What a receiver may get changed.
     pub(super) fn credit_changed(&mut self, receiver: ReceiverId, now_has: &Receiver) {
-        let Some(id) = self.held.get(&receiver).cloned() else { return };
-        self.change(&id, |session| {
+        let Some(key) = self.held.get(&receiver).cloned() else { return };
+        self.change(&key, |session| {
             if let Some(holder) = &mut session.holder {
                 holder.listens = now_has.has_credit();
                 holder.can_be_served = now_has.can_be_served();
@@ -201,35 +222,35 @@ impl Sessions {
     }
 
     /// Sees to it that a session is there.
-    fn create(&mut self, id: &Arc<str>, extra: Option<&Arc<Extra>>) {
-        if !self.by_id.contains_key(id) {
-            self.by_id.insert(Arc::clone(id), Session::new(Arc::clone(id), extra));
+    fn create(&mut self, id: &SessionId, extra: Option<&Arc<Extra>>) {
+        if !self.by_id.contains_key(id.key()) {
+            self.by_id.insert(Arc::clone(id.key()), Session::new(id.clone(), extra));
         }
     }
 
     /// Changes a session and keeps the indexes true; one of which nothing is left is forgotten.
-    fn change(&mut self, id: &str, change: impl FnOnce(&mut Session)) {
-        let Some(session) = self.by_id.get_mut(id) else { return };
+    fn change(&mut self, key: &str, change: impl FnOnce(&mut Session)) {
+        let Some(session) = self.by_id.get_mut(key) else { return };
         let before = session.summary();
         change(session);
-        let (after, id) = (session.summary(), Arc::clone(&session.id));
+        let (after, key) = (session.summary(), Arc::clone(session.id.key()));
         if session.is_vacant() {
-            self.by_id.remove(&id);
+            self.by_id.remove(&key);
         }
         if before != after {
-            self.reindex(&id, before, after);
+            self.reindex(&key, before, after);
         }
     }
 
-    fn reindex(&mut self, id: &Arc<str>, before: Summary, after: Summary) {
+    fn reindex(&mut self, key: &Arc<str>, before: Summary, after: Summary) {
         if before.head != after.head {
             before.head.map(|head| self.ready.remove(&head));
-            after.head.map(|head| self.ready.insert(head, Arc::clone(id)));
+            after.head.map(|head| self.ready.insert(head, Arc::clone(key)));
         }
         replace(&mut self.lock_ends, before.lock_end, after.lock_end);
         replace(&mut self.expiries, before.expiry, after.expiry);
         replace(&mut self.served, before.served, after.served);
-        let is_returning = |is: bool| is.then(|| Arc::clone(id));
+        let is_returning = |is: bool| is.then(|| Arc::clone(key));
         if before.is_returning != after.is_returning {
             replace(&mut self.returning, is_returning(before.is_returning), is_returning(after.is_returning));
         }

@@ -6,7 +6,7 @@ use super::super::record::Record;
 use super::super::step::Step;
 use super::{Session, Sessions};
 use crate::event::Event;
-use crate::{AcceptedSession, QueueId, ReceiverId, Reply, SequenceNumber, SubQueue};
+use crate::{AcceptedSession, QueueId, ReceiverId, Reply, SequenceNumber, SessionId, SubQueue};
 
 impl Step<'_> {
     /// The sessions of a queue, if it has any.
@@ -24,10 +24,10 @@ impl Step<'_> {
 
     /// The session that whoever wants any gets next: unlocked, with an available message, lowest number first. One that
     /// is overdue expires, because there is somebody who would get it.
-    pub(in crate::partition) fn next_session(&mut self, queue: QueueId) -> Option<Arc<str>> {
+    pub(in crate::partition) fn next_session(&mut self, queue: QueueId) -> Option<SessionId> {
         loop {
             let session = self.sessions(queue)?.first_ready()?;
-            let id = Arc::clone(&session.id);
+            let id = session.id.clone();
             if !session.is_overdue(self.now) {
                 return Some(id);
             }
@@ -43,10 +43,10 @@ impl Step<'_> {
         &mut self,
         queue: QueueId,
         receiver: ReceiverId,
-        session: Arc<str>,
+        session: SessionId,
     ) -> AcceptedSession {
         let until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
-        let id = Arc::clone(&session);
+        let id = Arc::clone(session.text());
         self.emit(Event::SessionLocked { queue, session, receiver, until });
         AcceptedSession { id, locked_until: until }
     }
@@ -63,7 +63,7 @@ impl Step<'_> {
     /// Expires sessions with a message past its time whose holder listens (S-23, S-24).
     fn sweep_sessions(&mut self, queue: QueueId) {
         while let Some(session) = self.sessions(queue).and_then(|sessions| sessions.first_overdue(self.now)) {
-            let id = Arc::clone(&session.id);
+            let id = session.id.clone();
             if !self.expire_one_of(queue, &id) {
                 return;
             }
@@ -71,7 +71,7 @@ impl Step<'_> {
     }
 
     /// Expires one message of an overdue session; false if it is not overdue, or enough expired in this call.
-    fn expire_one_of(&mut self, queue: QueueId, id: &str) -> bool {
+    fn expire_one_of(&mut self, queue: QueueId, id: &SessionId) -> bool {
         let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
         let Some(number) = session.and_then(|session| session.next_to_expire(self.now)) else { return false };
         let record = self.state().record(queue, SubQueue::Main, number).cloned();
@@ -81,7 +81,7 @@ impl Step<'_> {
         true
     }
 
-    fn is_overdue(&self, queue: QueueId, id: &str) -> bool {
+    fn is_overdue(&self, queue: QueueId, id: &SessionId) -> bool {
         let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
         session.is_some_and(|session| session.is_overdue(self.now))
     }
@@ -99,7 +99,7 @@ impl Step<'_> {
         }
     }
 
-    /// Notes the session a message was sent to; where there are sessions, its messages share the note.
+    /// Notes the session a message was sent to; where there are sessions, messages that spell it alike share the note.
     pub(in crate::partition) fn set_session(&self, queue: QueueId, record: &mut Record, id: &str) {
         let extra = self.sessions(queue).map(|sessions| sessions.extra(id));
         match (record.extra(), extra) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::super::record::{Extra, Record};
-use crate::{LockToken, MessageState, ReceiverId, SequenceNumber, Timestamp};
+use crate::{LockToken, MessageState, ReceiverId, SequenceNumber, SessionId, Timestamp};
 
 /// Who holds a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(in crate::partition) struct Holder {
 pub(in crate::partition) struct StoredState {
     /// Its number in the `Head` space.
     pub(in crate::partition) number: u64,
+    /// The session's id as it was spelled when the state was set.
+    pub(in crate::partition) spelling: Arc<str>,
     /// Opaque.
     pub(in crate::partition) bytes: Bytes,
     /// When it was set last.
@@ -35,9 +37,10 @@ pub(in crate::partition) struct StoredState {
 /// A session that has messages, a holder or a state.
 #[derive(Debug)]
 pub(in crate::partition) struct Session {
-    /// Its id; may be empty.
-    pub(in crate::partition) id: Arc<str>,
-    /// The rare facts of a message that has no others than this session's id: one value for all of them.
+    /// Its id as the first message, holder or state spelled it; may be empty.
+    pub(in crate::partition) id: SessionId,
+    /// The rare facts of messages that have no others than this session's id, as the latest of them spells it: one value
+    /// for all that spell it so.
     pub(in crate::partition) extra: Arc<Extra>,
     /// Messages that the holder may get.
     pub(super) available: BTreeSet<SequenceNumber>,
@@ -70,9 +73,9 @@ pub(super) struct Summary {
 
 impl Session {
     /// One without anything. `extra` may be the rare facts of its first message.
-    pub(super) fn new(id: Arc<str>, extra: Option<&Arc<Extra>>) -> Self {
+    pub(super) fn new(id: SessionId, extra: Option<&Arc<Extra>>) -> Self {
         let shared = extra.filter(|extra| is_plain(extra)).cloned();
-        let session_id = Some(Arc::clone(&id));
+        let session_id = Some(id.clone());
         Self {
             id,
             extra: shared.unwrap_or_else(|| Arc::new(Extra { session_id, ..Extra::default() })),
@@ -84,6 +87,13 @@ impl Session {
             holder: None,
             returning: None,
             state: None,
+        }
+    }
+
+    /// Lets the messages that follow share the rare facts of this one.
+    pub(super) fn share(&mut self, extra: Option<&Arc<Extra>>) {
+        if let Some(extra) = extra.filter(|extra| !Arc::ptr_eq(extra, &self.extra) && is_plain(extra)) {
+            self.extra = Arc::clone(extra);
         }
     }
 

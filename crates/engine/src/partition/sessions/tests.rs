@@ -7,16 +7,16 @@ use super::super::State;
 use super::super::queue::Queue;
 use super::Session;
 use crate::layout::HeadSubject;
-use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
+use crate::{MessageState, SequenceNumber, SessionId, SubQueue, Timestamp};
 
 type StoredStates = Vec<(String, u64, bytes::Bytes, Timestamp)>;
 
-/// The states of a queue's sessions.
+/// The states of a queue's sessions, by key.
 pub(in crate::partition) fn states(queue: &Queue) -> StoredStates {
     let sessions = queue.sessions.iter().flat_map(|sessions| sessions.by_id.values());
     let with_state = sessions.filter_map(|session| Some((session, session.state()?)));
     let stored = with_state
-        .map(|(of, state)| (of.id.to_string(), state.number, state.bytes.clone(), state.updated_at));
+        .map(|(of, state)| (of.id.key().to_string(), state.number, state.bytes.clone(), state.updated_at));
     stored.collect()
 }
 
@@ -31,8 +31,8 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     check_messages(state, queue);
     let by_id = &sessions.by_id;
     for (id, session) in by_id {
-        assert_eq!(*id, session.id);
-        assert_eq!(session.extra.session_id.as_ref(), Some(id));
+        assert_eq!(id, session.id.key());
+        assert_eq!(session.extra.session_id.as_ref().map(SessionId::key), Some(id));
         assert!(!session.is_vacant(), "{session:?}");
         check_holder(queue, session);
     }
@@ -45,7 +45,7 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     let ready: BTreeMap<SequenceNumber, Arc<str>> = by_id
         .values()
         .filter(|session| session.holder.is_none() && session.returning.is_none())
-        .filter_map(|session| Some((*session.available.first()?, Arc::clone(&session.id))))
+        .filter_map(|session| Some((*session.available.first()?, Arc::clone(session.id.key()))))
         .collect();
     assert_eq!(sessions.ready, ready);
     assert_eq!(
@@ -63,8 +63,9 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     };
     assert_eq!(pairs(&sessions.served), each(&served));
     let returning = by_id.values().filter(|session| session.returning.is_some());
-    assert_eq!(sessions.returning, returning.map(|session| Arc::clone(&session.id)).collect());
-    let held = by_id.values().filter_map(|session| Some((session.holder?.receiver, Arc::clone(&session.id))));
+    assert_eq!(sessions.returning, returning.map(|session| Arc::clone(session.id.key())).collect());
+    let held =
+        by_id.values().filter_map(|session| Some((session.holder?.receiver, Arc::clone(session.id.key()))));
     assert_eq!(sessions.held, held.collect());
     let states = states(queue);
     assert_eq!(sessions.state_bytes, state_bytes(queue));
@@ -88,7 +89,7 @@ fn check_messages(state: &State, queue: &Queue) {
     let messages = queue.messages.get(SubQueue::Main);
     let mut expected: BTreeMap<Arc<str>, Recounted> = BTreeMap::new();
     for (number, record) in messages.range(SequenceNumber(0)) {
-        let session = expected.entry(Arc::clone(record.session_id().unwrap())).or_default();
+        let session = expected.entry(Arc::clone(record.session_id().unwrap().key())).or_default();
         let is_active = record.state() == MessageState::Active;
         session.active += u64::from(is_active);
         if messages.is_locked(number) {

@@ -35,14 +35,34 @@ fn it_can_not_be_dead_lettered_again_and_stays_locked() {
 }
 
 #[test]
-fn its_deliveries_are_counted_but_not_limited() {
+fn its_deliveries_are_neither_counted_nor_limited() {
     let mut rig = with_one_dead_letter(QueueOptions { max_delivery_count: 2, ..options() });
-    for count in 0..5 {
+    for _ in 0..3 {
         let (view, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
-        assert_eq!(view.delivery_count, count);
+        assert_eq!(view.delivery_count, 0);
         rig.settle(token, abandon()).unwrap();
     }
+    let (_, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+    rig.advance(options().lock_duration_ms);
+    assert_eq!(rig.settle(token, Settlement::Complete), Err(Refusal::MessageLockLost));
+    assert_eq!(rig.take_one_from(SubQueue::DeadLetter).unwrap().0.delivery_count, 0);
+    rig.restart();
+    assert_eq!(rig.peek(SubQueue::DeadLetter)[0].delivery_count, 0);
     assert_eq!(rig.counts(), (0, 1, 0));
+}
+
+#[test]
+fn it_keeps_the_delivery_count_that_it_came_with() {
+    let mut rig = Rig::new(options());
+    rig.send(message("a"));
+    let (_, token) = rig.take_one().unwrap();
+    rig.settle(token, abandon()).unwrap();
+    let (view, token) = rig.take_one().unwrap();
+    assert_eq!(view.delivery_count, 1);
+    rig.settle(token, dead_letter("bad")).unwrap();
+    let (_, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+    rig.settle(token, abandon()).unwrap();
+    assert_eq!(rig.take_one_from(SubQueue::DeadLetter).unwrap().0.delivery_count, 1);
 }
 
 #[test]
@@ -82,7 +102,7 @@ fn it_can_be_deferred_inside_the_dead_letter_queue() {
         bytes_max: usize::MAX,
     };
     let Reply::Received(Ok(received)) = rig.ask(command) else { panic!() };
-    assert_eq!(received[0].0.delivery_count, 1);
+    assert_eq!(received[0].0.delivery_count, 0);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod sessions_delivery;
 mod sessions_expiry;
 mod sessions_histories;
 mod sessions_lock;
+mod sessions_spelling;
 mod sessions_state;
 mod sessions_table;
 mod settling;

@@ -182,7 +182,7 @@ fn the_dead_letter_queue_of_sessions_has_none() {
     assert_eq!(renewed, crate::Reply::Renewed(Ok(vec![until; 2])));
     rig.settle(tokens[0], Settlement::Complete).unwrap();
     rig.advance(LOCK_MS);
-    assert_eq!(rig.delivery_counts(SubQueue::DeadLetter), [(2, 1)]);
+    assert_eq!(rig.delivery_counts(SubQueue::DeadLetter), [(2, 0)]);
     let record = rig.partition.state.record(QUEUE, SubQueue::DeadLetter, crate::SequenceNumber(2));
     assert_eq!(record.unwrap().session_id().map(|id| &**id), Some("b"), "the id is kept");
 }

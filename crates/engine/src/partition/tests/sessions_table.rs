@@ -166,7 +166,7 @@ fn happen(rig: &mut Rig, receiver: ReceiverId, token: LockToken, happening: Happ
 fn observe(rig: &mut Rig) -> (Seen, u32) {
     let view = rig.peek(SubQueue::Main).pop();
     let queue = rig.partition.state.queue(QUEUE).unwrap();
-    let session = queue.sessions.as_ref().unwrap().get("a");
+    let session = queue.sessions.as_ref().unwrap().get(&"a".into());
     let message = match &view {
         None => Message::None,
         Some(view) if queue.messages.get(SubQueue::Main).is_locked(SequenceNumber(1)) => {

@@ -21,7 +21,8 @@ fn is_allowed(status: EntityStatus, happening: Happening) -> bool {
     match happening {
         // What nobody asks for, and what the broker takes back.
         Happening::LockEnds | Happening::Restart | Happening::Release => true,
-        Happening::Cancel => status.takes(),
+        // Only what is wholly disabled keeps what is scheduled (azure-sdk-for-net 22454).
+        Happening::Cancel => status.takes() || status.gives(),
         // Listening and renewing are what makes it happen.
         Happening::Expires => status.gives(),
         _ => status.gives(),

@@ -89,13 +89,13 @@ pub(super) fn expected(at: At, happening: Happening) -> Option<(At, u32)> {
 
         (Locked | DeferredLocked | DeadLocked | DeadDeferredLocked, Happening::Complete) => Some((Gone, 0)),
         (Locked | DeferredLocked, Happening::Defer) => Some((Deferred, 1)),
-        (DeadLocked | DeadDeferredLocked, Happening::Defer) => Some((DeadDeferred, 1)),
+        (DeadLocked | DeadDeferredLocked, Happening::Defer) => Some((DeadDeferred, 0)),
         (Locked | DeferredLocked, Happening::DeadLetter) => Some((Dead, 0)),
 
         (Locked, Happening::Abandon | Happening::LockEnds) => Some((Active, 1)),
         (DeferredLocked, Happening::Abandon | Happening::LockEnds) => Some((Deferred, 1)),
-        (DeadLocked, Happening::Abandon | Happening::LockEnds) => Some((Dead, 1)),
-        (DeadDeferredLocked, Happening::Abandon | Happening::LockEnds) => Some((DeadDeferred, 1)),
+        (DeadLocked, Happening::Abandon | Happening::LockEnds) => Some((Dead, 0)),
+        (DeadDeferredLocked, Happening::Abandon | Happening::LockEnds) => Some((DeadDeferred, 0)),
 
         (Locked, Happening::Release | Happening::Restart) => Some((Active, 0)),
         (DeferredLocked, Happening::Release | Happening::Restart) => Some((Deferred, 0)),

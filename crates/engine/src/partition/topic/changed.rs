@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::record::Extra;
-use crate::{Changes, DeadLetter, FactValue, Facts, Properties, TextProperty};
+use crate::{Changes, DeadLetter, FactValue, Facts, Properties, SessionId, TextProperty};
 
 /// The application property that names the rule whose action made a copy (semantics §12.2).
 const RULE_NAME: &str = "RuleName";
@@ -23,7 +23,7 @@ pub(super) fn named(mut changes: Changes, rule: &str, facts: &Facts) -> Changes 
 pub(super) fn changed(plain: &Extra, changes: Changes) -> Extra {
     let mut extra = plain.clone();
     if let Some(session_id) = changes.text(TextProperty::SessionId) {
-        extra.session_id = session_id.map(Arc::from);
+        extra.session_id = session_id.map(SessionId::from);
     }
     let names = |name: &str| changes.user.iter().any(|(changed, _)| changed.eq_ignore_ascii_case(name));
     extra.modified = extra.modified.and_then(|modified| left_of(modified, names));

@@ -7,7 +7,7 @@ use super::super::record::Extra;
 use super::super::step::{CHANGED_BYTES_PER_CALL_MAX, Step};
 use super::original::Original;
 use crate::event::{Event, Publication};
-use crate::{BodyRef, EntityOptions, NewMessage, SequenceNumber, SubQueue};
+use crate::{BodyRef, EntityOptions, NewMessage, SequenceNumber, SessionId, SubQueue};
 
 impl Step<'_> {
     /// Whether the entity is a topic.
@@ -26,7 +26,7 @@ impl Step<'_> {
         let time_to_live_ms = message.asked_life_ms(self.now);
         let mut extra = Extra {
             body: Some(body),
-            session_id: message.session_id.map(Arc::from),
+            session_id: message.session_id.map(SessionId::from),
             header_bytes: noted_header_bytes(message.header_bytes),
             ..Extra::default()
         };

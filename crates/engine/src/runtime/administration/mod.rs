@@ -26,8 +26,8 @@ pub struct EntityDescription {
     pub options: Arc<EntityOptions>,
     /// When it was created and changed.
     pub times: EntityTimes,
-    /// When a client last sent, received, browsed or settled since the broker started. What clients do with a
-    /// subscription is noted there, not here.
+    /// When a client last sent, received, browsed or settled since the broker started, or when a subscription was last created.
+    /// What clients do with a subscription is noted there, not here.
     pub accessed_at: Option<Timestamp>,
     /// Its messages; of a topic, those scheduled on it, and the size of all contents.
     pub counts: Counts,
@@ -35,7 +35,7 @@ pub struct EntityDescription {
     pub is_damaged: bool,
     /// How many subscriptions a topic has.
     pub subscriptions: usize,
-    /// How many of their rules have a condition in SQL; true and false filters are not counted.
+    /// How many of their rules have a condition in SQL, true and false filters among them: Service Bus counts the default rule.
     pub sql_filters: usize,
     /// How many of their rules have a correlation filter.
     pub correlation_filters: usize,
@@ -46,7 +46,7 @@ pub struct EntityDescription {
 pub struct SubscriptionDescription {
     /// Its name, options, times and rules.
     pub subscription: Arc<Subscription>,
-    /// When a client last did something with it since the broker started.
+    /// When a client last did something with it since the broker started, or when it was created.
     pub accessed_at: Option<Timestamp>,
     /// Its messages; `size_bytes` is 0, because contents are the topic's.
     pub counts: Counts,

@@ -31,9 +31,13 @@ impl Namespace {
             return Err(ChangeError::Exists { name: name.to_owned() });
         }
         let (intent, queue) = (Intent::Create, self.reserve(1).await?);
-        let options = options.normal();
+        let options = options.for_creation();
         let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
-        self.change_subscription(&entity, name, command).await
+        let created = self.change_subscription(&entity, name, command).await?;
+        // The answer of the service to the creation says that nobody was there yet; the next one does not.
+        entity.accessed.set(self.clock().now());
+        entity.subscriptions.set_accessed(queue, self.clock().now());
+        Ok(created)
     }
 
     /// Replaces all options of a subscription, durably; rules stay.
@@ -50,7 +54,6 @@ impl Namespace {
         let entity = self.topic(topic)?;
         let found = entity.subscriptions.get(name).ok_or_else(|| not_found(name))?;
         let (intent, queue, rules) = (Intent::Update, found.subscription.queue, Vec::new());
-        let options = options.normal();
         let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
         self.change_subscription(&entity, name, command).await
     }
@@ -165,7 +168,7 @@ fn distinct(subscriptions: Vec<Wanted>) -> Vec<Wanted> {
     let mut distinct: Vec<Wanted> = Vec::with_capacity(subscriptions.len());
     for (name, options, rules) in subscriptions {
         let position = *positions.entry(name_key(&name)).or_insert(distinct.len());
-        let wanted = (name, options.normal(), rules);
+        let wanted = (name, options.for_creation(), rules);
         match distinct.get_mut(position) {
             Some(earlier) => *earlier = wanted,
             None => distinct.push(wanted),

@@ -82,7 +82,7 @@ impl Catalogue {
                 .map_err(|reason| StartError::InvalidName { name: name.clone(), reason })?;
             options.check().map_err(|reason| invalid(name, reason))?;
         }
-        let wanted = distinct(entities);
+        let wanted = distinct(intent, entities);
         for one in &wanted {
             self.check(intent, one, &wanted, changes)?;
         }
@@ -187,11 +187,12 @@ impl Catalogue {
 }
 
 /// The last declaration of each name, in the order in which the names came first.
-fn distinct(entities: Vec<(String, EntityOptions)>) -> Vec<Wanted> {
+fn distinct(intent: Intent, entities: Vec<(String, EntityOptions)>) -> Vec<Wanted> {
     let mut positions: HashMap<Box<str>, usize> = HashMap::with_capacity(entities.len());
     let mut distinct: Vec<Wanted> = Vec::with_capacity(entities.len());
     for (name, options) in entities {
-        let (key, options) = (name_key(&name), options.normal());
+        let options = if intent == Intent::Update { options } else { options.for_creation() };
+        let key = name_key(&name);
         let position = *positions.entry(key.clone()).or_insert(distinct.len());
         match distinct.get_mut(position) {
             Some(earlier) => earlier.options = options,

@@ -247,12 +247,9 @@ impl Forwarder {
     }
 
     async fn hand_over(&mut self, name: &str, batch: Vec<Delivery>) -> Result<(), Stop> {
-        let target = match self.find(name) {
-            Ok(target) => target,
-            Err(unreachable) => {
-                let fates = batch.iter().map(|delivery| self.settle(delivery, unreachable.fate(name)));
-                return fates.fold(Ok(()), Result::and);
-            }
+        let Some(target) = self.routes.find(name) else {
+            let fates = batch.iter().map(|delivery| self.settle(delivery, Unreachable::Missing.fate(name)));
+            return fates.fold(Ok(()), Result::and);
         };
         let pair = |delivery| Some((self.unit(&delivery, &target)?, delivery));
         let (units, batch): (Vec<Unit>, Vec<Delivery>) = batch.into_iter().filter_map(pair).unzip();
@@ -269,12 +266,6 @@ impl Forwarder {
             |entity: &PartitionHandle, command| UnitStep { entity: entity.clone(), command, via: None };
         let arrive = step(&target.partition, Command::Send { messages });
         Some(Unit { steps: SmallVec::from_buf([arrive, step(&self.handle, complete)]) })
-    }
-
-    /// The target of this name, if messages can be sent to it.
-    fn find(&self, name: &str) -> Result<EntityRef, Unreachable> {
-        let target = self.routes.find(name).ok_or(Unreachable::Missing)?;
-        if target.options.status().takes() { Ok(target) } else { Err(Unreachable::Disabled) }
     }
 
     /// What did not move gets its fate.
@@ -302,7 +293,8 @@ impl Forwarder {
             }
             // It stays, and locked, so that nobody meets it again before the next start or the next target.
             (Fate::Never(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => return Ok(()),
-            (Fate::Never(why) | Fate::NotNow(why), SubQueue::Main) => why,
+            // No target can have it: it becomes a transfer dead letter, which can be received.
+            (Fate::Nowhere(why), _) | (Fate::Never(why) | Fate::NotNow(why), SubQueue::Main) => why,
         };
         let tokens = delivery.message.lock.iter().map(|lock| lock.token).collect();
         let settlement = Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() };

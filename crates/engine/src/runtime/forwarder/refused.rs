@@ -7,8 +7,10 @@ use crate::{DeadLetter, Refusal};
 pub(super) enum Fate {
     /// It stays where it is, and so do those behind it, until a later attempt.
     Later,
-    /// Nobody will ever take it: it goes to the dead letters, or is left alone there.
+    /// This target will never take it: it goes to the dead letters, or waits there for another target.
     Never(DeadLetter),
+    /// No target will ever take it: it goes to the dead letters, and from there to the transfer dead letters.
+    Nowhere(DeadLetter),
     /// The target does not take it now: it goes to the dead letters, or waits there.
     NotNow(DeadLetter),
 }
@@ -36,7 +38,7 @@ impl Unreachable {
 /// A message that was forwarded as often as allowed.
 pub(super) fn too_many_hops() -> Fate {
     let text = format!("The message was forwarded {} times, which is the limit.", crate::HOPS_MAX);
-    Fate::Never(why("MaxTransferHopCountExceeded", text))
+    Fate::Nowhere(why("MaxTransferHopCountExceeded", text))
 }
 
 /// What a target's refusal means for the message.
@@ -67,7 +69,7 @@ pub(super) fn fate(refusal: &Refusal, target: &str) -> Fate {
 pub(in crate::runtime) fn why_undeliverable(refusal: &Refusal) -> Option<DeadLetter> {
     match fate(refusal, "the destination") {
         Fate::Later => None,
-        Fate::Never(why) | Fate::NotNow(why) => Some(why),
+        Fate::Never(why) | Fate::Nowhere(why) | Fate::NotNow(why) => Some(why),
     }
 }
 

@@ -18,7 +18,8 @@ impl Forwarder {
         let number = if departing.is_copy { SequenceNumber(view.body.0) } else { view.sequence_number };
         let is_dead = departing.source.sub_queue != SubQueue::Main;
         let source = if is_dead {
-            Some(Arc::clone(&self.name))
+            // In lower case, as NServiceBus' tests assert of the service.
+            Some(Arc::from(self.name.to_lowercase()))
         } else {
             earlier.and_then(|earlier| earlier.dead_letter_source.clone())
         };
@@ -35,7 +36,8 @@ impl Forwarder {
         let read = || self.routes.facts(content, view);
         let origin = Origin {
             forwarded: Arc::new(forwarded),
-            // Time does not count among dead letters (semantics §9), so what comes from there starts anew.
+            // Time does not count among dead letters (semantics §9): from there a message goes with its whole life, which
+            // begins anew at the target (azure-sdk-for-net 6748, MassTransit 4827).
             expires_at: if is_dead { Timestamp::NEVER } else { view.expires_at },
             changes: view.changes.clone(),
             modified: view.modified.clone(),
@@ -45,6 +47,7 @@ impl Forwarder {
         let id = facts.as_ref().filter(|_| wants_key).and_then(|facts| facts.message_id.as_deref());
         Some(NewMessage {
             content: content.clone(),
+            time_to_live_ms: view.time_to_live_ms.filter(|_| is_dead),
             session_id: departing.session_id.as_deref().map(Box::from),
             header_bytes: departing.header_bytes,
             scheduled_enqueue_time: view.changes.as_deref().and_then(scheduled_by_action),

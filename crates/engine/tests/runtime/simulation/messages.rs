@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::clock::LOCK_MS;
 use super::rules::{facts, identity};
+use super::sessions::session_id;
 use super::steps::{How, Place};
 use super::world::{Asked, Held, Reader, Taken, World};
 
@@ -25,13 +26,13 @@ impl World {
         let due = delay_ms.map(|delay_ms| self.now().plus_ms(delay_ms));
         let mut messages = SmallVec::new();
         let mut contents = Vec::new();
-        for flavour in flavours {
-            let session = (to == Place::Sessions).then(|| format!("{flavour}"));
+        for (position, flavour) in flavours.iter().enumerate() {
+            let session = (to == Place::Sessions).then(|| session_id(*flavour, false));
             let content = self.new_content(&session.as_ref().map_or(String::new(), |id| format!("@{id}")));
             messages.push(NewMessage {
                 content: Bytes::copy_from_slice(content.as_bytes()),
                 scheduled_enqueue_time: due,
-                session_id: session.map(String::into_boxed_str),
+                session_id: session.map(|_| session_id(*flavour, position % 2 == 1).into()),
                 facts: facts(*flavour).filter(|_| to == Place::Topic).map(Arc::new),
                 ..NewMessage::default()
             });

@@ -12,6 +12,12 @@ use super::steps::{Place, SessionStep};
 use super::world::{Asked, Reader, World};
 use crate::auditor::Auditor;
 
+/// The id of a session by its index, in lower or upper case.
+pub(super) fn session_id(index: usize, is_upper: bool) -> String {
+    let id = ["a", "b", "c"][index];
+    if is_upper { id.to_ascii_uppercase() } else { id.to_owned() }
+}
+
 /// A question about a session's state.
 pub(super) enum StateAsked {
     Set { session: String, value: Option<Bytes> },
@@ -148,7 +154,7 @@ impl World {
         let address = self.find(Place::Sessions).expect("the queue stays");
         let receiver = match step {
             SessionStep::Accept { id, wait_ms, credit } => {
-                self.accept(id.map(|id| id.to_string()), wait_ms, credit);
+                self.accept(id.map(|id| session_id(id, wait_ms % 2 == 1)), wait_ms, credit);
                 return;
             }
             SessionStep::Close { which }
@@ -218,9 +224,11 @@ impl World {
         if !self.receivers.contains_key(&receiver) {
             return;
         }
+        // However it is spelled, it is one session.
+        let id = id.to_ascii_lowercase();
         let other = self.sessions.held.iter().find(|(_, holding)| *holding.session == *id);
         assert!(other.is_none(), "{receiver:?} got session {id}, which has a holder: {other:?}");
-        let holding = Holding { session: id.to_string(), until, seen: BTreeSet::new() };
+        let holding = Holding { session: id, until, seen: BTreeSet::new() };
         self.sessions.held.insert(receiver, holding);
     }
 }

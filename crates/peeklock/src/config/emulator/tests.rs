@@ -195,7 +195,8 @@ fn every_kind_of_rule_is_understood() {
     };
     let filters: Vec<(&str, &Filter)> = rules[..3].iter().map(|rule| (&*rule.name, &rule.filter)).collect();
     let expected = Filter::Correlation(Box::new(filter));
-    assert_eq!(filters, [("fields", &expected), ("$Default", &Filter::True), ("none", &Filter::False)]);
+    let [all, none] = [" 1 = 1 ", "1=0"].map(|sql| Filter::sql(sql, Vec::new()).unwrap());
+    assert_eq!(filters, [("fields", &expected), ("$Default", &all), ("none", &none)]);
     assert!(rules[..3].iter().all(|rule| rule.action.is_none()), "an empty action is none");
     let [sql, both] = &rules[3..] else { panic!("two more") };
     assert_eq!(sql.filter, Filter::sql("a = '\"\\\u{7}\n'", Vec::new()).unwrap());

@@ -173,8 +173,8 @@ fn a_rule_has_one_of_three_kinds_of_filter() {
     let expected = [
         ("$Default", Filter::True),
         ("off", Filter::False),
-        ("sql", Filter::True),
-        ("sql off", Filter::False),
+        ("sql", Filter::sql(" 1 = 1 ", Vec::new()).unwrap()),
+        ("sql off", Filter::sql("1=0", Vec::new()).unwrap()),
         ("red", Filter::Correlation(Box::new(red))),
     ];
     assert_eq!(found, expected.map(|(name, filter)| (name.to_owned(), filter)));

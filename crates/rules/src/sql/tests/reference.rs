@@ -52,6 +52,10 @@ impl Reference<'_> {
                     if integer(&value).is_some() { FactValue::Integer(0) } else { FactValue::Double(-0.0) };
                 match (sign, value) {
                     (_, FactValue::Null) => FactValue::Null,
+                    (Sign::Plus, FactValue::TimeSpan(ticks)) => FactValue::TimeSpan(ticks),
+                    (Sign::Minus, FactValue::TimeSpan(ticks)) => {
+                        FactValue::TimeSpan(0_i64.checked_sub(ticks).ok_or(Failed)?)
+                    }
                     (Sign::Plus, value) if double(&value).is_some() => value,
                     (Sign::Minus, FactValue::Decimal(bits)) => FactValue::Decimal(bits ^ 1 << 127),
                     (Sign::Minus, value) => match arithmetic(ArithmeticOperator::Subtract, &zero, &value)? {
@@ -201,6 +205,9 @@ fn arithmetic(
         let has_large = is_large(left) || is_large(right);
         return u64::try_from(result).ok().filter(|_| has_large).map(FactValue::Unsigned).ok_or(Failed);
     }
+    if let Some(result) = of_times(operator, left, right) {
+        return result;
+    }
     let (Some(first), Some(second)) = (double(left), double(right)) else { return Err(Failed) };
     Ok(FactValue::Double(match operator {
         Add => first + second,
@@ -209,6 +216,36 @@ fn arithmetic(
         Divide => first / second,
         Remainder => first % second,
     }))
+}
+
+/// Instants and lengths of time, by the table of C#.
+fn of_times(
+    operator: ArithmeticOperator,
+    left: &FactValue,
+    right: &FactValue,
+) -> Option<Result<FactValue, Failed>> {
+    let sign = match operator {
+        ArithmeticOperator::Add => 1,
+        ArithmeticOperator::Subtract => -1,
+        _ => return None,
+    };
+    let length = |ticks: i128| i64::try_from(ticks).map(FactValue::TimeSpan).map_err(|_| Failed);
+    match (left, right) {
+        (FactValue::TimeSpan(first), FactValue::TimeSpan(second)) => {
+            Some(length(i128::from(*first) + sign * i128::from(*second)))
+        }
+        (_, FactValue::TimeSpan(by)) => {
+            let at = ticks(left)? + sign * i128::from(*by);
+            let is_instant = (0..=3_155_378_975_999_999_999).contains(&at);
+            let at = i64::try_from(at).ok().filter(|_| is_instant).ok_or(Failed);
+            Some(at.map(|at| match left {
+                FactValue::DateTimeOffset(_) => FactValue::DateTimeOffset(at),
+                _ => FactValue::Timestamp((at - 621_355_968_000_000_000).div_euclid(10_000)),
+            }))
+        }
+        _ if sign == -1 => Some(length(ticks(left)? - ticks(right)?)),
+        _ => None,
+    }
 }
 
 /// Less, equal, greater by three questions.

@@ -1,6 +1,6 @@
 //! Operations on rules of subscriptions.
 
-use peeklock_engine::{CorrelationFilter, FactValue, Filter, Rule, SqlAction, SqlFilter};
+use peeklock_engine::{CorrelationFilter, FactValue, Filter, Given, Rule, SqlAction, SqlFilter};
 
 use super::*;
 use crate::servicebus::errors::condition;
@@ -43,11 +43,61 @@ fn act(expression: &str) -> (&'static str, Value) {
 }
 
 #[test]
-fn true_and_false_travel_as_sql() {
-    assert_eq!(add("r", &[sql("1=1")]).unwrap().filter, Filter::True);
+fn true_and_false_travel_as_sql_and_stay_sql() {
+    let filter = |text| Filter::sql(text, Vec::new()).unwrap();
+    assert_eq!(add("r", &[sql("1=1")]).unwrap().filter, filter("1=1"));
     let repeated = [sql(" 1 = 0\n"), ("rule-name", string("r")), ("sql-rule-action", Value::Null)];
-    let rule = add("r", &repeated).unwrap();
-    assert_eq!((rule.filter, rule.action), (Filter::False, None));
+    let added = add("r", &repeated).unwrap();
+    assert_eq!((&added.filter, &added.action), (&filter(" 1 = 0\n"), &None));
+    let answer = listed(vec![Arc::new(added)]);
+    let Value::List(rules) = entry(&answer, "rules") else { panic!("a list") };
+    let Some(Value::Described(description)) = rules[0].get("rule-description") else { panic!("described") };
+    let Value::List(fields) = &description.value else { panic!("a list") };
+    let expected = Value::described(Value::ULong(0x13_7000_0006), Value::List(vec![string(" 1 = 0\n")]));
+    assert_eq!(fields[0], expected, "a SQL filter with its text");
+}
+
+/// Each type that the codec knows comes back as it was given.
+#[test]
+fn values_of_correlation_filters_keep_their_types() {
+    let given = [
+        Value::Null,
+        Value::Bool(true),
+        Value::UByte(1),
+        Value::UShort(2),
+        Value::UInt(3),
+        Value::ULong(4),
+        Value::ULong(u64::MAX),
+        Value::Byte(-1),
+        Value::Short(-2),
+        Value::Int(-3),
+        Value::Long(-4),
+        Value::Float(0.1),
+        Value::Double(0.1),
+        Value::Decimal32([0x22, 0xd0, 0x00, 0x7b]),
+        Value::Decimal64([0x31, 0xa0, 0, 0, 0, 0, 0, 0x7b]),
+        Value::Decimal128(((6175_u128 << 113) | 125).to_be_bytes()),
+        Value::Char('ß'),
+        Value::Timestamp(253_402_300_799_999),
+        Value::Uuid([7; 16]),
+        Value::Binary("b".into()),
+        string("text"),
+        Value::symbol("symbol"),
+        Value::List(vec![Value::Int(1)]),
+        Value::described(Value::symbol("com.microsoft:uri"), string("sb://x")),
+        Value::described(Value::symbol("com.microsoft:timespan"), Value::Long(7)),
+        Value::described(Value::symbol("com.microsoft:datetime-offset"), Value::Long(7)),
+    ];
+    let named = given.iter().enumerate().map(|(number, value)| (string(&number.to_string()), value.clone()));
+    let properties = Value::Map(named.collect());
+    let filter = ("correlation-filter", map(&[("properties", properties.clone())]));
+    let answer = listed(vec![Arc::new(add("r", &[filter]).unwrap())]);
+    let Value::List(rules) = entry(&answer, "rules") else { panic!("a list") };
+    let Some(Value::Described(description)) = rules[0].get("rule-description") else { panic!("described") };
+    let Value::List(fields) = &description.value else { panic!("a list") };
+    let Value::Described(filter) = &fields[0] else { panic!("described") };
+    let Value::List(fields) = &filter.value else { panic!("a list") };
+    assert_eq!(fields[8], properties);
 }
 
 #[test]
@@ -109,7 +159,7 @@ fn correlation_filters_keep_their_fields_and_the_types_of_properties() {
         panic!("a correlation filter")
     };
     let user = vec![
-        ("n".into(), FactValue::Integer(1)),
+        ("n".into(), FactValue::Given(Box::new(Given::Int(1)))),
         ("t".into(), FactValue::Timestamp(2)),
         ("x".into(), FactValue::TimeSpan(7)),
         ("y".into(), FactValue::Other(Value::Binary("b".into()).to_bytes().as_ref().into())),
@@ -133,7 +183,7 @@ fn correlation_filters_keep_their_fields_and_the_types_of_properties() {
     let Value::Described(filter) = &fields[0] else { panic!("described") };
     let text = ["c", "m", "to", "reply", "label", "s", "back", "type"].map(string);
     let properties = map(&[
-        ("n", Value::Long(1)),
+        ("n", Value::Int(1)),
         ("t", Value::Timestamp(2)),
         ("x", Value::described(Value::symbol("com.microsoft:timespan"), Value::Long(7))),
         ("y", Value::Binary("b".into())),

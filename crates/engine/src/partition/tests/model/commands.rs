@@ -49,7 +49,7 @@ impl Model {
             Command::Peek { from, count_max, bytes_max, source: QueuePath { queue, sub_queue }, session } => {
                 let at_most = (count_max, bytes_max);
                 Reply::Received(
-                    self.readable(queue)
+                    self.browsable(queue)
                         .map(|(queue, turn)| queue.peek(turn, from, at_most, sub_queue, session.as_deref())),
                 )
             }

@@ -1,6 +1,7 @@
 //! A partition and a [`Model`] that carry out the same history, and what a user would remember of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use peeklock_storage::Batch;
 use rand::SeedableRng;
@@ -213,7 +214,7 @@ impl Comparison {
             seen.extend(all.map(|(number, one)| {
                 let mut view = one.view(queue.id, number);
                 mask_failure(&mut view);
-                (view, one.session_id().cloned())
+                (view, one.session_id().map(|id| Arc::clone(id.text())))
             }));
         }
         seen.sort_by_key(|(view, _)| (view.queue, view.sequence_number));
@@ -291,6 +292,11 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
         }
         let Effect::Reply { reply, .. } = effect else { continue };
         match reply {
+            // Which of its spellings names a session is not promised, except to a client that asks for it by id.
+            Reply::Opened(Ok(Some(accepted))) => accepted.id = accepted.id.to_ascii_lowercase().into(),
+            Reply::Sessions(Ok(ids)) => {
+                ids.iter_mut().for_each(|id| *id = id.to_ascii_lowercase().into());
+            }
             Reply::Received(Ok(received)) => received.iter_mut().for_each(|(view, _)| mask_failure(view)),
             Reply::Sent(Err(refusal))
             | Reply::Done(Err(refusal))

@@ -83,7 +83,8 @@ impl Queue {
             Settlement::Defer { .. } => {
                 message.lock = None;
                 message.view.state = MessageState::Deferred;
-                message.view.delivery_count += u32::from(turn.keeps(Rule::DeferCounts));
+                let counts = turn.keeps(Rule::DeferCounts) && counted(turn, message);
+                message.view.delivery_count += u32::from(counts);
             }
             Settlement::DeadLetter { why, .. } => self.bury(number, Arc::clone(why)),
         }
@@ -109,7 +110,7 @@ impl Queue {
         let description = format!("Message could not be consumed after {maximum} delivery attempts.");
         let message = self.messages.get_mut(&number).unwrap();
         message.lock = None;
-        message.view.delivery_count += u32::from(counts);
+        message.view.delivery_count += u32::from(counts && counted(turn, message));
         let message = message.clone();
         let overdue =
             message.is_over(turn.now) && turn.keeps(Rule::EndOfLockExpires) && can_expire(turn, &message);
@@ -164,6 +165,11 @@ impl Queue {
         };
         Ok(numbers.iter().map(renew).collect())
     }
+}
+
+/// Whether failed deliveries of a message are counted where it rests.
+fn counted(turn: &Turn, message: &Message) -> bool {
+    message.view.sub_queue == SubQueue::Main || turn.breaks(Rule::DeadLettersKeepTheirCount)
 }
 
 fn can_expire(turn: &Turn, message: &Message) -> bool {

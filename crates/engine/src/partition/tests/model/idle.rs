@@ -32,6 +32,7 @@ impl Model {
             Command::Send { .. } | Command::CancelScheduled { .. } | Command::DeleteSubscription { .. } => {
                 Some(QueueId(ENTITY))
             }
+            Command::Peek { source, .. } if self.is_topic() && source.queue.0 == ENTITY => None,
             Command::Peek { source, .. } => Some(source.queue).filter(|_| turn.keeps(Rule::PeekingIsUse)),
             Command::ReceiveDeferred { source, .. } => Some(source.queue),
             Command::Settle { queue, .. } | Command::RenewLocks { queue, .. } => {

@@ -71,6 +71,11 @@ impl Message {
     }
 
     pub(super) fn is_of(&self, session: &str) -> bool {
-        self.session_id.as_deref() == Some(session)
+        self.session_id.as_deref().is_some_and(|id| id.eq_ignore_ascii_case(session))
+    }
+
+    /// The session it belongs to, whose id has no case.
+    pub(super) fn session(&self) -> Option<Arc<str>> {
+        self.session_id.as_deref().map(|id| id.to_ascii_lowercase().into())
     }
 }

@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    const fn is_topic(&self) -> bool {
+    pub(super) const fn is_topic(&self) -> bool {
         matches!(self.options, EntityOptions::Topic(_))
     }
 
@@ -234,6 +234,12 @@ impl Model {
         if self.is_topic() && id.0 == ENTITY {
             return Err(Refusal::NotAllowed(""));
         }
+        let queue = self.queues.get_mut(&id.0).ok_or(Refusal::EntityDeleted)?;
+        Ok((queue, &mut self.turn))
+    }
+
+    /// The same to browse, or the topic.
+    fn browsable(&mut self, id: QueueId) -> Result<(&mut Queue, &mut Turn), Refusal> {
         let queue = self.queues.get_mut(&id.0).ok_or(Refusal::EntityDeleted)?;
         Ok((queue, &mut self.turn))
     }

@@ -19,7 +19,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 const RULE_NAMES: [&str; 5] = ["$Default", "$default", "x", "X", "#"];
 const LABELS: [&str; 3] = ["red", "RED", "blue"];
 const IDS: [&str; 3] = ["", "a", "A"];
-const SESSIONS: [&str; 4] = ["", "a", "b", "c"];
+const SESSIONS: [&str; 4] = ["", "a", "A", "b"];
 /// Nobody's id.
 const UNKNOWN: QueueId = QueueId(5);
 /// What can be wrong with a declaration.

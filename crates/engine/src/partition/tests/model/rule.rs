@@ -50,6 +50,8 @@ rules! {
         TheNthFailureDeadLetters,
         /// Dead letters may fail without end (§9).
         NoMaximumInTheDeadLetterQueue,
+        /// Nor are their deliveries counted (azure-sdk-for-net 53437).
+        DeadLettersKeepTheirCount,
         /// Nothing expires while nobody listens (S-3).
         ExpiryNeedsAnActiveListener,
         /// What is overdue goes when its lock ends (S-6).
@@ -96,6 +98,8 @@ rules! {
         ALargeHeaderIsRefused,
     }
     Sessions {
+        /// Ids that differ in case are one session.
+        SessionIdsIgnoreCase,
         /// A held session is refused to others (§4.3).
         ASessionHasOneHolder,
         /// A null session id is refused to the sender (§9).

@@ -1,4 +1,4 @@
-//! Sessions of the model: who holds which, what is stored for them.
+//! Sessions of the model: who holds which, what is stored for them. Ids are in lower case here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ impl Queue {
 
     /// When the lock of a message's session ends.
     pub(super) fn session_end(&self, message: &Message) -> Option<u64> {
-        let id = message.session_id.as_ref().filter(|_| self.is_in_session(message))?;
-        self.sessions.get(id)?.holder.map(|(_, until)| until)
+        let id = message.session().filter(|_| self.is_in_session(message))?;
+        self.sessions.get(&id)?.holder.map(|(_, until)| until)
     }
 
     /// The session that a receiver holds.
@@ -151,11 +151,14 @@ impl Queue {
         wish: &SessionWish,
     ) -> Option<Result<AcceptedSession, Refusal>> {
         if let Some(id) = &wish.id {
-            if self.is_held(id) && turn.keeps(Rule::ASessionHasOneHolder) {
+            let ignores_case = turn.keeps(Rule::SessionIdsIgnoreCase);
+            let session: Arc<str> =
+                if ignores_case { id.to_ascii_lowercase().into() } else { (&**id).into() };
+            if self.is_held(&session) && turn.keeps(Rule::ASessionHasOneHolder) {
                 return Some(Err(Refusal::SessionCannotBeLocked(id.clone())));
             }
             self.open(receiver, options);
-            return Some(Ok(self.grant(turn, receiver, Arc::from(&**id))));
+            return Some(Ok(self.grant(turn, receiver, session)));
         }
         let is_first = self.waiters.is_empty() || turn.breaks(Rule::WaitersComeFirst);
         let next = if is_first { self.next_session(turn) } else { None };
@@ -183,8 +186,8 @@ impl Queue {
     fn next_session(&mut self, turn: &Turn) -> Option<Arc<str>> {
         loop {
             let available = self.messages.values().filter(|one| one.is_available_in(SubQueue::Main));
-            let ids = available.filter_map(|message| message.session_id.as_ref());
-            let mut ids: Vec<_> = ids.filter(|id| !self.is_held(id)).cloned().collect();
+            let ids = available.filter_map(Message::session);
+            let mut ids: Vec<_> = ids.filter(|id| !self.is_held(id)).collect();
             if turn.breaks(Rule::TheOldestSessionComesNext) {
                 ids.sort();
             }
@@ -280,7 +283,7 @@ impl Queue {
             message.is_active_in(SubQueue::Main)
                 || (deferred && message.view.sub_queue == SubQueue::Main && message.scheduled_for.is_none())
         });
-        let with_messages = stays.filter_map(|message| message.session_id.clone());
+        let with_messages = stays.filter_map(Message::session);
         let after = |instant: Timestamp, at: u64| {
             if turn.keeps(Rule::UpdatedMeansAfter) { at > instant.0 } else { at >= instant.0 }
         };

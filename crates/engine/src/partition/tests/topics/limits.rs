@@ -98,7 +98,7 @@ fn sql_filters_are_counted_over_the_whole_topic() {
     let full = Err(Refusal::TooManySqlFilters(2));
     assert_eq!(rig.done(add(one, rule("more", sql("a = 3")))), full);
     assert_eq!(rig.try_subscribe("third", options(), vec![rule("r", sql("a = 3"))]).map(|_| ()), full);
-    for free in [Filter::True, Filter::False, label("x")] {
+    for free in [Filter::True, Filter::False, sql("1=1"), sql("1 = 0"), label("x")] {
         rig.done(add(one, rule("free", free))).unwrap();
         assert_eq!(rig.done(replace(one, rule("free", sql("a = 3")))), full);
         rig.done(Command::RemoveRule { queue: one, name: "free".into() }).unwrap();

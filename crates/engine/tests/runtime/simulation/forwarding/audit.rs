@@ -12,7 +12,7 @@ pub(super) struct Story {
     pub(super) origin: Node,
     pub(super) sent_at: Timestamp,
     pub(super) scheduled: bool,
-    /// When it may be gone; unless that only dead-letters it.
+    /// When it may be gone.
     pub(super) expires_at: Option<Timestamp>,
     pub(super) answer: Answer,
     completed: u32,
@@ -100,9 +100,8 @@ impl Audit {
             story.completed < story.origin.copies(),
             "{content} came back after it was completed: {story:?}"
         );
-        // What died lives for ever.
-        let died = view.forwarded.as_ref().is_some_and(|way| way.dead_letter_source.is_some());
-        if story.expires_at.is_some() && view.dead_letter.is_none() && !died {
+        // Dead letters keep their life, and begin it anew where they are forwarded to.
+        if story.expires_at.is_some() {
             assert_ne!(view.expires_at, Timestamp::NEVER, "{content} lives for ever in {at:?}");
         }
         self.check_order(content, &story, at, view);
@@ -174,8 +173,7 @@ impl Audit {
             let there = story.present + story.completed;
             let copies = story.origin.copies();
             assert!(there <= copies, "{content} was doubled: {story:?}");
-            let dead_lettered = story.origin.keeps_expired();
-            let may_expire = story.expires_at.is_some_and(|expires_at| expires_at <= now) && !dead_lettered;
+            let may_expire = story.expires_at.is_some_and(|expires_at| expires_at <= now);
             let must_be =
                 story.answer == Answer::Accepted && !may_expire && !self.is_duplicate(content, story);
             if must_be {

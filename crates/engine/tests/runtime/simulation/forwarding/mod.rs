@@ -345,7 +345,8 @@ impl World {
             assert!(!node.always_forwards() || main.is_empty(), "{node:?} has messages left: {main:?}");
             let dead_go = node == Node::Works;
             assert!(!dead_go || dead.is_empty(), "{node:?} has dead letters left: {dead:?}");
-            let here = [main, dead].concat();
+            let aside = self.look(node, &address, SubQueue::TransferDeadLetter).await;
+            let here = [main, dead, aside].concat();
             heads.insert(address.queue, here.len());
             let keeper = if SUBSCRIPTIONS.contains(&node) { fan } else { address.queue };
             bodies.entry(keeper).or_default().extend(here);

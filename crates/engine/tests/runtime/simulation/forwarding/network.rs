@@ -17,7 +17,7 @@ pub(in crate::simulation) enum Node {
     First,
     /// → `Sink`.
     Second,
-    /// Where most ways end. Sometimes it takes nothing.
+    /// Where most ways end. Sometimes it takes only what is forwarded.
     Sink,
     /// Its dead letters → `Sink`.
     Works,
@@ -99,11 +99,6 @@ impl Node {
 
     pub(super) const fn may_come_to_ghost(self) -> bool {
         matches!(self, Self::Fan | Self::Pages | Self::Loose | Self::Ghost)
-    }
-
-    /// Whether what expires here is dead-lettered, and goes on.
-    pub(super) const fn keeps_expired(self) -> bool {
-        matches!(self, Self::Works)
     }
 
     /// Whether nobody ever receives from it, dead letters aside.

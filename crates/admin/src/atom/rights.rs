@@ -1,0 +1,75 @@
+//! Whether a request is allowed, and what a client is told if it is not: the service's own words, which the tests of Go's
+//! SDK assert.
+
+use axum::http::{Method, StatusCode};
+use peeklock_access::{Denied, Grant};
+use peeklock_engine::Right;
+
+use super::call::Call;
+use super::path::Target;
+use crate::Admin;
+use crate::error::{Error, NO_SUB_CODE};
+
+/// What a token allows.
+pub(super) enum Verdict {
+    /// The request itself.
+    Allowed(Grant),
+    /// Nothing more than to hear that there is nothing of that name.
+    Missing,
+}
+
+/// Looks at the token of a request. The right to manage is needed, except for the description of the namespace, for which every
+/// right will do. A token with any right on a name hears that no queue or topic has it.
+///
+/// # Errors
+/// 401.
+pub(super) fn check(admin: &Admin, call: &Call) -> Result<Verdict, Error> {
+    let resource = call.target.resource();
+    let grant = admin.verify(&call.headers, &resource)?;
+    if call.target == Target::NamespaceInfo || grant.permits(&resource, Right::Manage, admin.access.now()) {
+        return Ok(Verdict::Allowed(grant));
+    }
+    let is_missing = |name: &str| admin.namespace.options(name).is_none();
+    if call.method == Method::GET && call.target.entity().is_some_and(is_missing) {
+        return Ok(Verdict::Missing);
+    }
+    Err(refusal(call))
+}
+
+fn refusal(call: &Call) -> Error {
+    let claims = match call.method {
+        Method::GET => "Manage,EntityRead",
+        Method::PUT => "Manage,EntityWrite",
+        Method::DELETE => "Manage,EntityDelete",
+        _ => return Denied::Right { right: "Manage" }.into(),
+    };
+    if let Some(operation) = operation(call) {
+        let (host, path) = (&call.host, call.target.display());
+        let text = format!(
+            "401 SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation on endpoint 'sb://{host}/{path}'."
+        );
+        return Error::new(StatusCode::UNAUTHORIZED, NO_SUB_CODE, text);
+    }
+    let text = if call.method == Method::GET {
+        format!("{claims} claims required for this operation.")
+    } else {
+        format!("Authorization failed for specified action: {claims}.")
+    };
+    Error::new(StatusCode::UNAUTHORIZED, NO_SUB_CODE, text)
+}
+
+/// What the service calls an operation on something within a topic.
+fn operation(call: &Call) -> Option<String> {
+    let kind = match call.target {
+        Target::Subscription(..) | Target::Subscriptions(_) => "Subscription",
+        Target::Rule(..) | Target::Rules(..) => "Rule",
+        _ => return None,
+    };
+    let is_list = matches!(call.target, Target::Subscriptions(_) | Target::Rules(..));
+    Some(match call.method {
+        Method::GET if is_list => format!("Enumerate{kind}s"),
+        Method::GET => format!("Get{kind}"),
+        Method::PUT => format!("CreateOrUpdate{kind}"),
+        _ => format!("Delete{kind}"),
+    })
+}

@@ -1,0 +1,89 @@
+//! Tokens for entities that do not exist.
+
+use super::authorization::access;
+use super::harness::{Harness, request};
+use crate::server::Peer;
+use crate::servicebus::envelope::{lookup, text};
+use crate::servicebus::*;
+use crate::wire::Value;
+use crate::wire::message::Sections;
+
+/// A signature of the emulator's rule for the namespace, good for an hour.
+const NAMESPACE: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2F&sig=zo5nSG31WmrtghI3GcDswBqeDUyiLa%2BeYfOwR1ya3U0%3D&se=1700003600&skn=RootManageSharedAccessKey";
+
+/// The status with which a token for an audience is answered, and its description.
+fn put(harness: &mut Harness, cbs: LinkId, audience: &str, token: &str) -> (i32, String) {
+    let properties =
+        [("operation", Value::String("put-token".into())), ("name", Value::String(audience.into()))];
+    harness.send(cbs, false, 0, request(Value::ULong(1), &properties, &Value::String(token.into())));
+    let (_, _, payload) = harness.messages().remove(0);
+    let properties = Sections::split(&payload).unwrap();
+    let properties = Sections::decode_map(&properties.application_properties).unwrap();
+    let Some(Value::Int(status)) = lookup(&properties, "status-code") else { panic!("{properties:?}") };
+    let description = lookup(&properties, "status-description").and_then(text).unwrap();
+    (*status, description.to_owned())
+}
+
+#[test]
+fn a_good_token_for_a_missing_entity_is_answered_with_404() {
+    let mut harness = Harness::with(access(), &Peer::default());
+    let cbs = harness.requester("$cbs");
+    for audience in [
+        "sb://localhost/nowhere",
+        "amqps://localhost:5671/Nowhere/",
+        "http://localhost/nowhere/$management",
+        "sb://localhost/nowhere/$DeadLetterQueue",
+        "sb://localhost/nowhere/Subscriptions/s",
+        "nowhere",
+        "sb://localhost/q/more",
+    ] {
+        let (status, description) = put(&mut harness, cbs, audience, NAMESPACE);
+        assert_eq!(status, 404, "{audience}");
+        assert!(description.starts_with("The messaging entity 'sb://localhost"), "{description}");
+        assert!(description.contains("' could not be found."), "{description}");
+    }
+}
+
+#[test]
+fn a_good_token_for_what_exists_is_accepted_in_every_form() {
+    let mut harness = Harness::with(access(), &Peer::default());
+    let cbs = harness.requester("$cbs");
+    for audience in [
+        "sb://localhost/",
+        "sb://localhost",
+        "amqp://localhost/Q",
+        "sb://localhost:5672/my%20queue",
+        "sb://localhost/q/$management",
+        "sb://localhost/q/$DeadLetterQueue/$management",
+        "sb://localhost/t/Subscriptions/s/$DeadLetterQueue",
+        "sb://localhost/$namespaceinfo",
+        "sb://localhost/$resources/queues",
+        // Whether a subscription exists is answered to its links.
+        "sb://localhost/t/Subscriptions/nowhere",
+    ] {
+        assert_eq!(put(&mut harness, cbs, audience, NAMESPACE).0, 202, "{audience}");
+    }
+}
+
+/// Otherwise anybody could try out which names exist.
+#[test]
+fn a_bad_token_gets_the_same_answer_whether_its_entity_exists_or_not() {
+    let mut harness = Harness::with(access(), &Peer::default());
+    let cbs = harness.requester("$cbs");
+    for token in ["rubbish", &NAMESPACE.replace("se=1700003600", "se=1700003601")] {
+        for entity in ["q", "nowhere"] {
+            assert_eq!(put(&mut harness, cbs, &format!("sb://localhost/{entity}"), token).0, 401, "{entity}");
+        }
+    }
+}
+
+/// It has proved who it is, and may ask again once the entity is created.
+#[test]
+fn a_connection_with_a_good_token_for_a_missing_entity_counts_as_authenticated() {
+    let mut harness = Harness::with(access(), &Peer::default());
+    let cbs = harness.requester("$cbs");
+    put(&mut harness, cbs, "sb://localhost/nowhere", NAMESPACE);
+    harness.advance(60_000);
+    assert!(!harness.server.is_closed());
+    assert_eq!(put(&mut harness, cbs, "sb://localhost/q", NAMESPACE).0, 202);
+}

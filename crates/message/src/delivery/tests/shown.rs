@@ -1,0 +1,87 @@
+//! What is shown of a message depending on the way it takes and on what became of it before.
+
+use super::*;
+
+fn annotations(received: &Received, way: Way, origin: Origin) -> Vec<(Value, Value)> {
+    let slices = Encoder::default().encode(received, way, origin).unwrap();
+    let sections = Sections::split(&Bytes::from(slices.concat())).unwrap();
+    Sections::decode_map(&sections.message_annotations).unwrap()
+}
+
+const BROWSED: Way = Way::Browsed { omits_body: false };
+
+/// The end of the section that begins with this code, written with strings as keys, as Java does (7.17.20).
+fn footer(keys_are: u8) -> Vec<u8> {
+    [&[0x00, 0x53, 0x78, 0xc1, 11, 4, keys_are][..], b"\x01a\x54\x01", &[keys_are], b"\x01b\x54\x02"].concat()
+}
+
+#[test]
+fn a_browsed_message_says_that_it_has_no_lock() {
+    let message = received(content(&[], &[]), view(), None);
+    let locked_until = |way| {
+        let annotations = annotations(&message, way, Origin::default());
+        lookup(&annotations, "x-opt-locked-until").cloned()
+    };
+    assert_eq!(locked_until(BROWSED), Some(Value::Timestamp(-62_135_596_800_000)));
+    assert_eq!((locked_until(Way::Link), locked_until(Way::Management)), (None, None));
+}
+
+#[test]
+fn a_message_that_was_scheduled_says_so_when_it_is_delivered() {
+    let scheduled =
+        |at_ms| content(&[(Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(at_ms))], &[]);
+    let state = |content: &Bytes, view: MessageView, way, origin| {
+        let annotations = annotations(&received(content.clone(), view, Some(LOCK)), way, origin);
+        lookup(&annotations, "x-opt-message-state").cloned()
+    };
+    let activated = MessageView { body: BodyRef(4), ..view() };
+    let (due, queue) = (scheduled(1000), Origin::default());
+    assert_eq!(state(&due, activated.clone(), Way::Link, queue), Some(Value::Int(2)));
+    assert_eq!(state(&due, activated.clone(), BROWSED, queue), None, "browsed, it is what it is");
+    assert_eq!(state(&due, view(), Way::Link, queue), None, "sent with a time in the past");
+    assert_eq!(state(&content(&[], &[]), activated.clone(), Way::Link, queue), None);
+    let deferred = MessageView { state: MessageState::Deferred, ..activated.clone() };
+    assert_eq!(state(&due, deferred, Way::Link, queue), Some(Value::Int(1)));
+    let dead = MessageView { sub_queue: SubQueue::DeadLetter, ..activated };
+    assert_eq!(state(&due, dead, Way::Link, queue), None);
+    let topic = Origin { copies: true, ..Origin::default() };
+    assert_eq!(state(&due, view(), Way::Link, topic), Some(Value::Int(2)));
+    assert_eq!(state(&scheduled(1001), view(), Way::Link, topic), None);
+}
+
+#[test]
+fn a_body_can_be_left_out_and_the_footer_stays() {
+    let whole = content(&[], &[("a".into(), Value::Int(1))]);
+    let with_footer = Bytes::from([&whole[..], &footer(0xa3)].concat());
+    for content in [whole, with_footer] {
+        let original = Sections::split(&content).unwrap();
+        for modified in [None, Some(Arc::new(vec![Property { name: "b".into(), value: vec![0x41].into() }]))]
+        {
+            let message = received(content.clone(), MessageView { modified, ..view() }, None);
+            let sections = encode(&message, Way::Browsed { omits_body: true });
+            assert_eq!(sections.body, original.footer);
+            assert_eq!(sections.properties, original.properties);
+            let all = encode(&message, BROWSED);
+            assert_eq!(sections.application_properties, all.application_properties);
+            assert_eq!(all.body, original.body);
+        }
+    }
+}
+
+/// Stored by an earlier version; a new one has symbols when it is stored.
+#[test]
+fn a_stored_footer_with_strings_as_keys_is_delivered_with_symbols() {
+    let body = content(&[], &[]);
+    let stored = Bytes::from([&body[..], &footer(0xa1)].concat());
+    for dead_letter in [None, Some(Arc::new(DeadLetter { reason: Some("r".into()), description: None }))] {
+        let message = received(stored.clone(), MessageView { dead_letter, ..view() }, Some(LOCK));
+        assert_eq!(encode(&message, Way::Link).footer, footer(0xa3));
+    }
+}
+
+#[test]
+fn stored_annotations_with_strings_as_keys_are_delivered_with_symbols() {
+    let stored = Bytes::from_static(b"\x00\x53\x72\xc1\x06\x02\xa1\x01m\x54\x01\x00\x53\x77\x40");
+    let annotations = annotations(&received(stored, view(), None), Way::Link, Origin::default());
+    assert_eq!(annotations.first(), Some(&(Value::symbol("m"), Value::Int(1))));
+}
