@@ -30,7 +30,7 @@ impl Step<'_> {
     /// again; any other loses it.
     pub(in crate::partition) fn end_session_lock(&mut self, queue: QueueId, receiver: ReceiverId) {
         let held = self.sessions(queue).and_then(|sessions| sessions.held_by(receiver));
-        match held.filter(|(session, _)| session.is_awaited()).map(|(session, _)| Arc::clone(&session.id)) {
+        match held.filter(|(session, _)| session.is_awaited()).map(|(session, _)| session.id.clone()) {
             Some(session) => {
                 let until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
                 self.emit(Event::SessionRenewed { queue, session, until });
