@@ -250,6 +250,17 @@ async def test_the_auto_renewer_keeps_a_session(bus, queues):
     await renewer.close()
 
 
+async def test_who_asks_for_messages_and_has_none_in_hand_keeps_the_session(bus, queue, traveller):
+    await bus.send(queue, message(1))
+    receiver = await bus.open_receiver(
+        queue, session_id="s", receive_mode=RECEIVE_AND_DELETE, prefetch_count=5
+    )
+    assert body(await one(receiver)) == b"1"
+    traveller.advance(minutes=2)
+    await bus.send(queue, message(2))
+    assert body(await one(receiver)) == b"2"
+
+
 @pytest.mark.parametrize("operation", ["complete", "abandon", "defer", "dead_letter"])
 async def test_settling_with_a_lost_lock_fails(bus, queue, traveller, operation):
     await bus.send(queue, message(1))

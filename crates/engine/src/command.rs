@@ -257,8 +257,6 @@ impl Command {
 pub enum Assigned {
     /// Locked.
     Locked(LockToken),
-    /// Removed from memory, but not from the store: receive-and-delete.
-    Removed,
     /// Not at all: it was browsed.
     Shown,
 }

@@ -22,7 +22,7 @@ pub enum Effect {
         receiver: ReceiverId,
         /// What.
         view: MessageView,
-        /// The lock, in peek-lock mode.
+        /// The lock.
         lock: Option<Lock>,
         /// What a forwarder needs to know.
         departing: Option<Box<Departing>>,

@@ -81,6 +81,8 @@ pub enum Event {
         receiver: Option<ReceiverId>,
         /// Whether it is held under its session's lock.
         in_session: bool,
+        /// Whether its end by time counts as a failed delivery, see [`crate::ReceiveMode`].
+        counts: bool,
     },
     /// A lock was prolonged.
     Renewed {
@@ -324,8 +326,6 @@ pub enum Change {
 pub enum Removal {
     /// Completed by the holder of this lock.
     Completed(LockToken),
-    /// Received and deleted: by a receiver, or by number.
-    Received(Option<ReceiverId>),
     /// Dropped because its time-to-live was over, at the latest when this lock ended.
     Expired(Option<LockToken>),
     /// Cancelled while it was scheduled.

@@ -73,7 +73,9 @@ pub enum ReceiveMode {
     /// Locked on delivery, removed when settled.
     #[default]
     PeekLock,
-    /// Removed on delivery.
+    /// Removed before it leaves: locked on delivery like the others, and whoever hands messages out completes each when it is
+    /// about to leave and sends it once that is durable. A lock that ends without that is no failed delivery. Deferred
+    /// messages taken by number come removed.
     ReceiveAndDelete,
     /// Locked until the receiver says what became of it: only for those that forward. There is one such receiver at a
     /// time, and no other beside it; it takes messages in their order, whatever session they belong to.

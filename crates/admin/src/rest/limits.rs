@@ -65,17 +65,12 @@ impl Limits {
         permit.map_err(|_| Error::busy("Too many receives are waiting; retry in a while."))
     }
 
-    /// Room for a message that is to be shown; one that is not stored any more always gets it.
+    /// Room for a message that is to be shown.
     ///
     /// # Errors
     /// 503 when there is none.
-    pub(super) fn answer(&self, bytes: usize, is_stored: bool) -> Result<Share, Error> {
-        if is_stored {
-            return self.budget.try_share(Owner::HttpAnswers, bytes).ok_or_else(memory_short);
-        }
-        let mut share = self.budget.share(Owner::HttpAnswers);
-        share.set(bytes);
-        Ok(share)
+    pub(super) fn answer(&self, bytes: usize) -> Result<Share, Error> {
+        self.budget.try_share(Owner::HttpAnswers, bytes).ok_or_else(memory_short)
     }
 
     /// Room for a body. Bodies wait for each other as long as it takes, and for memory that others hold a few seconds.

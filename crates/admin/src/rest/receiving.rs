@@ -40,11 +40,14 @@ pub(super) async fn receive(
     let deadline = Instant::now() + time_out(head.uri.query().unwrap_or_default())?;
     let permit = limits.receive()?;
     let mut listening = Listening::open(namespace, &place, mode);
-    let Some(received) = listening.next(deadline).await? else {
+    let Some(mut received) = listening.next(deadline).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let room = limits.answer(received.content.len(), received.lock.is_some());
+    let room = limits.answer(received.content.len());
     let share = room.inspect_err(|_| release(&place.partition, place.source.queue, &received))?;
+    if mode == ReceiveMode::ReceiveAndDelete {
+        listening.remove(&mut received).await?;
+    }
     let held = Held {
         partition: place.partition.clone(),
         queue: place.source.queue,
@@ -126,6 +129,23 @@ impl Listening {
                 None => return Err(Error::internal()),
             }
         }
+    }
+}
+
+impl Listening {
+    /// Removes a message that is about to leave. One that is not removed goes back when its lock ends.
+    async fn remove(&mut self, received: &mut Received) -> Result<(), Error> {
+        let Some(lock) = received.lock.take() else { return Ok(()) };
+        let tokens = [lock.token].into_iter().collect();
+        let (queue, settlement) = (self.queue, Settlement::Complete);
+        self.submit(Some(1), Command::Settle { queue, tokens, settlement });
+        while let Some(output) = self.outputs.recv().await {
+            if let Output::Response { response: Answer::Settled(failures), .. } = output {
+                let failure = failures.into_iter().next();
+                return failure.map_or(Ok(()), |failure| Err(refusal::error(&failure.refusal)));
+            }
+        }
+        Err(Error::internal())
     }
 }
 

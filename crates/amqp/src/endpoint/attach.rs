@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::condition::{self, Fault};
 use super::connection::Connection;
+use super::leaving::End;
 use super::limits::NULL_ATTACH_OVERHEAD_BYTES;
 use super::link::{Link, LinkPhase, Side};
 use super::link_in::LinkIn;
@@ -80,10 +81,11 @@ impl Connection {
         }
     }
 
-    /// Closes a link from our side; no event follows. Deliveries still queued are dropped.
+    /// Closes a link from our side; no event follows. Deliveries still queued are dropped, but for those that are leaving
+    /// ([`Self::reserve`]): the link ends after them.
     pub fn detach(&mut self, link: LinkId, error: Option<Error>) {
         if let Some(key) = self.links.key(link) {
-            self.detach_link(key, error, false);
+            self.detach_after_leaving(key, error, false);
         }
     }
 
@@ -203,6 +205,9 @@ impl Connection {
         let Ok(key) = self.link_at(session, detach.handle) else { return Ok(()) };
         let Some(link) = self.links.get(key) else { return Ok(()) };
         if link.phase != LinkPhase::Detaching {
+            if self.postpone_end(key, End::Peer(detach.clone())) {
+                return Ok(());
+            }
             self.flush_session_settlements(session);
             self.send_detach(key, detach.closed, None);
         }
@@ -263,9 +268,11 @@ impl Connection {
                 self.backlog.orphan(id, session, number, messages, bytes);
             }
             Side::Out(side) => {
+                let reserved_frames = side.reserved_frames();
                 let LinkOut { queued_bytes, unsettled, .. } = std::mem::take(&mut **side);
                 self.pending_bytes -= queued_bytes;
                 if let Some(session) = self.sessions.get_mut(session) {
+                    session.reserved_frames = session.reserved_frames.saturating_sub(reserved_frames);
                     let mut unsettled = unsettled;
                     for delivery in unsettled.drain() {
                         session.outgoing.remove(delivery.wire_id);

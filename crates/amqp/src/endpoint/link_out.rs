@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::condition::{self, Fault};
 use super::connection::Connection;
+use super::leaving::{End, Gate};
 use super::link::{Link, LinkPhase};
 use super::session::serial_distance;
 use super::unsettled::SerialWindow;
@@ -60,13 +61,17 @@ pub(super) struct LinkOut {
     pub(super) progress: Option<Progress>,
     /// By the number in [`OutgoingId`].
     pub(super) unsettled: SerialWindow<UnsettledOut>,
-    next_id: u32,
+    pub(super) next_id: u32,
     /// The peer asked for a drain, and whether the upper layer has said that there is no more.
     pub(super) drain: bool,
     pub(super) drain_answer_due: bool,
     pub(super) flow_due: bool,
     /// In the session's list of ready links.
     pub(super) scheduled: bool,
+    /// Lets deliveries leave only when the upper layer says so.
+    pub(super) gate: Option<Box<Gate>>,
+    /// An end that waits for what is leaving.
+    pub(super) end: Option<Box<End>>,
     limit_reported: u64,
     /// Larger deliveries end the link; 0 for no limit.
     message_bytes_max: u64,
@@ -91,6 +96,8 @@ impl Default for LinkOut {
             drain_answer_due: false,
             flow_due: false,
             scheduled: false,
+            gate: None,
+            end: None,
             limit_reported: 0,
             message_bytes_max: 0,
             early_flow: None,
@@ -106,6 +113,11 @@ impl LinkOut {
 
     /// Whether a transfer frame could leave as far as the link is concerned, or an answer to a drain.
     pub(super) fn may_transmit(&self) -> bool {
+        self.progress.is_some() || (self.credit > 0 && !self.queue.is_empty() && self.is_open())
+    }
+
+    /// Whether something is left that credit allows to leave, now or later.
+    fn has_more(&self) -> bool {
         self.progress.is_some() || (self.credit > 0 && !self.queue.is_empty())
     }
 
@@ -128,7 +140,7 @@ impl LinkOut {
 
     /// Gives unused credit back if the drain may be answered now; says whether a flow has to tell it.
     pub(super) fn answer_drain(&mut self) -> bool {
-        if !self.drain_answer_due || self.may_transmit() {
+        if !self.drain_answer_due || self.has_more() {
             return false;
         }
         self.drain_answer_due = false;
@@ -146,7 +158,9 @@ impl LinkOut {
                 Some(count) => serial_distance(count, self.delivery_count),
                 None => u32::try_from(self.begun).unwrap_or(u32::MAX),
             };
-            self.credit = granted.saturating_sub(on_the_way);
+            // What is leaving left before this flow came, as far as the peer can see.
+            let leaving = u32::try_from(self.reserved()).unwrap_or(u32::MAX);
+            self.credit = granted.saturating_sub(on_the_way).max(leaving);
         }
         if !flow.drain {
             self.drain_answer_due = false;
@@ -198,7 +212,8 @@ impl Connection {
             let limit = side.message_bytes_max;
             let reason =
                 format!("a message of {bytes} bytes exceeds the receiver's maximum of {limit} bytes");
-            self.detach_link(key, Some(condition::error(condition::MESSAGE_SIZE_EXCEEDED, reason)), true);
+            let error = condition::error(condition::MESSAGE_SIZE_EXCEEDED, reason);
+            self.detach_after_leaving(key, Some(error), true);
             return None;
         }
         side.queue.push_back(Queued {

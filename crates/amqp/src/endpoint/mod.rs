@@ -18,6 +18,7 @@ mod disposition;
 mod frames_in;
 mod heartbeat;
 mod initiator;
+mod leaving;
 mod limits;
 mod link;
 mod link_in;
@@ -37,6 +38,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 pub use connection::Connection;
+pub use leaving::Withdrawn;
 
 use crate::wire::performative::{Attach, DeliveryState, Error, Open};
 

@@ -60,6 +60,8 @@ pub(super) struct Session {
     /// Settlements of deliveries we sent, and of those we received, to be joined.
     pub(super) settled_outgoing: Vec<Settlement>,
     pub(super) settled_incoming: Vec<Settlement>,
+    /// Transfer frames for which links have reserved room in the peer's window.
+    pub(super) reserved_frames: u32,
 }
 
 impl Session {
@@ -86,6 +88,7 @@ impl Session {
             flows_due: Vec::new(),
             settled_outgoing: Vec::new(),
             settled_incoming: Vec::new(),
+            reserved_frames: 0,
         }
     }
 

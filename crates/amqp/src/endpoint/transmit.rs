@@ -104,6 +104,7 @@ impl Connection {
             }
             self.pending_bytes -= turn.payload_bytes;
             self.ready.push_back(key);
+            self.end_if_due(link_key);
             return Some(turn);
         }
     }
@@ -171,6 +172,7 @@ fn transmit_link(
         append_payload(&front.payload, progress.sent, chunk, outbox, output);
         session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
         session.outgoing_window_left -= 1;
+        session.reserved_frames -= u32::from(side.frame_left() && session.reserved_frames > 0);
         turn.frame_bytes += chunk + TRANSFER_OVERHEAD_BYTES;
         if more {
             side.progress = Some(Progress { sent: progress.sent + chunk, ..progress });
@@ -210,6 +212,7 @@ fn end_delivery(side: &mut LinkOut) -> usize {
     side.progress = None;
     let bytes = side.queue.pop_front().map_or(0, |delivery| delivery.bytes);
     side.queued_bytes -= bytes;
+    side.delivery_left(bytes);
     side.transmitted += 1;
     side.transmitted_bytes += bytes as u64;
     bytes

@@ -183,7 +183,7 @@ impl Broker {
         let message_bytes_max = answer::message_bytes_max(&attach);
         let reply = answer::to_receiver(attach, entity.kind);
         let reply = Attach { initial_delivery_count: Some(0), max_message_size, ..reply };
-        self.receivers.insert(receiver, Receiver::new(link, entity));
+        self.receivers.insert(receiver, Receiver::new(link, entity, mode));
         self.links.insert(link, Link::Receiver(receiver));
         let pending = Pending::Open { link, opening: Box::new(Opening { reply, message_bytes_max, filter }) };
         self.ask(&partition, Command::OpenReceiver { receiver, options, session }, pending);
@@ -198,9 +198,11 @@ impl Broker {
     ) {
         // Otherwise the peer has called it off, and the engine was told to close what it opened.
         let Some(&Link::Receiver(receiver)) = self.links.get(&link) else { return };
-        let Some(entity) = self.receivers.get(&receiver).map(|receiver| Arc::clone(&receiver.entity)) else {
-            return;
-        };
+        let Some(opened) = self.receivers.get(&receiver) else { return };
+        let entity = Arc::clone(&opened.entity);
+        if opened.deletes {
+            connection.gate(link);
+        }
         let Opening { mut reply, message_bytes_max, filter } = opening;
         let mut accept = |reply| {
             connection.accept_attach(link, reply, 0);

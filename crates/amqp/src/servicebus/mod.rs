@@ -22,6 +22,7 @@ mod pending;
 mod receiver;
 mod receiving;
 mod refused;
+mod removal;
 mod requests;
 mod resolve;
 mod revocation;
@@ -33,6 +34,7 @@ mod settlement;
 mod tests;
 mod transactions;
 mod watching;
+mod withdrawal;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -41,7 +43,7 @@ use std::task::{Context, Poll};
 use peeklock_access::{Access, Failures};
 use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
-use peeklock_engine::{Command, QueueId, ReceiverId, Refusal};
+use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Timestamp};
 use peeklock_message::{delivery, facts, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
@@ -150,6 +152,10 @@ pub struct Broker {
     transactions: Transactions,
     /// Of the connection, as of the last call.
     now: NowMs,
+    /// The entities' time at some time of the connection: read once for each turn in which it is needed.
+    reading: Option<(NowMs, Timestamp)>,
+    /// When to look for deliveries that have waited too long to leave, at the latest.
+    withdrawal_due: Option<NowMs>,
     throttles: Throttles,
     bucket: Option<Bucket>,
 }
@@ -194,6 +200,8 @@ impl Broker {
             responses: 0,
             transactions: Transactions::default(),
             now: 0,
+            reading: None,
+            withdrawal_due: None,
             bucket: throttles.connection(),
             throttles,
         }
@@ -230,6 +238,9 @@ impl Broker {
             Pending::Open { link, opening } => self.receiver_opened(link, *opening, response, connection),
             Pending::Settle { link, first, count, reply } => {
                 self.settled(link, first, count, &reply, response, connection);
+            }
+            Pending::Removal { link, receiver, count } => {
+                self.removed(link, receiver, count, response, connection);
             }
             Pending::Provisional(asked) => self.provisional(*asked, response, connection),
             Pending::Commit(committing) => self.committed(*committing, response, connection),
@@ -295,7 +306,7 @@ impl Application for Broker {
         self.now = now;
         match output {
             Output::Response { tag, response } => self.answered(tag, response, connection),
-            Output::Delivery(delivery) => self.deliver(&delivery, connection),
+            Output::Delivery(delivery) => self.deliver(delivery, connection),
             Output::Drained { receiver } => self.drained(receiver, connection),
             Output::ReceiverClosed { receiver, refusal } => {
                 self.receiver_closed(receiver, refusal, connection);
@@ -315,6 +326,7 @@ impl Application for Broker {
         self.refuse_early(connection, now);
         self.authorization_due(connection, now);
         self.expire_transactions(now);
+        self.withdraw_late(connection, now);
     }
 
     fn poll_deadline(&self) -> Option<NowMs> {
@@ -323,6 +335,7 @@ impl Application for Broker {
             self.late.deadline(),
             self.early.deadline(),
             self.transactions.deadline(),
+            self.withdrawal_due,
         ];
         deadlines.into_iter().flatten().min()
     }

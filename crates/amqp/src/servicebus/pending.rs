@@ -1,5 +1,7 @@
 //! Commands under way to the engine.
 
+use peeklock_engine::ReceiverId;
+
 use super::attach::Opening;
 use super::transactions::{Asked, Committing};
 use super::{ReplyTo, management};
@@ -14,6 +16,8 @@ pub(super) enum Pending {
     Open { link: LinkId, opening: Box<Opening> },
     /// A disposition over consecutive deliveries.
     Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
+    /// The removal of messages that leave on a link next (receive-and-delete).
+    Removal { link: LinkId, receiver: ReceiverId, count: usize },
     /// Whether work of a transaction could be carried out.
     Provisional(Box<Asked>),
     /// The commit of a transaction.

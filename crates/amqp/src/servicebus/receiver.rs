@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use peeklock_engine::{CreditLimit, LockToken};
+use peeklock_engine::{CreditLimit, LockToken, ReceiveMode};
+use smallvec::SmallVec;
 
 use super::entities::Entity;
-use crate::endpoint::LinkId;
+use crate::endpoint::{LinkId, NowMs};
 
 /// Messages of one connection handed over and not yet written, summed over its links, roughly.
 pub(crate) const WINDOW_MESSAGES: u64 = 4096;
@@ -40,8 +41,10 @@ impl Window {
 /// A message handed over by the engine and not yet written to the socket.
 #[derive(Debug)]
 struct Waiting {
-    token: Option<LockToken>,
+    token: LockToken,
     bytes: u32,
+    /// When it goes back unless it leaves.
+    withdraw_at: NowMs,
 }
 
 /// One receiver link.
@@ -55,6 +58,8 @@ pub(crate) struct Receiver {
     pub(crate) session: Option<Arc<str>>,
     /// Whether it is in the list of links to look after when something was transmitted.
     pub(crate) listed: bool,
+    /// Whether messages are removed before they leave: receive-and-delete.
+    pub(crate) deletes: bool,
     /// Deliveries the peer has not settled.
     pub(crate) unsettled: usize,
     /// Deliveries since attach that the peer will take.
@@ -63,7 +68,15 @@ pub(crate) struct Receiver {
     granted: CreditLimit,
     handed: CreditLimit,
     transmitted: CreditLimit,
+    /// What was handed over and given back: the engine counts it, the link does not.
+    withdrawn: CreditLimit,
     waiting: VecDeque<Waiting>,
+    /// How many of those that wait are removed or about to be.
+    reserved: usize,
+    /// How many of these may leave.
+    let_go: usize,
+    /// Deliveries transmitted when something was last withdrawn: from there the window grows as the peer reads.
+    slow_since: Option<u64>,
     /// The peer wants its credit back when nothing is available.
     draining: bool,
     /// Drains asked of the engine and not yet answered.
@@ -81,18 +94,23 @@ pub(crate) struct Grant {
 
 impl Receiver {
     /// A link without credit.
-    pub(crate) fn new(link: LinkId, entity: Arc<Entity>) -> Self {
+    pub(crate) fn new(link: LinkId, entity: Arc<Entity>, mode: ReceiveMode) -> Self {
         Self {
             link,
             entity,
             session: None,
             listed: false,
+            deletes: mode == ReceiveMode::ReceiveAndDelete,
             unsettled: 0,
             client_limit: 0,
             granted: CreditLimit::default(),
             handed: CreditLimit::default(),
             transmitted: CreditLimit::default(),
+            withdrawn: CreditLimit::default(),
             waiting: VecDeque::new(),
+            reserved: 0,
+            let_go: 0,
+            slow_since: None,
             draining: false,
             drains_in_flight: 0,
         }
@@ -115,14 +133,80 @@ impl Receiver {
         Some(self.grant(wanted))
     }
 
-    /// The engine handed over a message.
-    pub(crate) fn handed_over(&mut self, token: Option<LockToken>, content_bytes: usize) {
+    /// The engine handed over a message, to be given back at that time unless it has begun to leave.
+    pub(crate) fn handed_over(&mut self, token: LockToken, content_bytes: usize, withdraw_at: NowMs) {
         let bytes = u32::try_from(content_bytes).unwrap_or(u32::MAX);
         self.handed.messages += 1;
         self.handed.bytes += u64::from(bytes);
-        self.waiting.push_back(Waiting { token, bytes });
-        if token.is_some() {
+        self.waiting.push_back(Waiting { token, bytes, withdraw_at });
+        if !self.deletes {
             self.unsettled += 1;
+        }
+    }
+
+    /// The next so many messages are about to be removed: their locks.
+    pub(crate) fn reserve(&mut self, count: usize) -> SmallVec<[LockToken; 1]> {
+        let next = self.waiting.iter().skip(self.reserved).take(count);
+        let tokens = next.map(|waiting| waiting.token).collect();
+        self.reserved += count;
+        tokens
+    }
+
+    /// So many messages that were about to be removed are, but for those at the positions `dropped` among them (in order): these
+    /// don't leave. Gives their locks.
+    pub(crate) fn let_go(&mut self, count: usize, dropped: &[usize]) -> SmallVec<[LockToken; 1]> {
+        let mut tokens = SmallVec::new();
+        for position in dropped.iter().rev() {
+            if let Some(waiting) = self.waiting.remove(self.let_go + position) {
+                self.reserved -= 1;
+                self.forget(&waiting);
+                tokens.push(waiting.token);
+            }
+        }
+        self.let_go += count.saturating_sub(dropped.len());
+        tokens
+    }
+
+    /// When the first message that is not leaving goes back; `leaving` are those in front of it.
+    pub(crate) fn withdraw_at(&self, leaving: usize) -> Option<NowMs> {
+        Some(self.waiting.get(leaving)?.withdraw_at)
+    }
+
+    /// The last `count` messages did not leave and go back: their locks. The peer is slow, so the window begins anew.
+    pub(crate) fn withdrawn(&mut self, count: usize, drained: bool) -> SmallVec<[LockToken; 1]> {
+        let kept = self.waiting.len().saturating_sub(count);
+        let gone = self.waiting.split_off(kept);
+        for waiting in &gone {
+            self.forget(waiting);
+            self.unsettled -= usize::from(!self.deletes && self.unsettled > 0);
+        }
+        if drained {
+            self.client_limit = self.handed.messages;
+        }
+        self.slow_since = Some(self.transmitted.messages);
+        gone.into_iter().map(|waiting| waiting.token).collect()
+    }
+
+    /// Lets the engine hand over nothing more for now.
+    pub(crate) fn stop(&mut self) -> Grant {
+        self.granted = self.handed;
+        Grant { limit: self.as_the_engine_counts(self.granted), drain: self.drains_in_flight > 0 }
+    }
+
+    fn forget(&mut self, waiting: &Waiting) {
+        let bytes = u64::from(waiting.bytes);
+        for count in [&mut self.handed, &mut self.granted] {
+            count.messages = count.messages.saturating_sub(1);
+            count.bytes = count.bytes.saturating_sub(bytes);
+        }
+        self.withdrawn.messages += 1;
+        self.withdrawn.bytes += bytes;
+    }
+
+    fn as_the_engine_counts(&self, limit: CreditLimit) -> CreditLimit {
+        CreditLimit {
+            messages: limit.messages.saturating_add(self.withdrawn.messages),
+            bytes: limit.bytes.saturating_add(self.withdrawn.bytes),
         }
     }
 
@@ -132,10 +216,13 @@ impl Receiver {
             let Some(written) = self.waiting.pop_front() else { break };
             self.transmitted.messages += 1;
             self.transmitted.bytes += u64::from(written.bytes);
+            self.reserved = self.reserved.saturating_sub(1);
+            self.let_go = self.let_go.saturating_sub(1);
         }
         if self.drains_in_flight > 0 {
             return None;
         }
+        let window = self.paced(window);
         let wanted = self.wanted(window);
         if wanted.messages <= self.handed.messages || wanted.bytes <= self.handed.bytes {
             return None;
@@ -178,12 +265,19 @@ impl Receiver {
         !self.waiting.is_empty() || (self.draining && self.drains_in_flight == 0)
     }
 
-    /// Locks of messages that never left: they are given back when the link goes.
+    /// Locks of messages that are not leaving: they are given back when the link goes.
     pub(crate) fn untransmitted(&self) -> impl Iterator<Item = LockToken> + '_ {
-        self.waiting.iter().filter_map(|waiting| waiting.token)
+        self.waiting.iter().skip(self.reserved).map(|waiting| waiting.token)
+    }
+
+    fn paced(&self, window: Window) -> Window {
+        let read = |since: u64| self.transmitted.messages.saturating_sub(since);
+        let messages = self.slow_since.map_or(u64::MAX, |since| read(since).saturating_mul(2).max(1));
+        Window { messages: window.messages.min(messages), ..window }
     }
 
     fn wanted(&self, window: Window) -> CreditLimit {
+        let window = self.paced(window);
         CreditLimit {
             messages: self.client_limit.min(self.transmitted.messages.saturating_add(window.messages)),
             bytes: self.transmitted.bytes.saturating_add(window.bytes),
@@ -193,7 +287,7 @@ impl Receiver {
     fn grant(&mut self, limit: CreditLimit) -> Grant {
         self.granted = limit;
         self.drains_in_flight += u32::from(self.draining);
-        Grant { limit, drain: self.draining }
+        Grant { limit: self.as_the_engine_counts(limit), drain: self.draining }
     }
 }
 

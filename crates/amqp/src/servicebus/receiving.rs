@@ -25,7 +25,7 @@ impl Broker {
         }
     }
 
-    fn grant(&mut self, id: ReceiverId, Grant { limit, drain }: Grant) {
+    pub(super) fn grant(&mut self, id: ReceiverId, Grant { limit, drain }: Grant) {
         if drain {
             self.count_question(0);
         }
@@ -34,32 +34,36 @@ impl Broker {
         }
     }
 
-    pub(super) fn deliver(&mut self, delivery: &Delivery, connection: &mut Connection) {
-        let received = &delivery.message;
-        let lock = received.lock;
+    pub(super) fn deliver(&mut self, mut delivery: Box<Delivery>, connection: &mut Connection) {
+        let received = &mut delivery.message;
+        let Some(lock) = received.lock else { return };
+        let withdraw_at = self.withdraw_at(lock);
         let Some(receiver) = self.receivers.get_mut(&delivery.receiver) else {
             return self.give_back(delivery.receiver, lock);
         };
-        receiver.handed_over(lock.map(|lock| lock.token), received.content.len());
-        if lock.is_some() {
+        receiver.handed_over(lock.token, received.content.len(), withdraw_at);
+        if receiver.deletes {
+            // The peer hears nothing of it.
+            received.lock = None;
+        } else {
             self.unsettled += 1;
         }
         if !receiver.listed {
             receiver.listed = true;
             self.busy.push(delivery.receiver);
         }
-        let link = receiver.link;
+        let (link, settled) = (receiver.link, receiver.deletes);
         let origin = receiver.entity.origin();
         let payload = self.encoder.encode(received, Way::Link, origin).unwrap_or_else(|error| {
             // Sending had checked it; what is stored is still the best that can be given.
             tracing::error!(sequence_number = received.view.sequence_number.0, %error, "stored message unreadable");
             SmallVec::from_iter([received.content.clone()])
         });
-        let tag = match lock {
-            Some(lock) => lock_token::to_tag(lock.token),
-            None => number_tag(received.view.sequence_number.0),
+        let tag = match settled {
+            false => lock_token::to_tag(lock.token),
+            true => number_tag(received.view.sequence_number.0),
         };
-        connection.send(link, Outgoing { tag, settled: lock.is_none(), message_format: 0, payload });
+        connection.send(link, Outgoing { tag, settled, message_format: 0, payload });
         if self.unsettled > UNSETTLED_MAX {
             let error = self.tracker().error(&Fault::TooMuchUnsettled(UNSETTLED_MAX));
             connection.detach(link, Some(error));
@@ -68,9 +72,9 @@ impl Broker {
     }
 
     /// A message for a receiver that was closed while it was on its way.
-    fn give_back(&self, receiver: ReceiverId, lock: Option<Lock>) {
+    fn give_back(&self, receiver: ReceiverId, lock: Lock) {
         let closed = self.closed_receivers.iter().find(|(closed, _)| *closed == receiver);
-        if let (Some((_, entity)), Some(lock)) = (closed, lock) {
+        if let Some((_, entity)) = closed {
             let tokens = SmallVec::from_iter([lock.token]);
             self.release(entity, tokens);
         }
@@ -253,8 +257,8 @@ impl Broker {
         }
     }
 
-    /// Moves the windows of links that wrote something.
-    pub(super) fn tend_receivers(&mut self, connection: &Connection) {
+    /// Moves the windows of links that wrote something, and asks for the removal of what may leave next.
+    pub(super) fn tend_receivers(&mut self, connection: &mut Connection) {
         if self.busy.is_empty() {
             return;
         }
@@ -265,9 +269,12 @@ impl Broker {
             let (messages, _) = connection.transmitted(receiver.link);
             let grant = receiver.transmitted(messages, window);
             receiver.listed = receiver.needs_attention();
-            let listed = receiver.listed;
+            let (listed, deletes) = (receiver.listed, receiver.deletes);
             if let Some(grant) = grant {
                 self.grant(*id, grant);
+            }
+            if deletes {
+                self.remove_next(*id, connection);
             }
             listed
         });

@@ -4,6 +4,7 @@ pub(super) mod authorization;
 mod early;
 mod entities;
 pub(super) mod harness;
+mod leaving;
 mod links;
 mod missing;
 mod receiving;

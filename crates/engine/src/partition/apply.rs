@@ -29,11 +29,12 @@ impl State {
             Event::Removed { queue, number, sub_queue, removal, .. } => {
                 self.leave(*queue, *number, *sub_queue, *removal);
             }
-            Event::Locked { queue, number, sub_queue, token, until, receiver, in_session } => {
+            Event::Locked { queue, number, sub_queue, token, until, receiver, in_session, counts } => {
                 self.serve(*receiver, *queue, *sub_queue, *number);
                 self.set_lock(*queue, *sub_queue, *number, Some(*token));
                 let (queue, sub_queue, number) = (*queue, *sub_queue, *number);
-                let held = Held { queue, sub_queue, number, until: *until, in_session: *in_session };
+                let (until, in_session, counts) = (*until, *in_session, *counts);
+                let held = Held { queue, sub_queue, number, until, in_session, counts };
                 self.locks.insert(*token, held);
             }
             Event::Renewed { token, until } => self.locks.prolong(*token, *until),
@@ -149,7 +150,6 @@ impl State {
             Removal::Completed(token) | Removal::Expired(Some(token)) => {
                 self.locks.remove(token);
             }
-            Removal::Received(receiver) => self.serve(receiver, queue, sub_queue, number),
             Removal::Expired(None) | Removal::Cancelled => {}
         }
         if let Some(record) = self.remove(queue, sub_queue, number) {

@@ -2,7 +2,7 @@
 
 use super::record::Record;
 use super::step::Step;
-use crate::event::{Event, Removal};
+use crate::event::Event;
 use crate::{Effect, Lock, QueueId, QueuePath, ReceiveMode, ReceiverId, SequenceNumber, SubQueue};
 
 impl Step<'_> {
@@ -34,7 +34,7 @@ impl Step<'_> {
         }
     }
 
-    /// Locks a message, or removes it, and hands it to a receiver.
+    /// Locks a message and hands it to a receiver.
     pub(super) fn deliver(
         &mut self,
         receiver: ReceiverId,
@@ -44,15 +44,10 @@ impl Step<'_> {
         record: &Record,
     ) {
         let view = record.view(queue, number);
-        let lock = match mode {
-            ReceiveMode::Forward => return self.hand_over(receiver, queue, number, record),
-            ReceiveMode::PeekLock => Some(self.lock(queue, number, record.sub_queue(), Some(receiver))),
-            ReceiveMode::ReceiveAndDelete => {
-                let removal = Removal::Received(Some(receiver));
-                self.remove(queue, number, record.sub_queue(), record, removal);
-                None
-            }
-        };
+        if mode == ReceiveMode::Forward {
+            return self.hand_over(receiver, queue, number, record);
+        }
+        let lock = Some(self.lock(queue, number, record.sub_queue(), (Some(receiver), mode)));
         self.effect(Effect::Deliver { receiver, view, lock, departing: None });
     }
 
@@ -62,14 +57,15 @@ impl Step<'_> {
         queue: QueueId,
         number: SequenceNumber,
         sub_queue: SubQueue,
-        receiver: Option<ReceiverId>,
+        (receiver, mode): (Option<ReceiverId>, ReceiveMode),
     ) -> Lock {
         let token = self.new_token();
         let session_end = self.session_lock_end(queue, sub_queue, number);
         let in_session = session_end.is_some();
         let lock_duration_ms = || self.state().queue(queue).map_or(0, |queue| queue.policy.lock_duration_ms);
         let until = session_end.unwrap_or_else(|| self.now.plus_ms(lock_duration_ms()));
-        self.emit(Event::Locked { queue, number, sub_queue, token, until, receiver, in_session });
+        let counts = mode != ReceiveMode::ReceiveAndDelete;
+        self.emit(Event::Locked { queue, number, sub_queue, token, until, receiver, in_session, counts });
         Lock { token, locked_until: until }
     }
 }

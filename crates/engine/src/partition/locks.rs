@@ -23,6 +23,8 @@ pub(super) struct Held {
     pub(super) until: Timestamp,
     /// Whether it ends with its session's lock instead, without a timer of its own.
     pub(super) in_session: bool,
+    /// Whether its end by time counts as a failed delivery.
+    pub(super) counts: bool,
 }
 
 /// All locks of a partition.
@@ -38,6 +40,11 @@ impl Locks {
     /// holds is not known here.
     pub(super) fn get(&self, token: LockToken, now: Timestamp) -> Option<Held> {
         self.held.get(&token).copied().filter(|held| held.in_session || held.until > now)
+    }
+
+    /// The lock of this name, whether or not it has ended and its timer has not fired yet.
+    pub(super) fn find(&self, token: LockToken) -> Option<Held> {
+        self.held.get(&token).copied()
     }
 
     /// The lock that ends first.

@@ -60,8 +60,8 @@ use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;
 use crate::{
-    Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiveMode, ReceiverId,
-    RequestId, RuleLimits, SequenceNumber, SubQueue, Subscription, Timestamp,
+    Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiverId, RequestId, RuleLimits,
+    SequenceNumber, SubQueue, Subscription, Timestamp,
 };
 
 /// What handling produced; reused from turn to turn.
@@ -186,13 +186,6 @@ impl Partition {
             note_targets(subscription.queue, &subscription.options.forwarding, &mut found);
         }
         Some(found)
-    }
-
-    /// How an open receiver takes messages.
-    #[must_use]
-    pub fn receive_mode(&self, receiver: ReceiverId) -> Option<ReceiveMode> {
-        let queue = self.state.queue(*self.state.homes.get(&receiver)?)?;
-        Some(queue.receivers.get(receiver)?.options.mode)
     }
 
     /// The earliest instant at which [`Command::Tick`] has something to do.

@@ -25,7 +25,7 @@ pub(super) struct Queue {
     /// Messages by the sub-queue in which they rest.
     pub(super) messages: PerSubQueue<Messages>,
     /// Messages out of delivery because what is stored of them is damaged; without facts where these are what is
-    /// damaged, or where the message was received and deleted in memory only.
+    /// damaged.
     pub(super) quarantined: BTreeMap<SequenceNumber, Option<Record>>,
     /// Scheduled messages by the instant at which they become available; those of a topic are its own.
     pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,

@@ -80,10 +80,11 @@ impl Step<'_> {
         }
     }
 
-    /// A lock was held too long: a failed delivery.
+    /// A lock was held too long: a failed delivery, unless the message never left.
     fn end_lock(&mut self, token: LockToken, held: Held) {
         match self.state().record(held.queue, held.sub_queue, held.number).cloned() {
-            Some(record) => self.fail_delivery(token, held, record, Change::Returned),
+            Some(record) if held.counts => self.fail_delivery(token, held, record, Change::Returned),
+            Some(record) => self.release(token, held, record),
             None => self.emit(Event::Released { token }),
         }
     }

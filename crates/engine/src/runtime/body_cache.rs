@@ -109,12 +109,6 @@ impl BodyCache {
         self.slots.get(self.position(body)?)?.content.clone()
     }
 
-    /// Whether the content is here.
-    pub(super) fn contains(&self, body: BodyRef) -> bool {
-        let slot = self.position(body).and_then(|position| self.slots.get(position));
-        slot.is_some_and(|slot| slot.content.is_some())
-    }
-
     /// Forgets a content that nobody can ask for any more.
     pub(super) fn remove(&mut self, body: BodyRef) {
         let Some(slot) = self.position(body).and_then(|position| self.slots.get_mut(position)) else {

@@ -120,11 +120,6 @@ impl Mailbox {
         Arc::clone(&self.0.account)
     }
 
-    /// Whether both lead to the same owner.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// Whether the owner takes no further message at this moment.
     pub(super) fn is_full(&self) -> bool {
         self.0.account.is_full.load(Ordering::Relaxed)

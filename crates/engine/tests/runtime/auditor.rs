@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use peeklock_engine::{ReceiveMode, SequenceNumber};
+use peeklock_engine::SequenceNumber;
 
 /// What is known about one message, told apart by its content.
 #[derive(Debug, Default)]
@@ -25,8 +25,6 @@ pub(crate) struct Auditor {
     numbers: BTreeMap<SequenceNumber, String>,
     /// Order in which a topic accepted messages, for those whose order is certain.
     ranks: BTreeMap<String, u64>,
-    /// How many messages may have been taken for receive-and-delete receivers that did not live to see them.
-    may_be_taken: u64,
     /// So many of the messages sent anywhere come in no certain order.
     unordered: u64,
     /// The last first delivery of the others.
@@ -104,10 +102,6 @@ impl Auditor {
         self.fate(content).moves_in_doubt -= 1;
     }
 
-    pub(crate) fn may_take(&mut self, count: u64) {
-        self.may_be_taken += count;
-    }
-
     /// Whether it surely waits for a receiver, or is with one.
     pub(crate) fn is_active(&self, content: &str) -> bool {
         self.fates.get(content).is_some_and(|fate| {
@@ -123,21 +117,12 @@ impl Auditor {
     }
 
     /// A receiver got it; `ordered` if first deliveries come in order there.
-    pub(crate) fn delivered(
-        &mut self,
-        content: &str,
-        number: SequenceNumber,
-        mode: ReceiveMode,
-        ordered: bool,
-    ) {
+    pub(crate) fn delivered(&mut self, content: &str, number: SequenceNumber, ordered: bool) {
         assert!(!self.fate(content).gone, "{content} came back after it was gone");
         self.numbered(content, number);
         if ordered && position(content) > self.unordered && self.seen.insert(content.to_owned()) {
             assert!(self.last_first < Some(number), "{content} ({number:?}) after {:?}", self.last_first);
             self.last_first = Some(number);
-        }
-        if mode == ReceiveMode::ReceiveAndDelete {
-            self.fate(content).gone = true;
         }
     }
 
@@ -155,10 +140,7 @@ impl Auditor {
                 missing.push(content);
             }
         }
-        assert!(
-            missing.len() as u64 <= self.may_be_taken,
-            "accepted messages are lost: {missing:?} of {self:#?}"
-        );
+        assert!(missing.is_empty(), "accepted messages are lost: {missing:?} of {self:#?}");
         assert!(present.iter().all(|content| self.fates.contains_key(*content)), "{present:?}");
     }
 

@@ -39,19 +39,32 @@ async fn a_cold_read_delays_deliveries_in_order_but_no_acknowledgement() {
 }
 
 #[tokio::test]
-async fn a_cold_message_is_read_before_it_is_deleted() {
+async fn a_deferred_message_that_is_deleted_by_being_received_is_handed_out_once_it_is_gone() {
     let (broker, slow) = cold_broker().await;
     let mut client = broker.client();
     client.sent("one").await;
-    client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    slow.release().await;
+    let delivery = client.delivery().await;
+    client.settle(token(&delivery), Settlement::Defer { modify: Vec::new() });
+    client.response().await;
+    client.submit(Command::ReceiveDeferred {
+        numbers: vec![SequenceNumber(1)],
+        source: QueuePath::main(client.queue),
+        mode: ReceiveMode::ReceiveAndDelete,
+        receiver: None,
+        bytes_max: usize::MAX,
+    });
     client.nothing().await;
-    assert_eq!(broker.store.snapshot().keys().filter(|key| key.space == Space::Body).count(), 1);
+    assert_eq!(bodies(&broker), 1);
     broker.store.hold();
     slow.release().await;
     client.nothing().await;
     assert_eq!(broker.store.held(), 1, "handed out only once it is gone from the disk");
     broker.store.release_all();
-    assert_eq!(client.delivery().await.message.content, "one");
+    let (_, response) = client.response().await;
+    let Response::Received(Ok(messages)) = response else { panic!("{response:?}") };
+    assert_eq!((&*messages[0].content, messages[0].lock), (&b"one"[..], None));
     assert!(broker.store.snapshot().keys().all(|key| key.space == Space::Meta));
 }
 
@@ -167,7 +180,9 @@ async fn a_damaged_message_that_was_to_be_received_and_deleted_stays_in_the_stor
     client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 1);
     slow.release().await;
     slow.release().await;
-    assert_eq!(client.delivery().await.message.content, "two");
+    let delivery = client.delivery().await;
+    assert_eq!(delivery.message.content, "two");
+    client.completed(token(&delivery)).await;
     assert_eq!(bodies(&broker), 1);
     assert_eq!(broker.namespace.counts(QUEUE).unwrap().quarantined, 1);
 }

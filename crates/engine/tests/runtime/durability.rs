@@ -1,7 +1,7 @@
 //! Effects leave when what they depend on is durable, in order, and not later than need be.
 
 use peeklock_engine::runtime::{Output, Response};
-use peeklock_engine::{ReceiveMode, SequenceNumber, Settlement, SubQueue};
+use peeklock_engine::{Command, ReceiveMode, SequenceNumber, Settlement, SubQueue};
 
 use crate::broker::{Broker, QUEUE, token};
 
@@ -125,16 +125,25 @@ async fn what_is_not_waited_for_still_waits_for_what_was_before() {
 }
 
 #[tokio::test]
-async fn receive_and_delete_hands_out_after_the_removal_is_durable() {
+async fn what_is_to_be_deleted_when_it_leaves_is_stored_until_then() {
     let broker = Broker::start(CACHE).await;
     let mut client = broker.client();
     client.sent("one").await;
+    client.sent("two").await;
+    let receiver = client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
+    let (first, second) = (client.delivery().await, client.delivery().await);
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 2);
     broker.store.hold();
-    client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
+    let leaving = client.settle(token(&first), Settlement::Complete);
     client.nothing().await;
-    broker.store.release_one();
-    assert_eq!(client.delivery().await.message.content.as_ref(), b"one");
-    assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 0);
+    broker.store.release_all();
+    assert_eq!(client.response().await, (leaving, Response::Settled(Vec::new())));
+    client.submit(Command::CloseReceiver { receiver });
+    let given_back = client.settle(token(&second), Settlement::Release);
+    assert_eq!(client.response().await, (given_back, Response::Settled(Vec::new())));
+    client.open(2, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    let again = client.delivery().await.message;
+    assert_eq!((again.content.as_ref(), again.view.delivery_count), (&b"two"[..], 0));
 }
 
 #[tokio::test]

@@ -236,8 +236,9 @@ async fn a_scheduled_message_is_published_after_a_restart() {
     a.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 1);
     a.nothing().await;
     broker.clock.advance(1_000);
-    assert_eq!(a.delivery().await.message.content, "later");
-    quiet().await;
+    let delivery = a.delivery().await;
+    assert_eq!(delivery.message.content, "later");
+    a.completed(token(&delivery)).await;
     assert_eq!((active(&broker, "a"), broker.namespace.counts(TOPIC).unwrap().scheduled), (0, 0));
     assert!(partitions(&broker, Space::Body).is_empty());
 }

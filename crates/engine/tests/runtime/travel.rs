@@ -86,7 +86,9 @@ async fn a_lock_of_five_minutes_has_ended() {
 async fn a_scheduled_message_has_come() {
     let broker = broker().await;
     let mut client = broker.client();
-    client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
+    let options = QueueOptions { lock_duration_ms: 48 * HOUR_MS, ..QueueOptions::default() };
+    broker.namespace.declare(QUEUE, options).await.unwrap();
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
     send(&mut client, [scheduled("later", 2 * HOUR_MS), scheduled("sooner", HOUR_MS)]).await;
     broker.travel(24 * HOUR_MS).await;
     let delivered = [client.arrived(), client.arrived()].map(|delivery| delivery.message);

@@ -10,12 +10,13 @@ fn receiver() -> Receiver {
     let (partition, _) = PartitionHandle::new();
     let options = Arc::new(QueueOptions::default().into());
     let found = EntityRef { partition, queue: QueueId(1), options };
-    Receiver::new(LinkId(0), Arc::new(Entity::new(address, String::new(), found)))
+    let entity = Arc::new(Entity::new(address, String::new(), found));
+    Receiver::new(LinkId(0), entity, ReceiveMode::PeekLock)
 }
 
 fn hand_over(receiver: &mut Receiver, messages: u64, bytes: usize) {
     for number in 0..messages {
-        receiver.handed_over(Some(LockToken(number.into())), bytes);
+        receiver.handed_over(LockToken(number.into()), bytes, 0);
     }
 }
 
@@ -110,13 +111,47 @@ fn what_never_left_is_known_by_its_locks() {
     assert_eq!(receiver.untransmitted().collect::<Vec<_>>(), [LockToken(1), LockToken(2)]);
 }
 
+#[test]
+fn after_a_withdrawal_the_window_opens_as_the_peer_reads() {
+    let mut receiver = receiver();
+    let window = Window::share(1, usize::MAX);
+    receiver.set_credit(10, false, window);
+    hand_over(&mut receiver, 6, 10);
+    assert_eq!(receiver.transmitted(2, window), None);
+    assert_eq!(receiver.withdrawn(4, false)[..], [2, 3, 4, 5].map(LockToken));
+    assert_eq!(receiver.stop().limit.messages, 6, "nothing more, as the engine counts");
+    assert_eq!(receiver.transmitted(2, window).unwrap().limit.messages, 7, "one message first");
+    hand_over(&mut receiver, 1, 10);
+    assert_eq!(receiver.transmitted(3, window).unwrap().limit.messages, 9, "then two");
+    hand_over(&mut receiver, 2, 10);
+    assert_eq!(receiver.transmitted(5, window).unwrap().limit.messages, 14, "all that the peer will take");
+}
+
+#[test]
+fn what_was_not_removed_does_not_leave_and_counts_no_longer() {
+    let mut receiver = Receiver { deletes: true, ..receiver() };
+    let window = Window::share(1, usize::MAX);
+    receiver.set_credit(5, false, window);
+    hand_over(&mut receiver, 5, 10);
+    assert_eq!(receiver.reserve(3)[..], [0, 1, 2].map(LockToken));
+    assert_eq!(receiver.reserve(1)[..], [LockToken(3)]);
+    assert_eq!(receiver.let_go(3, &[0, 2])[..], [2, 0].map(LockToken));
+    assert_eq!(receiver.untransmitted().collect::<Vec<_>>(), [LockToken(4)]);
+    assert_eq!(receiver.let_go(1, &[])[..], []);
+    let grant = receiver.transmitted(2, window).unwrap();
+    assert_eq!(grant.limit.messages, 7, "two more in place of those that did not leave");
+}
+
 /// An engine with an endless queue of messages of 100 bytes, and a peer that reads when told.
 struct Model {
     receiver: Receiver,
     window: Window,
     limit: CreditLimit,
+    /// As the engine counts.
     handed: u64,
+    /// As the link counts.
     written: u64,
+    given_back: u64,
 }
 
 impl Model {
@@ -131,13 +166,29 @@ impl Model {
             if self.handed >= self.limit.messages || self.handed * 100 >= self.limit.bytes {
                 break;
             }
-            self.receiver.handed_over(None, 100);
+            self.receiver.handed_over(LockToken(0), 100, 0);
             self.handed += 1;
         }
     }
 
+    /// Messages handed over and not written.
+    fn waiting(&self) -> u64 {
+        self.handed - self.given_back - self.written
+    }
+
+    /// Nothing could be written for too long.
+    fn give_back(&mut self) {
+        let waiting = self.waiting();
+        self.receiver.withdrawn(usize::try_from(waiting).unwrap(), false);
+        self.given_back += waiting;
+        let stop = self.receiver.stop();
+        self.apply(Some(stop));
+        let grant = self.receiver.transmitted(self.written, self.window);
+        self.apply(grant);
+    }
+
     fn write_all(&mut self) {
-        self.written = self.handed;
+        self.written += self.waiting();
         let grant = self.receiver.transmitted(self.written, self.window);
         self.apply(grant);
     }
@@ -148,12 +199,12 @@ proptest! {
     /// message, and a peer that reads gets all it gave credit for.
     #[test]
     fn windows_bound_and_never_stall(
-        steps in prop::collection::vec((0u8..3, 1u64..50), 1..100),
+        steps in prop::collection::vec((0u8..4, 1u64..50), 1..100),
         links in 1usize..9000,
     ) {
         let window = Window::share(links, usize::MAX);
         let limit = CreditLimit::default();
-        let mut model = Model { receiver: receiver(), window, limit, handed: 0, written: 0 };
+        let mut model = Model { receiver: receiver(), window, limit, handed: 0, written: 0, given_back: 0 };
         let mut credit = 0;
         for (step, amount) in steps {
             match step {
@@ -163,15 +214,16 @@ proptest! {
                     model.apply(grant);
                 }
                 1 => model.deliver(amount),
+                2 if model.waiting() > 0 => model.give_back(),
                 _ => model.write_all(),
             }
-            prop_assert!(model.handed - model.written <= window.messages);
-            prop_assert!((model.handed - model.written) * 100 < window.bytes + 100);
+            prop_assert!(model.waiting() <= window.messages);
+            prop_assert!(model.waiting() * 100 < window.bytes + 100);
         }
         for _ in 0..=credit {
             model.deliver(u64::MAX);
             model.write_all();
         }
-        prop_assert_eq!(model.handed, credit);
+        prop_assert_eq!(model.handed - model.given_back, credit);
     }
 }

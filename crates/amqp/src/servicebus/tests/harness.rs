@@ -24,6 +24,9 @@ const TURNS_MAX: usize = 10_000;
 /// The broker's time.
 pub(super) const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
+/// How long messages are locked.
+pub(super) const LOCK_MS: u64 = 60_000;
+
 pub(super) struct Harness {
     pub(super) client: Connection,
     pub(super) server: Connection,
@@ -45,8 +48,17 @@ impl Harness {
         Self::with(Access::open(), &Peer::default())
     }
 
+    /// A client that takes so many transfer frames before it reads them.
+    pub(super) fn with_window(frames: u32) -> Self {
+        Self::of(Access::open(), &Peer::default(), frames)
+    }
+
     /// A broker to which something has to be shown.
     pub(super) fn with(access: Access, peer: &Peer) -> Self {
+        Self::of(access, peer, Config::default().incoming_window)
+    }
+
+    fn of(access: Access, peer: &Peer, incoming_window: u32) -> Self {
         let (partition, requests) = PartitionHandle::new();
         let commits = Commits::default();
         let entities = SomeEntities::new(partition, Arc::clone(&commits));
@@ -55,7 +67,7 @@ impl Harness {
         let bus = ServiceBus::new(Arc::new(entities), access, config);
         let broker = bus.accept(peer, mailbox.clone());
         let plain = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };
-        let bare = Config { sasl_mechanisms: Vec::new(), ..plain.clone() };
+        let bare = Config { sasl_mechanisms: Vec::new(), incoming_window, ..plain.clone() };
         let mut harness = Self {
             client: Connection::client(bare, "localhost", 0),
             server: Connection::server(plain, 0),
@@ -100,6 +112,15 @@ impl Harness {
         self.server_turn();
         assert!(transmit(&mut self.server, &mut self.to_client) > 0);
         self.broker.after_transmit(&mut self.server);
+    }
+
+    /// One turn of the broker at that time, while the client reads nothing; commands that reached the engine.
+    pub(super) fn turn_unread(&mut self, passed_ms: NowMs) -> Vec<(Option<u64>, Command)> {
+        self.now += passed_ms;
+        self.server_turn();
+        transmit(&mut self.server, &mut self.to_client);
+        self.broker.after_transmit(&mut self.server);
+        std::iter::from_fn(|| self.requests.try_recv().ok()).map(|one| (one.tag, one.command)).collect()
     }
 
     /// Carries what the client has to say now, in a frame of its own.
@@ -213,6 +234,18 @@ impl Harness {
         (link, receiver)
     }
 
+    /// A receiver whose messages are deleted by being received.
+    pub(super) fn deleting_receiver(&mut self, address: &str) -> (LinkId, ReceiverId) {
+        let attach = self.receiver_attach(address);
+        let link = self.attach(Attach { snd_settle_mode: SenderSettleMode::Settled, ..attach });
+        let (tag, Command::OpenReceiver { receiver, .. }) = self.command() else {
+            panic!("a receiver opens")
+        };
+        self.answer(tag, Response::Opened(Ok(None)));
+        assert!(self.refusal().is_none(), "accepted");
+        (link, receiver)
+    }
+
     /// A receiver of the session that engine and broker have accepted, and its id.
     pub(super) fn session_receiver(&mut self, session: &str) -> (LinkId, ReceiverId) {
         let mut attach = self.receiver_attach("sessions");
@@ -270,7 +303,7 @@ impl Harness {
 
     /// The engine delivers a message of 100 bytes under the lock of that number.
     pub(super) fn deliver(&mut self, receiver: ReceiverId, number: u64) {
-        let lock = Some(Lock { token: LockToken(number.into()), locked_until: Timestamp(9) });
+        let lock = Some(Lock { token: LockToken(number.into()), locked_until: NOW.plus_ms(LOCK_MS) });
         let message = Received { view: view(number), content: message(&"x".repeat(50)), lock };
         self.output(Output::Delivery(Box::new(Delivery { receiver, message, departing: None, share: None })));
     }

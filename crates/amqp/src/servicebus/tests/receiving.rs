@@ -61,7 +61,7 @@ fn what_is_stored_already_is_delivered_as_it_is_and_can_be_dead_lettered() {
     let (_, receiver, _) = received(&mut harness, 0);
     let twice = Value::Map(vec![("key".into(), Value::Null), ("key".into(), Value::Null)]);
     let content = request(Value::Int(1), &[("map", twice.clone())], &twice);
-    let lock = Some(Lock { token: LockToken(5), locked_until: NOW });
+    let lock = Some(Lock { token: LockToken(5), locked_until: NOW.plus_ms(60_000) });
     let message = Received { view: view(5), content: content.clone(), lock };
     let delivery = Delivery { receiver, message, departing: None, share: None };
     harness.output(Output::Delivery(Box::new(delivery)));

@@ -362,7 +362,8 @@ fn messages_show_the_locks_end_and_the_session_as_partition_key() {
     crate::wire::message::MessageProperties { group_id: Some("s".into()), ..Default::default() }
         .encode(&mut content);
     crate::wire::message::encode_body_value(&Value::Null, &mut content);
-    let lock = peeklock_engine::Lock { token: LockToken(1), locked_until: Timestamp(77) };
+    let locked_until = super::harness::NOW.plus_ms(77_000);
+    let lock = peeklock_engine::Lock { token: LockToken(1), locked_until };
     let view = super::harness::view(1);
     let message = peeklock_engine::Received { view, content: content.freeze(), lock: Some(lock) };
     harness.output(Output::Delivery(Box::new(peeklock_engine::Delivery {
@@ -374,6 +375,9 @@ fn messages_show_the_locks_end_and_the_session_as_partition_key() {
     let (_, _, payload) = harness.messages().remove(0);
     let sections = Sections::split(&payload).unwrap();
     let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
-    assert_eq!(lookup(&annotations, "x-opt-locked-until"), Some(&Value::Timestamp(77)));
+    assert_eq!(
+        lookup(&annotations, "x-opt-locked-until"),
+        Some(&Value::Timestamp(locked_until.0.cast_signed()))
+    );
     assert_eq!(lookup(&annotations, "x-opt-partition-key"), Some(&"s".into()));
 }

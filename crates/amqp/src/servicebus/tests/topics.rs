@@ -127,7 +127,9 @@ fn copies_show_their_own_number_and_the_topics() {
     harness.client.set_credit(link, 10, false);
     let body = peeklock_engine::BodyRef(40);
     let view = peeklock_engine::MessageView { queue: SUBSCRIPTION, body, ..view(3) };
-    let message = peeklock_engine::Received { view, content: message("x"), lock: None };
+    let locked_until = super::harness::NOW.plus_ms(1000);
+    let lock = Some(peeklock_engine::Lock { token: peeklock_engine::LockToken(1), locked_until });
+    let message = peeklock_engine::Received { view, content: message("x"), lock };
     harness.output(Output::Delivery(Box::new(peeklock_engine::Delivery {
         receiver,
         message,

@@ -3,7 +3,6 @@
 use super::super::record::Record;
 use super::super::step::Step;
 use super::check_numbers;
-use crate::event::Removal;
 use crate::{
     Lock, MessageState, MessageView, QueueId, QueuePath, RECEIVE_DEFERRED_BYTES_MAX, ReceiveMode, ReceiverId,
     Refusal, Reply, RequestId, SequenceNumber, SessionId, SubQueue,
@@ -80,15 +79,6 @@ impl Step<'_> {
         mode: ReceiveMode,
     ) -> (MessageView, Option<Lock>) {
         let view = record.view(queue, number);
-        let lock = match mode {
-            ReceiveMode::PeekLock | ReceiveMode::Forward => {
-                Some(self.lock(queue, number, record.sub_queue(), None))
-            }
-            ReceiveMode::ReceiveAndDelete => {
-                self.remove(queue, number, record.sub_queue(), record, Removal::Received(None));
-                None
-            }
-        };
-        (view, lock)
+        (view, Some(self.lock(queue, number, record.sub_queue(), (None, mode))))
     }
 }

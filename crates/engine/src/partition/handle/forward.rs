@@ -47,6 +47,7 @@ impl Step<'_> {
             until,
             receiver: Some(receiver),
             in_session: false,
+            counts: false,
         });
         let departing = Departing {
             source: QueuePath { queue, sub_queue },

@@ -26,13 +26,9 @@ impl Step<'_> {
                 .get(token, Timestamp::default())
                 .filter(|held| held.queue == queue && held.number == number)
                 .map(|_| token),
-            Assigned::Removed | Assigned::Shown => None,
+            Assigned::Shown => None,
         };
-        let is_here = match assigned {
-            Assigned::Locked(_) | Assigned::Shown => sub_queue.is_some() && is_locked == lock.is_some(),
-            Assigned::Removed => sub_queue.is_none(),
-        };
-        if is_here {
+        if sub_queue.is_some() && is_locked == lock.is_some() {
             self.emit(Event::Quarantined { queue, number, sub_queue, lock });
         }
         if let Some((receiver, content_bytes)) = receiver {

@@ -53,7 +53,7 @@ impl Step<'_> {
         let id = SessionId::from(id);
         let session = self.sessions(queue).and_then(|sessions| sessions.get(&id));
         if let Some(holder) = session.and_then(|session| session.late_holder(self.now)) {
-            self.lose_session(queue, holder);
+            self.end_session_lock(queue, holder);
             self.return_in_flight(queue);
         }
         match self.sessions(queue).and_then(|sessions| sessions.get(&id)) {

@@ -11,7 +11,7 @@ impl Step<'_> {
     pub(in crate::partition) fn fire_session_timers(&mut self, queue: QueueId) {
         for _ in 0..TIMERS_PER_CALL_MAX {
             match self.sessions(queue).and_then(|sessions| sessions.first_lock_end()) {
-                Some((at, receiver)) if at <= self.now => self.lose_session(queue, receiver),
+                Some((at, receiver)) if at <= self.now => self.end_session_lock(queue, receiver),
                 _ => break,
             }
         }
@@ -26,8 +26,21 @@ impl Step<'_> {
         }
     }
 
+    /// The time of a session's lock is over. A holder that asks for messages and has none in hand keeps the session for as long
+    /// again; any other loses it.
+    pub(in crate::partition) fn end_session_lock(&mut self, queue: QueueId, receiver: ReceiverId) {
+        let held = self.sessions(queue).and_then(|sessions| sessions.held_by(receiver));
+        match held.filter(|(session, _)| session.is_awaited()).map(|(session, _)| session.id.clone()) {
+            Some(session) => {
+                let until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
+                self.emit(Event::SessionRenewed { queue, session, until });
+            }
+            None => self.lose_session(queue, receiver),
+        }
+    }
+
     /// The lock of a receiver's session ended by time: the receiver is closed.
-    pub(in crate::partition) fn lose_session(&mut self, queue: QueueId, receiver: ReceiverId) {
+    fn lose_session(&mut self, queue: QueueId, receiver: ReceiverId) {
         self.unlock_session(queue, receiver, true);
         self.emit(Event::ReceiverClosed { receiver });
         self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::SessionLockLost });
@@ -73,9 +86,11 @@ impl Step<'_> {
                 self.sessions(queue).and_then(|sessions| sessions.next_return())
         {
             self.returns_left -= 1;
-            let held = Held { queue, sub_queue: SubQueue::Main, number, until: self.now, in_session: true };
+            let counts = lost && self.state().locks.find(token).is_some_and(|held| held.counts);
+            let (sub_queue, until) = (SubQueue::Main, self.now);
+            let held = Held { queue, sub_queue, number, until, in_session: true, counts };
             match self.state().record(queue, SubQueue::Main, number).cloned() {
-                Some(record) if lost => self.fail_delivery(token, held, record, Change::Returned),
+                Some(record) if counts => self.fail_delivery(token, held, record, Change::Returned),
                 Some(record) => self.release(token, held, record),
                 None => self.emit(Event::Released { token }),
             }

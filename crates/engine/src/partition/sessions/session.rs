@@ -112,6 +112,11 @@ impl Session {
         self.holder.is_none() && self.returning.is_none()
     }
 
+    /// Whether its holder asks for messages and has none in hand.
+    pub(in crate::partition) fn is_awaited(&self) -> bool {
+        self.in_flight.is_empty() && self.holder.is_some_and(|holder| holder.listens)
+    }
+
     /// Its first available message.
     pub(in crate::partition) fn first_available(&self) -> Option<SequenceNumber> {
         self.available.first().copied()

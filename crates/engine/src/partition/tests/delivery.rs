@@ -1,7 +1,7 @@
-use super::rig::{Rig, abandon, deliveries, message, numbers, options, path};
+use super::rig::{LOCK_MS, Rig, abandon, deliveries, message, numbers, options, path};
 use crate::{
-    Command, CreditLimit, Effect, Event, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply,
-    Settlement, SubQueue,
+    Command, CreditLimit, Effect, Event, QueueOptions, ReceiveMode, ReceiverId, ReceiverOptions, Refusal,
+    Reply, Settlement, SubQueue,
 };
 
 #[test]
@@ -117,11 +117,18 @@ fn a_drain_held_up_by_the_byte_limit_goes_on_when_it_is_raised() {
 }
 
 #[test]
-fn receive_and_delete_removes_on_delivery() {
-    let mut rig = Rig::new(options());
+fn receive_and_delete_removes_what_leaves_and_counts_nothing_else() {
+    let mut rig = Rig::new(QueueOptions { max_delivery_count: 1, ..options() });
     rig.send(message("a"));
-    let taken = rig.take(SubQueue::Main, ReceiveMode::ReceiveAndDelete, 1);
-    assert_eq!((taken.len(), taken[0].1), (1, None));
+    let receiver = rig.open(SubQueue::Main, ReceiveMode::ReceiveAndDelete);
+    let first = deliveries(rig.credit(receiver, 1, false))[0].2.unwrap();
+    assert_eq!(rig.counts(), (1, 0, 0), "it has not left");
+    let effects = rig.advance(LOCK_MS);
+    assert_eq!(rig.settle(first.token, Settlement::Complete), Err(Refusal::MessageLockLost));
+    assert_eq!(numbers(effects), [0; 0]);
+    let (_, view, lock) = deliveries(rig.credit(receiver, 2, false)).pop().unwrap();
+    assert_eq!(view.delivery_count, 0, "what never left is no failed delivery");
+    rig.settle(lock.unwrap().token, Settlement::Complete).unwrap();
     assert_eq!(rig.counts(), (0, 0, 0));
     assert!(rig.store.entries(peeklock_storage::Space::Body).is_empty());
 }
@@ -183,12 +190,15 @@ fn a_message_that_came_and_went_in_one_turn_leaves_only_the_next_number() {
     let mut rig = Rig::new(options());
     let receiver = rig.open(SubQueue::Main, ReceiveMode::ReceiveAndDelete);
     rig.credit(receiver, 5, false);
-    rig.send(message("a"));
-    assert_eq!(rig.events.iter().filter(|event| event.durability() == crate::Durability::Sync).count(), 2);
+    let sent = rig.handle(None, Command::Send { messages: smallvec::smallvec![message("a")] });
+    let mut events = std::mem::take(&mut rig.events);
+    rig.settle(deliveries(sent)[0].2.unwrap().token, Settlement::Complete).unwrap();
+    events.append(&mut rig.events);
+    assert_eq!(events.iter().filter(|event| event.durability() == crate::Durability::Sync).count(), 2);
     let mut batch = peeklock_storage::Batch::new();
-    super::super::persist(super::rig::ID, &rig.events, &mut batch);
+    super::super::persist(super::rig::ID, &events, &mut batch);
     assert_eq!(batch.len(), 1, "{batch:?}");
-    assert!(rig.events.iter().any(|event| matches!(event, Event::Removed { .. })));
+    assert!(events.iter().any(|event| matches!(event, Event::Removed { .. })));
     assert_eq!(rig.send(message("b")), 2);
     assert_eq!(receiver, ReceiverId(1));
 }

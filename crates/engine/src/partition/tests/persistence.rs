@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use peeklock_storage::{Batch, Entry, Space};
 
-use super::rig::{ID, QUEUE, Rig, abandon, dead_letter, defer, message, options, path};
+use super::rig::{ID, QUEUE, Rig, abandon, dead_letter, message, options};
 use crate::partition::{Outputs, Partition, RestoreError, persist};
 use crate::{BodyRef, Command, Event, NewMessage, Settlement};
 
@@ -106,14 +106,7 @@ fn a_turn_writes_only_the_last_fact_about_each_message() {
         |token, settlement| Command::Settle { queue: QUEUE, tokens: smallvec::smallvec![token], settlement };
     act(Command::Send { messages: smallvec::smallvec![message("c")] });
     act(settle(first, dead_letter("bad")));
-    act(settle(second, defer()));
-    act(Command::ReceiveDeferred {
-        numbers: vec![crate::SequenceNumber(2)],
-        source: path(crate::SubQueue::Main),
-        receiver: None,
-        bytes_max: usize::MAX,
-        mode: crate::ReceiveMode::ReceiveAndDelete,
-    });
+    act(settle(second, Settlement::Complete));
     act(settle(first, abandon()));
     let mut batch = Batch::new();
     persist(ID, &outputs.events, &mut batch);

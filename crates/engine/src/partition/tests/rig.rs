@@ -231,7 +231,8 @@ impl Rig {
         self.handle(None, Command::Credit { receiver, limit, drain })
     }
 
-    /// Opens a receiver, lets it take up to `count` messages, closes it; nothing if the queue gives none.
+    /// Opens a receiver, lets it take up to `count` messages, closes it; nothing if the queue gives none. What is to be
+    /// deleted by being received leaves at once.
     pub(super) fn take(
         &mut self,
         sub_queue: SubQueue,
@@ -244,8 +245,18 @@ impl Rig {
         };
         let effects = self.credit(receiver, count, true);
         assert_eq!(effects.last(), Some(&Effect::Drained { receiver }));
+        let taken = deliveries(effects).into_iter().map(|(_, view, lock)| (view, lock)).collect();
+        let taken = if mode == ReceiveMode::ReceiveAndDelete { self.leave(taken) } else { taken };
         self.handle(None, Command::CloseReceiver { receiver });
-        deliveries(effects).into_iter().map(|(_, view, lock)| (view, lock)).collect()
+        taken
+    }
+
+    /// Messages that are deleted by being received are about to leave.
+    fn leave(&mut self, taken: Vec<(MessageView, Option<Lock>)>) -> Vec<(MessageView, Option<Lock>)> {
+        for (_, lock) in &taken {
+            self.settle(lock.unwrap().token, Settlement::Complete).unwrap();
+        }
+        taken.into_iter().map(|(view, _)| (view, None)).collect()
     }
 
     /// Takes one message of the main queue in peek-lock mode.
@@ -278,6 +289,7 @@ impl Rig {
             receiver: None,
             bytes_max: usize::MAX,
         }) {
+            Reply::Received(Ok(taken)) if mode == ReceiveMode::ReceiveAndDelete => Ok(self.leave(taken)),
             Reply::Received(received) => received,
             other => panic!("{other:?}"),
         }

@@ -73,10 +73,23 @@ fn receiving_and_deleting_takes_the_messages_of_the_session() {
     rig.try_send(vec![of("a", "1"), of("b", "2"), of("a", "3")]).unwrap();
     let mode = ReceiveMode::ReceiveAndDelete;
     let (receiver, _) = rig.try_open_in(mode, SubQueue::Main, Some("a")).unwrap();
-    assert_eq!(numbers_for(receiver, rig.credit(receiver, 9, false)), [1, 3]);
-    assert_eq!(rig.counts(), (1, 0, 0));
+    let taken = deliveries(rig.credit(receiver, 9, false));
+    assert_eq!(taken.iter().map(|(_, view, _)| view.sequence_number.0).collect::<Vec<_>>(), [1, 3]);
+    rig.settle(taken[0].2.unwrap().token, Settlement::Complete).unwrap();
+    assert_eq!(rig.counts(), (2, 0, 0));
     rig.close(receiver);
-    assert_eq!(rig.counts(), (1, 0, 0));
+    assert_eq!(rig.delivery_counts(SubQueue::Main), [(2, 0), (3, 0)], "what never left is back");
+}
+
+#[test]
+fn what_never_left_does_not_count_when_the_session_is_lost() {
+    let mut rig = Rig::new(QueueOptions { max_delivery_count: 1, ..with_sessions() });
+    rig.try_send(vec![of("a", "1"), of("a", "2")]).unwrap();
+    let mode = ReceiveMode::ReceiveAndDelete;
+    let (receiver, _) = rig.try_open_in(mode, SubQueue::Main, Some("a")).unwrap();
+    assert_eq!(deliveries(rig.credit(receiver, 9, false)).len(), 2);
+    rig.advance(LOCK_MS * 2);
+    assert_eq!(rig.delivery_counts(SubQueue::Main), [(1, 0), (2, 0)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! the live state (the rig sees to that); here also what users would notice: who may hold and get what, delivery counts,
 //! that nobody waits for what is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -72,6 +72,8 @@ struct InFlight {
     token: LockToken,
     number: u64,
     receiver: ReceiverId,
+    /// Whether losing it is a failed delivery.
+    counts: bool,
 }
 
 /// A queue and what its users remember.
@@ -81,6 +83,8 @@ struct History {
     held: BTreeMap<ReceiverId, (String, Timestamp)>,
     waiting: BTreeMap<ReceiverId, (RequestId, Timestamp)>,
     in_flight: Vec<InFlight>,
+    /// Receivers whose messages are deleted when they leave.
+    deleting: BTreeSet<ReceiverId>,
     sessions: BTreeMap<u64, String>,
     /// Failed deliveries of messages that are still there.
     counts: BTreeMap<u64, u32>,
@@ -95,6 +99,7 @@ impl History {
             held: BTreeMap::new(),
             waiting: BTreeMap::new(),
             in_flight: Vec::new(),
+            deleting: BTreeSet::new(),
             sessions: BTreeMap::new(),
             counts: BTreeMap::new(),
             got: BTreeMap::new(),
@@ -157,6 +162,7 @@ impl History {
                 let receiver = self.rig.new_receiver();
                 self.last_receiver = receiver.0;
                 let mode = if *deletes { ReceiveMode::ReceiveAndDelete } else { ReceiveMode::PeekLock };
+                self.deleting.extend(deletes.then_some(receiver));
                 let options = ReceiverOptions { source: super::rig::path(SubQueue::Main), mode };
                 let id = session.map(|session| IDS[session].into());
                 let session = Some(SessionWish { id, wait_until: self.rig.now.plus_ms(*wait_ms) });
@@ -226,7 +232,13 @@ impl History {
         let late: Vec<_> =
             self.held.iter().filter(|(_, (_, until))| *until <= now).map(|(receiver, _)| *receiver).collect();
         for receiver in late {
-            self.leave(receiver, 1);
+            let receivers = &self.rig.partition.state.entity.receivers;
+            let asks = receivers.get(receiver).is_some_and(|open| open.has_credit());
+            let has_some = self.in_flight.iter().any(|one| one.receiver == receiver);
+            match self.held.get_mut(&receiver) {
+                Some((_, until)) if asks && !has_some => *until = now.plus_ms(LOCK_MS),
+                _ => self.leave(receiver, 1),
+            }
         }
     }
 
@@ -235,7 +247,7 @@ impl History {
         self.held.remove(&receiver);
         let (ended, kept) = self.in_flight.iter().partition(|one| one.receiver == receiver);
         self.in_flight = kept;
-        for InFlight { number, .. } in ended {
+        for InFlight { number, .. } in ended.into_iter().filter(|one| one.counts) {
             *self.counts.entry(number).or_default() += failures;
         }
     }
@@ -286,7 +298,8 @@ impl History {
                 if let Some(lock) = lock {
                     assert_eq!(lock.locked_until, *until);
                     let number = view.sequence_number.0;
-                    self.in_flight.push(InFlight { token: lock.token, number, receiver });
+                    let counts = !self.deleting.contains(&receiver);
+                    self.in_flight.push(InFlight { token: lock.token, number, receiver, counts });
                 }
             }
             Effect::Reply { request: of, reply: Reply::Opened(opened) } => {
@@ -324,7 +337,7 @@ impl History {
                     let number = view.sequence_number.0;
                     assert_eq!(self.sessions[&number], self.held[receiver].0);
                     let token = lock.unwrap().token;
-                    self.in_flight.push(InFlight { token, number, receiver: *receiver });
+                    self.in_flight.push(InFlight { token, number, receiver: *receiver, counts: true });
                 }
             }
             Effect::ReceiverClosed { receiver, refusal } => {

@@ -51,6 +51,24 @@ fn a_lock_that_ends_by_time_closes_its_receiver_and_counts_a_failure() {
 }
 
 #[test]
+fn who_asks_for_messages_and_has_none_in_hand_keeps_the_session() {
+    for mode in [ReceiveMode::PeekLock, ReceiveMode::ReceiveAndDelete] {
+        let mut rig = Rig::new(with_sessions());
+        let (receiver, _) = rig.try_open_in(mode, SubQueue::Main, Some("a")).unwrap();
+        rig.credit(receiver, 2, false);
+        for _ in 0..3 {
+            assert_eq!(rig.advance(LOCK_MS), []);
+        }
+        let taken = Refusal::SessionCannotBeLocked("a".into());
+        assert_eq!(rig.try_open(SubQueue::Main, Some("a")), Err(taken));
+        rig.send(of("a", "1"));
+        assert_eq!(closed(&rig.advance(LOCK_MS)), [(receiver, Refusal::SessionLockLost)], "one is in hand");
+        let (idle, _) = rig.try_open_in(mode, SubQueue::Main, Some("b")).unwrap();
+        assert_eq!(closed(&rig.advance(LOCK_MS)), [(idle, Refusal::SessionLockLost)], "it asks for nothing");
+    }
+}
+
+#[test]
 fn a_lock_given_back_counts_no_failure() {
     let mut rig = Rig::new(with_sessions());
     rig.try_send(vec![of("a", "1"), of("a", "2")]).unwrap();

@@ -7,13 +7,12 @@ use std::task::Context;
 use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
-use super::held::HeldRemoval;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads, Source};
 use crate::layout::body_key;
-use crate::runtime::answer::Waiter;
+use crate::runtime::answer::{AnswerKind, Waiter};
 use crate::runtime::damage::Unreadable;
-use crate::{BodyRef, Received};
+use crate::{BodyRef, Command, Received, Refusal, Settlement};
 
 /// One such answer.
 #[derive(Debug)]
@@ -24,8 +23,10 @@ pub(super) struct Browse {
     pub(super) awaiting: VecDeque<usize>,
     /// Positions that turned out to be missing or damaged, and why, in order.
     pub(super) unreadable: Vec<(usize, Unreadable)>,
-    /// Removals to be stored once everything is read (receive-and-delete).
-    pub(super) removals: Vec<HeldRemoval>,
+    /// Whether the messages are still to be removed, once everything is read (receive-and-delete).
+    is_to_take: bool,
+    /// Why they can't be.
+    pub(super) refusal: Option<Refusal>,
     pub(super) after: CommitNumber,
     reads: Option<Reads>,
 }
@@ -33,11 +34,12 @@ pub(super) struct Browse {
 impl Browse {
     pub(super) fn new(waiter: Waiter, messages: Vec<Received>, after: CommitNumber) -> Self {
         Self {
+            is_to_take: waiter.kind == AnswerKind::Received { takes: true },
             waiter,
             messages,
             awaiting: VecDeque::new(),
             unreadable: Vec::new(),
-            removals: Vec::new(),
+            refusal: None,
             after,
             reads: None,
         }
@@ -53,14 +55,18 @@ impl Browse {
         self.reads = Some(reads);
     }
 
-    /// Takes the removals of messages that could not be read.
-    pub(super) fn take_unread(&mut self) -> Vec<HeldRemoval> {
-        let Self { unreadable, removals, messages, .. } = self;
-        let is_unread = |removal: &mut HeldRemoval| {
-            let mut unread = unreadable.iter().filter_map(|(at, _)| messages.get(*at));
-            unread.any(|message| removal.is_of(&message.view))
-        };
-        removals.extract_if(.., is_unread).collect()
+    /// Whether its messages are to be removed now.
+    fn can_be_taken(&self) -> bool {
+        self.is_to_take && self.awaiting.is_empty() && !self.messages.is_empty()
+    }
+
+    /// Removes what was read.
+    fn removal(&self) -> Option<Command> {
+        let is_readable = |at: &usize| self.unreadable.iter().all(|(unreadable, _)| unreadable != at);
+        let readable = self.messages.iter().enumerate().filter(|(at, _)| is_readable(at));
+        let tokens = readable.filter_map(|(_, message)| Some(message.lock?.token)).collect();
+        let queue = self.messages.first()?.view.queue;
+        Some(Command::Settle { queue, tokens, settlement: Settlement::Complete })
     }
 
     fn fill(&mut self, value: Content) {
@@ -117,12 +123,22 @@ impl Browses {
         Ok(progress)
     }
 
-    /// Answers whose contents are all here but whose removals are not stored yet.
-    pub(super) fn with_removals(&mut self) -> impl Iterator<Item = &mut Browse> {
-        self.waiting.iter_mut().filter(|browse| browse.awaiting.is_empty() && !browse.removals.is_empty())
+    /// What removes the messages of answers whose contents are all here; by position.
+    pub(super) fn removals(&self) -> Vec<(usize, Command)> {
+        let ready = self.waiting.iter().enumerate().filter(|(_, browse)| browse.can_be_taken());
+        ready.filter_map(|(position, browse)| Some((position, browse.removal()?))).collect()
     }
 
-    /// Says which commit holds the removals taken from [`Self::with_removals`].
+    /// Says what became of one of [`Self::removals`]; which commit holds it is not known yet.
+    pub(super) fn taken(&mut self, position: usize, taken: Result<(), Refusal>) {
+        if let Some(browse) = self.waiting.get_mut(position) {
+            browse.is_to_take = false;
+            browse.refusal = taken.err();
+            browse.after = CommitNumber::MAX;
+        }
+    }
+
+    /// Says which commit holds those that were [`Self::taken`].
     pub(super) fn removed(&mut self, commit: CommitNumber) {
         for browse in self.waiting.iter_mut().filter(|browse| browse.after == CommitNumber::MAX) {
             browse.after = commit;
@@ -131,9 +147,8 @@ impl Browses {
 
     /// An answer that may leave.
     pub(super) fn pop(&mut self, durable: CommitNumber) -> Option<Browse> {
-        let ready = |browse: &Browse| {
-            browse.awaiting.is_empty() && browse.removals.is_empty() && browse.after <= durable
-        };
+        let ready =
+            |browse: &Browse| browse.awaiting.is_empty() && !browse.can_be_taken() && browse.after <= durable;
         let position = self.waiting.iter().position(ready)?;
         Some(self.waiting.remove(position))
     }

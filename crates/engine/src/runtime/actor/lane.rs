@@ -14,7 +14,6 @@ use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
 use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
-use super::held::HeldRemoval;
 use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads, Source};
 use crate::layout::body_key;
@@ -38,8 +37,6 @@ enum Item {
         content: State,
         /// Whether the content had to be read.
         was_cold: bool,
-        /// The removal that must not happen before the content is read (receive-and-delete).
-        removal: Option<HeldRemoval>,
     },
     Drained {
         after: CommitNumber,
@@ -75,10 +72,6 @@ pub(super) struct DeliveryLane {
     /// There while contents can't be asked for because others hold the memory.
     short: Option<Waiting>,
     arrived: Vec<Content>,
-    /// How many items carry a removal.
-    removals: usize,
-    /// Removals of messages that could not be read.
-    unread: Vec<HeldRemoval>,
 }
 
 impl DeliveryLane {
@@ -95,8 +88,6 @@ impl DeliveryLane {
             wanted: VecDeque::new(),
             reads: Reads::default(),
             arrived: Vec::new(),
-            removals: 0,
-            unread: Vec::new(),
         }
     }
 
@@ -116,33 +107,15 @@ impl DeliveryLane {
 
     /// Adds a delivery whose content is known.
     pub(super) fn push(&mut self, after: CommitNumber, delivery: Box<Delivery>) {
-        self.items.push_back(Item::Delivery {
-            after,
-            delivery,
-            content: State::Here,
-            was_cold: false,
-            removal: None,
-        });
+        self.items.push_back(Item::Delivery { after, delivery, content: State::Here, was_cold: false });
     }
 
-    /// Adds a delivery whose content must be read first, and then `removal` be stored.
-    pub(super) fn push_cold(
-        &mut self,
-        after: CommitNumber,
-        delivery: Box<Delivery>,
-        removal: Option<HeldRemoval>,
-    ) {
+    /// Adds a delivery whose content must be read first.
+    pub(super) fn push_cold(&mut self, after: CommitNumber, delivery: Box<Delivery>) {
         self.awaiting.push_back(self.end());
         let view = &delivery.message.view;
         self.wanted.push_back((view.body, view.content_bytes));
-        self.removals += usize::from(removal.is_some());
-        self.items.push_back(Item::Delivery {
-            after,
-            delivery,
-            content: State::Awaited,
-            was_cold: true,
-            removal,
-        });
+        self.items.push_back(Item::Delivery { after, delivery, content: State::Awaited, was_cold: true });
     }
 
     /// Adds the end of a drain.
@@ -206,22 +179,14 @@ impl DeliveryLane {
     fn fill(&mut self, value: Content) {
         let Some(number) = self.awaiting.pop_front() else { return };
         let position = self.position(number);
-        let Some(Item::Delivery { delivery, content, removal, .. }) = self.items.get_mut(position) else {
-            return;
-        };
-        let value = match value {
-            Ok(value) => value,
-            Err(reason) => {
-                *content = State::Unreadable(reason);
-                // What could not be handed out stays on the disk.
-                let unread = removal.take();
-                self.removals -= usize::from(unread.is_some());
-                self.unread.extend(unread);
-                return;
+        let Some(Item::Delivery { delivery, content, .. }) = self.items.get_mut(position) else { return };
+        match value {
+            Ok(value) => {
+                *content = State::Here;
+                delivery.message.content = value;
             }
-        };
-        *content = State::Here;
-        delivery.message.content = value;
+            Err(reason) => *content = State::Unreadable(reason),
+        }
     }
 
     /// Where the item with this number is now.
@@ -229,46 +194,10 @@ impl DeliveryLane {
         usize::try_from(number.wrapping_sub(self.left)).unwrap_or(usize::MAX)
     }
 
-    /// Takes the removals of messages that could not be read.
-    pub(super) fn take_unread(&mut self) -> Vec<HeldRemoval> {
-        std::mem::take(&mut self.unread)
-    }
-
-    /// Takes the removals whose contents have been read; their deliveries wait for [`Self::removed`].
-    pub(super) fn take_removals(&mut self, removals: &mut Vec<HeldRemoval>, numbers: &mut Vec<u64>) {
-        if self.removals == 0 {
-            return;
-        }
-        for (item, number) in self.items.iter_mut().zip(self.left..) {
-            let Item::Delivery { after, content, removal, .. } = item else { continue };
-            if *content == State::Awaited {
-                return;
-            }
-            if let Some(removal) = removal.take() {
-                self.removals -= 1;
-                removals.push(removal);
-                numbers.push(number);
-                *after = CommitNumber::MAX;
-            }
-        }
-    }
-
-    /// Says which commit holds the removals that were taken.
-    pub(super) fn removed(&mut self, numbers: &[u64], commit: CommitNumber) {
-        for number in numbers {
-            let position = self.position(*number);
-            if let Some(Item::Delivery { after, .. }) = self.items.get_mut(position) {
-                *after = commit;
-            }
-        }
-    }
-
     /// The next item that may leave.
     pub(super) fn pop(&mut self, durable: CommitNumber) -> Option<Ready> {
         let leaves = match self.items.front()? {
-            Item::Delivery { after, content, removal, .. } => {
-                *after <= durable && *content != State::Awaited && removal.is_none()
-            }
+            Item::Delivery { after, content, .. } => *after <= durable && *content != State::Awaited,
             Item::Drained { after, .. } => *after <= durable,
         };
         if !leaves {

@@ -9,7 +9,6 @@ use peeklock_storage::Error;
 use tokio::sync::oneshot;
 
 use super::Actor;
-use super::held::Removals;
 use crate::partition::Partition;
 use crate::runtime::joint::{Lent, Part, Returned};
 use crate::{Command, Durability, Event, QueueId};
@@ -37,17 +36,16 @@ impl Actor {
             id: self.seat.id,
             partition: std::mem::replace(&mut self.seat.partition, placeholder),
             now: self.now,
-            held: std::mem::take(&mut self.held),
             back,
         };
         if let Err(lent) = request.lent.send(lent) {
             // The committer is gone.
-            (self.seat.partition, self.held) = (lent.partition, lent.held);
+            self.seat.partition = lent.partition;
             return Ok(());
         }
         let gone = || Error::Unavailable { reason: "the task of joint steps is gone".to_owned() };
-        let Returned { partition, held, parts, is_broken } = returned.await.map_err(|_| gone())?;
-        (self.seat.partition, self.held) = (partition, held);
+        let Returned { partition, parts, is_broken } = returned.await.map_err(|_| gone())?;
+        self.seat.partition = partition;
         let happened = !parts.is_empty();
         parts.into_iter().for_each(|part| self.take_over(part));
         if is_broken {
@@ -68,9 +66,8 @@ impl Actor {
         let body = events.iter().filter_map(|event| Some(event.stored_body()?.0.0)).max();
         self.commits.push(commit, is_sync, batch_bytes, body);
         let after = self.commits.last_sync();
-        let mut removals = Removals::new();
         for effect in effects {
-            self.route(after, effect, &mut removals);
+            self.route(after, effect);
         }
         self.show_counts();
         for body in events.iter().flat_map(Event::removed_bodies) {

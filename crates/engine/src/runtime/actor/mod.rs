@@ -11,7 +11,6 @@ mod browse;
 mod catch_up;
 mod commits;
 mod forwarders;
-mod held;
 mod lane;
 mod lending;
 mod limits;
@@ -38,7 +37,6 @@ pub(super) use self::catch_up::{CatchUp, CaughtUp};
 pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
-pub(super) use self::held::HeldBodies;
 use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
@@ -164,14 +162,11 @@ pub(super) struct Actor {
     replies: VecDeque<PendingReply>,
     lane: DeliveryLane,
     browses: Browses,
-    held: HeldBodies,
     forwarders: Forwarders,
     cache: BodyCache,
     alarm: Alarm,
     /// When to look for memory again.
     memory_alarm: Alarm,
-    /// What a content may take that leaves without a lock and without having been read, in bytes.
-    unlocked_bytes_max: usize,
     catch_ups: CatchUps,
     /// Requests handled since other tasks last had their turn.
     handled_since_yield: usize,
@@ -217,12 +212,10 @@ impl Actor {
             replies: VecDeque::new(),
             lane: DeliveryLane::new(id, shared.cache.process()),
             browses: Browses::new(id),
-            held: HeldBodies::default(),
             forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             alarm: Alarm::default(),
             memory_alarm: Alarm::default(),
-            unlocked_bytes_max: usize::MAX,
             catch_ups: CatchUps::default(),
             handled_since_yield: 0,
             stopping: false,

@@ -11,7 +11,7 @@ impl Actor {
     /// A delivery that can't leave: its message goes into quarantine, and its receiver has its credit back for the next.
     pub(super) fn set_aside(&mut self, delivery: &Delivery, why: Unreadable) {
         let Received { view, lock, .. } = &delivery.message;
-        let assigned = lock.map_or(Assigned::Removed, |lock| Assigned::Locked(lock.token));
+        let assigned = lock.map_or(Assigned::Shown, |lock| Assigned::Locked(lock.token));
         let receiver = Some((delivery.receiver, u64::from(view.content_bytes)));
         self.quarantine(view, assigned, receiver, why);
     }
@@ -25,8 +25,7 @@ impl Actor {
     ) {
         let (queue, number) = (view.queue, view.sequence_number);
         // What was deleted, expired or moved on while its content was being read is no damage.
-        let is_there = assigned == Assigned::Removed || self.seat.partition.has_message(queue, number);
-        if is_there && self.is_there(queue) {
+        if self.seat.partition.has_message(queue, number) && self.is_there(queue) {
             self.shared.damages.note(why.damage(self.name_of(queue), Some(number)));
         }
         self.internal.push_back(Command::Quarantine { queue, number, assigned, receiver });
@@ -46,13 +45,14 @@ impl Actor {
     }
 
     /// What can't be read is left out, unless it is all that was asked for. Where locks are given, the whole answer is a
-    /// refusal, and the locks of the others go back; what is deleted by being received must be handed out.
+    /// refusal, and the locks of the others go back; what was deleted by being received is handed out.
     pub(super) fn answer_browse(&mut self, browse: Browse) {
-        let Browse { waiter, mut messages, unreadable, .. } = browse;
-        let takes = waiter.kind == AnswerKind::Received { takes: true };
-        let is_all_or_none = messages.iter().any(|message| message.lock.is_some());
+        let Browse { waiter, mut messages, unreadable, refusal: not_taken, .. } = browse;
+        let takes = not_taken.is_none() && waiter.kind == AnswerKind::Received { takes: true };
+        let is_all_or_none = !takes && messages.iter().any(|message| message.lock.is_some());
         let first = unreadable.first().and_then(|(at, _)| messages.get(*at));
-        let refusal = first.map(|message| Refusal::MessageDamaged(message.view.sequence_number.0));
+        let damaged = first.map(|message| Refusal::MessageDamaged(message.view.sequence_number.0));
+        let refusal = not_taken.or(damaged);
         for (position, why) in unreadable.into_iter().rev() {
             if position >= messages.len() {
                 continue;
@@ -60,7 +60,6 @@ impl Actor {
             let Received { view, lock, .. } = messages.remove(position);
             let assigned = match lock {
                 Some(lock) => Assigned::Locked(lock.token),
-                None if takes => Assigned::Removed,
                 None => Assigned::Shown,
             };
             self.quarantine(&view, assigned, None, why);
@@ -70,7 +69,12 @@ impl Actor {
                 messages.iter().for_each(|message| self.give_back(message));
                 waiter.refuse(refusal);
             }
-            _ => waiter.answer(Response::Received(Ok(messages))),
+            _ => {
+                if takes {
+                    messages.iter_mut().for_each(|message| message.lock = None);
+                }
+                waiter.answer(Response::Received(Ok(messages)));
+            }
         }
     }
 }

@@ -6,7 +6,6 @@ use peeklock_storage::{Error, PartitionId};
 use tokio::sync::mpsc;
 
 use super::commits::{Commits, is_dead};
-use super::held::HeldBodies;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
 use crate::partition::{Credible, Partition, Watched};
@@ -192,7 +191,6 @@ impl Actor {
         self.loan = None;
         self.lane = DeliveryLane::new(self.seat.id, self.shared.cache.process());
         self.browses = Browses::new(self.seat.id);
-        self.held = HeldBodies::default();
         self.commits = Commits::default();
         self.catch_ups.start_over();
         self.internal.clear();

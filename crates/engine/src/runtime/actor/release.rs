@@ -2,31 +2,28 @@
 
 use super::browse::Browse;
 use super::commits::CommitNumber;
-use super::held::Removals;
 use super::lane::Ready;
 use super::{Actor, PendingReply};
 use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
 use crate::runtime::catalogue::deletion::Ended;
-use crate::runtime::{Mailbox, Output, Response};
+use crate::runtime::{Output, Response};
 use crate::{
-    Command, Delivery, Effect, End, Lock, QueueId, ReceiveMode, Received, ReceiverId, Refusal, Reply,
-    RequestId, Settlement,
+    Command, Delivery, Effect, End, Lock, QueueId, Received, ReceiverId, Refusal, Reply, RequestId,
+    Settlement,
 };
 
 impl Actor {
     /// Sends an effect on its way; it leaves at once when nothing holds it up.
-    pub(super) fn route(&mut self, after: CommitNumber, effect: Effect, removals: &mut Removals) {
+    pub(super) fn route(&mut self, after: CommitNumber, effect: Effect) {
         match effect {
-            Effect::Reply { request, reply } => self.route_reply(after, request, reply, removals),
+            Effect::Reply { request, reply } => self.route_reply(after, request, reply),
             Effect::Deliver { receiver, view, lock, departing } => {
-                let content = if self.is_cold(&view, lock) { None } else { self.cache.get(view.body) };
+                let content = self.cache.get(view.body);
                 let cold = content.is_none();
-                let message = (view.queue, view.sequence_number);
-                let removal = if lock.is_none() { removals.remove(&message) } else { None };
                 let message = Received { view, content: content.unwrap_or_default(), lock };
                 let delivery = Box::new(Delivery { receiver, message, departing, share: None });
                 if cold {
-                    self.lane.push_cold(after, delivery, removal);
+                    self.lane.push_cold(after, delivery);
                 } else if self.may_leave(after) {
                     self.deliver(delivery);
                 } else {
@@ -45,13 +42,7 @@ impl Actor {
         self.lane.is_empty() && after <= self.commits.durable()
     }
 
-    fn route_reply(
-        &mut self,
-        after: CommitNumber,
-        request: RequestId,
-        reply: Reply,
-        removals: &mut Removals,
-    ) {
+    fn route_reply(&mut self, after: CommitNumber, request: RequestId, reply: Reply) {
         let slot = usize::try_from(request.0).ok();
         let Some(waiter) = slot.and_then(|slot| self.waiters.try_remove(slot)) else { return };
         match answer::response(reply) {
@@ -66,26 +57,16 @@ impl Actor {
                     self.replies.push_back(PendingReply { after, waiter, response });
                 }
             }
-            Err(views) => self.route_received(after, waiter, views, removals),
+            Err(views) => self.route_received(after, waiter, views),
         }
     }
 
-    fn route_received(
-        &mut self,
-        after: CommitNumber,
-        waiter: Waiter,
-        views: ReceivedReply,
-        removals: &mut Removals,
-    ) {
-        let takes = waiter.kind == AnswerKind::Received { takes: true };
+    fn route_received(&mut self, after: CommitNumber, waiter: Waiter, views: ReceivedReply) {
         let mut browse = Browse::new(waiter, Vec::with_capacity(views.len()), after);
         for (view, lock) in views {
             let content = self.cache.get(view.body);
             if content.is_none() {
                 browse.awaiting.push_back(browse.messages.len());
-            }
-            if takes {
-                browse.removals.extend(removals.remove(&(view.queue, view.sequence_number)));
             }
             browse.messages.push(Received { view, content: content.unwrap_or_default(), lock });
         }
@@ -120,14 +101,8 @@ impl Actor {
             return;
         };
         if mailbox.is_full() {
-            if delivery.message.lock.is_some() {
-                self.give_back(&delivery.message);
-                return self.close_receiver(receiver, Refusal::MemoryShort);
-            }
-            // A message that is removed already has to leave; none follows it.
-            let mailbox = mailbox.clone();
-            mailbox.put(Output::Delivery(delivery));
-            return self.close_unlocked(&mailbox);
+            self.give_back(&delivery.message);
+            return self.close_receiver(receiver, Refusal::MemoryShort);
         }
         if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
             self.receivers.remove(&receiver);
@@ -164,18 +139,6 @@ impl Actor {
     fn tell_closed(&mut self, receiver: ReceiverId, refusal: Refusal) {
         if let Some(mailbox) = self.receivers.remove(&receiver) {
             mailbox.put(Output::ReceiverClosed { receiver, refusal });
-        }
-    }
-
-    /// Closes the receivers of a mailbox to which messages go without a lock: nothing can be taken back from them.
-    fn close_unlocked(&mut self, mailbox: &Mailbox) {
-        let partition = &self.seat.partition;
-        let is_unlocked = |receiver| partition.receive_mode(receiver) == Some(ReceiveMode::ReceiveAndDelete);
-        let of_mailbox = self.receivers.iter().filter(|(_, other)| other.is_same(mailbox));
-        let closed: Vec<ReceiverId> =
-            of_mailbox.map(|(receiver, _)| *receiver).filter(|receiver| is_unlocked(*receiver)).collect();
-        for receiver in closed {
-            self.close_receiver(receiver, Refusal::MemoryShort);
         }
     }
 

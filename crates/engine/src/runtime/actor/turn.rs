@@ -2,14 +2,13 @@
 
 use peeklock_storage::{Batch, Pressure};
 
-use super::Actor;
-use super::held::{HeldRemoval, Removals, Wanted};
 use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
 use super::weight::{check_weight, weight};
+use super::{Actor, Seat};
 use crate::partition::persist;
 use crate::runtime::Request;
-use crate::runtime::answer::{self, AnswerKind};
-use crate::{Command, Durability, Effect, Event, Lock, MessageView, Reply, RequestId, Timestamp};
+use crate::runtime::answer;
+use crate::{Command, Durability, Event, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
 #[derive(Clone, Copy)]
@@ -37,9 +36,9 @@ impl Actor {
         }
         behind |= self.travel(moment);
         self.flush();
+        self.take_what_is_read(&moment);
         self.show_access(self.now);
         self.see_to_forwarders();
-        self.store_removals();
         self.lane.start_reads(&*self.shared.shard);
         if self.lane.is_short_of_memory() {
             let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
@@ -146,14 +145,12 @@ impl Actor {
         let mut outputs = std::mem::take(&mut self.outputs);
         let mut ends = std::mem::take(&mut self.event_ends);
         self.cache_stored(&outputs.events);
-        self.unlocked_bytes_max = self.shared.cache.process().allowance();
-        let mut removals = self.hold_removals(&outputs.effects, &mut outputs.events, &mut ends);
         self.submit(&outputs.events, &ends, 0);
         let after = self.commits.last_sync();
         for effect in outputs.effects.drain(..) {
-            self.route(after, effect, &mut removals);
+            self.route(after, effect);
         }
-        if !outputs.events.is_empty() || !removals.is_empty() {
+        if !outputs.events.is_empty() {
             self.show_counts();
         }
         for body in outputs.events.iter().flat_map(Event::removed_bodies) {
@@ -177,42 +174,6 @@ impl Actor {
         for (body, content) in events.iter().filter_map(Event::stored_body) {
             self.cache.insert(body, content.clone());
         }
-    }
-
-    /// Takes out the removals of messages that are handed out by this very turn and whose contents must be read from
-    /// the disk first: receive-and-delete of a cold message. Everything else of the turn goes ahead.
-    fn hold_removals(&mut self, effects: &[Effect], events: &mut Vec<Event>, ends: &mut [usize]) -> Removals {
-        let mut wanted = Wanted::default();
-        for effect in effects {
-            match effect {
-                Effect::Deliver { lock: None, view, .. } if self.is_cold(view, None) => {
-                    wanted.add(view);
-                }
-                // All or none, so that a refused answer has taken nothing.
-                Effect::Reply { request, reply: Reply::Received(Ok(views)) }
-                    if self.takes(*request)
-                        && views.iter().any(|(view, _)| !self.cache.contains(view.body)) =>
-                {
-                    views.iter().for_each(|(view, _)| wanted.add(view));
-                }
-                _ => {}
-            }
-        }
-        self.held.hold(&wanted, events, ends)
-    }
-
-    /// Whether the content of a message for a receiver has to be read. One without a lock can't be sent back once it has left:
-    /// while memory is short it counts as cold, and waits with the others until there is room for it.
-    pub(super) fn is_cold(&self, view: &MessageView, lock: Option<Lock>) -> bool {
-        let waits = lock.is_none()
-            && view.content_bytes as usize > self.unlocked_bytes_max
-            && self.commits.durable_body().is_some_and(|durable| view.body.0 <= durable.0);
-        waits || !self.cache.contains(view.body)
-    }
-
-    fn takes(&self, request: RequestId) -> bool {
-        let waiter = usize::try_from(request.0).ok().and_then(|slot| self.waiters.get(slot));
-        waiter.is_some_and(|waiter| waiter.kind == AnswerKind::Received { takes: true })
     }
 
     /// Submits events, split between commands when they exceed the store's limit. `ends` are the commands' ends,
@@ -242,29 +203,23 @@ impl Actor {
         self.commits.push(commit, durability == Some(Durability::Sync), bytes, body);
     }
 
-    /// Stores removals whose contents have been read by now.
-    fn store_removals(&mut self) {
-        let (mut removals, mut numbers) = (Vec::new(), Vec::new());
-        for unread in self.lane.take_unread() {
-            self.held.abandon(&unread);
-        }
-        self.lane.take_removals(&mut removals, &mut numbers);
-        for browse in self.browses.with_removals() {
-            // What can't be handed out stays on the disk.
-            browse.take_unread().iter().for_each(|unread| self.held.abandon(unread));
-            if !browse.removals.is_empty() {
-                removals.append(&mut browse.removals);
-                browse.after = super::CommitNumber::MAX;
-            }
-        }
+    /// Removes deferred messages that are deleted by being received and whose contents have been read: they are handed out
+    /// once that is durable. All or none, like the answer.
+    fn take_what_is_read(&mut self, moment: &Moment) {
+        let removals = self.browses.removals();
         if removals.is_empty() {
             return;
         }
-        let release = |removal: HeldRemoval| self.held.release(removal);
-        let events: Vec<Event> = removals.into_iter().map(release).collect();
-        self.submit(&events, &[], 0);
-        let after = self.commits.last_sync();
-        self.lane.removed(&numbers, after);
-        self.browses.removed(after);
+        for (position, removal) in removals {
+            let Seat { partition, random, .. } = &mut self.seat;
+            let asked = std::iter::once(((), &removal));
+            let taken = partition.prepare(moment.now, random, asked, &mut self.outputs);
+            if taken.is_ok() {
+                self.handle(moment, None, removal);
+            }
+            self.browses.taken(position, taken.map_err(|((), refusal)| refusal));
+        }
+        self.flush();
+        self.browses.removed(self.commits.last_sync());
     }
 }

@@ -4,7 +4,6 @@ use peeklock_storage::{Commit, PartitionId};
 use tokio::sync::oneshot;
 
 use crate::partition::Partition;
-use crate::runtime::actor::HeldBodies;
 use crate::{Effect, Event, Timestamp};
 
 /// Asks an actor for the state of its partition.
@@ -20,8 +19,6 @@ pub(in crate::runtime) struct Lent {
     pub(in crate::runtime) partition: Partition,
     /// When the step takes place for this partition.
     pub(in crate::runtime) now: Timestamp,
-    /// Contents that must stay for a while although nothing refers to them.
-    pub(in crate::runtime) held: HeldBodies,
     /// How it gets back.
     pub(in crate::runtime) back: oneshot::Sender<Returned>,
 }
@@ -30,7 +27,6 @@ pub(in crate::runtime) struct Lent {
 #[derive(Debug)]
 pub(in crate::runtime) struct Returned {
     pub(in crate::runtime) partition: Partition,
-    pub(in crate::runtime) held: HeldBodies,
     /// What happened to it, in order.
     pub(in crate::runtime) parts: Vec<Part>,
     /// Nothing of what happened last was submitted, so the state is to be read back: a prepared command was refused, which is

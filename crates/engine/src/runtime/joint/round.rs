@@ -29,13 +29,12 @@ impl Participant {
 
     /// Adds what happened to a batch.
     fn persist(&mut self, batch: &mut Batch) {
-        let Lent { id, held, .. } = &mut self.lent;
-        held.keep_contents(&mut self.outputs.events);
+        let id = self.lent.id;
         if self.outputs.events.iter().any(|event| event.durability() != Durability::Volatile) {
-            persist(*id, &self.outputs.events, batch);
+            persist(id, &self.outputs.events, batch);
         }
         // Whatever the batch says of it, the commit comes after those that were submitted before.
-        touch(*id, batch);
+        touch(id, batch);
     }
 
     fn note(&mut self, commit: Commit, batch_bytes: usize) {
@@ -45,9 +44,9 @@ impl Participant {
     }
 
     fn give_back(self) {
-        let Lent { partition, held, back, .. } = self.lent;
+        let Lent { partition, back, .. } = self.lent;
         // An actor waits for its state, unless the process is about to end.
-        let _ = back.send(Returned { partition, held, parts: self.parts, is_broken: self.is_broken });
+        let _ = back.send(Returned { partition, parts: self.parts, is_broken: self.is_broken });
     }
 }
 

@@ -33,7 +33,7 @@ impl Queue {
             ends && !self.is_in_session(message)
         });
         for number in lost {
-            self.fail(turn, number, turn.keeps(Rule::LockEndCounts));
+            self.lose(turn, number, turn.keeps(Rule::LockEndCounts));
         }
     }
 
@@ -93,6 +93,15 @@ impl Queue {
 
     pub(super) fn fail(&mut self, turn: &Turn, number: u64, counts: bool) {
         self.unlock(turn, number, counts, true);
+    }
+
+    /// A lock ended by time: a failed delivery, unless the message never left.
+    pub(super) fn lose(&mut self, turn: &Turn, number: u64, counts: bool) {
+        if self.messages[&number].counts || turn.breaks(Rule::WhatNeverLeftDoesNotCount) {
+            self.fail(turn, number, counts);
+        } else {
+            self.unlock(turn, number, false, false);
+        }
     }
 
     /// Ends a lock: is it overdue, did it fail too often, or does it go back?

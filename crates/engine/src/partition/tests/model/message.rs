@@ -15,6 +15,8 @@ pub(super) struct Message {
     pub(super) facts: Option<Arc<Facts>>,
     pub(super) scheduled_for: Option<u64>,
     pub(super) lock: Option<Lock>,
+    /// Whether the end of its lock by time is a failed delivery.
+    pub(super) counts: bool,
 }
 
 impl Message {
@@ -44,6 +46,7 @@ impl Message {
             facts: new.facts.clone(),
             scheduled_for: None,
             lock: None,
+            counts: true,
         }
     }
 

@@ -198,17 +198,14 @@ impl Queue {
 
     pub(super) fn hand_out(&mut self, turn: &Turn, number: u64, mode: ReceiveMode) -> Taken {
         let view = self.messages[&number].view.clone();
-        if mode == ReceiveMode::ReceiveAndDelete {
-            self.messages.remove(&number);
-            return (view, None);
-        }
         let token = turn.tokens.get(&(self.id.0, view.sequence_number)).copied().unwrap_or(LockToken(0));
         let session_end = self
             .session_end(&self.messages[&number])
             .filter(|_| turn.keeps(Rule::AMessageIsLockedWithItsSession));
         let locked_until = Timestamp(session_end.unwrap_or(turn.now + self.options.lock_duration_ms));
         let lock = Some(Lock { token, locked_until });
-        self.messages.get_mut(&number).unwrap().lock = lock;
+        let message = self.messages.get_mut(&number).unwrap();
+        (message.lock, message.counts) = (lock, mode != ReceiveMode::ReceiveAndDelete);
         (view, lock)
     }
 

@@ -44,6 +44,8 @@ rules! {
         LockEndCounts,
         /// A released one has not.
         ReleaseDoesNotCount,
+        /// Nor has one that was to be deleted when it left, and has not left.
+        WhatNeverLeftDoesNotCount,
         /// The Nth failure dead-letters, not the one after.
         TheNthFailureDeadLetters,
         /// Dead letters may fail without end (§9).
@@ -120,6 +122,8 @@ rules! {
         OnlySessionsRenewTheirLocks,
         /// A renewed session ends so long from now.
         SessionRenewalCountsFromNow,
+        /// Who asks for messages and has none in hand keeps the session when its time is over.
+        WhoAsksForMessagesKeepsTheSession,
         /// Deliveries under a session's lock that ran out have failed (§5.3).
         ALostSessionCounts,
         /// Deliveries under one given back have not (§5.3).

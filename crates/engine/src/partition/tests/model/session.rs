@@ -57,6 +57,14 @@ impl Queue {
         let holders = self.sessions.values().filter_map(|session| session.holder);
         let late: Vec<_> =
             holders.filter(|(_, until)| *until <= turn.now).map(|(receiver, _)| receiver).collect();
+        let kept = turn.keeps(Rule::WhoAsksForMessagesKeepsTheSession);
+        let (keeping, late): (Vec<_>, Vec<_>) =
+            late.into_iter().partition(|receiver| kept && self.is_waiting(*receiver));
+        for receiver in keeping {
+            let id = self.held_by(receiver).unwrap();
+            let until = turn.now + self.options.lock_duration_ms;
+            self.sessions.get_mut(&id).unwrap().holder = Some((receiver, until));
+        }
         for receiver in late {
             self.give_back(turn, receiver, true);
             self.receivers.remove(&receiver.0);
@@ -70,6 +78,14 @@ impl Queue {
         }
     }
 
+    /// Whether the holder of a session asks for messages and has none in hand.
+    fn is_waiting(&self, receiver: ReceiverId) -> bool {
+        let Some(id) = self.held_by(receiver) else { return false };
+        let in_hand =
+            |message: &Message| self.is_in_session(message) && message.is_of(&id) && message.lock.is_some();
+        self.receivers[&receiver.0].has_credit() && !self.messages.values().any(in_hand)
+    }
+
     /// A receiver's session is anybody's again; what it had in flight returns.
     fn give_back(&mut self, turn: &Turn, receiver: ReceiverId, lost: bool) {
         let Some(id) = self.held_by(receiver) else { return };
@@ -79,7 +95,7 @@ impl Queue {
         });
         for number in in_flight {
             if lost {
-                self.fail(turn, number, turn.keeps(Rule::ALostSessionCounts));
+                self.lose(turn, number, turn.keeps(Rule::ALostSessionCounts));
             } else {
                 self.unlock(turn, number, turn.breaks(Rule::AClosedSessionDoesNotCount), false);
             }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use super::super::rig::deliveries;
 use super::rig::{Rig, label, labelled, options, rule, with_sessions};
 use crate::{
-    Command, Filter, LockToken, NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, SequenceNumber,
-    Settlement, SubQueue, SubscriptionOptions, TopicOptions,
+    Command, Filter, LockToken, NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, Reply,
+    SequenceNumber, Settlement, SubQueue, SubscriptionOptions, TopicOptions,
 };
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -178,9 +178,14 @@ impl Player {
                 let _ = self.rig.settle(queue, token, settlement);
             }
             Move::ReceiveDeferred { queue, number, mode } => {
-                let source = QueuePath::main(self.queue(queue)?);
-                let (numbers, bytes_max) = (vec![SequenceNumber(number)], usize::MAX);
-                self.rig.ask(Command::ReceiveDeferred { numbers, source, mode, receiver: None, bytes_max });
+                let queue = self.queue(queue)?;
+                let (source, numbers) = (QueuePath::main(queue), vec![SequenceNumber(number)]);
+                let (receiver, bytes_max) = (None, usize::MAX);
+                let command = Command::ReceiveDeferred { numbers, source, mode, receiver, bytes_max };
+                if let Reply::Received(Ok(received)) = self.rig.ask(command) {
+                    let locks = received.into_iter().filter_map(|(_, lock)| lock);
+                    self.tokens.extend(locks.map(|lock| (queue, lock.token)));
+                }
             }
             Move::Wait(ms) => drop(self.rig.advance(ms)),
             Move::Restart => {

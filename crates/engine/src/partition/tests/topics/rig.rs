@@ -306,8 +306,12 @@ impl Rig {
     ) -> Option<(MessageView, Option<Lock>)> {
         let receiver = self.try_open(queue, sub_queue, mode).ok()?;
         let effects = self.credit(receiver, 1, true);
+        let mut taken = deliveries(effects).pop().map(|(_, view, lock)| (view, lock));
+        if let (ReceiveMode::ReceiveAndDelete, Some((_, lock))) = (mode, &mut taken) {
+            self.settle(queue, lock.take().unwrap().token, Settlement::Complete).unwrap();
+        }
         self.handle(None, Command::CloseReceiver { receiver });
-        deliveries(effects).pop().map(|(_, view, lock)| (view, lock))
+        taken
     }
 
     /// Takes one message in peek-lock mode.

@@ -1,0 +1,230 @@
+//! Which deliveries of a link's queue may leave, and which can still be taken back.
+//!
+//! On a gated link the upper layer has something to do before the first byte of a delivery leaves: it removes the message from
+//! the store. It reserves room for deliveries, does its work, and lets them go. A delivery for which room is reserved counts as
+//! leaving, so the link does not end before it has left; everything behind it can be taken back.
+
+use super::LinkId;
+use super::connection::Connection;
+use super::limits::TRANSFER_OVERHEAD_BYTES;
+use super::link::Link;
+use super::link_out::LinkOut;
+use crate::wire::performative::{Detach, Error};
+
+/// What has passed the gate of a link.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// Deliveries since attach for which room is reserved.
+    reserved: u64,
+    /// Deliveries since attach that may begin to leave.
+    open: u64,
+    /// Payload bytes of the deliveries that room is reserved for and that have not left completely.
+    bytes: usize,
+    /// Transfer frames that these still take.
+    frames: u32,
+}
+
+/// An end of a link that waits for what is leaving.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The peer has detached.
+    Peer(Detach),
+    /// We have, for this reason; the upper layer is told if it did not ask for it.
+    Ours { error: Option<Error>, announce: bool },
+}
+
+/// What [`Connection::withdraw`] took back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Withdrawn {
+    /// How many deliveries, the last of the queue.
+    pub messages: usize,
+    /// Whether the peer was told that its drain is complete: the credit that was left is void.
+    pub drained: bool,
+}
+
+impl LinkOut {
+    /// Lets deliveries wait for [`Connection::let_go`].
+    fn set_gate(&mut self) {
+        self.gate = Some(Box::default());
+    }
+
+    /// Whether the next delivery may begin as far as the gate is concerned.
+    pub(super) fn is_open(&self) -> bool {
+        self.gate.as_ref().is_none_or(|gate| self.begun < gate.open)
+    }
+
+    /// Deliveries for which room is reserved and that have not begun to leave.
+    pub(super) fn reserved(&self) -> u64 {
+        self.gate.as_ref().map_or(0, |gate| gate.reserved.saturating_sub(self.begun))
+    }
+
+    /// Whether the end of the link has to wait.
+    fn is_leaving(&self) -> bool {
+        self.gate.is_some() && (self.progress.is_some() || self.reserved() > 0)
+    }
+
+    /// Deliveries at the front of the queue that are leaving.
+    fn leaving(&self) -> usize {
+        usize::from(self.progress.is_some()) + usize::try_from(self.reserved()).unwrap_or(usize::MAX)
+    }
+
+    /// A frame has left; says whether it was one of those that room was reserved for.
+    pub(super) fn frame_left(&mut self) -> bool {
+        let Some(gate) = self.gate.as_mut().filter(|gate| gate.frames > 0) else { return false };
+        gate.frames -= 1;
+        true
+    }
+
+    /// A delivery of so many bytes has left completely.
+    pub(super) fn delivery_left(&mut self, bytes: usize) {
+        if let Some(gate) = &mut self.gate {
+            gate.bytes = gate.bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Frames for which this link still has room reserved.
+    pub(super) fn reserved_frames(&self) -> u32 {
+        self.gate.as_ref().map_or(0, |gate| gate.frames)
+    }
+
+    /// Takes a delivery out of the queue; gives its payload bytes.
+    fn take_back(&mut self, position: usize) -> usize {
+        let Some(delivery) = self.queue.remove(position) else { return 0 };
+        self.queued_bytes -= delivery.bytes;
+        self.next_id = self.next_id.wrapping_sub(1);
+        delivery.bytes
+    }
+}
+
+impl Connection {
+    /// From now on deliveries on this link leave only when [`Self::let_go`] says so.
+    pub fn gate(&mut self, link: LinkId) {
+        if let Some(side) = self.side_out(link) {
+            side.set_gate();
+        }
+    }
+
+    /// Reserves room for the next deliveries of a gated link that link credit and session window allow to leave, as long as
+    /// not more than `messages_max` and about `bytes_max` bytes are leaving. Says how many: for those [`Self::let_go`] must follow.
+    pub fn reserve(&mut self, link: LinkId, messages_max: usize, bytes_max: usize) -> usize {
+        let frame_bytes = (self.peer.frame_size_max as usize).saturating_sub(TRANSFER_OVERHEAD_BYTES).max(1);
+        let Some(key) = self.links.key(link) else { return 0 };
+        let Some(state) = self.links.get_mut(key) else { return 0 };
+        let Some(session) = self.sessions.get_mut(state.session) else { return 0 };
+        let Some(side) = state.as_out().filter(|side| side.end.is_none()) else { return 0 };
+        let (leaving, reserved, credit) = (side.leaving(), side.reserved(), u64::from(side.credit));
+        let Some(gate) = &mut side.gate else { return 0 };
+        let most = usize::try_from(credit.saturating_sub(reserved)).unwrap_or(usize::MAX);
+        let most = most.min(messages_max.saturating_sub(leaving));
+        let mut window = session.outgoing_window_left.saturating_sub(session.reserved_frames);
+        let mut count = 0;
+        for delivery in side.queue.iter().skip(leaving).take(most) {
+            let frames = u32::try_from(delivery.bytes.div_ceil(frame_bytes).max(1)).unwrap_or(u32::MAX);
+            // A delivery larger than the window, or than the limit, leaves alone.
+            let is_alone = gate.frames == 0 && window > 0;
+            let fits = frames <= window && gate.bytes.saturating_add(delivery.bytes) <= bytes_max;
+            if !fits && !is_alone {
+                break;
+            }
+            window = window.saturating_sub(frames);
+            gate.frames = gate.frames.saturating_add(frames);
+            session.reserved_frames = session.reserved_frames.saturating_add(frames);
+            gate.bytes += delivery.bytes;
+            gate.reserved += 1;
+            count += 1;
+        }
+        count
+    }
+
+    /// Lets the next `count` deliveries leave for which room is reserved, but for those at the positions `dropped` among them
+    /// (in order): these are forgotten.
+    pub fn let_go(&mut self, link: LinkId, count: usize, dropped: &[usize]) {
+        let frame_bytes = (self.peer.frame_size_max as usize).saturating_sub(TRANSFER_OVERHEAD_BYTES).max(1);
+        let Some(key) = self.links.key(link) else { return };
+        let Some(state) = self.links.get_mut(key) else { return };
+        let Some(session) = self.sessions.get_mut(state.session) else { return };
+        let Some(side) = state.as_out() else { return };
+        let begun = side.begun;
+        let Some(opened) = side.gate.as_ref().map(|gate| gate.open.saturating_sub(begun)) else { return };
+        let first = usize::from(side.progress.is_some()) + usize::try_from(opened).unwrap_or(usize::MAX);
+        for position in dropped.iter().rev() {
+            let bytes = side.take_back(first.saturating_add(*position));
+            self.pending_bytes -= bytes;
+            let frames = u32::try_from(bytes.div_ceil(frame_bytes).max(1)).unwrap_or(u32::MAX);
+            session.reserved_frames = session.reserved_frames.saturating_sub(frames);
+            if let Some(gate) = &mut side.gate {
+                gate.frames = gate.frames.saturating_sub(frames);
+                gate.bytes = gate.bytes.saturating_sub(bytes);
+                gate.reserved -= 1;
+            }
+        }
+        if let Some(gate) = &mut side.gate {
+            gate.open = gate.open.max(begun) + count.saturating_sub(dropped.len()) as u64;
+        }
+        self.schedule_link(key);
+        self.end_if_due(key);
+    }
+
+    /// Takes back the deliveries of a link that are not leaving: those that have not begun to and for which no room is
+    /// reserved.
+    pub fn withdraw(&mut self, link: LinkId) -> Withdrawn {
+        let nothing = Withdrawn { messages: 0, drained: false };
+        let Some(key) = self.links.key(link) else { return nothing };
+        let Some(state) = self.links.get_mut(key) else { return nothing };
+        let session = state.session;
+        let Some(side) = state.as_out() else { return nothing };
+        let mut messages = 0;
+        while side.queue.len() > side.leaving() {
+            self.pending_bytes -= side.take_back(side.queue.len() - 1);
+            messages += 1;
+        }
+        let drained = messages > 0 && side.answer_drain();
+        if drained {
+            side.flow_due = true;
+            self.owe_flow(session, Some(key));
+        }
+        Withdrawn { messages, drained }
+    }
+
+    /// How many deliveries at the front of a link's queue are leaving: [`Self::withdraw`] takes back the others.
+    #[must_use]
+    pub fn leaving(&self, link: LinkId) -> usize {
+        let side = self.links.key(link).and_then(|key| self.links.get(key)).and_then(Link::out);
+        side.map_or(0, LinkOut::leaving)
+    }
+
+    /// Detaches a link from our side, after what is leaving; `announce` tells the upper layer.
+    pub(super) fn detach_after_leaving(&mut self, key: usize, error: Option<Error>, announce: bool) {
+        if !self.postpone_end(key, End::Ours { error: error.clone(), announce }) {
+            self.detach_link(key, error, announce);
+        }
+    }
+
+    /// Lets the end of a link wait if deliveries are leaving; says whether it has to.
+    pub(super) fn postpone_end(&mut self, key: usize, end: End) -> bool {
+        let side = self.links.get_mut(key).and_then(Link::as_out).filter(|side| side.is_leaving());
+        let waits = side.is_some();
+        if let Some(side) = side {
+            side.end = Some(Box::new(end));
+        }
+        waits
+    }
+
+    /// Ends a link whose end has waited for what was leaving.
+    pub(super) fn end_if_due(&mut self, key: usize) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        let session = link.session;
+        let Some(side) = link.as_out().filter(|side| !side.is_leaving()) else { return };
+        match side.end.take().map(|end| *end) {
+            None => {}
+            // The handle was looked up when it came, so there is nothing left to refuse.
+            Some(End::Peer(detach)) => drop(self.on_detach(session, detach)),
+            Some(End::Ours { error, announce }) => self.detach_link(key, error, announce),
+        }
+    }
+
+    fn side_out(&mut self, link: LinkId) -> Option<&mut LinkOut> {
+        let key = self.links.key(link)?;
+        self.links.get_mut(key)?.as_out()
+    }
+}

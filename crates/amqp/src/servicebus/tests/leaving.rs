@@ -1,0 +1,161 @@
+//! What has not begun to leave: given back when the link ends, or when it waits too long.
+
+use peeklock_engine::{LockToken, Refusal, SettleFailure, Settlement};
+
+use super::harness::{Harness, LOCK_MS, QUEUE};
+use crate::endpoint::Event;
+use crate::servicebus::*;
+
+fn settle(tokens: &[u128], settlement: Settlement) -> Command {
+    let tokens = tokens.iter().copied().map(LockToken).collect();
+    Command::Settle { queue: QUEUE, tokens, settlement }
+}
+
+fn removal(tokens: &[u128]) -> Command {
+    settle(tokens, Settlement::Complete)
+}
+
+/// A receive-and-delete link whose peer takes `window` frames at a time, with five messages for it.
+fn deleting(window: u32) -> (Harness, LinkId, ReceiverId) {
+    let mut harness = Harness::with_window(window);
+    let (link, receiver) = harness.deleting_receiver("q");
+    harness.client.set_credit(link, 100, false);
+    harness.commands();
+    for number in 1..=5 {
+        harness.deliver(receiver, number);
+    }
+    (harness, link, receiver)
+}
+
+/// Sequence numbers of what the client got, and whether the link has ended.
+fn got(harness: &mut Harness) -> (Vec<u8>, bool) {
+    let (mut numbers, mut ended) = (Vec::new(), false);
+    for event in harness.events() {
+        match event {
+            Event::Message { tag, settled, .. } => {
+                assert!(settled && !ended);
+                numbers.push(tag[15]);
+            }
+            Event::Detached { .. } => ended = true,
+            _ => {}
+        }
+    }
+    (numbers, ended)
+}
+
+#[test]
+fn a_message_is_removed_before_it_leaves_and_no_more_than_the_window_takes() {
+    let (mut harness, link, receiver) = deleting(2);
+    let (tag, command) = harness.command();
+    assert_eq!(command, removal(&[1, 2]));
+    assert_eq!(got(&mut harness), (vec![], false), "nothing leaves before");
+    harness.answer(tag, Response::Settled(Vec::new()));
+    assert_eq!(got(&mut harness), (vec![1, 2], false));
+    let (tag, command) = harness.command();
+    assert_eq!(command, removal(&[3, 4]), "the window is open again");
+    harness.client.detach(link, None);
+    assert_eq!(harness.commands(), [], "the link ends after what is leaving");
+    harness.answer(tag, Response::Settled(Vec::new()));
+    let commands: Vec<Command> = harness.commands().into_iter().map(|(_, command)| command).collect();
+    assert_eq!(commands, [Command::CloseReceiver { receiver }, settle(&[5], Settlement::Release)]);
+}
+
+#[test]
+fn what_was_not_removed_does_not_leave() {
+    let (mut harness, ..) = deleting(100);
+    let (tag, command) = harness.command();
+    assert_eq!(command, removal(&[1, 2, 3, 4, 5]));
+    let lost = |index| SettleFailure { index, refusal: Refusal::MessageLockLost };
+    harness.answer(tag, Response::Settled(vec![lost(0), lost(3)]));
+    assert_eq!(got(&mut harness), (vec![2, 3, 5], false));
+    assert_eq!(harness.commands()[0].1, settle(&[4, 1], Settlement::Release));
+}
+
+#[test]
+fn what_is_leaving_comes_before_the_end_that_the_engine_decided() {
+    let (mut harness, _, receiver) = deleting(3);
+    let (tag, _) = harness.command();
+    let refusal = Refusal::EntityDeleted;
+    harness.output(Output::ReceiverClosed { receiver, refusal });
+    assert_eq!(got(&mut harness), (vec![], false));
+    harness.answer(tag, Response::Settled(Vec::new()));
+    assert_eq!(got(&mut harness), (vec![1, 2, 3], true));
+}
+
+#[test]
+fn what_never_left_goes_back_with_the_connection() {
+    let (mut harness, _, receiver) = deleting(2);
+    harness.command();
+    harness.server.handle_end_of_input();
+    let commands: Vec<Command> = harness.commands().into_iter().map(|(_, command)| command).collect();
+    assert_eq!(commands, [Command::CloseReceiver { receiver }, settle(&[3, 4, 5], Settlement::Release)]);
+}
+
+/// Credits and releases, in short.
+fn in_short(commands: Vec<(Option<u64>, Command)>) -> Vec<(&'static str, Vec<u64>)> {
+    let one = |(_, command)| match command {
+        Command::Credit { limit, .. } => ("credit", vec![limit.messages]),
+        Command::Settle { tokens, settlement: Settlement::Release, .. } => {
+            ("release", tokens.iter().map(|token| u64::try_from(token.0).unwrap()).collect())
+        }
+        Command::Settle { tokens, .. } => {
+            ("complete", tokens.iter().map(|token| u64::try_from(token.0).unwrap()).collect())
+        }
+        other => panic!("{other:?}"),
+    };
+    commands.into_iter().map(one).collect()
+}
+
+#[test]
+fn what_waits_for_half_of_its_lock_goes_back_and_others_get_it_first() {
+    let mut harness = Harness::with_window(2);
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 100, false);
+    harness.commands();
+    (1..=5).for_each(|number| harness.deliver(receiver, number));
+    assert_eq!(harness.turn_unread(0), []);
+    assert_eq!(harness.turn_unread(LOCK_MS / 2 - 1), []);
+    let given_back = in_short(harness.turn_unread(1));
+    // One less would void what was handed over; one more comes when the messages are anybody's.
+    let expected = [("credit", vec![5]), ("release", vec![3, 4, 5]), ("credit", vec![6])];
+    assert_eq!(given_back, expected);
+    assert_eq!(harness.broker.unsettled, 2);
+    harness.deliver(receiver, 3);
+    assert_eq!(in_short(harness.turn_unread(0)), []);
+    assert_eq!(
+        in_short(harness.turn_unread(LOCK_MS / 2)),
+        [("credit", vec![6]), ("release", vec![3]), ("credit", vec![7])]
+    );
+    harness.deliver(receiver, 3);
+    assert_eq!(harness.messages().len(), 3, "the window is open again");
+    assert_eq!(in_short(harness.commands()), [("credit", vec![9])], "and grows");
+}
+
+#[test]
+fn what_is_leaving_is_not_taken_back() {
+    let (mut harness, ..) = deleting(2);
+    let removed = harness.turn_unread(0);
+    let (tag, _) = removed[0].clone();
+    assert_eq!(in_short(removed), [("complete", vec![1, 2])]);
+    let given_back = in_short(harness.turn_unread(LOCK_MS / 2));
+    assert_eq!(given_back, [("credit", vec![5]), ("release", vec![3, 4, 5])]);
+    harness.answer(tag, Response::Settled(Vec::new()));
+    assert_eq!(got(&mut harness), (vec![1, 2], false));
+}
+
+#[test]
+fn a_drain_is_answered_when_what_was_left_has_gone_back() {
+    let mut harness = Harness::with_window(1);
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 10, true);
+    harness.commands();
+    (1..=3).for_each(|number| harness.deliver(receiver, number));
+    harness.output(Output::Drained { receiver });
+    assert_eq!(harness.turn_unread(0), []);
+    let given_back = in_short(harness.turn_unread(LOCK_MS / 2));
+    assert_eq!(given_back, [("credit", vec![3]), ("release", vec![2, 3])]);
+    let drained = |event: &Event| matches!(event, Event::Drained { .. });
+    assert!(harness.events().iter().any(drained));
+    harness.client.set_credit(link, 1, false);
+    assert_eq!(in_short(harness.commands()), [("credit", vec![4])], "credit counts from what was delivered");
+}

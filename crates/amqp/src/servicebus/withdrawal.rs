@@ -1,0 +1,84 @@
+//! Deliveries that wait too long to leave: the peer's window is closed, or it reads slowly.
+//!
+//! A lock runs from the moment at which the engine hands a message over. What has not begun to leave after half of its lock is
+//! taken back and given back to the engine, uncounted: so the peer has the other half for what it gets, and a delivery that
+//! never left is never a failed one. The link then begins anew with a window of one message.
+
+use peeklock_engine::{Lock, ReceiverId, Timestamp};
+
+use super::Broker;
+use super::receiver::Grant;
+use crate::endpoint::{Connection, NowMs, Withdrawn};
+
+impl Broker {
+    /// When a message under this lock is to be taken back unless it leaves.
+    pub(super) fn withdraw_at(&mut self, lock: Lock) -> NowMs {
+        let now = self.entities_now();
+        let half_ms = lock.locked_until.0.saturating_sub(now.0) / 2;
+        let at = self.now.saturating_add(half_ms);
+        self.withdrawal_due = Some(self.withdrawal_due.map_or(at, |due| due.min(at)));
+        at
+    }
+
+    fn entities_now(&mut self) -> Timestamp {
+        match self.reading {
+            Some((at, now)) if at == self.now => now,
+            _ => {
+                let now = self.entities.now();
+                self.reading = Some((self.now, now));
+                now
+            }
+        }
+    }
+
+    /// Takes back what has waited too long on any link.
+    pub(super) fn withdraw_late(&mut self, connection: &mut Connection, now: NowMs) {
+        if self.withdrawal_due.is_none_or(|due| due > now) {
+            return;
+        }
+        let mut due = None;
+        for id in self.busy.clone() {
+            let Some(receiver) = self.receivers.get(&id) else { continue };
+            let next = receiver.withdraw_at(connection.leaving(receiver.link));
+            if next.is_some_and(|at| at <= now) {
+                self.withdraw(id, connection);
+            } else {
+                due = due.into_iter().chain(next).min();
+            }
+        }
+        self.withdrawal_due = due;
+    }
+
+    /// All of a link goes back that is not leaving, also what came later: order stays.
+    fn withdraw(&mut self, id: ReceiverId, connection: &mut Connection) {
+        let window = self.window();
+        let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        let link = receiver.link;
+        let Withdrawn { messages, drained } = connection.withdraw(link);
+        if messages == 0 {
+            return;
+        }
+        let tokens = receiver.withdrawn(messages, drained);
+        let (stop, entity) = (receiver.stop(), receiver.entity.clone());
+        let begin = receiver.transmitted(connection.transmitted(link).0, window);
+        let deletes = receiver.deletes;
+        if !deletes {
+            self.unsettled = self.unsettled.saturating_sub(messages);
+        }
+        tracing::debug!(messages, "deliveries that could not leave are given back");
+        // Nothing comes back to this link before others had their chance.
+        self.regrant(id, stop);
+        self.release(&entity, tokens);
+        if let Some(begin) = begin {
+            self.grant(id, begin);
+        }
+    }
+
+    /// Says again how far a receiver may be served; an answer to a drain that is under way is awaited already.
+    fn regrant(&self, id: ReceiverId, Grant { limit, drain }: Grant) {
+        if let Some(receiver) = self.receivers.get(&id) {
+            let command = peeklock_engine::Command::Credit { receiver: id, limit, drain };
+            self.tell(&receiver.entity.partition, command);
+        }
+    }
+}
