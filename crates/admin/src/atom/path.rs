@@ -53,6 +53,9 @@ impl Target {
     /// What is wrong with it, as a sentence.
     pub(crate) fn parse(path: &str) -> Result<Self, String> {
         let path = path.strip_prefix('/').unwrap_or(path);
+        if path.is_empty() {
+            return Ok(Self::Root);
+        }
         let path = path.strip_suffix('/').unwrap_or(path);
         let decode = |part: &str| percent_decode_str(part).decode_utf8().map(|part| part.into_owned());
         let parts: Result<Vec<String>, _> = path.split('/').map(decode).collect();
@@ -82,7 +85,6 @@ impl Target {
                 Self::Entities(EntityKind::Topic)
             }
             [info] if is(info, "$namespaceinfo") => Self::NamespaceInfo,
-            [root] if root.is_empty() => Self::Root,
             [name @ .., dead_letters] if !name.is_empty() && is(dead_letters, "$DeadLetterQueue") => {
                 Self::DeadLetters(name.join("/"))
             }
