@@ -308,10 +308,15 @@ describe("sessions as time passes", () => {
   }));
 
   it("a subscription hears of a lost lock", withQueue(async (client, queue) => {
+    await send(client, queue, message(1));
     const receiver = await client.acceptSession(queue, "s", noRenewal);
-    const errors = [];
-    receiver.subscribe({ processMessage: async () => {}, processError: async ({ error }) => errors.push(error.code) }, noRenewal);
-    await delay(100);
+    const [received, errors] = [[], []];
+    const handlers = {
+      processMessage: async (one) => received.push(one),
+      processError: async ({ error }) => errors.push(error.code),
+    };
+    receiver.subscribe(handlers, { ...noRenewal, autoCompleteMessages: false });
+    await until(() => received.length === 1, "the message");
     await daemon.advance("PT2M");
     await until(() => errors.includes("SessionLockLost"), "the error");
   }));

@@ -12,6 +12,7 @@
 mod clock;
 mod end;
 mod forwarding;
+mod found;
 mod messages;
 mod rot;
 mod rules;

@@ -292,7 +292,8 @@ impl World {
             self.closed(reader);
         }
         (self.was_full, self.reads_fail) = (false, false);
-        let was_in_doubt = std::mem::take(&mut self.in_doubt);
+        // Participants of a joint step answer what is durable only when it is over.
+        let was_in_doubt = std::mem::take(&mut self.in_doubt) || !self.doubtful.is_empty();
         self.locks.clear();
         self.auditors.values_mut().for_each(|auditor| auditor.order_unknown(self.sent));
         if !was_in_doubt {
