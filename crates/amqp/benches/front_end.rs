@@ -15,7 +15,7 @@ use criterion::{
 use peeklock_access::Access;
 use peeklock_amqp::endpoint::{Config, Connection, Event, IncomingId, LinkId, Outgoing};
 use peeklock_amqp::server::{Application, ApplicationFactory, Peer};
-use peeklock_amqp::servicebus::{Broker, DialectConfig, Entities, JointStep, Place, ServiceBus};
+use peeklock_amqp::servicebus::{ConnectionHandler, DialectConfig, Entities, JointStep, Place, ServiceBus};
 use peeklock_amqp::wire::Value;
 use peeklock_amqp::wire::message::{Header, MessageProperties};
 use peeklock_amqp::wire::performative::{
@@ -81,7 +81,7 @@ struct Pair {
     to_server: BytesMut,
     to_client: BytesMut,
     server: Connection,
-    broker: Broker,
+    broker: ConnectionHandler,
     mailbox: Mailbox,
     outputs: MailboxReceiver,
     requests: UnboundedReceiver<Request>,

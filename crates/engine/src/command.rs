@@ -28,15 +28,15 @@ pub enum Command {
         /// Which.
         numbers: Vec<SequenceNumber>,
     },
-    /// Opens a receiver without credit; answers [`crate::Reply::Opened`]. The answer to a wish for the next available
-    /// session may take until [`SessionWish::wait_until`]; closing the receiver calls it off.
+    /// Opens a receiver without credit; answers [`crate::Reply::Opened`]. The answer to a request for the next available
+    /// session may take until [`SessionRequest::wait_until`]; closing the receiver calls it off.
     OpenReceiver {
         /// Its id, never used before.
         receiver: ReceiverId,
         /// What it reads and how.
         options: ReceiverOptions,
         /// The session it wants; required in an entity with sessions (but for its dead letters), refused elsewhere.
-        session: Option<SessionWish>,
+        session: Option<SessionRequest>,
     },
     /// Tells of a link that receives nothing (it sends, or asks questions), so that it can be told when what it is
     /// attached to is deleted, or takes no messages any more: [`crate::Effect::ReceiverClosed`]. Closed like a receiver;
@@ -216,7 +216,7 @@ pub enum Command {
     /// Ends the entity with all that rests in it: whoever is attached is told, and every later command is refused.
     /// Answers [`crate::Reply::Done`]; [`crate::Effect::Ended`] comes before.
     EndEntity,
-    /// Lets due timers fire; carries no wish of its own.
+    /// Lets due timers fire; carries no request of its own.
     Tick,
 }
 
@@ -284,7 +284,7 @@ pub struct ReceiverOptions {
 
 /// Which session a receiver wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionWish {
+pub struct SessionRequest {
     /// By id (the empty string is one), or the next available.
     pub id: Option<Box<str>>,
     /// How long to wait for an available one; a session asked for by id is granted or refused at once.

@@ -1,4 +1,4 @@
-//! Facts: what happened to a partition. Only these change its state, and only these are stored.
+//! RuleProperties: what happened to a partition. Only these change its state, and only these are stored.
 
 use std::sync::Arc;
 

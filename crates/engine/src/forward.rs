@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::{Changes, DeadLetter, Properties, QueuePath, SequenceNumber, Timestamp};
+use crate::{DeadLetter, Properties, PropertyChanges, QueuePath, SequenceNumber, Timestamp};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ pub struct Origin {
     /// long as [`crate::NewMessage::time_to_live_ms`] says.
     pub expires_at: Timestamp,
     /// What actions of rules changed.
-    pub changes: Option<Arc<Changes>>,
+    pub changes: Option<Arc<PropertyChanges>>,
     /// Properties changed by receivers.
     pub modified: Option<Arc<Properties>>,
     /// Why it was dead-lettered, if it was.

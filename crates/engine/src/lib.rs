@@ -21,7 +21,7 @@ pub mod runtime;
 mod session_id;
 
 pub use command::{
-    Assigned, Command, CreditLimit, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions, SessionWish,
+    Assigned, Command, CreditLimit, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions, SessionRequest,
     Settlement,
 };
 pub use durability::Durability;
@@ -45,8 +45,8 @@ pub use options::{
     Rights, RuleLimits, Secret, SubscriptionOptions, TopicOptions,
 };
 pub use peeklock_rules::{
-    Arrival, Changes, CorrelationFilter, FactValue, Facts, Failure, Filter, Given, SqlAction, SqlError,
-    SqlFilter, Subject, TextProperty, decimal,
+    Arrival, CorrelationFilter, Failure, Filter, Given, PropertyChanges, PropertyValue, RuleProperties,
+    SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};

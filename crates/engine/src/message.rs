@@ -7,8 +7,8 @@ use peeklock_budget::Share;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Changes, Departing, Facts, Forwarded, LockToken, MessageKey, Origin, QueueId, ReceiverId, SequenceNumber,
-    SubQueue, Timestamp,
+    Departing, Forwarded, LockToken, MessageKey, Origin, PropertyChanges, QueueId, ReceiverId,
+    RuleProperties, SequenceNumber, SubQueue, Timestamp,
 };
 
 /// A message as a sender submits it.
@@ -25,7 +25,7 @@ pub struct NewMessage {
     /// Length of what Service Bus calls the header: everything but the body, in bytes.
     pub header_bytes: u32,
     /// What rules see of it; needed in topics only.
-    pub facts: Option<Arc<Facts>>,
+    pub rule_properties: Option<Arc<RuleProperties>>,
     /// A number reserved for it while it was scheduled in a transaction, see [`crate::Command::Provisional`].
     pub reserved_number: Option<SequenceNumber>,
     /// What a forwarded message brings along; senders have nothing to say here.
@@ -111,7 +111,7 @@ pub struct MessageView {
     /// Set once it was dead-lettered.
     pub dead_letter: Option<Arc<DeadLetter>>,
     /// What actions of rules changed, to be laid over the content.
-    pub changes: Option<Arc<Changes>>,
+    pub changes: Option<Arc<PropertyChanges>>,
     /// Properties changed by receivers, to be merged over those in the content and over the changes.
     pub modified: Option<Arc<Properties>>,
     /// Its way here, if it was forwarded.

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use criterion::{Criterion, criterion_group, criterion_main};
 use peeklock_engine::{
-    BodyRef, Changes, FactValue, MessageState, MessageView, QueueId, Received, SequenceNumber, SubQueue,
-    TextProperty, Timestamp,
+    BodyRef, MessageState, MessageView, PropertyChanges, PropertyValue, QueueId, Received, SequenceNumber,
+    SubQueue, TextProperty, Timestamp,
 };
 use peeklock_message::delivery::{Encoder, Origin, Way};
-use peeklock_message::submission::{Wanted, read_message};
+use peeklock_message::submission::{RequiredProperties, read_message};
 use peeklock_wire::Value;
 use peeklock_wire::message::{
     Header, MessageProperties, encode_application_properties, encode_body_value, encode_message_annotations,
@@ -52,8 +52,8 @@ fn reading(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("read");
     for properties in [2, 10] {
         let sent = message(properties);
-        for (name, facts) in [("queue", false), ("topic", true)] {
-            let wanted = Wanted { facts, key: false };
+        for (name, rule_properties) in [("queue", false), ("topic", true)] {
+            let wanted = RequiredProperties { rule_properties, key: false };
             group.bench_function(format!("{name}/{properties}"), |bencher| {
                 bencher.iter(|| read_message(black_box(&sent), wanted, &mut || 1).unwrap());
             });
@@ -62,7 +62,7 @@ fn reading(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn received(changes: Option<Changes>) -> Received {
+fn received(changes: Option<PropertyChanges>) -> Received {
     let view = MessageView {
         queue: QueueId(1),
         sequence_number: SequenceNumber(5),
@@ -83,8 +83,8 @@ fn received(changes: Option<Changes>) -> Received {
 }
 
 fn writing(criterion: &mut Criterion) {
-    let mut named = Changes::default();
-    named.set_user("RuleName", Some(FactValue::Text("important".into())));
+    let mut named = PropertyChanges::default();
+    named.set_user("RuleName", Some(PropertyValue::Text("important".into())));
     let mut relabelled = named.clone();
     relabelled.set_text(TextProperty::Label, Some("urgent".into()));
     let mut group = criterion.benchmark_group("write");

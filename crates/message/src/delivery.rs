@@ -6,7 +6,7 @@ mod overlay;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use peeklock_engine::{
-    Changes, Lock, MessageState, MessageView, Received, SubQueue, TextProperty, Timestamp,
+    Lock, MessageState, MessageView, PropertyChanges, Received, SubQueue, TextProperty, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -296,7 +296,7 @@ fn end_with_footer(encoded: &mut Encoded, sections: &Sections, way: Way) -> Resu
 }
 
 /// The session of a message, as an action of a rule changed it.
-fn session_id(sections: &Sections, changes: Option<&Changes>) -> Result<Option<Str>, DecodeError> {
+fn session_id(sections: &Sections, changes: Option<&PropertyChanges>) -> Result<Option<Str>, DecodeError> {
     match changes.and_then(|changes| changes.text(TextProperty::SessionId)) {
         Some(changed) => Ok(changed.map(Into::into)),
         None => Ok(sections.decode_properties()?.group_id),

@@ -1,12 +1,12 @@
 //! A message between its bytes and what the engine knows of it, whichever protocol brings or takes it.
 //!
 //! [`submission`] reads what a sender sent into what the engine stores; [`delivery`] writes what is stored for a reader:
-//! a fresh header and annotations, the rest as it was sent. [`facts`] are what rules see.
+//! a fresh header and annotations, the rest as it was sent. [`rule_properties`] are what rules see.
 
 pub mod annotation;
 pub mod decimal;
 pub mod delivery;
-pub mod facts;
+pub mod rule_properties;
 pub mod submission;
 mod unfit;
 

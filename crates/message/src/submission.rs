@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::Unfit;
 use crate::annotation::{self, Annotated};
-use crate::{decimal, facts};
+use crate::{decimal, rule_properties};
 use peeklock_wire::message::{Header, MessageProperties, Sections};
 use peeklock_wire::{DecodeError, Value};
 
@@ -23,19 +23,19 @@ pub const ID_CHARACTERS_MAX: usize = 128;
 
 /// What an entity wants to know of the messages sent to it, beside what all do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct RequiredProperties {
     /// What rules look at.
-    pub facts: bool,
+    pub rule_properties: bool,
     /// What duplicates are told by.
     pub key: bool,
 }
 
-impl Wanted {
+impl RequiredProperties {
     /// What this one wants; it never changes.
     #[must_use]
     pub const fn by(options: &EntityOptions) -> Self {
-        let facts = matches!(options, EntityOptions::Topic(_));
-        Self { facts, key: options.requires_duplicate_detection() }
+        let rule_properties = matches!(options, EntityOptions::Topic(_));
+        Self { rule_properties, key: options.requires_duplicate_detection() }
     }
 }
 
@@ -49,7 +49,7 @@ impl Wanted {
 pub fn read_transfer(
     message_format: u32,
     payload: &Bytes,
-    wanted: Wanted,
+    wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     match message_format {
@@ -61,7 +61,7 @@ pub fn read_transfer(
 
 fn read_batch(
     payload: &Bytes,
-    wanted: Wanted,
+    wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     let messages =
@@ -81,7 +81,7 @@ fn read_batch(
 /// See [`read_transfer`].
 pub fn read_message(
     payload: &Bytes,
-    wanted: Wanted,
+    wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<NewMessage, Unfit> {
     if payload.is_empty() {
@@ -99,7 +99,7 @@ pub fn read_message(
     let session_id = properties.group_id.clone();
     let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
     // An id given here is nobody else's.
-    let key = wanted.key.then(|| facts::id_text(&properties.message_id)).flatten();
+    let key = wanted.key.then(|| rule_properties::id_text(&properties.message_id)).flatten();
     let message_key = key.map(|id| MessageKey::of(&id));
     let content = if properties.message_id == Value::Null {
         properties.message_id = Value::String(format!("{:032x}", next_id()).into());
@@ -107,9 +107,9 @@ pub fn read_message(
     } else {
         payload
     };
-    let facts = if wanted.facts {
-        let facts = facts::read(properties, annotated, &sections.application_properties);
-        Some(Arc::new(facts.map_err(malformed)?))
+    let rule_properties = if wanted.rule_properties {
+        let rule_properties = rule_properties::read(properties, annotated, &sections.application_properties);
+        Some(Arc::new(rule_properties.map_err(malformed)?))
     } else {
         None
     };
@@ -119,7 +119,7 @@ pub fn read_message(
         scheduled_enqueue_time,
         session_id,
         header_bytes,
-        facts,
+        rule_properties,
         reserved_number: None,
         origin: None,
         message_key,

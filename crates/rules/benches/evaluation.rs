@@ -6,24 +6,24 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use peeklock_rules::{Arrival, FactValue, Facts, SqlAction, SqlFilter, Subject};
+use peeklock_rules::{Arrival, PropertyValue, RuleProperties, SqlAction, SqlFilter, Subject};
 
-fn facts() -> Facts {
-    let text = |text: &str| FactValue::Text(text.into());
+fn rule_properties() -> RuleProperties {
+    let text = |text: &str| PropertyValue::Text(text.into());
     let user = [
         ("tenant", text("contoso")),
         ("region", text("westeurope")),
         ("kind", text("order.created")),
-        ("version", FactValue::Integer(3)),
-        ("priority", FactValue::Double(0.5)),
+        ("version", PropertyValue::Integer(3)),
+        ("priority", PropertyValue::Double(0.5)),
         ("traceparent", text("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")),
-        ("retry", FactValue::Boolean(false)),
+        ("retry", PropertyValue::Boolean(false)),
         ("a", text("x")),
-        ("amount", FactValue::Double(99.5)),
-        ("b", FactValue::Integer(7)),
+        ("amount", PropertyValue::Double(99.5)),
+        ("b", PropertyValue::Integer(7)),
     ];
     let user = user.into_iter().map(|(name, value)| (name.into(), value)).collect();
-    Facts { label: Some("the bus stops".into()), user, ..Facts::default() }
+    RuleProperties { label: Some("the bus stops".into()), user, ..RuleProperties::default() }
 }
 
 fn filters(criterion: &mut Criterion) {
@@ -39,8 +39,8 @@ fn filters(criterion: &mut Criterion) {
     ];
     let mut group = criterion.benchmark_group("filter");
     group.throughput(Throughput::Elements(1));
-    let facts = facts();
-    let subject = Subject { facts: &facts, arrival: Arrival::default() };
+    let rule_properties = rule_properties();
+    let subject = Subject { rule_properties: &rule_properties, arrival: Arrival::default() };
     for (expression, expected) in cases {
         let filter = SqlFilter::new(expression, Vec::new()).expect("a filter");
         assert_eq!(filter.matches(&subject, &mut || 0), Ok(expected));
@@ -55,8 +55,8 @@ fn filters(criterion: &mut Criterion) {
 fn actions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("action");
     group.throughput(Throughput::Elements(1));
-    let facts = facts();
-    let subject = Subject { facts: &facts, arrival: Arrival::default() };
+    let rule_properties = rule_properties();
+    let subject = Subject { rule_properties: &rule_properties, arrival: Arrival::default() };
     for expression in ["SET b = b + 1", "SET sys.To = 'x-' + a; SET b = '8'; REMOVE tenant"] {
         let action = SqlAction::new(expression, Vec::new()).expect("an action");
         assert!(action.changes(&subject, &mut || 0).is_ok_and(|changes| !changes.is_empty()));

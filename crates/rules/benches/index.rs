@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use peeklock_rules::{Arrival, CorrelationFilter, FactValue, Facts, Filter, Index, SqlFilter, Subject};
+use peeklock_rules::{
+    Arrival, CorrelationFilter, Filter, Index, PropertyValue, RuleProperties, SqlFilter, Subject,
+};
 
 /// Rounds of each measurement, of which the median counts.
 const ROUNDS: usize = 9;
@@ -73,7 +75,7 @@ fn by_label(number: usize) -> Filter {
 }
 
 fn by_property(number: usize) -> Filter {
-    let user = vec![("customer".into(), FactValue::Integer(number as i64))];
+    let user = vec![("customer".into(), PropertyValue::Integer(number as i64))];
     Filter::Correlation(Box::new(CorrelationFilter { user, ..CorrelationFilter::default() }))
 }
 
@@ -82,29 +84,29 @@ fn sql(text: &str) -> Filter {
 }
 
 /// A message with four application properties that one rule wants.
-fn message(number: usize) -> Facts {
+fn message(number: usize) -> RuleProperties {
     let user = [
-        ("color", FactValue::Text("red".into())),
-        ("price", FactValue::Double(9.5)),
-        ("Customer", FactValue::Integer(number as i64)),
-        ("region", FactValue::Text("north".into())),
+        ("color", PropertyValue::Text("red".into())),
+        ("price", PropertyValue::Double(9.5)),
+        ("Customer", PropertyValue::Integer(number as i64)),
+        ("region", PropertyValue::Text("north".into())),
     ];
-    Facts {
+    RuleProperties {
         label: Some(label(number).into()),
         message_id: Some(format!("id-{number}").into()),
         user: user.map(|(name, value)| (name.into(), value)).into(),
-        ..Facts::default()
+        ..RuleProperties::default()
     }
 }
 
 /// The median CPU time of a message in nanoseconds, of which each must match exactly one rule.
-fn measure(messages: &[Facts], count: usize, mut ask: impl FnMut(&Subject<'_>) -> usize) -> f64 {
+fn measure(messages: &[RuleProperties], count: usize, mut ask: impl FnMut(&Subject<'_>) -> usize) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let started = cpu_time();
             let mut matching = 0;
-            for facts in messages.iter().cycle().take(count) {
-                matching += ask(black_box(&Subject { facts, arrival: Arrival::default() }));
+            for rule_properties in messages.iter().cycle().take(count) {
+                matching += ask(black_box(&Subject { rule_properties, arrival: Arrival::default() }));
             }
             assert_eq!(matching, count);
             (cpu_time() - started).as_nanos() as f64 / count as f64

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FactValue, Facts};
+use crate::{PropertyValue, RuleProperties};
 
 /// A system property that is a text and that actions may set. New ones go to the end: the position is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub enum TextProperty {
 
 /// What became of a message's properties; what is not named here is as it was sent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Changes {
+pub struct PropertyChanges {
     /// System properties that are texts, each at most once: set, or removed.
     pub texts: Vec<(TextProperty, Option<Box<str>>)>,
     /// The scheduled enqueue time in milliseconds since 1970: set, or removed.
@@ -37,10 +37,10 @@ pub struct Changes {
     /// The time-to-live in milliseconds: set, or removed (no limit).
     pub time_to_live_ms: Option<Option<u64>>,
     /// Application properties, each at most once and by its name in the message if it has one: set, or removed.
-    pub user: Vec<(Box<str>, Option<FactValue>)>,
+    pub user: Vec<(Box<str>, Option<PropertyValue>)>,
 }
 
-impl Changes {
+impl PropertyChanges {
     /// Whether nothing changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -63,7 +63,7 @@ impl Changes {
     }
 
     /// Notes that an application property is set or removed, by the name it has in the message.
-    pub fn set_user(&mut self, name: &str, value: Option<FactValue>) {
+    pub fn set_user(&mut self, name: &str, value: Option<PropertyValue>) {
         match self.user.iter_mut().find(|(known, _)| &**known == name) {
             Some((_, before)) => *before = value,
             None => self.user.push((name.into(), value)),
@@ -85,16 +85,16 @@ impl Changes {
     }
 
     /// Changes what rules see of a message. Properties that are changed keep their place, new ones follow in order.
-    pub fn apply(&self, facts: &mut Facts) {
+    pub fn apply(&self, rule_properties: &mut RuleProperties) {
         for (property, value) in &self.texts {
-            facts.text_mut(*property).clone_from(value);
+            rule_properties.text_mut(*property).clone_from(value);
         }
         for (name, value) in &self.user {
-            let place = facts.user.iter().position(|(known, _)| known == name);
-            match (place.and_then(|place| facts.user.get_mut(place)), value) {
+            let place = rule_properties.user.iter().position(|(known, _)| known == name);
+            match (place.and_then(|place| rule_properties.user.get_mut(place)), value) {
                 (Some((_, before)), Some(value)) => before.clone_from(value),
-                (Some(_), None) => facts.user.retain(|(known, _)| known != name),
-                (None, Some(value)) => facts.user.push((name.clone(), value.clone())),
+                (Some(_), None) => rule_properties.user.retain(|(known, _)| known != name),
+                (None, Some(value)) => rule_properties.user.push((name.clone(), value.clone())),
                 (None, None) => {}
             }
         }
@@ -141,22 +141,23 @@ fn text_bytes(length: usize) -> usize {
     length + if length <= usize::from(u8::MAX) { 2 } else { 5 }
 }
 
-fn value_bytes(value: &FactValue) -> usize {
+fn value_bytes(value: &PropertyValue) -> usize {
     /// A type of its own: a mark, its name and the value.
     fn described(name: &str) -> usize {
         1 + text_bytes(name.len()) + FIXED_BYTES
     }
     match value {
-        FactValue::Null | FactValue::Boolean(_) => 1,
-        FactValue::Integer(_) | FactValue::Unsigned(_) | FactValue::Double(_) | FactValue::Timestamp(_) => {
-            FIXED_BYTES
-        }
-        FactValue::Uuid(_) | FactValue::Decimal(_) => WIDE_BYTES,
-        FactValue::Text(text) => text_bytes(text.len()),
-        FactValue::Other(encoded) => encoded.len(),
-        FactValue::TimeSpan(_) => described("com.microsoft:timespan"),
-        FactValue::DateTimeOffset(_) => described("com.microsoft:datetime-offset"),
-        FactValue::Given(given) => value_bytes(&given.plain()),
+        PropertyValue::Null | PropertyValue::Boolean(_) => 1,
+        PropertyValue::Integer(_)
+        | PropertyValue::Unsigned(_)
+        | PropertyValue::Double(_)
+        | PropertyValue::Timestamp(_) => FIXED_BYTES,
+        PropertyValue::Uuid(_) | PropertyValue::Decimal(_) => WIDE_BYTES,
+        PropertyValue::Text(text) => text_bytes(text.len()),
+        PropertyValue::Other(encoded) => encoded.len(),
+        PropertyValue::TimeSpan(_) => described("com.microsoft:timespan"),
+        PropertyValue::DateTimeOffset(_) => described("com.microsoft:datetime-offset"),
+        PropertyValue::Given(given) => value_bytes(&given.plain()),
     }
 }
 
@@ -166,18 +167,19 @@ mod tests {
 
     use super::*;
 
-    fn text(text: &str) -> Option<FactValue> {
-        Some(FactValue::Text(text.into()))
+    fn text(text: &str) -> Option<PropertyValue> {
+        Some(PropertyValue::Text(text.into()))
     }
 
     #[test]
     fn later_changes_win_and_others_stay() {
-        let mut first = Changes { time_to_live_ms: Some(Some(5)), ..Changes::default() };
+        let mut first = PropertyChanges { time_to_live_ms: Some(Some(5)), ..PropertyChanges::default() };
         first.set_text(TextProperty::To, Some("a".into()));
         first.set_text(TextProperty::Label, Some("b".into()));
         first.set_user("x", text("1"));
         first.set_user("y", text("2"));
-        let mut second = Changes { scheduled_enqueue_time_ms: Some(None), ..Changes::default() };
+        let mut second =
+            PropertyChanges { scheduled_enqueue_time_ms: Some(None), ..PropertyChanges::default() };
         second.set_text(TextProperty::To, None);
         second.set_user("x", None);
         second.set_user("z", text("3"));
@@ -192,26 +194,30 @@ mod tests {
     #[test]
     fn changed_properties_keep_their_place() {
         let values = [("a", 1), ("b", 2), ("c", 3)];
-        let user = values.map(|(name, number)| (name.into(), FactValue::Integer(number)));
-        let mut facts = Facts { user: user.into(), to: Some("x".into()), ..Facts::default() };
-        let mut changes = Changes::default();
-        changes.set_user("d", Some(FactValue::Null));
-        changes.set_user("b", Some(FactValue::Boolean(true)));
+        let user = values.map(|(name, number)| (name.into(), PropertyValue::Integer(number)));
+        let mut rule_properties =
+            RuleProperties { user: user.into(), to: Some("x".into()), ..RuleProperties::default() };
+        let mut changes = PropertyChanges::default();
+        changes.set_user("d", Some(PropertyValue::Null));
+        changes.set_user("b", Some(PropertyValue::Boolean(true)));
         changes.set_user("a", None);
         changes.set_user("never", None);
         changes.set_text(TextProperty::To, None);
         changes.set_text(TextProperty::SessionId, Some("s".into()));
-        changes.apply(&mut facts);
-        let user: Vec<_> = facts.user.iter().map(|(name, value)| (&**name, value)).collect();
-        let expected =
-            [("b", &FactValue::Boolean(true)), ("c", &FactValue::Integer(3)), ("d", &FactValue::Null)];
+        changes.apply(&mut rule_properties);
+        let user: Vec<_> = rule_properties.user.iter().map(|(name, value)| (&**name, value)).collect();
+        let expected = [
+            ("b", &PropertyValue::Boolean(true)),
+            ("c", &PropertyValue::Integer(3)),
+            ("d", &PropertyValue::Null),
+        ];
         assert_eq!(user, expected);
-        assert_eq!((facts.to, facts.session_id.as_deref()), (None, Some("s")));
+        assert_eq!((rule_properties.to, rule_properties.session_id.as_deref()), (None, Some("s")));
     }
 
     #[test]
     fn what_is_removed_weighs_nothing() {
-        let mut changes = Changes { time_to_live_ms: Some(None), ..Changes::default() };
+        let mut changes = PropertyChanges { time_to_live_ms: Some(None), ..PropertyChanges::default() };
         changes.set_text(TextProperty::To, None);
         changes.set_user("x", None);
         assert!(changes.header_bytes() == 0 && !changes.is_empty());
@@ -219,8 +225,8 @@ mod tests {
 
     #[test]
     fn what_is_set_weighs_as_much_as_its_encoding() {
-        let mut changes = Changes::default();
-        changes.set_user("abc", Some(FactValue::Integer(1)));
+        let mut changes = PropertyChanges::default();
+        changes.set_user("abc", Some(PropertyValue::Integer(1)));
         assert_eq!(changes.header_bytes(), 5 + 9);
         changes.set_user("abc", text(&"x".repeat(256)));
         assert_eq!(changes.header_bytes(), 5 + 5 + 256);
@@ -233,14 +239,15 @@ mod tests {
         assert_eq!(changes.header_bytes(), 5 + 5 + 256 + 4 + 21 + 3 + 5 + 30 + 9);
     }
 
-    fn some_changes() -> impl Strategy<Value = Changes> {
-        let value = prop_oneof![Just(None), (0..3_i64).prop_map(|number| Some(FactValue::Integer(number)))];
+    fn some_changes() -> impl Strategy<Value = PropertyChanges> {
+        let value =
+            prop_oneof![Just(None), (0..3_i64).prop_map(|number| Some(PropertyValue::Integer(number)))];
         let user = prop::collection::vec(("[a-d]", value), 0..5);
         let properties =
             prop::sample::select(vec![TextProperty::To, TextProperty::Label, TextProperty::MessageId]);
         let texts = prop::collection::vec((properties, prop::option::of("[xy]")), 0..4);
         (user, texts).prop_map(|(user, texts)| {
-            let mut changes = Changes::default();
+            let mut changes = PropertyChanges::default();
             user.into_iter().for_each(|(name, value)| changes.set_user(&name, value));
             texts.into_iter().for_each(|(property, text)| changes.set_text(property, text.map(Into::into)));
             changes
@@ -250,16 +257,16 @@ mod tests {
     proptest! {
         #[test]
         fn one_after_the_other_is_both_at_once(first in some_changes(), second in some_changes()) {
-            let mut facts = Facts::default();
-            facts.user.push(("b".into(), FactValue::Null));
-            let mut at_once = facts.clone();
-            first.apply(&mut facts);
-            second.apply(&mut facts);
+            let mut rule_properties = RuleProperties::default();
+            rule_properties.user.push(("b".into(), PropertyValue::Null));
+            let mut at_once = rule_properties.clone();
+            first.apply(&mut rule_properties);
+            second.apply(&mut rule_properties);
             first.followed_by(second).apply(&mut at_once);
             // A property that was removed in between stands at another place.
-            facts.user.sort_by(|(one, _), (other, _)| one.cmp(other));
+            rule_properties.user.sort_by(|(one, _), (other, _)| one.cmp(other));
             at_once.user.sort_by(|(one, _), (other, _)| one.cmp(other));
-            prop_assert_eq!(facts, at_once);
+            prop_assert_eq!(rule_properties, at_once);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FactValue, Facts};
+use crate::{PropertyValue, RuleProperties};
 
 /// Equalities, all of which must hold. Strings compare case-sensitively; numbers by value, whatever their type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct CorrelationFilter {
     /// `content-type`.
     pub content_type: Option<Box<str>>,
     /// Application properties, with distinct names; names match case-insensitively.
-    pub user: Vec<(Box<str>, FactValue)>,
+    pub user: Vec<(Box<str>, PropertyValue)>,
 }
 
 impl CorrelationFilter {
@@ -36,21 +36,20 @@ impl CorrelationFilter {
 
     /// Whether every field that is set equals the message's.
     #[must_use]
-    pub fn matches(&self, facts: &Facts) -> bool {
+    pub fn matches(&self, rule_properties: &RuleProperties) -> bool {
         let system = [
-            (&self.correlation_id, &facts.correlation_id),
-            (&self.message_id, &facts.message_id),
-            (&self.to, &facts.to),
-            (&self.reply_to, &facts.reply_to),
-            (&self.label, &facts.label),
-            (&self.session_id, &facts.session_id),
-            (&self.reply_to_session_id, &facts.reply_to_session_id),
-            (&self.content_type, &facts.content_type),
+            (&self.correlation_id, &rule_properties.correlation_id),
+            (&self.message_id, &rule_properties.message_id),
+            (&self.to, &rule_properties.to),
+            (&self.reply_to, &rule_properties.reply_to),
+            (&self.label, &rule_properties.label),
+            (&self.session_id, &rule_properties.session_id),
+            (&self.reply_to_session_id, &rule_properties.reply_to_session_id),
+            (&self.content_type, &rule_properties.content_type),
         ];
         system.iter().all(|(wanted, has)| wanted.is_none() || wanted == has)
-            && self
-                .user
-                .iter()
-                .all(|(name, wanted)| facts.user(name).is_some_and(|(_, value)| value.equals(wanted)))
+            && self.user.iter().all(|(name, wanted)| {
+                rule_properties.user(name).is_some_and(|(_, value)| value.equals(wanted))
+            })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CorrelationFilter, FactValue, Failure, SqlError, SqlFilter, Subject};
+use crate::{CorrelationFilter, Failure, PropertyValue, SqlError, SqlFilter, Subject};
 
 /// What a rule tests. New kinds go to the end: the position is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Filter {
     ///
     /// # Errors
     /// [`SqlError`] names the place and what was expected there.
-    pub fn sql(expression: &str, parameters: Vec<(Box<str>, FactValue)>) -> Result<Self, SqlError> {
+    pub fn sql(expression: &str, parameters: Vec<(Box<str>, PropertyValue)>) -> Result<Self, SqlError> {
         SqlFilter::new(expression, parameters).map(|filter| Self::Sql(Box::new(filter)))
     }
 
@@ -46,7 +46,7 @@ impl Filter {
         match self {
             Self::True => Ok(true),
             Self::False => Ok(false),
-            Self::Correlation(filter) => Ok(filter.matches(subject.facts)),
+            Self::Correlation(filter) => Ok(filter.matches(subject.rule_properties)),
             Self::Sql(filter) => filter.matches(subject, new_id),
         }
     }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::FactValue;
+use crate::PropertyValue;
 
 /// A value in the form in which a client gave it. New kinds go to the end: the position is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,32 +58,34 @@ pub enum Given {
 impl Given {
     /// The value as it is compared.
     #[must_use]
-    pub fn plain(&self) -> FactValue {
+    pub fn plain(&self) -> PropertyValue {
         match self {
-            Self::Byte(number) => FactValue::Integer((*number).into()),
-            Self::Short(number) => FactValue::Integer((*number).into()),
-            Self::Int(number) => FactValue::Integer((*number).into()),
-            Self::Long(number) => FactValue::Integer(*number),
-            Self::UByte(number) => FactValue::Integer((*number).into()),
-            Self::UShort(number) => FactValue::Integer((*number).into()),
-            Self::UInt(number) => FactValue::Integer((*number).into()),
+            Self::Byte(number) => PropertyValue::Integer((*number).into()),
+            Self::Short(number) => PropertyValue::Integer((*number).into()),
+            Self::Int(number) => PropertyValue::Integer((*number).into()),
+            Self::Long(number) => PropertyValue::Integer(*number),
+            Self::UByte(number) => PropertyValue::Integer((*number).into()),
+            Self::UShort(number) => PropertyValue::Integer((*number).into()),
+            Self::UInt(number) => PropertyValue::Integer((*number).into()),
             Self::ULong(number) => {
-                i64::try_from(*number).map_or(FactValue::Unsigned(*number), FactValue::Integer)
+                i64::try_from(*number).map_or(PropertyValue::Unsigned(*number), PropertyValue::Integer)
             }
-            Self::Float(number) => FactValue::Double((*number).into()),
-            Self::Char(character) => FactValue::Text(character.encode_utf8(&mut [0; 4]).into()),
-            Self::Symbol(text) | Self::Uri(text) => FactValue::Text(text.clone()),
-            Self::DateTime { at_ms, .. } => FactValue::Timestamp(*at_ms),
-            Self::Decimal32 { wide, .. } | Self::Decimal64 { wide, .. } => FactValue::Decimal(*wide),
+            Self::Float(number) => PropertyValue::Double((*number).into()),
+            Self::Char(character) => PropertyValue::Text(character.encode_utf8(&mut [0; 4]).into()),
+            Self::Symbol(text) | Self::Uri(text) => PropertyValue::Text(text.clone()),
+            Self::DateTime { at_ms, .. } => PropertyValue::Timestamp(*at_ms),
+            Self::Decimal32 { wide, .. } | Self::Decimal64 { wide, .. } => PropertyValue::Decimal(*wide),
         }
     }
 
     /// Whether a value of a message equals it. Asked about every message, so nothing is copied.
-    pub(crate) fn equals(&self, value: &FactValue) -> bool {
+    pub(crate) fn equals(&self, value: &PropertyValue) -> bool {
         match (self, value) {
-            (Self::Symbol(text) | Self::Uri(text), FactValue::Text(other)) => text == other,
+            (Self::Symbol(text) | Self::Uri(text), PropertyValue::Text(other)) => text == other,
             (Self::Symbol(_) | Self::Uri(_), _) => false,
-            (Self::Char(character), FactValue::Text(other)) => **other == *character.encode_utf8(&mut [0; 4]),
+            (Self::Char(character), PropertyValue::Text(other)) => {
+                **other == *character.encode_utf8(&mut [0; 4])
+            }
             (given, value) => value.equals(&given.plain()),
         }
     }

@@ -1,12 +1,12 @@
 //! The message that a rule is asked about.
 
-use crate::Facts;
+use crate::RuleProperties;
 
 /// A message as rules see it, when it is published.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// What was sent.
-    pub facts: &'a Facts,
+    pub rule_properties: &'a RuleProperties,
     /// What the broker knows of it.
     pub arrival: Arrival<'a>,
 }

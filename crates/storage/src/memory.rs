@@ -34,7 +34,7 @@ struct MemoryShard {
     epoch: u64,
 }
 
-/// A shard's contents and the test's wishes.
+/// A shard's contents and the test's requests.
 #[derive(Debug)]
 struct State {
     values: BTreeMap<Key, Bytes>,

@@ -5,7 +5,7 @@ use peeklock_engine::{EntityOptions, Forwarding, check_entity_name};
 
 use super::feed::{self, Entry};
 use super::path::Target;
-use super::properties::{Facts, Reading};
+use super::properties::{EntityDetails, Reading};
 use super::xml::{Document, Element, INSTANCE, SERVICE_BUS};
 use super::{Session, queue, topic};
 use crate::Limits;
@@ -181,7 +181,7 @@ fn single(session: &Session<'_>, found: &EntityDescription) -> Document {
 }
 
 fn write_entry(document: &mut Document, session: &Session<'_>, found: &EntityDescription) {
-    let facts = Facts {
+    let details = EntityDetails {
         times: found.times,
         accessed_at: found.accessed_at,
         counts: found.counts,
@@ -192,7 +192,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, found: &EntityDes
     };
     let entry = Entry { target: &Target::Entity(found.name.clone()), title: &found.name, times: found.times };
     feed::entry(document, session, &entry, |document| match &*found.options {
-        EntityOptions::Queue(options) => queue::write(document, (options, &facts), &session.audience()),
-        EntityOptions::Topic(options) => topic::write(document, (options, &facts), &session.audience()),
+        EntityOptions::Queue(options) => queue::write(document, (options, &details), &session.audience()),
+        EntityOptions::Topic(options) => topic::write(document, (options, &details), &session.audience()),
     });
 }

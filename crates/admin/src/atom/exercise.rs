@@ -3,7 +3,7 @@
 use peeklock_engine::Timestamp;
 use peeklock_engine::partition::Counts;
 
-use super::properties::{Audience, Facts, Reading};
+use super::properties::{Audience, EntityDetails, Reading};
 use super::xml::{Document, Element, parse};
 use super::{action, filter, queue, topic};
 use crate::Limits;
@@ -16,7 +16,7 @@ pub(crate) fn exercise(input: &[u8]) {
 
 fn each(element: &Element) {
     let (limits, now) = (&Limits::default(), Timestamp::default());
-    let facts = Facts {
+    let details = EntityDetails {
         times: Default::default(),
         accessed_at: None,
         counts: Counts::default(),
@@ -28,10 +28,10 @@ fn each(element: &Element) {
     let audience = Audience { host: "localhost", api_version: "2024-05" };
     let mut document = Document::new();
     if let Ok(options) = queue::read(element, &Reading { limits, now, current: None }) {
-        queue::write(&mut document, (&options, &facts), &audience);
+        queue::write(&mut document, (&options, &details), &audience);
     }
     if let Ok(options) = topic::read(element, &Reading { limits, now, current: None }) {
-        topic::write(&mut document, (&options, &facts), &audience);
+        topic::write(&mut document, (&options, &details), &audience);
     }
     if let Ok(read) = filter::read(element) {
         filter::write(&mut document, &read);

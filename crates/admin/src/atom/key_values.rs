@@ -1,6 +1,6 @@
 //! Names with typed values: the properties of correlation filters, the parameters of SQL.
 
-use peeklock_engine::FactValue;
+use peeklock_engine::PropertyValue;
 
 use super::value;
 use super::xml::{Document, Element};
@@ -10,7 +10,7 @@ use crate::error::Error;
 const VALUES_MAX: usize = 1000;
 
 /// A name and what it stands for.
-pub(super) type KeyValue = (Box<str>, FactValue);
+pub(super) type KeyValue = (Box<str>, PropertyValue);
 
 /// Reads the list under a name; without one it is empty. `owner` says in refusals whose it is.
 ///

@@ -52,15 +52,15 @@ pub(super) enum Value<O> {
     /// Always the same here.
     Constant(&'static str),
     /// Known at run time, never read.
-    Fact(fn(&Facts) -> String),
-    /// As [`Self::Fact`], and only for clients of this version or later.
-    FactSince(&'static str, fn(&Facts) -> String),
+    Detail(fn(&EntityDetails) -> String),
+    /// As [`Self::Detail`], and only for clients of this version or later.
+    DetailSince(&'static str, fn(&EntityDetails) -> String),
     /// How many messages there are in which state.
     CountDetails,
 }
 
 /// What is known about an entity beside its options.
-pub(super) struct Facts {
+pub(super) struct EntityDetails {
     /// When it was created and changed.
     pub(super) times: EntityTimes,
     /// When it was used last.
@@ -167,7 +167,7 @@ impl<O: Clone + Default> Reading<'_, O> {
                 let rules = authorization_rules::read(element, &current.unwrap_or_default(), self.now)?;
                 *at(options) = rules;
             }
-            Value::Constant(_) | Value::Fact(_) | Value::FactSince(..) | Value::CountDetails => {}
+            Value::Constant(_) | Value::Detail(_) | Value::DetailSince(..) | Value::CountDetails => {}
         }
         Ok(())
     }
@@ -288,13 +288,13 @@ fn status_text(status: EntityStatus) -> &'static str {
 pub(super) fn write<O: Clone>(
     document: &mut Document,
     table: &[Property<O>],
-    (options, facts): (&O, &Facts),
+    (options, details): (&O, &EntityDetails),
     audience: &Audience<'_>,
 ) {
     // Options are reached through the same doors by which they are set.
     let options = &mut options.clone();
     for Property { name, value } in table {
-        write_value(document, name, value, (options, facts), audience);
+        write_value(document, name, value, (options, details), audience);
     }
 }
 
@@ -302,7 +302,7 @@ fn write_value<O>(
     document: &mut Document,
     name: &str,
     value: &Value<O>,
-    (options, facts): (&mut O, &Facts),
+    (options, details): (&mut O, &EntityDetails),
     audience: &Audience<'_>,
 ) {
     let text = match value {
@@ -326,9 +326,9 @@ fn write_value<O>(
         Value::Status(at) => status_text(*at(options)).to_owned(),
         Value::AuthorizationRules(at) => return authorization_rules::write(document, at(options)),
         Value::Constant(text) => (*text).to_owned(),
-        Value::FactSince(since, _) if audience.api_version < *since => return,
-        Value::Fact(fact) | Value::FactSince(_, fact) => fact(facts),
-        Value::CountDetails => return write_counts(document, &facts.counts),
+        Value::DetailSince(since, _) if audience.api_version < *since => return,
+        Value::Detail(fact) | Value::DetailSince(_, fact) => fact(details),
+        Value::CountDetails => return write_counts(document, &details.counts),
     };
     document.text(name, &text);
 }
@@ -348,7 +348,7 @@ fn write_counts(document: &mut Document, counts: &Counts) {
     });
 }
 
-impl Facts {
+impl EntityDetails {
     /// `CreatedAt`
     pub(super) fn created(&self) -> String {
         instant::text(self.times.created_at)

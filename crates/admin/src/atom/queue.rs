@@ -3,11 +3,11 @@
 use peeklock_engine::QueueOptions;
 
 use super::entity;
-use super::properties::{self, Audience, Facts, Property, Reading, Value};
+use super::properties::{self, Audience, EntityDetails, Property, Reading, Value};
 use super::xml::{Document, Element};
 use crate::error::Error;
 use Value::{
-    AuthorizationRules, Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Kilobytes,
+    AuthorizationRules, Boolean, Constant, Count, CountDetails, Detail, Duration, IdleTime, Kilobytes,
     Megabytes, Status, Target, Text, TimeToLive, Unchanging,
 };
 
@@ -31,16 +31,16 @@ const PROPERTIES: &[Property<QueueOptions>] = &[
     ),
     Property::new("MaxDeliveryCount", Count(|o| &mut o.max_delivery_count, properties::MAX_DELIVERY_COUNT)),
     Property::new("EnableBatchedOperations", Boolean(|o| &mut o.kept.enable_batched_operations)),
-    Property::new("SizeInBytes", Fact(Facts::size_in_bytes)),
-    Property::new("MessageCount", Fact(Facts::message_count)),
+    Property::new("SizeInBytes", Detail(EntityDetails::size_in_bytes)),
+    Property::new("MessageCount", Detail(EntityDetails::message_count)),
     Property::new("IsAnonymousAccessible", Constant("false")),
     Property::new("AuthorizationRules", AuthorizationRules(|o| &mut o.authorization_rules)),
     Property::new("Status", Status(|o| &mut o.status)),
     Property::new("ForwardTo", Target(|o| &mut o.forwarding.forward_to)),
     Property::new("UserMetadata", Text(|o| &mut o.kept.user_metadata)),
-    Property::new("CreatedAt", Fact(Facts::created)),
-    Property::new("UpdatedAt", Fact(Facts::updated)),
-    Property::new("AccessedAt", Fact(Facts::accessed)),
+    Property::new("CreatedAt", Detail(EntityDetails::created)),
+    Property::new("UpdatedAt", Detail(EntityDetails::updated)),
+    Property::new("AccessedAt", Detail(EntityDetails::accessed)),
     Property::new("SupportOrdering", Boolean(|o| &mut o.kept.support_ordering)),
     Property::new("CountDetails", CountDetails),
     Property::new("AutoDeleteOnIdle", IdleTime(|o| &mut o.auto_delete_on_idle_ms)),
@@ -49,7 +49,7 @@ const PROPERTIES: &[Property<QueueOptions>] = &[
         "ForwardDeadLetteredMessagesTo",
         Target(|o| &mut o.forwarding.forward_dead_lettered_messages_to),
     ),
-    Property::new("EntityAvailabilityStatus", Fact(Facts::availability)),
+    Property::new("EntityAvailabilityStatus", Detail(EntityDetails::availability)),
     Property::new("EnableExpress", Boolean(|o| &mut o.kept.enable_express)),
     Property::new(
         "MaxMessageSizeInKilobytes",
@@ -76,10 +76,10 @@ pub(super) fn read(
 /// Writes the description.
 pub(super) fn write(
     document: &mut Document,
-    (options, facts): (&QueueOptions, &Facts),
+    (options, details): (&QueueOptions, &EntityDetails),
     audience: &Audience<'_>,
 ) {
     entity::description(document, NAME, |document| {
-        properties::write(document, PROPERTIES, (options, facts), audience);
+        properties::write(document, PROPERTIES, (options, details), audience);
     });
 }

@@ -5,13 +5,13 @@ use peeklock_engine::{Rule, SubscriptionOptions, check_subscription_name};
 
 use super::feed::{self, Entry};
 use super::path::Target;
-use super::properties::{self, Facts, Property, Reading, Value};
+use super::properties::{self, EntityDetails, Property, Reading, Value};
 use super::xml::{Document, Element};
 use super::{Session, entity, rule};
 use crate::error::Error;
 use Value::{
-    Boolean, Constant, Count, CountDetails, Duration, Fact, IdleTime, Status, Target as ForwardTarget, Text,
-    TimeToLive, Unchanging,
+    Boolean, Constant, Count, CountDetails, Detail, Duration, IdleTime, Status, Target as ForwardTarget,
+    Text, TimeToLive, Unchanging,
 };
 
 const NAME: &str = "SubscriptionDescription";
@@ -29,14 +29,14 @@ const PROPERTIES: &[Property<SubscriptionOptions>] = &[
         "DeadLetteringOnFilterEvaluationExceptions",
         Boolean(|o| &mut o.dead_lettering_on_filter_evaluation_exceptions),
     ),
-    Property::new("MessageCount", Fact(Facts::message_count)),
+    Property::new("MessageCount", Detail(EntityDetails::message_count)),
     Property::new("MaxDeliveryCount", Count(|o| &mut o.max_delivery_count, properties::MAX_DELIVERY_COUNT)),
     Property::new("EnableBatchedOperations", Boolean(|o| &mut o.kept.enable_batched_operations)),
     Property::new("Status", Status(|o| &mut o.status)),
     Property::new("ForwardTo", ForwardTarget(|o| &mut o.forwarding.forward_to)),
-    Property::new("CreatedAt", Fact(Facts::created)),
-    Property::new("UpdatedAt", Fact(Facts::updated)),
-    Property::new("AccessedAt", Fact(Facts::accessed)),
+    Property::new("CreatedAt", Detail(EntityDetails::created)),
+    Property::new("UpdatedAt", Detail(EntityDetails::updated)),
+    Property::new("AccessedAt", Detail(EntityDetails::accessed)),
     Property::new("CountDetails", CountDetails),
     Property::new("UserMetadata", Text(|o| &mut o.kept.user_metadata)),
     Property::new(
@@ -139,7 +139,7 @@ fn single(session: &Session<'_>, topic: &str, found: &SubscriptionDescription) -
 
 fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, found: &SubscriptionDescription) {
     let subscription = &found.subscription;
-    let facts = Facts {
+    let details = EntityDetails {
         times: subscription.times,
         accessed_at: found.accessed_at,
         counts: found.counts,
@@ -153,7 +153,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, foun
     let entry = Entry { target: &target, title: name, times: subscription.times };
     feed::entry(document, session, &entry, |document| {
         entity::description(document, NAME, |document| {
-            let described = (&subscription.options, &facts);
+            let described = (&subscription.options, &details);
             properties::write(document, PROPERTIES, described, &session.audience());
         });
     });

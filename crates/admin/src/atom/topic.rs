@@ -3,11 +3,11 @@
 use peeklock_engine::TopicOptions;
 
 use super::entity;
-use super::properties::{self, Audience, Facts, Property, Reading, Value};
+use super::properties::{self, Audience, EntityDetails, Property, Reading, Value};
 use super::xml::{Document, Element};
 use crate::error::Error;
 use Value::{
-    AuthorizationRules, Boolean, Constant, CountDetails, Duration, Fact, FactSince, IdleTime, Kilobytes,
+    AuthorizationRules, Boolean, Constant, CountDetails, Detail, DetailSince, Duration, IdleTime, Kilobytes,
     Megabytes, Status, Text, TimeToLive, Unchanging,
 };
 
@@ -27,7 +27,7 @@ const PROPERTIES: &[Property<TopicOptions>] = &[
         Duration(|o| &mut o.duplicate_detection_history_time_window_ms, properties::HISTORY_WINDOW_MS),
     ),
     Property::new("EnableBatchedOperations", Boolean(|o| &mut o.kept.enable_batched_operations)),
-    Property::new("SizeInBytes", Fact(Facts::size_in_bytes)),
+    Property::new("SizeInBytes", Detail(EntityDetails::size_in_bytes)),
     Property::new(
         "FilteringMessagesBeforePublishing",
         Boolean(|o| &mut o.kept.filtering_messages_before_publishing),
@@ -36,17 +36,20 @@ const PROPERTIES: &[Property<TopicOptions>] = &[
     Property::new("AuthorizationRules", AuthorizationRules(|o| &mut o.authorization_rules)),
     Property::new("Status", Status(|o| &mut o.status)),
     Property::new("UserMetadata", Text(|o| &mut o.kept.user_metadata)),
-    Property::new("CreatedAt", Fact(Facts::created)),
-    Property::new("UpdatedAt", Fact(Facts::updated)),
-    Property::new("AccessedAt", Fact(Facts::accessed)),
+    Property::new("CreatedAt", Detail(EntityDetails::created)),
+    Property::new("UpdatedAt", Detail(EntityDetails::updated)),
+    Property::new("AccessedAt", Detail(EntityDetails::accessed)),
     Property::new("SupportOrdering", Boolean(|o| &mut o.kept.support_ordering)),
     Property::new("CountDetails", CountDetails),
-    Property::new("SubscriptionCount", Fact(Facts::subscription_count)),
-    Property::new("SqlFilterCount", FactSince(FILTER_COUNTS_SINCE, Facts::sql_filter_count)),
-    Property::new("CorrelationFilterCount", FactSince(FILTER_COUNTS_SINCE, Facts::correlation_filter_count)),
+    Property::new("SubscriptionCount", Detail(EntityDetails::subscription_count)),
+    Property::new("SqlFilterCount", DetailSince(FILTER_COUNTS_SINCE, EntityDetails::sql_filter_count)),
+    Property::new(
+        "CorrelationFilterCount",
+        DetailSince(FILTER_COUNTS_SINCE, EntityDetails::correlation_filter_count),
+    ),
     Property::new("AutoDeleteOnIdle", IdleTime(|o| &mut o.auto_delete_on_idle_ms)),
     Property::new("EnablePartitioning", Unchanging(|o| &mut o.kept.enable_partitioning)),
-    Property::new("EntityAvailabilityStatus", Fact(Facts::availability)),
+    Property::new("EntityAvailabilityStatus", Detail(EntityDetails::availability)),
     Property::new(
         "EnableSubscriptionPartitioning",
         Boolean(|o| &mut o.kept.enable_subscription_partitioning),
@@ -77,10 +80,10 @@ pub(super) fn read(
 /// Writes the description.
 pub(super) fn write(
     document: &mut Document,
-    (options, facts): (&TopicOptions, &Facts),
+    (options, details): (&TopicOptions, &EntityDetails),
     audience: &Audience<'_>,
 ) {
     entity::description(document, NAME, |document| {
-        properties::write(document, PROPERTIES, (options, facts), audience);
+        properties::write(document, PROPERTIES, (options, details), audience);
     });
 }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use peeklock_engine::{FactValue, Given, decimal};
-use peeklock_message::facts;
+use peeklock_engine::{Given, PropertyValue, decimal};
+use peeklock_message::rule_properties;
 use peeklock_wire::Value;
 use uuid::Uuid;
 
@@ -25,15 +25,15 @@ const TICK_DIGITS: usize = 7;
 ///
 /// # Errors
 /// A type that is not known or a text that is not of its type, as the end of a sentence.
-pub(super) fn read(element: &Element) -> Result<FactValue, String> {
+pub(super) fn read(element: &Element) -> Result<PropertyValue, String> {
     if element.nil {
-        return Ok(FactValue::Null);
+        return Ok(PropertyValue::Null);
     }
     let (text, trimmed) = (element.text.as_str(), element.text.trim());
     let kind = element.kind.as_deref().unwrap_or("string");
     let value = match kind {
-        "string" => Some(FactValue::Text(text.into())),
-        "boolean" => boolean(trimmed).map(FactValue::Boolean),
+        "string" => Some(PropertyValue::Text(text.into())),
+        "boolean" => boolean(trimmed).map(PropertyValue::Boolean),
         // Go calls every integer an int, and Python a negative one.
         "int" => given(trimmed, Given::Int).or_else(|| integer(trimmed)),
         "long" => given(trimmed, Given::Long).or_else(|| integer(trimmed)),
@@ -44,13 +44,13 @@ pub(super) fn read(element: &Element) -> Result<FactValue, String> {
         "unsignedShort" => given(trimmed, Given::UShort),
         "unsignedByte" => given(trimmed, Given::UByte),
         "float" => float(trimmed).map(|number| boxed(Given::Float(number))),
-        "double" => float(trimmed).map(FactValue::Double),
+        "double" => float(trimmed).map(PropertyValue::Double),
         "char" => character(trimmed).map(|character| boxed(Given::Char(character))),
         "anyURI" => Some(boxed(Given::Uri(trimmed.into()))),
         "dateTime" => date_time(trimmed),
-        "decimal" => decimal::parse(trimmed).map(FactValue::Decimal),
-        "duration" => timespan(trimmed).map(FactValue::TimeSpan),
-        "guid" => Uuid::parse_str(trimmed).ok().map(|uuid| FactValue::Uuid(uuid.as_u128())),
+        "decimal" => decimal::parse(trimmed).map(PropertyValue::Decimal),
+        "duration" => timespan(trimmed).map(PropertyValue::TimeSpan),
+        "guid" => Uuid::parse_str(trimmed).ok().map(|uuid| PropertyValue::Uuid(uuid.as_u128())),
         "base64Binary" => encoded(trimmed),
         _ => {
             return Err(format!(
@@ -69,17 +69,17 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-fn boxed(given: Given) -> FactValue {
-    FactValue::Given(Box::new(given))
+fn boxed(given: Given) -> PropertyValue {
+    PropertyValue::Given(Box::new(given))
 }
 
 /// A number that keeps its width.
-fn given<T: FromStr>(text: &str, form: impl FnOnce(T) -> Given) -> Option<FactValue> {
+fn given<T: FromStr>(text: &str, form: impl FnOnce(T) -> Given) -> Option<PropertyValue> {
     text.parse().ok().map(|number| boxed(form(number)))
 }
 
-fn integer(text: &str) -> Option<FactValue> {
-    text.parse().map(FactValue::Integer).or_else(|_| text.parse().map(FactValue::Unsigned)).ok()
+fn integer(text: &str) -> Option<PropertyValue> {
+    text.parse().map(PropertyValue::Integer).or_else(|_| text.parse().map(PropertyValue::Unsigned)).ok()
 }
 
 /// .NET writes the number of a character.
@@ -88,7 +88,7 @@ fn character(text: &str) -> Option<char> {
 }
 
 /// An instant that keeps its text: its zone or that it has none, and ticks of 100 ns.
-fn date_time(text: &str) -> Option<FactValue> {
+fn date_time(text: &str) -> Option<PropertyValue> {
     let at_ms = instant::parse_ms(text)?;
     // Other forms that are understood are no dateTime of XML.
     let is_plain = text.len() <= DATE_TIME_BYTES_MAX
@@ -96,7 +96,7 @@ fn date_time(text: &str) -> Option<FactValue> {
     Some(if is_plain {
         boxed(Given::DateTime { at_ms, text: in_ticks(text).into() })
     } else {
-        FactValue::Timestamp(at_ms)
+        PropertyValue::Timestamp(at_ms)
     })
 }
 
@@ -129,10 +129,10 @@ fn float_text(number: impl ToString) -> String {
 }
 
 /// What was given out as such: the AMQP encoding of one value.
-fn encoded(text: &str) -> Option<FactValue> {
+fn encoded(text: &str) -> Option<PropertyValue> {
     let mut rest = Bytes::from(STANDARD.decode(text).ok()?);
     let value = Value::decode(&mut rest).ok()?;
-    rest.is_empty().then(|| facts::given_from_value(value))
+    rest.is_empty().then(|| rule_properties::given_from_value(value))
 }
 
 /// A length of time in ticks of 100 ns.
@@ -156,23 +156,27 @@ fn decimal_text(number: u128) -> Option<String> {
 
 /// Writes a value with the type that its client gave it. A whole number without one is an int if it fits: JS reads no wider
 /// one. JS also cuts a prefix of four letters off the type.
-pub(super) fn write(document: &mut Document, value: &FactValue) {
+pub(super) fn write(document: &mut Document, value: &PropertyValue) {
     let (kind, text) = match value {
-        FactValue::Null => return document.attributed_text(NAME, &[("i:nil", "true")], ""),
-        FactValue::Boolean(truth) => ("boolean", truth.to_string()),
-        FactValue::Integer(number) if i32::try_from(*number).is_ok() => ("int", number.to_string()),
-        FactValue::Integer(number) => ("long", number.to_string()),
-        FactValue::Unsigned(number) => ("unsignedLong", number.to_string()),
-        FactValue::Double(number) => ("double", float_text(number)),
-        FactValue::Text(text) => ("string", text.to_string()),
-        FactValue::Timestamp(at_ms) if instant::is_shown(*at_ms) => ("dateTime", instant::text_ms(*at_ms)),
-        FactValue::Uuid(uuid) => ("guid", Uuid::from_u128(*uuid).to_string()),
-        FactValue::TimeSpan(ticks) => ("duration", timespan_text(*ticks)),
-        FactValue::Decimal(number) => {
+        PropertyValue::Null => return document.attributed_text(NAME, &[("i:nil", "true")], ""),
+        PropertyValue::Boolean(truth) => ("boolean", truth.to_string()),
+        PropertyValue::Integer(number) if i32::try_from(*number).is_ok() => ("int", number.to_string()),
+        PropertyValue::Integer(number) => ("long", number.to_string()),
+        PropertyValue::Unsigned(number) => ("unsignedLong", number.to_string()),
+        PropertyValue::Double(number) => ("double", float_text(number)),
+        PropertyValue::Text(text) => ("string", text.to_string()),
+        PropertyValue::Timestamp(at_ms) if instant::is_shown(*at_ms) => {
+            ("dateTime", instant::text_ms(*at_ms))
+        }
+        PropertyValue::Uuid(uuid) => ("guid", Uuid::from_u128(*uuid).to_string()),
+        PropertyValue::TimeSpan(ticks) => ("duration", timespan_text(*ticks)),
+        PropertyValue::Decimal(number) => {
             decimal_text(*number).map_or_else(|| as_encoded(value), |text| ("decimal", text))
         }
-        FactValue::Timestamp(_) | FactValue::DateTimeOffset(_) | FactValue::Other(_) => as_encoded(value),
-        FactValue::Given(given) => match as_given(given) {
+        PropertyValue::Timestamp(_) | PropertyValue::DateTimeOffset(_) | PropertyValue::Other(_) => {
+            as_encoded(value)
+        }
+        PropertyValue::Given(given) => match as_given(given) {
             Some(known) => known,
             None => return write(document, &given.plain()),
         },
@@ -202,6 +206,6 @@ fn as_given(given: &Given) -> Option<(&'static str, String)> {
 }
 
 /// What came over AMQP and has no type here comes back as it is.
-fn as_encoded(value: &FactValue) -> (&'static str, String) {
-    ("base64Binary", STANDARD.encode(facts::to_value(value).to_bytes()))
+fn as_encoded(value: &PropertyValue) -> (&'static str, String) {
+    ("base64Binary", STANDARD.encode(rule_properties::to_value(value).to_bytes()))
 }

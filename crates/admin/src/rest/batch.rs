@@ -61,10 +61,13 @@ impl Entry {
         } else {
             text.into_bytes()
         };
-        let wishes =
-            self.broker_properties.map(|Object(properties)| properties).unwrap_or_default().into_wishes()?;
+        let settings = self
+            .broker_properties
+            .map(|Object(properties)| properties)
+            .unwrap_or_default()
+            .into_settings()?;
         let user = self.user_properties.map(|UserProperties(user)| user).unwrap_or_default();
-        Ok(Draft { wishes, user, body: body.into() })
+        Ok(Draft { settings, user, body: body.into() })
     }
 }
 
@@ -143,8 +146,8 @@ mod tests {
             drafts.iter().map(|draft| &draft.body[..]).collect::<Vec<_>>(),
             [b"first".as_slice(), b"second", b"third"]
         );
-        assert_eq!(drafts[0].wishes.label.as_deref(), Some("M1"));
-        assert_eq!(drafts[0].wishes.time_to_live_ms, Some(40_000));
+        assert_eq!(drafts[0].settings.label.as_deref(), Some("M1"));
+        assert_eq!(drafts[0].settings.time_to_live_ms, Some(40_000));
         assert_eq!(
             drafts[2].user,
             [

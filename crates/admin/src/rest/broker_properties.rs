@@ -28,7 +28,7 @@ pub(super) struct BrokerProperties {
 
 /// The same with its times read.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Wishes {
+pub(super) struct MessageSettings {
     pub(super) content_type: Option<String>,
     pub(super) correlation_id: Option<String>,
     pub(super) label: Option<String>,
@@ -58,7 +58,7 @@ impl BrokerProperties {
     ///
     /// # Errors
     /// 400 for a time that is none.
-    pub(super) fn into_wishes(self) -> Result<Wishes, Error> {
+    pub(super) fn into_settings(self) -> Result<MessageSettings, Error> {
         let time_to_live_ms = match (self.time_to_live, self.time_to_live_time_span) {
             (Scalar::Null, Scalar::Null) => None,
             (Scalar::Null, span) => Some(time_to_live("TimeToLiveTimeSpan", span)?),
@@ -66,7 +66,7 @@ impl BrokerProperties {
         };
         let scheduled = self.scheduled_enqueue_time_utc.into_text().filter(|text| !text.is_empty());
         let scheduled_enqueue_time_ms = scheduled.map(|text| scheduled_time(&text)).transpose()?;
-        Ok(Wishes {
+        Ok(MessageSettings {
             content_type: self.content_type.into_text(),
             correlation_id: self.correlation_id.into_text(),
             label: self.label.into_text(),
@@ -125,8 +125,8 @@ fn time_span_seconds(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn wishes(json: &str) -> Result<Wishes, Error> {
-        BrokerProperties::read(json)?.into_wishes()
+    fn settings(json: &str) -> Result<MessageSettings, Error> {
+        BrokerProperties::read(json)?.into_settings()
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             "PartitionKey": "{27729E1-B37B}", "Label": "l", "CorrelationId": "c", "To": "to", "ReplyTo": "back",
             "ReplyToSessionId": "rs", "ScheduledEnqueueTimeUtc": " Sun, 06 Nov 1994 08:49:37 GMT",
             "ForcePersistence": true, "ViaPartitionKey": "v", "DeliveryCount": 2, "SequenceNumber": 12345 }"#;
-        let read = wishes(json).expect("sound");
+        let read = settings(json).expect("sound");
         assert_eq!(read.time_to_live_ms, Some(90_000));
         assert_eq!(read.scheduled_enqueue_time_ms, Some(784_111_777_000));
         let texts =
@@ -144,12 +144,12 @@ mod tests {
         assert_eq!(texts.map(|text| text.as_deref().expect("there")), expected);
         let texts = [&read.to, &read.reply_to, &read.reply_to_session_id, &read.via_partition_key];
         assert_eq!(texts.map(|text| text.as_deref().expect("there")), ["to", "back", "rs", "v"]);
-        assert_eq!(wishes("{}"), Ok(Wishes::default()));
+        assert_eq!(settings("{}"), Ok(MessageSettings::default()));
     }
 
     #[test]
     fn lives_are_seconds_or_time_spans() {
-        let life = |json: &str| wishes(json).map(|wishes| wishes.time_to_live_ms.expect("there"));
+        let life = |json: &str| settings(json).map(|settings| settings.time_to_live_ms.expect("there"));
         assert_eq!(life(r#"{"TimeToLive": 0.0015}"#), Ok(2));
         assert_eq!(life(r#"{"TimeToLive": "40"}"#), Ok(40_000));
         assert_eq!(life(r#"{"TimeToLiveTimeSpan": "0.00:00:40"}"#), Ok(40_000));
@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn what_is_no_object_of_values_is_refused() {
         for json in ["", "[]", "7", "{", r#"{"Label": []}"#, r#"{"Label": {}}"#, r#"{"Label": "a"} x"#] {
-            assert!(wishes(json).is_err(), "{json}");
+            assert!(settings(json).is_err(), "{json}");
         }
-        assert!(wishes(r#"{"ScheduledEnqueueTimeUtc": "tomorrow"}"#).is_err());
+        assert!(settings(r#"{"ScheduledEnqueueTimeUtc": "tomorrow"}"#).is_err());
     }
 }

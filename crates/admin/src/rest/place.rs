@@ -5,7 +5,7 @@ use std::fmt;
 use peeklock_engine::runtime::{Namespace, PartitionHandle};
 use peeklock_engine::{EntityOptions, QueuePath, SubQueue};
 use peeklock_message::delivery::Origin;
-use peeklock_message::submission::Wanted;
+use peeklock_message::submission::RequiredProperties;
 
 use super::operation::{Operation, Verb};
 use super::refusal;
@@ -22,7 +22,7 @@ pub(super) struct Place {
     /// Which queue, in commands.
     pub(super) source: QueuePath,
     /// What it wants to know of messages sent to it.
-    pub(super) wanted: Wanted,
+    pub(super) wanted: RequiredProperties,
     /// What is particular about its messages.
     pub(super) origin: Origin,
     /// Largest encoded message accepted; of a subscription, its topic's.
@@ -56,7 +56,7 @@ impl Place {
             entity: entity.clone(),
             partition,
             source: QueuePath { queue, sub_queue: *sub_queue },
-            wanted: Wanted::by(&options),
+            wanted: RequiredProperties::by(&options),
             origin: Origin { sessions, copies },
             message_bytes_max: options.max_message_size_bytes(),
         })

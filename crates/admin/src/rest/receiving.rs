@@ -48,7 +48,7 @@ pub(super) async fn receive(
     if mode == ReceiveMode::ReceiveAndDelete {
         listening.remove(&mut received).await?;
     }
-    let held = Held {
+    let held = UnsentMessage {
         partition: place.partition.clone(),
         queue: place.source.queue,
         received: Some(received),
@@ -163,7 +163,7 @@ impl Drop for Listening {
 }
 
 /// A message on its way to the client. Dropped before the client can have seen anything of it, its lock is given back.
-pub(super) struct Held {
+pub(super) struct UnsentMessage {
     partition: PartitionHandle,
     queue: QueueId,
     received: Option<Received>,
@@ -171,7 +171,7 @@ pub(super) struct Held {
     _share: Share,
 }
 
-impl Held {
+impl UnsentMessage {
     /// The message, until it leaves.
     pub(super) fn message(&self) -> Option<&Received> {
         self.received.as_ref()
@@ -183,7 +183,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for UnsentMessage {
     fn drop(&mut self) {
         if let Some(received) = &self.received {
             release(&self.partition, self.queue, received);

@@ -8,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use peeklock_engine::runtime::{Namespace, Response as Answer};
 use peeklock_engine::{Command, NewMessage, Refusal};
-use peeklock_message::submission::Wanted;
+use peeklock_message::submission::RequiredProperties;
 use smallvec::SmallVec;
 
-use super::broker_properties::{BrokerProperties, Wishes};
+use super::broker_properties::{BrokerProperties, MessageSettings};
 use super::draft::Draft;
 use super::limits::Limits;
 use super::locks::ask;
@@ -71,16 +71,20 @@ fn created(content_type: Option<HeaderValue>) -> Response {
 
 /// A single message as far as the head of the request tells.
 fn draft(headers: &HeaderMap, content_type: Option<&HeaderValue>) -> Result<Draft, Error> {
-    let wishes = match headers.get("brokerproperties") {
-        Some(header) => BrokerProperties::read(&user_properties::text_of(header))?.into_wishes()?,
-        None => Wishes::default(),
+    let settings = match headers.get("brokerproperties") {
+        Some(header) => BrokerProperties::read(&user_properties::text_of(header))?.into_settings()?,
+        None => MessageSettings::default(),
     };
-    let content_type = content_type.map(user_properties::text_of).or(wishes.content_type);
-    let wishes = Wishes { content_type, ..wishes };
-    Ok(Draft { wishes, user: user_properties::read(headers), body: Bytes::new() })
+    let content_type = content_type.map(user_properties::text_of).or(settings.content_type);
+    let settings = MessageSettings { content_type, ..settings };
+    Ok(Draft { settings, user: user_properties::read(headers), body: Bytes::new() })
 }
 
-fn read_batch(body: &[u8], wanted: Wanted, now_ms: u64) -> Result<SmallVec<[NewMessage; 1]>, Error> {
+fn read_batch(
+    body: &[u8],
+    wanted: RequiredProperties,
+    now_ms: u64,
+) -> Result<SmallVec<[NewMessage; 1]>, Error> {
     let drafts = batch::read(body)?.into_iter().enumerate();
     let messages = drafts.map(|(index, draft)| {
         let at = |error: Error| Error { text: format!("Message {index}: {}", error.text).into(), ..error };

@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json, json};
 use uuid::Uuid;
 
 use super::place::Place;
-use super::receiving::Held;
+use super::receiving::UnsentMessage;
 use super::{date, location, payload, user_properties};
 use crate::error::Error;
 
@@ -27,7 +27,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// 500 when what is stored can't be read, which sending had checked.
-pub(super) fn response(mut held: Held, place: &Place, head: &Parts) -> Result<Response, Error> {
+pub(super) fn response(mut held: UnsentMessage, place: &Place, head: &Parts) -> Result<Response, Error> {
     let Some(received) = held.message() else { return Err(Error::internal()) };
     let (mut headers, payload) = show(received, place).map_err(|error| {
         let sequence_number = received.view.sequence_number.0;
@@ -131,7 +131,7 @@ fn broker_properties(
 
 /// The body of a response. Until somebody asks for its bytes nothing of the message has left.
 struct Outgoing {
-    held: Held,
+    held: UnsentMessage,
     payload: Bytes,
 }
 

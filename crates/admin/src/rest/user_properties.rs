@@ -177,7 +177,7 @@ pub(super) fn ascii(json: &str) -> String {
 
 /// The text of a value that is text, or of a number.
 pub(super) fn plain_text(value: &Value) -> Option<Str> {
-    peeklock_message::facts::id_text(value)
+    peeklock_message::rule_properties::id_text(value)
 }
 
 #[cfg(test)]

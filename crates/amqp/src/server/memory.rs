@@ -19,7 +19,7 @@ use crate::endpoint::NowMs;
 
 /// What a connection holds, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Held {
+pub(super) struct HeldMemory {
     /// Partly received deliveries.
     pub(super) partial: usize,
     /// The beginning of a frame.
@@ -53,7 +53,7 @@ pub(super) struct Memory {
     account: Option<Arc<Account>>,
     incoming: Share,
     outgoing: Share,
-    held: Held,
+    held: HeldMemory,
     /// As of the last turn, in bytes.
     allowance: usize,
     waiting: Option<Waiting>,
@@ -72,7 +72,7 @@ impl Memory {
             account,
             incoming: budget.share(Owner::Incoming),
             outgoing: budget.share(Owner::Outgoing),
-            held: Held::default(),
+            held: HeldMemory::default(),
             allowance: budget.allowance(),
             waiting: None,
             idle_since: None,
@@ -88,7 +88,7 @@ impl Memory {
     }
 
     /// Reports what the connection holds, once for each turn.
-    pub(super) fn report(&mut self, held: Held, now: NowMs) -> Verdict {
+    pub(super) fn report(&mut self, held: HeldMemory, now: NowMs) -> Verdict {
         self.held = held;
         self.incoming.set(held.partial + held.frame + held.buffer + held.unanswered + held.kept);
         self.outgoing.set(held.outgoing);
@@ -129,7 +129,7 @@ impl Memory {
     }
 
     fn held_bytes(&self) -> usize {
-        let Held { partial, frame, buffer, unanswered, kept, outgoing } = self.held;
+        let HeldMemory { partial, frame, buffer, unanswered, kept, outgoing } = self.held;
         partial + frame + buffer + unanswered + kept + outgoing
     }
 
@@ -153,7 +153,11 @@ impl Memory {
 
     /// Nothing is left but bytes that still are to be written, and messages that the engine has.
     pub(super) fn end(&mut self, unwritten_bytes: usize) {
-        self.held = Held { unanswered: self.held.unanswered, outgoing: unwritten_bytes, ..Held::default() };
+        self.held = HeldMemory {
+            unanswered: self.held.unanswered,
+            outgoing: unwritten_bytes,
+            ..HeldMemory::default()
+        };
         self.incoming.set(self.held.unanswered);
         self.outgoing.set(unwritten_bytes);
         self.waiting = None;

@@ -49,7 +49,7 @@ fn echo(attach: Attach) -> Attach {
 /// The answer on a link on which we receive; `node` is what it leads to, if that is an entity.
 pub(super) fn to_sender(attach: Attach, node: Option<Kind>) -> Attach {
     let mut reply = echo(attach);
-    // A delivery is settled together with its outcome, so P's wish for a second step is not met.
+    // A delivery is settled together with its outcome, so P's request for a second step is not met.
     reply.rcv_settle_mode = ReceiverSettleMode::First;
     match &mut reply.target {
         Some(Target::Node(target)) => promise_what_holds(target, node),

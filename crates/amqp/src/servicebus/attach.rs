@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
-    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Right, SessionWish,
+    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Right, SessionRequest,
     session_key,
 };
 
@@ -16,7 +16,7 @@ use super::receiver::Receiver;
 use super::resolve::Node;
 use super::session_filter::{self, SessionFilter};
 use super::transactions::{ManagementTarget, Sender};
-use super::{Broker, Link, Pending, ResponseLink};
+use super::{ConnectionHandler, Link, Pending, ResponseLink};
 use crate::endpoint::{Connection, LinkId};
 use crate::wire::Str;
 use crate::wire::performative::{Attach, Role, SenderSettleMode, Target, Terminus};
@@ -41,7 +41,7 @@ pub(super) struct Opening {
     filter: Option<SessionFilter>,
 }
 
-impl Broker {
+impl ConnectionHandler {
     pub(super) fn attach(&mut self, link: LinkId, session: u16, attach: Attach, connection: &mut Connection) {
         let result = match attach.role {
             Role::Sender => self.attach_sender(link, session, attach, connection),
@@ -175,7 +175,7 @@ impl Broker {
         let receiver = self.entities.next_receiver_id();
         let partition = entity.partition.clone();
         let options = ReceiverOptions { source: entity.source(), mode };
-        let session = filter.as_ref().map(|filter| SessionWish {
+        let session = filter.as_ref().map(|filter| SessionRequest {
             id: filter.id.clone(),
             wait_until: session_filter::wait_until(self.entities.now(), &attach.properties),
         });

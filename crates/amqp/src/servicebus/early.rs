@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::errors::Fault;
 use super::transactions::ManagementTarget;
-use super::{Broker, ReplyTo};
+use super::{ConnectionHandler, ReplyTo};
 use crate::endpoint::{Connection, IncomingId, NowMs};
 use crate::wire::performative::DeliveryState;
 
@@ -63,7 +63,7 @@ impl EarlyRequests {
     }
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// Keeps a request until its link is there.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::address::EntityAddress;
 use super::delivery::Origin;
 use super::errors::Fault;
-use super::submission::Wanted;
+use super::submission::RequiredProperties;
 use super::transactions::{JointStep, Place};
 
 /// The entities of a broker. [`Namespace`] is the real one; tests and benchmarks put others behind it.
@@ -107,7 +107,7 @@ pub(crate) struct Entity {
     /// Whether messages could be sent to it at the time of attach.
     is_enabled_for_sending: bool,
     /// What it wants to know of messages sent to it; never changes.
-    wanted: Wanted,
+    wanted: RequiredProperties,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
     pub(crate) max_message_size_bytes: u64,
     /// How many messages a second it and the identity that attached may take, if that is limited.
@@ -122,7 +122,7 @@ impl Entity {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
-        let wanted = Wanted::by(&options);
+        let wanted = RequiredProperties::by(&options);
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
@@ -149,7 +149,7 @@ impl Entity {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
         // Nothing is sent to it.
-        let wanted = Wanted::default();
+        let wanted = RequiredProperties::default();
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
         let (node, resource) = (node(&address), address.resource());
@@ -172,7 +172,7 @@ impl Entity {
     }
 
     /// What it wants to know of messages sent to it.
-    pub(crate) const fn wanted(&self) -> Wanted {
+    pub(crate) const fn wanted(&self) -> RequiredProperties {
         self.wanted
     }
 

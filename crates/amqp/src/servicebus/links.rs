@@ -5,7 +5,7 @@ use std::sync::Arc;
 use peeklock_engine::{LockToken, ReceiverId};
 use smallvec::SmallVec;
 
-use super::Broker;
+use super::ConnectionHandler;
 use super::entities::Entity;
 use super::envelope::Dialect;
 use super::transactions::{ManagementTarget, Sender};
@@ -57,7 +57,7 @@ pub(super) struct Completions {
     pub(super) tokens: SmallVec<[LockToken; 1]>,
 }
 
-impl Broker {
+impl ConnectionHandler {
     pub(super) fn detached(&mut self, link: LinkId) {
         self.submit_completions();
         self.unwatch(link);

@@ -1,6 +1,6 @@
 //! The Service Bus dialect: joins endpoint and engine.
 //!
-//! [`ServiceBus`] makes one [`Broker`] per connection. It turns what the endpoint reports into commands of the engine
+//! [`ServiceBus`] makes one [`ConnectionHandler`] per connection. It turns what the endpoint reports into commands of the engine
 //! and what the engine answers into deliveries, dispositions and responses; it waits for nothing and keeps only what
 //! is needed to put the two together.
 
@@ -44,7 +44,7 @@ use peeklock_access::{Access, Failures};
 use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Timestamp};
-use peeklock_message::{delivery, facts, submission};
+use peeklock_message::{delivery, rule_properties, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
 use slab::Slab;
@@ -68,7 +68,7 @@ use pending::Pending;
 use receiver::{Receiver, Window};
 use refused::Late;
 use requests::Parked;
-use revocation::Vigil;
+use revocation::RevocationWatch;
 use transactions::Transactions;
 use watching::Watchers;
 
@@ -98,10 +98,10 @@ impl ServiceBus {
 }
 
 impl ApplicationFactory for ServiceBus {
-    type Application = Broker;
+    type Application = ConnectionHandler;
 
-    fn accept(&self, peer: &Peer, mailbox: Mailbox) -> Broker {
-        Broker::new(self, peer.clone(), mailbox)
+    fn accept(&self, peer: &Peer, mailbox: Mailbox) -> ConnectionHandler {
+        ConnectionHandler::new(self, peer.clone(), mailbox)
     }
 }
 
@@ -112,14 +112,14 @@ const COMPLETIONS_MAX: usize = 1024;
 const CLOSED_RECEIVERS_MAX: usize = 1024;
 
 /// The logic of one connection.
-pub struct Broker {
+pub struct ConnectionHandler {
     entities: Arc<dyn Entities>,
     config: Arc<DialectConfig>,
     mailbox: Mailbox,
     random: StdRng,
     peer: Peer,
     authorization: Authorization,
-    vigil: Vigil,
+    revocation: RevocationWatch,
     failures: Arc<Failures>,
     /// Attempts to authenticate that wait for their turn.
     late: Late,
@@ -160,7 +160,7 @@ pub struct Broker {
     bucket: Option<Bucket>,
 }
 
-impl Broker {
+impl ConnectionHandler {
     fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
         let ServiceBus { entities, access, config, failures, throttles } = bus.clone();
         let authorization = Authorization::new(access);
@@ -173,7 +173,7 @@ impl Broker {
         };
         Self {
             peer,
-            vigil: Vigil::new(authorization.changes()),
+            revocation: RevocationWatch::new(authorization.changes()),
             authorization,
             failures,
             late: Late::default(),
@@ -294,7 +294,7 @@ impl Broker {
     }
 }
 
-impl Application for Broker {
+impl Application for ConnectionHandler {
     fn handle_event(&mut self, event: Event, connection: &mut Connection, now: NowMs) {
         self.now = now;
         if let Some(event) = self.in_order(event) {
@@ -331,7 +331,7 @@ impl Application for Broker {
 
     fn poll_deadline(&self) -> Option<NowMs> {
         let deadlines = [
-            self.vigil.deadline(),
+            self.revocation.deadline(),
             self.late.deadline(),
             self.early.deadline(),
             self.transactions.deadline(),

@@ -10,12 +10,14 @@ use super::delivery::Way;
 use super::entities::Entity;
 use super::errors::Fault;
 use super::receiver::{Grant, Receiver, UNSETTLED_MAX};
-use super::settlement::{self, Wish};
-use super::{Broker, CLOSED_RECEIVERS_MAX, COMPLETIONS_MAX, Completions, Link, Pending, lock_token};
+use super::settlement::{self, RequestedSettlement};
+use super::{
+    CLOSED_RECEIVERS_MAX, COMPLETIONS_MAX, Completions, ConnectionHandler, Link, Pending, lock_token,
+};
 use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
 use crate::wire::performative::DeliveryState;
 
-impl Broker {
+impl ConnectionHandler {
     pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool) {
         let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
         let (id, window) = (*id, self.window());
@@ -166,12 +168,12 @@ impl Broker {
             let work = (&txn_id, outcome.map(|outcome| *outcome));
             return self.settle_in_transaction((link, first), tags, work, settled, connection);
         }
-        let wish = settlement::read(state, settled);
+        let requested = settlement::read(state, settled);
         let Some(receiver) = self.receivers.get(&id) else { return };
         let entity = Arc::clone(&receiver.entity);
-        match wish {
-            Ok(Wish::Wait) => {}
-            Ok(Wish::Apply { settlement, reply }) => {
+        match requested {
+            Ok(RequestedSettlement::Wait) => {}
+            Ok(RequestedSettlement::Apply { settlement, reply }) => {
                 let tokens = tags.into_iter().map(lock_token::from_tag).collect();
                 let command = Command::Settle { queue: entity.queue, tokens, settlement };
                 if settled {

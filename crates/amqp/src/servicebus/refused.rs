@@ -8,7 +8,7 @@ use peeklock_access::Grant;
 use super::authorization::Verified;
 use super::envelope::Answer;
 use super::sasl::{self, Outcome};
-use super::{Broker, Fault, ReplyTo};
+use super::{ConnectionHandler, Fault, ReplyTo};
 use crate::endpoint::{Connection, NowMs};
 use crate::server::Unanswered;
 use crate::wire::Value;
@@ -56,7 +56,7 @@ impl Late {
     }
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// Takes a SASL exchange.
     pub(super) fn authenticate(
         &mut self,
@@ -121,7 +121,7 @@ impl Broker {
     }
 
     fn conclude_attempt(&mut self, attempt: Attempt, connection: &mut Connection) {
-        self.vigil.is_due = true;
+        self.revocation.is_due = true;
         match attempt {
             Attempt::Sasl(outcome) => {
                 connection.sasl_outcome(outcome.is_ok());

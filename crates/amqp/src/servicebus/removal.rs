@@ -6,7 +6,7 @@
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, ReceiverId, Settlement};
 
-use super::{Broker, Pending};
+use super::{ConnectionHandler, Pending};
 use crate::endpoint::{Connection, LinkId};
 
 /// Messages of one link that are removed and have not left, or are being removed: what a connection that breaks takes along.
@@ -15,7 +15,7 @@ pub(crate) const LEAVING_MESSAGES_MAX: usize = 2048;
 /// The same, in bytes; a single message may be larger.
 pub(crate) const LEAVING_BYTES_MAX: usize = 512 * 1024;
 
-impl Broker {
+impl ConnectionHandler {
     /// Asks for the removal of what may leave next on a link.
     pub(super) fn remove_next(&mut self, id: ReceiverId, connection: &mut Connection) {
         let Some(receiver) = self.receivers.get_mut(&id) else { return };

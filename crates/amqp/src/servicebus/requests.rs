@@ -18,7 +18,7 @@ use super::errors::Fault;
 use super::management::{self, Arguments, Change, Context, Operation};
 use super::receiving::number_tag;
 use super::transactions::{self, ManagementTarget, Part, Sender};
-use super::{Broker, Pending, ReplyTo, ResponseLink, cbs};
+use super::{ConnectionHandler, Pending, ReplyTo, ResponseLink, cbs};
 use crate::endpoint::{Connection, IncomingId};
 use crate::wire::Value;
 use crate::wire::performative::DeliveryState;
@@ -52,7 +52,7 @@ struct Understood {
     sender: Option<Arc<Sender>>,
 }
 
-impl Broker {
+impl ConnectionHandler {
     pub(super) fn cbs_request(
         &mut self,
         session: u16,

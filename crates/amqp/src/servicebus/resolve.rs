@@ -6,7 +6,7 @@ use peeklock_access::Resource;
 use peeklock_budget::throttle::Bucket;
 use peeklock_engine::{Right, SubQueue};
 
-use super::Broker;
+use super::ConnectionHandler;
 use super::address::{self, Address, AddressError, EntityAddress};
 use super::authorization::{Need, excerpt};
 use super::entities::{Entity, Kind};
@@ -19,7 +19,7 @@ pub(super) enum Node {
     Entity(Arc<Entity>),
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// Finds what an address names: as written first, percent-decoded second.
     pub(super) fn resolve(&self, written: &str) -> Result<Node, Fault> {
         let parsed = match address::parse(written) {

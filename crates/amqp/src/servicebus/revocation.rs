@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::authorization::Need;
 use super::entities::Entity;
 use super::errors::Fault;
-use super::{Broker, Link};
+use super::{ConnectionHandler, Link};
 use crate::endpoint::condition::{UNAUTHORIZED_ACCESS, error};
 use crate::endpoint::{Connection, LinkId, NowMs};
 
@@ -19,7 +19,7 @@ use crate::endpoint::{Connection, LinkId, NowMs};
 const EXPIRY_LOOK_MS_MAX: u64 = 60_000;
 
 /// When a connection has to look after what it may do.
-pub(super) struct Vigil {
+pub(super) struct RevocationWatch {
     /// Something was shown or has ended: the deadline below is to be set again.
     pub(super) is_due: bool,
     deadline: Option<NowMs>,
@@ -29,7 +29,7 @@ pub(super) struct Vigil {
     change: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl Vigil {
+impl RevocationWatch {
     pub(super) fn new(changes: watch::Receiver<u64>) -> Self {
         Self { is_due: true, deadline: None, unauthenticated_since: None, change: next_change(changes) }
     }
@@ -48,14 +48,14 @@ fn next_change(mut changes: watch::Receiver<u64>) -> Pin<Box<dyn Future<Output =
     })
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// Wakes the connection when a rule changes; [`Self::tend_authorization`] looks.
     pub(super) fn poll_change(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let woken = self.vigil.change.as_mut().poll(context);
+        let woken = self.revocation.change.as_mut().poll(context);
         if woken.is_ready() {
             let mut changes = self.authorization.changes();
             changes.mark_unchanged();
-            self.vigil.change = next_change(changes);
+            self.revocation.change = next_change(changes);
         }
         woken
     }
@@ -64,21 +64,23 @@ impl Broker {
     pub(super) fn tend_authorization(&mut self, connection: &mut Connection, now: NowMs) {
         if self.authorization.revoke() {
             self.detach_unpermitted(connection);
-            self.vigil.is_due = true;
+            self.revocation.is_due = true;
         }
-        if std::mem::take(&mut self.vigil.is_due) {
+        if std::mem::take(&mut self.revocation.is_due) {
             self.set_deadline(now);
         }
     }
 
     /// The deadline has passed.
     pub(super) fn authorization_due(&mut self, connection: &mut Connection, now: NowMs) {
-        self.vigil.deadline = None;
+        self.revocation.deadline = None;
         self.authorization.expire();
         self.detach_unpermitted(connection);
         let time_out_ms = self.config.authorization_time_out_ms;
         let is_over = |since: NowMs| now >= since.saturating_add(time_out_ms);
-        if self.authorization.is_unauthenticated() && self.vigil.unauthenticated_since.is_some_and(is_over) {
+        if self.authorization.is_unauthenticated()
+            && self.revocation.unauthenticated_since.is_some_and(is_over)
+        {
             tracing::debug!(time_out_ms, "connection closed: nothing that grants access was shown in time");
             let reason = "no valid token was put to $cbs, nor another credential shown, in time";
             return connection.close(Some(error(UNAUTHORIZED_ACCESS, reason)));
@@ -87,11 +89,11 @@ impl Broker {
     }
 
     fn set_deadline(&mut self, now: NowMs) {
-        self.vigil.deadline = if self.authorization.is_unauthenticated() {
-            let since = *self.vigil.unauthenticated_since.get_or_insert(now);
+        self.revocation.deadline = if self.authorization.is_unauthenticated() {
+            let since = *self.revocation.unauthenticated_since.get_or_insert(now);
             Some(since.saturating_add(self.config.authorization_time_out_ms))
         } else {
-            self.vigil.unauthenticated_since = None;
+            self.revocation.unauthenticated_since = None;
             self.peer.admission.admit();
             self.authorization.next_expiry().map(|at| {
                 let left_ms = at.0.saturating_sub(self.authorization.access().now().0);

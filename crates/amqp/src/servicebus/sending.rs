@@ -10,11 +10,11 @@ use super::entities::Entity;
 use super::errors::Fault;
 use super::submission::{BATCH_MESSAGE_FORMAT, read_transfer};
 use super::transactions::Sender;
-use super::{Broker, Link, Pending};
+use super::{ConnectionHandler, Link, Pending};
 use crate::endpoint::{Connection, IncomingId, LinkId};
 use crate::wire::performative::DeliveryState;
 
-impl Broker {
+impl ConnectionHandler {
     /// A complete delivery arrived; `delivery` is `None` when it came settled.
     pub(super) fn message(
         &mut self,

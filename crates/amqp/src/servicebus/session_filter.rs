@@ -26,7 +26,7 @@ const TICKS_PER_MS: u64 = 10_000;
 /// 1970-01-01 in ticks.
 const UNIX_EPOCH_TICKS: u64 = 621_355_968_000_000_000;
 
-/// A wish for a session.
+/// A request for a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SessionFilter {
     /// Which; the empty string is one. `None` for the next available.
@@ -83,8 +83,8 @@ impl SessionFilter {
 
 /// Until when an attach waits for an available session, as its properties say.
 pub(crate) fn wait_until(now: Timestamp, properties: &Fields) -> Timestamp {
-    let wish = properties.iter().find(|(key, _)| &**key == TIMEOUT).map(|(_, value)| value);
-    let wait_ms = wish.and_then(integer).and_then(|wait_ms| u64::try_from(wait_ms).ok());
+    let requested = properties.iter().find(|(key, _)| &**key == TIMEOUT).map(|(_, value)| value);
+    let wait_ms = requested.and_then(integer).and_then(|wait_ms| u64::try_from(wait_ms).ok());
     now.plus_ms(wait_ms.unwrap_or(SESSION_WAIT_DEFAULT_MS))
 }
 
@@ -104,9 +104,9 @@ mod tests {
     #[test]
     fn absent_null_and_empty_differ() {
         assert_eq!(SessionFilter::find(&Vec::new()), Ok(None));
-        let wish = |id: Option<&str>| SessionFilter { id: id.map(Into::into), descriptor: None };
-        assert_eq!(find(Value::Null), Ok(Some(wish(None))));
-        assert_eq!(find("".into()), Ok(Some(wish(Some("")))));
+        let requested = |id: Option<&str>| SessionFilter { id: id.map(Into::into), descriptor: None };
+        assert_eq!(find(Value::Null), Ok(Some(requested(None))));
+        assert_eq!(find("".into()), Ok(Some(requested(Some("")))));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) const MODIFIED_BYTES_MAX: usize = 1024 * 1024;
 
 /// What to do about a disposition.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Wish {
+pub(crate) enum RequestedSettlement {
     /// Carry it out, then answer with `reply`: the outcome's own type, a rejection without its error. P compares
     /// the names, P, J and N take a rejection with an error for a failure.
     Apply {
@@ -34,7 +34,7 @@ pub(crate) enum Wish {
 ///
 /// # Errors
 /// States of transactions (what they carry is read by itself) and property changes beyond [`MODIFIED_BYTES_MAX`].
-pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Wish, Fault> {
+pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<RequestedSettlement, Fault> {
     let (settlement, reply) = match state {
         Some(DeliveryState::Accepted) => (Settlement::Complete, DeliveryState::Accepted),
         // Settled without an outcome: the peer has forgotten the delivery and says nothing about the message.
@@ -56,9 +56,9 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Wish, 
         Some(DeliveryState::Declared { .. } | DeliveryState::Transactional { .. }) => {
             return Err(Fault::Argument("The state is no outcome of a message.".to_owned()));
         }
-        None | Some(DeliveryState::Received { .. }) => return Ok(Wish::Wait),
+        None | Some(DeliveryState::Received { .. }) => return Ok(RequestedSettlement::Wait),
     };
-    Ok(Wish::Apply { settlement, reply })
+    Ok(RequestedSettlement::Apply { settlement, reply })
 }
 
 /// A rejection moves the message to the dead-letter queue. The SDKs say why in the error's info; a generic client

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use peeklock_engine::{Command, ReceiverId, Refusal};
 
-use super::Broker;
+use super::ConnectionHandler;
 use super::entities::Entity;
 use crate::endpoint::{Connection, LinkId};
 
@@ -34,7 +34,7 @@ impl Watchers {
     }
 }
 
-impl Broker {
+impl ConnectionHandler {
     pub(super) fn watch(&mut self, link: LinkId, entity: &Arc<Entity>, sends: bool) {
         let watcher = self.entities.next_receiver_id();
         self.watchers.add(watcher, link, Arc::clone(entity));

@@ -6,11 +6,11 @@
 
 use peeklock_engine::{Lock, ReceiverId, Timestamp};
 
-use super::Broker;
+use super::ConnectionHandler;
 use super::receiver::Grant;
 use crate::endpoint::{Connection, NowMs, Withdrawn};
 
-impl Broker {
+impl ConnectionHandler {
     /// When a message under this lock is to be taken back unless it leaves.
     pub(super) fn withdraw_at(&mut self, lock: Lock) -> NowMs {
         let now = self.entities_now();

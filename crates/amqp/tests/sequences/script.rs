@@ -249,22 +249,22 @@ impl<'a> Script<'a> {
         let address = Terminus { address, ..Terminus::default() };
         let own = Terminus { address: Some("client".into()), ..Terminus::default() };
         let (mut source, target) = if role == Role::Sender { (own, address) } else { (address, own) };
-        let wish = self.byte();
-        source.dynamic = wish == 7;
-        if ADDRESSES[node] == "sessions" && wish < 128 {
+        let requested = self.byte();
+        source.dynamic = requested == 7;
+        if ADDRESSES[node] == "sessions" && requested < 128 {
             let session = self.one_of(&[Some("a"), Some("b"), None]);
             let session = session.map_or(Value::Null, |id| Value::String(id.into()));
             source.filter = vec![("com.microsoft:session-filter".into(), session)];
-        } else if (1..7).contains(&wish) {
+        } else if (1..7).contains(&requested) {
             source.filter = vec![("com.microsoft:session-filter".into(), self.value(2))];
         }
-        let target = match wish {
+        let target = match requested {
             8 => Some(Target::Coordinator(Vec::new())),
             9 => None,
             _ => Some(Target::Node(target)),
         };
         // Names that repeat belong to the same link.
-        let name = if wish == 12 { "link 0".into() } else { format!("link {channel} {}", link.handle) };
+        let name = if requested == 12 { "link 0".into() } else { format!("link {channel} {}", link.handle) };
         let attach = Attach {
             name: name.into(),
             handle: link.handle,
@@ -275,14 +275,14 @@ impl<'a> Script<'a> {
                 SenderSettleMode::Mixed,
             ]),
             rcv_settle_mode: self.one_of(&[ReceiverSettleMode::Second, ReceiverSettleMode::First]),
-            source: (wish != 10).then_some(source),
+            source: (requested != 10).then_some(source),
             target,
-            resumes: wish == 14,
+            resumes: requested == 14,
             initial_delivery_count: (role == Role::Sender).then_some(0),
-            max_message_size: (wish == 11).then_some(1),
+            max_message_size: (requested == 11).then_some(1),
             offered_capabilities: Vec::new(),
             desired_capabilities: Vec::new(),
-            properties: match wish {
+            properties: match requested {
                 13 => vec![("com.microsoft:transfer-destination-address".into(), Value::String("t".into()))],
                 _ => Vec::new(),
             },

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use peeklock_engine::{
-    Command, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SessionWish,
+    Command, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SessionRequest,
     Timestamp,
 };
 use smallvec::smallvec;
@@ -37,7 +37,7 @@ impl Bench {
 
     fn accept(&mut self, receiver: ReceiverId, id: Option<Box<str>>, wait_ms: u64) {
         let options = ReceiverOptions { source: QueuePath::main(ID), mode: ReceiveMode::PeekLock };
-        let session = Some(SessionWish { id, wait_until: self.now.plus_ms(wait_ms) });
+        let session = Some(SessionRequest { id, wait_until: self.now.plus_ms(wait_ms) });
         self.handle(Command::OpenReceiver { receiver, options, session });
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use peeklock_engine::{CorrelationFilter, Facts, Filter, NewMessage, Rule};
+use peeklock_engine::{CorrelationFilter, Filter, NewMessage, Rule, RuleProperties};
 
 /// Rounds of each measurement, of which the median counts.
 const ROUNDS: usize = 5;
@@ -47,10 +47,10 @@ fn equality(number: u64) -> Rule {
 
 /// A message for the subscription of this number, and for those that want all.
 fn message(number: u64) -> NewMessage {
-    let facts = Facts { label: Some(label(number)), ..Facts::default() };
+    let rule_properties = RuleProperties { label: Some(label(number)), ..RuleProperties::default() };
     NewMessage {
         content: Bytes::from_static(&[0; CONTENT_BYTES]),
-        facts: Some(Arc::new(facts)),
+        rule_properties: Some(Arc::new(rule_properties)),
         ..NewMessage::default()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Record;
 use super::duplicates::Remembered;
-use super::locks::Held;
+use super::locks::LockedMessage;
 use super::state::{State, Watched};
 use crate::event::{Event, Removal};
 use crate::{
@@ -34,7 +34,7 @@ impl State {
                 self.set_lock(*queue, *sub_queue, *number, Some(*token));
                 let (queue, sub_queue, number) = (*queue, *sub_queue, *number);
                 let (until, in_session, counts) = (*until, *in_session, *counts);
-                let held = Held { queue, sub_queue, number, until, in_session, counts };
+                let held = LockedMessage { queue, sub_queue, number, until, in_session, counts };
                 self.locks.insert(*token, held);
             }
             Event::Renewed { token, until } => self.locks.prolong(*token, *until),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Extra, Record};
 use crate::{
-    BodyRef, Changes, FactValue, Facts, Forwarded, MessageState, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, Forwarded, MessageState, PropertyChanges, PropertyValue, RuleProperties, SequenceNumber,
+    SubQueue, Timestamp,
 };
 
 /// Version of all kinds of values. A change of [`Head`], [`Counters`], [`Used`], [`Extra`] or a session's state needs a
@@ -34,12 +35,12 @@ const VERSION_WITH_MORE: u8 = 2;
 #[derive(Deserialize)]
 struct More {
     header_bytes: u32,
-    facts: Option<FactsVersion1>,
+    rule_properties: Option<RulePropertiesVersion1>,
 }
 
 /// What rules saw before they knew partition keys.
 #[derive(Deserialize)]
-struct FactsVersion1 {
+struct RulePropertiesVersion1 {
     correlation_id: Option<Box<str>>,
     message_id: Option<Box<str>>,
     to: Option<Box<str>>,
@@ -48,7 +49,7 @@ struct FactsVersion1 {
     session_id: Option<Box<str>>,
     reply_to_session_id: Option<Box<str>>,
     content_type: Option<Box<str>>,
-    user: Vec<(Box<str>, FactValue)>,
+    user: Vec<(Box<str>, PropertyValue)>,
 }
 
 /// Version of records of forwarded messages, with their way behind [`More`]; read, no longer written.
@@ -88,21 +89,22 @@ const VERSION_WITH_REST: u8 = 5;
 struct Rest {
     header_bytes: u32,
     /// What rules will see of a message scheduled on a topic.
-    facts: Option<Arc<Facts>>,
+    rule_properties: Option<Arc<RuleProperties>>,
     /// Its way here, if it was forwarded.
     way: Option<Arc<Forwarded>>,
     /// What the action of a rule changed.
-    changes: Option<Arc<Changes>>,
+    changes: Option<Arc<PropertyChanges>>,
 }
 
 impl Rest {
     /// `None` if there is nothing to say.
     fn of(extra: &Extra) -> Option<Self> {
-        let Extra { header_bytes, facts, forwarded, changes, .. } = extra;
-        let is_needed = *header_bytes > 0 || facts.is_some() || forwarded.is_some() || changes.is_some();
+        let Extra { header_bytes, rule_properties, forwarded, changes, .. } = extra;
+        let is_needed =
+            *header_bytes > 0 || rule_properties.is_some() || forwarded.is_some() || changes.is_some();
         is_needed.then(|| Self {
             header_bytes: *header_bytes,
-            facts: facts.clone(),
+            rule_properties: rule_properties.clone(),
             way: forwarded.clone(),
             changes: changes.clone(),
         })
@@ -110,23 +112,27 @@ impl Rest {
 }
 
 impl From<More> for Rest {
-    fn from(More { header_bytes, facts }: More) -> Self {
-        Self { header_bytes, facts: facts.map(|facts| Arc::new(facts.into())), ..Self::default() }
+    fn from(More { header_bytes, rule_properties }: More) -> Self {
+        Self {
+            header_bytes,
+            rule_properties: rule_properties.map(|rule_properties| Arc::new(rule_properties.into())),
+            ..Self::default()
+        }
     }
 }
 
-impl From<FactsVersion1> for Facts {
-    fn from(facts: FactsVersion1) -> Self {
+impl From<RulePropertiesVersion1> for RuleProperties {
+    fn from(rule_properties: RulePropertiesVersion1) -> Self {
         Self {
-            correlation_id: facts.correlation_id,
-            message_id: facts.message_id,
-            to: facts.to,
-            reply_to: facts.reply_to,
-            label: facts.label,
-            session_id: facts.session_id,
-            reply_to_session_id: facts.reply_to_session_id,
-            content_type: facts.content_type,
-            user: facts.user,
+            correlation_id: rule_properties.correlation_id,
+            message_id: rule_properties.message_id,
+            to: rule_properties.to,
+            reply_to: rule_properties.reply_to,
+            label: rule_properties.label,
+            session_id: rule_properties.session_id,
+            reply_to_session_id: rule_properties.reply_to_session_id,
+            content_type: rule_properties.content_type,
+            user: rule_properties.user,
             ..Self::default()
         }
     }
@@ -184,7 +190,7 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
     if rest != Rest::default() {
         record.edit_extra(|extra| {
             extra.header_bytes = rest.header_bytes;
-            extra.facts = rest.facts;
+            extra.rule_properties = rest.rule_properties;
             extra.forwarded = rest.way;
             extra.changes = rest.changes;
         });

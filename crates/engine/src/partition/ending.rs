@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::locks::Held;
+use super::locks::LockedMessage;
 use super::reasons::Reason;
 use super::record::Record;
 use super::step::Step;
@@ -14,9 +14,15 @@ use crate::{LockToken, MessageState, QueueId, SequenceNumber, SubQueue};
 
 impl Step<'_> {
     /// Ends a lock after a failed delivery; `record` holds what a receiver changed, but not the failure yet.
-    pub(super) fn fail_delivery(&mut self, token: LockToken, held: Held, mut record: Record, change: Change) {
+    pub(super) fn fail_delivery(
+        &mut self,
+        token: LockToken,
+        held: LockedMessage,
+        mut record: Record,
+        change: Change,
+    ) {
         count_failure(&mut record, held.sub_queue);
-        let Held { queue, number, sub_queue: from, .. } = held;
+        let LockedMessage { queue, number, sub_queue: from, .. } = held;
         let lock = Some(token);
         let policy = self.policy(queue);
         if record.expiry() <= self.now {
@@ -30,7 +36,7 @@ impl Step<'_> {
     }
 
     /// Ends a lock of a message that was given back untouched: no failed delivery.
-    pub(super) fn release(&mut self, token: LockToken, held: Held, record: Record) {
+    pub(super) fn release(&mut self, token: LockToken, held: LockedMessage, record: Record) {
         if record.expiry() <= self.now {
             self.expire(held.queue, held.number, record, Some(token));
         } else {

@@ -12,7 +12,7 @@ const SPARSE_RATIO: usize = 8;
 
 /// What a token locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct LockedMessage {
     /// The queue or subscription.
     pub(super) queue: QueueId,
     /// Where the message rests.
@@ -31,36 +31,36 @@ pub(super) struct Held {
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     /// Only ever looked up, never walked in a way that shows its order.
-    held: HashMap<LockToken, Held, BuildHasherDefault<TokenHasher>>,
+    held: HashMap<LockToken, LockedMessage, BuildHasherDefault<TokenHasher>>,
     ends: BTreeSet<(Timestamp, SequenceNumber, LockToken)>,
 }
 
 impl Locks {
     /// The lock of this name, if it has not ended by `now`: its timer may not have fired yet. Whether a session's lock
     /// holds is not known here.
-    pub(super) fn get(&self, token: LockToken, now: Timestamp) -> Option<Held> {
+    pub(super) fn get(&self, token: LockToken, now: Timestamp) -> Option<LockedMessage> {
         self.held.get(&token).copied().filter(|held| held.in_session || held.until > now)
     }
 
     /// The lock of this name, whether or not it has ended and its timer has not fired yet.
-    pub(super) fn find(&self, token: LockToken) -> Option<Held> {
+    pub(super) fn find(&self, token: LockToken) -> Option<LockedMessage> {
         self.held.get(&token).copied()
     }
 
     /// The lock that ends first.
-    pub(super) fn first_end(&self) -> Option<(LockToken, Held)> {
+    pub(super) fn first_end(&self) -> Option<(LockToken, LockedMessage)> {
         let (_, _, token) = *self.ends.first()?;
         Some((token, *self.held.get(&token)?))
     }
 
     /// Locks that end only when their holder says so, by number.
-    pub(super) fn endless(&self) -> impl Iterator<Item = (LockToken, &Held)> {
+    pub(super) fn endless(&self) -> impl Iterator<Item = (LockToken, &LockedMessage)> {
         let from = (Timestamp::NEVER, SequenceNumber(0), LockToken(0));
         self.ends.range(from..).filter_map(|(_, _, token)| Some((*token, self.held.get(token)?)))
     }
 
     /// Adds a lock.
-    pub(super) fn insert(&mut self, token: LockToken, held: Held) {
+    pub(super) fn insert(&mut self, token: LockToken, held: LockedMessage) {
         self.held.insert(token, held);
         if !held.in_session {
             self.ends.insert((held.until, held.number, token));
@@ -77,7 +77,7 @@ impl Locks {
     }
 
     /// Ends a lock.
-    pub(super) fn remove(&mut self, token: LockToken) -> Option<Held> {
+    pub(super) fn remove(&mut self, token: LockToken) -> Option<LockedMessage> {
         let held = self.held.remove(&token)?;
         if !held.in_session {
             self.ends.remove(&(held.until, held.number, token));

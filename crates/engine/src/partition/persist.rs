@@ -18,14 +18,14 @@ use crate::{BodyRef, Event, MessageKey, Publication, QueueId, SequenceNumber, Su
 /// messages must not become a million records in the log.
 const RUN_LENGTH_MIN: usize = 16;
 
-/// Translates a turn's events into store operations. Contents rest in the partition `entity`, everything else of a subscription in its own. Facts
+/// Translates a turn's events into store operations. Contents rest in the partition `entity`, everything else of a subscription in its own. TurnChanges
 /// superseded within the turn (a message stored and removed) are not written.
 pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
-    let mut facts = Facts::new(QueueId(entity.0));
+    let mut changes = TurnChanges::new(QueueId(entity.0));
     for event in events {
-        facts.note(event);
+        changes.note(event);
     }
-    facts.write(batch);
+    changes.write(batch);
     if !batch.is_empty() {
         touch(entity, batch);
     }
@@ -40,7 +40,7 @@ pub fn touch(entity: PartitionId, batch: &mut Batch) {
 }
 
 /// What happened to the value at one number of one storage partition.
-struct Fact<'a, T> {
+struct TurnChange<'a, T> {
     queue: QueueId,
     number: u64,
     /// Whether the number was without a value before.
@@ -49,8 +49,8 @@ struct Fact<'a, T> {
     value: Option<&'a T>,
 }
 
-/// A turn's facts in the order of their events.
-struct Facts<'a> {
+/// A turn's changes in the order of their events.
+struct TurnChanges<'a> {
     entity: QueueId,
     /// The entity's next number, if it gave one out. Those of subscriptions follow from their new messages.
     next_number: Option<u64>,
@@ -58,10 +58,10 @@ struct Facts<'a> {
     subscriptions: BTreeMap<QueueId, Option<&'a Subscription>>,
     /// Those removed: a new one may have got the number of one that ended when it was declared.
     removed: BTreeSet<QueueId>,
-    heads: Vec<Fact<'a, Record>>,
+    heads: Vec<TurnChange<'a, Record>>,
     /// States of sessions, each by the event that set it.
-    states: Vec<Fact<'a, Event>>,
-    bodies: Vec<Fact<'a, Bytes>>,
+    states: Vec<TurnChange<'a, Event>>,
+    bodies: Vec<TurnChange<'a, Bytes>>,
     /// Long runs of contents that nothing refers to any more.
     body_runs: Vec<RangeInclusive<u64>>,
     /// Last uses worth storing.
@@ -72,7 +72,7 @@ struct Facts<'a> {
     forgotten: Option<(SequenceNumber, SequenceNumber)>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> TurnChanges<'a> {
     fn new(entity: QueueId) -> Self {
         Self {
             entity,
@@ -104,7 +104,7 @@ impl<'a> Facts<'a> {
                 self.arrived(self.entity, *number, record);
             }
             Event::Changed { queue, number, record, .. } => {
-                self.heads.push(Fact {
+                self.heads.push(TurnChange {
                     queue: *queue,
                     number: number.0,
                     creates: false,
@@ -118,7 +118,7 @@ impl<'a> Facts<'a> {
             }
             Event::SessionStateSet { queue, number, state, created, .. } => {
                 let value = state.is_some().then_some(event);
-                self.states.push(Fact { queue: *queue, number: *number, creates: *created, value });
+                self.states.push(TurnChange { queue: *queue, number: *number, creates: *created, value });
             }
             Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
             Event::Remembered { number, key, at } => {
@@ -153,7 +153,7 @@ impl<'a> Facts<'a> {
 
     /// A message under a new number.
     fn arrived(&mut self, queue: QueueId, number: SequenceNumber, record: &'a Record) {
-        self.heads.push(Fact { queue, number: number.0, creates: true, value: Some(record) });
+        self.heads.push(TurnChange { queue, number: number.0, creates: true, value: Some(record) });
     }
 
     /// The entity gave out a number.
@@ -209,12 +209,12 @@ impl<'a> Facts<'a> {
     }
 
     fn gone(&mut self, queue: QueueId, number: SequenceNumber) {
-        self.heads.push(Fact { queue, number: number.0, creates: false, value: None });
+        self.heads.push(TurnChange { queue, number: number.0, creates: false, value: None });
     }
 
     fn without_content(&mut self, bodies: &[BodyRef]) {
         let queue = self.entity;
-        self.bodies.extend(bodies.iter().map(|body| Fact {
+        self.bodies.extend(bodies.iter().map(|body| TurnChange {
             queue,
             number: body.0,
             creates: false,
@@ -223,7 +223,7 @@ impl<'a> Facts<'a> {
     }
 
     fn content(&mut self, number: u64, content: &'a Bytes) {
-        self.bodies.push(Fact { queue: self.entity, number, creates: true, value: Some(content) });
+        self.bodies.push(TurnChange { queue: self.entity, number, creates: true, value: Some(content) });
     }
 
     /// Calls `write` with the next number of every queue that gave one out. The heads are sorted.
@@ -311,11 +311,11 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Calls `write` with the last value of every number, except of those that both came and went. The facts are sorted by
+/// Calls `write` with the last value of every number, except of those that both came and went. The changes are sorted by
 /// number, those about the same one in the order of their events.
-fn outcomes<'a, T>(facts: &[Fact<'a, T>], mut write: impl FnMut(PartitionId, u64, Option<&'a T>)) {
-    for facts in facts.chunk_by(|one, other| (one.queue, one.number) == (other.queue, other.number)) {
-        if let (Some(first), Some(last)) = (facts.first(), facts.last())
+fn outcomes<'a, T>(changes: &[TurnChange<'a, T>], mut write: impl FnMut(PartitionId, u64, Option<&'a T>)) {
+    for changes in changes.chunk_by(|one, other| (one.queue, one.number) == (other.queue, other.number)) {
+        if let (Some(first), Some(last)) = (changes.first(), changes.last())
             && !(first.creates && last.value.is_none())
         {
             write(PartitionId(last.queue.0), last.number, last.value);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::record::Extra;
-use crate::{Changes, DeadLetter, FactValue, Properties, Property};
+use crate::{DeadLetter, Properties, Property, PropertyChanges, PropertyValue};
 
 /// Largest header, that is all properties together (Service Bus quotas).
 pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -27,31 +27,31 @@ pub(super) const fn noted_header_bytes(header_bytes: u32) -> u32 {
 pub(super) fn exceeds_header(extra: Option<&Extra>, modified: &[Property], why: Option<&DeadLetter>) -> bool {
     let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
     let sent = extra.map_or(0, |extra| extra.header_bytes as usize);
-    let changes = extra.and_then(|extra| extra.changes.as_deref()).map_or(0, Changes::header_bytes);
+    let changes = extra.and_then(|extra| extra.changes.as_deref()).map_or(0, PropertyChanges::header_bytes);
     let modified: usize = modified.iter().map(|one| one.name.len() + one.value.len()).sum();
     let reason = why.map_or(0, |why| length(&why.reason) + length(&why.description));
     sent + changes + modified + reason > HEADER_BYTES_MAX
 }
 
 /// What changes take in the store, about, in bytes: there what was removed counts as well.
-pub(crate) fn changes_bytes(changes: &Changes) -> usize {
-    let Changes { texts, scheduled_enqueue_time_ms, time_to_live_ms, user } = changes;
+pub(crate) fn changes_bytes(changes: &PropertyChanges) -> usize {
+    let PropertyChanges { texts, scheduled_enqueue_time_ms, time_to_live_ms, user } = changes;
     let texts = texts.iter().map(|(_, value)| NAME_BYTES + value.as_ref().map_or(0, |text| text.len()));
-    let value_bytes = |value: &Option<FactValue>| match value {
-        None | Some(FactValue::Null | FactValue::Boolean(_)) => 1,
+    let value_bytes = |value: &Option<PropertyValue>| match value {
+        None | Some(PropertyValue::Null | PropertyValue::Boolean(_)) => 1,
         Some(
-            FactValue::Integer(_)
-            | FactValue::Unsigned(_)
-            | FactValue::Double(_)
-            | FactValue::Timestamp(_)
-            | FactValue::TimeSpan(_)
-            | FactValue::DateTimeOffset(_),
+            PropertyValue::Integer(_)
+            | PropertyValue::Unsigned(_)
+            | PropertyValue::Double(_)
+            | PropertyValue::Timestamp(_)
+            | PropertyValue::TimeSpan(_)
+            | PropertyValue::DateTimeOffset(_),
         ) => 9,
-        Some(FactValue::Uuid(_) | FactValue::Decimal(_)) => WIDE_BYTES,
-        Some(FactValue::Text(text)) => NAME_BYTES + text.len(),
-        Some(FactValue::Other(bytes)) => NAME_BYTES + bytes.len(),
+        Some(PropertyValue::Uuid(_) | PropertyValue::Decimal(_)) => WIDE_BYTES,
+        Some(PropertyValue::Text(text)) => NAME_BYTES + text.len(),
+        Some(PropertyValue::Other(bytes)) => NAME_BYTES + bytes.len(),
         // Actions give messages plain values.
-        Some(FactValue::Given(_)) => WIDE_BYTES,
+        Some(PropertyValue::Given(_)) => WIDE_BYTES,
     };
     let user = user.iter().map(|(name, value)| NAME_BYTES + name.len() + value_bytes(value));
     let times = [scheduled_enqueue_time_ms, time_to_live_ms].into_iter().flatten().count() * 9;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BodyRef, Changes, DeadLetter, Facts, Forwarded, MessageState, MessageView, Origin, Properties, QueueId,
-    SequenceNumber, SessionId, SubQueue, Timestamp,
+    BodyRef, DeadLetter, Forwarded, MessageState, MessageView, Origin, Properties, PropertyChanges, QueueId,
+    RuleProperties, SequenceNumber, SessionId, SubQueue, Timestamp,
 };
 
 /// Stands for "no limit" in a packed time-to-live.
@@ -44,13 +44,13 @@ pub(super) struct Extra {
     pub(super) header_bytes: u32,
     /// What rules will see of a message scheduled on a topic. Stored apart from the others.
     #[serde(skip)]
-    pub(super) facts: Option<Arc<Facts>>,
+    pub(super) rule_properties: Option<Arc<RuleProperties>>,
     /// Its way here, if it was forwarded. Stored apart from the others.
     #[serde(skip)]
     pub(super) forwarded: Option<Arc<Forwarded>>,
     /// What the action of a rule changed. Stored apart from the others.
     #[serde(skip)]
-    pub(super) changes: Option<Arc<Changes>>,
+    pub(super) changes: Option<Arc<PropertyChanges>>,
 }
 
 impl Extra {

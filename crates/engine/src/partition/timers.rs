@@ -2,7 +2,7 @@
 //!
 //! A timer is disarmed by the event it causes, so none can fire twice, and each call fires a bounded number.
 
-use super::locks::Held;
+use super::locks::LockedMessage;
 use super::state::State;
 use super::step::{Step, TIMERS_PER_CALL_MAX};
 use crate::event::{Change, Event};
@@ -11,7 +11,7 @@ use crate::{LockToken, MessageState, QueueId, SequenceNumber, SubQueue, Timestam
 /// The timer that is due next.
 enum Timer {
     /// A lock ends.
-    LockEnd(LockToken, Held),
+    LockEnd(LockToken, LockedMessage),
     /// A scheduled message becomes available.
     Activation(SequenceNumber),
 }
@@ -81,7 +81,7 @@ impl Step<'_> {
     }
 
     /// A lock was held too long: a failed delivery, unless the message never left.
-    fn end_lock(&mut self, token: LockToken, held: Held) {
+    fn end_lock(&mut self, token: LockToken, held: LockedMessage) {
         match self.state().record(held.queue, held.sub_queue, held.number).cloned() {
             Some(record) if held.counts => self.fail_delivery(token, held, record, Change::Returned),
             Some(record) => self.release(token, held, record),

@@ -6,9 +6,9 @@ use tokio::sync::watch;
 
 /// Counts changes of entities and subscriptions; cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Changes(Arc<watch::Sender<u64>>);
+pub(super) struct ChangeCounter(Arc<watch::Sender<u64>>);
 
-impl Changes {
+impl ChangeCounter {
     pub(super) fn new() -> Self {
         Self(Arc::new(watch::Sender::new(0)))
     }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::accessed::AccessedAt;
-use super::actor::{Actor, CatchUp, CaughtUp, Control, Inputs, Seat, Shared, SharedCounts};
+use super::actor::{Actor, CatchUp, CaughtUp, Control, Inputs, OwnedPartition, Shared, SharedCounts};
 use super::random::RandomSource;
 use super::subscriptions::Subscriptions;
 use super::{EntityDescription, EntityKind, PartitionHandle};
@@ -197,19 +197,19 @@ impl Entity {
     }
 
     /// Asks to be told when nothing due is left to do, and whether anything was; an actor starts for it if need be.
-    pub(super) fn catch_up(&self, spawner: &Spawner, wish: CatchUp) {
+    pub(super) fn catch_up(&self, spawner: &Spawner, requested: CatchUp) {
         let next = match &*self.actor() {
             ActorState::Dormant(partition) => partition.next_deadline(),
             ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => None,
         };
-        if next.is_some_and(|at| at <= wish.until) {
+        if next.is_some_and(|at| at <= requested.until) {
             self.handle(spawner);
         } else if next.is_some() {
-            let _ = wish.answer.send(CaughtUp { was_due: false, next });
+            let _ = requested.answer.send(CaughtUp { was_due: false, next });
         }
         if let ActorState::Running { control, .. } = &*self.actor() {
             // An actor that is gone has nothing left to do.
-            let _ = control.send(Control::CatchUp(wish));
+            let _ = control.send(Control::CatchUp(requested));
         }
     }
 
@@ -265,7 +265,7 @@ impl Entity {
     fn spawn(&self, spawner: &Spawner, partition: Partition) -> (PartitionHandle, ActorState) {
         let (handle, requests, loans) = PartitionHandle::of_actor();
         let (control, control_receiver) = mpsc::unbounded_channel();
-        let seat = Seat {
+        let owned = OwnedPartition {
             id: self.id,
             name: self.name.clone(),
             handle: handle.clone(),
@@ -279,7 +279,7 @@ impl Entity {
         };
         let inputs = Inputs { requests, loans, control: control_receiver };
         // Boxed: a future keeps room for its arguments twice.
-        let actor = Box::new(Actor::new(seat, spawner.shared.clone(), inputs));
+        let actor = Box::new(Actor::new(owned, spawner.shared.clone(), inputs));
         let task = spawner.runtime.spawn(actor.run());
         (handle.clone(), ActorState::Running { handle, control, task })
     }

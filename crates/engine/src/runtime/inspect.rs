@@ -173,11 +173,11 @@ impl Placement {
             return Err("its entity is lost".to_owned());
         }
         let Some(read) = value(head) else { return Err("it is missing".to_owned()) };
-        let facts = read.map_err(|error| error.to_string())?;
+        let record = read.map_err(|error| error.to_string())?;
         if !matches!(HeadSubject::of(head.number), HeadSubject::Message(_)) {
             return Ok(None);
         }
-        let content = names.content_of(head, &facts).ok_or("what is stored about it can't be understood")?;
+        let content = names.content_of(head, &record).ok_or("what is stored about it can't be understood")?;
         match value(content) {
             Some(Ok(_)) => Ok(Some(content)),
             Some(Err(error)) => Err(error.to_string()),

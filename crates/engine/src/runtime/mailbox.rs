@@ -165,12 +165,12 @@ impl PartitionHandle {
         (handle, requests)
     }
 
-    /// A handle, the queue of requests and that of the committer's wishes.
+    /// A handle, the queue of requests and that of the committer's requests.
     pub(super) fn of_actor() -> (Self, mpsc::UnboundedReceiver<Request>, mpsc::UnboundedReceiver<LoanRequest>)
     {
         let (requests, receiver) = mpsc::unbounded_channel();
-        let (loans, wishes) = mpsc::unbounded_channel();
-        (Self { requests, loans, gone: Arc::default() }, receiver, wishes)
+        let (loans, borrowed) = mpsc::unbounded_channel();
+        (Self { requests, loans, gone: Arc::default() }, receiver, borrowed)
     }
 
     /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`], or

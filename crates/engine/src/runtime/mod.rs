@@ -50,7 +50,7 @@ pub use clock::{
 };
 pub use damage::Damage;
 pub use entity::{EntityRef, SubscriptionRef};
-pub use forwarder::ReadFacts;
+pub use forwarder::ReadRuleProperties;
 pub use joint::Transaction;
 pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};

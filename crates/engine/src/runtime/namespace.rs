@@ -13,13 +13,13 @@ use tokio::task::AbortHandle;
 use super::actor::Shared;
 use super::body_cache::CacheBudget;
 use super::catalogue::load::{Loaded, load};
-use super::catalogue::{Catalogue, Declaration, Wish};
-use super::changes::Changes;
+use super::catalogue::{Catalogue, CatalogueRequest, Declaration};
+use super::changes::ChangeCounter;
 use super::damage::{Damage, Damages};
 use super::entities::Entities;
 use super::entity::{EntityRef, Spawner};
 use super::fatal::Fatal;
-use super::forwarder::{ReadFacts, Routes};
+use super::forwarder::{ReadRuleProperties, Routes};
 use super::joint::{Committer, JointSteps};
 use super::random::RandomSource;
 use super::set_back::follow_set_backs;
@@ -41,7 +41,7 @@ pub struct NamespaceOptions {
     pub seed: Option<u64>,
     /// Reads out of an encoded message what rules see of it, for messages forwarded to a topic; without it rules see
     /// nothing of those.
-    pub read_facts: Option<ReadFacts>,
+    pub read_rule_properties: Option<ReadRuleProperties>,
     /// How much topics may have of subscriptions and rules.
     pub rule_limits: RuleLimits,
     /// Queues and topics, beyond which none is created; `None` for no limit.
@@ -102,9 +102,9 @@ impl Namespace {
                 cache,
                 fatal: Fatal::new(),
                 ended,
-                changes: Changes::new(),
+                changes: ChangeCounter::new(),
                 damages: Damages::default(),
-                routes: Routes::new(options.read_facts),
+                routes: Routes::new(options.read_rule_properties),
                 joint,
                 rule_limits: options.rule_limits,
             },
@@ -180,7 +180,7 @@ impl Namespace {
         entities: Vec<(String, EntityOptions)>,
     ) -> Result<(), StartError> {
         loop {
-            self.ask_catalogue(Wish::Declare { intent, entities: entities.clone() }).await?;
+            self.ask_catalogue(CatalogueRequest::Declare { intent, entities: entities.clone() }).await?;
             if intent == Intent::Create || self.confirm(&entities).await {
                 return Ok(());
             }
@@ -204,13 +204,13 @@ impl Namespace {
 
     /// Ids for so many subscriptions, never given to anything else: the first of them.
     pub(super) async fn reserve(&self, count: u64) -> Result<QueueId, StartError> {
-        self.ask_catalogue(Wish::Reserve(count)).await.map(|first| QueueId(first.0))
+        self.ask_catalogue(CatalogueRequest::Reserve(count)).await.map(|first| QueueId(first.0))
     }
 
-    pub(super) async fn ask_catalogue(&self, wish: Wish) -> Result<PartitionId, StartError> {
+    pub(super) async fn ask_catalogue(&self, request: CatalogueRequest) -> Result<PartitionId, StartError> {
         let gone = || peeklock_storage::Error::Unavailable { reason: "the namespace is gone".to_owned() };
         let (answer, answered) = oneshot::channel();
-        self.inner.declarations.send(Declaration { wish, answer }).await.map_err(|_| gone())?;
+        self.inner.declarations.send(Declaration { request, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 

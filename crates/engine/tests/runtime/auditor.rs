@@ -7,7 +7,7 @@ use peeklock_engine::SequenceNumber;
 
 /// What is known about one message, told apart by its content.
 #[derive(Debug, Default)]
-struct Fate {
+struct KnownMessage {
     accepted: bool,
     /// Completions, and the like, whose outcome is not known.
     departures_in_doubt: u32,
@@ -21,7 +21,7 @@ struct Fate {
 /// Watches one queue or subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
-    fates: BTreeMap<String, Fate>,
+    messages: BTreeMap<String, KnownMessage>,
     numbers: BTreeMap<SequenceNumber, String>,
     /// Order in which a topic accepted messages, for those whose order is certain.
     ranks: BTreeMap<String, u64>,
@@ -37,12 +37,12 @@ pub(crate) struct Auditor {
 impl Auditor {
     /// It may be there from now on.
     pub(crate) fn sending(&mut self, content: &str) {
-        self.fates.entry(content.to_owned()).or_default();
+        self.messages.entry(content.to_owned()).or_default();
     }
 
     /// It must be there, under this number if that is known.
     pub(crate) fn accepted(&mut self, content: &str, number: Option<SequenceNumber>) {
-        self.fate(content).accepted = true;
+        self.message(content).accepted = true;
         if let Some(number) = number {
             self.numbered(content, number);
         }
@@ -55,7 +55,7 @@ impl Auditor {
 
     /// It must never be there.
     pub(crate) fn refused(&mut self, content: &str) {
-        self.fates.remove(content);
+        self.messages.remove(content);
         let number = self.numbers.iter().find(|(_, numbered)| *numbered == content);
         assert_eq!(number, None, "{content} was refused although it was stored");
     }
@@ -78,35 +78,35 @@ impl Auditor {
 
     /// A completion, or the like, is under way.
     pub(crate) fn leaving(&mut self, content: &str) {
-        self.fate(content).departures_in_doubt += 1;
+        self.message(content).departures_in_doubt += 1;
     }
 
     pub(crate) fn left_for_good(&mut self, content: &str) {
-        self.fate(content).gone = true;
+        self.message(content).gone = true;
     }
 
     pub(crate) fn did_not_leave(&mut self, content: &str) {
-        self.fate(content).departures_in_doubt -= 1;
+        self.message(content).departures_in_doubt -= 1;
     }
 
     /// A deferral, or the like, is under way.
     pub(crate) fn moving(&mut self, content: &str) {
-        self.fate(content).moves_in_doubt += 1;
+        self.message(content).moves_in_doubt += 1;
     }
 
     pub(crate) fn moved(&mut self, content: &str) {
-        self.fate(content).aside = true;
+        self.message(content).aside = true;
     }
 
     pub(crate) fn did_not_move(&mut self, content: &str) {
-        self.fate(content).moves_in_doubt -= 1;
+        self.message(content).moves_in_doubt -= 1;
     }
 
     /// Whether it surely waits for a receiver, or is with one.
     pub(crate) fn is_active(&self, content: &str) -> bool {
-        self.fates.get(content).is_some_and(|fate| {
-            let certain = fate.departures_in_doubt == 0 && fate.moves_in_doubt == 0;
-            fate.accepted && certain && !fate.aside && !fate.gone
+        self.messages.get(content).is_some_and(|message| {
+            let certain = message.departures_in_doubt == 0 && message.moves_in_doubt == 0;
+            message.accepted && certain && !message.aside && !message.gone
         })
     }
 
@@ -118,7 +118,7 @@ impl Auditor {
 
     /// A receiver got it; `ordered` if first deliveries come in order there.
     pub(crate) fn delivered(&mut self, content: &str, number: SequenceNumber, ordered: bool) {
-        assert!(!self.fate(content).gone, "{content} came back after it was gone");
+        assert!(!self.message(content).gone, "{content} came back after it was gone");
         self.numbered(content, number);
         if ordered && position(content) > self.unordered && self.seen.insert(content.to_owned()) {
             assert!(self.last_first < Some(number), "{content} ({number:?}) after {:?}", self.last_first);
@@ -132,16 +132,21 @@ impl Auditor {
         let present: BTreeSet<&String> = left.iter().map(|(content, _)| content).collect();
         assert_eq!(present.len(), left.len(), "something is there twice: {left:?}");
         let mut missing = Vec::new();
-        for (content, fate) in &self.fates {
+        for (content, message) in &self.messages {
             let here = present.contains(content);
-            assert!(!(fate.gone && here), "{content} came back");
+            assert!(!(message.gone && here), "{content} came back");
             let may_be_damaged = self.rotten.contains(content);
-            if fate.accepted && !fate.gone && fate.departures_in_doubt == 0 && !here && !may_be_damaged {
+            if message.accepted
+                && !message.gone
+                && message.departures_in_doubt == 0
+                && !here
+                && !may_be_damaged
+            {
                 missing.push(content);
             }
         }
         assert!(missing.is_empty(), "accepted messages are lost: {missing:?} of {self:#?}");
-        assert!(present.iter().all(|content| self.fates.contains_key(*content)), "{present:?}");
+        assert!(present.iter().all(|content| self.messages.contains_key(*content)), "{present:?}");
     }
 
     fn numbered(&mut self, content: &str, number: SequenceNumber) {
@@ -162,8 +167,8 @@ impl Auditor {
         }
     }
 
-    fn fate(&mut self, content: &str) -> &mut Fate {
-        self.fates.get_mut(content).unwrap_or_else(|| panic!("nobody sent {content:?} here"))
+    fn message(&mut self, content: &str) -> &mut KnownMessage {
+        self.messages.get_mut(content).unwrap_or_else(|| panic!("nobody sent {content:?} here"))
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use peeklock_budget::Budget;
 use peeklock_engine::runtime::{
     Clock, EntityRef, Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle,
-    ReadFacts, Request, Response, ScriptedMachine, SetBacks, SystemClock, Travel,
+    ReadRuleProperties, Request, Response, ScriptedMachine, SetBacks, SystemClock, Travel,
 };
 use peeklock_engine::{
     Command, CreditLimit, Delivery, LockToken, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode,
@@ -119,9 +119,10 @@ impl<S> Broker<S> {
         clock: TestClock,
         body_cache_bytes: usize,
         seed: u64,
-        read_facts: Option<ReadFacts>,
+        read_rule_properties: Option<ReadRuleProperties>,
     ) -> Self {
-        let broker = Self::with_cache(store, shard, clock, body_cache_bytes, seed, read_facts).await;
+        let broker =
+            Self::with_cache(store, shard, clock, body_cache_bytes, seed, read_rule_properties).await;
         broker.namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         broker
     }
@@ -146,12 +147,12 @@ impl<S> Broker<S> {
         clock: TestClock,
         body_cache_bytes: usize,
         seed: u64,
-        read_facts: Option<ReadFacts>,
+        read_rule_properties: Option<ReadRuleProperties>,
     ) -> Self {
         let options = NamespaceOptions {
             body_cache_bytes,
             seed: Some(seed),
-            read_facts,
+            read_rule_properties,
             ..NamespaceOptions::default()
         };
         let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();

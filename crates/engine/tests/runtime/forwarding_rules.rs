@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_engine::{Command, Forwarding, SessionWish};
+use peeklock_engine::{Command, Forwarding, SessionRequest};
 use peeklock_engine::{
-    Delivery, FactValue, Facts, Filter, MessageKey, MessageView, NewMessage, Property, QueueOptions, Rule,
-    Settlement, SubQueue, SubscriptionOptions, Timestamp, TopicOptions,
+    Delivery, Filter, MessageKey, MessageView, NewMessage, Property, PropertyValue, QueueOptions, Rule,
+    RuleProperties, Settlement, SubQueue, SubscriptionOptions, Timestamp, TopicOptions,
 };
 use peeklock_storage::{MemoryStore, ShardId, Space, Store};
 
@@ -15,27 +15,27 @@ use crate::forwarding::{client_of, contents, deliveries, stored, to};
 use crate::rules::{rule, sql};
 
 /// Contents of these tests are their message id; under it lies what actions and receivers changed.
-fn read_facts(content: &Bytes, view: &MessageView) -> Option<Facts> {
-    let mut facts = facts_of(std::str::from_utf8(content).ok()?);
+fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleProperties> {
+    let mut rule_properties = rule_properties_of(std::str::from_utf8(content).ok()?);
     if let Some(changes) = &view.changes {
-        changes.apply(&mut facts);
+        changes.apply(&mut rule_properties);
     }
     for property in view.modified.iter().flat_map(|modified| modified.iter()) {
-        facts.user.retain(|(name, _)| *name != property.name);
+        rule_properties.user.retain(|(name, _)| *name != property.name);
         let text = std::str::from_utf8(&property.value).ok()?;
-        facts.user.push((property.name.clone(), FactValue::Text(text.into())));
+        rule_properties.user.push((property.name.clone(), PropertyValue::Text(text.into())));
     }
-    Some(facts)
+    Some(rule_properties)
 }
 
-fn facts_of(id: &str) -> Facts {
-    Facts { message_id: Some(id.into()), ..Facts::default() }
+fn rule_properties_of(id: &str) -> RuleProperties {
+    RuleProperties { message_id: Some(id.into()), ..RuleProperties::default() }
 }
 
 fn identified(id: &str) -> NewMessage {
     NewMessage {
         content: Bytes::copy_from_slice(id.as_bytes()),
-        facts: Some(Arc::new(facts_of(id))),
+        rule_properties: Some(Arc::new(rule_properties_of(id))),
         message_key: Some(MessageKey::of(id)),
         ..NewMessage::default()
     }
@@ -45,12 +45,13 @@ async fn start() -> Broker {
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).unwrap();
     let clock = crate::broker::TestClock::new(START);
-    Broker::reading(store, shard, clock, 1 << 20, 1, Some(read_facts)).await
+    Broker::reading(store, shard, clock, 1 << 20, 1, Some(read_rule_properties)).await
 }
 
 async fn again(broker: Broker) -> Broker {
     let shard = broker.store.acquire(ShardId(0)).unwrap();
-    let broker = Broker::reading(broker.store, shard, broker.clock, 1 << 20, 2, Some(read_facts)).await;
+    let broker =
+        Broker::reading(broker.store, shard, broker.clock, 1 << 20, 2, Some(read_rule_properties)).await;
     quiet().await;
     broker
 }
@@ -70,14 +71,16 @@ async fn sent(broker: &Broker, topic: &str, message: NewMessage) {
 }
 
 /// The facts of all that rests in a queue, in order.
-async fn arrived(broker: &Broker, queue: &str) -> Vec<(Facts, Delivery)> {
+async fn arrived(broker: &Broker, queue: &str) -> Vec<(RuleProperties, Delivery)> {
     let all = deliveries(&mut client_of(broker, queue), SubQueue::Main).await;
-    all.into_iter().map(|one| (read_facts(&one.message.content, &one.message.view).unwrap(), one)).collect()
+    all.into_iter()
+        .map(|one| (read_rule_properties(&one.message.content, &one.message.view).unwrap(), one))
+        .collect()
 }
 
-fn user(facts: &Facts, name: &str) -> Option<String> {
-    match facts.user(name)?.1 {
-        FactValue::Text(text) => Some(text.to_string()),
+fn user(rule_properties: &RuleProperties, name: &str) -> Option<String> {
+    match rule_properties.user(name)?.1 {
+        PropertyValue::Text(text) => Some(text.to_string()),
         other => Some(format!("{other:?}")),
     }
 }
@@ -94,7 +97,9 @@ async fn changes_go_along_and_further_actions_lie_over_them() {
     sent(&broker, "one", identified("x")).await;
     for _ in 0..2 {
         let got = arrived(&broker, "end").await;
-        let texts = |facts: &Facts| ["a", "b", "c", "d", "RuleName"].map(|name| user(facts, name));
+        let texts = |rule_properties: &RuleProperties| {
+            ["a", "b", "c", "d", "RuleName"].map(|name| user(rule_properties, name))
+        };
         let some = |text: &str| Some(text.to_owned());
         let [(plain, _), (changed, delivery)] = &got[..] else { panic!("{got:?}") };
         assert_eq!(texts(plain), [some("a1"), some("b1"), some("c1"), None, some("first")]);
@@ -126,8 +131,11 @@ async fn an_action_wins_over_what_receivers_changed_before() {
     let forwarding = QueueOptions { forwarding: to("two"), ..QueueOptions::default() };
     broker.namespace.declare("first", forwarding).await.unwrap();
     quiet().await;
-    let (facts, delivery) = arrived(&broker, "end").await.remove(0);
-    assert_eq!([user(&facts, "a"), user(&facts, "b")], [Some("receiver!".into()), Some("receiver".into())]);
+    let (rule_properties, delivery) = arrived(&broker, "end").await.remove(0);
+    assert_eq!(
+        [user(&rule_properties, "a"), user(&rule_properties, "b")],
+        [Some("receiver!".into()), Some("receiver".into())]
+    );
     assert_eq!(delivery.message.view.modified.as_deref(), Some(&vec![property("b", "receiver")]));
 }
 
@@ -146,8 +154,8 @@ async fn an_action_wins_over_why_it_was_dead_lettered() {
     let why = peeklock_engine::DeadLetter { reason: Some("r".into()), description: Some("d".into()) };
     receiver.settle(token(&one), Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() });
     quiet().await;
-    let (facts, delivery) = arrived(&broker, "end").await.remove(0);
-    assert_eq!(user(&facts, "DeadLetterReason").as_deref(), Some("mine"));
+    let (rule_properties, delivery) = arrived(&broker, "end").await.remove(0);
+    assert_eq!(user(&rule_properties, "DeadLetterReason").as_deref(), Some("mine"));
     let why = delivery.message.view.dead_letter.unwrap();
     assert_eq!((why.reason.as_deref(), why.description.as_deref()), (None, Some("d")));
 }
@@ -168,7 +176,7 @@ async fn a_changed_session_is_the_session_where_it_goes_on_to() {
         source: peeklock_engine::QueuePath::main(receiver.queue),
         ..Default::default()
     };
-    let session = Some(SessionWish { id: Some("new".into()), wait_until: Timestamp(0) });
+    let session = Some(SessionRequest { id: Some("new".into()), wait_until: Timestamp(0) });
     let id = peeklock_engine::ReceiverId(900);
     receiver.submit(Command::OpenReceiver { receiver: id, options, session });
     receiver.response().await;
@@ -191,9 +199,10 @@ async fn s12_6_a_scheduled_time_counts_where_it_goes_on_to() {
     topic(&broker, "last", "queue", vec![rule("last", Filter::True, Some("SET last = a"))]).await;
     topic(&broker, "one", "last", vec![rule("r", Filter::True, Some(&format!("SET a = 'a1'; {action}")))])
         .await;
-    let mut facts = facts_of("x");
-    facts.user.push(("at".into(), FactValue::Timestamp(i64::try_from(at(60_000).0).unwrap())));
-    sent(&broker, "one", NewMessage { facts: Some(Arc::new(facts)), ..identified("x") }).await;
+    let mut rule_properties = rule_properties_of("x");
+    rule_properties.user.push(("at".into(), PropertyValue::Timestamp(i64::try_from(at(60_000).0).unwrap())));
+    sent(&broker, "one", NewMessage { rule_properties: Some(Arc::new(rule_properties)), ..identified("x") })
+        .await;
     assert_eq!(broker.namespace.counts("last").unwrap().scheduled, 1);
     let broker = again(broker).await;
     assert_eq!(contents(&broker, "queue", SubQueue::Main).await, [""; 0]);
@@ -202,8 +211,8 @@ async fn s12_6_a_scheduled_time_counts_where_it_goes_on_to() {
     assert_eq!(broker.namespace.counts("last").unwrap().scheduled, 1);
     broker.clock.advance(1);
     quiet().await;
-    let (facts, delivery) = arrived(&broker, "queue").await.remove(0);
-    let names = ["a", "last", "RuleName"].map(|name| user(&facts, name).unwrap());
+    let (rule_properties, delivery) = arrived(&broker, "queue").await.remove(0);
+    let names = ["a", "last", "RuleName"].map(|name| user(&rule_properties, name).unwrap());
     assert_eq!(names, ["a1", "a1", "last"]);
     let view = delivery.message.view;
     assert_eq!((view.expires_at, view.state), (at(70_000), peeklock_engine::MessageState::Active));
@@ -226,6 +235,7 @@ async fn s12_6_a_message_id_counts_where_it_goes_on_to() {
         sent(&broker, "one", identified(id)).await;
     }
     let got = arrived(&broker, "end").await;
-    let ids: Vec<_> = got.iter().map(|(facts, _)| facts.message_id.as_deref().unwrap()).collect();
+    let ids: Vec<_> =
+        got.iter().map(|(rule_properties, _)| rule_properties.message_id.as_deref().unwrap()).collect();
     assert_eq!(ids, ["a1", "same", "a2", "b"]);
 }

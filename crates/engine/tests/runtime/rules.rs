@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use peeklock_engine::runtime::{ChangeError, NamespaceOptions, Output, Response};
 use peeklock_engine::{
-    Command, FactValue, Facts, Filter, NewMessage, Refusal, Rule, RuleLimits, SqlAction, SqlFilter, SubQueue,
-    SubscriptionOptions, Timestamp, TopicOptions,
+    Command, Filter, NewMessage, PropertyValue, Refusal, Rule, RuleLimits, RuleProperties, SqlAction,
+    SqlFilter, SubQueue, SubscriptionOptions, Timestamp, TopicOptions,
 };
 use peeklock_storage::{Error, Limits, MemoryStore, ShardId, Space, Store};
 
@@ -23,9 +23,12 @@ pub(crate) fn rule(name: &str, filter: Filter, action: Option<&str>) -> Rule {
 }
 
 pub(crate) fn numbered(number: i64) -> NewMessage {
-    let facts = Facts { user: vec![("n".into(), FactValue::Integer(number))], ..Facts::default() };
+    let rule_properties = RuleProperties {
+        user: vec![("n".into(), PropertyValue::Integer(number))],
+        ..RuleProperties::default()
+    };
     let content = Bytes::from(number.to_string());
-    NewMessage { content, facts: Some(Arc::new(facts)), ..NewMessage::default() }
+    NewMessage { content, rule_properties: Some(Arc::new(rule_properties)), ..NewMessage::default() }
 }
 
 fn send(messages: impl IntoIterator<Item = NewMessage>) -> Command {
@@ -199,11 +202,11 @@ async fn a_turn_of_large_changes_is_split_between_its_commands() {
             (0..10).map(|number| rule(&number.to_string(), Filter::True, Some("SET b = a; SET c = a")));
         subscribe(&broker, name, rules.collect()).await;
     }
-    let large = FactValue::Text("x".repeat(25_000).into());
-    let facts = Facts { user: vec![("a".into(), large)], ..Facts::default() };
+    let large = PropertyValue::Text("x".repeat(25_000).into());
+    let rule_properties = RuleProperties { user: vec![("a".into(), large)], ..RuleProperties::default() };
     let message = NewMessage {
         content: Bytes::from_static(b"x"),
-        facts: Some(Arc::new(facts)),
+        rule_properties: Some(Arc::new(rule_properties)),
         ..NewMessage::default()
     };
     let mut sender = client(&broker, None);

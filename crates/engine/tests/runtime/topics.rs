@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use peeklock_engine::runtime::{Output, Response, StartError};
 use peeklock_engine::{
-    Command, CorrelationFilter, Facts, Filter, NewMessage, ReceiveMode, Refusal, Rule, Settlement, SubQueue,
-    SubscriptionOptions, Timestamp, TopicOptions,
+    Command, CorrelationFilter, Filter, NewMessage, ReceiveMode, Refusal, Rule, RuleProperties, Settlement,
+    SubQueue, SubscriptionOptions, Timestamp, TopicOptions,
 };
 use peeklock_storage::{Error, PartitionId, ShardId, Space, Store};
 
@@ -23,9 +23,10 @@ fn rule(name: &str, filter: Filter) -> Rule {
 }
 
 fn labelled(content: &str, label: &str) -> Command {
-    let facts = Facts { label: Some(label.into()), ..Facts::default() };
+    let rule_properties = RuleProperties { label: Some(label.into()), ..RuleProperties::default() };
     let content = Bytes::copy_from_slice(content.as_bytes());
-    let message = NewMessage { content, facts: Some(Arc::new(facts)), ..NewMessage::default() };
+    let message =
+        NewMessage { content, rule_properties: Some(Arc::new(rule_properties)), ..NewMessage::default() };
     Command::Send { messages: [message].into_iter().collect() }
 }
 

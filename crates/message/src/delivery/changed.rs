@@ -1,19 +1,19 @@
 //! What actions of rules changed, in the encoding of the message it lies over.
 
 use bytes::Bytes;
-use peeklock_engine::{Changes, FactValue, TextProperty};
+use peeklock_engine::{PropertyChanges, PropertyValue, TextProperty};
 use peeklock_wire::Value;
 use peeklock_wire::message::{MapEntry, MessageProperties};
 
-use crate::{decimal, facts};
+use crate::{decimal, rule_properties};
 
 /// Whether a change concerns the properties section; the partition key is an annotation.
-pub(super) fn concerns_properties(changes: &Changes) -> bool {
+pub(super) fn concerns_properties(changes: &PropertyChanges) -> bool {
     changes.texts.iter().any(|(property, _)| *property != TextProperty::PartitionKey)
 }
 
 /// Changes the properties of a message: what was set is a string, whatever type an id had before.
-pub(super) fn apply(changes: &Changes, properties: &mut MessageProperties) {
+pub(super) fn apply(changes: &PropertyChanges, properties: &mut MessageProperties) {
     for (property, value) in &changes.texts {
         let id = || value.clone().map_or(Value::Null, Value::String);
         match property {
@@ -32,15 +32,15 @@ pub(super) fn apply(changes: &Changes, properties: &mut MessageProperties) {
 
 /// A value that was set on an application property, as wide as the one that was sent if that holds it: N and Ja tell an
 /// int from a long, and whoever reads the property goes by the type he knows.
-pub(super) fn as_sent(value: &FactValue, sent: Option<MapEntry<'_>>) -> Value {
+pub(super) fn as_sent(value: &PropertyValue, sent: Option<MapEntry<'_>>) -> Value {
     let sent = sent.and_then(|entry| Value::decode(&mut Bytes::copy_from_slice(entry.encoded_value)).ok());
     let narrow = match (value, sent) {
-        (FactValue::Integer(number), Some(sent)) => integer(*number, &sent),
-        (FactValue::Double(number), Some(Value::Float(_))) => float(*number),
+        (PropertyValue::Integer(number), Some(sent)) => integer(*number, &sent),
+        (PropertyValue::Double(number), Some(Value::Float(_))) => float(*number),
         _ => None,
     };
     narrow.unwrap_or_else(|| {
-        let value = facts::to_value(value);
+        let value = rule_properties::to_value(value);
         // What clients can't read either way is shown as it is.
         decimal::as_service(&value).ok().flatten().unwrap_or(value)
     })

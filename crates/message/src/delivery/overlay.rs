@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use peeklock_engine::{FactValue, MessageView};
+use peeklock_engine::{MessageView, PropertyValue};
 use peeklock_wire::message::{MapEntry, MapSection};
 use smallvec::SmallVec;
 
@@ -13,7 +13,7 @@ use super::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, changed};
 enum Over<'a> {
     Removed,
     /// Set by an action.
-    Set(&'a FactValue),
+    Set(&'a PropertyValue),
     /// Set by a receiver, encoded.
     Modified(&'a [u8]),
     /// A reason of dead-lettering.

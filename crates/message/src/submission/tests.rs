@@ -19,7 +19,7 @@ fn with_id(id: &str) -> MessageProperties {
 }
 
 fn read(payload: &Bytes) -> Result<NewMessage, Unfit> {
-    read_message(payload, Wanted::default(), &mut || 0xfeed)
+    read_message(payload, RequiredProperties::default(), &mut || 0xfeed)
 }
 
 fn batch(messages: &[Bytes]) -> Bytes {
@@ -62,12 +62,12 @@ fn a_message_without_an_id_gets_one() {
 
 #[test]
 fn duplicates_are_told_by_the_id_as_the_sdks_show_it() {
-    let key = |id: Value, wanted: Wanted| {
+    let key = |id: Value, wanted: RequiredProperties| {
         let properties = MessageProperties { message_id: id, ..MessageProperties::default() };
         let payload = message(Header::default(), &[], &properties);
         read_message(&payload, wanted, &mut || 0xfeed).unwrap().message_key
     };
-    let wanted = Wanted { key: true, facts: false };
+    let wanted = RequiredProperties { key: true, rule_properties: false };
     assert_eq!(key("m".into(), wanted), Some(MessageKey::of("m")));
     assert_eq!(key("".into(), wanted), Some(MessageKey::of("")));
     assert_eq!(key(Value::ULong(7), wanted), key("7".into(), wanted));
@@ -75,7 +75,7 @@ fn duplicates_are_told_by_the_id_as_the_sdks_show_it() {
     let uuid = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes();
     assert_eq!(key(Value::Uuid(uuid), wanted), key("00112233-4455-6677-8899-aabbccddeeff".into(), wanted));
     assert_eq!(key(Value::Null, wanted), None, "an id given here is nobody else's");
-    assert_eq!(key("m".into(), Wanted { key: false, facts: true }), None);
+    assert_eq!(key("m".into(), RequiredProperties { key: false, rule_properties: true }), None);
 }
 
 #[test]
@@ -250,9 +250,13 @@ fn a_decimal_that_no_client_could_read_is_refused() {
 fn a_batch_is_taken_whole_or_not_at_all() {
     let good = message(Header::default(), &[], &with_id("a"));
     let next = &mut || 1;
-    let read =
-        read_transfer(BATCH_MESSAGE_FORMAT, &batch(&[good.clone(), good.clone()]), Wanted::default(), next)
-            .unwrap();
+    let read = read_transfer(
+        BATCH_MESSAGE_FORMAT,
+        &batch(&[good.clone(), good.clone()]),
+        RequiredProperties::default(),
+        next,
+    )
+    .unwrap();
     assert_eq!(read.iter().map(|message| &message.content).collect::<Vec<_>>(), [&good, &good]);
     let broken = good.slice(..good.len() - 1);
     let id = MessageProperties { message_id: Value::Int(1), ..MessageProperties::default() };
@@ -264,10 +268,13 @@ fn a_batch_is_taken_whole_or_not_at_all() {
         batch(&[]),
         good.clone(),
     ] {
-        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, Wanted::default(), next);
+        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, RequiredProperties::default(), next);
         assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
     }
-    assert!(matches!(read_transfer(7, &good, Wanted::default(), next), Err(Unfit::NotImplemented(_))));
+    assert!(matches!(
+        read_transfer(7, &good, RequiredProperties::default(), next),
+        Err(Unfit::NotImplemented(_))
+    ));
 }
 
 #[test]
@@ -280,7 +287,7 @@ proptest! {
     fn never_panics_on_rubbish(bytes in prop::collection::vec(any::<u8>(), 0..200), format in prop_oneof![
         Just(0), Just(BATCH_MESSAGE_FORMAT)
     ]) {
-        let _ = read_transfer(format, &Bytes::from(bytes), Wanted::default(), &mut || 1);
+        let _ = read_transfer(format, &Bytes::from(bytes), RequiredProperties::default(), &mut || 1);
     }
 
     #[test]
@@ -290,6 +297,6 @@ proptest! {
         let mut bytes = payload.to_vec();
         let index = at % bytes.len();
         bytes[index] = with;
-        let _ = read_transfer(0, &Bytes::from(bytes), Wanted::default(), &mut || 1);
+        let _ = read_transfer(0, &Bytes::from(bytes), RequiredProperties::default(), &mut || 1);
     }
 }

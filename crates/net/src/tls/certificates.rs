@@ -97,7 +97,10 @@ impl Certificates {
             CertificateSource::Local { directory, .. } => directory.join(super::local::SERVER_FILE),
         };
         let chain = super::pem::certificates("certificate", &file).unwrap_or_default();
-        chain.first().map(|own| super::facts::names(own).into_iter().collect()).unwrap_or_default()
+        chain
+            .first()
+            .map(|own| super::certificate_fields::names(own).into_iter().collect())
+            .unwrap_or_default()
     }
 
     /// Takes the files as they are now, for connections from now on. Blocks for some reads.

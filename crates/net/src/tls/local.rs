@@ -18,7 +18,7 @@ use rcgen::{
 use time::OffsetDateTime;
 
 use super::pem::{self, Identity};
-use super::{TlsError, facts};
+use super::{TlsError, certificate_fields};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long the CA is good.
@@ -85,9 +85,9 @@ impl Local {
         let authority = pem::certificates("CA certificate", &self.authority()).ok();
         let authority = authority.as_ref().and_then(|chain| chain.first());
         let (Some(own), Some(authority)) = (stored.chain.first(), authority) else { return false };
-        facts::outlasts(own, now, SERVER_DAYS_LEFT_MIN * DAY)
-            && facts::names(own) == self.names
-            && facts::issuer(own) == facts::subject(authority)
+        certificate_fields::outlasts(own, now, SERVER_DAYS_LEFT_MIN * DAY)
+            && certificate_fields::names(own) == self.names
+            && certificate_fields::issuer(own) == certificate_fields::subject(authority)
     }
 
     /// The CA that is there, unless it is about to end.
@@ -216,7 +216,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 
 /// Whether a CA can issue a certificate now.
 fn is_good(authority: &Identity, now: SystemTime) -> bool {
-    authority.chain.first().is_some_and(|own| facts::outlasts(own, now, CA_DAYS_LEFT_MIN * DAY))
+    authority.chain.first().is_some_and(|own| certificate_fields::outlasts(own, now, CA_DAYS_LEFT_MIN * DAY))
 }
 
 /// What can be in the name of a host; `*` is for all in a domain.

@@ -1,8 +1,8 @@
 //! TLS by rustls: which certificate is shown, and whose certificates are asked for.
 
+mod certificate_fields;
 mod certificates;
 pub mod client;
-mod facts;
 mod local;
 mod pem;
 #[cfg(test)]
@@ -88,7 +88,7 @@ impl Tls {
     pub fn subject<S>(stream: &TlsStream<S>) -> Option<Arc<str>> {
         let (_, connection) = stream.get_ref();
         let certificate = connection.peer_certificates()?.first()?;
-        facts::subject(certificate).map(Arc::from)
+        certificate_fields::subject(certificate).map(Arc::from)
     }
 
     fn set(&self, config: ServerConfig) {

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::certificates::{CertificateSource, Certificates, Now, TlsOptions};
 use super::local::Local;
 use super::pem::{self, Identity};
-use super::{Tls, facts, provider};
+use super::{Tls, certificate_fields, provider};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -107,7 +107,7 @@ fn the_ca_comes_back_when_the_clock_does() {
     assert_ne!(later, authority);
     let back = local.ensure(now).unwrap();
     assert_eq!(fs::read(local.authority()).unwrap(), authority);
-    assert_eq!(facts::issuer(&back.chain[0]), facts::issuer(&first.chain[0]));
+    assert_eq!(certificate_fields::issuer(&back.chain[0]), certificate_fields::issuer(&first.chain[0]));
     local.ensure(now + years).unwrap();
     assert_eq!(fs::read(local.authority()).unwrap(), later, "no third one is made");
 }
@@ -120,8 +120,8 @@ fn a_ca_of_the_future_is_replaced() {
     let local = Local::new(home.path().to_owned(), &[]);
     let future = local.ensure(now + 3_650 * DAY).unwrap();
     let present = local.ensure(now).unwrap();
-    assert_ne!(facts::issuer(&present.chain[0]), facts::issuer(&future.chain[0]));
-    assert!(facts::outlasts(&present.chain[0], now, DAY));
+    assert_ne!(certificate_fields::issuer(&present.chain[0]), certificate_fields::issuer(&future.chain[0]));
+    assert!(certificate_fields::outlasts(&present.chain[0], now, DAY));
 }
 
 /// The hourly look goes by the clock that certificates are made by, also when that is set back.
@@ -150,9 +150,9 @@ fn the_ca_stays_and_the_certificate_is_made_anew_when_it_must() {
     assert_eq!(plain.ensure(now + 59 * DAY).unwrap().chain, first.chain, "good for long enough");
     let renewed = plain.ensure(now + 61 * DAY).unwrap();
     assert_ne!(renewed.chain, first.chain);
-    assert!(facts::end(&renewed.chain[0]) > facts::end(&first.chain[0]));
+    assert!(certificate_fields::end(&renewed.chain[0]) > certificate_fields::end(&first.chain[0]));
     let named = Local::new(home.path().to_owned(), &["Broker.Example".into()]).ensure(now).unwrap();
-    assert!(facts::names(&named.chain[0]).contains("broker.example"));
+    assert!(certificate_fields::names(&named.chain[0]).contains("broker.example"));
     fs::write(home.path().join("server.pem"), "nonsense").unwrap();
     plain.ensure(now).unwrap();
     assert_eq!(fs::read(plain.authority()).unwrap(), authority);
@@ -180,7 +180,7 @@ fn a_ca_certificate_lost_in_a_crash_is_made_anew_from_its_key() {
     fs::remove_file(local.authority()).unwrap();
     let again = local.ensure(SystemTime::now()).unwrap();
     assert_eq!(again.chain, server.chain, "what clients trust still leads to the server's certificate");
-    assert_eq!(facts::subject(&read()), facts::subject(&before));
+    assert_eq!(certificate_fields::subject(&read()), certificate_fields::subject(&before));
 }
 
 /// Certificate and key files made for one name, somewhere else.

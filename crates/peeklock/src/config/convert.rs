@@ -4,7 +4,7 @@
 use std::fmt::{Display, Write};
 
 use peeklock_engine::{
-    CorrelationFilter, EntityStatus, FactValue, Filter, Forwarding, Kept, QueueOptions, Rule,
+    CorrelationFilter, EntityStatus, Filter, Forwarding, Kept, PropertyValue, QueueOptions, Rule,
     SubscriptionOptions, TopicOptions,
 };
 
@@ -192,12 +192,12 @@ fn write_rule(text: &mut Text, rule: &Rule) {
     }
     let parameters = parameters(rule);
     if !parameters.is_empty() {
-        text.set("parameters", facts(&parameters));
+        text.set("parameters", rule_properties(&parameters));
     }
 }
 
 /// In a file filter and action have their parameters in common.
-fn parameters(rule: &Rule) -> Vec<(Box<str>, FactValue)> {
+fn parameters(rule: &Rule) -> Vec<(Box<str>, PropertyValue)> {
     let mut all = match &rule.filter {
         Filter::Sql(filter) => filter.parameters().to_vec(),
         _ => Vec::new(),
@@ -224,35 +224,35 @@ fn correlation(filter: &CorrelationFilter) -> String {
     let set = fields.iter().filter_map(|(key, field)| Some((*key, field.as_deref()?)));
     let mut parts: Vec<String> = set.map(|(key, text)| format!("{key} = {}", quoted(text))).collect();
     if !filter.user.is_empty() {
-        parts.push(format!("properties = {}", facts(&filter.user)));
+        parts.push(format!("properties = {}", rule_properties(&filter.user)));
     }
     format!("{{ {} }}", parts.join(", "))
 }
 
-fn facts(values: &[(Box<str>, FactValue)]) -> String {
+fn rule_properties(values: &[(Box<str>, PropertyValue)]) -> String {
     let parts = values.iter().map(|(name, value)| format!("{} = {}", quoted(name), fact(value)));
     format!("{{ {} }}", parts.collect::<Vec<_>>().join(", "))
 }
 
 /// A value that a filter can have; neither reader makes the last ones.
-fn fact(value: &FactValue) -> String {
+fn fact(value: &PropertyValue) -> String {
     match value {
-        FactValue::Boolean(flag) => flag.to_string(),
-        FactValue::Integer(number) => number.to_string(),
-        FactValue::Unsigned(number) => number.to_string(),
+        PropertyValue::Boolean(flag) => flag.to_string(),
+        PropertyValue::Integer(number) => number.to_string(),
+        PropertyValue::Unsigned(number) => number.to_string(),
         // As TOML wants it: always with a point or an exponent.
-        FactValue::Double(number) => format!("{number:?}"),
-        FactValue::Text(text) => quoted(text),
-        FactValue::Timestamp(ms) => {
+        PropertyValue::Double(number) => format!("{number:?}"),
+        PropertyValue::Text(text) => quoted(text),
+        PropertyValue::Timestamp(ms) => {
             jiff::Timestamp::from_millisecond(*ms).map_or_else(|_| quoted(""), |instant| instant.to_string())
         }
-        FactValue::Given(given) => fact(&given.plain()),
-        FactValue::Null
-        | FactValue::Uuid(_)
-        | FactValue::Other(_)
-        | FactValue::TimeSpan(_)
-        | FactValue::DateTimeOffset(_)
-        | FactValue::Decimal(_) => quoted(""),
+        PropertyValue::Given(given) => fact(&given.plain()),
+        PropertyValue::Null
+        | PropertyValue::Uuid(_)
+        | PropertyValue::Other(_)
+        | PropertyValue::TimeSpan(_)
+        | PropertyValue::DateTimeOffset(_)
+        | PropertyValue::Decimal(_) => quoted(""),
     }
 }
 

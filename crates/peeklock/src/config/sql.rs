@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use peeklock_engine::{FactValue, Filter, RuleLimits, SqlAction, SqlError};
+use peeklock_engine::{Filter, PropertyValue, RuleLimits, SqlAction, SqlError};
 
 use super::problem::Collector;
 
 /// What `@name` stands for.
-pub(super) type Parameters = Vec<(Box<str>, FactValue)>;
+pub(super) type Parameters = Vec<(Box<str>, PropertyValue)>;
 
 /// Why an expression can't be used.
 pub(super) enum Wrong {

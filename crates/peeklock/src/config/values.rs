@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use peeklock_engine::FactValue;
+use peeklock_engine::PropertyValue;
 use toml::Spanned;
 use toml::de::{DeFloat, DeInteger, DeValue};
 
@@ -15,7 +15,7 @@ pub(super) fn read(
     table: &mut Table<'_, '_>,
     key: &'static str,
     example: &str,
-) -> Vec<(Box<str>, FactValue)> {
+) -> Vec<(Box<str>, PropertyValue)> {
     let Some((_, span)) = table.value(key) else { return Vec::new() };
     let Some(fields) = table.read(key, |value| match value {
         DeValue::Table(fields) => Ok(fields.iter().map(read_field).collect::<Vec<_>>()),
@@ -23,7 +23,7 @@ pub(super) fn read(
     }) else {
         return Vec::new();
     };
-    let mut values: Vec<(Box<str>, FactValue)> = Vec::with_capacity(fields.len());
+    let mut values: Vec<(Box<str>, PropertyValue)> = Vec::with_capacity(fields.len());
     for (name, place, value) in fields {
         let same = values.iter().find(|(earlier, _)| earlier.eq_ignore_ascii_case(&name));
         match (value, same) {
@@ -35,28 +35,28 @@ pub(super) fn read(
             (Err(message), _) => {
                 table.report(&place, &format!("{key}.{name}"), &message);
                 // Whoever names it is not wrong for that.
-                values.push((name, FactValue::Null));
+                values.push((name, PropertyValue::Null));
             }
         }
     }
     values
 }
 
-type Field = (Box<str>, Place, Result<FactValue, String>);
+type Field = (Box<str>, Place, Result<PropertyValue, String>);
 
 fn read_field((name, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)) -> Field {
     (name.get_ref().as_ref().into(), value.span(), read_value(value.get_ref()))
 }
 
-fn read_value(value: &DeValue<'_>) -> Result<FactValue, String> {
+fn read_value(value: &DeValue<'_>) -> Result<PropertyValue, String> {
     match value {
-        DeValue::String(text) => Ok(FactValue::Text(text.as_ref().into())),
-        DeValue::Boolean(flag) => Ok(FactValue::Boolean(*flag)),
+        DeValue::String(text) => Ok(PropertyValue::Text(text.as_ref().into())),
+        DeValue::Boolean(flag) => Ok(PropertyValue::Boolean(*flag)),
         DeValue::Integer(number) => read_integer(number),
         DeValue::Float(number) => read_float(number),
         // An AMQP timestamp counts milliseconds.
         DeValue::Datetime(instant) => match instant.to_string().parse::<Timestamp>() {
-            Ok(instant) => Ok(FactValue::Timestamp(instant.as_millisecond())),
+            Ok(instant) => Ok(PropertyValue::Timestamp(instant.as_millisecond())),
             Err(_) => Err(format!(
                 "{instant} is no instant; write date, time and offset, such as 2026-01-31T12:00:00Z"
             )),
@@ -67,17 +67,17 @@ fn read_value(value: &DeValue<'_>) -> Result<FactValue, String> {
     }
 }
 
-fn read_integer(number: &DeInteger<'_>) -> Result<FactValue, String> {
+fn read_integer(number: &DeInteger<'_>) -> Result<PropertyValue, String> {
     let (digits, radix) = (number.as_str(), number.radix());
     i64::from_str_radix(digits, radix)
-        .map(FactValue::Integer)
-        .or_else(|_| u64::from_str_radix(digits, radix).map(FactValue::Unsigned))
+        .map(PropertyValue::Integer)
+        .or_else(|_| u64::from_str_radix(digits, radix).map(PropertyValue::Unsigned))
         .map_err(|_| format!("{number} does not fit into 64 bits"))
 }
 
-fn read_float(number: &DeFloat<'_>) -> Result<FactValue, String> {
+fn read_float(number: &DeFloat<'_>) -> Result<PropertyValue, String> {
     match number.as_str().parse::<f64>() {
-        Ok(value) if !value.is_nan() => Ok(FactValue::Double(value)),
+        Ok(value) if !value.is_nan() => Ok(PropertyValue::Double(value)),
         _ => Err(format!("{number} equals no value; write a number")),
     }
 }

@@ -34,7 +34,9 @@ use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_budget::throttle::Throttles;
-use peeklock_engine::runtime::{Clock, ElapsedClock, Namespace, NamespaceOptions, ReadFacts, SystemClock};
+use peeklock_engine::runtime::{
+    Clock, ElapsedClock, Namespace, NamespaceOptions, ReadRuleProperties, SystemClock,
+};
 use peeklock_storage::Error as StorageError;
 use tokio::task::JoinHandle;
 
@@ -202,13 +204,14 @@ async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> Sto
 
 fn namespace_options(config: &Config) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
-    let read_facts = Some(peeklock_message::facts::read_facts as ReadFacts);
+    let read_rule_properties =
+        Some(peeklock_message::rule_properties::read_rule_properties as ReadRuleProperties);
     let rule_limits = config.limits.rules;
     let budget = memory::budget(config);
     let entities_max = usize::try_from(config.limits.entities_max).ok();
     NamespaceOptions {
         body_cache_bytes,
-        read_facts,
+        read_rule_properties,
         rule_limits,
         budget,
         entities_max,

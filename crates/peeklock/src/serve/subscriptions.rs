@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Namespace, Output, Request, Response, SubscriptionRef};
-use peeklock_engine::{Command, CorrelationFilter, FactValue, Filter, Rule, SubscriptionOptions};
+use peeklock_engine::{Command, CorrelationFilter, Filter, PropertyValue, Rule, SubscriptionOptions};
 
 use super::error::ServeError;
 use crate::config::{Config, SubscriptionConfig, TopicConfig, same_name};
@@ -134,7 +134,7 @@ fn same_filter(one: &Filter, other: &Filter) -> bool {
 
 /// Values by their names, without regard to order, case, the `@` that SDKs write before parameters and the types of numbers:
 /// a client may have given others.
-fn named(values: &[(Box<str>, FactValue)]) -> BTreeMap<String, FactValue> {
+fn named(values: &[(Box<str>, PropertyValue)]) -> BTreeMap<String, PropertyValue> {
     let bare = |name: &str| name.strip_prefix('@').unwrap_or(name).to_ascii_lowercase();
     values.iter().map(|(name, value)| (bare(name), value.plain())).collect()
 }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn rule(name: &str, properties: &[(&str, i64)]) -> Rule {
-        let user = properties.iter().map(|(name, value)| ((*name).into(), FactValue::Integer(*value)));
+        let user = properties.iter().map(|(name, value)| ((*name).into(), PropertyValue::Integer(*value)));
         let filter = CorrelationFilter { user: user.collect(), ..CorrelationFilter::default() };
         Rule {
             name: name.into(),
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn sql_is_compared_with_its_parameters_and_the_action() {
-        let values = |name: &str, value| vec![(name.into(), FactValue::Integer(value))];
+        let values = |name: &str, value| vec![(name.into(), PropertyValue::Integer(value))];
         let sql = |text: &str, parameters, action: Option<(&str, Vec<_>)>| Rule {
             filter: Filter::sql(text, parameters).unwrap(),
             action: action.map(|(text, parameters)| SqlAction::new(text, parameters).unwrap()),
@@ -185,7 +185,7 @@ mod tests {
         assert!(!same(sql("a = @x", values("x", 1), act(3))), "another parameter of the action");
         assert!(!same(sql("a = @x", values("x", 1), Some(("REMOVE b", values("y", 2))))), "another action");
         assert!(!same(sql("a = @x", values("x", 1), None)), "no action");
-        let given = vec![("x".into(), FactValue::Given(Box::new(Given::Int(1))))];
+        let given = vec![("x".into(), PropertyValue::Given(Box::new(Given::Int(1))))];
         assert!(same(sql("a = @x", given, act(2))), "the type of a number");
     }
 

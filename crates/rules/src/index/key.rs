@@ -39,7 +39,7 @@ impl PropertyKey {
         Self(hasher.finish())
     }
 
-    /// This property with a value. Values that are equal to correlation filters ([`crate::FactValue::equals`]) or to SQL,
+    /// This property with a value. Values that are equal to correlation filters ([`crate::PropertyValue::equals`]) or to SQL,
     /// unless one is a text and the other is not, make the same key.
     pub(super) fn with(self, value: &Value<'_>) -> Key {
         match value {

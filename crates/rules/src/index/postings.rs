@@ -100,7 +100,7 @@ impl Postings {
             find(PropertyKey::system(*property), &message.system(*property));
         }
         if self.user > 0 {
-            for (name, value) in &subject.facts.user {
+            for (name, value) in &subject.rule_properties.user {
                 find(PropertyKey::user(name), &Value::of(value));
             }
         }

@@ -10,14 +10,14 @@ use proptest::sample::select;
 
 use super::postings::Candidates;
 use super::{Index, RulePlace, Verdict};
-use crate::{Arrival, CorrelationFilter, FactValue, Facts, Filter, SqlFilter, Subject};
+use crate::{Arrival, CorrelationFilter, Filter, PropertyValue, RuleProperties, SqlFilter, Subject};
 
 /// One thing that happens to an index.
 #[derive(Debug, Clone)]
 enum Move {
     Set(u64, Vec<Filter>),
     Remove(u64),
-    Ask(Facts),
+    Ask(RuleProperties),
 }
 
 /// A text that is an instant as well, and that instant in ticks.
@@ -45,9 +45,9 @@ fn asked_one_by_one(groups: &BTreeMap<u64, Vec<Filter>>, subject: &Subject<'_>) 
     verdicts
 }
 
-fn ask(index: &Index<Filter>, facts: &Facts) -> Vec<Verdict> {
+fn ask(index: &Index<Filter>, rule_properties: &RuleProperties) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    index.ask(&Subject { facts, arrival: ARRIVAL }, &mut || 7, &mut verdicts);
+    index.ask(&Subject { rule_properties, arrival: ARRIVAL }, &mut || 7, &mut verdicts);
     verdicts
 }
 
@@ -75,35 +75,30 @@ fn name() -> impl Strategy<Value = Box<str>> {
 }
 
 /// Few values, so that equal ones of different types meet.
-fn value() -> impl Strategy<Value = FactValue> {
+fn value() -> impl Strategy<Value = PropertyValue> {
     let integers = select(&[0, 5, 1 << 53, (1 << 53) + 1, i64::MAX, -1]);
     let doubles =
         select(&[0.0, -0.0, 5.0, 5.5, 9_007_199_254_740_992.0, 9_223_372_036_854_775_808.0, f64::NAN]);
     prop_oneof![
-        Just(FactValue::Null),
-        any::<bool>().prop_map(FactValue::Boolean),
-        integers.prop_map(FactValue::Integer),
-        select(&[1 << 63, u64::MAX]).prop_map(FactValue::Unsigned),
-        doubles.prop_map(FactValue::Double),
-        text().prop_map(FactValue::Text),
-        (0..2_i64).prop_map(FactValue::Timestamp),
-        (0..2_u128).prop_map(FactValue::Uuid),
-        (0..2_i64).prop_map(FactValue::TimeSpan),
-        select(&[0, EPOCH_TICKS]).prop_map(FactValue::DateTimeOffset),
-        select(&[DECIMAL_5, DECIMAL_5_0]).prop_map(FactValue::Decimal),
-        vec(0..2_u8, 0..2).prop_map(|bytes| FactValue::Other(bytes.into())),
+        Just(PropertyValue::Null),
+        any::<bool>().prop_map(PropertyValue::Boolean),
+        integers.prop_map(PropertyValue::Integer),
+        select(&[1 << 63, u64::MAX]).prop_map(PropertyValue::Unsigned),
+        doubles.prop_map(PropertyValue::Double),
+        text().prop_map(PropertyValue::Text),
+        (0..2_i64).prop_map(PropertyValue::Timestamp),
+        (0..2_u128).prop_map(PropertyValue::Uuid),
+        (0..2_i64).prop_map(PropertyValue::TimeSpan),
+        select(&[0, EPOCH_TICKS]).prop_map(PropertyValue::DateTimeOffset),
+        select(&[DECIMAL_5, DECIMAL_5_0]).prop_map(PropertyValue::Decimal),
+        vec(0..2_u8, 0..2).prop_map(|bytes| PropertyValue::Other(bytes.into())),
     ]
 }
 
-fn facts() -> impl Strategy<Value = Facts> {
+fn rule_properties() -> impl Strategy<Value = RuleProperties> {
     let texts = [(); 4].map(|()| option::of(text()));
-    (texts, vec((name(), value()), 0..4)).prop_map(|([label, session_id, message_id, to], user)| Facts {
-        label,
-        session_id,
-        message_id,
-        to,
-        user,
-        ..Facts::default()
+    (texts, vec((name(), value()), 0..4)).prop_map(|([label, session_id, message_id, to], user)| {
+        RuleProperties { label, session_id, message_id, to, user, ..RuleProperties::default() }
     })
 }
 
@@ -121,10 +116,10 @@ fn filter() -> impl Strategy<Value = Filter> {
 
 fn sql_filter() -> impl Strategy<Value = Filter> {
     let read_out_of_texts = prop_oneof![
-        Just(FactValue::Uuid(1)),
-        Just(FactValue::Timestamp(0)),
-        Just(FactValue::DateTimeOffset(EPOCH_TICKS)),
-        Just(FactValue::TimeSpan(0)),
+        Just(PropertyValue::Uuid(1)),
+        Just(PropertyValue::Timestamp(0)),
+        Just(PropertyValue::DateTimeOffset(EPOCH_TICKS)),
+        Just(PropertyValue::TimeSpan(0)),
     ];
     (condition(), prop_oneof![value(), read_out_of_texts]).prop_map(|(text, parameter)| {
         let filter = SqlFilter::new(&text, vec![("p".into(), parameter)]);
@@ -170,7 +165,7 @@ fn history() -> impl Strategy<Value = Vec<Move>> {
     let one = prop_oneof![
         3 => (group.clone(), vec(filter(), 0..6)).prop_map(|(group, filters)| Move::Set(group, filters)),
         1 => group.prop_map(Move::Remove),
-        6 => facts().prop_map(Move::Ask),
+        6 => rule_properties().prop_map(Move::Ask),
     ];
     vec(one, 1..40)
 }
@@ -191,9 +186,9 @@ proptest! {
                     index.remove(group);
                     groups.remove(&group);
                 }
-                Move::Ask(facts) => {
-                    let subject = Subject { facts: &facts, arrival: ARRIVAL };
-                    prop_assert_eq!(ask(&index, &facts), asked_one_by_one(&groups, &subject));
+                Move::Ask(rule_properties) => {
+                    let subject = Subject { rule_properties: &rule_properties, arrival: ARRIVAL };
+                    prop_assert_eq!(ask(&index, &rule_properties), asked_one_by_one(&groups, &subject));
                 }
             }
         }
@@ -205,13 +200,13 @@ proptest! {
 }
 
 /// How many rules are asked about a message.
-fn asked(index: &Index<Filter>, facts: &Facts) -> usize {
+fn asked(index: &Index<Filter>, rule_properties: &RuleProperties) -> usize {
     let mut candidates = Candidates::new();
-    index.postings.find(&Subject { facts, arrival: ARRIVAL }, &mut candidates);
+    index.postings.find(&Subject { rule_properties, arrival: ARRIVAL }, &mut candidates);
     candidates.len() + index.unposted.len()
 }
 
-fn labelled(label: &str, user: Vec<(Box<str>, FactValue)>) -> Filter {
+fn labelled(label: &str, user: Vec<(Box<str>, PropertyValue)>) -> Filter {
     let filter = CorrelationFilter { label: Some(label.into()), user, ..CorrelationFilter::default() };
     Filter::Correlation(Box::new(filter))
 }
@@ -222,27 +217,27 @@ fn of_many_filters_those_are_asked_that_may_match() {
     for group in 0..2_000 {
         index.set(group, &shared(vec![labelled(&format!("label {group}"), vec![]), Filter::False]));
     }
-    let facts = Facts { label: Some("label 77".into()), ..Facts::default() };
-    assert_eq!(asked(&index, &facts), 1);
+    let rule_properties = RuleProperties { label: Some("label 77".into()), ..RuleProperties::default() };
+    assert_eq!(asked(&index, &rule_properties), 1);
     let place = RulePlace { group: 77, position: 0 };
-    assert_eq!(ask(&index, &facts), [Verdict { place, failure: None }]);
-    assert_eq!(asked(&index, &Facts::default()), 0);
+    assert_eq!(ask(&index, &rule_properties), [Verdict { place, failure: None }]);
+    assert_eq!(asked(&index, &RuleProperties::default()), 0);
 }
 
 #[test]
 fn a_rule_is_posted_under_the_equality_that_it_shares_with_fewest() {
     let mut index = Index::default();
     for group in 0..2_000_i64 {
-        let customer = vec![("customer".into(), FactValue::Integer(group))];
+        let customer = vec![("customer".into(), PropertyValue::Integer(group))];
         index.set(group as u64, &shared(vec![labelled("order", customer)]));
     }
-    let facts = Facts {
+    let rule_properties = RuleProperties {
         label: Some("order".into()),
-        user: vec![("Customer".into(), FactValue::Double(1234.0))],
-        ..Facts::default()
+        user: vec![("Customer".into(), PropertyValue::Double(1234.0))],
+        ..RuleProperties::default()
     };
-    assert!(asked(&index, &facts) <= 2, "the first one could choose either");
-    assert_eq!(ask(&index, &facts).len(), 1);
+    assert!(asked(&index, &rule_properties) <= 2, "the first one could choose either");
+    assert_eq!(ask(&index, &rule_properties).len(), 1);
 }
 
 #[test]
@@ -260,26 +255,27 @@ fn memory_is_given_back() {
     index.set(10, &same(1));
     index.set(11, &same(1));
     assert!(index.postings.capacity() <= 2 * 1_024, "{}", index.postings.capacity());
-    assert_eq!(asked(&index, &Facts { label: Some("same".into()), ..Facts::default() }), 2);
+    assert_eq!(asked(&index, &RuleProperties { label: Some("same".into()), ..RuleProperties::default() }), 2);
 }
 
 #[test]
 fn a_rule_that_is_found_twice_answers_once() {
     let mut index = Index::default();
-    index.set(1, &shared(vec![sql("a IN ('x', 'y')", FactValue::Null)]));
-    let user = [("a", "x"), ("A", "y")].map(|(name, text)| (name.into(), FactValue::Text(text.into())));
-    let facts = Facts { user: user.into(), ..Facts::default() };
-    assert_eq!((asked(&index, &facts), ask(&index, &facts).len()), (2, 1));
+    index.set(1, &shared(vec![sql("a IN ('x', 'y')", PropertyValue::Null)]));
+    let user = [("a", "x"), ("A", "y")].map(|(name, text)| (name.into(), PropertyValue::Text(text.into())));
+    let rule_properties = RuleProperties { user: user.into(), ..RuleProperties::default() };
+    assert_eq!((asked(&index, &rule_properties), ask(&index, &rule_properties).len()), (2, 1));
 }
 
-fn sql(text: &str, parameter: FactValue) -> Filter {
+fn sql(text: &str, parameter: PropertyValue) -> Filter {
     Filter::Sql(Box::new(SqlFilter::new(text, vec![("p".into(), parameter)]).unwrap()))
 }
 
 /// A message that no condition below is true of.
-fn other() -> Facts {
-    let user = vec![("a".into(), FactValue::Text("other".into())), ("b".into(), FactValue::Integer(7))];
-    Facts { label: Some("other".into()), user, ..Facts::default() }
+fn other() -> RuleProperties {
+    let user =
+        vec![("a".into(), PropertyValue::Text("other".into())), ("b".into(), PropertyValue::Integer(7))];
+    RuleProperties { label: Some("other".into()), user, ..RuleProperties::default() }
 }
 
 #[test]
@@ -306,7 +302,7 @@ fn conditions_with_an_equality_are_not_asked_about_other_messages() {
         "sys.EnqueuedTimeUtc = '2000-01-01T00:00:00Z'",
     ] {
         let mut index = Index::default();
-        index.set(1, &shared(vec![sql(text, FactValue::Text("x".into()))]));
+        index.set(1, &shared(vec![sql(text, PropertyValue::Text("x".into()))]));
         assert_eq!(asked(&index, &other()), 0, "{text}");
     }
 }
@@ -330,7 +326,7 @@ fn conditions_without_a_needed_equality_are_asked_about_every_message() {
         "1 = 1",
     ] {
         let mut index = Index::default();
-        index.set(1, &shared(vec![sql(text, FactValue::Timestamp(0))]));
+        index.set(1, &shared(vec![sql(text, PropertyValue::Timestamp(0))]));
         assert_eq!(asked(&index, &other()), 1, "{text}");
     }
 }

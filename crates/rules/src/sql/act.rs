@@ -11,7 +11,7 @@ use super::set_system;
 use super::tree;
 use super::value::{Fault, Value};
 use crate::names::Name;
-use crate::{Changes, FactValue, Subject, TextProperty};
+use crate::{PropertyChanges, PropertyValue, Subject, TextProperty};
 
 /// A statement with its expression compiled.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub(super) enum Statement {
 
 pub(super) fn prepared(
     statements: &[tree::Statement],
-    parameters: &[(Box<str>, FactValue)],
+    parameters: &[(Box<str>, PropertyValue)],
 ) -> Box<[Statement]> {
     let prepare = |statement: &tree::Statement| match statement {
         tree::Statement::Set(property, expression) => {
@@ -41,8 +41,8 @@ pub(super) fn act(
     statements: &[Statement],
     subject: &Subject<'_>,
     new_id: NewId<'_>,
-) -> Result<Changes, Fault> {
-    let (mut changes, mut steps_left) = (Changes::default(), STEPS_MAX);
+) -> Result<PropertyChanges, Fault> {
+    let (mut changes, mut steps_left) = (PropertyChanges::default(), STEPS_MAX);
     for statement in statements {
         match statement {
             Statement::Set(Named::User(name), program) => {
@@ -68,29 +68,29 @@ pub(super) fn act(
     Ok(changes)
 }
 
-fn under<'a>(subject: &Subject<'a>, changes: &'a Changes) -> Message<'a> {
+fn under<'a>(subject: &Subject<'a>, changes: &'a PropertyChanges) -> Message<'a> {
     Message { changes: Some(changes), ..Message::new(subject) }
 }
 
 /// As it was sent, or as an earlier statement made it.
 fn name_in_message<'a>(name: &Name, message: &Message<'a>) -> Option<&'a str> {
-    let sent = message.facts.user.iter().map(|(known, _)| &**known);
+    let sent = message.rule_properties.user.iter().map(|(known, _)| &**known);
     let changed = message.changes.into_iter().flat_map(|changes| &changes.user).map(|(known, _)| &**known);
     sent.chain(changed).find(|known| name.is(known))
 }
 
 /// Takes away every property of a name; there may be several that differ in case only.
-fn remove_user(name: &Name, subject: &Subject<'_>, changes: &mut Changes) {
+fn remove_user(name: &Name, subject: &Subject<'_>, changes: &mut PropertyChanges) {
     changes.user.retain(|(known, _)| !name.is(known));
-    for (known, _) in subject.facts.user.iter().filter(|(known, _)| name.is(known)) {
+    for (known, _) in subject.rule_properties.user.iter().filter(|(known, _)| name.is(known)) {
         changes.set_user(known, None);
     }
 }
 
-fn check_length(name: &str, value: &FactValue) -> Result<(), Fault> {
+fn check_length(name: &str, value: &PropertyValue) -> Result<(), Fault> {
     let length = match value {
-        FactValue::Text(text) => text.len(),
-        FactValue::Other(bytes) => bytes.len(),
+        PropertyValue::Text(text) => text.len(),
+        PropertyValue::Other(bytes) => bytes.len(),
         _ => return Ok(()),
     };
     if length > PROPERTY_BYTES_MAX {
@@ -104,7 +104,7 @@ fn check_length(name: &str, value: &FactValue) -> Result<(), Fault> {
 
 /// A message with a session has no other partition key (semantics §3; azure-sdk-for-java 10612). One that was equal to the session
 /// before follows it (azure-sdk-for-net 13961); any other contradiction that an action makes is a fault.
-fn keep_partition_with_session(subject: &Subject<'_>, changes: &mut Changes) -> Result<(), Fault> {
+fn keep_partition_with_session(subject: &Subject<'_>, changes: &mut PropertyChanges) -> Result<(), Fault> {
     let is_touched = |property| changes.text(property).is_some();
     if !is_touched(TextProperty::SessionId) && !is_touched(TextProperty::PartitionKey) {
         return Ok(());
@@ -115,8 +115,8 @@ fn keep_partition_with_session(subject: &Subject<'_>, changes: &mut Changes) -> 
     if session == partition {
         return Ok(());
     }
-    let follows =
-        !is_touched(TextProperty::PartitionKey) && subject.facts.session_id.as_deref() == Some(partition);
+    let follows = !is_touched(TextProperty::PartitionKey)
+        && subject.rule_properties.session_id.as_deref() == Some(partition);
     if !follows {
         return Err(Fault("The PartitionKey must be equal to the SessionId if both are set.".to_owned()));
     }

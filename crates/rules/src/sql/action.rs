@@ -8,7 +8,7 @@ use super::act::{self, Statement};
 use super::error::SqlError;
 use super::parse;
 use super::stored::StoredSql;
-use crate::{Changes, FactValue, Failure, Subject};
+use crate::{Failure, PropertyChanges, PropertyValue, Subject};
 
 /// Statements that change a copy of a message.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl SqlAction {
     ///
     /// # Errors
     /// [`SqlError`] names the place and what was expected there.
-    pub fn new(expression: &str, parameters: Vec<(Box<str>, FactValue)>) -> Result<Self, SqlError> {
+    pub fn new(expression: &str, parameters: Vec<(Box<str>, PropertyValue)>) -> Result<Self, SqlError> {
         let source = StoredSql { expression: expression.into(), parameters };
         Self::compile(source)
     }
@@ -43,7 +43,7 @@ impl SqlAction {
 
     /// What `@name` stands for, as it was given.
     #[must_use]
-    pub fn parameters(&self) -> &[(Box<str>, FactValue)] {
+    pub fn parameters(&self) -> &[(Box<str>, PropertyValue)] {
         &self.source.parameters
     }
 
@@ -61,7 +61,7 @@ impl SqlAction {
         &self,
         subject: &Subject<'_>,
         new_id: &mut dyn FnMut() -> u128,
-    ) -> Result<Changes, Failure> {
+    ) -> Result<PropertyChanges, Failure> {
         let changes = act::act(&self.statements, subject, new_id);
         changes.map_err(|fault| Failure { kind: Failure::ACTION, text: fault.0 })
     }

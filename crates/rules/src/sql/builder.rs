@@ -3,7 +3,7 @@
 use super::parameters;
 use super::tree::SystemProperty;
 use super::tree::{ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign, Statement};
-use crate::FactValue;
+use crate::PropertyValue;
 
 /// How deep an expression may be nested, parentheses included. Whoever walks a tree may go down one call per level: a
 /// text of any length overflows no stack. Service Bus names no such limit; its 1024 characters hold more levels than
@@ -18,7 +18,7 @@ pub(super) struct Problem {
 }
 
 impl Place<'_> {
-    fn value(&self, name: &str) -> Option<&FactValue> {
+    fn value(&self, name: &str) -> Option<&PropertyValue> {
         parameters::value(self.parameters, name)
     }
 }
@@ -32,7 +32,7 @@ impl Problem {
 /// Where a text is read: what the words alone don't say.
 pub(super) struct Place<'given> {
     /// What `@name` stands for.
-    pub(super) parameters: &'given [(Box<str>, FactValue)],
+    pub(super) parameters: &'given [(Box<str>, PropertyValue)],
 }
 
 /// A piece of a tree, with what errors about it need.
@@ -132,7 +132,7 @@ fn condition(place: &Place<'_>, node: Node) -> Built {
         Expression::Signed(..) => "a number",
         Expression::Arithmetic(..) => "a value that is computed",
         Expression::Parameter(name) => match place.value(name) {
-            Some(FactValue::Boolean(_) | FactValue::Null) | None => return Ok(node),
+            Some(PropertyValue::Boolean(_) | PropertyValue::Null) | None => return Ok(node),
             Some(_) => "the value of a parameter",
         },
         _ => return Ok(node),
@@ -236,7 +236,7 @@ fn check_escape(place: &Place<'_>, escape: &Node) -> Result<(), Problem> {
         Expression::Constant(Constant::Text(text)) => Some(text),
         Expression::Constant(_) => None,
         Expression::Parameter(name) => match place.value(name) {
-            Some(FactValue::Text(text)) => Some(text),
+            Some(PropertyValue::Text(text)) => Some(text),
             _ => None,
         },
         _ => return Ok(()),

@@ -8,10 +8,10 @@ use super::parameters;
 use super::program::{Junction, Named, Program, Step};
 use super::tree::{Constant, Expression, Property, SystemProperty};
 use crate::names::Name;
-use crate::{Arrival, FactValue, Facts};
+use crate::{Arrival, PropertyValue, RuleProperties};
 
 /// Makes the program of an expression. Goes down one call per level of the tree; the parser bounds that.
-pub(super) fn compile(expression: &Expression, parameters: &[(Box<str>, FactValue)]) -> Program {
+pub(super) fn compile(expression: &Expression, parameters: &[(Box<str>, PropertyValue)]) -> Program {
     let mut compiler = Compiler { steps: Vec::new(), parameters };
     compiler.expression(expression);
     Program { depth: depth(&compiler.steps), steps: compiler.steps.into() }
@@ -26,7 +26,7 @@ pub(super) fn named(property: &Property) -> Named {
 
 struct Compiler<'p> {
     steps: Vec<Step>,
-    parameters: &'p [(Box<str>, FactValue)],
+    parameters: &'p [(Box<str>, PropertyValue)],
 }
 
 impl Compiler<'_> {
@@ -77,7 +77,7 @@ impl Compiler<'_> {
         let start = self.steps.len();
         self.expression(name);
         let known = match self.known_value(start) {
-            Some(FactValue::Text(name)) => property_by_name(&name),
+            Some(PropertyValue::Text(name)) => property_by_name(&name),
             _ => None,
         };
         match known {
@@ -97,8 +97,8 @@ impl Compiler<'_> {
         }
         let steps: Box<[Step]> = self.steps.drain(start..).collect();
         let program = Program { depth: depth(&steps), steps };
-        let nothing = Facts::default();
-        let message = Message { facts: &nothing, arrival: Arrival::default(), changes: None };
+        let nothing = RuleProperties::default();
+        let message = Message { rule_properties: &nothing, arrival: Arrival::default(), changes: None };
         let mut steps_left = super::like::STEPS_MAX;
         let value = evaluate(&program, &message, &mut || 0, &mut steps_left)
             .map(|value| Step::Constant(value.into_fact()));
@@ -189,7 +189,7 @@ impl Compiler<'_> {
             }
         }
         match first_term_end {
-            None => self.steps.push(Step::Constant(FactValue::Boolean(!junction.decisive()))),
+            None => self.steps.push(Step::Constant(PropertyValue::Boolean(!junction.decisive()))),
             Some(end) if end == self.steps.len() => self.steps.push(Step::Condition),
             Some(_) => self.lead_to_end(start),
         }
@@ -197,7 +197,7 @@ impl Compiler<'_> {
     }
 
     /// What the steps of an expression are known to come to.
-    fn known_value(&self, start: usize) -> Option<FactValue> {
+    fn known_value(&self, start: usize) -> Option<PropertyValue> {
         match self.steps.get(start..) {
             Some([Step::Constant(value)]) => Some(value.clone()),
             _ => None,
@@ -206,7 +206,7 @@ impl Compiler<'_> {
 
     fn known_truth(&self, start: usize) -> Option<bool> {
         match self.known_value(start) {
-            Some(FactValue::Boolean(truth)) => Some(truth),
+            Some(PropertyValue::Boolean(truth)) => Some(truth),
             _ => None,
         }
     }
@@ -232,21 +232,21 @@ fn property_by_name(name: &str) -> Option<Named> {
     }
 }
 
-fn constant(constant: &Constant) -> FactValue {
+fn constant(constant: &Constant) -> PropertyValue {
     match constant {
-        Constant::Null => FactValue::Null,
-        Constant::Boolean(truth) => FactValue::Boolean(*truth),
-        Constant::Integer(number) => FactValue::Integer(*number),
-        Constant::Double(number) => FactValue::Double(*number),
-        Constant::Text(text) => FactValue::Text(text.clone()),
+        Constant::Null => PropertyValue::Null,
+        Constant::Boolean(truth) => PropertyValue::Boolean(*truth),
+        Constant::Integer(number) => PropertyValue::Integer(*number),
+        Constant::Double(number) => PropertyValue::Double(*number),
+        Constant::Text(text) => PropertyValue::Text(text.clone()),
     }
 }
 
 /// The pattern that steps put, if it is known and one.
 fn prepared(steps: &[Step]) -> Option<Pattern> {
     match steps {
-        [Step::Constant(FactValue::Text(pattern))] => Pattern::new(pattern, None).ok(),
-        [Step::Constant(FactValue::Text(pattern)), Step::Constant(FactValue::Text(escape))] => {
+        [Step::Constant(PropertyValue::Text(pattern))] => Pattern::new(pattern, None).ok(),
+        [Step::Constant(PropertyValue::Text(pattern)), Step::Constant(PropertyValue::Text(escape))] => {
             Pattern::new(pattern, Some(escape)).ok()
         }
         _ => None,

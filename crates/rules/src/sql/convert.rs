@@ -6,33 +6,33 @@ use super::instant;
 use super::text;
 use super::time_span;
 use super::value::Value;
-use crate::FactValue;
+use crate::PropertyValue;
 use crate::decimal;
 
 /// A value for a property that has another one: in the same kind if that is possible without loss, otherwise in its own
 /// ("SET performs implicit conversion if possible", documented; that it is no failure if not is inferred). A null has no
 /// kind.
-pub(super) fn converted(value: Value<'_>, existing: Option<&FactValue>) -> FactValue {
+pub(super) fn converted(value: Value<'_>, existing: Option<&PropertyValue>) -> PropertyValue {
     let in_its_kind = existing.and_then(|existing| in_kind_of(existing, &value));
     in_its_kind.unwrap_or_else(|| value.into_fact())
 }
 
 /// `None` if it can't be, or is already.
-fn in_kind_of(existing: &FactValue, value: &Value<'_>) -> Option<FactValue> {
+fn in_kind_of(existing: &PropertyValue, value: &Value<'_>) -> Option<PropertyValue> {
     match existing {
-        FactValue::Boolean(_) => boolean(value).map(FactValue::Boolean),
-        FactValue::Integer(_) | FactValue::Unsigned(_) => integer(value),
-        FactValue::Double(_) => double(value).map(FactValue::Double),
-        FactValue::Decimal(_) => decimal_bits(value).map(FactValue::Decimal),
-        FactValue::Text(_) => text::text(value).map(|text| FactValue::Text(text.into())),
-        FactValue::Timestamp(_) => timestamp(value).map(FactValue::Timestamp),
-        FactValue::DateTimeOffset(_) => date_time_offset(value).map(FactValue::DateTimeOffset),
-        FactValue::TimeSpan(_) => as_text(value).and_then(time_span::parse).map(FactValue::TimeSpan),
-        FactValue::Uuid(_) => {
+        PropertyValue::Boolean(_) => boolean(value).map(PropertyValue::Boolean),
+        PropertyValue::Integer(_) | PropertyValue::Unsigned(_) => integer(value),
+        PropertyValue::Double(_) => double(value).map(PropertyValue::Double),
+        PropertyValue::Decimal(_) => decimal_bits(value).map(PropertyValue::Decimal),
+        PropertyValue::Text(_) => text::text(value).map(|text| PropertyValue::Text(text.into())),
+        PropertyValue::Timestamp(_) => timestamp(value).map(PropertyValue::Timestamp),
+        PropertyValue::DateTimeOffset(_) => date_time_offset(value).map(PropertyValue::DateTimeOffset),
+        PropertyValue::TimeSpan(_) => as_text(value).and_then(time_span::parse).map(PropertyValue::TimeSpan),
+        PropertyValue::Uuid(_) => {
             let uuid = as_text(value).and_then(|text| Uuid::try_parse(text).ok())?;
-            Some(FactValue::Uuid(uuid.as_u128()))
+            Some(PropertyValue::Uuid(uuid.as_u128()))
         }
-        FactValue::Null | FactValue::Other(_) | FactValue::Given(_) => None,
+        PropertyValue::Null | PropertyValue::Other(_) | PropertyValue::Given(_) => None,
     }
 }
 
@@ -52,14 +52,14 @@ fn boolean(value: &Value<'_>) -> Option<bool> {
     }
 }
 
-fn integer(value: &Value<'_>) -> Option<FactValue> {
+fn integer(value: &Value<'_>) -> Option<PropertyValue> {
     let number: i128 = match value {
         Value::Text(text) => text.trim().parse().ok()?,
         Value::Double(_) | Value::Decimal(_) => whole(value.as_double()?)?,
         _ => return None,
     };
-    let signed = i64::try_from(number).map(FactValue::Integer);
-    signed.or_else(|_| u64::try_from(number).map(FactValue::Unsigned)).ok()
+    let signed = i64::try_from(number).map(PropertyValue::Integer);
+    signed.or_else(|_| u64::try_from(number).map(PropertyValue::Unsigned)).ok()
 }
 
 /// A double without a fraction; beyond 2^53 there are integers that none can be.

@@ -5,19 +5,19 @@ use uuid::Uuid;
 use super::program::{Junction, Named, Program, Step};
 use super::tree::ComparisonOperator;
 use super::{instant, time_span};
-use crate::FactValue;
+use crate::PropertyValue;
 
 /// A property, and the values of which it must have one for the condition to be TRUE. A value equals one of these when it is
 /// the same, or the same number in another type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Equality {
     pub(crate) property: Named,
-    pub(crate) values: Vec<FactValue>,
+    pub(crate) values: Vec<PropertyValue>,
 }
 
 /// What is known of a value before there is a message.
 enum Known<'p> {
-    Constant(&'p FactValue),
+    Constant(&'p PropertyValue),
     Property(&'p Named),
     /// A condition that never fails and is not TRUE unless all of these hold.
     Condition(Vec<Equality>),
@@ -91,7 +91,7 @@ fn follow<'p>(step: &'p Step, stack: &mut Vec<Known<'p>>) -> Option<()> {
 fn condition(known: Known<'_>) -> Option<Vec<Equality>> {
     match known {
         Known::Condition(needed) => Some(needed),
-        Known::Constant(FactValue::Boolean(_) | FactValue::Null) => Some(Vec::new()),
+        Known::Constant(PropertyValue::Boolean(_) | PropertyValue::Null) => Some(Vec::new()),
         Known::Constant(_) | Known::Property(_) => None,
     }
 }
@@ -108,38 +108,38 @@ fn comparison<'p>(operator: ComparisonOperator, left: &Known<'_>, right: &Known<
 }
 
 /// A property equals one of some constants, if it is known what can be equal to each.
-fn one_of(property: &Named, constants: &[FactValue]) -> Vec<Equality> {
+fn one_of(property: &Named, constants: &[PropertyValue]) -> Vec<Equality> {
     let mut values = Vec::new();
     for constant in constants {
         match constant {
-            FactValue::Null => {}
-            FactValue::Text(text) => values.extend(readings(text)),
-            FactValue::Boolean(_)
-            | FactValue::Integer(_)
-            | FactValue::Unsigned(_)
-            | FactValue::Double(_)
-            | FactValue::Decimal(_) => values.push(constant.clone()),
+            PropertyValue::Null => {}
+            PropertyValue::Text(text) => values.extend(readings(text)),
+            PropertyValue::Boolean(_)
+            | PropertyValue::Integer(_)
+            | PropertyValue::Unsigned(_)
+            | PropertyValue::Double(_)
+            | PropertyValue::Decimal(_) => values.push(constant.clone()),
             // Many a text means the same instant.
-            FactValue::Timestamp(_)
-            | FactValue::DateTimeOffset(_)
-            | FactValue::TimeSpan(_)
-            | FactValue::Uuid(_)
-            | FactValue::Other(_)
-            | FactValue::Given(_) => return Vec::new(),
+            PropertyValue::Timestamp(_)
+            | PropertyValue::DateTimeOffset(_)
+            | PropertyValue::TimeSpan(_)
+            | PropertyValue::Uuid(_)
+            | PropertyValue::Other(_)
+            | PropertyValue::Given(_) => return Vec::new(),
         }
     }
     vec![Equality { property: property.clone(), values }]
 }
 
 /// What a text equals: itself, and what is read out of it beside values of other kinds (see `compare`).
-fn readings(text: &str) -> impl Iterator<Item = FactValue> {
+fn readings(text: &str) -> impl Iterator<Item = PropertyValue> {
     let ticks = instant::parse(text);
     [
-        Some(FactValue::Text(text.into())),
-        ticks.map(|ticks| FactValue::Timestamp(instant::ms_of_ticks(ticks))),
-        ticks.map(FactValue::DateTimeOffset),
-        time_span::parse(text).map(FactValue::TimeSpan),
-        Uuid::try_parse(text).ok().map(|uuid| FactValue::Uuid(uuid.as_u128())),
+        Some(PropertyValue::Text(text.into())),
+        ticks.map(|ticks| PropertyValue::Timestamp(instant::ms_of_ticks(ticks))),
+        ticks.map(PropertyValue::DateTimeOffset),
+        time_span::parse(text).map(PropertyValue::TimeSpan),
+        Uuid::try_parse(text).ok().map(|uuid| PropertyValue::Uuid(uuid.as_u128())),
     ]
     .into_iter()
     .flatten()

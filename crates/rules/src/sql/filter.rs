@@ -13,7 +13,7 @@ use super::message::Message;
 use super::parse;
 use super::program::{Program, Step};
 use super::stored::StoredSql;
-use crate::{FactValue, Failure, Subject};
+use crate::{Failure, PropertyValue, Subject};
 
 /// A condition in SQL.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl SqlFilter {
     ///
     /// # Errors
     /// [`SqlError`] names the place and what was expected there.
-    pub fn new(expression: &str, parameters: Vec<(Box<str>, FactValue)>) -> Result<Self, SqlError> {
+    pub fn new(expression: &str, parameters: Vec<(Box<str>, PropertyValue)>) -> Result<Self, SqlError> {
         let source = StoredSql { expression: expression.into(), parameters };
         Self::compile(source)
     }
@@ -48,7 +48,7 @@ impl SqlFilter {
 
     /// What `@name` stands for, as it was given.
     #[must_use]
-    pub fn parameters(&self) -> &[(Box<str>, FactValue)] {
+    pub fn parameters(&self) -> &[(Box<str>, PropertyValue)] {
         &self.source.parameters
     }
 
@@ -56,7 +56,7 @@ impl SqlFilter {
     #[must_use]
     pub fn constant(&self) -> Option<bool> {
         match &*self.program.steps {
-            [Step::Constant(FactValue::Boolean(truth))] => Some(*truth),
+            [Step::Constant(PropertyValue::Boolean(truth))] => Some(*truth),
             _ => None,
         }
     }

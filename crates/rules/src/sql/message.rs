@@ -5,20 +5,20 @@ use super::program::Named;
 use super::tree::SystemProperty;
 use super::value::{Fault, Value};
 use crate::names::{self, Name};
-use crate::{Arrival, Changes, FactValue, Facts, Subject, TextProperty};
+use crate::{Arrival, PropertyChanges, PropertyValue, RuleProperties, Subject, TextProperty};
 
 /// A message under changes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'a> {
-    pub(super) facts: &'a Facts,
+    pub(super) rule_properties: &'a RuleProperties,
     pub(super) arrival: Arrival<'a>,
     /// `None` to a filter.
-    pub(super) changes: Option<&'a Changes>,
+    pub(super) changes: Option<&'a PropertyChanges>,
 }
 
 impl<'a> Message<'a> {
     pub(crate) fn new(subject: &Subject<'a>) -> Self {
-        Self { facts: subject.facts, arrival: subject.arrival, changes: None }
+        Self { rule_properties: subject.rule_properties, arrival: subject.arrival, changes: None }
     }
 
     pub(super) fn property(&self, named: &Named) -> Value<'a> {
@@ -37,17 +37,17 @@ impl<'a> Message<'a> {
     }
 
     /// An application property.
-    pub(super) fn user(&self, name: &Name) -> Option<&'a FactValue> {
+    pub(super) fn user(&self, name: &Name) -> Option<&'a PropertyValue> {
         self.find_user(|known| name.is(known))
     }
 
-    fn find_user(&self, is_meant: impl Fn(&str) -> bool) -> Option<&'a FactValue> {
+    fn find_user(&self, is_meant: impl Fn(&str) -> bool) -> Option<&'a PropertyValue> {
         if let Some(changes) = self.changes
             && let Some((_, value)) = changes.user.iter().find(|(known, _)| is_meant(known))
         {
             return value.as_ref();
         }
-        self.facts.user.iter().find(|(known, _)| is_meant(known)).map(|(_, value)| value)
+        self.rule_properties.user.iter().find(|(known, _)| is_meant(known)).map(|(_, value)| value)
     }
 
     /// A property by a name that was computed; with `sys.` in front a system property, and without it an application
@@ -71,7 +71,9 @@ impl<'a> Message<'a> {
         }
         match property {
             SystemProperty::DeadLetterSource => Value::optional_text(self.arrival.dead_letter_source),
-            SystemProperty::ViaPartitionKey => Value::optional_text(self.facts.via_partition_key.as_deref()),
+            SystemProperty::ViaPartitionKey => {
+                Value::optional_text(self.rule_properties.via_partition_key.as_deref())
+            }
             SystemProperty::DeliveryCount | SystemProperty::State => Value::Integer(0),
             SystemProperty::EnqueuedSequenceNumber => Value::integer(self.arrival.enqueued_sequence_number),
             SystemProperty::SequenceNumber => Value::integer(self.arrival.sequence_number),
@@ -94,7 +96,7 @@ impl<'a> Message<'a> {
     /// A system property that is a text and that actions may set.
     pub(super) fn text(&self, property: TextProperty) -> Option<&'a str> {
         let changed = self.changes.and_then(|changes| changes.text(property));
-        changed.unwrap_or_else(|| self.facts.text(property))
+        changed.unwrap_or_else(|| self.rule_properties.text(property))
     }
 
     fn time_to_live_ms(&self) -> Option<u64> {

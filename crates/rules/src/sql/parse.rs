@@ -9,7 +9,7 @@ use super::expected::expected;
 use super::parameters;
 use super::token::{Refused, Token};
 use super::tree::{Expression, Statement};
-use crate::FactValue;
+use crate::PropertyValue;
 
 lalrpop_mod!(
     #[allow(warnings, reason = "made from grammar.lalrpop, not written by hand")]
@@ -21,7 +21,7 @@ lalrpop_mod!(
 ///
 /// # Errors
 /// [`SqlError`] names the place and what was expected there.
-pub fn filter(text: &str, parameters: &[(Box<str>, FactValue)]) -> Result<Expression, SqlError> {
+pub fn filter(text: &str, parameters: &[(Box<str>, PropertyValue)]) -> Result<Expression, SqlError> {
     parameters::check(parameters)?;
     if text.trim().is_empty() {
         return Err(SqlError { position: 0, message: "an empty text is no condition".to_owned() });
@@ -34,7 +34,7 @@ pub fn filter(text: &str, parameters: &[(Box<str>, FactValue)]) -> Result<Expres
 ///
 /// # Errors
 /// [`SqlError`] names the place and what was expected there.
-pub fn action(text: &str, parameters: &[(Box<str>, FactValue)]) -> Result<Vec<Statement>, SqlError> {
+pub fn action(text: &str, parameters: &[(Box<str>, PropertyValue)]) -> Result<Vec<Statement>, SqlError> {
     parameters::check(parameters)?;
     let place = Place { parameters };
     grammar::ActionParser::new().parse(&place, tokens(text)).map_err(|error| explain(text, error))

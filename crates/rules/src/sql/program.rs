@@ -2,7 +2,7 @@
 
 use super::like::Pattern;
 use super::tree::{ArithmeticOperator, ComparisonOperator, Sign, SystemProperty};
-use crate::FactValue;
+use crate::PropertyValue;
 use crate::names::Name;
 
 /// The steps of an expression; they leave one value.
@@ -20,7 +20,7 @@ pub(super) type Position = usize;
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     /// Puts what was written out, or known when the rule was made.
-    Constant(FactValue),
+    Constant(PropertyValue),
     /// Puts a property of the message.
     Property(Named),
     /// Puts a new GUID.
@@ -34,13 +34,13 @@ pub(super) enum Step {
     /// Takes two values, puts whether they compare so.
     Compare(ComparisonOperator),
     /// Puts whether a property compares so to a value that is known; the case that occurs most.
-    CompareProperty { property: Named, operator: ComparisonOperator, constant: FactValue },
+    CompareProperty { property: Named, operator: ComparisonOperator, constant: PropertyValue },
     /// Takes an escape if there is one, a pattern and a value, puts whether they match.
     Like { negated: bool, has_escape: bool },
     /// The same with a pattern that is known; takes the value.
     LikePattern { negated: bool, pattern: Pattern },
     /// Takes a value, puts whether it is one of those.
-    InConstants { negated: bool, list: Box<[FactValue]> },
+    InConstants { negated: bool, list: Box<[PropertyValue]> },
     /// Leaves a value that is unknown as the answer and goes on there.
     InStart { end: Position },
     /// Takes a member of the list; if the value below is equal, the answer takes its place.

@@ -7,7 +7,7 @@ use super::text;
 use super::time_span;
 use super::tree::SystemProperty;
 use super::value::{Fault, Value};
-use crate::{Changes, TextProperty};
+use crate::{PropertyChanges, TextProperty};
 
 /// How long ids may be, in characters, as where messages are accepted: what came in can be set again (semantics §3).
 const ID_CHARACTERS_MAX: usize = 128;
@@ -21,7 +21,7 @@ pub(super) enum SystemChange {
 }
 
 impl SystemChange {
-    pub(super) fn apply(self, changes: &mut Changes) {
+    pub(super) fn apply(self, changes: &mut PropertyChanges) {
         match self {
             Self::Text(property, value) => changes.set_text(property, value),
             Self::ScheduledEnqueueTime(at_ms) => changes.scheduled_enqueue_time_ms = Some(at_ms),

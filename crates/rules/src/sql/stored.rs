@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::FactValue;
+use crate::PropertyValue;
 
 /// A text with its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -10,12 +10,12 @@ pub(super) struct StoredSql {
     /// The text.
     pub(super) expression: Box<str>,
     /// What `@name` stands for.
-    pub(super) parameters: Vec<(Box<str>, FactValue)>,
+    pub(super) parameters: Vec<(Box<str>, PropertyValue)>,
 }
 
 impl StoredSql {
     /// The parameters as a program takes them.
-    pub(super) fn plain_parameters(&self) -> Vec<(Box<str>, FactValue)> {
+    pub(super) fn plain_parameters(&self) -> Vec<(Box<str>, PropertyValue)> {
         self.parameters.iter().map(|(name, value)| (name.clone(), value.plain())).collect()
     }
 }

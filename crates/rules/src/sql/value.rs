@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::decimal;
-use crate::{FactValue, Given};
+use crate::{Given, PropertyValue};
 
 /// A value while it is computed: borrowed from the message or the rule, unless it was joined.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,21 +28,21 @@ pub(crate) enum Value<'a> {
 pub(super) struct Fault(pub(super) String);
 
 impl<'a> Value<'a> {
-    pub(crate) fn of(fact: &'a FactValue) -> Self {
+    pub(crate) fn of(fact: &'a PropertyValue) -> Self {
         match fact {
-            FactValue::Null => Self::Unknown,
-            FactValue::Boolean(truth) => Self::Boolean(*truth),
-            FactValue::Integer(number) => Self::Integer(*number),
-            FactValue::Unsigned(number) => Self::Unsigned(*number),
-            FactValue::Double(number) => Self::Double(*number),
-            FactValue::Decimal(bits) => Self::Decimal(*bits),
-            FactValue::Text(text) => Self::text(text),
-            FactValue::Timestamp(at_ms) => Self::Timestamp(*at_ms),
-            FactValue::DateTimeOffset(ticks) => Self::DateTimeOffset(*ticks),
-            FactValue::TimeSpan(ticks) => Self::TimeSpan(*ticks),
-            FactValue::Uuid(uuid) => Self::Uuid(*uuid),
-            FactValue::Other(bytes) => Self::Other(bytes),
-            FactValue::Given(given) => Self::given(given),
+            PropertyValue::Null => Self::Unknown,
+            PropertyValue::Boolean(truth) => Self::Boolean(*truth),
+            PropertyValue::Integer(number) => Self::Integer(*number),
+            PropertyValue::Unsigned(number) => Self::Unsigned(*number),
+            PropertyValue::Double(number) => Self::Double(*number),
+            PropertyValue::Decimal(bits) => Self::Decimal(*bits),
+            PropertyValue::Text(text) => Self::text(text),
+            PropertyValue::Timestamp(at_ms) => Self::Timestamp(*at_ms),
+            PropertyValue::DateTimeOffset(ticks) => Self::DateTimeOffset(*ticks),
+            PropertyValue::TimeSpan(ticks) => Self::TimeSpan(*ticks),
+            PropertyValue::Uuid(uuid) => Self::Uuid(*uuid),
+            PropertyValue::Other(bytes) => Self::Other(bytes),
+            PropertyValue::Given(given) => Self::given(given),
         }
     }
 
@@ -78,20 +78,20 @@ impl<'a> Value<'a> {
     }
 
     /// As a value that a message can have. What is unknown becomes null.
-    pub(super) fn into_fact(self) -> FactValue {
+    pub(super) fn into_fact(self) -> PropertyValue {
         match self {
-            Self::Unknown => FactValue::Null,
-            Self::Boolean(truth) => FactValue::Boolean(truth),
-            Self::Integer(number) => FactValue::Integer(number),
-            Self::Unsigned(number) => FactValue::Unsigned(number),
-            Self::Double(number) => FactValue::Double(number),
-            Self::Decimal(bits) => FactValue::Decimal(bits),
-            Self::Text(text) => FactValue::Text(text.into()),
-            Self::Timestamp(at_ms) => FactValue::Timestamp(at_ms),
-            Self::DateTimeOffset(ticks) => FactValue::DateTimeOffset(ticks),
-            Self::TimeSpan(ticks) => FactValue::TimeSpan(ticks),
-            Self::Uuid(uuid) => FactValue::Uuid(uuid),
-            Self::Other(bytes) => FactValue::Other(bytes.into()),
+            Self::Unknown => PropertyValue::Null,
+            Self::Boolean(truth) => PropertyValue::Boolean(truth),
+            Self::Integer(number) => PropertyValue::Integer(number),
+            Self::Unsigned(number) => PropertyValue::Unsigned(number),
+            Self::Double(number) => PropertyValue::Double(number),
+            Self::Decimal(bits) => PropertyValue::Decimal(bits),
+            Self::Text(text) => PropertyValue::Text(text.into()),
+            Self::Timestamp(at_ms) => PropertyValue::Timestamp(at_ms),
+            Self::DateTimeOffset(ticks) => PropertyValue::DateTimeOffset(ticks),
+            Self::TimeSpan(ticks) => PropertyValue::TimeSpan(ticks),
+            Self::Uuid(uuid) => PropertyValue::Uuid(uuid),
+            Self::Other(bytes) => PropertyValue::Other(bytes.into()),
         }
     }
 

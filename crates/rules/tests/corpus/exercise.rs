@@ -3,41 +3,41 @@
 
 use peeklock_rules::sql::parse;
 use peeklock_rules::sql::tree::Statement;
-use peeklock_rules::{Arrival, FactValue, Facts, SqlAction, SqlFilter, Subject};
+use peeklock_rules::{Arrival, PropertyValue, RuleProperties, SqlAction, SqlFilter, Subject};
 
-fn parameters() -> Vec<(Box<str>, FactValue)> {
+fn parameters() -> Vec<(Box<str>, PropertyValue)> {
     vec![
-        ("@text".into(), FactValue::Text("x_%".into())),
-        ("@number".into(), FactValue::Integer(5)),
-        ("@yes".into(), FactValue::Boolean(true)),
+        ("@text".into(), PropertyValue::Text("x_%".into())),
+        ("@number".into(), PropertyValue::Integer(5)),
+        ("@yes".into(), PropertyValue::Boolean(true)),
     ]
 }
 
 /// A message with a value of each kind, by the first letter of the kind.
-fn facts() -> Facts {
+fn rule_properties() -> RuleProperties {
     let user = [
-        ("n", FactValue::Null),
-        ("b", FactValue::Boolean(true)),
-        ("i", FactValue::Integer(i64::MIN)),
-        ("u", FactValue::Unsigned(u64::MAX)),
-        ("d", FactValue::Double(1.5)),
-        ("t", FactValue::Text("x_%".into())),
-        ("instant", FactValue::Timestamp(1_000)),
-        ("id", FactValue::Uuid(7)),
-        ("o", FactValue::Other([1, 2].into())),
-        ("span", FactValue::TimeSpan(i64::MAX)),
-        ("offset", FactValue::DateTimeOffset(i64::MAX)),
-        ("decimal", FactValue::Decimal(u128::MAX)),
+        ("n", PropertyValue::Null),
+        ("b", PropertyValue::Boolean(true)),
+        ("i", PropertyValue::Integer(i64::MIN)),
+        ("u", PropertyValue::Unsigned(u64::MAX)),
+        ("d", PropertyValue::Double(1.5)),
+        ("t", PropertyValue::Text("x_%".into())),
+        ("instant", PropertyValue::Timestamp(1_000)),
+        ("id", PropertyValue::Uuid(7)),
+        ("o", PropertyValue::Other([1, 2].into())),
+        ("span", PropertyValue::TimeSpan(i64::MAX)),
+        ("offset", PropertyValue::DateTimeOffset(i64::MAX)),
+        ("decimal", PropertyValue::Decimal(u128::MAX)),
     ];
     let user = user.map(|(name, value)| (name.into(), value)).into();
-    Facts { label: Some("label".into()), user, ..Facts::default() }
+    RuleProperties { label: Some("label".into()), user, ..RuleProperties::default() }
 }
 
 pub(crate) fn exercise(input: &[u8]) {
     let Some((kind, text)) = input.split_first() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
-    let facts = facts();
-    let subject = Subject { facts: &facts, arrival: Arrival::default() };
+    let rule_properties = rule_properties();
+    let subject = Subject { rule_properties: &rule_properties, arrival: Arrival::default() };
     if kind % 2 == 0 {
         let Ok(tree) = parse::filter(text, &parameters()) else { return };
         assert_eq!(parse::filter(&tree.to_string(), &parameters()), Ok(tree));

@@ -1,31 +1,31 @@
 //! What actions change. A row says what the action comes to, as [`shown`] writes it; "sql-rule-action" is the page
 //! service-bus-messaging-sql-rule-action of the Azure documentation.
 
-use peeklock_rules::{Changes, FactValue, Failure, SqlAction, TextProperty};
+use peeklock_rules::{Failure, PropertyChanges, PropertyValue, SqlAction, TextProperty};
 
 use super::message;
 
 /// What an action comes to: its changes, or a failure whose text has this in it.
 pub(crate) type Row = (&'static str, Result<&'static str, &'static str>, &'static str);
 
-fn changes(action: &str) -> Result<Changes, Failure> {
+fn changes(action: &str) -> Result<PropertyChanges, Failure> {
     let action =
         SqlAction::new(action, message::parameters()).unwrap_or_else(|error| panic!("{action}: {error}"));
-    let facts = message::facts();
+    let rule_properties = message::rule_properties();
     let mut drawn = 0;
-    action.changes(&message::subject(&facts), &mut || {
+    action.changes(&message::subject(&rule_properties), &mut || {
         drawn += 1;
         drawn
     })
 }
 
-fn shown(changes: &Changes) -> String {
+fn shown(changes: &PropertyChanges) -> String {
     let text = |(property, text): &(TextProperty, Option<Box<str>>)| match text {
         Some(text) => format!("sys.{property:?} = {text}"),
         None => format!("sys.{property:?} removed"),
     };
-    let user = |(name, value): &(Box<str>, Option<FactValue>)| match value {
-        Some(FactValue::Decimal(bits)) => format!("{name} = Decimal({bits:#x})"),
+    let user = |(name, value): &(Box<str>, Option<PropertyValue>)| match value {
+        Some(PropertyValue::Decimal(bits)) => format!("{name} = Decimal({bits:#x})"),
         Some(value) => format!("{name} = {value:?}"),
         None => format!("{name} removed"),
     };
@@ -93,11 +93,12 @@ fn ids_have_so_many_characters_however_they_are_encoded() {
 
 #[test]
 fn names_that_differ_in_case_only_are_removed_together() {
-    let user = ["Color", "color", "other"].map(|name| (name.into(), FactValue::Integer(1)));
-    let facts = peeklock_rules::Facts { user: user.into(), ..peeklock_rules::Facts::default() };
+    let user = ["Color", "color", "other"].map(|name| (name.into(), PropertyValue::Integer(1)));
+    let rule_properties =
+        peeklock_rules::RuleProperties { user: user.into(), ..peeklock_rules::RuleProperties::default() };
     let changes = |action: &str| {
         let action = SqlAction::new(action, Vec::new()).expect("an action");
-        shown(&action.changes(&message::subject(&facts), &mut || 0).expect("changes"))
+        shown(&action.changes(&message::subject(&rule_properties), &mut || 0).expect("changes"))
     };
     assert_eq!(changes("REMOVE COLOR"), "Color removed; color removed");
     assert_eq!(changes("SET COLOR = 2"), "Color = Integer(2)");

@@ -9,8 +9,8 @@ use super::{Answer, TABLES, message};
 /// How many allocations asking a filter takes.
 fn allocations(expression: &str) -> u64 {
     let filter = SqlFilter::new(expression, message::parameters()).expect("a filter");
-    let facts = message::facts();
-    let subject = message::subject(&facts);
+    let rule_properties = message::rule_properties();
+    let subject = message::subject(&rule_properties);
     let mut answer: Result<bool, Failure> = Ok(false);
     let counted = measure(|| answer = filter.matches(&subject, &mut || 7));
     drop(answer);

@@ -81,8 +81,8 @@ fn every_row_is_asked_once_and_has_a_source() {
 fn only_true_matches() {
     let matches = |expression: &str| {
         let filter = SqlFilter::new(expression, Vec::new()).expect("a filter");
-        let facts = message::facts();
-        filter.matches(&message::subject(&facts), &mut || 0)
+        let rule_properties = message::rule_properties();
+        filter.matches(&message::subject(&rule_properties), &mut || 0)
     };
     assert_eq!(matches("quantity = 5"), Ok(true));
     assert_eq!(matches("quantity = 6"), Ok(false));

@@ -1,6 +1,6 @@
 //! The message that all tables ask about.
 
-use peeklock_rules::{Arrival, FactValue, Facts, Failure, SqlFilter, Subject};
+use peeklock_rules::{Arrival, Failure, PropertyValue, RuleProperties, SqlFilter, Subject};
 
 /// 2026-11-22T10:00:00.123Z.
 const AT_MS: i64 = 1_795_341_600_123;
@@ -11,8 +11,8 @@ const ID: u128 = 0x550e_8400_e29b_41d4_a716_4466_5544_0000;
 const DECIMAL: u128 = 0x303e_0000_0000_0000_0000_0000_0000_007d;
 
 /// What was sent.
-pub(crate) fn facts() -> Facts {
-    let text = |text: &str| FactValue::Text(text.into());
+pub(crate) fn rule_properties() -> RuleProperties {
+    let text = |text: &str| PropertyValue::Text(text.into());
     let user = [
         ("color", text("blue")),
         ("Shade", text("Blue")),
@@ -26,32 +26,32 @@ pub(crate) fn facts() -> Facts {
         ("pattern", text("bl%")),
         ("mark", text("!")),
         ("long", text(&"x".repeat(20_000))),
-        ("quantity", FactValue::Integer(5)),
-        ("big", FactValue::Integer(i64::MAX)),
-        ("small", FactValue::Integer(i64::MIN)),
-        ("zero", FactValue::Integer(0)),
-        ("huge", FactValue::Unsigned(u64::MAX)),
-        ("edge", FactValue::Unsigned(1 << 63)),
-        ("price", FactValue::Double(2.5)),
-        ("five", FactValue::Double(5.0)),
-        ("nan", FactValue::Double(f64::NAN)),
-        ("infinity", FactValue::Double(f64::INFINITY)),
-        ("decimal", FactValue::Decimal(DECIMAL)),
-        ("yes", FactValue::Boolean(true)),
-        ("no", FactValue::Boolean(false)),
-        ("nothing", FactValue::Null),
-        ("at", FactValue::Timestamp(AT_MS)),
-        ("offset", FactValue::DateTimeOffset(AT_TICKS)),
-        ("later", FactValue::DateTimeOffset(AT_TICKS + 1)),
-        ("span", FactValue::TimeSpan(900_000_000)),
-        ("hour", FactValue::TimeSpan(36_000_000_000)),
-        ("id", FactValue::Uuid(ID)),
-        ("nextid", FactValue::Uuid(ID + 1)),
-        ("binary", FactValue::Other([0xA0, 1, 7].into())),
-        ("sameBinary", FactValue::Other([0xA0, 1, 7].into())),
-        ("otherBinary", FactValue::Other([0xA0, 1, 8].into())),
+        ("quantity", PropertyValue::Integer(5)),
+        ("big", PropertyValue::Integer(i64::MAX)),
+        ("small", PropertyValue::Integer(i64::MIN)),
+        ("zero", PropertyValue::Integer(0)),
+        ("huge", PropertyValue::Unsigned(u64::MAX)),
+        ("edge", PropertyValue::Unsigned(1 << 63)),
+        ("price", PropertyValue::Double(2.5)),
+        ("five", PropertyValue::Double(5.0)),
+        ("nan", PropertyValue::Double(f64::NAN)),
+        ("infinity", PropertyValue::Double(f64::INFINITY)),
+        ("decimal", PropertyValue::Decimal(DECIMAL)),
+        ("yes", PropertyValue::Boolean(true)),
+        ("no", PropertyValue::Boolean(false)),
+        ("nothing", PropertyValue::Null),
+        ("at", PropertyValue::Timestamp(AT_MS)),
+        ("offset", PropertyValue::DateTimeOffset(AT_TICKS)),
+        ("later", PropertyValue::DateTimeOffset(AT_TICKS + 1)),
+        ("span", PropertyValue::TimeSpan(900_000_000)),
+        ("hour", PropertyValue::TimeSpan(36_000_000_000)),
+        ("id", PropertyValue::Uuid(ID)),
+        ("nextid", PropertyValue::Uuid(ID + 1)),
+        ("binary", PropertyValue::Other([0xA0, 1, 7].into())),
+        ("sameBinary", PropertyValue::Other([0xA0, 1, 7].into())),
+        ("otherBinary", PropertyValue::Other([0xA0, 1, 8].into())),
         ("Property With Space", text("spaced")),
-        ("HR-EmployeeID", FactValue::Integer(12)),
+        ("HR-EmployeeID", PropertyValue::Integer(12)),
         ("Contoso & Northwind", text("merged")),
         ("a]b", text("bracket")),
         ("a\"b", text("quote")),
@@ -60,7 +60,7 @@ pub(crate) fn facts() -> Facts {
         ("user", text("scope")),
         ("sys", text("scope")),
     ];
-    Facts {
+    RuleProperties {
         correlation_id: Some("order-1".into()),
         message_id: Some("message-1".into()),
         to: Some("Store5".into()),
@@ -76,7 +76,7 @@ pub(crate) fn facts() -> Facts {
 }
 
 /// The message when it is published.
-pub(crate) fn subject(facts: &Facts) -> Subject<'_> {
+pub(crate) fn subject(rule_properties: &RuleProperties) -> Subject<'_> {
     let arrival = Arrival {
         sequence_number: 42,
         enqueued_sequence_number: 7,
@@ -86,20 +86,20 @@ pub(crate) fn subject(facts: &Facts) -> Subject<'_> {
         size_bytes: 1024,
         dead_letter_source: Some("orders"),
     };
-    Subject { facts, arrival }
+    Subject { rule_properties, arrival }
 }
 
 /// What `@text`, `@number`, `@null`, `@truth`, `@at` and the lengths of time stand for.
-pub(crate) fn parameters() -> Vec<(Box<str>, FactValue)> {
+pub(crate) fn parameters() -> Vec<(Box<str>, PropertyValue)> {
     let parameters = [
-        ("@text", FactValue::Text("blue".into())),
-        ("number", FactValue::Integer(5)),
-        ("@null", FactValue::Null),
-        ("@truth", FactValue::Boolean(true)),
-        ("@at", FactValue::Timestamp(AT_MS)),
-        ("@none", FactValue::TimeSpan(0)),
-        ("@minute", FactValue::TimeSpan(600_000_000)),
-        ("@ages", FactValue::TimeSpan(i64::MAX)),
+        ("@text", PropertyValue::Text("blue".into())),
+        ("number", PropertyValue::Integer(5)),
+        ("@null", PropertyValue::Null),
+        ("@truth", PropertyValue::Boolean(true)),
+        ("@at", PropertyValue::Timestamp(AT_MS)),
+        ("@none", PropertyValue::TimeSpan(0)),
+        ("@minute", PropertyValue::TimeSpan(600_000_000)),
+        ("@ages", PropertyValue::TimeSpan(i64::MAX)),
     ];
     parameters.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
@@ -108,9 +108,9 @@ pub(crate) fn parameters() -> Vec<(Box<str>, FactValue)> {
 pub(crate) fn ask(expression: &str) -> Result<Option<bool>, Failure> {
     let filter = SqlFilter::new(expression, parameters());
     let filter = filter.unwrap_or_else(|error| panic!("{expression}: {error}"));
-    let facts = facts();
+    let rule_properties = rule_properties();
     let mut drawn = 0;
-    filter.truth(&subject(&facts), &mut || {
+    filter.truth(&subject(&rule_properties), &mut || {
         drawn += 1;
         drawn
     })

@@ -45,7 +45,7 @@ pub(super) enum Request {
 
 /// A live record to fetch.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct RecordLookup {
     /// Its place in the answer.
     place: usize,
     key: Key,
@@ -115,7 +115,7 @@ fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
         let state = shared.state();
         for key in keys {
             if let Some(location) = state.index.get(*key) {
-                wanted.push(Wanted { place, key: *key, location });
+                wanted.push(RecordLookup { place, key: *key, location });
                 hold(&mut files, &state, location);
             }
             place += 1;
@@ -168,9 +168,9 @@ fn page(
     space: Space,
     partition: PartitionId,
     from: u64,
-) -> (Vec<Wanted>, Files, Option<u64>) {
+) -> (Vec<RecordLookup>, Files, Option<u64>) {
     let state = shared.state();
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<RecordLookup> = Vec::new();
     let mut files = HashMap::new();
     let mut bytes = 0;
     for (number, location) in state.index.range(space, partition, from) {
@@ -178,7 +178,7 @@ fn page(
         if wanted.len() == PAGE_ENTRIES_MAX || (bytes > PAGE_BYTES_MAX && !wanted.is_empty()) {
             return (wanted, files, Some(number));
         }
-        wanted.push(Wanted { place: wanted.len(), key: Key::new(space, partition, number), location });
+        wanted.push(RecordLookup { place: wanted.len(), key: Key::new(space, partition, number), location });
         hold(&mut files, &state, location);
     }
     (wanted, files, None)
@@ -197,10 +197,14 @@ pub(super) fn hold(files: &mut Files, state: &super::state::State, location: Loc
 type Value = Result<Bytes, DamagedEntry>;
 
 /// Reads the wanted records, neighbours together, and gives each verified value to `found`.
-fn fetch(wanted: &mut [Wanted], files: &Files, mut found: impl FnMut(&Wanted, Value)) -> Result<(), Error> {
+fn fetch(
+    wanted: &mut [RecordLookup],
+    files: &Files,
+    mut found: impl FnMut(&RecordLookup, Value),
+) -> Result<(), Error> {
     // Stable and cheap where the records already lie in order, as they mostly do.
     wanted.sort_by_key(|wanted| (wanted.location.segment, wanted.location.offset));
-    let mut rest: &[Wanted] = wanted;
+    let mut rest: &[RecordLookup] = wanted;
     while let Some(first) = rest.first() {
         let (run, after) = rest.split_at(run_len(rest));
         rest = after;
@@ -213,7 +217,7 @@ fn fetch(wanted: &mut [Wanted], files: &Files, mut found: impl FnMut(&Wanted, Va
 }
 
 /// How many of the wanted records one read covers.
-fn run_len(wanted: &[Wanted]) -> usize {
+fn run_len(wanted: &[RecordLookup]) -> usize {
     let Some(first) = wanted.first() else { return 0 };
     let start = u64::from(first.location.offset);
     let mut end = record_end(first.location);
@@ -230,8 +234,8 @@ fn run_len(wanted: &[Wanted]) -> usize {
 
 fn fetch_run(
     file: &SegmentFile,
-    run: &[Wanted],
-    found: &mut impl FnMut(&Wanted, Value),
+    run: &[RecordLookup],
+    found: &mut impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
     let (Some(first), Some(last)) =
         (run.first(), run.iter().max_by_key(|wanted| record_end(wanted.location)))
@@ -268,7 +272,7 @@ fn fetch_run(
     Ok(())
 }
 
-fn damaged(file: &SegmentFile, wanted: &Wanted, unverified: Bytes) -> DamagedEntry {
+fn damaged(file: &SegmentFile, wanted: &RecordLookup, unverified: Bytes) -> DamagedEntry {
     let offset = u64::from(wanted.location.offset);
     let error = corrupt(&file.path, offset, "the record's checksum or key does not match");
     DamagedEntry { number: wanted.key.number, unverified, error }

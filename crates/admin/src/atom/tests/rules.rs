@@ -1,7 +1,7 @@
 //! Filters and actions of rules.
 
 use axum::http::Method;
-use peeklock_engine::{FactValue, Filter, Given, RuleLimits, SqlAction};
+use peeklock_engine::{Filter, Given, PropertyValue, RuleLimits, SqlAction};
 use proptest::prelude::*;
 
 use super::{Broker, entry};
@@ -202,28 +202,28 @@ async fn what_is_no_rule_is_refused_with_its_place() {
     }
 }
 
-fn value() -> impl Strategy<Value = FactValue> {
+fn value() -> impl Strategy<Value = PropertyValue> {
     prop_oneof![
-        Just(FactValue::Null),
-        any::<bool>().prop_map(FactValue::Boolean),
-        any::<i64>().prop_map(FactValue::Integer),
-        any::<i32>().prop_map(|number| FactValue::Integer(number.into())),
-        (1_u64 << 63..).prop_map(FactValue::Unsigned),
+        Just(PropertyValue::Null),
+        any::<bool>().prop_map(PropertyValue::Boolean),
+        any::<i64>().prop_map(PropertyValue::Integer),
+        any::<i32>().prop_map(|number| PropertyValue::Integer(number.into())),
+        (1_u64 << 63..).prop_map(PropertyValue::Unsigned),
         any::<f64>()
             .prop_filter("NaN is nothing, not even itself", |number| !number.is_nan())
-            .prop_map(FactValue::Double),
-        "[ -~üß\\n\\t\\r]{0,20}".prop_map(|text| FactValue::Text(text.into())),
-        any::<i64>().prop_map(FactValue::Timestamp),
-        (-1_i64 << 47..1 << 47).prop_map(FactValue::Timestamp),
-        any::<u128>().prop_map(FactValue::Uuid),
-        any::<i64>().prop_map(FactValue::TimeSpan),
-        any::<i64>().prop_map(FactValue::DateTimeOffset),
-        any::<u128>().prop_map(FactValue::Decimal),
+            .prop_map(PropertyValue::Double),
+        "[ -~üß\\n\\t\\r]{0,20}".prop_map(|text| PropertyValue::Text(text.into())),
+        any::<i64>().prop_map(PropertyValue::Timestamp),
+        (-1_i64 << 47..1 << 47).prop_map(PropertyValue::Timestamp),
+        any::<u128>().prop_map(PropertyValue::Uuid),
+        any::<i64>().prop_map(PropertyValue::TimeSpan),
+        any::<i64>().prop_map(PropertyValue::DateTimeOffset),
+        any::<u128>().prop_map(PropertyValue::Decimal),
         (0_u128..1 << 60, 6140_u128..6180)
-            .prop_map(|(coefficient, exponent)| FactValue::Decimal(exponent << 113 | coefficient)),
+            .prop_map(|(coefficient, exponent)| PropertyValue::Decimal(exponent << 113 | coefficient)),
         any::<Vec<u8>>().prop_map(|bytes| {
             let value = peeklock_wire::Value::Binary(bytes.into());
-            peeklock_message::facts::from_value(value)
+            peeklock_message::rule_properties::from_value(value)
         }),
     ]
 }
@@ -237,7 +237,7 @@ fn again(write: impl FnOnce(&mut Document)) -> Element {
 }
 
 /// Values with types of their own.
-fn given() -> impl Strategy<Value = FactValue> {
+fn given() -> impl Strategy<Value = PropertyValue> {
     let given = prop_oneof![
         any::<i8>().prop_map(Given::Byte),
         any::<i16>().prop_map(Given::Short),
@@ -251,10 +251,10 @@ fn given() -> impl Strategy<Value = FactValue> {
         any::<char>().prop_map(Given::Char),
         "[a-z:/.?&<>]{1,20}".prop_map(|uri| Given::Uri(uri.into())),
     ];
-    given.prop_map(|given| FactValue::Given(Box::new(given)))
+    given.prop_map(|given| PropertyValue::Given(Box::new(given)))
 }
 
-fn plain(parameters: &[(Box<str>, FactValue)]) -> Vec<FactValue> {
+fn plain(parameters: &[(Box<str>, PropertyValue)]) -> Vec<PropertyValue> {
     parameters.iter().map(|(_, value)| value.plain()).collect()
 }
 

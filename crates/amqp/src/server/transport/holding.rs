@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::application::Application;
-use super::super::memory::{Held, Verdict};
+use super::super::memory::{HeldMemory, Verdict};
 use super::Transport;
 use crate::endpoint::NowMs;
 
@@ -47,10 +47,10 @@ where
         self.connection.abort(why);
     }
 
-    fn held(&self) -> Held {
+    fn held(&self) -> HeldMemory {
         let more = self.application.unanswered();
         let (partial, frame) = (self.connection.reassembly_bytes(), self.input.bytes.len());
-        Held {
+        HeldMemory {
             partial,
             frame,
             buffer: self.input.bytes.capacity() - frame,

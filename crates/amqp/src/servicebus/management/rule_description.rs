@@ -4,7 +4,7 @@ use peeklock_engine::{CorrelationFilter, Filter, Rule, SqlAction, SqlError};
 
 use crate::servicebus::envelope::{lookup, text};
 use crate::servicebus::errors::Fault;
-use crate::servicebus::facts;
+use crate::servicebus::rule_properties;
 use crate::wire::Value;
 
 /// Descriptors: J compares the number, so symbols will not do. Those of filters have one digit less than those of
@@ -71,7 +71,7 @@ fn read_correlation(entries: &Entries) -> Result<Filter, Fault> {
     Ok(Filter::Correlation(Box::new(filter)))
 }
 
-fn read_properties(entries: &Entries) -> Result<Vec<(Box<str>, peeklock_engine::FactValue)>, Fault> {
+fn read_properties(entries: &Entries) -> Result<Vec<(Box<str>, peeklock_engine::PropertyValue)>, Fault> {
     if entries.len() > PROPERTIES_MAX {
         return Err(Fault::Argument(format!("A filter names at most {PROPERTIES_MAX} properties.")));
     }
@@ -82,7 +82,7 @@ fn read_properties(entries: &Entries) -> Result<Vec<(Box<str>, peeklock_engine::
         if !names.insert(name.to_ascii_lowercase()) {
             return Err(Fault::Argument("A filter names a property once; case does not matter.".to_owned()));
         }
-        properties.push((name.into(), facts::given_from_value(value.clone())));
+        properties.push((name.into(), rule_properties::given_from_value(value.clone())));
     }
     Ok(properties)
 }
@@ -141,7 +141,10 @@ fn correlation_fields(filter: &CorrelationFilter) -> Vec<Value> {
         &filter.content_type,
     ];
     let system = system.into_iter().map(|field| field.clone().map_or(Value::Null, Value::String));
-    let user = filter.user.iter().map(|(name, value)| (Value::String(name.clone()), facts::to_value(value)));
+    let user = filter
+        .user
+        .iter()
+        .map(|(name, value)| (Value::String(name.clone()), rule_properties::to_value(value)));
     system.chain([Value::Map(user.collect())]).collect()
 }
 

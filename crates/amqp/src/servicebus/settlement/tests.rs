@@ -2,8 +2,8 @@ use super::*;
 
 fn apply(state: DeliveryState) -> (Settlement, DeliveryState) {
     match read(Some(state), false).unwrap() {
-        Wish::Apply { settlement, reply } => (settlement, reply),
-        Wish::Wait => panic!("a final state"),
+        RequestedSettlement::Apply { settlement, reply } => (settlement, reply),
+        RequestedSettlement::Wait => panic!("a final state"),
     }
 }
 
@@ -99,10 +99,11 @@ fn decimals_that_receivers_set_are_kept_as_the_service_writes_them() {
 
 #[test]
 fn what_is_no_outcome_waits_unless_the_peer_forgets_the_delivery() {
-    assert_eq!(read(None, false), Ok(Wish::Wait));
+    assert_eq!(read(None, false), Ok(RequestedSettlement::Wait));
     let received = DeliveryState::Received { section_number: 0, section_offset: 0 };
-    assert_eq!(read(Some(received), false), Ok(Wish::Wait));
-    let released = Wish::Apply { settlement: Settlement::Release, reply: DeliveryState::Released };
+    assert_eq!(read(Some(received), false), Ok(RequestedSettlement::Wait));
+    let released =
+        RequestedSettlement::Apply { settlement: Settlement::Release, reply: DeliveryState::Released };
     assert_eq!(read(None, true), Ok(released));
 }
 

@@ -30,7 +30,7 @@ pub(super) const LOCK_MS: u64 = 60_000;
 pub(super) struct Harness {
     pub(super) client: Connection,
     pub(super) server: Connection,
-    pub(super) broker: Broker,
+    pub(super) broker: ConnectionHandler,
     to_client: BytesMut,
     to_server: BytesMut,
     events: Vec<Event>,

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use peeklock_engine::{
-    LockToken, QueuePath, ReceiveMode, ReceiverOptions, Refusal, SessionWish, SettleFailure, SubQueue,
+    LockToken, QueuePath, ReceiveMode, ReceiverOptions, Refusal, SessionRequest, SettleFailure, SubQueue,
     Timestamp,
 };
 
@@ -19,7 +19,7 @@ fn attach_with(harness: &mut Harness, filter: Value, properties: Fields) -> Link
     harness.attach(attach)
 }
 
-fn opening(harness: &mut Harness) -> (Option<u64>, ReceiverId, Option<SessionWish>) {
+fn opening(harness: &mut Harness) -> (Option<u64>, ReceiverId, Option<SessionRequest>) {
     match harness.command() {
         (tag, Command::OpenReceiver { receiver, session, .. }) => (tag, receiver, session),
         other => panic!("{other:?}"),
@@ -96,15 +96,15 @@ fn a_named_session_is_asked_for_and_confirmed_in_the_clients_shape() {
     let bare = |value| value;
     let shapes: [fn(Value) -> Value; 3] = [bare, go, symbolic];
     for shape in shapes {
-        for (wish, id) in [(Value::from("s1"), "s1"), (Value::from(""), ""), (Value::Null, "granted")] {
+        for (requested, id) in [(Value::from("s1"), "s1"), (Value::from(""), ""), (Value::Null, "granted")] {
             let mut harness = Harness::new();
-            attach_with(&mut harness, shape(wish.clone()), Vec::new());
+            attach_with(&mut harness, shape(requested.clone()), Vec::new());
             let (tag, command) = harness.command();
             let expected = Command::OpenReceiver {
                 receiver: ReceiverId(1),
                 options: ReceiverOptions { source: QueuePath::main(SESSIONS), mode: ReceiveMode::PeekLock },
-                session: Some(SessionWish {
-                    id: wish.as_str().map(Into::into),
+                session: Some(SessionRequest {
+                    id: requested.as_str().map(Into::into),
                     wait_until: NOW.plus_ms(65_000),
                 }),
             };
@@ -127,8 +127,8 @@ fn the_link_says_how_long_to_wait_and_keeps_its_other_properties() {
     let properties =
         vec![("com.microsoft:timeout".into(), Value::UInt(4990)), ("mine".into(), Value::Bool(true))];
     attach_with(&mut harness, Value::Null, properties.clone());
-    let (tag, _, wish) = opening(&mut harness);
-    assert_eq!(wish, Some(SessionWish { id: None, wait_until: NOW.plus_ms(4990) }));
+    let (tag, _, requested) = opening(&mut harness);
+    assert_eq!(requested, Some(SessionRequest { id: None, wait_until: NOW.plus_ms(4990) }));
     harness.answer(tag, accepted("x"));
     assert_eq!(attach_reply(&mut harness).properties[..2], properties);
 }
@@ -164,8 +164,8 @@ fn a_receiver_without_a_filter_is_for_the_engine_to_refuse() {
     let mut harness = Harness::new();
     let attach = harness.receiver_attach("sessions");
     harness.attach(attach);
-    let (tag, _, wish) = opening(&mut harness);
-    assert_eq!(wish, None);
+    let (tag, _, requested) = opening(&mut harness);
+    assert_eq!(requested, None);
     harness.answer(tag, Response::Opened(Err(Refusal::SessionRequired)));
     let error = refused(&mut harness);
     assert_eq!(&*error.condition, "amqp:not-allowed");

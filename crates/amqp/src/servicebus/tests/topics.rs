@@ -1,5 +1,5 @@
 use bytes::{Bytes, BytesMut};
-use peeklock_engine::{FactValue, QueuePath, Refusal, SubQueue};
+use peeklock_engine::{PropertyValue, QueuePath, Refusal, SubQueue};
 use smallvec::SmallVec;
 
 use super::harness::{Harness, SUBSCRIPTION, TOPIC, message, request, view};
@@ -40,11 +40,11 @@ fn messages_for_a_topic_carry_what_rules_ask_for() {
     let topic = harness.sender("T");
     harness.send(topic, false, 0, with_property("one"));
     let messages = sent(&mut harness);
-    let facts = messages[0].facts.as_deref().expect("facts");
-    assert_eq!(facts.label.as_deref(), Some("one"));
-    assert_eq!(facts.user, [("color".into(), FactValue::Text("red".into()))]);
+    let rule_properties = messages[0].rule_properties.as_deref().expect("for rules");
+    assert_eq!(rule_properties.label.as_deref(), Some("one"));
+    assert_eq!(rule_properties.user, [("color".into(), PropertyValue::Text("red".into()))]);
     let given = Sections::split(&messages[0].content).unwrap().decode_properties().unwrap().message_id;
-    assert_eq!(facts.message_id.as_deref(), given.as_str(), "the id it was given");
+    assert_eq!(rule_properties.message_id.as_deref(), given.as_str(), "the id it was given");
 
     let mut batch = BytesMut::new();
     for subject in ["one", "two"] {
@@ -54,13 +54,13 @@ fn messages_for_a_topic_carry_what_rules_ask_for() {
     harness.send(topic, false, BATCH_MESSAGE_FORMAT, batch.freeze());
     let labels: Vec<_> = sent(&mut harness)
         .iter()
-        .map(|message| message.facts.as_deref().unwrap().label.as_deref().unwrap().to_owned())
+        .map(|message| message.rule_properties.as_deref().unwrap().label.as_deref().unwrap().to_owned())
         .collect();
     assert_eq!(labels, ["one", "two"]);
 
     let queue = harness.sender("q");
     harness.send(queue, false, 0, with_property("one"));
-    assert_eq!(sent(&mut harness)[0].facts, None, "nobody asks");
+    assert_eq!(sent(&mut harness)[0].rule_properties, None, "nobody asks");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
 use crate::servicebus::answer;
 use crate::servicebus::attach::INCOMING_CREDIT;
 use crate::servicebus::pending::Pending;
-use crate::servicebus::{Broker, Fault, Link};
+use crate::servicebus::{ConnectionHandler, Fault, Link};
 use crate::wire::Value;
 use crate::wire::performative::{Attach, DeliveryState};
 use crate::wire::transaction::Control;
@@ -37,7 +37,7 @@ pub(in crate::servicebus) struct Committing {
     pub(super) bytes: usize,
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// Takes a link to the coordinator. No token is needed: it gives access to nothing.
     pub(in crate::servicebus) fn attach_coordinator(
         &mut self,

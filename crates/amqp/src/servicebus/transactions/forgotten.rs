@@ -7,7 +7,7 @@ use std::sync::Arc;
 use peeklock_engine::{Command, LockToken, Settlement};
 use smallvec::SmallVec;
 
-use crate::servicebus::Broker;
+use crate::servicebus::ConnectionHandler;
 use crate::servicebus::entities::Entity;
 
 /// Locks that nobody but the transaction knows any more.
@@ -17,7 +17,7 @@ pub(super) struct Forgotten {
     pub(super) tokens: SmallVec<[LockToken; 1]>,
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// Their transaction is not committed.
     pub(super) fn give_back_forgotten(&self, forgotten: Vec<Forgotten>) {
         for Forgotten { entity, tokens } in forgotten {

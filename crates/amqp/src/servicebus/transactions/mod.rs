@@ -22,7 +22,7 @@ pub(super) use control::Committing;
 pub(super) use via::{ManagementTarget, Sender};
 pub(super) use work::{Asked, Part, Request};
 
-use super::{Broker, Fault};
+use super::{ConnectionHandler, Fault};
 use crate::endpoint::{IncomingId, LinkId};
 use order::Order;
 use roots::Roots;
@@ -104,7 +104,7 @@ impl Transactions {
     }
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// Rolls back every transaction that holds messages: memory is short.
     pub(super) fn give_up_transactions(&mut self) {
         self.transactions.table.fail_all(&Fault::Refused(peeklock_engine::Refusal::MemoryShort));

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::control::Committing;
 use crate::endpoint::{Connection, Event, LinkId};
-use crate::servicebus::{Broker, Link};
+use crate::servicebus::{ConnectionHandler, Link};
 use crate::wire::performative::{Attach, DeliveryState, Target};
 
 /// What an event concerns.
@@ -133,7 +133,7 @@ impl Order {
     }
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// The event, unless it has to wait for a commit.
     pub(in crate::servicebus) fn in_order(&mut self, event: Event) -> Option<Event> {
         let order = &self.transactions.order;

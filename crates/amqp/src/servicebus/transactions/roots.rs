@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Place;
 use crate::servicebus::entities::Entity;
-use crate::servicebus::{Broker, Fault};
+use crate::servicebus::{ConnectionHandler, Fault};
 
 /// Service Bus's own words: clients show them to people, who search for them.
 pub(super) const SPANS_ENTITIES: &str =
@@ -50,7 +50,7 @@ impl Roots {
     }
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// A link to an entity is to be attached on a session: the root by way of which its transactions go, if that is another
     /// entity.
     ///

@@ -214,7 +214,7 @@ impl Table {
         forgotten
     }
 
-    /// Notes the wish to end a transaction.
+    /// Notes the request to end a transaction.
     ///
     /// # Errors
     /// [`Fault::TransactionUnknown`], also when that was asked for before.

@@ -13,7 +13,7 @@ use crate::servicebus::authorization::Need;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::pending::Pending;
 use crate::servicebus::resolve::Node;
-use crate::servicebus::{Broker, Fault};
+use crate::servicebus::{ConnectionHandler, Fault};
 use crate::wire::performative::Attach;
 use crate::wire::{Str, Value};
 
@@ -62,7 +62,7 @@ impl Sender {
     }
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// The destination that an attach to `entity` names.
     ///
     /// # Errors

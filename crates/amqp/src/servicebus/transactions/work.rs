@@ -15,8 +15,8 @@ use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId, OutgoingId};
 use crate::servicebus::entities::Entity;
 use crate::servicebus::management::{self, Finish};
 use crate::servicebus::pending::Pending;
-use crate::servicebus::settlement::{self, Wish};
-use crate::servicebus::{Broker, Fault, Link, ReplyTo, lock_token};
+use crate::servicebus::settlement::{self, RequestedSettlement};
+use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, lock_token};
 use crate::wire::performative::DeliveryState;
 
 /// What the engine was asked about.
@@ -78,7 +78,7 @@ impl Part {
     }
 }
 
-impl Broker {
+impl ConnectionHandler {
     /// Messages sent as work of a transaction, or why they are none.
     pub(in crate::servicebus) fn send_in_transaction(
         &mut self,
@@ -140,22 +140,22 @@ impl Broker {
             return;
         }
         let enlisted = self.enlist(txn_id, &entity.root, Weight { sent: 0, others: count });
-        let wish = enlisted.and_then(|id| match settlement::read(outcome, false) {
-            Ok(wish) => Ok((id, wish)),
+        let requested = enlisted.and_then(|id| match settlement::read(outcome, false) {
+            Ok(requested) => Ok((id, requested)),
             Err(fault) => {
                 self.transactions.table.fail(id, &fault);
                 Err(fault)
             }
         });
         let forgotten = settled.then(|| Forgotten { entity: Arc::clone(&entity), tokens: tokens.clone() });
-        match wish {
-            Ok((id, Wish::Apply { settlement, reply })) => {
+        match requested {
+            Ok((id, RequestedSettlement::Apply { settlement, reply })) => {
                 let command = Command::Settle { queue: entity.queue, tokens, settlement };
                 let staged = Staged { link, first, count, reply };
                 let answer = forgotten.map_or(Answer::Disposition(staged), Answer::Forgotten);
                 self.ask_provisionally(Asked { id, entity, sender: None, command, bytes: 0, answer });
             }
-            Ok((_, Wish::Wait)) => {}
+            Ok((_, RequestedSettlement::Wait)) => {}
             Err(fault) if settled => {
                 tracing::debug!(%fault, "settled disposition of a transaction refused");
                 self.give_back_forgotten(forgotten.into_iter().collect());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::super::locks::Held;
+use super::super::locks::LockedMessage;
 use super::super::record::Record;
 use super::super::step::{Step, TIMERS_PER_CALL_MAX};
 use crate::event::Event;
@@ -75,7 +75,7 @@ impl Step<'_> {
         }
     }
 
-    fn is_held_by_forwarder(&self, receiver: ReceiverId, held: &Held) -> bool {
+    fn is_held_by_forwarder(&self, receiver: ReceiverId, held: &LockedMessage) -> bool {
         let queue = self.state().queue(held.queue);
         queue.is_some_and(|queue| *queue.forwarders.get(held.sub_queue) == Some(receiver))
     }

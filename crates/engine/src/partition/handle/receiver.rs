@@ -3,7 +3,7 @@
 use super::super::step::Step;
 use crate::event::Event;
 use crate::{
-    Effect, QueueId, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish,
+    Effect, QueueId, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionRequest,
 };
 
 impl Step<'_> {
@@ -12,7 +12,7 @@ impl Step<'_> {
         request: Option<RequestId>,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        session: Option<SessionWish>,
+        session: Option<SessionRequest>,
     ) {
         let checked = if self.state().homes.contains_key(&receiver) {
             Err(Refusal::InvalidArgument(format!("Receiver {} is open already.", receiver.0)))
@@ -25,7 +25,7 @@ impl Step<'_> {
         };
         match (checked, session) {
             (Err(refusal), _) => self.reply(request, Reply::Opened(Err(refusal))),
-            (Ok(()), Some(wish)) => self.accept_session(request, receiver, options, wish),
+            (Ok(()), Some(requested)) => self.accept_session(request, receiver, options, requested),
             (Ok(()), None) => {
                 self.emit(Event::ReceiverOpened { receiver, options });
                 self.reply(request, Reply::Opened(Ok(None)));

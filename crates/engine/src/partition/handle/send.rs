@@ -141,7 +141,7 @@ impl Step<'_> {
             self.state().entity.policy.effective_time_to_live_ms(message.asked_life_ms(self.now));
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
         // Rules are asked when it is published, possibly after a restart.
-        let facts = message.facts.filter(|_| self.is_topic());
+        let rule_properties = message.rule_properties.filter(|_| self.is_topic());
         if scheduled_enqueue_time.is_some() {
             record.set_place(SubQueue::Main, MessageState::Scheduled);
         }
@@ -153,7 +153,7 @@ impl Step<'_> {
             record.edit_extra(|extra| {
                 extra.header_bytes = header_bytes;
                 extra.scheduled_enqueue_time = scheduled_enqueue_time;
-                extra.facts = facts;
+                extra.rule_properties = rule_properties;
             });
         }
         if let Some(origin) = message.origin {

@@ -3,8 +3,8 @@
 use super::super::step::Step;
 use crate::event::Event;
 use crate::{
-    AcceptedSession, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionId, SessionWish,
-    SubQueue, Timestamp,
+    AcceptedSession, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionId,
+    SessionRequest, SubQueue, Timestamp,
 };
 
 /// Longest session id in characters: Service Bus's limit.
@@ -15,13 +15,13 @@ impl Step<'_> {
     pub(super) fn check_session_wish(
         &self,
         options: ReceiverOptions,
-        wish: Option<&SessionWish>,
+        requested: Option<&SessionRequest>,
     ) -> Result<(), Refusal> {
         let has_sessions = self.sessions(options.source.queue).is_some();
-        match (has_sessions && options.source.sub_queue == SubQueue::Main, wish) {
+        match (has_sessions && options.source.sub_queue == SubQueue::Main, requested) {
             (true, None) => Err(Refusal::SessionRequired),
             (false, Some(_)) => Err(Refusal::SessionNotSupported),
-            (true, Some(SessionWish { id: Some(id), .. })) => check_session_id(id),
+            (true, Some(SessionRequest { id: Some(id), .. })) => check_session_id(id),
             _ => Ok(()),
         }
     }
@@ -32,15 +32,15 @@ impl Step<'_> {
         request: Option<RequestId>,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        wish: SessionWish,
+        requested: SessionRequest,
     ) {
         let queue = options.source.queue;
-        let session = match wish.id {
+        let session = match requested.id {
             Some(id) => self.free_session(queue, &id),
             None => match self.next_for_newcomer(queue) {
                 Some(id) => Ok(id),
-                None if wish.wait_until <= self.now => Err(Refusal::NoSessionAvailable),
-                None => return self.await_session(request, receiver, options, wish.wait_until),
+                None if requested.wait_until <= self.now => Err(Refusal::NoSessionAvailable),
+                None => return self.await_session(request, receiver, options, requested.wait_until),
             },
         };
         let opened = session.map(|id| Some(self.open_with(receiver, options, id)));

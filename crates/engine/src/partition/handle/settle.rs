@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::super::ending::{count_failure, mark};
-use super::super::locks::Held;
+use super::super::locks::LockedMessage;
 use super::super::properties::{HEADER_BYTES_MAX, exceeds_header, merged};
 use super::super::record::Record;
 use super::super::step::Step;
@@ -74,7 +74,7 @@ impl Step<'_> {
         queue: QueueId,
         token: LockToken,
         settlement: &Settlement,
-    ) -> Result<(Held, Record), Refusal> {
+    ) -> Result<(LockedMessage, Record), Refusal> {
         // What was never handed over is given back all the same.
         if *settlement != Settlement::Release {
             self.check_gives(queue)?;
@@ -98,7 +98,11 @@ impl Step<'_> {
     }
 
     /// The lock of this name, if it was taken in this queue and has not ended.
-    pub(in crate::partition) fn held(&self, queue: QueueId, token: LockToken) -> Result<Held, Refusal> {
+    pub(in crate::partition) fn held(
+        &self,
+        queue: QueueId,
+        token: LockToken,
+    ) -> Result<LockedMessage, Refusal> {
         match self.state().locks.get(token, self.now).filter(|held| held.queue == queue) {
             Some(held) if !held.in_session => Ok(held),
             held => self.held_in_session(queue, held),
@@ -107,7 +111,13 @@ impl Step<'_> {
 
     /// Carries out what a receiver changed, unless the header becomes too large: then the message goes to the dead-letter
     /// queue as it was; from there, it was refused before.
-    fn modify(&mut self, token: LockToken, held: Held, record: &mut Record, settlement: &Settlement) -> bool {
+    fn modify(
+        &mut self,
+        token: LockToken,
+        held: LockedMessage,
+        record: &mut Record,
+        settlement: &Settlement,
+    ) -> bool {
         match modified(record, settlement) {
             Ok(None) => true,
             Ok(Some(modified)) => {
@@ -123,21 +133,27 @@ impl Step<'_> {
     }
 
     /// Moves a dead letter that can't be forwarded to the transfer dead letters. Why it died is kept, if that is known.
-    fn set_aside(&mut self, token: LockToken, held: Held, mut record: Record, why: &Arc<DeadLetter>) {
+    fn set_aside(
+        &mut self,
+        token: LockToken,
+        held: LockedMessage,
+        mut record: Record,
+        why: &Arc<DeadLetter>,
+    ) {
         if record.extra().is_none_or(|extra| extra.dead_letter.is_none()) {
             record.edit_extra(|extra| extra.dead_letter = Some(Arc::clone(why)));
         }
         record.set_place(SubQueue::TransferDeadLetter, MessageState::Active);
-        let Held { queue, number, sub_queue: from, .. } = held;
+        let LockedMessage { queue, number, sub_queue: from, .. } = held;
         let (lock, change) = (Some(token), Change::DeadLettered);
         self.emit(Event::Changed { queue, number, from, record, lock, change });
     }
 
     /// Counts as a failed delivery, but never dead-letters: the receiver wants to keep the message (S-34, S-40).
-    fn defer(&mut self, token: LockToken, held: Held, mut record: Record) {
+    fn defer(&mut self, token: LockToken, held: LockedMessage, mut record: Record) {
         count_failure(&mut record, held.sub_queue);
         record.set_place(held.sub_queue, MessageState::Deferred);
-        let Held { queue, number, sub_queue: from, .. } = held;
+        let LockedMessage { queue, number, sub_queue: from, .. } = held;
         let (lock, change) = (Some(token), Change::Deferred);
         self.emit(Event::Changed { queue, number, from, record, lock, change });
     }

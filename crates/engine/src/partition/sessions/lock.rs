@@ -1,7 +1,7 @@
 //! A session's lock: one for all its messages. It ends by time (the messages in flight have failed), or because its
 //! holder goes (they have not).
 
-use super::super::locks::Held;
+use super::super::locks::LockedMessage;
 use super::super::step::{Step, TIMERS_PER_CALL_MAX};
 use crate::event::{Change, Event};
 use crate::{Effect, QueueId, ReceiverId, Refusal, Reply, SequenceNumber, SessionId, SubQueue, Timestamp};
@@ -88,7 +88,7 @@ impl Step<'_> {
             self.returns_left -= 1;
             let counts = lost && self.state().locks.find(token).is_some_and(|held| held.counts);
             let (sub_queue, until) = (SubQueue::Main, self.now);
-            let held = Held { queue, sub_queue, number, until, in_session: true, counts };
+            let held = LockedMessage { queue, sub_queue, number, until, in_session: true, counts };
             match self.state().record(queue, SubQueue::Main, number).cloned() {
                 Some(record) if counts => self.fail_delivery(token, held, record, Change::Returned),
                 Some(record) => self.release(token, held, record),
@@ -115,8 +115,8 @@ impl Step<'_> {
     pub(in crate::partition) fn held_in_session(
         &self,
         queue: QueueId,
-        held: Option<Held>,
-    ) -> Result<Held, Refusal> {
+        held: Option<LockedMessage>,
+    ) -> Result<LockedMessage, Refusal> {
         match held {
             Some(held) if self.session_lock_end(queue, held.sub_queue, held.number).is_some() => Ok(held),
             None if self.sessions(queue).is_none() => Err(Refusal::MessageLockLost),

@@ -232,7 +232,7 @@ pub(super) fn is_plain(extra: &Extra) -> bool {
         session_id,
         body,
         header_bytes,
-        facts,
+        rule_properties,
         forwarded,
         changes,
     } = extra;
@@ -242,7 +242,7 @@ pub(super) fn is_plain(extra: &Extra) -> bool {
         && scheduled_enqueue_time.is_none()
         && body.is_none()
         && *header_bytes == 0
-        && facts.is_none()
+        && rule_properties.is_none()
         && forwarded.is_none()
         && changes.is_none()
 }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use super::rig::{QUEUE, Rig, deliveries, message, options, path};
 use crate::{
     AcceptedSession, Command, Effect, Lock, LockToken, MessageView, NewMessage, QueueOptions, ReceiveMode,
-    ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SessionWish, SubQueue, Timestamp,
+    ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SessionRequest, SubQueue,
+    Timestamp,
 };
 
 /// A message of a session.
@@ -60,7 +61,7 @@ impl Rig {
         receiver: ReceiverId,
         sub_queue: SubQueue,
         mode: ReceiveMode,
-        session: Option<SessionWish>,
+        session: Option<SessionRequest>,
     ) -> Command {
         Command::OpenReceiver {
             receiver,
@@ -85,8 +86,8 @@ impl Rig {
         session: Option<&str>,
     ) -> Result<(ReceiverId, Option<AcceptedSession>), Refusal> {
         let receiver = self.new_receiver();
-        let wish = session.map(|id| SessionWish { id: Some(id.into()), wait_until: Timestamp(0) });
-        match self.ask(Self::open_command(receiver, sub_queue, mode, wish)) {
+        let requested = session.map(|id| SessionRequest { id: Some(id.into()), wait_until: Timestamp(0) });
+        match self.ask(Self::open_command(receiver, sub_queue, mode, requested)) {
             Reply::Opened(opened) => opened.map(|session| (receiver, session)),
             other => panic!("{other:?}"),
         }
@@ -114,8 +115,8 @@ impl Rig {
     /// Asks for the next available session; the effects tell what came of it.
     pub(super) fn ask_next(&mut self, request: u64, wait_ms: u64) -> (ReceiverId, Vec<Effect>) {
         let receiver = self.new_receiver();
-        let wish = SessionWish { id: None, wait_until: self.now.plus_ms(wait_ms) };
-        let command = Self::open_command(receiver, SubQueue::Main, ReceiveMode::PeekLock, Some(wish));
+        let requested = SessionRequest { id: None, wait_until: self.now.plus_ms(wait_ms) };
+        let command = Self::open_command(receiver, SubQueue::Main, ReceiveMode::PeekLock, Some(requested));
         (receiver, self.handle(Some(RequestId(request)), command))
     }
 

@@ -2,7 +2,7 @@
 
 use super::rig::{LOCK_MS, Rig, message, options};
 use super::rig_sessions::{of, of_with_ttl, opened, with_sessions};
-use crate::{Command, Effect, Event, NewMessage, ReceiverId, Refusal, SessionWish, SubQueue, Timestamp};
+use crate::{Command, Effect, Event, NewMessage, ReceiverId, Refusal, SessionRequest, SubQueue, Timestamp};
 
 #[test]
 fn a_message_without_session_is_refused_with_its_whole_batch() {
@@ -241,7 +241,7 @@ fn after_a_restart_no_session_is_locked_and_nobody_waits() {
 fn a_wish_that_waits_for_no_time_is_answered_at_once() {
     let mut rig = Rig::new(with_sessions());
     let receiver = rig.new_receiver();
-    let session = Some(SessionWish { id: None, wait_until: Timestamp(0) });
+    let session = Some(SessionRequest { id: None, wait_until: Timestamp(0) });
     let options = crate::ReceiverOptions { source: super::rig::path(SubQueue::Main), ..Default::default() };
     let reply = rig.ask(Command::OpenReceiver { receiver, options, session });
     assert_eq!(reply, crate::Reply::Opened(Err(Refusal::NoSessionAvailable)));

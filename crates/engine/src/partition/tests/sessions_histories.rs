@@ -10,7 +10,8 @@ use super::rig::{QUEUE, Rig, abandon, dead_letter, defer, deliveries};
 use super::rig_sessions::of;
 use crate::{
     Command, CreditLimit, Effect, Event, LockToken, NewMessage, QueueOptions, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SessionWish, Settlement, SubQueue, Timestamp,
+    ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SessionRequest, Settlement, SubQueue,
+    Timestamp,
 };
 
 const LOCK_MS: u64 = 12;
@@ -165,7 +166,7 @@ impl History {
                 self.deleting.extend(deletes.then_some(receiver));
                 let options = ReceiverOptions { source: super::rig::path(SubQueue::Main), mode };
                 let id = session.map(|session| IDS[session].into());
-                let session = Some(SessionWish { id, wait_until: self.rig.now.plus_ms(*wait_ms) });
+                let session = Some(SessionRequest { id, wait_until: self.rig.now.plus_ms(*wait_ms) });
                 Command::OpenReceiver { receiver, options, session }
             }
             Move::Credit { pick, more, bytes, drain } => {
@@ -213,13 +214,13 @@ impl History {
         let effects = self.rig.handle(Some(request), command.clone());
         self.remember_messages();
         self.close_or_settle(&command, &effects);
-        if let Command::OpenReceiver { receiver, session: Some(wish), .. } = &command
+        if let Command::OpenReceiver { receiver, session: Some(requested), .. } = &command
             && !effects
                 .iter()
                 .any(|effect| matches!(effect, Effect::Reply { request: of, .. } if *of == request))
         {
-            assert!(wish.id.is_none(), "a name is answered at once");
-            self.waiting.insert(*receiver, (request, wish.wait_until));
+            assert!(requested.id.is_none(), "a name is answered at once");
+            self.waiting.insert(*receiver, (request, requested.wait_until));
         }
         for effect in effects {
             self.notice(&command, request, effect);

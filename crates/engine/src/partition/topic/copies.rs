@@ -19,7 +19,7 @@ use super::changed::{changed, named};
 use super::original::Original;
 use crate::event::SubscriptionCopy;
 use crate::{
-    DeadLetter, Facts, MessageState, QueueId, Rule, SequenceNumber, SubQueue, Subject, Subscription,
+    DeadLetter, MessageState, QueueId, Rule, RuleProperties, SequenceNumber, SubQueue, Subject, Subscription,
 };
 
 /// What the record of a copy takes in the store, in bytes, what few copies have apart: an estimate that keeps batches small.
@@ -40,9 +40,9 @@ impl Step<'_> {
         let mut new_id = || u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
         // The least of the message's, the topic's and the subscription's life counts (S-16).
         let time_to_live_ms = state.entity.policy.effective_time_to_live_ms(original.time_to_live_ms);
-        let nothing = Facts::default();
-        let facts = original.facts.as_deref().unwrap_or(&nothing);
-        let subject = Subject { facts, arrival: original.arrival(now, time_to_live_ms) };
+        let nothing = RuleProperties::default();
+        let rule_properties = original.rule_properties.as_deref().unwrap_or(&nothing);
+        let subject = Subject { rule_properties, arrival: original.arrival(now, time_to_live_ms) };
         outputs.verdicts.clear();
         topic.index().ask(&subject, &mut new_id, &mut outputs.verdicts);
         let copies = Copies::with_capacity(outputs.verdicts.len());
@@ -117,7 +117,8 @@ impl Copier<'_> {
     /// A copy that an action changed; it says which rule that was. One whose header becomes too large goes to the dead
     /// letters as it was (semantics §9).
     fn act(&mut self, queue: &Queue, rule: &Rule, action: &SqlAction) -> Result<(), Failure> {
-        let changes = named(action.changes(&self.subject, self.new_id)?, &rule.name, self.subject.facts);
+        let changes =
+            named(action.changes(&self.subject, self.new_id)?, &rule.name, self.subject.rule_properties);
         let time_to_live_ms = changes.time_to_live_ms.unwrap_or(self.original.time_to_live_ms);
         let extra = changed(&self.original.extra, changes);
         let own_bytes = extra.changes.as_deref().map_or(0, changes_bytes);

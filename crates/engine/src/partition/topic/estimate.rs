@@ -3,7 +3,7 @@
 use super::super::Partition;
 use super::super::step::CHANGED_BYTES_PER_CALL_MAX;
 use super::original::on_its_way;
-use crate::{Arrival, Facts, NewMessage, Subject, Timestamp};
+use crate::{Arrival, NewMessage, RuleProperties, Subject, Timestamp};
 
 impl Partition {
     /// Most copies that a message may come to; 0 in a queue.
@@ -26,7 +26,7 @@ impl Partition {
         if message.scheduled_enqueue_time.is_some_and(|at| at > now) {
             return 0;
         }
-        let nothing = Facts::default();
+        let nothing = RuleProperties::default();
         let number = self.state.entity.next_number.0.saturating_add(others as u64);
         let arrival = Arrival {
             sequence_number: number,
@@ -38,7 +38,8 @@ impl Partition {
             dead_letter_source: None,
         };
         let arrival = on_its_way(arrival, message.origin.as_deref().map(|origin| &*origin.forwarded));
-        let subject = Subject { facts: message.facts.as_deref().unwrap_or(&nothing), arrival };
+        let subject =
+            Subject { rule_properties: message.rule_properties.as_deref().unwrap_or(&nothing), arrival };
         let (mut verdicts, mut ids) = (Vec::new(), Ids(number.into()));
         topic.index().ask(&subject, &mut || ids.next(), &mut verdicts);
         verdicts.len()

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::super::record::Extra;
-use crate::{Arrival, BodyRef, Facts, Forwarded, SequenceNumber, Timestamp};
+use crate::{Arrival, BodyRef, Forwarded, RuleProperties, SequenceNumber, Timestamp};
 
-/// What the copies of a message have in common, and what rules see beside its [`Facts`].
+/// What the copies of a message have in common, and what rules see beside its [`RuleProperties`].
 pub(super) struct Original {
     /// The topic's number for it.
     pub(super) number: SequenceNumber,
@@ -18,7 +18,7 @@ pub(super) struct Original {
     /// When it was to become available, if that was asked for.
     pub(super) scheduled_enqueue_time: Option<Timestamp>,
     /// What rules see.
-    pub(super) facts: Option<Arc<Facts>>,
+    pub(super) rule_properties: Option<Arc<RuleProperties>>,
     /// The rare facts of a copy that no action changed; they name the content.
     pub(super) extra: Arc<Extra>,
 }

@@ -39,7 +39,7 @@ impl Step<'_> {
             content_bytes,
             time_to_live_ms,
             scheduled_enqueue_time: message.scheduled_enqueue_time,
-            facts: message.facts,
+            rule_properties: message.rule_properties,
             extra: Arc::new(extra),
         });
         self.emit(Event::Published(Box::new(Publication {
@@ -60,7 +60,8 @@ impl Step<'_> {
         let (number, body) = (entity.next_number, record.body(scheduled));
         let content_bytes = record.content_bytes();
         let mut extra = record.extra().map(|extra| Extra::clone(extra)).unwrap_or_default();
-        let (facts, scheduled_enqueue_time) = (extra.facts.take(), extra.scheduled_enqueue_time.take());
+        let (rule_properties, scheduled_enqueue_time) =
+            (extra.rule_properties.take(), extra.scheduled_enqueue_time.take());
         extra.body = Some(body);
         let copies = self.copies(&Original {
             number,
@@ -68,7 +69,7 @@ impl Step<'_> {
             content_bytes,
             time_to_live_ms: record.time_to_live_ms(),
             scheduled_enqueue_time,
-            facts,
+            rule_properties,
             extra: Arc::new(extra),
         });
         self.copies_left = self.copies_left.saturating_sub(copies.len().max(1));

@@ -105,12 +105,12 @@ pub(in crate::partition) fn read_subscription(queue: QueueId, bytes: &[u8]) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CorrelationFilter, FactValue, Filter, Given, SqlAction, SqlFilter, Timestamp};
+    use crate::{CorrelationFilter, Filter, Given, PropertyValue, SqlAction, SqlFilter, Timestamp};
 
     fn subscription() -> Subscription {
         let filter = CorrelationFilter {
             label: Some("x".into()),
-            user: vec![("a".into(), FactValue::Integer(-1))],
+            user: vec![("a".into(), PropertyValue::Integer(-1))],
             ..CorrelationFilter::default()
         };
         let rule = Rule {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_stored_form_of_sql_is_pinned() {
-        let parameters = || vec![("@p".into(), FactValue::Integer(1))];
+        let parameters = || vec![("@p".into(), PropertyValue::Integer(1))];
         let rule = Rule {
             name: "s".into(),
             filter: Filter::Sql(Box::new(SqlFilter::new("a = @p", parameters()).unwrap())),
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn the_stored_form_of_values_with_types_of_their_own_is_pinned() {
         let text = "2026-11-23T00:00:00.1234567";
-        let given = |given| FactValue::Given(Box::new(given));
+        let given = |given| PropertyValue::Given(Box::new(given));
         let filter = CorrelationFilter {
             user: vec![
                 ("i".into(), given(Given::Int(-1))),

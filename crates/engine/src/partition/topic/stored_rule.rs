@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CorrelationFilter, FactValue, Filter, Rule, SqlAction, SqlError, SqlFilter, Timestamp};
+use crate::{CorrelationFilter, Filter, PropertyValue, Rule, SqlAction, SqlError, SqlFilter, Timestamp};
 
 /// A rule.
 #[derive(Serialize, Deserialize)]
@@ -34,7 +34,7 @@ enum StoredFilter {
 #[derive(Serialize, Deserialize)]
 struct StoredSql {
     expression: Box<str>,
-    parameters: Vec<(Box<str>, FactValue)>,
+    parameters: Vec<(Box<str>, PropertyValue)>,
 }
 
 impl From<RuleWithoutAction> for StoredRule {
@@ -98,7 +98,7 @@ type Unreadable = (Box<str>, SqlError);
 impl StoredSql {
     fn read<T>(
         self,
-        new: impl FnOnce(&str, Vec<(Box<str>, FactValue)>) -> Result<T, SqlError>,
+        new: impl FnOnce(&str, Vec<(Box<str>, PropertyValue)>) -> Result<T, SqlError>,
     ) -> Result<T, Unreadable> {
         new(&self.expression, self.parameters).map_err(|error| (self.expression, error))
     }

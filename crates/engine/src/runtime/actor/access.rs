@@ -7,13 +7,13 @@ impl Actor {
     /// What a client is about to use: sending, receiving, browsing, settling; attaching alone is nothing.
     pub(super) fn note_access(&mut self, command: &Command) {
         let used = match command {
-            Command::Send { .. } | Command::CancelScheduled { .. } => Some(QueueId(self.seat.id.0)),
+            Command::Send { .. } | Command::CancelScheduled { .. } => Some(QueueId(self.owned.id.0)),
             Command::Settle { queue, .. } | Command::RenewLocks { queue, .. } => Some(*queue),
             Command::ReceiveDeferred { source, .. } | Command::Peek { source, .. } => Some(source.queue),
             Command::Credit { receiver, .. }
             | Command::RenewSessionLock { receiver }
             | Command::GetSessionState { receiver }
-            | Command::SetSessionState { receiver, .. } => self.seat.partition.home(*receiver),
+            | Command::SetSessionState { receiver, .. } => self.owned.partition.home(*receiver),
             _ => None,
         };
         // Neighbours in a turn mostly use the same.
@@ -25,10 +25,10 @@ impl Actor {
     /// At the end of a turn: lets everybody see it.
     pub(super) fn show_access(&mut self, now: Timestamp) {
         for queue in self.accessed.drain(..) {
-            if queue.0 == self.seat.id.0 {
-                self.seat.accessed.set(now);
+            if queue.0 == self.owned.id.0 {
+                self.owned.accessed.set(now);
             } else {
-                self.seat.subscriptions.set_accessed(queue, now);
+                self.owned.subscriptions.set_accessed(queue, now);
             }
         }
     }

@@ -6,7 +6,7 @@ use super::Actor;
 use super::commits::CommitNumber;
 use crate::Timestamp;
 
-/// A wish to be told when nothing due by an instant is left to do: an actor tells, then hands it on to its forwarders.
+/// A request to be told when nothing due by an instant is left to do: an actor tells, then hands it on to its forwarders.
 #[derive(Debug, Clone)]
 pub(in crate::runtime) struct CatchUp {
     /// The instant.
@@ -18,7 +18,7 @@ pub(in crate::runtime) struct CatchUp {
 /// The answer: nothing is left to do.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::runtime) struct CaughtUp {
-    /// Whether anything was when the wish arrived.
+    /// Whether anything was when the request arrived.
     pub(in crate::runtime) was_due: bool,
     /// When something is due next.
     pub(in crate::runtime) next: Option<Timestamp>,
@@ -34,7 +34,7 @@ pub(super) struct CatchUps {
 
 #[derive(Debug)]
 struct Waiting {
-    wish: CatchUp,
+    requested: CatchUp,
     was_due: bool,
     /// What must have left before the answer; `None` while something is still due.
     mark: Option<Mark>,
@@ -48,17 +48,17 @@ struct Mark {
 }
 
 impl CatchUps {
-    pub(super) fn push(&mut self, wish: CatchUp, was_due: bool) {
-        self.waiting.push(Waiting { wish, was_due, mark: None });
+    pub(super) fn push(&mut self, requested: CatchUp, was_due: bool) {
+        self.waiting.push(Waiting { requested, was_due, mark: None });
         self.unseen = true;
     }
 
     /// The latest instant by which somebody wants everything due to have happened.
     pub(super) fn until(&self) -> Option<Timestamp> {
-        self.waiting.iter().map(|waiting| waiting.wish.until).max()
+        self.waiting.iter().map(|waiting| waiting.requested.until).max()
     }
 
-    /// Whether there are wishes that no turn has looked at; asked once.
+    /// Whether there are requests that no turn has looked at; asked once.
     pub(super) fn take_unseen(&mut self) -> bool {
         std::mem::take(&mut self.unseen)
     }
@@ -76,22 +76,22 @@ impl Actor {
         if self.catch_ups.waiting.is_empty() {
             return;
         }
-        let deadline = self.seat.partition.next_deadline();
+        let deadline = self.owned.partition.next_deadline();
         let idle = self.internal.is_empty();
         let end = Mark { commit: self.commits.submitted(), delivery: self.lane.end() };
         let (durable, delivered) = (self.commits.durable(), self.lane.left());
         let mut waiting = std::mem::take(&mut self.catch_ups.waiting);
         for mut entry in waiting.drain(..) {
-            let is_due = deadline.is_some_and(|deadline| deadline <= entry.wish.until);
+            let is_due = deadline.is_some_and(|deadline| deadline <= entry.requested.until);
             if is_due || !idle {
                 entry.mark = None;
             } else {
                 let mark = *entry.mark.get_or_insert(end);
                 if mark.commit <= durable && mark.delivery <= delivered {
                     // Whoever asked may be gone.
-                    let _ = entry.wish.answer.send(CaughtUp { was_due: entry.was_due, next: deadline });
+                    let _ = entry.requested.answer.send(CaughtUp { was_due: entry.was_due, next: deadline });
                     // What was due may have given them work, and has reached them by now.
-                    self.forwarders.catch_up(&entry.wish);
+                    self.forwarders.catch_up(&entry.requested);
                     continue;
                 }
             }

@@ -11,20 +11,20 @@ use crate::{QueueId, QueuePath, SubQueue};
 
 /// Each is told the name of its target; it ends when nobody tells it any more.
 #[derive(Debug, Default)]
-pub(super) struct Forwarders(BTreeMap<(QueueId, SubQueue), Teller>);
+pub(super) struct Forwarders(BTreeMap<(QueueId, SubQueue), ForwarderHandle>);
 
 /// What a forwarder is told.
 #[derive(Debug)]
-struct Teller {
+struct ForwarderHandle {
     target: watch::Sender<Box<str>>,
-    wishes: mpsc::UnboundedSender<CatchUp>,
+    requests: mpsc::UnboundedSender<CatchUp>,
 }
 
 impl Forwarders {
-    /// Hands a wish on; who is gone has nothing left to do.
-    pub(super) fn catch_up(&self, wish: &CatchUp) {
-        for teller in self.0.values() {
-            let _ = teller.wishes.send(wish.clone());
+    /// Hands a request on; who is gone has nothing left to do.
+    pub(super) fn catch_up(&self, requested: &CatchUp) {
+        for forwarder in self.0.values() {
+            let _ = forwarder.requests.send(requested.clone());
         }
     }
 }
@@ -32,38 +32,38 @@ impl Forwarders {
 impl Actor {
     /// Starts forwarders, tells them their targets, or lets them end, when options have changed.
     pub(super) fn see_to_forwarders(&mut self) {
-        let Some(wanted) = self.seat.partition.take_forwarding() else { return };
+        let Some(wanted) = self.owned.partition.take_forwarding() else { return };
         if wanted.is_empty() && self.forwarders.0.is_empty() {
             return;
         }
         let mut before = std::mem::take(&mut self.forwarders.0);
         for (source, target) in wanted {
             let key = (source.queue, source.sub_queue);
-            let teller = match before.remove(&key) {
-                Some(teller) => {
-                    teller.target.send_if_modified(|known| {
+            let forwarder = match before.remove(&key) {
+                Some(forwarder) => {
+                    forwarder.target.send_if_modified(|known| {
                         let changed = *known != target;
                         *known = target;
                         changed
                     });
-                    teller
+                    forwarder
                 }
                 None => self.start_forwarder(source, target),
             };
-            self.forwarders.0.insert(key, teller);
+            self.forwarders.0.insert(key, forwarder);
         }
     }
 
-    fn start_forwarder(&self, source: QueuePath, target: Box<str>) -> Teller {
+    fn start_forwarder(&self, source: QueuePath, target: Box<str>) -> ForwarderHandle {
         let (target, told) = watch::channel(target);
-        let (wishes, wished) = mpsc::unbounded_channel();
+        let (requests, pending) = mpsc::unbounded_channel();
         let name = self.name_of(source.queue);
-        let handle = self.seat.handle.clone();
+        let handle = self.owned.handle.clone();
         let clock = Arc::clone(&self.shared.clock);
         let ways = (self.shared.routes.clone(), self.shared.joint.clone());
         let forwarder =
-            Forwarder::new(name, source, handle, (told, wished), ways, clock, self.shared.cache.process());
+            Forwarder::new(name, source, handle, (told, pending), ways, clock, self.shared.cache.process());
         tokio::spawn(forwarder.run());
-        Teller { target, wishes }
+        ForwarderHandle { target, requests }
     }
 }

@@ -14,7 +14,7 @@ use crate::runtime::joint::{Lent, Part, Returned};
 use crate::{Command, Durability, Event, QueueId};
 
 impl Actor {
-    /// Takes a wish of the committer.
+    /// Takes a request of the committer.
     pub(super) fn poll_loans(&mut self, context: &mut Context<'_>) -> bool {
         if self.loan.is_none()
             && let Poll::Ready(Some(request)) = self.loans.poll_recv(context)
@@ -30,22 +30,22 @@ impl Actor {
     /// The state has to be read back from the store.
     pub(super) async fn lend_if_asked(&mut self) -> Result<(), Error> {
         let Some(request) = self.loan.take() else { return Ok(()) };
-        let placeholder = Partition::new(QueueId(self.seat.id.0), self.seat.options.clone());
+        let placeholder = Partition::new(QueueId(self.owned.id.0), self.owned.options.clone());
         let (back, returned) = oneshot::channel();
         let lent = Lent {
-            id: self.seat.id,
-            partition: std::mem::replace(&mut self.seat.partition, placeholder),
+            id: self.owned.id,
+            partition: std::mem::replace(&mut self.owned.partition, placeholder),
             now: self.now,
             back,
         };
         if let Err(lent) = request.lent.send(lent) {
             // The committer is gone.
-            self.seat.partition = lent.partition;
+            self.owned.partition = lent.partition;
             return Ok(());
         }
         let gone = || Error::Unavailable { reason: "the task of joint steps is gone".to_owned() };
         let Returned { partition, parts, is_broken } = returned.await.map_err(|_| gone())?;
-        self.seat.partition = partition;
+        self.owned.partition = partition;
         let happened = !parts.is_empty();
         parts.into_iter().for_each(|part| self.take_over(part));
         if is_broken {

@@ -46,7 +46,7 @@ use super::accessed::AccessedAt;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
 use super::catalogue::deletion::Ended;
-use super::changes::Changes;
+use super::changes::ChangeCounter;
 use super::damage::Damages;
 use super::fatal::Fatal;
 use super::forwarder::Routes;
@@ -73,12 +73,12 @@ pub(super) struct Shared {
     /// Where entities that ended are deleted.
     pub(super) ended: mpsc::UnboundedSender<Ended>,
     /// Who hangs on options and rules is told here.
-    pub(super) changes: Changes,
+    pub(super) changes: ChangeCounter,
     /// Where stored data that can't be read is noted.
     pub(super) damages: Damages,
 }
 
-/// Wishes of the namespace to an actor.
+/// Requests of the namespace to an actor.
 #[derive(Debug)]
 pub(super) enum Control {
     /// New options, already stored.
@@ -115,7 +115,7 @@ pub(super) struct Inputs {
 }
 
 /// What an actor takes over.
-pub(super) struct Seat {
+pub(super) struct OwnedPartition {
     pub(super) id: PartitionId,
     pub(super) name: String,
     /// The actor's own, for its forwarders.
@@ -132,7 +132,7 @@ pub(super) struct Seat {
 
 /// See the module.
 pub(super) struct Actor {
-    seat: Seat,
+    owned: OwnedPartition,
     shared: Shared,
     /// When this turn takes place.
     now: Timestamp,
@@ -189,8 +189,8 @@ enum Wake {
 }
 
 impl Actor {
-    pub(super) fn new(seat: Seat, shared: Shared, inputs: Inputs) -> Self {
-        let id = seat.id;
+    pub(super) fn new(owned: OwnedPartition, shared: Shared, inputs: Inputs) -> Self {
+        let id = owned.id;
         Self {
             limits: shared.shard.limits(),
             pressure: shared.shard.pressure(),
@@ -220,7 +220,7 @@ impl Actor {
             handled_since_yield: 0,
             stopping: false,
             inbox_ended: false,
-            seat,
+            owned,
             shared,
         }
     }
@@ -228,7 +228,7 @@ impl Actor {
     /// Runs until the namespace stops it or the store dies.
     pub(super) async fn run(mut self: Box<Self>) {
         let _guard = self.shared.fatal.clone().guard();
-        self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        self.alarm.arm(&*self.shared.clock, self.owned.partition.next_deadline());
         self.see_to_forwarders();
         while !self.is_done() {
             let outcome = match std::future::poll_fn(|context| self.poll_wake(context)).await {
@@ -258,7 +258,7 @@ impl Actor {
     fn see_the_time(&mut self) -> bool {
         let (now, set_backs) = self.shared.clock.reading();
         self.now = now.max(self.travelled);
-        set_backs.count == self.seat.set_backs
+        set_backs.count == self.owned.set_backs
     }
 
     fn is_done(&self) -> bool {
@@ -310,25 +310,25 @@ impl Actor {
         }
     }
 
-    /// Takes in wishes of the namespace; true when a turn has to look at what they changed.
+    /// Takes in requests of the namespace; true when a turn has to look at what they changed.
     fn poll_control(&mut self, context: &mut Context<'_>) -> bool {
         let mut work = false;
         while !self.stopping {
             match self.control.poll_recv(context) {
                 Poll::Ready(Some(Control::SetOptions(options))) => {
-                    self.seat.partition.set_options(options.clone());
-                    self.seat.options = options;
+                    self.owned.partition.set_options(options.clone());
+                    self.owned.options = options;
                     // Lets follow what follows from them.
                     self.internal.push_back(Command::Tick);
                     // Something may be due from now on, and nobody else arms the alarm for it.
                     work = true;
                 }
                 Poll::Ready(Some(Control::Confirm(answer))) => {
-                    let _ = answer.send(!self.seat.partition.has_ended());
+                    let _ = answer.send(!self.owned.partition.has_ended());
                 }
-                Poll::Ready(Some(Control::CatchUp(wish))) => {
-                    let was_due = self.is_due(wish.until);
-                    self.catch_ups.push(wish, was_due);
+                Poll::Ready(Some(Control::CatchUp(requested))) => {
+                    let was_due = self.is_due(requested.until);
+                    self.catch_ups.push(requested, was_due);
                 }
                 Poll::Ready(Some(Control::SeeTheTime)) => work = true,
                 // A namespace dropped without a word stops its actors as well.

@@ -25,22 +25,22 @@ impl Actor {
     ) {
         let (queue, number) = (view.queue, view.sequence_number);
         // What was deleted, expired or moved on while its content was being read is no damage.
-        if self.seat.partition.has_message(queue, number) && self.is_there(queue) {
+        if self.owned.partition.has_message(queue, number) && self.is_there(queue) {
             self.shared.damages.note(why.damage(self.name_of(queue), Some(number)));
         }
         self.internal.push_back(Command::Quarantine { queue, number, assigned, receiver });
     }
 
     fn is_there(&self, queue: QueueId) -> bool {
-        let partition = &self.seat.partition;
-        !partition.has_ended() && (queue.0 == self.seat.id.0 || partition.subscription(queue).is_some())
+        let partition = &self.owned.partition;
+        !partition.has_ended() && (queue.0 == self.owned.id.0 || partition.subscription(queue).is_some())
     }
 
     /// The name of the entity, or of a subscription with that of its topic.
     pub(super) fn name_of(&self, queue: QueueId) -> String {
-        match self.seat.partition.subscription(queue) {
-            Some(subscription) => format!("{}/Subscriptions/{}", self.seat.name, subscription.name),
-            None => self.seat.name.clone(),
+        match self.owned.partition.subscription(queue) {
+            Some(subscription) => format!("{}/Subscriptions/{}", self.owned.name, subscription.name),
+            None => self.owned.name.clone(),
         }
     }
 

@@ -27,7 +27,7 @@ impl Actor {
     /// The store is dead, and the process must stop; or, without an error, what is stored of this entity is damaged, and
     /// only this actor must.
     pub(super) async fn recover(&mut self, error: Error) -> Result<(), Option<Error>> {
-        let partition = self.seat.id.0;
+        let partition = self.owned.id.0;
         // What became durable before must not be refused: whoever is refused may try again.
         self.release();
         if is_dead(&error) {
@@ -54,7 +54,7 @@ impl Actor {
         self.release();
         self.travelled = Timestamp::default();
         let (now, set_backs) = self.shared.clock.reading();
-        (self.now, self.seat.set_backs) = (now, set_backs.count);
+        (self.now, self.owned.set_backs) = (now, set_backs.count);
         self.read_back(&Refusal::Unavailable, Ok(())).await
     }
 
@@ -64,7 +64,7 @@ impl Actor {
         refusal: &Refusal,
         settled: Result<(), Error>,
     ) -> Result<(), Option<Error>> {
-        let watching = self.seat.partition.watchers();
+        let watching = self.owned.partition.watchers();
         let mailboxes: Vec<_> =
             watching.iter().filter_map(|(watcher, _)| self.receivers.remove_entry(watcher)).collect();
         // Nobody says twice that he goes.
@@ -73,19 +73,19 @@ impl Actor {
         self.requests = closings;
         self.receivers.extend(mailboxes);
         settled.map_err(Some)?;
-        self.shared.shard.resume(self.seat.id);
+        self.shared.shard.resume(self.owned.id);
         self.resume_subscriptions();
-        if self.seat.partition.has_ended() {
+        if self.owned.partition.has_ended() {
             // It is about to be deleted, so nothing may be accepted any more: read back, it would know nothing of that.
             return Ok(());
         }
         let restored = self.restore_patiently().await?;
         let restored = restored.with_rule_limits(self.shared.rule_limits);
-        self.seat.partition = restored.with_numbers_of(&self.seat.partition);
+        self.owned.partition = restored.with_numbers_of(&self.owned.partition);
         // Those that the refused batches deleted are back.
         self.resume_subscriptions();
-        self.seat.counts.set(self.seat.partition.counts());
-        self.seat.subscriptions.reset(&mut self.seat.partition);
+        self.owned.counts.set(self.owned.partition.counts());
+        self.owned.subscriptions.reset(&mut self.owned.partition);
         self.shared.changes.notify();
         let watch = |(watcher, watched): (_, Watched)| {
             let Watched { queue, sends } = watched;
@@ -94,7 +94,7 @@ impl Actor {
         self.internal.extend(watching.into_iter().map(watch));
         // A subscription whose deletion was refused forwards again.
         self.see_to_forwarders();
-        self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        self.alarm.arm(&*self.shared.clock, self.owned.partition.next_deadline());
         Ok(())
     }
 
@@ -106,14 +106,14 @@ impl Actor {
             // Nothing happened later than now, whatever the store says.
             let credible = Credible::until(self.now.max(self.travelled));
             let (shard, damages) = (&*self.shared.shard, &self.shared.damages);
-            let (subject, options) = ((self.seat.id, self.seat.name.as_str()), self.seat.options.clone());
-            let first = FirstPages::ask(shard, self.seat.id);
+            let (subject, options) = ((self.owned.id, self.owned.name.as_str()), self.owned.options.clone());
+            let first = FirstPages::ask(shard, self.owned.id);
             let reading = restore(shard, subject, options, credible, first, damages, patience);
             match refusing_loans(&mut self.loans, reading).await {
                 Ok(restored) => return Ok(restored),
                 Err(StartError::Storage(error)) if may_pass(&error) => {
                     if patience.is_fresh() {
-                        let (entity, error) = (&self.seat.name, &error);
+                        let (entity, error) = (&self.owned.name, &error);
                         tracing::warn!(entity, %error, "the entity is not available until it can be read back");
                     }
                     self.refuse_for(patience.next_pause_ms()).await?;
@@ -159,14 +159,14 @@ impl Actor {
             StartError::Storage(error) => Unreadable::from(error),
             other => Unreadable::new(other.to_string()),
         };
-        let (damages, name) = (&self.shared.damages, &self.seat.name);
+        let (damages, name) = (&self.shared.damages, &self.owned.name);
         damages.note(why.about("what is stored about the entity").damage(name.clone(), None));
-        self.seat.handle.set_damaged(name);
+        self.owned.handle.set_damaged(name);
         None
     }
 
     fn resume_subscriptions(&self) {
-        for subscription in self.seat.partition.subscriptions() {
+        for subscription in self.owned.partition.subscriptions() {
             self.shared.shard.resume(PartitionId(subscription.queue.0));
         }
     }
@@ -189,8 +189,8 @@ impl Actor {
             mailbox.put(Output::ReceiverClosed { receiver, refusal: Refusal::Unavailable });
         }
         self.loan = None;
-        self.lane = DeliveryLane::new(self.seat.id, self.shared.cache.process());
-        self.browses = Browses::new(self.seat.id);
+        self.lane = DeliveryLane::new(self.owned.id, self.shared.cache.process());
+        self.browses = Browses::new(self.owned.id);
         self.commits = Commits::default();
         self.catch_ups.start_over();
         self.internal.clear();

@@ -130,9 +130,9 @@ impl Actor {
 
     /// The partition takes no commands any more: the catalogue deletes what is stored and stops this actor.
     fn end(&self, end: End) {
-        let subscriptions = self.seat.partition.subscription_ids();
+        let subscriptions = self.owned.partition.subscription_ids();
         // Without a catalogue the namespace is about to go as well.
-        let _ = self.shared.ended.send(Ended { id: self.seat.id, subscriptions, end });
+        let _ = self.shared.ended.send(Ended { id: self.owned.id, subscriptions, end });
     }
 
     /// The partition has closed it already.

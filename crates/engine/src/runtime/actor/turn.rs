@@ -4,7 +4,7 @@ use peeklock_storage::{Batch, Pressure};
 
 use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
 use super::weight::{check_weight, weight};
-use super::{Actor, Seat};
+use super::{Actor, OwnedPartition};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer;
@@ -49,7 +49,7 @@ impl Actor {
         self.answer_catch_ups();
         self.cache.shrink(self.commits.durable_body());
         self.cache.report();
-        self.alarm.arm(&*self.shared.clock, self.seat.partition.next_deadline());
+        self.alarm.arm(&*self.shared.clock, self.owned.partition.next_deadline());
         let crowded = self.handled_since_yield >= TURN_REQUESTS_MAX;
         if crowded {
             self.handled_since_yield = 0;
@@ -79,7 +79,7 @@ impl Actor {
     /// when something is left.
     fn travel(&mut self, mut moment: Moment) -> bool {
         let Some(until) = self.catch_ups.until() else { return false };
-        while let Some(due) = self.seat.partition.next_deadline().filter(|due| *due <= until) {
+        while let Some(due) = self.owned.partition.next_deadline().filter(|due| *due <= until) {
             if self.outputs.events.len() >= TURN_EVENTS_MAX || !self.commits.has_room_for_timers() {
                 return self.commits.has_room_for_timers();
             }
@@ -95,12 +95,12 @@ impl Actor {
     }
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.seat.partition.next_deadline().is_some_and(|deadline| deadline <= now)
+        self.owned.partition.next_deadline().is_some_and(|deadline| deadline <= now)
     }
 
     /// Carries out a request, or refuses it before the state is touched.
     fn admit(&mut self, moment: &Moment, request: Request) {
-        let partition = &self.seat.partition;
+        let partition = &self.owned.partition;
         if let Err(refusal) =
             check_weight(partition, moment.now, &request.command, moment.storage_full, self.limits)
         {
@@ -134,7 +134,7 @@ impl Actor {
     }
 
     fn handle(&mut self, moment: &Moment, request: Option<RequestId>, command: Command) {
-        self.seat.partition.handle(moment.now, &mut self.seat.random, request, command, &mut self.outputs);
+        self.owned.partition.handle(moment.now, &mut self.owned.random, request, command, &mut self.outputs);
         self.event_ends.push(self.outputs.events.len());
         self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut self.outputs.copies_bytes));
     }
@@ -164,8 +164,8 @@ impl Actor {
 
     /// Lets everybody see what there is now.
     pub(super) fn show_counts(&mut self) {
-        self.seat.counts.set(self.seat.partition.counts());
-        if self.seat.subscriptions.take_over(&mut self.seat.partition) {
+        self.owned.counts.set(self.owned.partition.counts());
+        if self.owned.subscriptions.take_over(&mut self.owned.partition) {
             self.shared.changes.notify();
         }
     }
@@ -184,7 +184,7 @@ impl Actor {
             return;
         }
         let mut batch = Batch::new();
-        persist(self.seat.id, events, &mut batch);
+        persist(self.owned.id, events, &mut batch);
         if batch.is_empty() {
             return;
         }
@@ -211,7 +211,7 @@ impl Actor {
             return;
         }
         for (position, removal) in removals {
-            let Seat { partition, random, .. } = &mut self.seat;
+            let OwnedPartition { partition, random, .. } = &mut self.owned;
             let asked = std::iter::once(((), &removal));
             let taken = partition.prepare(moment.now, random, asked, &mut self.outputs);
             if taken.is_ok() {

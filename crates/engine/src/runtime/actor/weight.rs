@@ -101,9 +101,9 @@ fn largest_content(command: &Command) -> Option<usize> {
 
 fn message_weight(message: &NewMessage) -> usize {
     // What rules see of a scheduled message is stored beside the content, out of which it was decoded.
-    let scheduled = message.scheduled_enqueue_time.and(message.facts.as_ref());
-    let facts_bytes = scheduled.map_or(0, |_| message.content.len());
-    message.content.len() + facts_bytes + own_bytes(message) + RECORD_BYTES_ESTIMATE
+    let scheduled = message.scheduled_enqueue_time.and(message.rule_properties.as_ref());
+    let property_bytes = scheduled.map_or(0, |_| message.content.len());
+    message.content.len() + property_bytes + own_bytes(message) + RECORD_BYTES_ESTIMATE
 }
 
 /// What each record of a message takes beside what every record does.

@@ -3,7 +3,7 @@
 
 use super::{EntityDescription, EntityKind, carry_out, not_found};
 use crate::names::name_key;
-use crate::runtime::catalogue::Wish;
+use crate::runtime::catalogue::CatalogueRequest;
 use crate::runtime::{ChangeError, Namespace};
 use crate::{Command, EntityOptions, Intent};
 
@@ -51,11 +51,11 @@ impl Namespace {
         let key = name_key(name);
         let Some(entity) = self.inner.entities.get(&key) else {
             // One that is left of a deletion that the store refused, or none.
-            return Ok(self.ask_catalogue(Wish::Erase { id: None, key }).await.map(|_| ())?);
+            return Ok(self.ask_catalogue(CatalogueRequest::Erase { id: None, key }).await.map(|_| ())?);
         };
         let ended = carry_out(&entity.handle(&self.inner.spawner), Command::EndEntity).await;
         // The catalogue hears of the end before it hears of this.
-        self.ask_catalogue(Wish::Erase { id: Some(entity.id), key }).await?;
+        self.ask_catalogue(CatalogueRequest::Erase { id: Some(entity.id), key }).await?;
         match ended {
             // A refusal may also mean that something else was refused while this one was under way.
             Err(refusal) if self.inner.entities.by_id(entity.id).is_some() => {

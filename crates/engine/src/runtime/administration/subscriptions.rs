@@ -11,7 +11,7 @@ use crate::runtime::{
 use crate::{Command, Intent, QueueId, Refusal, Rule, SubscriptionOptions};
 
 /// A subscription as its owner wants it: its name, its options and, should it be new, its rules.
-type Wanted = (String, SubscriptionOptions, Vec<Rule>);
+type DeclaredSubscription = (String, SubscriptionOptions, Vec<Rule>);
 
 impl Namespace {
     /// Creates a subscription of a topic with these rules, durably.
@@ -79,7 +79,7 @@ impl Namespace {
     pub async fn declare_subscriptions(
         &self,
         topic: &str,
-        subscriptions: Vec<Wanted>,
+        subscriptions: Vec<DeclaredSubscription>,
     ) -> Result<(), StartError> {
         for (name, options, rules) in &subscriptions {
             self.check_subscription(name, options, rules)?;
@@ -163,9 +163,9 @@ impl Namespace {
 }
 
 /// The last declaration of each name, in the order in which the names came first.
-fn distinct(subscriptions: Vec<Wanted>) -> Vec<Wanted> {
+fn distinct(subscriptions: Vec<DeclaredSubscription>) -> Vec<DeclaredSubscription> {
     let mut positions: HashMap<Box<str>, usize> = HashMap::new();
-    let mut distinct: Vec<Wanted> = Vec::with_capacity(subscriptions.len());
+    let mut distinct: Vec<DeclaredSubscription> = Vec::with_capacity(subscriptions.len());
     for (name, options, rules) in subscriptions {
         let position = *positions.entry(name_key(&name)).or_insert(distinct.len());
         let wanted = (name, options.for_creation(), rules);
@@ -182,8 +182,8 @@ fn distinct(subscriptions: Vec<Wanted>) -> Vec<Wanted> {
 async fn declare(
     handle: &PartitionHandle,
     intent: Intent,
-    all_wanted: Vec<(QueueId, Wanted)>,
-) -> (Vec<Wanted>, Result<(), StartError>) {
+    all_wanted: Vec<(QueueId, DeclaredSubscription)>,
+) -> (Vec<DeclaredSubscription>, Result<(), StartError>) {
     let (mailbox, mut outputs) = Mailbox::new();
     let mut waiting = HashMap::with_capacity(all_wanted.len());
     for (tag, (queue, wanted)) in (0..).zip(all_wanted) {

@@ -12,7 +12,7 @@ use peeklock_storage::{Batch, PartitionId};
 use tokio::sync::{mpsc, oneshot};
 
 use self::deletion::Ended;
-use self::plan::{Change, Changes};
+use self::plan::{CatalogueChanges, Change};
 use super::StartError;
 use super::actor::is_dead;
 use super::entities::Entities;
@@ -26,7 +26,7 @@ use crate::{EntityOptions, Intent, QueueId};
 const BATCH_MAX: usize = 256;
 
 /// What the catalogue is asked for.
-pub(super) enum Wish {
+pub(super) enum CatalogueRequest {
     /// Entities created or changed, all or none.
     Declare {
         /// What is expected to be there.
@@ -46,9 +46,9 @@ pub(super) enum Wish {
     },
 }
 
-/// A wish with its return address.
+/// A request with its return address.
 pub(super) struct Declaration {
-    pub(super) wish: Wish,
+    pub(super) request: CatalogueRequest,
     pub(super) answer: oneshot::Sender<Result<PartitionId, StartError>>,
 }
 
@@ -95,12 +95,12 @@ impl Catalogue {
         }
     }
 
-    /// Carries out wishes with one write.
-    async fn declare(&mut self, wishes: impl Iterator<Item = Declaration>) {
-        let mut changes = Changes::new(self.next_partition);
+    /// Carries out requests with one write.
+    async fn declare(&mut self, requests: impl Iterator<Item = Declaration>) {
+        let mut changes = CatalogueChanges::new(self.next_partition);
         let mut planned = Vec::new();
-        for Declaration { wish, answer } in wishes {
-            match self.plan(wish, &mut changes) {
+        for Declaration { request, answer } in requests {
+            match self.plan(request, &mut changes) {
                 Ok(id) => planned.push((answer, id)),
                 // Nobody waits any more: nothing to tell.
                 Err(error) => drop(answer.send(Err(error))),
@@ -112,8 +112,8 @@ impl Catalogue {
         }
     }
 
-    async fn carry_out(&mut self, changes: Changes) -> Result<(), peeklock_storage::Error> {
-        let Changes { entities, next_partition, erases } = changes;
+    async fn carry_out(&mut self, changes: CatalogueChanges) -> Result<(), peeklock_storage::Error> {
+        let CatalogueChanges { entities, next_partition, erases } = changes;
         let mut batch = Batch::new();
         for change in entities.values() {
             batch.put(entity_key(change.id), change.record.clone());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use peeklock_storage::PartitionId;
 
-use super::{Catalogue, Wish};
+use super::{Catalogue, CatalogueRequest};
 use crate::names::check_entity_name;
 use crate::names::name_key;
 use crate::runtime::StartError;
@@ -15,7 +15,7 @@ use crate::runtime::record::EntityRecord;
 use crate::{EntityOptions, EntityTimes, Intent, Refusal};
 
 /// See the module.
-pub(super) struct Changes {
+pub(super) struct CatalogueChanges {
     /// By name key: what is created or changed.
     pub(super) entities: BTreeMap<Box<str>, Change>,
     pub(super) next_partition: PartitionId,
@@ -35,30 +35,36 @@ pub(super) struct Change {
 }
 
 /// One entity of a declaration.
-struct Wanted {
+struct DeclaredEntity {
     key: Box<str>,
     name: String,
     options: EntityOptions,
 }
 
-impl Changes {
+impl CatalogueChanges {
     pub(super) const fn new(next_partition: PartitionId) -> Self {
         Self { entities: BTreeMap::new(), next_partition, erases: false }
     }
 }
 
 impl Catalogue {
-    /// Adds one wish, or nothing of it when something is wrong with it.
-    pub(super) fn plan(&self, wish: Wish, changes: &mut Changes) -> Result<PartitionId, StartError> {
-        match wish {
-            Wish::Declare { intent, entities } => self.plan_entities(intent, entities, changes),
-            Wish::Reserve(_) if self.is_damaged => Err(StartError::Damaged { name: String::new() }),
-            Wish::Reserve(count) => {
+    /// Adds one request, or nothing of it when something is wrong with it.
+    pub(super) fn plan(
+        &self,
+        request: CatalogueRequest,
+        changes: &mut CatalogueChanges,
+    ) -> Result<PartitionId, StartError> {
+        match request {
+            CatalogueRequest::Declare { intent, entities } => self.plan_entities(intent, entities, changes),
+            CatalogueRequest::Reserve(_) if self.is_damaged => {
+                Err(StartError::Damaged { name: String::new() })
+            }
+            CatalogueRequest::Reserve(count) => {
                 let first = changes.next_partition;
                 changes.next_partition.0 = first.0.saturating_add(count);
                 Ok(first)
             }
-            Wish::Erase { id, key } => {
+            CatalogueRequest::Erase { id, key } => {
                 let is_meant = |other: PartitionId, name: &str| id.map_or(*name == *key, |id| id == other);
                 let left = self.undeleted.iter().find(|(name, ended)| is_meant(ended.id, name));
                 changes.erases |= left.is_some();
@@ -75,7 +81,7 @@ impl Catalogue {
         &self,
         intent: Intent,
         entities: Vec<(String, EntityOptions)>,
-        changes: &mut Changes,
+        changes: &mut CatalogueChanges,
     ) -> Result<PartitionId, StartError> {
         for (name, options) in &entities {
             check_entity_name(name)
@@ -98,7 +104,11 @@ impl Catalogue {
     }
 
     /// Refuses to create more entities than there may be.
-    fn check_count(&self, planned: &[(Box<str>, Change)], changes: &Changes) -> Result<(), StartError> {
+    fn check_count(
+        &self,
+        planned: &[(Box<str>, Change)],
+        changes: &CatalogueChanges,
+    ) -> Result<(), StartError> {
         let mut new = planned
             .iter()
             .filter(|(key, change)| change.existing.is_none() && !changes.entities.contains_key(key));
@@ -117,11 +127,11 @@ impl Catalogue {
     fn check(
         &self,
         intent: Intent,
-        one: &Wanted,
-        together: &[Wanted],
-        changes: &Changes,
+        one: &DeclaredEntity,
+        together: &[DeclaredEntity],
+        changes: &CatalogueChanges,
     ) -> Result<(), StartError> {
-        let Wanted { key, name, options } = one;
+        let DeclaredEntity { key, name, options } = one;
         let known = self.options(key, changes);
         match (&known, intent) {
             (Some(_), Intent::Create) => return Err(StartError::Exists { name: name.clone() }),
@@ -146,7 +156,7 @@ impl Catalogue {
     }
 
     /// The options of an entity as they will be.
-    fn options(&self, key: &str, changes: &Changes) -> Option<Arc<EntityOptions>> {
+    fn options(&self, key: &str, changes: &CatalogueChanges) -> Option<Arc<EntityOptions>> {
         match changes.entities.get(key) {
             Some(change) => Some(Arc::new(change.options.clone())),
             None => Some(self.entities.get(key)?.options()),
@@ -157,8 +167,8 @@ impl Catalogue {
     fn plan_entity(
         &self,
         intent: Intent,
-        Wanted { key, name, options }: Wanted,
-        changes: &Changes,
+        DeclaredEntity { key, name, options }: DeclaredEntity,
+        changes: &CatalogueChanges,
         next_partition: &mut PartitionId,
     ) -> Result<Option<(Box<str>, Change)>, StartError> {
         let now = self.spawner.shared.clock.now();
@@ -187,16 +197,16 @@ impl Catalogue {
 }
 
 /// The last declaration of each name, in the order in which the names came first.
-fn distinct(intent: Intent, entities: Vec<(String, EntityOptions)>) -> Vec<Wanted> {
+fn distinct(intent: Intent, entities: Vec<(String, EntityOptions)>) -> Vec<DeclaredEntity> {
     let mut positions: HashMap<Box<str>, usize> = HashMap::with_capacity(entities.len());
-    let mut distinct: Vec<Wanted> = Vec::with_capacity(entities.len());
+    let mut distinct: Vec<DeclaredEntity> = Vec::with_capacity(entities.len());
     for (name, options) in entities {
         let options = if intent == Intent::Update { options } else { options.for_creation() };
         let key = name_key(&name);
         let position = *positions.entry(key.clone()).or_insert(distinct.len());
         match distinct.get_mut(position) {
             Some(earlier) => earlier.options = options,
-            None => distinct.push(Wanted { key, name, options }),
+            None => distinct.push(DeclaredEntity { key, name, options }),
         }
     }
     distinct

@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 use tokio::sync::{mpsc, watch};
 
 pub(super) use self::refused::why_undeliverable;
-use self::refused::{Fate, Unreachable, fate, too_many_hops};
-pub use self::route::ReadFacts;
+use self::refused::{RefusalOutcome, Unreachable, outcome, too_many_hops};
+pub use self::route::ReadRuleProperties;
 pub(super) use self::route::Routes;
 use super::actor::{CatchUp, CaughtUp};
 use super::joint::{JointSteps, Unit, UnitFailure, UnitOutcome, UnitStep};
@@ -49,8 +49,8 @@ pub(super) struct Forwarder {
     /// The target's name; nobody tells it any more when forwarding is over.
     target: watch::Receiver<Box<str>>,
     /// Who wants to know when nothing is left to do, before and after it was heard.
-    wishes: mpsc::UnboundedReceiver<CatchUp>,
-    wished: Vec<CatchUp>,
+    requests: mpsc::UnboundedReceiver<CatchUp>,
+    pending: Vec<CatchUp>,
     /// Whether anything was done since somebody was told that nothing is left.
     has_worked: bool,
     routes: Routes,
@@ -90,7 +90,7 @@ impl Forwarder {
         name: String,
         source: QueuePath,
         handle: PartitionHandle,
-        (target, wishes): (watch::Receiver<Box<str>>, mpsc::UnboundedReceiver<CatchUp>),
+        (target, requests): (watch::Receiver<Box<str>>, mpsc::UnboundedReceiver<CatchUp>),
         (routes, joint): (Routes, JointSteps),
         clock: Arc<dyn Clock>,
         budget: &Budget,
@@ -101,8 +101,8 @@ impl Forwarder {
             source,
             handle,
             target,
-            wishes,
-            wished: Vec::new(),
+            requests,
+            pending: Vec::new(),
             has_worked: false,
             routes,
             joint,
@@ -168,7 +168,7 @@ impl Forwarder {
                         return if changed.is_ok() { Stop::NewTarget } else { Stop::Over };
                     }
                     output = self.outputs.recv() => output.into_iter().for_each(|output| self.take(output)),
-                    Some(wish) = self.wishes.recv() => self.wished.push(wish),
+                    Some(requested) = self.requests.recv() => self.pending.push(requested),
                 }
             } else if let Err(stop) = self.forward_some().await {
                 return stop;
@@ -212,8 +212,8 @@ impl Forwarder {
         }
         let (going, staying) = split(batch);
         let mut stop = Ok(());
-        for (delivery, fate) in staying {
-            stop = stop.and(self.settle(&delivery, fate));
+        for (delivery, outcome) in staying {
+            stop = stop.and(self.settle(&delivery, outcome));
         }
         if !going.is_empty() {
             stop = stop.and(self.hand_over(&name, going).await);
@@ -248,8 +248,9 @@ impl Forwarder {
 
     async fn hand_over(&mut self, name: &str, batch: Vec<Delivery>) -> Result<(), Stop> {
         let Some(target) = self.routes.find(name) else {
-            let fates = batch.iter().map(|delivery| self.settle(delivery, Unreachable::Missing.fate(name)));
-            return fates.fold(Ok(()), Result::and);
+            let outcomes =
+                batch.iter().map(|delivery| self.settle(delivery, Unreachable::Missing.outcome(name)));
+            return outcomes.fold(Ok(()), Result::and);
         };
         let pair = |delivery| Some((self.unit(&delivery, &target)?, delivery));
         let (units, batch): (Vec<Unit>, Vec<Delivery>) = batch.into_iter().filter_map(pair).unzip();
@@ -268,33 +269,35 @@ impl Forwarder {
         Some(Unit { steps: SmallVec::from_buf([arrive, step(&self.handle, complete)]) })
     }
 
-    /// What did not move gets its fate.
+    /// What did not move gets its outcome.
     fn conclude(&mut self, name: &str, batch: &[Delivery], outcomes: Vec<UnitOutcome>) -> Result<(), Stop> {
         if outcomes.iter().any(Result::is_ok) {
             self.pause_ms = *PAUSE_MS.start();
         }
         let refused =
             batch.iter().zip(outcomes).filter_map(|(delivery, outcome)| Some((delivery, outcome.err()?)));
-        let fates = refused.map(|(delivery, UnitFailure { step, refusal })| {
-            let fate = if step == TARGET_STEP { fate(&refusal, name) } else { Fate::Later };
-            if fate == Fate::Later {
+        let outcomes = refused.map(|(delivery, UnitFailure { step, refusal })| {
+            let outcome = if step == TARGET_STEP { outcome(&refusal, name) } else { RefusalOutcome::Later };
+            if outcome == RefusalOutcome::Later {
                 tracing::debug!(source = &*self.name, target = name, %refusal, "forwarding waits");
             }
-            self.settle(delivery, fate)
+            self.settle(delivery, outcome)
         });
-        fates.fold(Ok(()), Result::and)
+        outcomes.fold(Ok(()), Result::and)
     }
 
-    /// Lets a message that did not go on meet its fate.
-    fn settle(&self, delivery: &Delivery, fate: Fate) -> Result<(), Stop> {
-        let why = match (fate, self.source.sub_queue) {
-            (Fate::Later, _) | (Fate::NotNow(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
+    /// Lets a message that did not go on meet its outcome.
+    fn settle(&self, delivery: &Delivery, outcome: RefusalOutcome) -> Result<(), Stop> {
+        let why = match (outcome, self.source.sub_queue) {
+            (RefusalOutcome::Later, _)
+            | (RefusalOutcome::NotNow(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
                 return Err(Stop::Pause);
             }
             // It stays, and locked, so that nobody meets it again before the next start or the next target.
-            (Fate::Never(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => return Ok(()),
+            (RefusalOutcome::Never(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => return Ok(()),
             // No target can have it: it becomes a transfer dead letter, which can be received.
-            (Fate::Nowhere(why), _) | (Fate::Never(why) | Fate::NotNow(why), SubQueue::Main) => why,
+            (RefusalOutcome::Nowhere(why), _)
+            | (RefusalOutcome::Never(why) | RefusalOutcome::NotNow(why), SubQueue::Main) => why,
         };
         let tokens = delivery.message.lock.iter().map(|lock| lock.token).collect();
         let settlement = Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() };
@@ -313,8 +316,8 @@ impl Forwarder {
                 biased;
                 changed = self.target.changed() => return changed.is_ok(),
                 () = &mut sleep => return true,
-                Some(wish) = self.wishes.recv() => {
-                    self.wished.push(wish);
+                Some(requested) = self.requests.recv() => {
+                    self.pending.push(requested);
                     self.nothing_left();
                 }
             }
@@ -323,11 +326,11 @@ impl Forwarder {
 
     /// Tells all who asked that nothing is left that can be done now.
     fn nothing_left(&mut self) {
-        let Some(wish) = self.wished.pop() else { return };
+        let Some(requested) = self.pending.pop() else { return };
         let was_left = std::mem::take(&mut self.has_worked);
-        for wish in self.wished.drain(..).chain([wish]) {
+        for requested in self.pending.drain(..).chain([requested]) {
             // Whoever asked may be gone.
-            let _ = wish.answer.send(CaughtUp { was_due: was_left, next: None });
+            let _ = requested.answer.send(CaughtUp { was_due: was_left, next: None });
         }
     }
 
@@ -371,7 +374,7 @@ fn counted_bytes(delivery: &Delivery) -> u64 {
 }
 
 /// Those that may go on, and those that may not whatever the target says.
-fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, Fate)>) {
+fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, RefusalOutcome)>) {
     let (mut going, mut staying) = (Vec::with_capacity(batch.len()), Vec::new());
     for delivery in batch {
         let hops = delivery.message.view.forwarded.as_ref().map_or(0, |forwarded| forwarded.hops);

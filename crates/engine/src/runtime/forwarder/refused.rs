@@ -4,7 +4,7 @@ use crate::{DeadLetter, Refusal};
 
 /// See the module.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RefusalOutcome {
     /// It stays where it is, and so do those behind it, until a later attempt.
     Later,
     /// This target will never take it: it goes to the dead letters, or waits there for another target.
@@ -26,50 +26,52 @@ pub(super) enum Unreachable {
 
 impl Unreachable {
     /// What becomes of messages for it.
-    pub(super) fn fate(self, target: &str) -> Fate {
+    pub(super) fn outcome(self, target: &str) -> RefusalOutcome {
         let (reason, text) = match self {
             Self::Missing => ("MessagingEntityNotFoundException", "does not exist"),
             Self::Disabled => ("MessagingEntityDisabledException", "is disabled"),
         };
-        Fate::NotNow(why(reason, format!("The target '{target}' of forwarding {text}.")))
+        RefusalOutcome::NotNow(why(reason, format!("The target '{target}' of forwarding {text}.")))
     }
 }
 
 /// A message that was forwarded as often as allowed.
-pub(super) fn too_many_hops() -> Fate {
+pub(super) fn too_many_hops() -> RefusalOutcome {
     let text = format!("The message was forwarded {} times, which is the limit.", crate::HOPS_MAX);
-    Fate::Nowhere(why("MaxTransferHopCountExceeded", text))
+    RefusalOutcome::Nowhere(why("MaxTransferHopCountExceeded", text))
 }
 
 /// What a target's refusal means for the message.
-pub(super) fn fate(refusal: &Refusal, target: &str) -> Fate {
+pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
     match refusal {
         Refusal::Unavailable | Refusal::MemoryShort | Refusal::StorageFull | Refusal::EntityDamaged(_) => {
-            Fate::Later
+            RefusalOutcome::Later
         }
-        Refusal::EntityDeleted => Unreachable::Missing.fate(target),
-        Refusal::EntityDisabled => Unreachable::Disabled.fate(target),
-        Refusal::EntityFull { .. } => Fate::NotNow(why("QuotaExceededException", refusal.to_string())),
-        Refusal::SessionIdMissing => Fate::Never(why(
+        Refusal::EntityDeleted => Unreachable::Missing.outcome(target),
+        Refusal::EntityDisabled => Unreachable::Disabled.outcome(target),
+        Refusal::EntityFull { .. } => {
+            RefusalOutcome::NotNow(why("QuotaExceededException", refusal.to_string()))
+        }
+        Refusal::SessionIdMissing => RefusalOutcome::Never(why(
             "Session ID is null",
             "Session enabled entity doesn't allow a message whose session identifier is null.".to_owned(),
         )),
         Refusal::MessageTooLarge { .. } => {
-            Fate::Never(why("MessageSizeExceededException", refusal.to_string()))
+            RefusalOutcome::Never(why("MessageSizeExceededException", refusal.to_string()))
         }
-        Refusal::HeaderTooLarge { .. } => Fate::Never(why(
+        Refusal::HeaderTooLarge { .. } => RefusalOutcome::Never(why(
             "HeaderSizeExceeded",
             "The size quota for this stream has been exceeded.".to_owned(),
         )),
-        _ => Fate::NotNow(why("MessagingException", refusal.to_string())),
+        _ => RefusalOutcome::NotNow(why("MessagingException", refusal.to_string())),
     }
 }
 
 /// Why a message that was to go by way of another entity is kept there; `None` if it is not to be: another attempt may go well.
 pub(in crate::runtime) fn why_undeliverable(refusal: &Refusal) -> Option<DeadLetter> {
-    match fate(refusal, "the destination") {
-        Fate::Later => None,
-        Fate::Never(why) | Fate::Nowhere(why) | Fate::NotNow(why) => Some(why),
+    match outcome(refusal, "the destination") {
+        RefusalOutcome::Later => None,
+        RefusalOutcome::Never(why) | RefusalOutcome::Nowhere(why) | RefusalOutcome::NotNow(why) => Some(why),
     }
 }
 

@@ -6,23 +6,23 @@ use bytes::Bytes;
 
 use crate::runtime::namespace::Inner;
 use crate::runtime::{EntityRef, Namespace};
-use crate::{Facts, MessageView, ReceiverId};
+use crate::{MessageView, ReceiverId, RuleProperties};
 
 /// Reads what rules see out of an encoded message, under what actions and receivers changed and the reason of
 /// dead-lettering.
-pub type ReadFacts = fn(&Bytes, &MessageView) -> Option<Facts>;
+pub type ReadRuleProperties = fn(&Bytes, &MessageView) -> Option<RuleProperties>;
 
 /// The namespace as forwarders know it: they don't keep it alive.
 #[derive(Clone)]
 pub(in crate::runtime) struct Routes {
     namespace: Arc<OnceLock<Weak<Inner>>>,
-    read_facts: Option<ReadFacts>,
+    read_rule_properties: Option<ReadRuleProperties>,
 }
 
 impl Routes {
     /// Routes that lead nowhere until [`Self::open`].
-    pub(in crate::runtime) fn new(read_facts: Option<ReadFacts>) -> Self {
-        Self { namespace: Arc::default(), read_facts }
+    pub(in crate::runtime) fn new(read_rule_properties: Option<ReadRuleProperties>) -> Self {
+        Self { namespace: Arc::default(), read_rule_properties }
     }
 
     /// From now on targets are found.
@@ -46,7 +46,7 @@ impl Routes {
     }
 
     /// What rules see of a message.
-    pub(super) fn facts(&self, content: &Bytes, view: &MessageView) -> Option<Arc<Facts>> {
-        self.read_facts?(content, view).map(Arc::new)
+    pub(super) fn rule_properties(&self, content: &Bytes, view: &MessageView) -> Option<Arc<RuleProperties>> {
+        self.read_rule_properties?(content, view).map(Arc::new)
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Forwarder;
 use crate::{
-    Changes, Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, SequenceNumber, SubQueue,
-    Timestamp,
+    Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, PropertyChanges, SequenceNumber,
+    SubQueue, Timestamp,
 };
 
 impl Forwarder {
@@ -33,7 +33,7 @@ impl Forwarder {
             EntityOptions::Queue(queue) => queue.requires_duplicate_detection,
             EntityOptions::Topic(topic) => topic.requires_duplicate_detection,
         };
-        let read = || self.routes.facts(content, view);
+        let read = || self.routes.rule_properties(content, view);
         let origin = Origin {
             forwarded: Arc::new(forwarded),
             // Time does not count among dead letters (semantics §9): from there a message goes with its whole life, which
@@ -43,8 +43,11 @@ impl Forwarder {
             modified: view.modified.clone(),
             dead_letter: view.dead_letter.clone(),
         };
-        let facts = if is_topic || wants_key { read() } else { None };
-        let id = facts.as_ref().filter(|_| wants_key).and_then(|facts| facts.message_id.as_deref());
+        let rule_properties = if is_topic || wants_key { read() } else { None };
+        let id = rule_properties
+            .as_ref()
+            .filter(|_| wants_key)
+            .and_then(|rule_properties| rule_properties.message_id.as_deref());
         Some(NewMessage {
             content: content.clone(),
             time_to_live_ms: view.time_to_live_ms.filter(|_| is_dead),
@@ -52,7 +55,7 @@ impl Forwarder {
             header_bytes: departing.header_bytes,
             scheduled_enqueue_time: view.changes.as_deref().and_then(scheduled_by_action),
             message_key: id.map(MessageKey::of),
-            facts: facts.filter(|_| is_topic),
+            rule_properties: rule_properties.filter(|_| is_topic),
             origin: Some(Box::new(origin)),
             ..NewMessage::default()
         })
@@ -62,6 +65,6 @@ impl Forwarder {
 /// When an action wants a message to become available: ignored where the action is, honoured where the message goes on to
 /// (semantics §12.6). So is a message id that an action set: duplicates are looked for at the target by what the message shows,
 /// never among the copies of the subscription.
-fn scheduled_by_action(changes: &Changes) -> Option<Timestamp> {
+fn scheduled_by_action(changes: &PropertyChanges) -> Option<Timestamp> {
     changes.scheduled_enqueue_time_ms.flatten().map(Timestamp)
 }

@@ -10,10 +10,10 @@ use peeklock_engine::{
 use smallvec::SmallVec;
 
 use super::clock::LOCK_MS;
-use super::rules::{facts, identity};
+use super::rules::{identity, rule_properties};
 use super::sessions::session_id;
 use super::steps::{How, Place};
-use super::world::{Asked, Held, Reader, Taken, World};
+use super::world::{Asked, LockedMessage, Reader, Taken, World};
 
 /// Whether the refusal says that nothing was done.
 fn is_certain(refusal: &Refusal) -> bool {
@@ -33,7 +33,7 @@ impl World {
                 content: Bytes::copy_from_slice(content.as_bytes()),
                 scheduled_enqueue_time: due,
                 session_id: session.map(|_| session_id(*flavour, position % 2 == 1).into()),
-                facts: facts(*flavour).filter(|_| to == Place::Topic).map(Arc::new),
+                rule_properties: rule_properties(*flavour).filter(|_| to == Place::Topic).map(Arc::new),
                 ..NewMessage::default()
             });
             if to == Place::Topic {
@@ -126,7 +126,7 @@ impl World {
         }
         if let Some(lock) = lock {
             let (token, number) = (lock.token, view.sequence_number);
-            self.locks.push(Held { address, sub_queue, content, number, token, session });
+            self.locks.push(LockedMessage { address, sub_queue, content, number, token, session });
             // Most of what is to be deleted by being received leaves at once, some does later or never.
             if mode == ReceiveMode::ReceiveAndDelete && !number.0.is_multiple_of(4) {
                 self.settle(self.locks.len() - 1, How::Complete);
@@ -160,8 +160,8 @@ impl World {
         self.submit(&address, Command::Settle { queue: address.queue, tokens, settlement }, Some(asked));
     }
 
-    pub(super) fn settled(&mut self, held: Held, how: How, refusal: Option<&Refusal>) {
-        let Held { address, sub_queue, content, number, session, .. } = held;
+    pub(super) fn settled(&mut self, held: LockedMessage, how: How, refusal: Option<&Refusal>) {
+        let LockedMessage { address, sub_queue, content, number, session, .. } = held;
         let auditor = self.auditor(address.queue);
         match (how, refusal) {
             (_, Some(refusal)) if !is_certain(refusal) => {}
@@ -209,7 +209,14 @@ impl World {
                     auditor.left_for_good(&content);
                 }
                 if let Some(lock) = messages[0].lock {
-                    self.locks.push(Held { address, sub_queue, content, number, token: lock.token, session });
+                    self.locks.push(LockedMessage {
+                        address,
+                        sub_queue,
+                        content,
+                        number,
+                        token: lock.token,
+                        session,
+                    });
                 }
             }
             Err(Refusal::MessageNotFound(_)) => panic!("{content} was deferred and is not found"),

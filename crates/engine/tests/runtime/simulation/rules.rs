@@ -1,8 +1,8 @@
 //! The rules of the topic's subscriptions: what each says of a message, and how its copies are told apart.
 
 use peeklock_engine::{
-    CorrelationFilter, DEFAULT_RULE, FactValue, Facts, Failure, Filter, Received, Rule, SqlAction, SqlFilter,
-    Timestamp,
+    CorrelationFilter, DEFAULT_RULE, Failure, Filter, PropertyValue, Received, Rule, RuleProperties,
+    SqlAction, SqlFilter, Timestamp,
 };
 
 /// Of messages, by flavour.
@@ -54,10 +54,10 @@ pub(super) fn says(rule: usize, flavour: usize) -> Option<Share> {
 }
 
 /// Only what has a label has anything that rules see.
-pub(super) fn facts(flavour: usize) -> Option<Facts> {
+pub(super) fn rule_properties(flavour: usize) -> Option<RuleProperties> {
     let label = LABELS[flavour]?;
-    let user = vec![("n".into(), FactValue::Integer(flavour as i64))];
-    Some(Facts { label: Some(label.into()), user, ..Facts::default() })
+    let user = vec![("n".into(), PropertyValue::Integer(flavour as i64))];
+    Some(RuleProperties { label: Some(label.into()), user, ..RuleProperties::default() })
 }
 
 pub(super) fn rule(index: usize) -> Rule {
@@ -92,12 +92,12 @@ pub(super) fn identity(message: &Received) -> String {
     }
     let Some(changes) = &message.view.changes else { return content };
     let name = changes.user.iter().find_map(|(name, value)| match value {
-        Some(FactValue::Text(rule)) if &**name == "RuleName" => Some(rule),
+        Some(PropertyValue::Text(rule)) if &**name == "RuleName" => Some(rule),
         _ => None,
     });
     let name = name.unwrap_or_else(|| panic!("{content} was changed by nobody: {changes:?}"));
     let whole = match &**name {
-        "acts" => matches!(&changes.user[..], [(id, Some(FactValue::Uuid(_))), _] if &**id == "id"),
+        "acts" => matches!(&changes.user[..], [(id, Some(PropertyValue::Uuid(_))), _] if &**id == "id"),
         "acts on y" => {
             let label = &changes.texts[..];
             matches!(label, [(_, Some(label))] if &**label == "y!") && changes.user[0] == ("n".into(), None)

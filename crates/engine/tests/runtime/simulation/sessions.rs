@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use peeklock_engine::{
     AcceptedSession, Command, CreditLimit, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal,
-    SequenceNumber, SessionWish, SubQueue, Timestamp,
+    SequenceNumber, SessionRequest, SubQueue, Timestamp,
 };
 
 use super::steps::{Place, SessionStep};
@@ -203,7 +203,7 @@ impl World {
         self.receivers.insert(receiver, reader);
         let options = ReceiverOptions { source: QueuePath::main(address.queue), mode };
         let wait_until = self.now().plus_ms(wait_ms);
-        let session = Some(SessionWish { id: id.map(String::into_boxed_str), wait_until });
+        let session = Some(SessionRequest { id: id.map(String::into_boxed_str), wait_until });
         let open = Command::OpenReceiver { receiver, options, session };
         self.submit(&address, open, Some(Asked::Accept { receiver }));
         let limit = CreditLimit { messages: credit, bytes: u64::MAX };

@@ -151,7 +151,7 @@ pub(super) enum How {
     Release,
 }
 
-/// A wish about one of the subscriptions by name.
+/// A request about one of the subscriptions by name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum TopicStep {
     Declare { name: usize },

@@ -34,7 +34,7 @@ const BODY_CACHE_BYTES: usize = 600;
 pub(super) enum Asked {
     Send { queue: QueueId, contents: Vec<String>, at: Timestamp, scheduled: bool },
     Publish { contents: Vec<String> },
-    Settle { held: Held, how: How, must_fail: bool },
+    Settle { held: LockedMessage, how: How, must_fail: bool },
     Take { taken: Taken, mode: ReceiveMode },
     Change,
     Rules { queue: QueueId },
@@ -53,7 +53,7 @@ pub(super) struct Address {
 }
 
 /// A lock.
-pub(super) struct Held {
+pub(super) struct LockedMessage {
     pub(super) address: Address,
     pub(super) sub_queue: SubQueue,
     pub(super) content: String,
@@ -95,7 +95,7 @@ pub(super) struct World {
     /// Whether the store failed with an unknown outcome: what was not answered may or may not have happened.
     pub(super) in_doubt: bool,
     pub(super) ending: bool,
-    pub(super) locks: Vec<Held>,
+    pub(super) locks: Vec<LockedMessage>,
     pub(super) deferred: Vec<Taken>,
     pub(super) auditors: BTreeMap<QueueId, Auditor>,
     pub(super) topic: Topic,
@@ -113,7 +113,8 @@ async fn boot(store: Storage, clock: TestClock, seed: u64) -> (Broker<Storage>, 
     let slow = SlowReads::new(store.acquire());
     let shard = Arc::clone(&slow) as Arc<dyn Shard>;
     let broker =
-        Broker::reading(store, shard, clock, BODY_CACHE_BYTES, seed, Some(network::read_facts)).await;
+        Broker::reading(store, shard, clock, BODY_CACHE_BYTES, seed, Some(network::read_rule_properties))
+            .await;
     broker.namespace.declare(QUEUES[1], QueueOptions::default()).await.unwrap();
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
     // Messages of a session stay where they are however often it is lost.

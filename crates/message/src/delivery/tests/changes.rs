@@ -1,27 +1,27 @@
 //! What actions of rules changed, as readers see it.
 
-use peeklock_engine::{FactValue, Facts, Forwarded};
+use peeklock_engine::{Forwarded, PropertyValue, RuleProperties};
 use proptest::prelude::*;
 
 use super::*;
 use crate::annotation::Annotated;
-use crate::facts;
+use crate::rule_properties;
 
-fn changed(changes: Changes) -> MessageView {
+fn changed(changes: PropertyChanges) -> MessageView {
     MessageView { changes: Some(Arc::new(changes)), ..view() }
 }
 
-fn texts(texts: &[(TextProperty, Option<&str>)]) -> Changes {
+fn texts(texts: &[(TextProperty, Option<&str>)]) -> PropertyChanges {
     let texts = texts.iter().map(|(property, value)| (*property, value.map(Into::into)));
-    Changes { texts: texts.collect(), ..Changes::default() }
+    PropertyChanges { texts: texts.collect(), ..PropertyChanges::default() }
 }
 
-fn user(user: &[(&str, Option<FactValue>)]) -> Changes {
+fn user(user: &[(&str, Option<PropertyValue>)]) -> PropertyChanges {
     let user = user.iter().map(|(name, value)| ((*name).into(), value.clone()));
-    Changes { user: user.collect(), ..Changes::default() }
+    PropertyChanges { user: user.collect(), ..PropertyChanges::default() }
 }
 
-fn properties_of(content: Bytes, changes: Changes) -> Vec<(Value, Value)> {
+fn properties_of(content: Bytes, changes: PropertyChanges) -> Vec<(Value, Value)> {
     let sections = encode(&received(content, changed(changes), None), Way::Link);
     Sections::decode_map(&sections.application_properties).unwrap()
 }
@@ -29,9 +29,9 @@ fn properties_of(content: Bytes, changes: Changes) -> Vec<(Value, Value)> {
 #[test]
 fn a_copy_with_a_rule_s_name_is_these_bytes() {
     let sent = content(&[], &[("a".into(), Value::Int(1))]);
-    let changes = Changes {
+    let changes = PropertyChanges {
         texts: vec![(TextProperty::Label, Some("urgent".into()))],
-        ..user(&[("RuleName", Some(FactValue::Text("r".into())))])
+        ..user(&[("RuleName", Some(PropertyValue::Text("r".into())))])
     };
     let message = received(sent.clone(), changed(changes), None);
     let slices = Encoder::default().encode(&message, Way::Link, Origin::default()).unwrap();
@@ -112,7 +112,7 @@ fn partition_key_and_schedule_are_annotations() {
         (Value::symbol("mine"), Value::UByte(3)),
         (Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(12)),
     ];
-    let shown = |changes: Changes| {
+    let shown = |changes: PropertyChanges| {
         let sections = encode(&received(content(&sent, &[]), changed(changes), None), Way::Link);
         assert_eq!(sections.properties, Sections::split(&content(&sent, &[])).unwrap().properties);
         let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
@@ -120,13 +120,15 @@ fn partition_key_and_schedule_are_annotations() {
         (of("x-opt-partition-key"), of("x-opt-scheduled-enqueue-time"), of("mine"))
     };
     let mine = Some(Value::UByte(3));
-    let set = Changes {
+    let set = PropertyChanges {
         scheduled_enqueue_time_ms: Some(Some(99)),
         ..texts(&[(TextProperty::PartitionKey, Some("set"))])
     };
     assert_eq!(shown(set), (Some("set".into()), Some(Value::Timestamp(99)), mine.clone()));
-    let removed =
-        Changes { scheduled_enqueue_time_ms: Some(None), ..texts(&[(TextProperty::PartitionKey, None)]) };
+    let removed = PropertyChanges {
+        scheduled_enqueue_time_ms: Some(None),
+        ..texts(&[(TextProperty::PartitionKey, None)])
+    };
     assert_eq!(shown(removed), (None, None, mine));
 }
 
@@ -162,7 +164,7 @@ fn numbers_keep_the_width_that_was_sent_if_they_fit() {
         ("text".into(), "1".into()),
         ("symbol".into(), Value::symbol("1")),
     ];
-    let set = |value: FactValue| {
+    let set = |value: PropertyValue| {
         let changes: Vec<_> = ["int", "short", "ubyte", "ulong", "float", "text", "symbol", "new"]
             .map(|name| (name, Some(value.clone())))
             .to_vec();
@@ -170,7 +172,7 @@ fn numbers_keep_the_width_that_was_sent_if_they_fit() {
         shown.into_iter().map(|(_, value)| value).collect::<Vec<_>>()
     };
     assert_eq!(
-        set(FactValue::Integer(7)),
+        set(PropertyValue::Integer(7)),
         [
             Value::Int(7),
             Value::Short(7),
@@ -183,7 +185,7 @@ fn numbers_keep_the_width_that_was_sent_if_they_fit() {
         ]
     );
     assert_eq!(
-        set(FactValue::Integer(-70_000))[..5],
+        set(PropertyValue::Integer(-70_000))[..5],
         [
             Value::Int(-70_000),
             Value::Long(-70_000),
@@ -192,9 +194,9 @@ fn numbers_keep_the_width_that_was_sent_if_they_fit() {
             Value::Long(-70_000)
         ]
     );
-    assert_eq!(set(FactValue::Double(0.5))[4], Value::Float(0.5));
-    assert_eq!(set(FactValue::Double(0.1))[4], Value::Double(0.1), "no float is that number");
-    assert_eq!(set(FactValue::Text("t".into()))[6], Value::String("t".into()));
+    assert_eq!(set(PropertyValue::Double(0.5))[4], Value::Float(0.5));
+    assert_eq!(set(PropertyValue::Double(0.1))[4], Value::Double(0.1), "no float is that number");
+    assert_eq!(set(PropertyValue::Text("t".into()))[6], Value::String("t".into()));
 }
 
 #[test]
@@ -206,11 +208,11 @@ fn each_layer_lies_over_the_one_below() {
     ];
     let why = DeadLetter { reason: Some("because".into()), description: None };
     let changes = user(&[
-        ("both", Some(FactValue::Integer(1))),
+        ("both", Some(PropertyValue::Integer(1))),
         ("removed", None),
         ("gone", None),
-        ("DeadLetterReason", Some(FactValue::Text("an action's".into()))),
-        ("mine", Some(FactValue::Null)),
+        ("DeadLetterReason", Some(PropertyValue::Text("an action's".into()))),
+        ("mine", Some(PropertyValue::Null)),
     ]);
     let view = MessageView {
         modified: Some(Arc::new(modified)),
@@ -239,7 +241,7 @@ fn each_layer_lies_over_the_one_below() {
 #[test]
 fn what_is_changed_keeps_its_place_and_stands_there_once() {
     let sent = ["a", "b", "a", "A"].map(|name| (name.into(), Value::Int(1)));
-    let shown = properties_of(content(&[], &sent), user(&[("a", Some(FactValue::Integer(2)))]));
+    let shown = properties_of(content(&[], &sent), user(&[("a", Some(PropertyValue::Integer(2)))]));
     let expected = [("a".into(), Value::Int(2)), ("b".into(), Value::Int(1)), ("A".into(), Value::Int(1))];
     assert_eq!(shown, expected);
     let shown = properties_of(content(&[], &sent), user(&[("a", None)]));
@@ -255,10 +257,11 @@ fn many_changes_lie_over_what_was_sent_as_few_do() {
             (0..count).map(|number| (name(number).as_str().into(), Value::Long(number))).collect();
         let modified =
             |number: i64| Property { name: name(number).into(), value: Value::Long(-number).to_bytes() };
-        let changes = (0..count).map(|number| (name(number).into(), Some(FactValue::Integer(1)))).collect();
+        let changes =
+            (0..count).map(|number| (name(number).into(), Some(PropertyValue::Integer(1)))).collect();
         let view = MessageView {
             modified: Some(Arc::new((0..=count).rev().step_by(2).map(modified).collect())),
-            ..changed(Changes { user: changes, ..Changes::default() })
+            ..changed(PropertyChanges { user: changes, ..PropertyChanges::default() })
         };
         let sections = encode(&received(content(&[], &sent), view, None), Way::Management);
         let shown = |number: i64| (count - number) % 2 == 0;
@@ -272,8 +275,8 @@ fn many_changes_lie_over_what_was_sent_as_few_do() {
     }
 }
 
-fn fact() -> impl Strategy<Value = FactValue> {
-    sent_value().prop_map(facts::from_value)
+fn fact() -> impl Strategy<Value = PropertyValue> {
+    sent_value().prop_map(rule_properties::from_value)
 }
 
 fn sent_value() -> impl Strategy<Value = Value> {
@@ -296,7 +299,7 @@ fn sent_value() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn changes() -> impl Strategy<Value = Changes> {
+fn changes() -> impl Strategy<Value = PropertyChanges> {
     let property = prop::sample::select(vec![
         TextProperty::ContentType,
         TextProperty::CorrelationId,
@@ -311,7 +314,7 @@ fn changes() -> impl Strategy<Value = Changes> {
     let text = (property, prop::option::of("[a-z]{0,5}"));
     let named = ("[abAB]", prop::option::of(fact()));
     (prop::collection::vec(text, 0..6), prop::collection::vec(named, 0..4)).prop_map(|(texts, users)| {
-        let mut changes = Changes::default();
+        let mut changes = PropertyChanges::default();
         texts.into_iter().for_each(|(property, text)| changes.set_text(property, text.map(Into::into)));
         users.into_iter().for_each(|(name, value)| changes.set_user(&name, value));
         changes
@@ -319,21 +322,21 @@ fn changes() -> impl Strategy<Value = Changes> {
 }
 
 /// What rules would see of a message that is sent again as it was received.
-fn facts_of(whole: Bytes) -> Facts {
+fn rule_properties_of(whole: Bytes) -> RuleProperties {
     let sections = Sections::split(&whole).unwrap();
     let annotated = Annotated::read(&sections.message_annotations).unwrap();
     let properties = sections.decode_properties().unwrap();
-    facts::read(properties, annotated, &sections.application_properties).unwrap()
+    rule_properties::read(properties, annotated, &sections.application_properties).unwrap()
 }
 
 /// With decimals as the service writes them, which are the same numbers.
-fn with_service_decimals(mut facts: Facts) -> Facts {
-    for (_, value) in &mut facts.user {
-        if let Ok(Some(written)) = crate::decimal::as_service(&facts::to_value(value)) {
-            *value = facts::from_value(written);
+fn with_service_decimals(mut rule_properties: RuleProperties) -> RuleProperties {
+    for (_, value) in &mut rule_properties.user {
+        if let Ok(Some(written)) = crate::decimal::as_service(&rule_properties::to_value(value)) {
+            *value = rule_properties::from_value(written);
         }
     }
-    facts
+    rule_properties
 }
 
 proptest! {
@@ -352,22 +355,22 @@ proptest! {
 
         let view = changed(changes.clone());
         let whole = |view| Encoder::default().encode_whole(&received(content.clone(), view, None), Way::Management, Origin::default()).unwrap();
-        let delivered = facts_of(whole(view.clone()));
-        let mut applied = facts_of(content.clone());
+        let delivered = rule_properties_of(whole(view.clone()));
+        let mut applied = rule_properties_of(content.clone());
         changes.apply(&mut applied);
         prop_assert_eq!(with_service_decimals(delivered), with_service_decimals(applied.clone()));
-        prop_assert_eq!(facts::read_facts(&content, &view).unwrap(), applied);
+        prop_assert_eq!(rule_properties::read_rule_properties(&content, &view).unwrap(), applied);
 
         let modified = modified.into_iter().map(|(name, value)| Property { name: name.into(), value: value.to_bytes() }).collect::<Vec<_>>();
         let why = reason.map(|reason| Arc::new(DeadLetter { reason: Some(reason.into()), description: Some("d".into()) }));
         let view = MessageView { modified: (!modified.is_empty()).then(|| Arc::new(modified)), dead_letter: why, ..view };
         // One that an action removed and a receiver set again may have either place.
-        let sorted = |facts: Facts| {
-            let mut facts = with_service_decimals(facts);
-            facts.user.sort_by(|(one, _), (other, _)| one.cmp(other));
-            facts
+        let sorted = |rule_properties: RuleProperties| {
+            let mut rule_properties = with_service_decimals(rule_properties);
+            rule_properties.user.sort_by(|(one, _), (other, _)| one.cmp(other));
+            rule_properties
         };
-        let told = facts::read_facts(&content, &view).unwrap();
-        prop_assert_eq!(sorted(facts_of(whole(view))), sorted(told));
+        let told = rule_properties::read_rule_properties(&content, &view).unwrap();
+        prop_assert_eq!(sorted(rule_properties_of(whole(view))), sorted(told));
     }
 }

@@ -1,7 +1,7 @@
 //! Rules of a subscription.
 
 use jsonc_parser::ast;
-use peeklock_engine::{CorrelationFilter, FactValue, Filter, Rule, RuleLimits, SqlAction, Timestamp};
+use peeklock_engine::{CorrelationFilter, Filter, PropertyValue, Rule, RuleLimits, SqlAction, Timestamp};
 
 use super::object::{Object, mismatch, place};
 use crate::config::entity::check_rule_name;
@@ -171,14 +171,14 @@ fn text(object: &mut Object<'_, '_>, key: &'static str, other: Option<&'static s
 }
 
 /// Application properties by name; names match regardless of case.
-fn read_user(correlation: &mut Object<'_, '_>) -> Vec<(Box<str>, FactValue)> {
+fn read_user(correlation: &mut Object<'_, '_>) -> Vec<(Box<str>, PropertyValue)> {
     let Some(value) = correlation.value("Properties") else { return Vec::new() };
     let ast::Value::Object(fields) = value else {
         let message = mismatch("an object", value, "Properties", "{ \"region\": \"eu\" }");
         correlation.report(&place(value), "Properties", &message);
         return Vec::new();
     };
-    let mut user: Vec<(Box<str>, FactValue)> = Vec::with_capacity(fields.properties.len());
+    let mut user: Vec<(Box<str>, PropertyValue)> = Vec::with_capacity(fields.properties.len());
     for field in &fields.properties {
         let (name, at) = (field.name.as_str(), place(&field.value));
         match read_value(&field.value) {
@@ -195,16 +195,16 @@ fn read_user(correlation: &mut Object<'_, '_>) -> Vec<(Box<str>, FactValue)> {
     user
 }
 
-fn read_value(value: &ast::Value<'_>) -> Result<FactValue, String> {
+fn read_value(value: &ast::Value<'_>) -> Result<PropertyValue, String> {
     match value {
-        ast::Value::StringLit(text) => Ok(FactValue::Text(text.value.as_ref().into())),
-        ast::Value::BooleanLit(flag) => Ok(FactValue::Boolean(flag.value)),
+        ast::Value::StringLit(text) => Ok(PropertyValue::Text(text.value.as_ref().into())),
+        ast::Value::BooleanLit(flag) => Ok(PropertyValue::Boolean(flag.value)),
         ast::Value::NumberLit(number) => {
             let number = number.value;
-            let integer = number.parse().map(FactValue::Integer);
-            let integer = integer.or_else(|_| number.parse().map(FactValue::Unsigned)).ok();
+            let integer = number.parse().map(PropertyValue::Integer);
+            let integer = integer.or_else(|_| number.parse().map(PropertyValue::Unsigned)).ok();
             let double =
-                || number.parse::<f64>().ok().filter(|value| value.is_finite()).map(FactValue::Double);
+                || number.parse::<f64>().ok().filter(|value| value.is_finite()).map(PropertyValue::Double);
             integer.or_else(double).ok_or_else(|| format!("{number} does not fit into 64 bits"))
         }
         other => Err(mismatch("a text, number or boolean", other, "region", "\"eu\"")),

@@ -3,7 +3,7 @@
 mod mistakes;
 
 use peeklock_engine::{
-    CorrelationFilter, EntityStatus, FactValue, Filter, Forwarding, Kept, QueueOptions, Rule, RuleLimits,
+    CorrelationFilter, EntityStatus, Filter, Forwarding, Kept, PropertyValue, QueueOptions, Rule, RuleLimits,
     SqlAction, SubscriptionOptions, TopicOptions,
 };
 use rand::rngs::StdRng;
@@ -176,11 +176,11 @@ fn every_kind_of_rule_is_understood() {
     let file = read(&everything()).unwrap();
     let SubscriptionConfig { rules, .. } = &file.topics[0].subscriptions[0];
     let user = [
-        ("flag", FactValue::Boolean(true)),
-        ("half", FactValue::Double(0.5)),
-        ("large", FactValue::Unsigned(u64::MAX)),
-        ("text", FactValue::Text("é\n".into())),
-        ("whole", FactValue::Integer(-5)),
+        ("flag", PropertyValue::Boolean(true)),
+        ("half", PropertyValue::Double(0.5)),
+        ("large", PropertyValue::Unsigned(u64::MAX)),
+        ("text", PropertyValue::Text("é\n".into())),
+        ("whole", PropertyValue::Integer(-5)),
     ];
     let filter = CorrelationFilter {
         content_type: Some("a".into()),

@@ -1,7 +1,7 @@
 //! Queues, topics, subscriptions and rules: good ones, bad ones, and those asked for by flag.
 
 use peeklock_engine::{
-    CorrelationFilter, EntityStatus, FactValue, Filter, Forwarding, Kept, QueueOptions, Rule,
+    CorrelationFilter, EntityStatus, Filter, Forwarding, Kept, PropertyValue, QueueOptions, Rule,
     SubscriptionOptions, TopicOptions,
 };
 
@@ -205,12 +205,12 @@ fn a_correlation_filter_may_name_every_field_and_typed_properties() {
         "#,
     );
     let user = [
-        ("flag", FactValue::Boolean(true)),
-        ("less", FactValue::Integer(-7)),
-        ("more", FactValue::Unsigned(u64::MAX)),
-        ("real", FactValue::Double(1.5)),
-        ("text", FactValue::Text("eu".into())),
-        ("then", FactValue::Timestamp(1_769_860_800_500)),
+        ("flag", PropertyValue::Boolean(true)),
+        ("less", PropertyValue::Integer(-7)),
+        ("more", PropertyValue::Unsigned(u64::MAX)),
+        ("real", PropertyValue::Double(1.5)),
+        ("text", PropertyValue::Text("eu".into())),
+        ("then", PropertyValue::Timestamp(1_769_860_800_500)),
     ];
     let text = |text: &str| Some(text.into());
     let filter = CorrelationFilter {

@@ -1,6 +1,6 @@
 //! SQL in rules: what TOML says of it, and how it is written again.
 
-use peeklock_engine::{FactValue, Filter, Rule, RuleLimits, SqlAction};
+use peeklock_engine::{Filter, PropertyValue, Rule, RuleLimits, SqlAction};
 use proptest::prelude::*;
 
 use super::*;
@@ -18,13 +18,15 @@ fn rule(keys: &str) -> Rule {
 fn filter_and_action_have_their_parameters_in_common() {
     let found =
         rule("sql = \"a = @x\"\naction = 'SET b = @y'\nparameters = { x = 5, y = 2026-01-31T12:00:00Z }");
-    let parameters =
-        vec![("x".into(), FactValue::Integer(5)), ("y".into(), FactValue::Timestamp(1_769_860_800_000))];
+    let parameters = vec![
+        ("x".into(), PropertyValue::Integer(5)),
+        ("y".into(), PropertyValue::Timestamp(1_769_860_800_000)),
+    ];
     assert_eq!(found.filter, Filter::sql("a = @x", parameters.clone()).unwrap());
     assert_eq!(found.action, Some(SqlAction::new("SET b = @y", parameters).unwrap()));
     let found =
         rule("filter = \"true\"\naction = \"\"\"\nSET b = @y\nREMOVE c\"\"\"\nparameters = { \"@y\" = 0.5 }");
-    let parameters = vec![("@y".into(), FactValue::Double(0.5))];
+    let parameters = vec![("@y".into(), PropertyValue::Double(0.5))];
     assert_eq!(found.filter, Filter::True);
     assert_eq!(found.action, Some(SqlAction::new("SET b = @y\nREMOVE c", parameters).unwrap()));
     assert!(rule("correlation = { to = \"x\" }\naction = \"REMOVE c\"").action.is_some());
@@ -61,14 +63,14 @@ fn limits_of_rules_are_said_by_name() {
     );
 }
 
-fn value() -> impl Strategy<Value = FactValue> {
+fn value() -> impl Strategy<Value = PropertyValue> {
     prop_oneof![
-        any::<bool>().prop_map(FactValue::Boolean),
-        any::<i64>().prop_map(FactValue::Integer),
-        (1_u64 << 63..).prop_map(FactValue::Unsigned),
-        any::<f64>().prop_filter("no TOML", |number| !number.is_nan()).prop_map(FactValue::Double),
-        "\\PC{0,20}".prop_map(|text| FactValue::Text(text.into())),
-        (-1_i64 << 45..1 << 45).prop_map(FactValue::Timestamp),
+        any::<bool>().prop_map(PropertyValue::Boolean),
+        any::<i64>().prop_map(PropertyValue::Integer),
+        (1_u64 << 63..).prop_map(PropertyValue::Unsigned),
+        any::<f64>().prop_filter("no TOML", |number| !number.is_nan()).prop_map(PropertyValue::Double),
+        "\\PC{0,20}".prop_map(|text| PropertyValue::Text(text.into())),
+        (-1_i64 << 45..1 << 45).prop_map(PropertyValue::Timestamp),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::random::{ARRIVAL, expression, facts, parameters, value};
+use super::random::{ARRIVAL, expression, parameters, rule_properties, value};
 use super::reference::{Failed, Reference};
 use crate::sql::act::{act, prepared};
 use crate::sql::compile::compile;
@@ -10,25 +10,33 @@ use crate::sql::evaluate::{condition, evaluate};
 use crate::sql::message::Message;
 use crate::sql::tree::{Expression, Property, Statement, SystemProperty};
 use crate::sql::value::Fault;
-use crate::{FactValue, Facts, Subject};
+use crate::{PropertyValue, RuleProperties, Subject};
 
-type Parameters = Vec<(Box<str>, FactValue)>;
+type Parameters = Vec<(Box<str>, PropertyValue)>;
 
 /// What an expression comes to.
-fn computed(expression: &Expression, parameters: &Parameters, facts: &Facts) -> Result<FactValue, Fault> {
+fn computed(
+    expression: &Expression,
+    parameters: &Parameters,
+    rule_properties: &RuleProperties,
+) -> Result<PropertyValue, Fault> {
     let program = compile(expression, parameters);
     let mut drawn = 0;
     let mut new_id = || {
         drawn += 1;
         drawn
     };
-    let message = Message::new(&Subject { facts, arrival: ARRIVAL });
+    let message = Message::new(&Subject { rule_properties, arrival: ARRIVAL });
     evaluate(&program, &message, &mut new_id, &mut usize::MAX.clone()).map(|value| value.into_fact())
 }
 
-fn truth(expression: &Expression, parameters: &Parameters, facts: &Facts) -> Result<Option<bool>, Fault> {
+fn truth(
+    expression: &Expression,
+    parameters: &Parameters,
+    rule_properties: &RuleProperties,
+) -> Result<Option<bool>, Fault> {
     let program = compile(expression, parameters);
-    let message = Message::new(&Subject { facts, arrival: ARRIVAL });
+    let message = Message::new(&Subject { rule_properties, arrival: ARRIVAL });
     evaluate(&program, &message, &mut || 7, &mut usize::MAX.clone()).and_then(|value| condition(&value))
 }
 
@@ -45,9 +53,9 @@ fn or(left: &Expression, right: &Expression) -> Expression {
 }
 
 /// Equal, and what is no number is equal to itself.
-fn same(left: &FactValue, right: &FactValue) -> bool {
+fn same(left: &PropertyValue, right: &PropertyValue) -> bool {
     match (left, right) {
-        (FactValue::Double(left), FactValue::Double(right)) => {
+        (PropertyValue::Double(left), PropertyValue::Double(right)) => {
             left.to_bits() == right.to_bits() || left.is_nan() && right.is_nan()
         }
         _ => left == right,
@@ -73,11 +81,11 @@ proptest! {
     fn a_program_comes_to_what_the_language_says(
         expression in expression(),
         parameters in parameters(),
-        facts in facts(),
+        rule_properties in rule_properties(),
     ) {
-        let mut reference = Reference { facts: &facts, parameters: &parameters, drawn: 0 };
+        let mut reference = Reference { rule_properties: &rule_properties, parameters: &parameters, drawn: 0 };
         let plainly = reference.value(&expression);
-        match (computed(&expression, &parameters, &facts), plainly) {
+        match (computed(&expression, &parameters, &rule_properties), plainly) {
             (Ok(value), Ok(plain)) => prop_assert!(same(&value, &plain), "{:?} instead of {:?}", value, plain),
             (Err(fault), Err(Failed)) => prop_assert!(fault.0.ends_with('.'), "{}", fault.0),
             (value, plain) => prop_assert!(false, "{:?} instead of {:?}", value, plain),
@@ -89,9 +97,9 @@ proptest! {
         one in expression(),
         other in expression(),
         parameters in parameters(),
-        facts in facts(),
+        rule_properties in rule_properties(),
     ) {
-        let truth = |expression: &Expression| truth(expression, &parameters, &facts);
+        let truth = |expression: &Expression| truth(expression, &parameters, &rule_properties);
         if let (Ok(first), Ok(_)) = (truth(&one), truth(&other)) {
             prop_assert_eq!(truth(&not(&not(&one))), Ok(first));
             prop_assert_eq!(truth(&not(&and(&one, &other))), truth(&or(&not(&one), &not(&other))));
@@ -118,14 +126,14 @@ proptest! {
     fn actions_change_all_or_nothing(
         statements in prop::collection::vec(statement(), 1..5),
         parameters in parameters(),
-        facts in facts(),
+        rule_properties in rule_properties(),
     ) {
-        let subject = Subject { facts: &facts, arrival: ARRIVAL };
+        let subject = Subject { rule_properties: &rule_properties, arrival: ARRIVAL };
         let prepared = prepared(&statements, &parameters);
         let mut drawn = 0;
         let result = act(&prepared, &subject, &mut || { drawn += 1; drawn });
         let Ok(changes) = result else { return Ok(()) };
-        let mut after = facts.clone();
+        let mut after = rule_properties.clone();
         changes.apply(&mut after);
         for (position, (name, _)) in changes.user.iter().enumerate() {
             prop_assert!(changes.user.iter().skip(position + 1).all(|(other, _)| other != name), "{} twice", name);

@@ -132,7 +132,7 @@ fn an_error_ends_a_sentence() {
 #[test]
 fn two_parameters_of_one_name_are_refused() {
     let mut parameters = parameters();
-    parameters.push(("TEXT".into(), crate::FactValue::Null));
+    parameters.push(("TEXT".into(), crate::PropertyValue::Null));
     let error = parse::filter("a = @text", &parameters).expect_err("a mistake");
     assert_eq!(
         (error.position, error.message.as_str()),

@@ -9,13 +9,13 @@ mod random;
 mod reference;
 mod round_trip;
 
-use crate::FactValue;
+use crate::PropertyValue;
 
 /// What `@name` stands for in these tests.
-fn parameters() -> Vec<(Box<str>, FactValue)> {
+fn parameters() -> Vec<(Box<str>, PropertyValue)> {
     vec![
-        ("@text".into(), FactValue::Text("orders".into())),
-        ("Number".into(), FactValue::Integer(5)),
-        ("@yes".into(), FactValue::Boolean(true)),
+        ("@text".into(), PropertyValue::Text("orders".into())),
+        ("Number".into(), PropertyValue::Integer(5)),
+        ("@yes".into(), PropertyValue::Boolean(true)),
     ]
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::sql::tree::{
     ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign, SystemProperty,
 };
-use crate::{Arrival, FactValue, Facts};
+use crate::{Arrival, PropertyValue, RuleProperties};
 
 /// 2026-11-22T10:00:00Z.
 const AT_MS: i64 = 1_795_341_600_000;
@@ -68,39 +68,39 @@ fn integer() -> impl Strategy<Value = i64> {
 }
 
 /// A value of any kind.
-pub(super) fn value() -> impl Strategy<Value = FactValue> {
+pub(super) fn value() -> impl Strategy<Value = PropertyValue> {
     let decimals = vec![0x303e << 112 | 125, 0x3040 << 112 | 5, 0x7800 << 112, 0x7c00 << 112];
     let ticks = vec![0, 600_000_000, i64::MAX, i64::MIN, AT_MS * 10_000 + 621_355_968_000_000_000];
     prop_oneof![
-        3 => Just(FactValue::Null),
-        4 => any::<bool>().prop_map(FactValue::Boolean),
-        4 => integer().prop_map(FactValue::Integer),
-        1 => prop::sample::select(vec![1 << 63, u64::MAX]).prop_map(FactValue::Unsigned),
-        2 => double().prop_map(FactValue::Double),
-        4 => text().prop_map(FactValue::Text),
-        1 => prop::sample::select(vec![0, AT_MS, i64::MAX, i64::MIN]).prop_map(FactValue::Timestamp),
-        1 => prop::sample::select(ticks.clone()).prop_map(FactValue::DateTimeOffset),
-        1 => prop::sample::select(ticks).prop_map(FactValue::TimeSpan),
-        1 => (0..3_u128).prop_map(FactValue::Uuid),
-        1 => prop::sample::select(decimals).prop_map(FactValue::Decimal),
-        1 => prop::sample::select(vec![[0x45].into(), [0xC0].into()]).prop_map(FactValue::Other),
+        3 => Just(PropertyValue::Null),
+        4 => any::<bool>().prop_map(PropertyValue::Boolean),
+        4 => integer().prop_map(PropertyValue::Integer),
+        1 => prop::sample::select(vec![1 << 63, u64::MAX]).prop_map(PropertyValue::Unsigned),
+        2 => double().prop_map(PropertyValue::Double),
+        4 => text().prop_map(PropertyValue::Text),
+        1 => prop::sample::select(vec![0, AT_MS, i64::MAX, i64::MIN]).prop_map(PropertyValue::Timestamp),
+        1 => prop::sample::select(ticks.clone()).prop_map(PropertyValue::DateTimeOffset),
+        1 => prop::sample::select(ticks).prop_map(PropertyValue::TimeSpan),
+        1 => (0..3_u128).prop_map(PropertyValue::Uuid),
+        1 => prop::sample::select(decimals).prop_map(PropertyValue::Decimal),
+        1 => prop::sample::select(vec![[0x45].into(), [0xC0].into()]).prop_map(PropertyValue::Other),
     ]
 }
 
 /// A message with some of the properties that the expressions name.
-pub(super) fn facts() -> impl Strategy<Value = Facts> {
+pub(super) fn rule_properties() -> impl Strategy<Value = RuleProperties> {
     let user = prop::collection::vec((prop::sample::select(vec!["a", "B", "c", "D", "Ä"]), value()), 0..7);
     let texts = (prop::option::of(text()), prop::option::of(text()));
-    (user, texts).prop_map(|(user, (label, to))| Facts {
+    (user, texts).prop_map(|(user, (label, to))| RuleProperties {
         label,
         to,
         user: user.into_iter().map(|(name, value)| (name.into(), value)).collect(),
-        ..Facts::default()
+        ..RuleProperties::default()
     })
 }
 
 /// What `@x` and `@y` stand for.
-pub(super) fn parameters() -> impl Strategy<Value = Vec<(Box<str>, FactValue)>> {
+pub(super) fn parameters() -> impl Strategy<Value = Vec<(Box<str>, PropertyValue)>> {
     (value(), value()).prop_map(|(x, y)| vec![("@x".into(), x), ("Y".into(), y)])
 }
 

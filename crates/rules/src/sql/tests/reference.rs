@@ -8,7 +8,7 @@ use crate::sql::tree::{
     ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign, SystemProperty,
 };
 use crate::sql::{instant, time_span};
-use crate::{FactValue, Facts};
+use crate::{PropertyValue, RuleProperties};
 
 /// It comes to nothing.
 #[derive(Debug, PartialEq)]
@@ -16,22 +16,22 @@ pub(super) struct Failed;
 
 /// Evaluates expressions for one message.
 pub(super) struct Reference<'a> {
-    pub(super) facts: &'a Facts,
-    pub(super) parameters: &'a [(Box<str>, FactValue)],
+    pub(super) rule_properties: &'a RuleProperties,
+    pub(super) parameters: &'a [(Box<str>, PropertyValue)],
     /// How many ids were drawn.
     pub(super) drawn: u128,
 }
 
 impl Reference<'_> {
     /// The value of an expression; `Null` is UNKNOWN.
-    pub(super) fn value(&mut self, expression: &Expression) -> Result<FactValue, Failed> {
+    pub(super) fn value(&mut self, expression: &Expression) -> Result<PropertyValue, Failed> {
         Ok(match expression {
-            Expression::Constant(Constant::Null) => FactValue::Null,
-            Expression::Constant(Constant::Boolean(truth)) => FactValue::Boolean(*truth),
-            Expression::Constant(Constant::Integer(number)) => FactValue::Integer(*number),
-            Expression::Constant(Constant::Double(number)) => FactValue::Double(*number),
-            Expression::Constant(Constant::Text(text)) => FactValue::Text(text.clone()),
-            Expression::Property(property) => self.property(property).unwrap_or(FactValue::Null),
+            Expression::Constant(Constant::Null) => PropertyValue::Null,
+            Expression::Constant(Constant::Boolean(truth)) => PropertyValue::Boolean(*truth),
+            Expression::Constant(Constant::Integer(number)) => PropertyValue::Integer(*number),
+            Expression::Constant(Constant::Double(number)) => PropertyValue::Double(*number),
+            Expression::Constant(Constant::Text(text)) => PropertyValue::Text(text.clone()),
+            Expression::Property(property) => self.property(property).unwrap_or(PropertyValue::Null),
             Expression::Parameter(name) => {
                 let is_meant = |known: &str| known.trim_start_matches('@').eq_ignore_ascii_case(name);
                 let found = self.parameters.iter().find(|(known, _)| is_meant(known));
@@ -39,27 +39,30 @@ impl Reference<'_> {
             }
             Expression::NewId => {
                 self.drawn += 1;
-                FactValue::Uuid(self.drawn)
+                PropertyValue::Uuid(self.drawn)
             }
             Expression::PropertyByName(name) => match self.value(name)? {
-                FactValue::Null => FactValue::Null,
-                FactValue::Text(name) => self.by_name(&name)?,
+                PropertyValue::Null => PropertyValue::Null,
+                PropertyValue::Text(name) => self.by_name(&name)?,
                 _ => return Err(Failed),
             },
             Expression::Signed(sign, value) => {
                 let value = self.value(value)?;
-                let zero =
-                    if integer(&value).is_some() { FactValue::Integer(0) } else { FactValue::Double(-0.0) };
+                let zero = if integer(&value).is_some() {
+                    PropertyValue::Integer(0)
+                } else {
+                    PropertyValue::Double(-0.0)
+                };
                 match (sign, value) {
-                    (_, FactValue::Null) => FactValue::Null,
-                    (Sign::Plus, FactValue::TimeSpan(ticks)) => FactValue::TimeSpan(ticks),
-                    (Sign::Minus, FactValue::TimeSpan(ticks)) => {
-                        FactValue::TimeSpan(0_i64.checked_sub(ticks).ok_or(Failed)?)
+                    (_, PropertyValue::Null) => PropertyValue::Null,
+                    (Sign::Plus, PropertyValue::TimeSpan(ticks)) => PropertyValue::TimeSpan(ticks),
+                    (Sign::Minus, PropertyValue::TimeSpan(ticks)) => {
+                        PropertyValue::TimeSpan(0_i64.checked_sub(ticks).ok_or(Failed)?)
                     }
                     (Sign::Plus, value) if double(&value).is_some() => value,
-                    (Sign::Minus, FactValue::Decimal(bits)) => FactValue::Decimal(bits ^ 1 << 127),
+                    (Sign::Minus, PropertyValue::Decimal(bits)) => PropertyValue::Decimal(bits ^ 1 << 127),
                     (Sign::Minus, value) => match arithmetic(ArithmeticOperator::Subtract, &zero, &value)? {
-                        FactValue::Unsigned(_) => return Err(Failed),
+                        PropertyValue::Unsigned(_) => return Err(Failed),
                         negative => negative,
                     },
                     (Sign::Plus, _) => return Err(Failed),
@@ -69,7 +72,7 @@ impl Reference<'_> {
                 let (left, right) = (self.value(left)?, self.value(right)?);
                 arithmetic(*operator, &left, &right)?
             }
-            _ => self.truth(expression)?.map_or(FactValue::Null, FactValue::Boolean),
+            _ => self.truth(expression)?.map_or(PropertyValue::Null, PropertyValue::Boolean),
         })
     }
 
@@ -87,7 +90,7 @@ impl Reference<'_> {
             }
             Expression::In { negated, value, list } => {
                 let value = self.value(value)?;
-                if value == FactValue::Null {
+                if value == PropertyValue::Null {
                     return Ok(None);
                 }
                 for member in list {
@@ -99,7 +102,7 @@ impl Reference<'_> {
                 Ok(Some(*negated))
             }
             Expression::IsNull { negated, property } => {
-                let is_null = self.property(property).is_none_or(|value| value == FactValue::Null);
+                let is_null = self.property(property).is_none_or(|value| value == PropertyValue::Null);
                 Ok(Some(is_null != *negated))
             }
             Expression::Exists(property) => Ok(Some(self.property(property).is_some())),
@@ -107,8 +110,8 @@ impl Reference<'_> {
             Expression::And(terms) => self.joined(terms, false),
             Expression::Or(terms) => self.joined(terms, true),
             value => match self.value(value)? {
-                FactValue::Null => Ok(None),
-                FactValue::Boolean(truth) => Ok(Some(truth)),
+                PropertyValue::Null => Ok(None),
+                PropertyValue::Boolean(truth) => Ok(Some(truth)),
                 _ => Err(Failed),
             },
         }
@@ -126,64 +129,67 @@ impl Reference<'_> {
         Ok(joined)
     }
 
-    fn property(&self, property: &Property) -> Option<FactValue> {
-        let text = |text: &Option<Box<str>>| text.clone().map(FactValue::Text);
+    fn property(&self, property: &Property) -> Option<PropertyValue> {
+        let text = |text: &Option<Box<str>>| text.clone().map(PropertyValue::Text);
         match property {
             Property::User(name) => {
-                let found =
-                    self.facts.user.iter().find(|(known, _)| known.to_uppercase() == name.to_uppercase());
+                let found = self
+                    .rule_properties
+                    .user
+                    .iter()
+                    .find(|(known, _)| known.to_uppercase() == name.to_uppercase());
                 found.map(|(_, value)| value.clone())
             }
-            Property::System(SystemProperty::Label) => text(&self.facts.label),
-            Property::System(SystemProperty::To) => text(&self.facts.to),
-            Property::System(SystemProperty::SequenceNumber) => Some(FactValue::Integer(5)),
+            Property::System(SystemProperty::Label) => text(&self.rule_properties.label),
+            Property::System(SystemProperty::To) => text(&self.rule_properties.to),
+            Property::System(SystemProperty::SequenceNumber) => Some(PropertyValue::Integer(5)),
             Property::System(SystemProperty::EnqueuedTimeUtc) => {
-                Some(FactValue::Timestamp(ARRIVAL.enqueued_at_ms as i64))
+                Some(PropertyValue::Timestamp(ARRIVAL.enqueued_at_ms as i64))
             }
-            Property::System(SystemProperty::TimeToLive) => Some(FactValue::TimeSpan(600_000_000)),
-            Property::System(SystemProperty::ForcePersistence) => Some(FactValue::Boolean(false)),
+            Property::System(SystemProperty::TimeToLive) => Some(PropertyValue::TimeSpan(600_000_000)),
+            Property::System(SystemProperty::ForcePersistence) => Some(PropertyValue::Boolean(false)),
             Property::System(SystemProperty::LockToken) => None,
             Property::System(other) => panic!("the random expressions do not name {other:?}"),
         }
     }
 
-    fn by_name(&self, name: &str) -> Result<FactValue, Failed> {
+    fn by_name(&self, name: &str) -> Result<PropertyValue, Failed> {
         let property = match name.strip_prefix("sys.") {
             Some("Label") => Property::System(SystemProperty::Label),
             Some(_) => return Err(Failed),
             None => Property::User(name.into()),
         };
-        Ok(self.property(&property).unwrap_or(FactValue::Null))
+        Ok(self.property(&property).unwrap_or(PropertyValue::Null))
     }
 }
 
-fn integer(value: &FactValue) -> Option<i128> {
+fn integer(value: &PropertyValue) -> Option<i128> {
     match value {
-        FactValue::Integer(number) => Some((*number).into()),
-        FactValue::Unsigned(number) => Some((*number).into()),
+        PropertyValue::Integer(number) => Some((*number).into()),
+        PropertyValue::Unsigned(number) => Some((*number).into()),
         _ => None,
     }
 }
 
-fn double(value: &FactValue) -> Option<f64> {
+fn double(value: &PropertyValue) -> Option<f64> {
     match value {
-        FactValue::Double(number) => Some(*number),
-        FactValue::Decimal(bits) => Some(decimal::to_double(*bits)),
+        PropertyValue::Double(number) => Some(*number),
+        PropertyValue::Decimal(bits) => Some(decimal::to_double(*bits)),
         value => integer(value).map(|number| number as f64),
     }
 }
 
 fn arithmetic(
     operator: ArithmeticOperator,
-    left: &FactValue,
-    right: &FactValue,
-) -> Result<FactValue, Failed> {
+    left: &PropertyValue,
+    right: &PropertyValue,
+) -> Result<PropertyValue, Failed> {
     use ArithmeticOperator::{Add, Divide, Multiply, Remainder, Subtract};
-    if *left == FactValue::Null || *right == FactValue::Null {
-        return Ok(FactValue::Null);
+    if *left == PropertyValue::Null || *right == PropertyValue::Null {
+        return Ok(PropertyValue::Null);
     }
-    if let (FactValue::Text(left), FactValue::Text(right), Add) = (left, right, operator) {
-        return Ok(FactValue::Text(format!("{left}{right}").into()));
+    if let (PropertyValue::Text(left), PropertyValue::Text(right), Add) = (left, right, operator) {
+        return Ok(PropertyValue::Text(format!("{left}{right}").into()));
     }
     if let (Some(first), Some(second)) = (integer(left), integer(right)) {
         if second == 0 && matches!(operator, Divide | Remainder) {
@@ -198,18 +204,18 @@ fn arithmetic(
             Remainder if first == i128::from(i64::MIN) && second == -1 => return Err(Failed),
             Remainder => first % second,
         };
-        let is_large = |value: &FactValue| matches!(value, FactValue::Unsigned(_));
+        let is_large = |value: &PropertyValue| matches!(value, PropertyValue::Unsigned(_));
         if let Ok(number) = i64::try_from(result) {
-            return Ok(FactValue::Integer(number));
+            return Ok(PropertyValue::Integer(number));
         }
         let has_large = is_large(left) || is_large(right);
-        return u64::try_from(result).ok().filter(|_| has_large).map(FactValue::Unsigned).ok_or(Failed);
+        return u64::try_from(result).ok().filter(|_| has_large).map(PropertyValue::Unsigned).ok_or(Failed);
     }
     if let Some(result) = of_times(operator, left, right) {
         return result;
     }
     let (Some(first), Some(second)) = (double(left), double(right)) else { return Err(Failed) };
-    Ok(FactValue::Double(match operator {
+    Ok(PropertyValue::Double(match operator {
         Add => first + second,
         Subtract => first - second,
         Multiply => first * second,
@@ -221,26 +227,26 @@ fn arithmetic(
 /// Instants and lengths of time, by the table of C#.
 fn of_times(
     operator: ArithmeticOperator,
-    left: &FactValue,
-    right: &FactValue,
-) -> Option<Result<FactValue, Failed>> {
+    left: &PropertyValue,
+    right: &PropertyValue,
+) -> Option<Result<PropertyValue, Failed>> {
     let sign = match operator {
         ArithmeticOperator::Add => 1,
         ArithmeticOperator::Subtract => -1,
         _ => return None,
     };
-    let length = |ticks: i128| i64::try_from(ticks).map(FactValue::TimeSpan).map_err(|_| Failed);
+    let length = |ticks: i128| i64::try_from(ticks).map(PropertyValue::TimeSpan).map_err(|_| Failed);
     match (left, right) {
-        (FactValue::TimeSpan(first), FactValue::TimeSpan(second)) => {
+        (PropertyValue::TimeSpan(first), PropertyValue::TimeSpan(second)) => {
             Some(length(i128::from(*first) + sign * i128::from(*second)))
         }
-        (_, FactValue::TimeSpan(by)) => {
+        (_, PropertyValue::TimeSpan(by)) => {
             let at = ticks(left)? + sign * i128::from(*by);
             let is_instant = (0..=3_155_378_975_999_999_999).contains(&at);
             let at = i64::try_from(at).ok().filter(|_| is_instant).ok_or(Failed);
             Some(at.map(|at| match left {
-                FactValue::DateTimeOffset(_) => FactValue::DateTimeOffset(at),
-                _ => FactValue::Timestamp((at - 621_355_968_000_000_000).div_euclid(10_000)),
+                PropertyValue::DateTimeOffset(_) => PropertyValue::DateTimeOffset(at),
+                _ => PropertyValue::Timestamp((at - 621_355_968_000_000_000).div_euclid(10_000)),
             }))
         }
         _ if sign == -1 => Some(length(ticks(left)? - ticks(right)?)),
@@ -249,7 +255,7 @@ fn of_times(
 }
 
 /// Less, equal, greater by three questions.
-fn compared(operator: ComparisonOperator, left: &FactValue, right: &FactValue) -> Option<bool> {
+fn compared(operator: ComparisonOperator, left: &PropertyValue, right: &PropertyValue) -> Option<bool> {
     let (less, equal, greater, ordered) = relation(left, right)?;
     match operator {
         ComparisonOperator::Equal => Some(equal),
@@ -262,11 +268,11 @@ fn compared(operator: ComparisonOperator, left: &FactValue, right: &FactValue) -
     }
 }
 
-fn relation(left: &FactValue, right: &FactValue) -> Option<(bool, bool, bool, bool)> {
+fn relation(left: &PropertyValue, right: &PropertyValue) -> Option<(bool, bool, bool, bool)> {
     fn of<T: PartialOrd>(left: T, right: T) -> Option<(bool, bool, bool, bool)> {
         Some((left < right, left == right, left > right, true))
     }
-    use FactValue::{Boolean, Other, Text, TimeSpan, Uuid as Guid};
+    use PropertyValue::{Boolean, Other, Text, TimeSpan, Uuid as Guid};
     match (left, right) {
         (Text(left), Text(right)) => {
             of(left.encode_utf16().collect::<Vec<_>>(), right.encode_utf16().collect::<Vec<_>>())
@@ -285,37 +291,41 @@ fn relation(left: &FactValue, right: &FactValue) -> Option<(bool, bool, bool, bo
     }
 }
 
-fn ticks(value: &FactValue) -> Option<i128> {
+fn ticks(value: &PropertyValue) -> Option<i128> {
     match value {
-        FactValue::Timestamp(at_ms) => Some(i128::from(*at_ms) * 10_000 + 621_355_968_000_000_000),
-        FactValue::DateTimeOffset(ticks) => Some((*ticks).into()),
+        PropertyValue::Timestamp(at_ms) => Some(i128::from(*at_ms) * 10_000 + 621_355_968_000_000_000),
+        PropertyValue::DateTimeOffset(ticks) => Some((*ticks).into()),
         _ => None,
     }
 }
 
-fn read_as(text: &str, beside: &FactValue) -> Option<FactValue> {
+fn read_as(text: &str, beside: &PropertyValue) -> Option<PropertyValue> {
     match beside {
-        FactValue::Timestamp(_) => instant::parse(text)
-            .map(|ticks| FactValue::Timestamp((ticks - 621_355_968_000_000_000).div_euclid(10_000))),
-        FactValue::DateTimeOffset(_) => instant::parse(text).map(FactValue::DateTimeOffset),
-        FactValue::TimeSpan(_) => time_span::parse(text).map(FactValue::TimeSpan),
-        FactValue::Uuid(_) => Uuid::try_parse(text).ok().map(|uuid| FactValue::Uuid(uuid.as_u128())),
+        PropertyValue::Timestamp(_) => instant::parse(text)
+            .map(|ticks| PropertyValue::Timestamp((ticks - 621_355_968_000_000_000).div_euclid(10_000))),
+        PropertyValue::DateTimeOffset(_) => instant::parse(text).map(PropertyValue::DateTimeOffset),
+        PropertyValue::TimeSpan(_) => time_span::parse(text).map(PropertyValue::TimeSpan),
+        PropertyValue::Uuid(_) => Uuid::try_parse(text).ok().map(|uuid| PropertyValue::Uuid(uuid.as_u128())),
         _ => None,
     }
 }
 
-fn liked(value: &FactValue, pattern: &FactValue, escape: Option<&FactValue>) -> Result<Option<bool>, Failed> {
-    if [Some(value), Some(pattern), escape].contains(&Some(&FactValue::Null)) {
+fn liked(
+    value: &PropertyValue,
+    pattern: &PropertyValue,
+    escape: Option<&PropertyValue>,
+) -> Result<Option<bool>, Failed> {
+    if [Some(value), Some(pattern), escape].contains(&Some(&PropertyValue::Null)) {
         return Ok(None);
     }
-    let FactValue::Text(pattern) = pattern else { return Err(Failed) };
+    let PropertyValue::Text(pattern) = pattern else { return Err(Failed) };
     let escape = match escape {
         None => None,
-        Some(FactValue::Text(escape)) if escape.chars().count() == 1 => escape.chars().next(),
-        Some(FactValue::Text(_)) if !matches!(value, FactValue::Text(_)) => None,
+        Some(PropertyValue::Text(escape)) if escape.chars().count() == 1 => escape.chars().next(),
+        Some(PropertyValue::Text(_)) if !matches!(value, PropertyValue::Text(_)) => None,
         Some(_) => return Err(Failed),
     };
-    let FactValue::Text(text) = value else { return Ok(None) };
+    let PropertyValue::Text(text) = value else { return Ok(None) };
     // A character that stands for itself is marked.
     let mut places = Vec::new();
     let mut characters = pattern.chars();

@@ -114,12 +114,12 @@ fn used_bytes(listed: &Listed) -> u64 {
 pub struct PinnedPlan {
     plan: BackupPlan,
     #[expect(dead_code, reason = "held so that no file is removed or filled again")]
-    held: Held,
+    held: PinnedFiles,
 }
 
 #[derive(Debug)]
 #[expect(dead_code, reason = "held, never looked at")]
-enum Held {
+enum PinnedFiles {
     Segments(Vec<Arc<SegmentFile>>),
     Directory(Box<dyn Lock>),
 }
@@ -167,7 +167,7 @@ impl PinnedPlan {
         let Loaded { manifest, active, rolled, .. } = &loaded;
         let log_end = active.as_ref().map(|active| Closed { id: active.segment.id, seal: active.seal() });
         let rolled = |id| rolled.iter().find(|rolled| rolled.id == id).map(|rolled| rolled.seal);
-        Ok(Self { plan: BackupPlan::cut(manifest, log_end, rolled), held: Held::Directory(lock) })
+        Ok(Self { plan: BackupPlan::cut(manifest, log_end, rolled), held: PinnedFiles::Directory(lock) })
     }
 }
 
@@ -183,5 +183,5 @@ fn try_cut(shared: &Shared) -> Option<PinnedPlan> {
         Some(Arc::clone(&segment.file))
     });
     let files = files.collect::<Option<Vec<_>>>()?;
-    Some(PinnedPlan { plan, held: Held::Segments(files) })
+    Some(PinnedPlan { plan, held: PinnedFiles::Segments(files) })
 }

@@ -1,6 +1,6 @@
 //! Operations on rules of subscriptions.
 
-use peeklock_engine::{CorrelationFilter, FactValue, Filter, Given, Rule, SqlAction, SqlFilter};
+use peeklock_engine::{CorrelationFilter, Filter, Given, PropertyValue, Rule, SqlAction, SqlFilter};
 
 use super::*;
 use crate::servicebus::errors::condition;
@@ -159,10 +159,10 @@ fn correlation_filters_keep_their_fields_and_the_types_of_properties() {
         panic!("a correlation filter")
     };
     let user = vec![
-        ("n".into(), FactValue::Given(Box::new(Given::Int(1)))),
-        ("t".into(), FactValue::Timestamp(2)),
-        ("x".into(), FactValue::TimeSpan(7)),
-        ("y".into(), FactValue::Other(Value::Binary("b".into()).to_bytes().as_ref().into())),
+        ("n".into(), PropertyValue::Given(Box::new(Given::Int(1)))),
+        ("t".into(), PropertyValue::Timestamp(2)),
+        ("x".into(), PropertyValue::TimeSpan(7)),
+        ("y".into(), PropertyValue::Other(Value::Binary("b".into()).to_bytes().as_ref().into())),
     ];
     let expected = CorrelationFilter {
         correlation_id: Some("c".into()),
@@ -299,7 +299,7 @@ fn messages_scheduled_on_a_topic_tell_what_rules_ask_for() {
     let schedule = |path: &str| {
         let body = [("messages", entry(encoded(Some(99))))];
         match prepare("com.microsoft:schedule-message", path, &body).unwrap().command {
-            Command::Send { messages } => messages[0].facts.clone(),
+            Command::Send { messages } => messages[0].rule_properties.clone(),
             other => panic!("{other:?}"),
         }
     };

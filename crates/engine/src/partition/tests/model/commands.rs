@@ -8,7 +8,7 @@ use super::queue::{Taken, check};
 use super::{ENTITY, Model, Rule};
 use crate::{
     AcceptedSession, Command, Effect, LockToken, MessageState, NewMessage, QueueId, QueueOptions, QueuePath,
-    ReceiverId, ReceiverOptions, Refusal, Reply, SequenceNumber, SessionWish, SettleFailure, Settlement,
+    ReceiverId, ReceiverOptions, Refusal, Reply, SequenceNumber, SessionRequest, SettleFailure, Settlement,
     Timestamp,
 };
 
@@ -166,15 +166,17 @@ impl Model {
         &mut self,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        wish: Option<SessionWish>,
+        requested: Option<SessionRequest>,
     ) -> Result<Option<Option<AcceptedSession>>, Refusal> {
         if self.home(receiver).is_some() {
             return Err(Refusal::InvalidArgument(String::new()));
         }
         let (queue, turn) = self.readable(options.source.queue)?;
-        queue.check_wish(turn, options.source.sub_queue, wish.as_ref())?;
-        match wish {
-            Some(wish) => queue.accept(turn, receiver, options, &wish).transpose().map(|got| got.map(Some)),
+        queue.check_requested(turn, options.source.sub_queue, requested.as_ref())?;
+        match requested {
+            Some(requested) => {
+                queue.accept(turn, receiver, options, &requested).transpose().map(|got| got.map(Some))
+            }
             None => {
                 queue.open(receiver, options);
                 Ok(Some(None))

@@ -11,13 +11,13 @@ pub(in crate::partition::tests) const LARGE: usize = 61_440;
 pub(in crate::partition::tests) enum Move {
     Send(Vec<Draft>),
     Cancel(Vec<usize>),
-    /// The wish for a session is used where one is required, or where none is, `wrongly`; before, time passes
+    /// The request for a session is used where one is required, or where none is, `wrongly`; before, time passes
     /// unnoticed.
     Open {
         queue: usize,
         sub_queue: SubQueue,
         mode: ReceiveMode,
-        wish: Wish,
+        requested: SessionRequestDraft,
         wrongly: bool,
         after_ms: u64,
     },
@@ -98,7 +98,7 @@ pub(in crate::partition::tests) struct Draft {
 
 /// By number of a name, or the next available.
 #[derive(Debug, Clone)]
-pub(in crate::partition::tests) struct Wish {
+pub(in crate::partition::tests) struct SessionRequestDraft {
     pub(super) id: Option<usize>,
     pub(super) wait_ms: u64,
 }

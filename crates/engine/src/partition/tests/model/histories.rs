@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::Area;
-use super::draft::{Draft, FilterDraft, LARGE, Move, Options, RuleDraft, Verb, Wish};
+use super::draft::{Draft, FilterDraft, LARGE, Move, Options, RuleDraft, SessionRequestDraft, Verb};
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::{EntityOptions, Intent, ReceiveMode, SubQueue};
 
@@ -91,9 +91,9 @@ fn picks() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![6 => (0..6usize).prop_map(|pick| vec![pick]), 3 => prop::collection::vec(0..6usize, 0..4)]
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn requested() -> impl Strategy<Value = SessionRequestDraft> {
     let id = prop_oneof![10 => Just(None), 12 => (0..4usize).prop_map(Some), 1 => Just(Some(4))];
-    (id, 0..20u64).prop_map(|(id, wait_ms)| Wish { id, wait_ms })
+    (id, 0..20u64).prop_map(|(id, wait_ms)| SessionRequestDraft { id, wait_ms })
 }
 
 fn filter() -> impl Strategy<Value = FilterDraft> {
@@ -141,7 +141,7 @@ fn common(kind: Kind) -> Weighted {
     let bytes = prop_oneof![3 => Just(u64::MAX), 1 => 0..12u64];
     let credit = (0..4usize, 0..5u64, bytes, prop::bool::weighted(0.2));
     let queue = || 0..40usize;
-    let open = (queue(), sub_queue(), mode(), wish(), prop::bool::weighted(0.04));
+    let open = (queue(), sub_queue(), mode(), requested(), prop::bool::weighted(0.04));
     let deferred = (picks(), queue(), sub_queue(), mode(), sometimes(8, 0..4usize));
     let peek = (0..40u64, 0..12u32, 0..20usize, queue(), sub_queue(), sometimes(4, 0..4usize));
     vec![
@@ -149,11 +149,11 @@ fn common(kind: Kind) -> Weighted {
         (3, picks().prop_map(Move::Cancel).boxed()),
         (
             8,
-            open.prop_map(|(queue, sub_queue, mode, wish, wrongly)| Move::Open {
+            open.prop_map(|(queue, sub_queue, mode, requested, wrongly)| Move::Open {
                 queue,
                 sub_queue,
                 mode,
-                wish,
+                requested,
                 wrongly,
                 after_ms: 0,
             })
@@ -208,12 +208,12 @@ fn about_sessions() -> Weighted {
     vec![
         (
             8,
-            (0..40usize, mode(), wish(), sometimes(5, 1..10u64))
-                .prop_map(|(queue, mode, wish, after_ms)| Move::Open {
+            (0..40usize, mode(), requested(), sometimes(5, 1..10u64))
+                .prop_map(|(queue, mode, requested, after_ms)| Move::Open {
                     queue,
                     sub_queue: SubQueue::Main,
                     mode,
-                    wish,
+                    requested,
                     wrongly: false,
                     after_ms: after_ms.unwrap_or(0),
                 })

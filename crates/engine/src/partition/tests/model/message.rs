@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    BodyRef, Facts, Lock, MessageState, MessageView, NewMessage, QueueId, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, Lock, MessageState, MessageView, NewMessage, QueueId, RuleProperties, SequenceNumber, SubQueue,
+    Timestamp,
 };
 
 #[derive(Debug, Clone)]
@@ -12,7 +13,7 @@ pub(super) struct Message {
     pub(super) bytes: u64,
     pub(super) header_bytes: u32,
     pub(super) session_id: Option<Arc<str>>,
-    pub(super) facts: Option<Arc<Facts>>,
+    pub(super) rule_properties: Option<Arc<RuleProperties>>,
     pub(super) scheduled_for: Option<u64>,
     pub(super) lock: Option<Lock>,
     /// Whether the end of its lock by time is a failed delivery.
@@ -43,7 +44,7 @@ impl Message {
             bytes: new.content.len() as u64,
             header_bytes: new.header_bytes,
             session_id: new.session_id.clone().map(Arc::from),
-            facts: new.facts.clone(),
+            rule_properties: new.rule_properties.clone(),
             scheduled_for: None,
             lock: None,
             counts: true,

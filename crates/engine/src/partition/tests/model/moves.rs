@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::super::rig::QUEUE;
 use super::super::topics::sql::sql;
 use super::comparison::Comparison;
-use super::draft::{Draft, FilterDraft, Move, RuleDraft, Verb, Wish};
+use super::draft::{Draft, FilterDraft, Move, RuleDraft, SessionRequestDraft, Verb};
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::{
-    Command, CorrelationFilter, CreditLimit, DeadLetter, FactValue, Facts, Filter, LockToken, MessageKey,
-    NewMessage, Property, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber,
-    SessionWish, Settlement, SqlAction, SubQueue, Timestamp,
+    Command, CorrelationFilter, CreditLimit, DeadLetter, Filter, LockToken, MessageKey, NewMessage, Property,
+    PropertyValue, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, RuleProperties,
+    SequenceNumber, SessionRequest, Settlement, SqlAction, SubQueue, Timestamp,
 };
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -38,11 +38,11 @@ impl Comparison {
                 let number = |pick: &usize| SequenceNumber(next.saturating_sub(*pick as u64));
                 Command::CancelScheduled { numbers: picks.iter().map(number).collect() }
             }
-            Move::Open { queue, sub_queue, mode, wish, wrongly, after_ms } => {
+            Move::Open { queue, sub_queue, mode, requested, wrongly, after_ms } => {
                 self.now += after_ms;
                 let source = QueuePath { queue: self.queue(*queue), sub_queue: *sub_queue };
                 let needs_session = *sub_queue == SubQueue::Main && self.requires_session(source.queue);
-                let session = (needs_session != *wrongly).then(|| self.wish(wish));
+                let session = (needs_session != *wrongly).then(|| self.requested(requested));
                 let options = ReceiverOptions { source, mode: *mode };
                 Command::OpenReceiver { receiver: self.new_receiver(), options, session }
             }
@@ -125,13 +125,13 @@ impl Comparison {
     fn message(&self, draft: &Draft) -> NewMessage {
         let user = draft.user.map(|(upper, value)| {
             let name = if upper { "SIZE" } else { "size" };
-            (name.into(), FactValue::Integer(value))
+            (name.into(), PropertyValue::Integer(value))
         });
-        let facts = Facts {
+        let rule_properties = RuleProperties {
             label: draft.label.map(|label| LABELS[label].into()),
             user: user.into_iter().collect(),
             session_id: draft.session.map(|session| SESSIONS[session].into()),
-            ..Facts::default()
+            ..RuleProperties::default()
         };
         NewMessage {
             content: Bytes::from(vec![7; draft.bytes]),
@@ -139,16 +139,17 @@ impl Comparison {
             scheduled_enqueue_time: draft.delay_ms.map(|ms| Timestamp(self.now + ms)),
             session_id: draft.session.map(|session| SESSIONS[session].into()),
             header_bytes: draft.header_bytes,
-            facts: Some(Arc::new(facts)),
+            rule_properties: Some(Arc::new(rule_properties)),
             reserved_number: None,
             origin: None,
             message_key: draft.id.map(|id| MessageKey::of(IDS[id])),
         }
     }
 
-    fn wish(&self, wish: &Wish) -> SessionWish {
-        let id = wish.id.map(|id| SESSIONS.get(id).map_or_else(|| "x".repeat(129), |id| (*id).to_owned()));
-        SessionWish { id: id.map(Into::into), wait_until: Timestamp(self.now + wish.wait_ms) }
+    fn requested(&self, requested: &SessionRequestDraft) -> SessionRequest {
+        let id =
+            requested.id.map(|id| SESSIONS.get(id).map_or_else(|| "x".repeat(129), |id| (*id).to_owned()));
+        SessionRequest { id: id.map(Into::into), wait_until: Timestamp(self.now + requested.wait_ms) }
     }
 
     const fn new_receiver(&mut self) -> ReceiverId {
@@ -220,7 +221,7 @@ fn rule(RuleDraft { name, filter, action }: &RuleDraft) -> crate::Rule {
         FilterDraft::False => Filter::False,
         FilterDraft::Correlation(label, size) => Filter::Correlation(Box::new(CorrelationFilter {
             label: label.map(|label| LABELS[label].into()),
-            user: size.iter().map(|size| ("Size".into(), FactValue::Integer(*size))).collect(),
+            user: size.iter().map(|size| ("Size".into(), PropertyValue::Integer(*size))).collect(),
             ..CorrelationFilter::default()
         })),
     };

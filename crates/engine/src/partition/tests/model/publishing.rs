@@ -9,7 +9,8 @@ use super::sql::{self, Truth};
 use super::topic::{in_order, same_name};
 use super::{ENTITY, Model, Rule, Turn};
 use crate::{
-    Changes, CorrelationFilter, FactValue, Facts, Filter, SequenceNumber, Subscription, TextProperty,
+    CorrelationFilter, Filter, PropertyChanges, PropertyValue, RuleProperties, SequenceNumber, Subscription,
+    TextProperty,
 };
 
 const HEADER_BYTES_MAX: usize = 65_536;
@@ -19,7 +20,7 @@ enum Share {
     /// A copy as it was sent.
     Plain,
     /// A copy that an action changed.
-    Changed(Changes),
+    Changed(PropertyChanges),
     /// A dead letter, because of this.
     Failed(&'static str),
 }
@@ -31,7 +32,7 @@ impl Model {
         let (number, topic_options) = (SequenceNumber(topic.next_number), topic.options.clone());
         let was_scheduled = message.scheduled_for.take().is_some();
         message.view.state = crate::MessageState::Active;
-        let facts = message.facts.as_deref().cloned().unwrap_or_default();
+        let rule_properties = message.rule_properties.as_deref().cloned().unwrap_or_default();
         // What this message has no business with.
         let mut leaked = None;
         let topic = Queue::new(super::QUEUE, topic_options);
@@ -44,7 +45,7 @@ impl Model {
             {
                 continue;
             }
-            for share in shares(&self.turn, subscription, &facts, number.0) {
+            for share in shares(&self.turn, subscription, &rule_properties, number.0) {
                 let Some(copy) = made(&self.turn, (&topic, queue), &message, &share, &mut leaked) else {
                     continue;
                 };
@@ -81,7 +82,7 @@ impl Model {
 
 impl Message {
     /// Lets an action change a copy; false if that would be too much for its header: then it is as it was.
-    fn change(&mut self, turn: &Turn, changes: &Changes) -> bool {
+    fn change(&mut self, turn: &Turn, changes: &PropertyChanges) -> bool {
         let before = self.clone();
         self.view.changes = Some(Arc::new(changes.clone()));
         if let Some(id) = changes.text(TextProperty::SessionId)
@@ -101,12 +102,17 @@ impl Message {
 }
 
 /// What a subscription gets: a copy for all rules without action, one for each with one, and a dead letter if one failed.
-fn shares(turn: &Turn, subscription: &Subscription, facts: &Facts, number: u64) -> Vec<Share> {
+fn shares(
+    turn: &Turn,
+    subscription: &Subscription,
+    rule_properties: &RuleProperties,
+    number: u64,
+) -> Vec<Share> {
     let (mut plain, mut changed, mut failed) = (0, Vec::new(), Vec::new());
-    let mut seen = facts.clone();
+    let mut seen = rule_properties.clone();
     let rules = in_order(&subscription.rules, turn.keeps(Rule::CopiesComeInTheOrderOfTheRules));
     for rule in &rules {
-        match (ask(turn, &rule.filter, facts, number), &rule.action) {
+        match (ask(turn, &rule.filter, rule_properties, number), &rule.action) {
             (Truth::Fails, _) => failed.push("FilterException"),
             (Truth::False, _) => {}
             (Truth::Unknown, _) if turn.keeps(Rule::UnknownIsNoMatch) => {}
@@ -172,7 +178,7 @@ fn made(
     (topic, queue): (&Queue, &Queue),
     message: &Message,
     share: &Share,
-    leaked: &mut Option<Arc<Changes>>,
+    leaked: &mut Option<Arc<PropertyChanges>>,
 ) -> Option<Message> {
     let mut copy = message.clone();
     let changes = if let Share::Changed(changes) = share { Some(changes) } else { None };
@@ -213,26 +219,27 @@ fn life(
 }
 
 /// What a rule says of a message.
-fn ask(turn: &Turn, filter: &Filter, facts: &Facts, number: u64) -> Truth {
+fn ask(turn: &Turn, filter: &Filter, rule_properties: &RuleProperties, number: u64) -> Truth {
     match filter {
         Filter::True => Truth::True,
         Filter::False => Truth::False,
-        Filter::Sql(condition) => sql::ask(condition.expression(), facts, number),
-        Filter::Correlation(filter) => Some(correlates(turn, filter, facts)).into(),
+        Filter::Sql(condition) => sql::ask(condition.expression(), rule_properties, number),
+        Filter::Correlation(filter) => Some(correlates(turn, filter, rule_properties)).into(),
     }
 }
 
 /// Correlation filters of the test set a label, a user property, or both.
-fn correlates(turn: &Turn, filter: &CorrelationFilter, facts: &Facts) -> bool {
+fn correlates(turn: &Turn, filter: &CorrelationFilter, rule_properties: &RuleProperties) -> bool {
     let CorrelationFilter { label, user, .. } = filter;
-    let label_fits = match (label, &facts.label) {
+    let label_fits = match (label, &rule_properties.label) {
         (None, _) => true,
         (Some(_), None) => false,
         (Some(wanted), Some(has)) if turn.keeps(Rule::LabelsMatchExactly) => wanted == has,
         (Some(wanted), Some(has)) => wanted.eq_ignore_ascii_case(has),
     };
-    let one_fits = |(name, value): &(Box<str>, FactValue)| {
-        let here = facts.user.iter().filter(|(known, _)| same_name(known, name)).map(|(_, value)| value);
+    let one_fits = |(name, value): &(Box<str>, PropertyValue)| {
+        let here =
+            rule_properties.user.iter().filter(|(known, _)| same_name(known, name)).map(|(_, value)| value);
         here.take(1).any(|known| known == value)
     };
     let user_fits = user.iter().all(one_fits);

@@ -296,7 +296,7 @@ impl Queue {
         for message in self.messages.values_mut() {
             message.lock = None;
             if turn.breaks(Rule::ScheduledMessagesKeepTheirFacts) {
-                message.facts = None;
+                message.rule_properties = None;
             }
             if turn.breaks(Rule::ChangesSurviveARestart) {
                 message.view.changes = None;

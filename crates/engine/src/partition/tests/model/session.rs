@@ -9,8 +9,8 @@ use super::message::Message;
 use super::queue::Queue;
 use super::{Rule, Turn};
 use crate::{
-    AcceptedSession, Effect, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionWish, SubQueue,
-    Timestamp,
+    AcceptedSession, Effect, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionRequest,
+    SubQueue, Timestamp,
 };
 
 const ID_CHARACTERS_MAX: usize = 128;
@@ -125,17 +125,17 @@ impl Queue {
     }
 
     /// Whether a receiver asks for a session where it must, and only there.
-    pub(super) fn check_wish(
+    pub(super) fn check_requested(
         &self,
         turn: &Turn,
         sub_queue: SubQueue,
-        wish: Option<&SessionWish>,
+        requested: Option<&SessionRequest>,
     ) -> Result<(), Refusal> {
         let is_main = sub_queue == SubQueue::Main || turn.breaks(Rule::DeadLettersHaveNoSessions);
-        match (self.options.requires_session && is_main, wish) {
+        match (self.options.requires_session && is_main, requested) {
             (true, None) => Err(Refusal::SessionRequired),
             (false, Some(_)) => Err(Refusal::SessionNotSupported),
-            (true, Some(SessionWish { id: Some(id), .. })) if id.chars().count() > ID_CHARACTERS_MAX => {
+            (true, Some(SessionRequest { id: Some(id), .. })) if id.chars().count() > ID_CHARACTERS_MAX => {
                 Err(Refusal::InvalidArgument(String::new()))
             }
             _ => Ok(()),
@@ -148,9 +148,9 @@ impl Queue {
         turn: &mut Turn,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        wish: &SessionWish,
+        requested: &SessionRequest,
     ) -> Option<Result<AcceptedSession, Refusal>> {
-        if let Some(id) = &wish.id {
+        if let Some(id) = &requested.id {
             let ignores_case = turn.keeps(Rule::SessionIdsIgnoreCase);
             let session: Arc<str> =
                 if ignores_case { id.to_ascii_lowercase().into() } else { (&**id).into() };
@@ -166,7 +166,7 @@ impl Queue {
             self.open(receiver, options);
             return Some(Ok(self.grant(turn, receiver, id)));
         }
-        let until = wish.wait_until.0;
+        let until = requested.wait_until.0;
         if until <= turn.now {
             return Some(Err(Refusal::NoSessionAvailable));
         }

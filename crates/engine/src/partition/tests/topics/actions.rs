@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::rig::{Rig, rule};
-use super::sql::{acting, shown, sql, subscribe, text, user_text, with_facts, with_user};
+use super::sql::{acting, shown, sql, subscribe, text, user_text, with_rule_properties, with_user};
 use crate::{
-    Changes, FactValue, Facts, Filter, NewMessage, QueueId, SequenceNumber, SubQueue, TextProperty,
-    Timestamp, TopicOptions,
+    Filter, NewMessage, PropertyChanges, PropertyValue, QueueId, RuleProperties, SequenceNumber, SubQueue,
+    TextProperty, Timestamp, TopicOptions,
 };
 
 #[test]
@@ -22,7 +22,7 @@ fn s12_2_rules_without_action_make_one_copy_together_and_each_action_one_more() 
         rule("does not match either", Filter::False),
     ];
     let queue = subscribe(&mut rig, "s", rules);
-    let sent = with_user(&[("a", FactValue::Integer(1))]);
+    let sent = with_user(&[("a", PropertyValue::Integer(1))]);
     rig.send(sent.clone());
     let views = rig.peek(queue, SubQueue::Main);
     let read = |view| (user_text(&sent, view, "RuleName"), user_text(&sent, view, "b"));
@@ -47,11 +47,11 @@ fn s12_2_rules_without_action_make_one_copy_together_and_each_action_one_more() 
 fn s12_2_an_action_alone_makes_one_changed_copy() {
     let mut rig = Rig::plain();
     let queue = subscribe(&mut rig, "s", vec![acting("r", Filter::True, "REMOVE a")]);
-    let sent = with_user(&[("a", FactValue::Integer(1)), ("b", FactValue::Integer(2))]);
+    let sent = with_user(&[("a", PropertyValue::Integer(1)), ("b", PropertyValue::Integer(2))]);
     rig.send(sent.clone());
     let view = rig.complete_one(queue);
     let left = shown(&sent, &view).user;
-    assert_eq!(left, [("b".into(), FactValue::Integer(2)), ("RuleName".into(), text("r"))]);
+    assert_eq!(left, [("b".into(), PropertyValue::Integer(2)), ("RuleName".into(), text("r"))]);
 }
 
 /// Each acts on what was sent, whatever other actions make of their copies.
@@ -61,14 +61,14 @@ fn s12_3_changes_are_private_to_their_copy() {
     let twice = |name: &str| acting(name, sql("n = 1"), "SET n = n + 1; SET m = n");
     let first = subscribe(&mut rig, "first", vec![twice("x"), twice("y"), rule("plain", sql("n = 1"))]);
     let second = subscribe(&mut rig, "second", vec![rule("plain", sql("n = 1 AND NOT EXISTS(m)"))]);
-    let sent = with_user(&[("n", FactValue::Integer(1))]);
+    let sent = with_user(&[("n", PropertyValue::Integer(1))]);
     rig.send(sent.clone());
     let numbers = |view: &crate::MessageView| {
-        let facts = shown(&sent, view);
-        ["n", "m"].map(|name| facts.user(name).map(|(_, value)| value.clone()))
+        let rule_properties = shown(&sent, view);
+        ["n", "m"].map(|name| rule_properties.user(name).map(|(_, value)| value.clone()))
     };
-    let plain = [Some(FactValue::Integer(1)), None];
-    let changed = [Some(FactValue::Integer(2)), Some(FactValue::Integer(2))];
+    let plain = [Some(PropertyValue::Integer(1)), None];
+    let changed = [Some(PropertyValue::Integer(2)), Some(PropertyValue::Integer(2))];
     let of_first: Vec<_> = rig.peek(first, SubQueue::Main).iter().map(numbers).collect();
     assert_eq!(of_first, [plain.clone(), changed.clone(), changed]);
     let of_second: Vec<_> = rig.peek(second, SubQueue::Main).iter().map(numbers).collect();
@@ -89,9 +89,9 @@ fn the_name_of_the_rule_wins_and_keeps_the_spelling_that_is_there() {
         let queue = subscribe(&mut rig, "s", vec![acting("r", Filter::True, action)]);
         rig.send(sent.clone());
         let view = rig.complete_one(queue);
-        let facts = shown(&sent, &view);
+        let rule_properties = shown(&sent, &view);
         let found: Vec<_> =
-            facts.user.iter().filter(|(key, _)| key.eq_ignore_ascii_case("RuleName")).collect();
+            rule_properties.user.iter().filter(|(key, _)| key.eq_ignore_ascii_case("RuleName")).collect();
         assert_eq!(found, [&(name.into(), text("r"))], "{action}");
     }
 }
@@ -111,9 +111,9 @@ const TEXTS: [(&str, TextProperty); 9] = [
 #[test]
 fn every_system_property_that_is_a_text_is_set_and_removed_in_the_copy_only() {
     for (name, property) in TEXTS {
-        let mut facts = Facts::default();
-        *facts.text_mut(property) = Some("sent".into());
-        let sent = with_facts(facts);
+        let mut rule_properties = RuleProperties::default();
+        *rule_properties.text_mut(property) = Some("sent".into());
+        let sent = with_rule_properties(rule_properties);
         let mut rig = Rig::plain();
         let set = acting("a", Filter::True, &format!("SET sys.{name} = 'new'"));
         let remove = acting("b", Filter::True, &format!("REMOVE sys.{name}"));
@@ -131,7 +131,7 @@ fn every_system_property_that_is_a_text_is_set_and_removed_in_the_copy_only() {
 fn s12_7_without_a_match_nothing_is_kept() {
     let mut rig = Rig::plain();
     subscribe(&mut rig, "s", vec![acting("r", sql("a = 2"), "SET a = 1"), rule("u", sql("missing <> 1"))]);
-    assert_eq!(rig.send(with_user(&[("a", FactValue::Integer(1))])), 1);
+    assert_eq!(rig.send(with_user(&[("a", PropertyValue::Integer(1))])), 1);
     assert_eq!(rig.bodies(), 0);
 }
 
@@ -142,7 +142,7 @@ fn changes_are_read_back_exactly() {
         SET t = TRUE; SET d = 0.5; SET n = NULL; SET i = -7; SET s = 'ü'; SET u = newid(); SET w = when; \
         SET sys.ScheduledEnqueueTimeUtc = '2030-01-01T00:00:00Z'";
     let queue = subscribe(&mut rig, "s", vec![acting("r", Filter::True, action)]);
-    rig.send(with_user(&[("gone", FactValue::Null), ("when", FactValue::Timestamp(5))]));
+    rig.send(with_user(&[("gone", PropertyValue::Null), ("when", PropertyValue::Timestamp(5))]));
     let before = rig.peek(queue, SubQueue::Main);
     let changes = before[0].changes.as_deref().unwrap();
     assert_eq!((changes.texts.len(), changes.user.len()), (2, 9), "{changes:?}");
@@ -197,9 +197,9 @@ fn scheduled_messages_meet_actions_when_they_are_published() {
     let action = "SET sys.Label = sys.Label + '!'; SET sys.SessionId = 'new'";
     let queue =
         subscribe(&mut rig, "s", vec![acting("r", sql("sys.ScheduledEnqueueTimeUtc IS NOT NULL"), action)]);
-    let facts = Facts { label: Some("l".into()), ..Facts::default() };
+    let rule_properties = RuleProperties { label: Some("l".into()), ..RuleProperties::default() };
     let later = Some(rig.now.plus_ms(1_000));
-    let sent = NewMessage { scheduled_enqueue_time: later, ..with_facts(facts) };
+    let sent = NewMessage { scheduled_enqueue_time: later, ..with_rule_properties(rule_properties) };
     rig.send(sent.clone());
     rig.restart();
     rig.advance(1_000);
@@ -207,7 +207,7 @@ fn scheduled_messages_meet_actions_when_they_are_published() {
     assert_eq!(shown(&sent, &view).label.as_deref(), Some("l!"));
     let record = rig.partition.state.record(queue, SubQueue::Main, SequenceNumber(1)).unwrap();
     assert_eq!(record.session_id().map(|id| &**id), Some("new"));
-    assert_eq!(record.extra().unwrap().facts, None);
+    assert_eq!(record.extra().unwrap().rule_properties, None);
 }
 
 /// Copies that nothing changed share their rare facts, changed ones beside them or not, also after a restart.
@@ -233,7 +233,7 @@ fn a_changed_copy_costs_its_changes_and_no_content() {
     let mut rig = Rig::plain();
     let queue = subscribe(&mut rig, "s", vec![acting("r", Filter::True, "SET a = 'b'")]);
     rig.send(with_user(&[]));
-    let changes: Changes = (*rig.peek(queue, SubQueue::Main)[0].changes.clone().unwrap()).clone();
+    let changes: PropertyChanges = (*rig.peek(queue, SubQueue::Main)[0].changes.clone().unwrap()).clone();
     assert_eq!(changes.user, [("a".into(), Some(text("b"))), ("RuleName".into(), Some(text("r")))]);
     let records = rig.store.entries(queue, peeklock_storage::Space::Head);
     assert!(matches!(&*records, [record] if record.value.len() < 64), "{records:?}");

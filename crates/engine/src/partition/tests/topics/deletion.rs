@@ -6,7 +6,7 @@ use super::super::rig::{dead_letter, defer, message};
 use super::rig::{Rig, TOPIC, options, rule, with_sessions};
 use crate::{
     Command, CreditLimit, Effect, Filter, NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, Reply, RequestId, SessionWish, Settlement, SubQueue, SubscriptionOptions,
+    ReceiverOptions, Refusal, Reply, RequestId, SessionRequest, Settlement, SubQueue, SubscriptionOptions,
 };
 
 #[test]
@@ -192,7 +192,7 @@ fn sessions_go_with_their_subscription_and_whoever_waits_for_one_is_told() {
     assert_eq!(rig.partition.counts().size_bytes, 6);
     let (waiter, request) = (ReceiverId(77), RequestId(5));
     let options = ReceiverOptions { source: QueuePath::main(queue), mode: ReceiveMode::PeekLock };
-    let session = Some(SessionWish { id: None, wait_until: rig.now.plus_ms(1_000) });
+    let session = Some(SessionRequest { id: None, wait_until: rig.now.plus_ms(1_000) });
     rig.handle(Some(request), Command::OpenReceiver { receiver: waiter, options, session });
     let (_, effects) = rig.ask_all(Command::DeleteSubscription { queue });
     let reply = Reply::Opened(Err(Refusal::EntityDeleted));

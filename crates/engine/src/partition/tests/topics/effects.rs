@@ -1,10 +1,12 @@
 //! What actions do to life, session and size of a copy (semantics §12.3, §12.6, §9).
 
 use super::rig::{Rig, options, rule, with_sessions};
-use super::sql::{acting, shown, subscribe, text, with_facts, with_user};
+use super::sql::{acting, shown, subscribe, text, with_rule_properties, with_user};
 use crate::partition::Record;
 use crate::partition::step::CHANGED_BYTES_PER_CALL_MAX;
-use crate::{Facts, Filter, NewMessage, SequenceNumber, SubQueue, SubscriptionOptions, TopicOptions};
+use crate::{
+    Filter, NewMessage, RuleProperties, SequenceNumber, SubQueue, SubscriptionOptions, TopicOptions,
+};
 
 /// What an action sets is what the message asks for: the least of that, the topic's and the subscription's life counts.
 #[test]
@@ -45,7 +47,10 @@ fn a_changed_session_is_the_session_of_the_copy() {
     let with = rig.try_subscribe("with", with_sessions(), rules.clone()).unwrap();
     let without = subscribe(&mut rig, "without", rules);
     for session_id in [Some("sent"), None] {
-        rig.send(with_facts(Facts { session_id: session_id.map(Into::into), ..Facts::default() }));
+        rig.send(with_rule_properties(RuleProperties {
+            session_id: session_id.map(Into::into),
+            ..RuleProperties::default()
+        }));
     }
     let sessions = |rig: &Rig, queue, sub_queue| -> Vec<(u64, Option<String>)> {
         let messages = rig.partition.state.queue(queue).unwrap().messages.get(sub_queue).all();
@@ -80,7 +85,7 @@ fn s12_6_a_scheduled_time_and_a_message_id_are_only_shown() {
     let queue = subscribe(&mut rig, "s", vec![acting("r", Filter::True, action)]);
     let sent = |id: &str| NewMessage {
         message_key: Some(crate::MessageKey::of(id)),
-        ..with_facts(Facts { message_id: Some(id.into()), ..Facts::default() })
+        ..with_rule_properties(RuleProperties { message_id: Some(id.into()), ..RuleProperties::default() })
     };
     for id in ["a", "b", "same", "a"] {
         rig.send(sent(id));

@@ -2,7 +2,7 @@
 
 use super::rig::{Rig, labelled, options, rule, with_sessions};
 use super::sql::{acting, sql, with_user};
-use crate::{FactValue, Filter, NewMessage, QueueId, Rule, SubQueue, SubscriptionOptions};
+use crate::{Filter, NewMessage, PropertyValue, QueueId, Rule, SubQueue, SubscriptionOptions};
 
 /// A condition that can't be evaluated.
 const FAILS: &str = "a / 0 = 1";
@@ -10,7 +10,7 @@ const FAILS: &str = "a / 0 = 1";
 const CAN_NOT: &str = "SET b = 1; SET b = a / 0";
 
 fn sent() -> NewMessage {
-    with_user(&[("a", FactValue::Integer(1))])
+    with_user(&[("a", PropertyValue::Integer(1))])
 }
 
 fn subscribe(rig: &mut Rig, dead_letters: bool, rules: Vec<Rule>) -> QueueId {
@@ -66,8 +66,8 @@ fn the_description_says_what_happened() {
     rig.send(sent());
     let (_, reason, description) = rig.only_dead(queue);
     let wanted = crate::SqlFilter::new(FAILS, Vec::new()).unwrap();
-    let facts = sent().facts.unwrap();
-    let subject = crate::Subject { facts: &facts, arrival: crate::Arrival::default() };
+    let rule_properties = sent().rule_properties.unwrap();
+    let subject = crate::Subject { rule_properties: &rule_properties, arrival: crate::Arrival::default() };
     let failure = wanted.matches(&subject, &mut || 0).unwrap_err();
     assert_eq!((&*reason, description), (failure.kind, failure.text));
 }

@@ -17,15 +17,15 @@ use crate::partition::queue::Queue;
 use crate::partition::state::State;
 use crate::partition::{Counts, Outputs, Partition, Record, persist, sessions};
 use crate::{
-    Arrival, BodyRef, Command, CreditLimit, Effect, Event, Facts, Filter, Lock, LockToken, MessageState,
+    Arrival, BodyRef, Command, CreditLimit, Effect, Event, Filter, Lock, LockToken, MessageState,
     MessageView, NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Reply,
-    RequestId, Rule, SequenceNumber, SessionWish, Settlement, SubQueue, Subject, Subscription,
-    SubscriptionOptions, Timestamp, TopicOptions,
+    RequestId, Rule, RuleProperties, SequenceNumber, SessionRequest, Settlement, SubQueue, Subject,
+    Subscription, SubscriptionOptions, Timestamp, TopicOptions,
 };
 
 /// Whether a filter that can't fail matches.
-pub(super) fn does_match(filter: &Filter, facts: &Facts) -> bool {
-    filter.matches(&Subject { facts, arrival: Arrival::default() }, &mut || 0).unwrap()
+pub(super) fn does_match(filter: &Filter, rule_properties: &RuleProperties) -> bool {
+    filter.matches(&Subject { rule_properties, arrival: Arrival::default() }, &mut || 0).unwrap()
 }
 
 pub(super) const TOPIC: QueueId = QueueId(7);
@@ -138,10 +138,10 @@ pub(super) fn with_sessions() -> SubscriptionOptions {
 }
 
 pub(super) fn labelled(content: &'static str, label: &str) -> NewMessage {
-    let facts = Facts { label: Some(label.into()), ..Facts::default() };
+    let rule_properties = RuleProperties { label: Some(label.into()), ..RuleProperties::default() };
     NewMessage {
         content: Bytes::from_static(content.as_bytes()),
-        facts: Some(Arc::new(facts)),
+        rule_properties: Some(Arc::new(rule_properties)),
         ..NewMessage::default()
     }
 }
@@ -285,7 +285,7 @@ impl Rig {
         let options = ReceiverOptions { source: QueuePath { queue, sub_queue }, mode };
         let has_sessions = self.partition.state.queue(queue).is_some_and(|queue| queue.sessions.is_some());
         let session = (has_sessions && sub_queue == SubQueue::Main)
-            .then(|| SessionWish { id: Some("s".into()), wait_until: self.now });
+            .then(|| SessionRequest { id: Some("s".into()), wait_until: self.now });
         match self.ask(Command::OpenReceiver { receiver, options, session }) {
             Reply::Opened(opened) => opened.map(|_| receiver),
             other => panic!("{other:?}"),

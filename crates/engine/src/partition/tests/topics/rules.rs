@@ -1,25 +1,27 @@
 use super::super::rig::message;
 use super::rig::{Rig, TOPIC, does_match, label, options, rule};
 use crate::partition::handle::RULES_BYTES_MAX;
-use crate::{Command, CorrelationFilter, FactValue, Facts, Filter, QueueId, Refusal, Rule, Timestamp};
+use crate::{
+    Command, CorrelationFilter, Filter, PropertyValue, QueueId, Refusal, Rule, RuleProperties, Timestamp,
+};
 
-fn user(properties: &[(&str, FactValue)]) -> Vec<(Box<str>, FactValue)> {
+fn user(properties: &[(&str, PropertyValue)]) -> Vec<(Box<str>, PropertyValue)> {
     properties.iter().map(|(name, value)| ((*name).into(), value.clone())).collect()
 }
 
-fn wants(properties: &[(&str, FactValue)]) -> Filter {
+fn wants(properties: &[(&str, PropertyValue)]) -> Filter {
     let filter = CorrelationFilter { user: user(properties), ..CorrelationFilter::default() };
     Filter::Correlation(Box::new(filter))
 }
 
-fn text(value: &str) -> FactValue {
-    FactValue::Text(value.into())
+fn text(value: &str) -> PropertyValue {
+    PropertyValue::Text(value.into())
 }
 
 #[test]
 fn values_are_equal_when_kind_and_value_are() {
-    let integer = FactValue::Integer;
-    let unsigned = FactValue::Unsigned;
+    let integer = PropertyValue::Integer;
+    let unsigned = PropertyValue::Unsigned;
     let rows = [
         ("whatever their width, integers compare by value", integer(5), integer(5), true),
         ("different integers", integer(5), integer(6), false),
@@ -28,64 +30,79 @@ fn values_are_equal_when_kind_and_value_are() {
         ("an integer is no string", integer(5), text("5"), false),
         (
             "a number is equal whatever its type: JS writes all as doubles",
-            FactValue::Double(5.0),
+            PropertyValue::Double(5.0),
             integer(5),
             true,
         ),
-        ("different numbers", FactValue::Double(5.5), integer(5), false),
-        ("doubles", FactValue::Double(0.5), FactValue::Double(0.5), true),
-        ("not a number equals nothing", FactValue::Double(f64::NAN), FactValue::Double(f64::NAN), false),
+        ("different numbers", PropertyValue::Double(5.5), integer(5), false),
+        ("doubles", PropertyValue::Double(0.5), PropertyValue::Double(0.5), true),
+        (
+            "not a number equals nothing",
+            PropertyValue::Double(f64::NAN),
+            PropertyValue::Double(f64::NAN),
+            false,
+        ),
         ("strings", text("eu"), text("eu"), true),
         ("the case of values matters", text("eu"), text("EU"), false),
-        ("truth values", FactValue::Boolean(true), FactValue::Boolean(true), true),
-        ("a truth value is no integer", FactValue::Boolean(true), integer(1), false),
-        ("null is a value", FactValue::Null, FactValue::Null, true),
-        ("null is nothing else", FactValue::Null, text(""), false),
-        ("timestamps", FactValue::Timestamp(7), FactValue::Timestamp(7), true),
-        ("a timestamp is no integer", FactValue::Timestamp(7), integer(7), false),
-        ("identifiers", FactValue::Uuid(7), FactValue::Uuid(7), true),
-        ("other encodings", FactValue::Other([1, 2].into()), FactValue::Other([1, 2].into()), true),
+        ("truth values", PropertyValue::Boolean(true), PropertyValue::Boolean(true), true),
+        ("a truth value is no integer", PropertyValue::Boolean(true), integer(1), false),
+        ("null is a value", PropertyValue::Null, PropertyValue::Null, true),
+        ("null is nothing else", PropertyValue::Null, text(""), false),
+        ("timestamps", PropertyValue::Timestamp(7), PropertyValue::Timestamp(7), true),
+        ("a timestamp is no integer", PropertyValue::Timestamp(7), integer(7), false),
+        ("identifiers", PropertyValue::Uuid(7), PropertyValue::Uuid(7), true),
+        ("other encodings", PropertyValue::Other([1, 2].into()), PropertyValue::Other([1, 2].into()), true),
     ];
     for (what, wanted, has, expected) in rows {
-        let facts = Facts { user: user(&[("other", integer(9)), ("p", has)]), ..Facts::default() };
-        assert_eq!(does_match(&wants(&[("p", wanted)]), &facts), expected, "{what}");
+        let rule_properties =
+            RuleProperties { user: user(&[("other", integer(9)), ("p", has)]), ..RuleProperties::default() };
+        assert_eq!(does_match(&wants(&[("p", wanted)]), &rule_properties), expected, "{what}");
     }
 }
 
 #[test]
 fn names_of_properties_match_whatever_their_case_and_missing_ones_do_not() {
-    let facts = Facts { user: user(&[("Region", text("eu"))]), ..Facts::default() };
-    assert!(does_match(&wants(&[("rEGION", text("eu"))]), &facts));
-    assert!(!does_match(&wants(&[("regio", text("eu"))]), &facts));
-    assert!(!does_match(&wants(&[("other", FactValue::Null)]), &facts), "missing is not null");
+    let rule_properties =
+        RuleProperties { user: user(&[("Region", text("eu"))]), ..RuleProperties::default() };
+    assert!(does_match(&wants(&[("rEGION", text("eu"))]), &rule_properties));
+    assert!(!does_match(&wants(&[("regio", text("eu"))]), &rule_properties));
+    assert!(!does_match(&wants(&[("other", PropertyValue::Null)]), &rule_properties), "missing is not null");
 
-    let both = wants(&[("region", text("eu")), ("size", FactValue::Integer(1))]);
-    assert!(!does_match(&both, &facts), "all must hold");
+    let both = wants(&[("region", text("eu")), ("size", PropertyValue::Integer(1))]);
+    assert!(!does_match(&both, &rule_properties), "all must hold");
 }
 
 #[test]
 fn every_system_property_is_compared_with_its_own() {
     type Set<T> = fn(&mut T) -> &mut Option<Box<str>>;
-    let fields: [(&str, Set<CorrelationFilter>, Set<Facts>); 8] = [
-        ("correlation id", |filter| &mut filter.correlation_id, |facts| &mut facts.correlation_id),
-        ("message id", |filter| &mut filter.message_id, |facts| &mut facts.message_id),
-        ("to", |filter| &mut filter.to, |facts| &mut facts.to),
-        ("reply to", |filter| &mut filter.reply_to, |facts| &mut facts.reply_to),
-        ("label", |filter| &mut filter.label, |facts| &mut facts.label),
-        ("session id", |filter| &mut filter.session_id, |facts| &mut facts.session_id),
+    let fields: [(&str, Set<CorrelationFilter>, Set<RuleProperties>); 8] = [
+        (
+            "correlation id",
+            |filter| &mut filter.correlation_id,
+            |rule_properties| &mut rule_properties.correlation_id,
+        ),
+        ("message id", |filter| &mut filter.message_id, |rule_properties| &mut rule_properties.message_id),
+        ("to", |filter| &mut filter.to, |rule_properties| &mut rule_properties.to),
+        ("reply to", |filter| &mut filter.reply_to, |rule_properties| &mut rule_properties.reply_to),
+        ("label", |filter| &mut filter.label, |rule_properties| &mut rule_properties.label),
+        ("session id", |filter| &mut filter.session_id, |rule_properties| &mut rule_properties.session_id),
         ("reply-to session id", |f| &mut f.reply_to_session_id, |f| &mut f.reply_to_session_id),
-        ("content type", |filter| &mut filter.content_type, |facts| &mut facts.content_type),
+        (
+            "content type",
+            |filter| &mut filter.content_type,
+            |rule_properties| &mut rule_properties.content_type,
+        ),
     ];
     for (index, (name, wanted, _)) in fields.iter().enumerate() {
         let mut filter = CorrelationFilter::default();
         *wanted(&mut filter) = Some("v".into());
         let filter = Filter::Correlation(Box::new(filter));
         for (other, (_, _, has)) in fields.iter().enumerate() {
-            let mut facts = Facts::default();
-            *has(&mut facts) = Some("v".into());
-            assert_eq!(does_match(&filter, &facts), index == other, "{name}");
-            *has(&mut facts) = Some("V".into());
-            assert!(!does_match(&filter, &facts), "{name}: case matters");
+            let mut rule_properties = RuleProperties::default();
+            *has(&mut rule_properties) = Some("v".into());
+            assert_eq!(does_match(&filter, &rule_properties), index == other, "{name}");
+            *has(&mut rule_properties) = Some("V".into());
+            assert!(!does_match(&filter, &rule_properties), "{name}: case matters");
         }
     }
 }

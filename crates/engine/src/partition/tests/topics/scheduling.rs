@@ -72,7 +72,7 @@ fn rules_are_asked_when_it_is_published_even_after_a_restart() {
     rig.advance(1_000);
     assert_eq!([x, y, late].map(|queue| rig.waiting(queue)), [vec![1], vec![1, 2], vec![1, 2]]);
     let record = rig.partition.state.record(late, SubQueue::Main, SequenceNumber(1)).unwrap();
-    assert_eq!(record.extra().unwrap().facts, None, "copies need no facts any more");
+    assert_eq!(record.extra().unwrap().rule_properties, None, "copies need no facts any more");
 }
 
 #[test]
@@ -162,5 +162,5 @@ fn a_queue_stores_no_facts() {
     let later = rig.now.plus_ms(10);
     rig.send(NewMessage { scheduled_enqueue_time: Some(later), ..labelled("x", "x") });
     let record = rig.partition.state.entity.messages.get(SubQueue::Main).get(SequenceNumber(1)).unwrap();
-    assert_eq!(record.extra().unwrap().facts, None);
+    assert_eq!(record.extra().unwrap().rule_properties, None);
 }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::rig::{Rig, rule};
 use crate::{
-    FactValue, Facts, Filter, MessageView, NewMessage, QueueId, Rule, SqlAction, SqlFilter, SubQueue,
+    Filter, MessageView, NewMessage, PropertyValue, QueueId, Rule, RuleProperties, SqlAction, SqlFilter,
+    SubQueue,
 };
 
 /// A condition.
@@ -19,39 +20,39 @@ pub(in crate::partition::tests) fn acting(name: &str, filter: Filter, action: &s
     Rule { action: Some(SqlAction::new(action, Vec::new()).unwrap()), ..rule(name, filter) }
 }
 
-pub(super) fn text(text: &str) -> FactValue {
-    FactValue::Text(text.into())
+pub(super) fn text(text: &str) -> PropertyValue {
+    PropertyValue::Text(text.into())
 }
 
 /// A message with these application properties.
-pub(super) fn with_user(user: &[(&str, FactValue)]) -> NewMessage {
+pub(super) fn with_user(user: &[(&str, PropertyValue)]) -> NewMessage {
     let user = user.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
-    with_facts(Facts { user, ..Facts::default() })
+    with_rule_properties(RuleProperties { user, ..RuleProperties::default() })
 }
 
-pub(super) fn with_facts(facts: Facts) -> NewMessage {
-    let session_id = facts.session_id.clone();
+pub(super) fn with_rule_properties(rule_properties: RuleProperties) -> NewMessage {
+    let session_id = rule_properties.session_id.clone();
     NewMessage {
         content: Bytes::from_static(b"content"),
         session_id,
-        facts: Some(Arc::new(facts)),
+        rule_properties: Some(Arc::new(rule_properties)),
         ..NewMessage::default()
     }
 }
 
 /// What readers see of a copy of a message as far as rules know it.
-pub(super) fn shown(sent: &NewMessage, view: &MessageView) -> Facts {
-    let mut facts = sent.facts.as_deref().cloned().unwrap_or_default();
+pub(super) fn shown(sent: &NewMessage, view: &MessageView) -> RuleProperties {
+    let mut rule_properties = sent.rule_properties.as_deref().cloned().unwrap_or_default();
     if let Some(changes) = &view.changes {
-        changes.apply(&mut facts);
+        changes.apply(&mut rule_properties);
     }
-    facts
+    rule_properties
 }
 
 /// What readers see of an application property that is a text, as text.
 pub(super) fn user_text(sent: &NewMessage, view: &MessageView, name: &str) -> Option<String> {
     match shown(sent, view).user(name)?.1 {
-        FactValue::Text(text) => Some(text.to_string()),
+        PropertyValue::Text(text) => Some(text.to_string()),
         other => Some(format!("{other:?}")),
     }
 }

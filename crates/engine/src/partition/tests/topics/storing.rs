@@ -37,9 +37,9 @@ fn head_format_version_2_stays_readable() {
     let extra = record.extra().unwrap();
     assert_eq!(extra.session_id.as_deref(), Some("s"));
     assert_eq!(extra.scheduled_enqueue_time, Some(crate::Timestamp(301)));
-    let facts = extra.facts.as_ref().unwrap();
-    assert!(does_match(&label("l"), facts));
-    assert_eq!(facts.user, [("p".into(), crate::FactValue::Integer(5))]);
+    let rule_properties = extra.rule_properties.as_ref().unwrap();
+    assert!(does_match(&label("l"), rule_properties));
+    assert_eq!(rule_properties.user, [("p".into(), crate::PropertyValue::Integer(5))]);
     for end in 1..value.len() {
         rig.store.0.insert(key(TOPIC, Space::Head, 8), Bytes::copy_from_slice(&value[..end]));
         assert!(error(&rig).contains("record 8: Head"), "cut at {end}");

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use peeklock_engine::runtime::{Mailbox, MailboxReceiver, Output, Request, Response};
 use peeklock_engine::{
-    BodyRef, Command, CreditLimit, Delivery, Facts, LockToken, MessageKey, NewMessage, QueueId, QueueOptions,
-    QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Rule, Settlement, SubQueue,
+    BodyRef, Command, CreditLimit, Delivery, LockToken, MessageKey, NewMessage, QueueId, QueueOptions,
+    QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Rule, RuleProperties, Settlement, SubQueue,
 };
 use peeklock_storage::Space;
 use tokio::task::JoinHandle;
@@ -35,7 +35,7 @@ enum Asked {
     Peek,
 }
 
-struct Held {
+struct LockedMessage {
     address: Address,
     content: String,
     token: LockToken,
@@ -48,7 +48,7 @@ pub(super) struct Forwarding {
     asked: BTreeMap<u64, Asked>,
     next_tag: u64,
     receivers: BTreeMap<ReceiverId, (Address, Node)>,
-    locks: Vec<Held>,
+    locks: Vec<LockedMessage>,
     changing: Option<JoinHandle<Result<(), String>>>,
     /// Whether that may delete something.
     deletes: bool,
@@ -120,7 +120,7 @@ impl Forwarding {
         if self.locks.is_empty() {
             return;
         }
-        let Held { address, content, token } = self.locks.swap_remove(which % self.locks.len());
+        let LockedMessage { address, content, token } = self.locks.swap_remove(which % self.locks.len());
         let modify = Vec::new();
         let settlement = match how {
             How::Complete => Settlement::Complete,
@@ -163,7 +163,7 @@ impl Forwarding {
         let Some((address, node)) = self.receivers.get(&delivery.receiver).cloned() else { return };
         self.audit.seen(&content, node, &message.view);
         let token = message.lock.expect("all are locked").token;
-        self.locks.push(Held { address, content, token });
+        self.locks.push(LockedMessage { address, content, token });
     }
 
     fn answered(&mut self, asked: Asked, response: Response, is_in_doubt: bool) {
@@ -273,7 +273,7 @@ impl World {
                 scheduled_enqueue_time: life.0.map(|delay_ms| now.plus_ms(delay_ms)),
                 time_to_live_ms: life.1,
                 message_key: id_of(&content).filter(|_| to == Node::Unique).map(MessageKey::of),
-                facts: (to == Node::Fan).then(|| Arc::new(Facts::default())),
+                rule_properties: (to == Node::Fan).then(|| Arc::new(RuleProperties::default())),
                 ..NewMessage::default()
             });
             contents.push(content);

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use peeklock_engine::runtime::Namespace;
 use peeklock_engine::{
-    EntityOptions, EntityStatus, Facts, Forwarding, MessageView, QueueOptions, Rule, SubscriptionOptions,
-    TopicOptions,
+    EntityOptions, EntityStatus, Forwarding, MessageView, QueueOptions, Rule, RuleProperties,
+    SubscriptionOptions, TopicOptions,
 };
 
 /// For how long ids are remembered.
@@ -187,7 +187,10 @@ pub(super) fn id_of(content: &str) -> Option<&str> {
 }
 
 /// What rules, and those who look for duplicates, see of a content.
-pub(in crate::simulation) fn read_facts(content: &Bytes, _: &MessageView) -> Option<Facts> {
+pub(in crate::simulation) fn read_rule_properties(
+    content: &Bytes,
+    _: &MessageView,
+) -> Option<RuleProperties> {
     let id = id_of(std::str::from_utf8(content).ok()?);
-    Some(Facts { message_id: id.map(Box::from), ..Facts::default() })
+    Some(RuleProperties { message_id: id.map(Box::from), ..RuleProperties::default() })
 }

@@ -1,7 +1,7 @@
 //! Values of properties, between AMQP's types and those that rules compare.
 
 use bytes::Bytes;
-use peeklock_engine::{FactValue, Given};
+use peeklock_engine::{Given, PropertyValue};
 use peeklock_wire::Value;
 
 use crate::decimal;
@@ -16,48 +16,50 @@ const URI: &str = "com.microsoft:uri";
 /// A value as rules compare it. Symbols, characters and addresses are texts to whoever writes a rule (inferred); what
 /// rules know nothing of, such as binaries, is equal when its encoding is.
 #[must_use]
-pub fn from_value(value: Value) -> FactValue {
+pub fn from_value(value: Value) -> PropertyValue {
     match value {
-        Value::Null => FactValue::Null,
-        Value::Bool(truth) => FactValue::Boolean(truth),
-        Value::ULong(number) => i64::try_from(number).map_or(FactValue::Unsigned(number), FactValue::Integer),
-        Value::UByte(number) => FactValue::Integer(number.into()),
-        Value::UShort(number) => FactValue::Integer(number.into()),
-        Value::UInt(number) => FactValue::Integer(number.into()),
-        Value::Byte(number) => FactValue::Integer(number.into()),
-        Value::Short(number) => FactValue::Integer(number.into()),
-        Value::Int(number) => FactValue::Integer(number.into()),
-        Value::Long(number) => FactValue::Integer(number),
-        Value::Float(number) => FactValue::Double(number.into()),
-        Value::Double(number) => FactValue::Double(number),
-        Value::Decimal32(bytes) => FactValue::Decimal(decimal::widen_32(u32::from_be_bytes(bytes))),
-        Value::Decimal64(bytes) => FactValue::Decimal(decimal::widen_64(u64::from_be_bytes(bytes))),
-        Value::Decimal128(bytes) => FactValue::Decimal(u128::from_be_bytes(bytes)),
-        Value::String(text) | Value::Symbol(text) => FactValue::Text(text),
-        Value::Char(character) => FactValue::Text(character.encode_utf8(&mut [0; 4]).into()),
-        Value::Timestamp(at_ms) => FactValue::Timestamp(at_ms),
-        Value::Uuid(uuid) => FactValue::Uuid(u128::from_be_bytes(uuid)),
+        Value::Null => PropertyValue::Null,
+        Value::Bool(truth) => PropertyValue::Boolean(truth),
+        Value::ULong(number) => {
+            i64::try_from(number).map_or(PropertyValue::Unsigned(number), PropertyValue::Integer)
+        }
+        Value::UByte(number) => PropertyValue::Integer(number.into()),
+        Value::UShort(number) => PropertyValue::Integer(number.into()),
+        Value::UInt(number) => PropertyValue::Integer(number.into()),
+        Value::Byte(number) => PropertyValue::Integer(number.into()),
+        Value::Short(number) => PropertyValue::Integer(number.into()),
+        Value::Int(number) => PropertyValue::Integer(number.into()),
+        Value::Long(number) => PropertyValue::Integer(number),
+        Value::Float(number) => PropertyValue::Double(number.into()),
+        Value::Double(number) => PropertyValue::Double(number),
+        Value::Decimal32(bytes) => PropertyValue::Decimal(decimal::widen_32(u32::from_be_bytes(bytes))),
+        Value::Decimal64(bytes) => PropertyValue::Decimal(decimal::widen_64(u64::from_be_bytes(bytes))),
+        Value::Decimal128(bytes) => PropertyValue::Decimal(u128::from_be_bytes(bytes)),
+        Value::String(text) | Value::Symbol(text) => PropertyValue::Text(text),
+        Value::Char(character) => PropertyValue::Text(character.encode_utf8(&mut [0; 4]).into()),
+        Value::Timestamp(at_ms) => PropertyValue::Timestamp(at_ms),
+        Value::Uuid(uuid) => PropertyValue::Uuid(u128::from_be_bytes(uuid)),
         other => from_described(other),
     }
 }
 
-fn from_described(value: Value) -> FactValue {
+fn from_described(value: Value) -> PropertyValue {
     if let Value::Described(described) = &value
         && let Some(kind) = described.descriptor.as_str()
     {
         match (kind, &described.value) {
-            (TIMESPAN, Value::Long(ticks)) => return FactValue::TimeSpan(*ticks),
-            (DATE_TIME_OFFSET, Value::Long(ticks)) => return FactValue::DateTimeOffset(*ticks),
-            (URI, Value::String(uri)) => return FactValue::Text(uri.clone()),
+            (TIMESPAN, Value::Long(ticks)) => return PropertyValue::TimeSpan(*ticks),
+            (DATE_TIME_OFFSET, Value::Long(ticks)) => return PropertyValue::DateTimeOffset(*ticks),
+            (URI, Value::String(uri)) => return PropertyValue::Text(uri.clone()),
             _ => {}
         }
     }
-    FactValue::Other(value.to_bytes().as_ref().into())
+    PropertyValue::Other(value.to_bytes().as_ref().into())
 }
 
 /// A value that a client gave to a rule: as rules compare it, and with its own type, which is shown to those who list the rule.
 #[must_use]
-pub fn given_from_value(value: Value) -> FactValue {
+pub fn given_from_value(value: Value) -> PropertyValue {
     let given = match &value {
         Value::UByte(number) => Given::UByte(*number),
         Value::UShort(number) => Given::UShort(*number),
@@ -84,28 +86,30 @@ pub fn given_from_value(value: Value) -> FactValue {
         },
         _ => return from_value(value),
     };
-    FactValue::Given(Box::new(given))
+    PropertyValue::Given(Box::new(given))
 }
 
 /// A value of a rule as it is shown: with the type that its client gave it, else as the widest of its kind.
 #[must_use]
-pub fn to_value(value: &FactValue) -> Value {
+pub fn to_value(value: &PropertyValue) -> Value {
     match value {
-        FactValue::Null => Value::Null,
-        FactValue::Boolean(truth) => Value::Bool(*truth),
-        FactValue::Integer(number) => Value::Long(*number),
-        FactValue::Unsigned(number) => Value::ULong(*number),
-        FactValue::Double(number) => Value::Double(*number),
-        FactValue::Text(text) => Value::String(text.clone()),
-        FactValue::Timestamp(at_ms) => Value::Timestamp(*at_ms),
-        FactValue::Uuid(uuid) => Value::Uuid(uuid.to_be_bytes()),
-        FactValue::TimeSpan(ticks) => Value::described(Value::symbol(TIMESPAN), Value::Long(*ticks)),
-        FactValue::DateTimeOffset(ticks) => {
+        PropertyValue::Null => Value::Null,
+        PropertyValue::Boolean(truth) => Value::Bool(*truth),
+        PropertyValue::Integer(number) => Value::Long(*number),
+        PropertyValue::Unsigned(number) => Value::ULong(*number),
+        PropertyValue::Double(number) => Value::Double(*number),
+        PropertyValue::Text(text) => Value::String(text.clone()),
+        PropertyValue::Timestamp(at_ms) => Value::Timestamp(*at_ms),
+        PropertyValue::Uuid(uuid) => Value::Uuid(uuid.to_be_bytes()),
+        PropertyValue::TimeSpan(ticks) => Value::described(Value::symbol(TIMESPAN), Value::Long(*ticks)),
+        PropertyValue::DateTimeOffset(ticks) => {
             Value::described(Value::symbol(DATE_TIME_OFFSET), Value::Long(*ticks))
         }
-        FactValue::Decimal(decimal) => Value::Decimal128(decimal.to_be_bytes()),
-        FactValue::Other(encoded) => Value::decode(&mut Bytes::copy_from_slice(encoded)).unwrap_or_default(),
-        FactValue::Given(given) => given_to_value(given),
+        PropertyValue::Decimal(decimal) => Value::Decimal128(decimal.to_be_bytes()),
+        PropertyValue::Other(encoded) => {
+            Value::decode(&mut Bytes::copy_from_slice(encoded)).unwrap_or_default()
+        }
+        PropertyValue::Given(given) => given_to_value(given),
     }
 }
 

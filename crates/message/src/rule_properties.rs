@@ -3,7 +3,7 @@
 mod value;
 
 use bytes::Bytes;
-use peeklock_engine::{FactValue, Facts, MessageView};
+use peeklock_engine::{MessageView, PropertyValue, RuleProperties};
 use uuid::Uuid;
 
 use peeklock_wire::message::{MessageProperties, Sections};
@@ -22,14 +22,14 @@ pub(crate) fn read(
     properties: MessageProperties,
     annotated: Annotated,
     application: &Bytes,
-) -> Result<Facts, DecodeError> {
+) -> Result<RuleProperties, DecodeError> {
     let entries = Sections::map_entries(application)?;
     let mut user = Vec::with_capacity(entries.entries_left());
     for entry in entries.values() {
         let (name, value) = entry?;
         user.push((name.into(), from_value(value)));
     }
-    Ok(Facts {
+    Ok(RuleProperties {
         correlation_id: into_id_text(properties.correlation_id),
         message_id: into_id_text(properties.message_id),
         to: properties.to,
@@ -47,17 +47,17 @@ pub(crate) fn read(
 /// Reads out of a stored message what filters can name, as whoever receives it would: under what actions and receivers
 /// changed and the reason of dead-lettering. `None` if it is not a message, which sending had checked.
 #[must_use]
-pub fn read_facts(content: &Bytes, view: &MessageView) -> Option<Facts> {
+pub fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleProperties> {
     let sections = Sections::split_trusted(content).ok()?;
     let annotated = Annotated::read(&sections.message_annotations).ok()?;
     let properties = sections.decode_properties().ok()?;
-    let mut facts = read(properties, annotated, &sections.application_properties).ok()?;
+    let mut rule_properties = read(properties, annotated, &sections.application_properties).ok()?;
     if let Some(changes) = &view.changes {
-        changes.apply(&mut facts);
+        changes.apply(&mut rule_properties);
     }
     for property in view.modified.iter().flat_map(|modified| modified.iter()) {
         let value = Value::decode(&mut property.value.clone()).ok()?;
-        set(&mut facts, &property.name, from_value(value));
+        set(&mut rule_properties, &property.name, from_value(value));
     }
     let stamps = view
         .dead_letter
@@ -65,16 +65,16 @@ pub fn read_facts(content: &Bytes, view: &MessageView) -> Option<Facts> {
         .map_or([None, None], |why| [why.reason.as_deref(), why.description.as_deref()]);
     for (name, text) in [DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION].into_iter().zip(stamps) {
         if let Some(text) = text {
-            set(&mut facts, name, FactValue::Text(text.into()));
+            set(&mut rule_properties, name, PropertyValue::Text(text.into()));
         }
     }
-    Some(facts)
+    Some(rule_properties)
 }
 
-fn set(facts: &mut Facts, name: &str, value: FactValue) {
-    match facts.user.iter_mut().find(|(known, _)| &**known == name) {
+fn set(rule_properties: &mut RuleProperties, name: &str, value: PropertyValue) {
+    match rule_properties.user.iter_mut().find(|(known, _)| &**known == name) {
         Some((_, before)) => *before = value,
-        None => facts.user.push((name.into(), value)),
+        None => rule_properties.user.push((name.into(), value)),
     }
 }
 

@@ -18,7 +18,7 @@ fn ids_of_every_type_become_text() {
 
 #[test]
 fn integers_lose_their_width_and_nothing_else() {
-    let five = FactValue::Integer(5);
+    let five = PropertyValue::Integer(5);
     for value in [
         Value::UByte(5),
         Value::UShort(5),
@@ -31,23 +31,23 @@ fn integers_lose_their_width_and_nothing_else() {
     ] {
         assert_eq!(from_value(value), five);
     }
-    assert_eq!(from_value(Value::ULong(u64::MAX)), FactValue::Unsigned(u64::MAX));
-    assert_eq!(from_value(Value::Float(0.5)), FactValue::Double(0.5));
-    assert_eq!(from_value(Value::symbol("s")), FactValue::Text("s".into()));
+    assert_eq!(from_value(Value::ULong(u64::MAX)), PropertyValue::Unsigned(u64::MAX));
+    assert_eq!(from_value(Value::Float(0.5)), PropertyValue::Double(0.5));
+    assert_eq!(from_value(Value::symbol("s")), PropertyValue::Text("s".into()));
 }
 
 #[test]
 fn what_has_its_own_type_in_net_is_compared_as_what_it_means() {
     let described = |kind, value| from_value(Value::described(Value::symbol(kind), value));
-    assert_eq!(described("com.microsoft:timespan", Value::Long(-7)), FactValue::TimeSpan(-7));
-    assert_eq!(described("com.microsoft:datetime-offset", Value::Long(7)), FactValue::DateTimeOffset(7));
-    assert_eq!(described("com.microsoft:uri", "sb://x".into()), FactValue::Text("sb://x".into()));
-    assert_eq!(from_value(Value::Char('ß')), FactValue::Text("ß".into()));
+    assert_eq!(described("com.microsoft:timespan", Value::Long(-7)), PropertyValue::TimeSpan(-7));
+    assert_eq!(described("com.microsoft:datetime-offset", Value::Long(7)), PropertyValue::DateTimeOffset(7));
+    assert_eq!(described("com.microsoft:uri", "sb://x".into()), PropertyValue::Text("sb://x".into()));
+    assert_eq!(from_value(Value::Char('ß')), PropertyValue::Text("ß".into()));
     let odd = Value::described(Value::symbol("com.microsoft:timespan"), "7".into());
-    assert_eq!(from_value(odd.clone()), FactValue::Other(odd.to_bytes().as_ref().into()));
+    assert_eq!(from_value(odd.clone()), PropertyValue::Other(odd.to_bytes().as_ref().into()));
     assert_eq!(described("mine", Value::Long(7)), {
         let value = Value::described(Value::symbol("mine"), Value::Long(7));
-        FactValue::Other(value.to_bytes().as_ref().into())
+        PropertyValue::Other(value.to_bytes().as_ref().into())
     });
 }
 
@@ -55,11 +55,11 @@ fn what_has_its_own_type_in_net_is_compared_as_what_it_means() {
 fn decimals_of_every_width_are_one_kind() {
     // 12.5 = 125 * 10^-1, with the biases 101, 398 and 6176.
     let wide = (6175_u128 << 113) | 125;
-    assert_eq!(from_value(Value::Decimal128(wide.to_be_bytes())), FactValue::Decimal(wide));
+    assert_eq!(from_value(Value::Decimal128(wide.to_be_bytes())), PropertyValue::Decimal(wide));
     let narrow = (397_u64 << 53) | 125;
-    assert_eq!(from_value(Value::Decimal64(narrow.to_be_bytes())), FactValue::Decimal(wide));
+    assert_eq!(from_value(Value::Decimal64(narrow.to_be_bytes())), PropertyValue::Decimal(wide));
     let narrowest = (100_u32 << 23) | 125;
-    assert_eq!(from_value(Value::Decimal32(narrowest.to_be_bytes())), FactValue::Decimal(wide));
+    assert_eq!(from_value(Value::Decimal32(narrowest.to_be_bytes())), PropertyValue::Decimal(wide));
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn fields_are_read_where_the_sdks_write_them() {
     ];
     encode_message_annotations(&keys, &mut annotations);
     let annotated = Annotated::read(&annotations.freeze()).unwrap();
-    let facts = read(properties, annotated, &section.freeze()).unwrap();
-    let expected = Facts {
+    let rule_properties = read(properties, annotated, &section.freeze()).unwrap();
+    let expected = RuleProperties {
         correlation_id: Some("c".into()),
         message_id: Some("1".into()),
         to: Some("to".into()),
@@ -96,13 +96,13 @@ fn fields_are_read_where_the_sdks_write_them() {
         session_id: Some("".into()),
         reply_to_session_id: Some("back".into()),
         content_type: Some("type".into()),
-        user: vec![("B".into(), FactValue::Integer(1)), ("a".into(), FactValue::Null)],
+        user: vec![("B".into(), PropertyValue::Integer(1)), ("a".into(), PropertyValue::Null)],
         partition_key: Some("p".into()),
         via_partition_key: Some("v".into()),
     };
-    assert_eq!(facts, expected);
+    assert_eq!(rule_properties, expected);
     let nothing = read(MessageProperties::default(), Annotated::default(), &Bytes::new()).unwrap();
-    assert_eq!(nothing, Facts::default());
+    assert_eq!(nothing, RuleProperties::default());
 }
 
 fn leaf() -> impl Strategy<Value = Value> {

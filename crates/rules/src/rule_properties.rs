@@ -6,7 +6,7 @@ use crate::{Given, TextProperty, names};
 
 /// The properties of a message that filters can name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Facts {
+pub struct RuleProperties {
     /// `correlation-id`, as text.
     pub correlation_id: Option<Box<str>>,
     /// `message-id`, as text.
@@ -24,18 +24,18 @@ pub struct Facts {
     /// `content-type`.
     pub content_type: Option<Box<str>>,
     /// Application properties in the order sent; names match case-insensitively.
-    pub user: Vec<(Box<str>, FactValue)>,
+    pub user: Vec<(Box<str>, PropertyValue)>,
     /// `x-opt-partition-key`.
     pub partition_key: Option<Box<str>>,
     /// `x-opt-via-partition-key`.
     pub via_partition_key: Option<Box<str>>,
 }
 
-impl Facts {
+impl RuleProperties {
     /// The application property of this name, regardless of case, with the name it has in the message. The first, should
     /// a message have several that differ only in case.
     #[must_use]
-    pub fn user(&self, name: &str) -> Option<(&str, &FactValue)> {
+    pub fn user(&self, name: &str) -> Option<(&str, &PropertyValue)> {
         let found = self.user.iter().find(|(known, _)| names::same(known, name));
         found.map(|(name, value)| (&**name, value))
     }
@@ -74,7 +74,7 @@ impl Facts {
 
 /// A value that filters can compare. New kinds go to the end: the position is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum FactValue {
+pub enum PropertyValue {
     /// Present and null.
     Null,
     /// A truth value.
@@ -103,7 +103,7 @@ pub enum FactValue {
     Given(Box<Given>),
 }
 
-impl FactValue {
+impl PropertyValue {
     /// The value as it is compared.
     #[must_use]
     pub fn plain(&self) -> Self {
@@ -139,13 +139,13 @@ mod tests {
 
     #[test]
     fn numbers_are_equal_by_value() {
-        let (integer, double) = (FactValue::Integer, FactValue::Double);
+        let (integer, double) = (PropertyValue::Integer, PropertyValue::Double);
         assert!(integer(5).equals(&double(5.0)) && double(5.0).equals(&integer(5)));
         assert!(integer(0).equals(&double(-0.0)) && double(0.5).equals(&double(0.5)));
         assert!(!integer(5).equals(&double(5.5)) && !integer(0).equals(&double(f64::NAN)));
         assert!(!integer(i64::MAX).equals(&double(i64::MAX as f64)), "a double can't be that number");
-        assert!(FactValue::Unsigned(1 << 63).equals(&double(9_223_372_036_854_775_808.0)));
-        assert!(!integer(5).equals(&FactValue::Text("5".into())));
+        assert!(PropertyValue::Unsigned(1 << 63).equals(&double(9_223_372_036_854_775_808.0)));
+        assert!(!integer(5).equals(&PropertyValue::Text("5".into())));
         assert!(!integer(i64::MAX).equals(&double(f64::INFINITY)));
     }
 }
