@@ -193,3 +193,25 @@ async fn a_transaction_without_its_lock_is_refused_and_nothing_is_read_back() {
     assert_goes_on(&mut orders).await;
     assert_eq!(contents(&broker, OTHER, SubQueue::Main).await, [""; 0]);
 }
+
+/// Requests that reach an entity while a joint step has its state wait for it, whenever they come.
+#[tokio::test]
+async fn an_entity_handles_nothing_while_a_joint_step_has_its_state() {
+    for turns in 0..8 {
+        let broker = broker().await;
+        let (mut orders, other) = (broker.client(), client_of(&broker, OTHER));
+        orders.sent("first").await;
+        let mut transaction = broker.namespace.begin_transaction();
+        transaction.add(&orders.handle, send("joint"));
+        transaction.add(&other.handle, send("out"));
+        transaction.commit(orders.mailbox.clone(), TAG);
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        orders.send("beside");
+        quiet().await;
+        let mut found = contents(&broker, QUEUE, SubQueue::Main).await;
+        found.sort_unstable();
+        assert_eq!(found, ["beside", "first", "joint"], "after {turns} turns");
+    }
+}
