@@ -80,6 +80,29 @@ impl Sessions {
         self.by_key(self.ready.first_key_value()?.1)
     }
 
+    /// The available messages of all sessions that anybody may have, in order. A session is looked into when its first
+    /// message is due, so only those that are asked for cost anything.
+    pub(super) fn all_available(&self) -> impl Iterator<Item = SequenceNumber> + '_ {
+        let mut unopened = self.ready.iter().peekable();
+        let mut open = BTreeMap::new();
+        std::iter::from_fn(move || {
+            let next = open.first_key_value().map(|(number, _)| *number);
+            let (number, mut rest) = match unopened.next_if(|(head, _)| next.is_none_or(|next| **head < next))
+            {
+                Some((head, key)) => {
+                    let mut messages = self.by_key(key)?.available.iter();
+                    messages.next();
+                    (*head, messages)
+                }
+                None => open.pop_first()?,
+            };
+            if let Some(following) = rest.next() {
+                open.insert(*following, rest);
+            }
+            Some(number)
+        })
+    }
+
     /// The lock that ends first.
     pub(super) fn first_lock_end(&self) -> Option<(Timestamp, ReceiverId)> {
         self.lock_ends.first().copied()
