@@ -75,7 +75,9 @@ macro_rules! fields {
     };
 }
 
-/// Every option, in the order in which messages and converted files name them.
+/// Every option, with its tier as the service's refusals name it (MassTransit 657 and ServiceBusExplorer 745 for idle times,
+/// azure-docs 17743 for sessions, PoshBot 93 for duplicate detection, azure-docs 104074 for large messages, semantics §13 for
+/// forwarding), in the order in which messages and converted files name them.
 pub static OPTIONS: &[EntityOption] = &[
     EntityOption::new(
         "max_size_in_megabytes",
@@ -140,7 +142,8 @@ pub static OPTIONS: &[EntityOption] = &[
         "auto_delete_on_idle",
         "AutoDeleteOnIdle",
         IdleTime(fields!(auto_delete_on_idle_ms of queue, topic, subscription)),
-    ),
+    )
+    .since(Tier::Standard),
     EntityOption::new("status", "Status", Status(fields!(status of queue, topic, subscription))),
     EntityOption::new(
         "forward_to",
