@@ -108,3 +108,27 @@ async def test_a_message_has_at_most_256_kilobytes_below_premium(daemon_of_tier,
         sender = await bus.open_sender("declared")
         await sender.send_messages(ServiceBusMessage(fits))
         assert bodies(await bus.drain("declared", len(expected))) == expected
+
+
+def test_a_lower_tier_leaves_what_is_stored_until_it_is_changed(start_daemon):
+    daemon = start_daemon(config("premium"))
+    with administration_client(daemon) as admin:
+        admin.create_queue("sessions", requires_session=True)
+        admin.create_topic("topic")
+        admin.create_subscription("topic", "one")
+    daemon.stop()
+    daemon.config.write_text(config("basic"))
+    daemon.start()
+    with administration_client(daemon) as admin:
+        # The file declares it again.
+        assert admin.get_queue("declared").max_size_in_megabytes == 1024
+        sessions = admin.get_queue("sessions")
+        assert (sessions.requires_session, sessions.max_size_in_megabytes) == (True, 81920)
+        sessions.max_delivery_count = 3
+        admin.update_queue(sessions)
+        assert admin.get_queue("sessions").requires_session
+        sessions.auto_delete_on_idle = datetime.timedelta(hours=1)
+        words = "'AutoDeleteOnIdle' cannot be changed because the namespace 'shop' is using 'Basic' tier"
+        with pytest.raises(HttpResponseError, match=words):
+            admin.update_queue(sessions)
+        assert admin.get_subscription("topic", "one").name == "one"

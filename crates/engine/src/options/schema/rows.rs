@@ -91,19 +91,6 @@ pub static OPTIONS: &[EntityOption] = &[
     )
     .since(Tier::Premium),
     EntityOption::new(
-        "requires_duplicate_detection",
-        "RequiresDuplicateDetection",
-        Boolean(fields!(requires_duplicate_detection of queue, topic)),
-    )
-    .fixed()
-    .since(Tier::Standard),
-    EntityOption::new(
-        "duplicate_detection_history_time_window",
-        "DuplicateDetectionHistoryTimeWindow",
-        Duration(fields!(duplicate_detection_history_time_window_ms of queue, topic), HISTORY_WINDOW_MS),
-    )
-    .enforced(),
-    EntityOption::new(
         "lock_duration",
         "LockDuration",
         Duration(fields!(lock_duration_ms of queue, subscription), LOCK_DURATION_MS),
@@ -144,6 +131,19 @@ pub static OPTIONS: &[EntityOption] = &[
         IdleTime(fields!(auto_delete_on_idle_ms of queue, topic, subscription)),
     )
     .since(Tier::Standard),
+    EntityOption::new(
+        "requires_duplicate_detection",
+        "RequiresDuplicateDetection",
+        Boolean(fields!(requires_duplicate_detection of queue, topic)),
+    )
+    .fixed()
+    .since(Tier::Standard),
+    EntityOption::new(
+        "duplicate_detection_history_time_window",
+        "DuplicateDetectionHistoryTimeWindow",
+        Duration(fields!(duplicate_detection_history_time_window_ms of queue, topic), HISTORY_WINDOW_MS),
+    )
+    .enforced(),
     EntityOption::new("status", "Status", Status(fields!(status of queue, topic, subscription))),
     EntityOption::new(
         "forward_to",
