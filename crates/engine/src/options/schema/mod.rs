@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::{AuthorizationRule, EntityStatus, QueueOptions, SubscriptionOptions, Tier, TopicOptions};
 
-pub use self::rows::{OPTIONS, TIME_TO_LIVE_MS_MIN};
+pub use self::rows::{AUTHORIZATION_RULES_MAX, OPTIONS, TIME_TO_LIVE_MS_MIN};
 
 /// One option.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub enum OptionKind {
     Target(Fields<Option<Box<str>>>),
     /// Whether the entity takes and gives messages.
     Status(Fields<EntityStatus>),
-    /// Shared access rules.
+    /// Shared access rules, at most [`AUTHORIZATION_RULES_MAX`].
     AuthorizationRules(Fields<Vec<AuthorizationRule>>),
 }
 

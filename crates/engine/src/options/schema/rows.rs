@@ -20,6 +20,8 @@ const MAX_DELIVERY_COUNT: RangeInclusive<u64> = 1..=i32::MAX as u64;
 /// Shortest default time to live, in milliseconds; also of `[limits]`.
 pub const TIME_TO_LIVE_MS_MIN: u64 = SECOND_MS;
 const USER_METADATA_CHARS_MAX: usize = 1_024;
+/// Most shared access rules of an entity, and of the namespace.
+pub const AUTHORIZATION_RULES_MAX: usize = 12;
 /// Service Bus allows 1024 to 81920; here up to 10 TiB.
 const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 << 20;
 /// Service Bus allows 1024 to 102400.
