@@ -19,6 +19,7 @@ mod refusal;
 mod rule;
 pub mod runtime;
 mod session_id;
+mod stored;
 
 pub use command::{
     Assigned, Command, CreditLimit, DELETE_COUNT_MAX, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions,
