@@ -27,7 +27,7 @@ impl Fatal {
     pub(super) async fn raised(&self) -> Error {
         let mut receiver = self.0.subscribe();
         let raised = receiver.wait_for(Option::is_some).await.ok().and_then(|raised| raised.clone());
-        raised.unwrap_or_else(|| Error::Unavailable { reason: "the namespace is gone".to_owned() })
+        raised.unwrap_or_else(|| Error::Stopped { reason: "the namespace is gone".to_owned() })
     }
 
     /// Raises the signal if the task that holds the guard panics: a partition whose state is in doubt must not leave
@@ -43,7 +43,7 @@ pub(super) struct PanicGuard(Fatal);
 impl Drop for PanicGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.raise(Error::Unavailable { reason: "a partition's actor panicked".to_owned() });
+            self.0.raise(Error::Stopped { reason: "a partition's actor panicked".to_owned() });
         }
     }
 }
@@ -62,7 +62,7 @@ mod tests {
         });
         assert!(task.await.is_err());
         fatal.raise(Error::Full { reason: "too late".to_owned() });
-        assert!(matches!(fatal.raised().await, Error::Unavailable { .. }));
+        assert!(matches!(fatal.raised().await, Error::Stopped { .. }));
     }
 
     #[tokio::test]

@@ -1,11 +1,10 @@
 //! All entities of a broker: found by name, created, kept in the catalogue.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peeklock_budget::Budget;
-use peeklock_storage::{Key, PartitionId, Shard, Space};
+use peeklock_storage::{Key, Lease, PartitionId, Place, Space};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
@@ -82,13 +81,13 @@ impl Namespace {
         self.inner.spawner.shared.cache.process()
     }
 
-    /// Restores every entity from the shard and starts the actors of those that have timers pending; the others start
+    /// Restores every entity from the leased shard and starts the actors of those that have timers pending; the others start
     /// when they are first looked up. Call it on the tokio runtime that is to run them, timers enabled.
     ///
     /// # Errors
     /// See [`StartError`].
     pub async fn start(
-        shard: Arc<dyn Shard>,
+        lease: Lease,
         clock: Arc<dyn Clock>,
         options: NamespaceOptions,
     ) -> Result<Self, StartError> {
@@ -97,7 +96,7 @@ impl Namespace {
         let (joint, jobs) = JointSteps::new();
         let spawner = Spawner {
             shared: Shared {
-                shard,
+                shard: Arc::clone(lease.shard()),
                 clock,
                 cache,
                 fatal: Fatal::new(),
@@ -262,15 +261,15 @@ impl Namespace {
     }
 
     /// Notes damage that somebody else found who reads the store, and has logged: `key` is the value that it hit, if any.
-    pub fn note_damage(&self, key: Option<Key>, (file, offset): (PathBuf, u64), reason: String) {
+    pub fn note_damage(&self, key: Option<Key>, place: Place, reason: String) {
         let entity = key.map_or_else(String::new, |key| match self.inner.entities.by_id(key.partition) {
             Some(entity) => entity.name.clone(),
             None => format!("partition {}", key.partition.0),
         });
         let is_message = |key: &Key| matches!(key.space, Space::Head | Space::Body);
         let sequence_number = key.filter(is_message).map(|key| key.number);
-        let (file, offset) = (Some(file), Some(offset));
-        self.inner.spawner.shared.damages.add(Damage { entity, sequence_number, file, offset, reason });
+        let damage = Damage { entity, sequence_number, place: Some(place), reason };
+        self.inner.spawner.shared.damages.add(damage);
     }
 
     /// How many messages are out of delivery at present because what is stored of them is damaged, over all queues and

@@ -1,10 +1,11 @@
 //! How the broker is: alive as long as it answers at all, ready while it accepts connections and its store is sound.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use peeklock_engine::runtime::{Damage, Namespace};
-use peeklock_storage::ScrubDamage;
+use peeklock_storage::{Place, ScrubDamage};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -83,7 +84,8 @@ impl Health {
             let all = scrubbed.damage.borrow();
             for ScrubDamage { file, offset, key, reason } in all.iter().skip(scrubbed.noted) {
                 let reason = format!("found by reading the log again: {reason}");
-                namespace.note_damage(*key, (file.clone(), *offset), reason);
+                let place = Place { unit: file.display().to_string(), offset: *offset };
+                namespace.note_damage(*key, place, reason);
             }
             scrubbed.noted = all.len();
         }
@@ -112,12 +114,13 @@ impl Health {
 }
 
 fn describe(damage: &Damage) -> Value {
-    let file = damage.file.as_ref().and_then(|file| file.file_name());
+    // Whoever asks need not have authenticated: where the data directory is stays in the log.
+    let file = damage.place.as_ref().and_then(|place| Path::new(&place.unit).file_name());
     json!({
         "entity": damage.entity,
         "sequence_number": damage.sequence_number,
         "file": file.map(|file| file.to_string_lossy()),
-        "offset": damage.offset,
+        "offset": damage.place.as_ref().map(|place| place.offset),
         "reason": damage.reason,
     })
 }

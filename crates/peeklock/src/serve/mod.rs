@@ -110,9 +110,9 @@ async fn serve(
     let mut network = Network::start(listening, router, &config, room);
 
     let store = OpenStore::open(&config).await?;
-    let limits = store.shard.limits();
+    let limits = store.lease.limits();
     let clock = entity_clock(travel.as_ref(), &time);
-    let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
+    let namespace = Namespace::start(store.lease.clone(), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
     // Whatever the store says of the time is known by now.
     let following = tokio::spawn(time.clone().keep_up());
@@ -195,7 +195,7 @@ async fn end(task: JoinHandle<()>) {
 /// Resolves when nothing more can be promised.
 async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> StorageError {
     let error = tokio::select! {
-        error = store.fatal() => error,
+        error = store.lease.lost() => error,
         error = namespace.fatal() => error,
     };
     health.set(State::Lost);

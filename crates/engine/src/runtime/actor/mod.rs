@@ -34,7 +34,6 @@ use self::alarm::Alarm;
 use self::browse::Browses;
 use self::catch_up::CatchUps;
 pub(super) use self::catch_up::{CatchUp, CaughtUp};
-pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
 use self::lane::DeliveryLane;

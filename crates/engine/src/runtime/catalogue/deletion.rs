@@ -7,7 +7,6 @@ use peeklock_storage::{Batch, PartitionId, Space};
 use super::Catalogue;
 use crate::layout::{CATALOGUE, entity_key};
 use crate::names::name_key;
-use crate::runtime::actor::is_dead;
 use crate::runtime::entity::Entity;
 use crate::{End, QueueId};
 
@@ -68,7 +67,7 @@ impl Catalogue {
                 }
             }
             Err(error) => {
-                if is_dead(&error) {
+                if error.is_loss() {
                     tracing::error!(entities = ?names, %error, "the deletion of entities is in doubt");
                     shared.fatal.raise(error);
                 } else {

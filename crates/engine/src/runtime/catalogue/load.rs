@@ -9,11 +9,11 @@ use crate::names::{check_entity_name, name_key};
 use crate::partition::Credible;
 use crate::runtime::SetBack;
 use crate::runtime::StartError;
-use crate::runtime::actor::{Shared, is_dead};
+use crate::runtime::actor::Shared;
 use crate::runtime::damage::Unreadable;
 use crate::runtime::entities::Entities;
 use crate::runtime::entity::Entity;
-use crate::runtime::patience::{Patience, may_pass, unread_now};
+use crate::runtime::patience::{Patience, unread_now};
 use crate::runtime::record::{EntityRecord, decode_counter, decode_set_back};
 use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};
 use crate::{EntityOptions, Timestamp};
@@ -92,12 +92,19 @@ async fn catalogue_page(shared: &Shared) -> Result<Page, StartError> {
     let shard = &*shared.shard;
     let mut patience = Patience::default();
     loop {
-        let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
-        let page = scan_over_damage(shard, Space::Meta, CATALOGUE, first).await?;
-        match unread_now(&page) {
-            Err(error) if !patience.is_over() => pause(shared, &error, &mut patience).await,
-            _ => return Ok(page),
-        }
+        let read = async {
+            let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
+            scan_over_damage(shard, Space::Meta, CATALOGUE, first).await
+        };
+        let error = match read.await {
+            Ok(page) => match unread_now(&page) {
+                Err(error) if patience.allows_for(&error) => error,
+                _ => return Ok(page),
+            },
+            Err(StartError::Storage(error)) if patience.allows_for(&error) => error,
+            Err(error) => return Err(error),
+        };
+        pause(shared, &error, &mut patience).await;
     }
 }
 
@@ -126,7 +133,7 @@ async fn restore_entity(
         let (shard, damages) = (&*shared.shard, &shared.damages);
         let restored = restore(shard, subject, options.clone(), credible, pages, damages, patience).await;
         match restored {
-            Err(StartError::Storage(error)) if may_pass(&error) && !patience.is_over() => {
+            Err(StartError::Storage(error)) if patience.allows_for(&error) => {
                 pause(shared, &error, &mut patience).await;
                 pages = FirstPages::ask(shard, id);
             }
@@ -139,7 +146,7 @@ async fn restore_entity(
             let partition = partition.with_rule_limits(shared.rule_limits);
             return Ok((Entity::new(name, id, options, times, partition, set_backs), latest));
         }
-        Err(StartError::Storage(error)) if is_dead(&error) => return Err(error.into()),
+        Err(StartError::Storage(error)) if error.is_loss() => return Err(error.into()),
         Err(StartError::Storage(error)) => Unreadable::from(error),
         Err(other) => Unreadable::new(other.to_string()),
     };

@@ -14,7 +14,6 @@ use tokio::sync::{mpsc, oneshot};
 use self::deletion::Ended;
 use self::plan::{CatalogueChanges, Change};
 use super::StartError;
-use super::actor::is_dead;
 use super::entities::Entities;
 use super::entity::{Entity, Spawner};
 use super::record::encode_counter;
@@ -129,7 +128,7 @@ impl Catalogue {
         self.undeleted.iter().for_each(|(_, ended)| ended.erase(&mut batch));
         let shard = &self.spawner.shared.shard;
         if let Err(error) = shard.submit(batch).await {
-            if is_dead(&error) {
+            if error.is_loss() {
                 self.spawner.shared.fatal.raise(error.clone());
             }
             shard.resume(CATALOGUE);
