@@ -225,6 +225,12 @@ impl Client {
         }
     }
 
+    /// The id of a receiver.
+    #[expect(clippy::unused_self, reason = "ids are the host's")]
+    pub(crate) fn receiver(&self, number: u64) -> ReceiverId {
+        ReceiverId(number)
+    }
+
     /// Opens a receiver that may take `messages`.
     pub(crate) fn open(
         &mut self,
@@ -233,7 +239,7 @@ impl Client {
         sub_queue: SubQueue,
         messages: u64,
     ) -> ReceiverId {
-        let receiver = ReceiverId(receiver);
+        let receiver = self.receiver(receiver);
         let options = ReceiverOptions { source: QueuePath { queue: self.queue, sub_queue }, mode };
         let open = Command::OpenReceiver { receiver, options, session: None };
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command: open });

@@ -59,8 +59,12 @@ impl Health {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// How it is.
+    /// How it is: as it was set, unless the store is lost.
     pub(super) fn state(&self) -> State {
+        let namespace = self.namespace.lock().unwrap_or_else(PoisonError::into_inner);
+        if namespace.as_ref().is_some_and(|namespace| namespace.lost_shard().is_some()) {
+            return State::Lost;
+        }
         let states = [State::Starting, State::Ready, State::Draining];
         let state = self.state.load(Ordering::Acquire);
         states.into_iter().find(|known| *known as u8 == state).unwrap_or(State::Lost)
@@ -127,6 +131,10 @@ fn describe(damage: &Damage) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use peeklock_engine::Timestamp;
+    use peeklock_engine::runtime::{ManualClock, NamespaceOptions};
+    use peeklock_storage::{Error, MemoryStore, ShardId, Store};
+
     use super::*;
 
     #[test]
@@ -138,5 +146,20 @@ mod tests {
             health.set(state);
             assert_eq!(health.state(), state);
         }
+    }
+
+    #[tokio::test]
+    async fn a_broker_whose_store_is_lost_is_not_ready() {
+        let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
+        let lease = store.acquire(ShardId(0)).await.unwrap();
+        let namespace = Namespace::start(lease, Arc::new(clock), NamespaceOptions::default()).await.unwrap();
+        let health = Health::default();
+        health.set(State::Ready);
+        health.set_namespace(Some(namespace.clone()));
+        assert_eq!(health.report(), json!({ "status": "ready" }));
+        store.lose(Error::InDoubt { reason: "test".to_owned() });
+        namespace.shard_lost().await;
+        assert_eq!(health.state(), State::Lost);
+        assert_eq!(health.report(), json!({ "status": "storage lost" }));
     }
 }

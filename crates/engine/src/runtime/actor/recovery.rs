@@ -142,10 +142,10 @@ impl Actor {
                     false => answer::refuse(request, &Refusal::Unavailable),
                 }
             }
-            if self.stopping { Poll::Ready(()) } else { sleep.as_mut().poll(context) }
+            if self.stopping || self.is_lost { Poll::Ready(()) } else { sleep.as_mut().poll(context) }
         })
         .await;
-        if self.stopping {
+        if self.stopping || self.is_lost {
             return Err(None);
         }
         // A clock that was set back meanwhile is followed in the next turn.
