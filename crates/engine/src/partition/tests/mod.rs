@@ -29,3 +29,4 @@ mod settling;
 mod status;
 mod table;
 mod topics;
+mod units;
