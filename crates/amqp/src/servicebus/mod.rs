@@ -27,6 +27,7 @@ mod requests;
 mod resolve;
 mod revocation;
 pub mod sasl;
+mod selector_filter;
 mod sending;
 mod session_filter;
 mod settlement;
@@ -307,6 +308,7 @@ impl Application for ConnectionHandler {
         match output {
             Output::Response { tag, response } => self.answered(tag, response, connection),
             Output::Delivery(delivery) => self.deliver(delivery, connection),
+            Output::Examine { receiver, messages } => self.examine(receiver, &messages),
             Output::Drained { receiver } => self.drained(receiver, connection),
             Output::ReceiverClosed { receiver, refusal } => {
                 self.receiver_closed(receiver, refusal, connection);

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement, SubQueue};
+use peeklock_engine::{
+    Command, Delivery, Lock, LockToken, Received, ReceiverId, Refusal, Settlement, SubQueue,
+};
+use peeklock_message::selection;
 use smallvec::SmallVec;
 
 use super::delivery::Way;
@@ -71,6 +74,15 @@ impl ConnectionHandler {
             connection.detach(link, Some(error));
             self.detached(link);
         }
+    }
+
+    /// Says which messages match the selector of a receiver.
+    pub(super) fn examine(&self, id: ReceiverId, messages: &[Received]) {
+        let Some(receiver) = self.receivers.get(&id) else { return };
+        let Some(selector) = &receiver.selector else { return };
+        let matching = messages.iter().filter(|one| selection::matches(selector, &one.content, &one.view));
+        let matching = matching.map(|one| one.view.sequence_number).collect();
+        self.tell(&receiver.entity.partition, Command::Examined { receiver: id, matching });
     }
 
     /// A message for a receiver that was closed while it was on its way.

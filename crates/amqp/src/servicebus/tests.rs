@@ -9,6 +9,7 @@ mod links;
 mod missing;
 mod receiving;
 mod requests;
+mod selectors;
 mod sending;
 mod sessions;
 mod topics;
