@@ -41,8 +41,8 @@ pub use names::{
     reads_like_a_host,
 };
 pub use options::{
-    AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Right,
-    Rights, RuleLimits, Secret, SubscriptionOptions, TopicOptions,
+    AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, RULE_LIMITS,
+    Right, Rights, RuleLimit, RuleLimits, Secret, SubscriptionOptions, Tier, TopicOptions, schema,
 };
 pub use peeklock_rules::{
     Arrival, CorrelationFilter, Failure, Filter, Given, PropertyChanges, PropertyValue, RuleProperties,

@@ -1,15 +1,20 @@
 //! Queues and topics: what is done with both, by their one path.
 
 use peeklock_engine::runtime::{EntityDescription, EntityKind};
-use peeklock_engine::{EntityOptions, Forwarding, check_entity_name};
+use peeklock_engine::schema::OptionSet;
+use peeklock_engine::{EntityOptions, Forwarding, QueueOptions, TopicOptions, check_entity_name};
 
+use super::details::EntityDetails;
 use super::feed::{self, Entry};
 use super::path::Target;
-use super::properties::{EntityDetails, Reading};
+use super::properties::{self, Reading};
 use super::xml::{Document, Element, INSTANCE, SERVICE_BUS};
-use super::{Session, queue, topic};
+use super::{Session, orders};
 use crate::Limits;
 use crate::error::Error;
+
+const QUEUE: &str = "QueueDescription";
+const TOPIC: &str = "TopicDescription";
 
 /// Tells about a queue or topic.
 ///
@@ -69,22 +74,33 @@ fn read(
     description: &Element,
     current: Option<&EntityOptions>,
 ) -> Result<EntityOptions, Error> {
-    let (limits, now) = (&session.admin.entity_limits, session.entity_now());
     match (description.name.as_str(), current) {
-        (queue::NAME, None) => Ok(queue::read(description, &Reading { limits, now, current: None })?.into()),
-        (topic::NAME, None) => Ok(topic::read(description, &Reading { limits, now, current: None })?.into()),
-        (queue::NAME, Some(EntityOptions::Queue(current))) => {
-            Ok(queue::read(description, &Reading { limits, now, current: Some(current) })?.into())
+        (QUEUE, None) => Ok(read_options::<QueueOptions>(session, description, None)?.into()),
+        (TOPIC, None) => Ok(read_options::<TopicOptions>(session, description, None)?.into()),
+        (QUEUE, Some(EntityOptions::Queue(current))) => {
+            Ok(read_options(session, description, Some(current))?.into())
         }
-        (topic::NAME, Some(EntityOptions::Topic(current))) => {
-            Ok(topic::read(description, &Reading { limits, now, current: Some(current) })?.into())
+        (TOPIC, Some(EntityOptions::Topic(current))) => {
+            Ok(read_options(session, description, Some(current))?.into())
         }
-        (queue::NAME, Some(_)) => Err(Error::bad_request("The entity is a topic and can't become a queue.")),
-        (topic::NAME, Some(_)) => Err(Error::bad_request("The entity is a queue and can't become a topic.")),
+        (QUEUE, Some(_)) => Err(Error::bad_request("The entity is a topic and can't become a queue.")),
+        (TOPIC, Some(_)) => Err(Error::bad_request("The entity is a queue and can't become a topic.")),
         (other, _) => Err(Error::bad_request(format!(
             "A queue is described by a QueueDescription, a topic by a TopicDescription, not by '{other}'."
         ))),
     }
+}
+
+fn read_options<O: OptionSet>(
+    session: &Session<'_>,
+    description: &Element,
+    current: Option<&O>,
+) -> Result<O, Error> {
+    let (limits, now) = (&session.admin.entity_limits, session.entity_now());
+    let options = Reading { limits, now, current }.options(description)?;
+    check_sizes(&options, current, limits)?;
+    check_express(&options)?;
+    Ok(options)
 }
 
 const fn forwarding(options: &EntityOptions) -> Option<&Forwarding> {
@@ -130,16 +146,10 @@ pub(super) fn check_forwarding(
 }
 
 /// A message must fit into the entity, and through the store and a connection. What stays as it is may stay.
-///
-/// # Errors
-/// Which is not so.
-pub(super) fn check_sizes(
-    sizes: (u64, u64),
-    current: Option<(u64, u64)>,
-    limits: &Limits,
-) -> Result<(), Error> {
-    let (message_bytes, total_bytes) = sizes;
-    if current == Some(sizes) {
+fn check_sizes<O: OptionSet>(options: &O, current: Option<&O>, limits: &Limits) -> Result<(), Error> {
+    let sizes = options.sizes_bytes();
+    let Some((message_bytes, total_bytes)) = sizes else { return Ok(()) };
+    if current.map(OptionSet::sizes_bytes) == Some(sizes) {
         return Ok(());
     }
     if message_bytes > total_bytes {
@@ -157,11 +167,8 @@ pub(super) fn check_sizes(
 }
 
 /// The service's own refusal.
-///
-/// # Errors
-/// Both are asked for.
-pub(super) fn check_express(enable_express: bool, requires_duplicate_detection: bool) -> Result<(), Error> {
-    if enable_express && requires_duplicate_detection {
+fn check_express<O: OptionSet>(options: &O) -> Result<(), Error> {
+    if options.is_express_with_duplicate_detection() {
         return Err(Error::bad_request(
             "The property 'EnableExpress' (DelayedPersistence) and the property 'RequiresDuplicateDetection' can't both be true.",
         ));
@@ -191,8 +198,13 @@ fn write_entry(document: &mut Document, session: &Session<'_>, found: &EntityDes
         correlation_filters: found.correlation_filters,
     };
     let entry = Entry { target: &Target::Entity(found.name.clone()), title: &found.name, times: found.times };
+    let audience = &session.audience();
     feed::entry(document, session, &entry, |document| match &*found.options {
-        EntityOptions::Queue(options) => queue::write(document, (options, &details), &session.audience()),
-        EntityOptions::Topic(options) => topic::write(document, (options, &details), &session.audience()),
+        EntityOptions::Queue(options) => self::description(document, QUEUE, |document| {
+            properties::write(document, orders::QUEUE, (options, &details), audience);
+        }),
+        EntityOptions::Topic(options) => self::description(document, TOPIC, |document| {
+            properties::write(document, orders::TOPIC, (options, &details), audience);
+        }),
     });
 }

@@ -1,11 +1,13 @@
 //! Every reader of descriptions on the same bytes.
 
-use peeklock_engine::Timestamp;
 use peeklock_engine::partition::Counts;
+use peeklock_engine::schema::OptionSet;
+use peeklock_engine::{QueueOptions, SubscriptionOptions, Timestamp, TopicOptions};
 
-use super::properties::{Audience, EntityDetails, Reading};
+use super::details::EntityDetails;
+use super::properties::{self, Audience, Reading};
 use super::xml::{Document, Element, parse};
-use super::{action, filter, queue, topic};
+use super::{action, filter, orders};
 use crate::Limits;
 
 /// Reads a body as every kind of description, and writes what it read.
@@ -15,6 +17,21 @@ pub(crate) fn exercise(input: &[u8]) {
 }
 
 fn each(element: &Element) {
+    let mut document = Document::new();
+    options::<QueueOptions>(&mut document, element, orders::QUEUE);
+    options::<TopicOptions>(&mut document, element, orders::TOPIC);
+    options::<SubscriptionOptions>(&mut document, element, orders::SUBSCRIPTION);
+    if let Ok(read) = filter::read(element) {
+        filter::write(&mut document, &read);
+    }
+    if let Ok(read) = action::read(element) {
+        action::write(&mut document, read.as_ref());
+    }
+    // The depth of a document is bounded.
+    element.children.iter().for_each(each);
+}
+
+fn options<O: OptionSet>(document: &mut Document, element: &Element, order: &[&str]) {
     let (limits, now) = (&Limits::default(), Timestamp::default());
     let details = EntityDetails {
         times: Default::default(),
@@ -26,21 +43,10 @@ fn each(element: &Element) {
         correlation_filters: 0,
     };
     let audience = Audience { host: "localhost", api_version: "2024-05" };
-    let mut document = Document::new();
-    if let Ok(options) = queue::read(element, &Reading { limits, now, current: None }) {
-        queue::write(&mut document, (&options, &details), &audience);
+    let reading = Reading::<O> { limits, now, current: None };
+    if let Ok(options) = reading.options(element) {
+        properties::write(document, order, (&options, &details), &audience);
     }
-    if let Ok(options) = topic::read(element, &Reading { limits, now, current: None }) {
-        topic::write(&mut document, (&options, &details), &audience);
-    }
-    if let Ok(read) = filter::read(element) {
-        filter::write(&mut document, &read);
-    }
-    if let Ok(read) = action::read(element) {
-        action::write(&mut document, read.as_ref());
-    }
-    // The depth of a document is bounded.
-    element.children.iter().for_each(each);
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The management API: entities as Atom entries in XML, as the SDKs' administration clients speak it.
 //!
-//! `call` takes a request apart, `path` says what it is about, one file for each kind of entity does it; `properties` is
-//! the table machine by which descriptions are read and written, `xml` the bounded reader and the writer, `error` what
-//! clients are told when something fails. What the SDKs can't bear in a response is noted where it is written.
+//! `call` takes a request apart, `path` says what it is about, one file for each kind of entity does it; `properties` reads
+//! and writes descriptions by the engine's schema of options, `xml` is the bounded reader and the writer, `error` has the
+//! responses to what fails. What the SDKs can't bear in a response is noted where it is written.
 
 mod action;
 mod audit;
 mod authorization_rules;
 mod call;
+mod details;
 mod duration;
 mod entity;
 mod error;
@@ -17,17 +18,16 @@ mod filter;
 mod instant;
 mod key_values;
 mod namespace_info;
+mod orders;
 mod path;
 mod properties;
 mod public;
-mod queue;
 mod rights;
 mod rule;
 mod sql;
 mod subscription;
 #[cfg(test)]
 mod tests;
-mod topic;
 mod value;
 mod xml;
 

@@ -3,49 +3,15 @@
 use peeklock_engine::runtime::SubscriptionDescription;
 use peeklock_engine::{Rule, SubscriptionOptions, check_subscription_name};
 
+use super::details::EntityDetails;
 use super::feed::{self, Entry};
 use super::path::Target;
-use super::properties::{self, EntityDetails, Property, Reading, Value};
+use super::properties::{self, Reading};
 use super::xml::{Document, Element};
-use super::{Session, entity, rule};
+use super::{Session, entity, orders, rule};
 use crate::error::Error;
-use Value::{
-    Boolean, Constant, Count, CountDetails, Detail, Duration, IdleTime, Status, Target as ForwardTarget,
-    Text, TimeToLive, Unchanging,
-};
 
 const NAME: &str = "SubscriptionDescription";
-
-/// Its properties, in the order of the service. `DefaultRuleDescription` is read at creation and never written.
-const PROPERTIES: &[Property<SubscriptionOptions>] = &[
-    Property::new("LockDuration", Duration(|o| &mut o.lock_duration_ms, properties::LOCK_DURATION_MS)),
-    Property::new("RequiresSession", Unchanging(|o| &mut o.requires_session)),
-    Property::new("DefaultMessageTimeToLive", TimeToLive(|o| &mut o.default_message_time_to_live_ms)),
-    Property::new(
-        "DeadLetteringOnMessageExpiration",
-        Boolean(|o| &mut o.dead_lettering_on_message_expiration),
-    ),
-    Property::new(
-        "DeadLetteringOnFilterEvaluationExceptions",
-        Boolean(|o| &mut o.dead_lettering_on_filter_evaluation_exceptions),
-    ),
-    Property::new("MessageCount", Detail(EntityDetails::message_count)),
-    Property::new("MaxDeliveryCount", Count(|o| &mut o.max_delivery_count, properties::MAX_DELIVERY_COUNT)),
-    Property::new("EnableBatchedOperations", Boolean(|o| &mut o.kept.enable_batched_operations)),
-    Property::new("Status", Status(|o| &mut o.status)),
-    Property::new("ForwardTo", ForwardTarget(|o| &mut o.forwarding.forward_to)),
-    Property::new("CreatedAt", Detail(EntityDetails::created)),
-    Property::new("UpdatedAt", Detail(EntityDetails::updated)),
-    Property::new("AccessedAt", Detail(EntityDetails::accessed)),
-    Property::new("CountDetails", CountDetails),
-    Property::new("UserMetadata", Text(|o| &mut o.kept.user_metadata)),
-    Property::new(
-        "ForwardDeadLetteredMessagesTo",
-        ForwardTarget(|o| &mut o.forwarding.forward_dead_lettered_messages_to),
-    ),
-    Property::new("AutoDeleteOnIdle", IdleTime(|o| &mut o.auto_delete_on_idle_ms)),
-    Property::new("EntityAvailabilityStatus", Constant("Available")),
-];
 
 /// Tells about a subscription.
 ///
@@ -128,7 +94,7 @@ fn read(
         return Err(Error::bad_request(format!("A subscription is described by a {NAME}, not by '{name}'.")));
     }
     let reading = Reading { limits: &session.admin.entity_limits, now: session.entity_now(), current };
-    reading.options(PROPERTIES, description)
+    reading.options(description)
 }
 
 fn single(session: &Session<'_>, topic: &str, found: &SubscriptionDescription) -> Document {
@@ -154,7 +120,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, foun
     feed::entry(document, session, &entry, |document| {
         entity::description(document, NAME, |document| {
             let described = (&subscription.options, &details);
-            properties::write(document, PROPERTIES, described, &session.audience());
+            properties::write(document, orders::SUBSCRIPTION, described, &session.audience());
         });
     });
 }

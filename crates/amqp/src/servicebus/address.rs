@@ -2,6 +2,7 @@
 
 use peeklock_access::Resource;
 use peeklock_engine::SubQueue;
+use percent_encoding::percent_decode_str;
 
 /// Longest address looked at, in bytes: an entity name has at most 260 characters, the rest is authority and suffixes.
 pub(crate) const ADDRESS_BYTES_MAX: usize = 2048;
@@ -113,18 +114,8 @@ pub(crate) fn percent_decoded(address: &str) -> Option<String> {
     if !address.contains('%') || address.len() > ADDRESS_BYTES_MAX {
         return None;
     }
-    let mut bytes = address.bytes();
-    let mut decoded = Vec::with_capacity(address.len());
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let high = hex_digit(bytes.next()?)?;
-            let low = hex_digit(bytes.next()?)?;
-            decoded.push(high << 4 | low);
-        } else {
-            decoded.push(byte);
-        }
-    }
-    String::from_utf8(decoded).ok().filter(|text| text != address)
+    let decoded = percent_decode_str(address).decode_utf8().ok()?;
+    (decoded != address).then(|| decoded.into_owned())
 }
 
 fn without_authority(address: &str) -> &str {
@@ -144,10 +135,6 @@ fn pop(segments: &mut Vec<&str>, word: &str) -> bool {
 
 fn is(text: &str, word: &str) -> bool {
     text.eq_ignore_ascii_case(word)
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
-//! Which options no entity can have, whoever asks for them. Finer limits are the front ends' to check.
+//! Options that no entity can have. Narrower ranges are the front ends' to check, see [`EntityOption::is_enforced`].
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use super::{AuthorizationRule, EntityOptions, Forwarding, Kept, SubscriptionOptions};
+use super::schema::{EntityOption, OPTIONS, OptionKind, OptionSet};
+use super::{AuthorizationRule, EntityOptions, Forwarding, SubscriptionOptions};
 use crate::names::name_key;
-
-/// Longest `user_metadata`, in characters (semantics §2.2).
-const USER_METADATA_CHARS_MAX: usize = 1024;
 
 /// Most authorization rules of an entity (semantics §2.2).
 const AUTHORIZATION_RULES_MAX: usize = 12;
@@ -15,8 +13,8 @@ const AUTHORIZATION_RULES_MAX: usize = 12;
 /// Longest name of an authorization rule, in characters (azure-sdk-for-net's `AuthorizationRule`).
 const RULE_NAME_CHARS_MAX: usize = 256;
 
-/// Range of `duplicate_detection_history_time_window` (semantics §2.2).
-const WINDOW_MS: RangeInclusive<u64> = 20_000..=7 * 24 * 3_600_000;
+const SECOND_MS: u64 = 1_000;
+const DAY_MS: u64 = 86_400 * SECOND_MS;
 
 impl EntityOptions {
     /// Refuses what no partition can work with.
@@ -24,26 +22,10 @@ impl EntityOptions {
     /// # Errors
     /// Which option is wrong, and what it must be.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let (lock_duration_ms, max_delivery_count) = match self {
-            Self::Queue(queue) => (queue.lock_duration_ms, queue.max_delivery_count),
-            Self::Topic(_) => (1, 1),
-        };
-        check_positive(&[
-            ("lock_duration", Some(lock_duration_ms)),
-            ("max_delivery_count", Some(u64::from(max_delivery_count))),
-            ("default_message_time_to_live", self.default_message_time_to_live_ms()),
-            ("auto_delete_on_idle", self.auto_delete_on_idle_ms()),
-            ("max_message_size", Some(self.max_message_size_bytes())),
-            ("max_size", Some(self.max_size_bytes())),
-        ])?;
-        let window_ms = self.duplicate_detection_history_time_window_ms();
-        if !WINDOW_MS.contains(&window_ms) {
-            return Err(format!(
-                "duplicate_detection_history_time_window is {window_ms} ms; it must be 20 s to 7 days"
-            ));
+        match self {
+            Self::Queue(queue) => check(queue),
+            Self::Topic(topic) => check(topic),
         }
-        check_kept(self.kept())?;
-        check_authorization_rules(self.authorization_rules())
     }
 
     /// What these options become when an entity is created with them, see [`Forwarding::complete_new`].
@@ -58,26 +40,16 @@ impl EntityOptions {
 
     /// Why an existing entity with these options can't have others.
     pub(crate) fn immutable_change(&self, new: &Self) -> Option<String> {
-        let kind = match (self, new) {
-            (Self::Queue(old), Self::Queue(new)) => {
-                if old.requires_session != new.requires_session {
-                    return Some(immutable("requires_session", "queue"));
-                }
-                "queue"
-            }
-            (Self::Topic(_), Self::Topic(_)) => "topic",
+        match (self, new) {
+            (Self::Queue(old), Self::Queue(new)) => immutable_change(old, new),
+            (Self::Topic(old), Self::Topic(new)) => immutable_change(old, new),
             (Self::Queue(_), Self::Topic(_)) => {
-                return Some("a queue of this name exists, and it can't become a topic".to_owned());
+                Some("a queue of this name exists, and it can't become a topic".to_owned())
             }
             (Self::Topic(_), Self::Queue(_)) => {
-                return Some("a topic of this name exists, and it can't become a queue".to_owned());
+                Some("a topic of this name exists, and it can't become a queue".to_owned())
             }
-        };
-        if self.requires_duplicate_detection() != new.requires_duplicate_detection() {
-            return Some(immutable("requires_duplicate_detection", kind));
         }
-        (self.kept().enable_partitioning != new.kept().enable_partitioning)
-            .then(|| immutable("enable_partitioning", kind))
     }
 
     /// Where its messages go on to; those of a topic stay.
@@ -85,27 +57,6 @@ impl EntityOptions {
         match self {
             Self::Queue(queue) => Some(&queue.forwarding),
             Self::Topic(_) => None,
-        }
-    }
-
-    const fn kept(&self) -> &Kept {
-        match self {
-            Self::Queue(queue) => &queue.kept,
-            Self::Topic(topic) => &topic.kept,
-        }
-    }
-
-    const fn auto_delete_on_idle_ms(&self) -> Option<u64> {
-        match self {
-            Self::Queue(queue) => queue.auto_delete_on_idle_ms,
-            Self::Topic(topic) => topic.auto_delete_on_idle_ms,
-        }
-    }
-
-    const fn duplicate_detection_history_time_window_ms(&self) -> u64 {
-        match self {
-            Self::Queue(queue) => queue.duplicate_detection_history_time_window_ms,
-            Self::Topic(topic) => topic.duplicate_detection_history_time_window_ms,
         }
     }
 }
@@ -116,13 +67,12 @@ impl SubscriptionOptions {
     /// # Errors
     /// Which option is wrong, and what it must be.
     pub(crate) fn check(&self) -> Result<(), String> {
-        check_positive(&[
-            ("lock_duration", Some(self.lock_duration_ms)),
-            ("max_delivery_count", Some(u64::from(self.max_delivery_count))),
-            ("default_message_time_to_live", self.default_message_time_to_live_ms),
-            ("auto_delete_on_idle", self.auto_delete_on_idle_ms),
-        ])?;
-        check_kept(&self.kept)
+        check(self)
+    }
+
+    /// Why an existing subscription with these options can't have others.
+    pub(crate) fn immutable_change(&self, new: &Self) -> Option<String> {
+        immutable_change(self, new)
     }
 
     /// What these options become when a subscription is created with them, see [`Forwarding::complete_new`].
@@ -149,25 +99,70 @@ impl Forwarding {
     }
 }
 
-fn immutable(option: &str, kind: &str) -> String {
-    format!("{option} of an existing {kind} can't be changed")
+fn check<O: OptionSet>(options: &O) -> Result<(), String> {
+    OPTIONS.iter().try_for_each(|option| option.check(options))
 }
 
-fn check_positive(options: &[(&str, Option<u64>)]) -> Result<(), String> {
-    match options.iter().find(|(_, value)| *value == Some(0)) {
-        Some((name, _)) => Err(format!("{name} is 0; it must be positive")),
-        None => Ok(()),
+fn immutable_change<O: OptionSet>(old: &O, new: &O) -> Option<String> {
+    let changed = OPTIONS.iter().find(|option| option.is_fixed && !option.is_equal(old, new))?;
+    Some(format!("{} of an existing {} can't be changed", changed.name, O::NOUN))
+}
+
+impl EntityOption {
+    fn check<O: OptionSet>(&self, options: &O) -> Result<(), String> {
+        match &self.kind {
+            OptionKind::Duration(at, range_ms) if self.is_enforced => {
+                at.get(options).map_or(Ok(()), |length_ms| self.check_range(*length_ms, range_ms))
+            }
+            OptionKind::Count(at, _) => self.check_positive(at.get(options).copied().map(u64::from)),
+            OptionKind::Duration(at, _) | OptionKind::Size(at, ..) => {
+                self.check_positive(at.get(options).copied())
+            }
+            OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => {
+                self.check_positive(at.get(options).copied().flatten())
+            }
+            OptionKind::Text(at, chars_max) => {
+                let text = at.get(options).and_then(Option::as_deref).unwrap_or_default();
+                self.check_length(text, *chars_max)
+            }
+            OptionKind::AuthorizationRules(at) => {
+                at.get(options).map_or(Ok(()), |rules| check_authorization_rules(rules))
+            }
+            OptionKind::Boolean(_) | OptionKind::Target(_) | OptionKind::Status(_) => Ok(()),
+        }
+    }
+
+    fn check_positive(&self, value: Option<u64>) -> Result<(), String> {
+        match value {
+            Some(0) => Err(format!("{} is 0; it must be positive", self.name)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_range(&self, length_ms: u64, range_ms: &RangeInclusive<u64>) -> Result<(), String> {
+        if range_ms.contains(&length_ms) {
+            return Ok(());
+        }
+        let (least, most) = (length(*range_ms.start()), length(*range_ms.end()));
+        Err(format!("{} is {length_ms} ms; it must be {least} to {most}", self.name))
+    }
+
+    fn check_length(&self, text: &str, chars_max: usize) -> Result<(), String> {
+        match text.chars().count() {
+            chars if chars > chars_max => {
+                Err(format!("{} has {chars} characters, at most {chars_max} are kept", self.name))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-fn check_kept(kept: &Kept) -> Result<(), String> {
-    let chars = kept.user_metadata.as_ref().map_or(0, |text| text.chars().count());
-    if chars > USER_METADATA_CHARS_MAX {
-        return Err(format!(
-            "user_metadata has {chars} characters, at most {USER_METADATA_CHARS_MAX} are kept"
-        ));
+/// A duration in words, for messages: `20 s`, `7 days`.
+fn length(length_ms: u64) -> String {
+    match length_ms {
+        days_ms if days_ms % DAY_MS == 0 => format!("{} days", days_ms / DAY_MS),
+        other_ms => format!("{} s", other_ms / SECOND_MS),
     }
-    Ok(())
 }
 
 fn check_authorization_rules(rules: &[AuthorizationRule]) -> Result<(), String> {
@@ -213,7 +208,7 @@ fn check_authorization_rule(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{QueueOptions, Rights, Secret, Timestamp, TopicOptions};
+    use crate::{Kept, QueueOptions, Rights, Secret, Timestamp, TopicOptions};
 
     fn rule(name: &str, rights: Rights) -> AuthorizationRule {
         let (created_at, modified_at) = (Timestamp(1), Timestamp(1));
@@ -310,9 +305,9 @@ mod tests {
                 forwarding: forwarding.clone(),
                 ..QueueOptions::default()
             };
-            let created = EntityOptions::from(queue).for_creation();
-            assert_eq!(created.auto_delete_on_idle_ms(), idle_ms, "{forwarding:?}");
-            assert_eq!(created.default_message_time_to_live_ms(), life_ms, "{forwarding:?}");
+            let EntityOptions::Queue(created) = EntityOptions::from(queue).for_creation() else { panic!() };
+            assert_eq!(created.auto_delete_on_idle_ms, idle_ms, "{forwarding:?}");
+            assert_eq!(created.default_message_time_to_live_ms, life_ms, "{forwarding:?}");
             let subscription = SubscriptionOptions {
                 auto_delete_on_idle_ms,
                 default_message_time_to_live_ms,

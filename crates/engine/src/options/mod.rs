@@ -8,7 +8,9 @@ mod check;
 mod forwarding;
 mod kept;
 mod rule_limits;
+pub mod schema;
 mod status;
+mod tier;
 mod times;
 
 use serde::{Deserialize, Serialize};
@@ -16,8 +18,9 @@ use serde::{Deserialize, Serialize};
 pub use self::authorization::{AuthorizationRule, Right, Rights, Secret};
 pub use self::forwarding::Forwarding;
 pub use self::kept::Kept;
-pub use self::rule_limits::RuleLimits;
+pub use self::rule_limits::{RULE_LIMITS, RuleLimit, RuleLimits};
 pub use self::status::EntityStatus;
+pub use self::tier::Tier;
 pub use self::times::EntityTimes;
 
 /// Service Bus's default of each.

@@ -1,4 +1,6 @@
-//! How much topics may have of subscriptions and rules.
+//! How many subscriptions and rules topics may have.
+
+use std::ops::RangeInclusive;
 
 /// Limits of subscriptions and rules (semantics §12.9). They are kept when something is declared, added or replaced, never
 /// when it is read back: what is over a limit that was lowered stays, and may go down.
@@ -29,3 +31,48 @@ impl Default for RuleLimits {
         }
     }
 }
+
+/// One of the limits, as a configuration sets it.
+#[derive(Debug)]
+pub struct RuleLimit {
+    /// Its name in TOML.
+    pub name: &'static str,
+    /// What it may be.
+    pub range: RangeInclusive<u64>,
+    /// Where it is kept.
+    pub get_mut: fn(&mut RuleLimits) -> &mut usize,
+}
+
+/// Without any filter, none is accepted.
+const FILTERS: RangeInclusive<u64> = 0..=10_000_000;
+
+/// Every limit.
+pub static RULE_LIMITS: &[RuleLimit] = &[
+    RuleLimit {
+        name: "subscriptions_per_topic",
+        // Each subscription is an entity with memory of its own.
+        range: 1..=1_000_000,
+        get_mut: |limits| &mut limits.subscriptions_per_topic,
+    },
+    RuleLimit {
+        name: "sql_filters_per_topic",
+        range: FILTERS,
+        get_mut: |limits| &mut limits.sql_filters_per_topic,
+    },
+    RuleLimit {
+        name: "correlation_filters_per_topic",
+        range: FILTERS,
+        get_mut: |limits| &mut limits.correlation_filters_per_topic,
+    },
+    RuleLimit {
+        name: "sql_expression_characters",
+        // Longer texts do not fit beside others into what is stored of a subscription.
+        range: 1..=65_536,
+        get_mut: |limits| &mut limits.sql_expression_characters,
+    },
+    RuleLimit {
+        name: "action_statements",
+        range: 1..=4_096,
+        get_mut: |limits| &mut limits.action_statements,
+    },
+];

@@ -17,6 +17,20 @@ pub enum EntityStatus {
 }
 
 impl EntityStatus {
+    /// Every status.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Disabled, Self::SendDisabled, Self::ReceiveDisabled];
+
+    /// Its name, as Service Bus and the configuration write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "Active",
+            Self::Disabled => "Disabled",
+            Self::SendDisabled => "SendDisabled",
+            Self::ReceiveDisabled => "ReceiveDisabled",
+        }
+    }
+
     /// Whether messages may be sent to it.
     #[must_use]
     pub const fn takes(self) -> bool {

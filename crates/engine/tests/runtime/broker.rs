@@ -267,12 +267,20 @@ impl Client {
         assert_eq!(self.response().await, (tag, Response::Settled(Vec::new())));
     }
 
-    /// Contents in a queue, in order.
+    /// Contents in a queue, in order, as many calls as that takes: one answer holds some thousands at most.
     pub(crate) async fn browsed(&mut self, sub_queue: SubQueue) -> Vec<Bytes> {
-        self.submit(peek(QueuePath { queue: self.queue, sub_queue }));
-        match self.response().await {
-            (_, Response::Received(Ok(messages))) => messages.into_iter().map(|m| m.content).collect(),
-            other => panic!("expected to browse, got {other:?}"),
+        let source = QueuePath { queue: self.queue, sub_queue };
+        let mut contents = Vec::new();
+        let mut from = SequenceNumber(1);
+        loop {
+            self.submit(peek_from(from, source));
+            let messages = match self.response().await {
+                (_, Response::Received(Ok(messages))) => messages,
+                other => panic!("expected to browse, got {other:?}"),
+            };
+            let Some(last) = messages.last() else { return contents };
+            from = SequenceNumber(last.view.sequence_number.0 + 1);
+            contents.extend(messages.into_iter().map(|message| message.content));
         }
     }
 }
@@ -283,8 +291,11 @@ pub(crate) fn send(content: &str) -> Command {
 }
 
 pub(crate) fn peek(source: QueuePath) -> Command {
-    let (from, count_max, bytes_max) = (SequenceNumber(1), 10_000, usize::MAX);
-    Command::Peek { from, count_max, bytes_max, source, session: None }
+    peek_from(SequenceNumber(1), source)
+}
+
+fn peek_from(from: SequenceNumber, source: QueuePath) -> Command {
+    Command::Peek { from, count_max: u32::MAX, bytes_max: usize::MAX, source, session: None }
 }
 
 pub(crate) fn token(delivery: &Delivery) -> LockToken {

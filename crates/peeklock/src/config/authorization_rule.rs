@@ -19,11 +19,7 @@ const PRIMARY: [&str; 3] = ["primary_key", "primary_key_file", "primary_key_env"
 const SECONDARY: [&str; 3] = ["secondary_key", "secondary_key_file", "secondary_key_env"];
 
 /// Reads the rules under a key of `table`; `header` is what stands in double brackets. Messages never show keys.
-pub(super) fn read_all(
-    table: &mut Table<'_, '_>,
-    key: &'static str,
-    header: &'static str,
-) -> Vec<AuthorizationRule> {
+pub(super) fn read_all(table: &mut Table<'_, '_>, key: &'static str, header: &str) -> Vec<AuthorizationRule> {
     let mut names = Names::default();
     let mut rules = Vec::new();
     for (mut inner, place) in table.array(key, header) {

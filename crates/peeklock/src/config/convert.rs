@@ -3,19 +3,14 @@
 
 use std::fmt::{Display, Write};
 
-use peeklock_engine::{
-    CorrelationFilter, EntityStatus, Filter, Forwarding, Kept, PropertyValue, QueueOptions, Rule,
-    SubscriptionOptions, TopicOptions,
-};
+use peeklock_engine::schema::{EntityOption, OPTIONS, OptionKind, OptionSet};
+use peeklock_engine::{CorrelationFilter, Filter, PropertyValue, Rule};
 
 use super::duration;
 use super::file::FileConfig;
 use super::queue::QueueConfig;
 use super::subscription::SubscriptionConfig;
 use super::topic::TopicConfig;
-
-const KILOBYTE: u64 = 1 << 10;
-const MEGABYTE: u64 = 1 << 20;
 
 /// The entities of a file as a file in TOML declares them.
 pub(crate) fn to_toml(file: &FileConfig) -> String {
@@ -44,137 +39,56 @@ impl Text {
         let _ = writeln!(self.0, "{key} = {value}");
     }
 
-    /// A property, unless it has its default.
-    fn property<T: PartialEq>(&mut self, key: &str, value: &T, default: &T, show: impl FnOnce(&T) -> String) {
-        if value != default {
-            self.set(key, show(value));
+    /// The options that don't have their defaults.
+    fn options<O: OptionSet>(&mut self, options: &O) {
+        let default = O::default();
+        for option in OPTIONS.iter().filter(|option| !option.is_equal(options, &default)) {
+            if let Some(value) = shown(option, options) {
+                self.set(option.name, value);
+            }
         }
     }
+}
 
-    fn flag(&mut self, key: &str, value: bool, default: bool) {
-        self.property(key, &value, &default, bool::to_string);
-    }
-
-    /// A duration that may have no end.
-    fn optional_ms(&mut self, key: &str, value: Option<u64>) {
-        if let Some(value_ms) = value {
-            self.set(key, quoted(&duration::iso(value_ms)));
-        }
-    }
-
-    fn target(&mut self, key: &str, target: Option<&str>) {
-        if let Some(name) = target {
-            self.set(key, quoted(name));
-        }
-    }
+/// An option in TOML; `None` where it has no value, and of keys, which belong into no output.
+fn shown<O: OptionSet>(option: &EntityOption, options: &O) -> Option<String> {
+    Some(match &option.kind {
+        OptionKind::Boolean(at) => at.get(options)?.to_string(),
+        OptionKind::Count(at, _) => at.get(options)?.to_string(),
+        OptionKind::Duration(at, _) => iso(*at.get(options)?),
+        OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => iso((*at.get(options)?)?),
+        OptionKind::Size(at, unit, _) => (at.get(options)? / unit.bytes()).to_string(),
+        OptionKind::Text(at, _) | OptionKind::Target(at) => quoted(at.get(options)?.as_deref()?),
+        OptionKind::Status(at) => quoted(at.get(options)?.name()),
+        OptionKind::AuthorizationRules(_) => return None,
+    })
 }
 
 fn write_queue(text: &mut Text, QueueConfig { name, options }: &QueueConfig) {
-    let default = QueueOptions::default();
     text.header("queues");
     text.set("name", quoted(name));
-    text.property("lock_duration", &options.lock_duration_ms, &default.lock_duration_ms, iso);
-    text.property(
-        "max_delivery_count",
-        &options.max_delivery_count,
-        &default.max_delivery_count,
-        u32::to_string,
-    );
-    text.optional_ms("default_message_time_to_live", options.default_message_time_to_live_ms);
-    text.flag("dead_lettering_on_message_expiration", options.dead_lettering_on_message_expiration, false);
-    text.flag("requires_session", options.requires_session, false);
-    text.optional_ms("auto_delete_on_idle", options.auto_delete_on_idle_ms);
-    let sizes = (options.max_message_size_bytes, options.max_size_bytes);
-    write_sizes(text, sizes, (default.max_message_size_bytes, default.max_size_bytes));
-    write_detection(
-        text,
-        options.requires_duplicate_detection,
-        options.duplicate_detection_history_time_window_ms,
-        default.duplicate_detection_history_time_window_ms,
-    );
-    write_rest(text, options.status, Some(&options.forwarding));
-    write_kept(text, &options.kept);
+    text.options(options);
 }
 
 fn write_topic(text: &mut Text, TopicConfig { name, options, subscriptions }: &TopicConfig) {
-    let default = TopicOptions::default();
     text.header("topics");
     text.set("name", quoted(name));
-    text.optional_ms("default_message_time_to_live", options.default_message_time_to_live_ms);
-    text.optional_ms("auto_delete_on_idle", options.auto_delete_on_idle_ms);
-    let sizes = (options.max_message_size_bytes, options.max_size_bytes);
-    write_sizes(text, sizes, (default.max_message_size_bytes, default.max_size_bytes));
-    write_detection(
-        text,
-        options.requires_duplicate_detection,
-        options.duplicate_detection_history_time_window_ms,
-        default.duplicate_detection_history_time_window_ms,
-    );
-    write_rest(text, options.status, None);
-    write_kept(text, &options.kept);
+    text.options(options);
     for subscription in subscriptions {
         write_subscription(text, subscription);
     }
 }
 
 fn write_subscription(text: &mut Text, SubscriptionConfig { name, options, rules }: &SubscriptionConfig) {
-    let default = SubscriptionOptions::default();
     text.header("topics.subscriptions");
     text.set("name", quoted(name));
-    text.property("lock_duration", &options.lock_duration_ms, &default.lock_duration_ms, iso);
-    text.property(
-        "max_delivery_count",
-        &options.max_delivery_count,
-        &default.max_delivery_count,
-        u32::to_string,
-    );
-    text.optional_ms("default_message_time_to_live", options.default_message_time_to_live_ms);
-    text.flag("dead_lettering_on_message_expiration", options.dead_lettering_on_message_expiration, false);
-    text.flag(
-        "dead_lettering_on_filter_evaluation_exceptions",
-        options.dead_lettering_on_filter_evaluation_exceptions,
-        default.dead_lettering_on_filter_evaluation_exceptions,
-    );
-    text.flag("requires_session", options.requires_session, false);
-    text.optional_ms("auto_delete_on_idle", options.auto_delete_on_idle_ms);
-    write_rest(text, options.status, Some(&options.forwarding));
-    write_kept(text, &options.kept);
+    text.options(options);
     if rules.is_empty() {
         text.set("rules", "[]");
     } else if *rules != [Rule::default_rule()] {
         for rule in rules {
             write_rule(text, rule);
         }
-    }
-}
-
-fn write_sizes(text: &mut Text, (message, total): (u64, u64), (message_default, total_default): (u64, u64)) {
-    text.property("max_message_size_in_kilobytes", &message, &message_default, |bytes| {
-        (bytes / KILOBYTE).to_string()
-    });
-    text.property("max_size_in_megabytes", &total, &total_default, |bytes| (bytes / MEGABYTE).to_string());
-}
-
-fn write_detection(text: &mut Text, is_required: bool, window_ms: u64, default_ms: u64) {
-    text.flag("requires_duplicate_detection", is_required, false);
-    text.property("duplicate_detection_history_time_window", &window_ms, &default_ms, iso);
-}
-
-fn write_kept(text: &mut Text, kept: &Kept) {
-    text.target("user_metadata", kept.user_metadata.as_deref());
-    text.flag("enable_batched_operations", kept.enable_batched_operations, true);
-    text.flag("enable_partitioning", kept.enable_partitioning, false);
-    text.flag("enable_express", kept.enable_express, false);
-    text.flag("support_ordering", kept.support_ordering, true);
-    text.flag("filtering_messages_before_publishing", kept.filtering_messages_before_publishing, false);
-    text.flag("enable_subscription_partitioning", kept.enable_subscription_partitioning, false);
-}
-
-fn write_rest(text: &mut Text, status: EntityStatus, forwarding: Option<&Forwarding>) {
-    text.property("status", &status, &EntityStatus::Active, |status| quoted(&format!("{status:?}")));
-    if let Some(Forwarding { forward_to, forward_dead_lettered_messages_to }) = forwarding {
-        text.target("forward_to", forward_to.as_deref());
-        text.target("forward_dead_lettered_messages_to", forward_dead_lettered_messages_to.as_deref());
     }
 }
 
@@ -256,12 +170,12 @@ fn fact(value: &PropertyValue) -> String {
     }
 }
 
-fn iso(milliseconds: &u64) -> String {
-    quoted(&duration::iso(*milliseconds))
+fn iso(milliseconds: u64) -> String {
+    quoted(&duration::iso(milliseconds))
 }
 
 /// A basic string: quotation marks, backslashes and control characters are escaped.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for char in text.chars() {

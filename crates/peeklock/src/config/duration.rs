@@ -57,6 +57,28 @@ pub(crate) fn parse_in(text: &str, range_ms: &RangeInclusive<u64>) -> Result<u64
     }
 }
 
+/// As [`parse`], for a duration that may be unlimited; `None` then. `too_short` says what is wrong with one that is shorter
+/// than `least_ms`.
+///
+/// # Errors
+/// A message that ends a sentence about the value.
+pub(crate) fn parse_open(
+    text: &str,
+    least_ms: u64,
+    too_short: impl FnOnce() -> String,
+) -> Result<Option<u64>, String> {
+    match parse(text)? {
+        Duration::Unlimited => Ok(None),
+        Duration::Milliseconds(value) if value < least_ms => Err(too_short()),
+        Duration::Milliseconds(value) => Ok(Some(value)),
+    }
+}
+
+/// Says that a duration is shorter than it may be.
+pub(crate) fn too_short(text: &str, least_ms: u64) -> String {
+    format!("\"{text}\" is too short; write at least \"{}\", or \"unlimited\"", iso(least_ms))
+}
+
 /// A number of milliseconds as ISO 8601.
 pub(crate) fn iso(milliseconds: u64) -> String {
     SignedDuration::from_millis(i64::try_from(milliseconds).unwrap_or(i64::MAX)).to_string()

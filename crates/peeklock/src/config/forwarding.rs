@@ -1,28 +1,13 @@
 //! `forward_to` and `forward_dead_lettered_messages_to`: where messages go on to.
 
-use peeklock_engine::Forwarding;
-
 use super::asked::same_name;
 use super::entity;
-use super::table::Table;
 
 /// How the official clients write and get the name of a target.
 const SCHEME: &str = "sb://";
 
-/// Reads the targets of the queue `own_name`, or of a subscription. That they exist is the namespace's to check: they may be
-/// declared anywhere in the file, or be stored.
-pub(super) fn read(table: &mut Table<'_, '_>, own_name: Option<&str>) -> Forwarding {
-    Forwarding {
-        forward_to: target(table, "forward_to", own_name),
-        forward_dead_lettered_messages_to: target(table, "forward_dead_lettered_messages_to", own_name),
-    }
-}
-
-fn target(table: &mut Table<'_, '_>, key: &'static str, own_name: Option<&str>) -> Option<Box<str>> {
-    table.text(key, "\"archive\"", |text| parse_target(text, own_name)).flatten()
-}
-
-/// The name of a target, or its address; an empty text is none.
+/// The name of a target, or its address, for the queue `own_name` or a subscription; an empty text is none. That the target
+/// exists is the namespace's to check: it may be declared anywhere in the file, or be stored.
 ///
 /// # Errors
 /// A message that ends a sentence about the value.

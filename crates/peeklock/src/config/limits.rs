@@ -2,9 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use peeklock_engine::RuleLimits;
+use peeklock_engine::schema::TIME_TO_LIVE_MS_MIN;
+use peeklock_engine::{RULE_LIMITS, RuleLimits};
 
-use super::entity;
+use super::duration;
 use super::size;
 use super::table::Table;
 
@@ -16,14 +17,6 @@ const AUTO_DELETE_ON_IDLE_MIN_RANGE_MS: RangeInclusive<u64> = 100..=AUTO_DELETE_
 /// Service Bus's own maximum of queues and topics in a namespace.
 const ENTITIES_MAX: u64 = 10_000;
 const ENTITIES_RANGE: RangeInclusive<u64> = 1..=1_000_000;
-/// Each subscription is an entity with memory of its own.
-const SUBSCRIPTIONS_RANGE: RangeInclusive<u64> = 1..=1_000_000;
-/// Without any, none is accepted.
-const FILTERS_RANGE: RangeInclusive<u64> = 0..=10_000_000;
-/// Longer texts do not fit beside others into what is stored of a subscription.
-const EXPRESSION_CHARACTERS_RANGE: RangeInclusive<u64> = 1..=65_536;
-const STATEMENTS_RANGE: RangeInclusive<u64> = 1..=4_096;
-
 const MEMORY_BYTES: RangeInclusive<u64> = 4 << 20..=1024 << 30;
 
 /// The budget of memory holds the largest partly received messages of one connection so many times, so that a connection
@@ -84,13 +77,21 @@ pub(super) fn read(mut table: Table<'_, '_>) -> LimitsConfig {
             default.auto_delete_on_idle_min_ms,
             &AUTO_DELETE_ON_IDLE_MIN_RANGE_MS,
         ),
-        message_time_to_live_max_ms: entity::time_to_live_ms(&mut table, "message_time_to_live_max"),
+        message_time_to_live_max_ms: read_time_to_live(&mut table),
         entities_max: table.integer("entities_max", default.entities_max, &ENTITIES_RANGE),
         memory_bytes_max: read_memory(&mut table),
-        rules: read_rules(&mut table, &default.rules),
+        rules: read_rules(&mut table),
     };
     table.finish();
     config
+}
+
+fn read_time_to_live(table: &mut Table<'_, '_>) -> Option<u64> {
+    let parse = |text: &str| {
+        let too_short = || duration::too_short(text, TIME_TO_LIVE_MS_MIN);
+        duration::parse_open(text, TIME_TO_LIVE_MS_MIN, too_short)
+    };
+    table.text("message_time_to_live_max", "\"P14D\"", parse).flatten()
 }
 
 fn read_memory(table: &mut Table<'_, '_>) -> Option<u64> {
@@ -101,28 +102,12 @@ fn read_memory(table: &mut Table<'_, '_>) -> Option<u64> {
     read.flatten()
 }
 
-fn read_rules(table: &mut Table<'_, '_>, default: &RuleLimits) -> RuleLimits {
-    let mut number = |key, default: usize, range| {
-        let number = table.integer(key, default as u64, &range);
-        usize::try_from(number).unwrap_or(usize::MAX)
-    };
-    RuleLimits {
-        subscriptions_per_topic: number(
-            "subscriptions_per_topic",
-            default.subscriptions_per_topic,
-            SUBSCRIPTIONS_RANGE,
-        ),
-        sql_filters_per_topic: number("sql_filters_per_topic", default.sql_filters_per_topic, FILTERS_RANGE),
-        correlation_filters_per_topic: number(
-            "correlation_filters_per_topic",
-            default.correlation_filters_per_topic,
-            FILTERS_RANGE,
-        ),
-        sql_expression_characters: number(
-            "sql_expression_characters",
-            default.sql_expression_characters,
-            EXPRESSION_CHARACTERS_RANGE,
-        ),
-        action_statements: number("action_statements", default.action_statements, STATEMENTS_RANGE),
+fn read_rules(table: &mut Table<'_, '_>) -> RuleLimits {
+    let mut limits = RuleLimits::default();
+    for limit in RULE_LIMITS {
+        let slot = (limit.get_mut)(&mut limits);
+        let number = table.integer(limit.name, *slot as u64, &limit.range);
+        *slot = usize::try_from(number).unwrap_or(usize::MAX);
     }
+    limits
 }

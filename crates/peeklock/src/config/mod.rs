@@ -17,6 +17,7 @@ mod limits;
 mod listen;
 mod names;
 mod network;
+mod options;
 mod problem;
 mod queue;
 mod rule;

@@ -1,21 +1,12 @@
 //! `[[topics.subscriptions]]`: the properties of a subscription, and its rules.
 
-use peeklock_engine::{Rule, RuleLimits, SubscriptionOptions};
+use peeklock_engine::{Rule, RuleLimits, SubscriptionOptions, TopicOptions};
 
 use super::entity::{self, Bounds};
-use super::forwarding;
 use super::names::{Names, Place};
+use super::options;
 use super::rule;
 use super::table::Table;
-
-/// Properties that are the topic's, for all its subscriptions.
-const OF_TOPICS: [&str; 5] = [
-    "authorization_rules",
-    "duplicate_detection_history_time_window",
-    "max_message_size_in_kilobytes",
-    "max_size_in_megabytes",
-    "requires_duplicate_detection",
-];
 
 /// A subscription that the configuration declares.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,35 +38,14 @@ pub(super) fn read(
     if let (Some((name, _)), Some(topic)) = (&name, topic) {
         table.set_title(format!("topic \"{topic}\", subscription \"{name}\": "));
     }
-    let options = read_options(&mut table, bounds);
+    let options = options::read(&mut table, SubscriptionOptions::default(), None, bounds);
     let rules = read_rules(&mut table, &bounds.limits.rules);
-    for key in OF_TOPICS {
-        table.misplaced(key, "topics have it, not subscriptions; write it in [[topics]]");
-    }
+    let advice = "topics have it, not subscriptions; write it in [[topics]]";
+    options::report_misplaced::<SubscriptionOptions, TopicOptions>(&mut table, advice);
     table.misplaced("default_rule_description", "write [[topics.subscriptions.rules]] instead");
     table.finish();
     let (name, place) = name?;
     Some((SubscriptionConfig { name, options, rules }, place))
-}
-
-fn read_options(table: &mut Table<'_, '_>, bounds: Bounds) -> SubscriptionOptions {
-    let default = SubscriptionOptions::default();
-    SubscriptionOptions {
-        lock_duration_ms: entity::lock_duration_ms(table, default.lock_duration_ms),
-        max_delivery_count: entity::max_delivery_count(table, default.max_delivery_count),
-        default_message_time_to_live_ms: entity::default_message_time_to_live_ms(table, bounds.limits),
-        dead_lettering_on_message_expiration: table
-            .boolean("dead_lettering_on_message_expiration", default.dead_lettering_on_message_expiration),
-        dead_lettering_on_filter_evaluation_exceptions: table.boolean(
-            "dead_lettering_on_filter_evaluation_exceptions",
-            default.dead_lettering_on_filter_evaluation_exceptions,
-        ),
-        requires_session: table.boolean("requires_session", default.requires_session),
-        auto_delete_on_idle_ms: entity::auto_delete_on_idle_ms(table, bounds.limits),
-        status: entity::status(table),
-        forwarding: forwarding::read(table, None),
-        kept: entity::kept_of_all(table),
-    }
 }
 
 /// Without the key, the rule that every subscription has by default; an empty list is no rule at all.

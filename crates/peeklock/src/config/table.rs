@@ -173,11 +173,7 @@ impl<'a, 'i> Table<'a, 'i> {
     }
 
     /// An array of tables inside this one, each with its place; `header` is what stands in double brackets.
-    pub(crate) fn array(
-        &mut self,
-        key: &'static str,
-        header: &'static str,
-    ) -> Vec<(Table<'a, 'i>, Range<usize>)> {
+    pub(crate) fn array(&mut self, key: &'static str, header: &str) -> Vec<(Table<'a, 'i>, Range<usize>)> {
         let Some((value, span)) = self.value(key) else { return Vec::new() };
         let advice =
             || format!("`{key}` is a list of tables; write [[{header}]], in double brackets, before each");

@@ -1,20 +1,20 @@
 //! Instants in texts. Inside they are ticks of 100 ns since the year 1, as in .NET.
 
-use time::{Date, Month};
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, date};
 
 use super::scan::Scan;
 
 pub(super) const TICKS_PER_SECOND: i64 = 10_000_000;
 pub(super) const TICKS_PER_MS: i64 = 10_000;
-const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
 /// 1970-01-01.
 pub(super) const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 /// The last instant of .NET, 9999-12-31T23:59:59.9999999.
 pub(super) const LAST_TICKS: i64 = 3_155_378_975_999_999_999;
 /// The same in milliseconds since 1970: what an AMQP timestamp can say of it.
 pub(super) const LAST_MS: i64 = (LAST_TICKS - UNIX_EPOCH_TICKS) / TICKS_PER_MS;
-/// The Julian day of 0001-01-01.
-const FIRST_JULIAN_DAY: i32 = 1_721_426;
+const FIRST_DAY: Date = date(1, 1, 1);
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// Milliseconds since 1970 as ticks; wider, because a message may name any instant.
 pub(super) fn ticks_of_ms(at_ms: i64) -> i128 {
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     scan.expect(b'-')?;
     let day = scan.digits(2)?;
     let date = calendar_date(year, month, day)?;
-    let mut ticks = i64::from(date.to_julian_day() - FIRST_JULIAN_DAY) * TICKS_PER_DAY;
+    let mut ticks = date.duration_since(FIRST_DAY).as_secs() * TICKS_PER_SECOND;
     if scan.take(b'T') || scan.take(b't') || scan.take(b' ') {
         ticks += time_of_day(&mut scan)?;
         ticks -= offset(&mut scan)?;
@@ -44,8 +44,8 @@ pub(super) fn parse(text: &str) -> Option<i64> {
 }
 
 fn calendar_date(year: i64, month: i64, day: i64) -> Option<Date> {
-    let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
-    let date = Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+    let date =
+        Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
     (year > 0).then_some(date)
 }
 
@@ -82,12 +82,9 @@ fn offset(scan: &mut Scan<'_>) -> Option<i64> {
 /// As .NET's round-trip form ("O") writes an instant of UTC; `None` beyond what .NET can name.
 pub(super) fn text(ticks: i128) -> Option<String> {
     let ticks = i64::try_from(ticks).ok().filter(|ticks| (0..=LAST_TICKS).contains(ticks))?;
-    let days = i32::try_from(ticks / TICKS_PER_DAY).ok()?;
-    let (year, month, day) = Date::from_julian_day(days + FIRST_JULIAN_DAY).ok()?.to_calendar_date();
-    let seconds = ticks % TICKS_PER_DAY / TICKS_PER_SECOND;
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let (month, fraction) = (u8::from(month), ticks % TICKS_PER_SECOND);
-    Some(format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{fraction:07}Z"))
+    let since_epoch = SignedDuration::from_millis(ms_of_ticks(ticks));
+    let instant = EPOCH.checked_add(since_epoch).ok()?.strftime("%Y-%m-%dT%H:%M:%S");
+    Some(format!("{instant}.{:07}Z", ticks % TICKS_PER_SECOND))
 }
 
 #[cfg(test)]

@@ -80,9 +80,8 @@ impl Step<'_> {
             let text = format!("The subscription '{}' can't become '{name}'.", known.name);
             return Err(Refusal::InvalidArgument(text));
         }
-        if known.options.requires_session != options.requires_session {
-            let text = "requires_session of an existing subscription can't be changed.";
-            return Err(Refusal::InvalidArgument(text.to_owned()));
+        if let Some(reason) = known.options.immutable_change(&options) {
+            return Err(Refusal::InvalidArgument(format!("{reason}.")));
         }
         if known.options != options {
             let times = EntityTimes { updated_at: self.now, ..known.times };

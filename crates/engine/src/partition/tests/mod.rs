@@ -30,3 +30,4 @@ mod settling;
 mod status;
 mod table;
 mod topics;
+mod units;

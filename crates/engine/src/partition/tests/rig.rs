@@ -118,7 +118,7 @@ pub(super) struct Rig {
     pub(super) store: Store,
     /// Of the last command.
     pub(super) events: Vec<Event>,
-    random: StdRng,
+    pub(super) random: StdRng,
     pub(super) next_receiver: u64,
 }
 

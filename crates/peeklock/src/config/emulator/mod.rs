@@ -3,6 +3,7 @@
 
 mod entities;
 mod object;
+mod options;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Queues, topics, subscriptions and rules: good ones, bad ones, and those asked for by flag.
 
+use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet};
 use peeklock_engine::{
     CorrelationFilter, EntityStatus, Filter, Forwarding, Kept, PropertyValue, QueueOptions, Rule,
     SubscriptionOptions, TopicOptions,
@@ -30,6 +31,7 @@ fn queues_are_read_with_every_property() {
         user_metadata = "owned by sales"
         enable_batched_operations = false
         enable_partitioning = true
+        support_ordering = false
         [[queues]]
         name = "plain"
         forward_to = ""
@@ -62,12 +64,64 @@ fn queues_are_read_with_every_property() {
             user_metadata: Some("owned by sales".into()),
             enable_batched_operations: false,
             enable_partitioning: true,
+            support_ordering: false,
             ..Kept::default()
         },
     };
     let plain = QueueOptions::default();
     let queue = |name: &str, options: QueueOptions| QueueConfig { name: name.into(), options };
     assert_eq!(config.queues, [queue("Orders/eu", options), queue("plain", plain)]);
+}
+
+/// Options that differ from the default in this one, and only there.
+fn with_another<O: OptionSet>(option: &EntityOption) -> O {
+    const HOUR_MS: u64 = 3_600_000;
+    fn set<T, O: OptionSet>(at: &Fields<T>, options: &mut O, change: impl FnOnce(&mut T)) {
+        if let Some(value) = at.get_mut(options) {
+            change(value);
+        }
+    }
+    let mut options = O::default();
+    match &option.kind {
+        OptionKind::Boolean(at) => set(at, &mut options, |flag| *flag = !*flag),
+        OptionKind::Count(at, _) => set(at, &mut options, |count| *count += 1),
+        OptionKind::Duration(at, range_ms) => set(at, &mut options, |length_ms| *length_ms = *range_ms.end()),
+        OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => {
+            set(at, &mut options, |length_ms| *length_ms = Some(HOUR_MS));
+        }
+        OptionKind::Size(at, unit, _) => set(at, &mut options, |bytes| *bytes = 7 * unit.bytes()),
+        OptionKind::Text(at, _) | OptionKind::Target(at) => {
+            set(at, &mut options, |text| *text = Some("other".into()));
+        }
+        OptionKind::Status(at) => set(at, &mut options, |status| *status = EntityStatus::Disabled),
+        // Their keys are in no output.
+        OptionKind::AuthorizationRules(_) => {}
+    }
+    options
+}
+
+#[test]
+fn every_option_comes_back_from_the_toml_that_it_is_converted_to() {
+    for option in OPTIONS {
+        let subscription = SubscriptionConfig {
+            options: with_another::<SubscriptionOptions>(option),
+            ..SubscriptionConfig::plain("s".into())
+        };
+        let file = FileConfig {
+            queues: vec![QueueConfig { name: "q".into(), options: with_another::<QueueOptions>(option) }],
+            topics: vec![TopicConfig {
+                name: "t".into(),
+                options: with_another::<TopicOptions>(option),
+                subscriptions: vec![subscription],
+            }],
+            ..FileConfig::default()
+        };
+        let toml = to_toml(&file);
+        let is_of_no_output = matches!(option.kind, OptionKind::AuthorizationRules(_));
+        assert!(toml.contains(option.name) || is_of_no_output, "{toml}");
+        let read = parse("toml", &toml).unwrap_or_else(|problems| panic!("{problems}\n{toml}"));
+        assert_eq!((read.queues, read.topics), (file.queues, file.topics), "{toml}");
+    }
 }
 
 fn all_options() -> SubscriptionOptions {

@@ -126,6 +126,9 @@ fn declare(idles: bool) -> impl Strategy<Value = Move> {
     })
 }
 
+/// Room for three or four messages.
+const FULL_BYTES: u64 = 16;
+
 type Weighted = Vec<(u32, BoxedStrategy<Move>)>;
 
 /// What every queue or subscription can be asked.
@@ -267,9 +270,36 @@ fn about_topics(idles: bool) -> Weighted {
     ]
 }
 
-fn one_move(kind: Kind, idles: bool) -> impl Strategy<Value = Move> {
+/// Commands that take effect together, and seldom one that can't.
+fn unit(kind: Kind) -> impl Strategy<Value = Move> {
+    let verb = prop_oneof![
+        4 => Just(Verb::Complete),
+        2 => Just(Verb::Abandon),
+        2 => Just(Verb::Defer),
+        1 => Just(Verb::DeadLetter),
+        1 => Just(Verb::Release),
+    ];
+    let settle = (0..6usize, verb, sometimes(3, (0..3u8, Just(1))))
+        .prop_map(|(pick, verb, modify)| Move::Settle(vec![pick], verb, modify));
+    let states = if kind == Kind::Queue { 0 } else { 14 };
+    let state = (0..4usize, sometimes(8, 0..8usize)).prop_map(|(pick, state)| Move::SetState(pick, state));
+    let one = prop_oneof![
+        10 => prop::collection::vec(draft(kind), 1..3).prop_map(Move::Send),
+        12 => settle,
+        4 => picks().prop_map(Move::Cancel),
+        states => state,
+        1 => prop_oneof![Just(Move::EndEntity), (0..4usize).prop_map(Move::GetState)],
+    ];
+    prop::collection::vec(one, 1..5).prop_map(Move::Unit)
+}
+
+fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move> {
     let mut moves = common(kind);
     moves.extend(about_selectors());
+    if units {
+        moves.push((60, unit(kind).boxed()));
+        moves.push((20, (0..12u64).prop_map(Move::Pass).boxed()));
+    }
     moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Pass).boxed()));
@@ -291,8 +321,16 @@ fn one_move(kind: Kind, idles: bool) -> impl Strategy<Value = Move> {
 
 pub(in crate::partition::tests) type History = (EntityOptions, Vec<Move>, u64);
 
+/// As they are, in a queue in which little fits.
+fn nearly_full((mut options, moves, seed): History) -> History {
+    if let EntityOptions::Queue(queue) = &mut options {
+        queue.max_size_bytes = queue.max_size_bytes.min(FULL_BYTES);
+    }
+    (options, moves, seed)
+}
+
 /// As [`histories_of`], of an entity that looks for duplicates.
-fn histories_with_duplicates(kind: Kind) -> BoxedStrategy<History> {
+fn histories_with_duplicates(kind: Kind, units: bool) -> BoxedStrategy<History> {
     let with_duplicates = |(mut options, moves, seed): History| {
         match &mut options {
             EntityOptions::Queue(queue) => queue.requires_duplicate_detection = true,
@@ -300,10 +338,10 @@ fn histories_with_duplicates(kind: Kind) -> BoxedStrategy<History> {
         }
         (options, moves, seed)
     };
-    histories_of(kind, false).prop_map(with_duplicates).boxed()
+    histories_of(kind, false, units).prop_map(with_duplicates).boxed()
 }
 
-fn histories_of(kind: Kind, idles: bool) -> BoxedStrategy<History> {
+fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> {
     let entity = options(idles).prop_map(move |options| match kind {
         Kind::Queue => options.queue(false).into(),
         Kind::Sessions => options.queue(true).into(),
@@ -311,26 +349,35 @@ fn histories_of(kind: Kind, idles: bool) -> BoxedStrategy<History> {
     });
     let subscriptions = if kind == Kind::Topic { 1..4 } else { 0..1 };
     let first = prop::collection::vec(declare(idles), subscriptions);
-    let moves = (first, prop::collection::vec(one_move(kind, idles), 0..120));
+    let moves = (first, prop::collection::vec(one_move(kind, idles, units), 0..120));
     let moves = moves.prop_map(|(first, then)| [first, then].concat());
     (entity, moves, any::<u64>()).boxed()
 }
 
 pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<History> {
     match area {
-        Area::Queue => histories_of(Kind::Queue, false),
-        Area::Sessions => histories_of(Kind::Sessions, false),
-        Area::Topics | Area::Rules => histories_of(Kind::Topic, false),
+        Area::Queue => histories_of(Kind::Queue, false, false),
+        Area::Sessions => histories_of(Kind::Sessions, false, false),
+        Area::Topics | Area::Rules => histories_of(Kind::Topic, false, false),
         Area::Idleness => prop_oneof![
-            1 => histories_of(Kind::Queue, true),
-            1 => histories_of(Kind::Sessions, true),
-            2 => histories_of(Kind::Topic, true),
+            1 => histories_of(Kind::Queue, true, false),
+            1 => histories_of(Kind::Sessions, true, false),
+            2 => histories_of(Kind::Topic, true, false),
         ]
         .boxed(),
         Area::Duplicates => prop_oneof![
-            2 => histories_with_duplicates(Kind::Queue),
-            1 => histories_with_duplicates(Kind::Sessions),
-            2 => histories_with_duplicates(Kind::Topic),
+            2 => histories_with_duplicates(Kind::Queue, false),
+            1 => histories_with_duplicates(Kind::Sessions, false),
+            2 => histories_with_duplicates(Kind::Topic, false),
+        ]
+        .boxed(),
+        Area::Units => prop_oneof![
+            2 => histories_of(Kind::Queue, false, true),
+            4 => histories_of(Kind::Sessions, false, true).prop_map(nearly_full),
+            2 => histories_of(Kind::Topic, false, true),
+            1 => histories_of(Kind::Queue, true, true),
+            1 => histories_with_duplicates(Kind::Queue, true),
+            1 => histories_with_duplicates(Kind::Topic, true),
         ]
         .boxed(),
     }

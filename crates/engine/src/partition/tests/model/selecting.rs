@@ -7,7 +7,7 @@ use super::{Rule, Turn};
 use crate::{Effect, ReceiverId, SequenceNumber, SubQueue};
 
 /// What is known for one receiver.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Selected {
     /// Whether a message matches, for those about which it was said.
     verdicts: BTreeMap<u64, bool>,

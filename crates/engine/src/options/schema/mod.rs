@@ -1,0 +1,206 @@
+//! One schema of the options of queues, topics and subscriptions: what each is called, what it may be, and where it is kept.
+//! The administration, the configuration files and the checks read it, so a new option is a field and a row of [`OPTIONS`].
+
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::ops::RangeInclusive;
+
+use super::{AuthorizationRule, EntityStatus, QueueOptions, SubscriptionOptions, Tier, TopicOptions};
+
+pub use self::rows::{OPTIONS, TIME_TO_LIVE_MS_MIN};
+
+/// One option.
+#[derive(Debug)]
+pub struct EntityOption {
+    /// Its name in TOML: `lock_duration`.
+    pub name: &'static str,
+    /// Service Bus's name, in descriptions over HTTP and in the emulator's file: `LockDuration`.
+    pub service_name: &'static str,
+    /// What it may be, and where it is kept. The default is that of the field.
+    pub kind: OptionKind,
+    /// Whether it is set at creation and never changes.
+    pub is_fixed: bool,
+    /// Whether the engine keeps to the range, too. Otherwise it refuses only 0, so that tests may use shorter times.
+    pub is_enforced: bool,
+    /// The lowest tier of Service Bus whose entities have it.
+    pub since: Tier,
+}
+
+/// What an option may be.
+#[derive(Debug)]
+pub enum OptionKind {
+    /// True or false.
+    Boolean(Fields<bool>),
+    /// A whole number in a range.
+    Count(Fields<u32>, RangeInclusive<u64>),
+    /// A duration in a range, in milliseconds.
+    Duration(Fields<u64>, RangeInclusive<u64>),
+    /// How long messages live, in milliseconds, with its minimum; `None` for no limit. `[limits]` sets a maximum.
+    TimeToLive(Fields<Option<u64>>, u64),
+    /// How long an entity may be idle, in milliseconds; `None` for no limit. `[limits]` sets a minimum.
+    IdleTime(Fields<Option<u64>>),
+    /// A number of bytes, written as a number of units in a range.
+    Size(Fields<u64>, SizeUnit, RangeInclusive<u64>),
+    /// A text, with the most characters that it may have; `None` for an empty one.
+    Text(Fields<Option<Box<str>>>, usize),
+    /// The name of another queue or topic.
+    Target(Fields<Option<Box<str>>>),
+    /// Whether the entity takes and gives messages.
+    Status(Fields<EntityStatus>),
+    /// Shared access rules.
+    AuthorizationRules(Fields<Vec<AuthorizationRule>>),
+}
+
+/// The unit in which a size is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeUnit {
+    /// 1024 bytes.
+    Kilobyte,
+    /// 1048576 bytes.
+    Megabyte,
+}
+
+impl SizeUnit {
+    /// Its length in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Kilobyte => 1 << 10,
+            Self::Megabyte => 1 << 20,
+        }
+    }
+}
+
+/// Where options `O` keep a value.
+#[derive(Debug)]
+pub struct Field<O, T> {
+    get: fn(&O) -> &T,
+    get_mut: fn(&mut O) -> &mut T,
+}
+
+/// Where the options of each kind of entity keep a value; `None` of a kind that doesn't have it.
+#[derive(Debug)]
+pub struct Fields<T> {
+    queue: Option<Field<QueueOptions, T>>,
+    topic: Option<Field<TopicOptions, T>>,
+    subscription: Option<Field<SubscriptionOptions, T>>,
+}
+
+impl<T> Fields<T> {
+    /// The value; `None` if entities of this kind don't have it.
+    pub fn get<'o, O: OptionSet>(&self, options: &'o O) -> Option<&'o T> {
+        O::field(self).map(|field| (field.get)(options))
+    }
+
+    /// The value, to be set.
+    pub fn get_mut<'o, O: OptionSet>(&self, options: &'o mut O) -> Option<&'o mut T> {
+        O::field(self).map(|field| (field.get_mut)(options))
+    }
+}
+
+/// The options of one kind of entity.
+pub trait OptionSet: Clone + Default + 'static {
+    /// The kind in messages: `queue`.
+    const NOUN: &'static str;
+
+    /// Where it keeps a value.
+    fn field<T>(fields: &Fields<T>) -> Option<&Field<Self, T>>;
+
+    /// Largest message and largest sum of stored messages, in bytes; `None` of a subscription, whose topic stores them.
+    fn sizes_bytes(&self) -> Option<(u64, u64)>;
+
+    /// Whether `enable_express` and `requires_duplicate_detection` are set, which Service Bus refuses.
+    fn is_express_with_duplicate_detection(&self) -> bool;
+}
+
+impl OptionSet for QueueOptions {
+    const NOUN: &'static str = "queue";
+
+    fn field<T>(fields: &Fields<T>) -> Option<&Field<Self, T>> {
+        fields.queue.as_ref()
+    }
+
+    fn sizes_bytes(&self) -> Option<(u64, u64)> {
+        Some((self.max_message_size_bytes, self.max_size_bytes))
+    }
+
+    fn is_express_with_duplicate_detection(&self) -> bool {
+        self.kept.enable_express && self.requires_duplicate_detection
+    }
+}
+
+impl OptionSet for TopicOptions {
+    const NOUN: &'static str = "topic";
+
+    fn field<T>(fields: &Fields<T>) -> Option<&Field<Self, T>> {
+        fields.topic.as_ref()
+    }
+
+    fn sizes_bytes(&self) -> Option<(u64, u64)> {
+        Some((self.max_message_size_bytes, self.max_size_bytes))
+    }
+
+    fn is_express_with_duplicate_detection(&self) -> bool {
+        self.kept.enable_express && self.requires_duplicate_detection
+    }
+}
+
+impl OptionSet for SubscriptionOptions {
+    const NOUN: &'static str = "subscription";
+
+    fn field<T>(fields: &Fields<T>) -> Option<&Field<Self, T>> {
+        fields.subscription.as_ref()
+    }
+
+    fn sizes_bytes(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn is_express_with_duplicate_detection(&self) -> bool {
+        false
+    }
+}
+
+impl EntityOption {
+    /// The option of this name in TOML.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        OPTIONS.iter().find(|option| option.name == name)
+    }
+
+    /// The option that Service Bus calls so.
+    #[must_use]
+    pub fn of_service(service_name: &str) -> Option<&'static Self> {
+        OPTIONS.iter().find(|option| option.service_name == service_name)
+    }
+
+    /// Whether entities of this kind have it.
+    #[must_use]
+    pub fn is_of<O: OptionSet>(&self) -> bool {
+        match &self.kind {
+            OptionKind::Boolean(at) => O::field(at).is_some(),
+            OptionKind::Count(at, _) => O::field(at).is_some(),
+            OptionKind::Duration(at, _) | OptionKind::Size(at, ..) => O::field(at).is_some(),
+            OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => O::field(at).is_some(),
+            OptionKind::Text(at, _) | OptionKind::Target(at) => O::field(at).is_some(),
+            OptionKind::Status(at) => O::field(at).is_some(),
+            OptionKind::AuthorizationRules(at) => O::field(at).is_some(),
+        }
+    }
+
+    /// Whether it is the same in both; always where entities of this kind don't have it.
+    #[must_use]
+    pub fn is_equal<O: OptionSet>(&self, one: &O, other: &O) -> bool {
+        match &self.kind {
+            OptionKind::Boolean(at) => at.get(one) == at.get(other),
+            OptionKind::Count(at, _) => at.get(one) == at.get(other),
+            OptionKind::Duration(at, _) | OptionKind::Size(at, ..) => at.get(one) == at.get(other),
+            OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => at.get(one) == at.get(other),
+            OptionKind::Text(at, _) | OptionKind::Target(at) => at.get(one) == at.get(other),
+            OptionKind::Status(at) => at.get(one) == at.get(other),
+            OptionKind::AuthorizationRules(at) => at.get(one) == at.get(other),
+        }
+    }
+}
