@@ -221,6 +221,16 @@ describe("rhea", { concurrency: 6 }, () => {
     assert.equal(receiver.source.filter["jms-selector"].value ?? receiver.source.filter["jms-selector"], "color = 'red'");
   }));
 
+  it("a browser sees messages and takes none", connected(async (connection, queue) => {
+    await send(connection, queue, ...range(300).map((body) => ({ body, application_properties: { odd: body % 2 === 1 } })));
+    const browse = (filter, count) =>
+      receive(connection, queue, count, () => {}, { source: { address: queue, distribution_mode: "copy", filter } });
+    assert.deepEqual((await browse(undefined, 300)).map((message) => message.body), range(300));
+    const odd = await browse(rhea.filter.selector("odd"), 150);
+    assert.deepEqual(odd.map((message) => message.body), range(300).filter((body) => body % 2 === 1));
+    assert.deepEqual((await receive(connection, queue, 300)).map((message) => message.body), range(300));
+  }));
+
   it("a selector that is not valid is refused", connected(async (connection, queue) => {
     for (const selector of ["color =", "color LIKE 5", "x".repeat(20_000)]) {
       const filter = rhea.filter.selector(selector);

@@ -128,12 +128,15 @@ impl ConnectionHandler {
             Node::Entity(entity) => {
                 self.authorization.permit(&entity.resource, Need::Right(Right::Listen), &entity.uri)?;
                 entity.check_gives()?;
-                check_source(source)?;
+                let browses = source.distribution_mode.as_deref() == Some("copy");
                 let filter = SessionFilter::find(&source.filter)?;
                 if filter.is_some() && !entity.has_sessions() {
                     return Err(Fault::Refused(Refusal::SessionNotSupported));
                 }
                 let selector = SelectorFilter::find(&source.filter)?;
+                if browses {
+                    return self.attach_browser(link, entity, attach, (filter, selector), connection);
+                }
                 if filter.is_some() && selector.is_some() {
                     return Err(not_implemented("A receiver of a session with a selector is not supported."));
                 }
@@ -263,17 +266,6 @@ fn static_address(terminus: &Terminus) -> Result<Str, Fault> {
         .ok_or_else(|| not_implemented("The anonymous terminus is not supported: give the entity's address."))
 }
 
-/// Refuses sources that ask for what a queue does not do.
-fn check_source(source: &Terminus) -> Result<(), Fault> {
-    // Serving a browser like a consumer would take away what it only wanted to see.
-    if source.distribution_mode.as_deref() == Some("copy") {
-        return Err(not_implemented(
-            "Browsing with distribution-mode copy is not supported: peek over $management.",
-        ));
-    }
-    Ok(())
-}
-
-fn not_implemented(text: &str) -> Fault {
+pub(super) fn not_implemented(text: &str) -> Fault {
     Fault::NotImplemented(text.to_owned())
 }

@@ -8,6 +8,7 @@ mod address;
 mod answer;
 mod attach;
 mod authorization;
+mod browsing;
 mod cbs;
 mod clock_text;
 mod config;
@@ -134,6 +135,8 @@ pub struct ConnectionHandler {
     watchers: Watchers,
     /// Receivers to look after when something was transmitted.
     busy: Vec<ReceiverId>,
+    /// Browsers whose last page is being written.
+    browsing: Vec<LinkId>,
     closed_receivers: VecDeque<(ReceiverId, Arc<Entity>)>,
     /// Deliveries without a settlement, over all receivers.
     unsettled: usize,
@@ -189,6 +192,7 @@ impl ConnectionHandler {
             sessions: HashMap::new(),
             watchers: Watchers::default(),
             busy: Vec::new(),
+            browsing: Vec::new(),
             closed_receivers: VecDeque::new(),
             unsettled: 0,
             pending: Slab::new(),
@@ -243,6 +247,7 @@ impl ConnectionHandler {
             Pending::Removal { link, receiver, count } => {
                 self.removed(link, receiver, count, response, connection);
             }
+            Pending::Page { link, answer_bytes } => self.page(link, answer_bytes, response, connection),
             Pending::Provisional(asked) => self.provisional(*asked, response, connection),
             Pending::Commit(committing) => self.committed(*committing, response, connection),
             Pending::Management { reply_to, finish, bytes, answer_bytes } => {
@@ -275,7 +280,7 @@ impl ConnectionHandler {
                 let delivery = (!settled).then_some(id);
                 self.message(id.link, delivery, message_format, state, payload, connection);
             }
-            Event::Credit { link, limit, drain } => self.credit(link, limit, drain),
+            Event::Credit { link, limit, drain } => self.credit(link, limit, drain, connection),
             Event::Disposition { link, first, tags, state, settled } => {
                 self.disposition(link, first, tags, state, settled, connection);
             }
@@ -349,6 +354,7 @@ impl Application for ConnectionHandler {
     fn after_transmit(&mut self, connection: &mut Connection) {
         self.ask_parked(connection);
         self.tend_receivers(connection);
+        self.tend_browsers(connection);
     }
 
     fn set_room(&mut self, bytes: usize) {

@@ -21,7 +21,10 @@ use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
 use crate::wire::performative::DeliveryState;
 
 impl ConnectionHandler {
-    pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool) {
+    pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool, connection: &mut Connection) {
+        if let Some(Link::Browser(_)) = self.links.get(&link) {
+            return self.credit_browser(link, limit, drain, connection);
+        }
         let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
         let (id, window) = (*id, self.window());
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
