@@ -74,6 +74,9 @@ use revocation::RevocationWatch;
 use transactions::Transactions;
 use watching::Watchers;
 
+/// What clients for JMS look for before they let an application delay messages.
+pub const CAPABILITIES: [&str; 1] = ["DELAYED_DELIVERY"];
+
 /// Makes the logic of connections to one broker.
 #[derive(Clone)]
 pub struct ServiceBus {
