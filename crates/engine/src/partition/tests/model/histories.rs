@@ -295,10 +295,11 @@ fn unit(kind: Kind) -> impl Strategy<Value = Move> {
 
 fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move> {
     let mut moves = common(kind);
-    moves.extend(about_selectors());
     if units {
         moves.push((60, unit(kind).boxed()));
         moves.push((20, (0..12u64).prop_map(Move::Pass).boxed()));
+    } else {
+        moves.extend(about_selectors());
     }
     moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
