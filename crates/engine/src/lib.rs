@@ -47,7 +47,7 @@ pub use options::{
 };
 pub use peeklock_rules::{
     Arrival, CorrelationFilter, Failure, Filter, Given, PropertyChanges, PropertyValue, RuleProperties,
-    SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
+    Selector, SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};

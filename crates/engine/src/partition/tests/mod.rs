@@ -17,6 +17,7 @@ mod persistence;
 mod rig;
 mod rig_sessions;
 mod scheduling;
+mod selecting;
 mod sending;
 mod sessions_accept;
 mod sessions_delivery;
