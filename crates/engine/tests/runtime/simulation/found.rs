@@ -109,3 +109,23 @@ fn a_message_meets_the_change_that_was_answered_before_it_also_when_others_are_i
         commit(2),
     ]);
 }
+
+/// A scheduled message is due while its topic can't be read back, and after the restart the clock has not come as far again.
+#[test]
+fn a_scheduled_message_that_is_due_in_a_topic_that_can_not_be_read_back_may_wait_after_a_restart() {
+    let publish = |delay_ms| Step::Send { to: Place::Topic, flavours: vec![0], delay_ms };
+    let commit = |batches| Step::Commit { batches, refused: None };
+    play_on_disk(&[
+        Step::Disk(DiskStep::FailReads(2, 5)),
+        publish(None),
+        publish(Some(1)),
+        publish(None),
+        publish(None),
+        publish(None),
+        commit(2),
+        Step::FullOnce,
+        Step::Disturb { off_ms: -1_000, for_ms: 101 },
+        commit(3),
+        publish(None),
+    ]);
+}

@@ -312,9 +312,11 @@ impl World {
         }
     }
 
-    /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk.
+    /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk, unless the topic
+    /// can't be read back.
     pub(super) fn observe_topic(&mut self) {
-        let (now, settled) = (self.now(), self.broker.store.held() == 0 && !self.in_doubt);
+        let settled = self.broker.store.held() == 0 && !self.in_doubt && !self.reads_fail;
+        let now = self.now();
         let states = self.topic.states();
         let mut messages = std::mem::take(&mut self.topic.messages);
         messages.retain_mut(|message| {
