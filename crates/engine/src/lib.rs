@@ -22,7 +22,7 @@ mod session_id;
 
 pub use command::{
     Assigned, Command, CreditLimit, DELETE_COUNT_MAX, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions,
-    SessionRequest, Settlement,
+    SessionLock, SessionRequest, Settlement,
 };
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::Area;
-use super::draft::{Draft, FilterDraft, LARGE, Move, Options, RuleDraft, SessionRequestDraft, Verb};
+use super::draft::{
+    Draft, FilterDraft, LARGE, LockDraft, Move, Options, RuleDraft, SessionRequestDraft, Verb,
+};
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::{EntityOptions, Intent, ReceiveMode, SubQueue};
 
@@ -93,7 +95,12 @@ fn picks() -> impl Strategy<Value = Vec<usize>> {
 
 fn requested() -> impl Strategy<Value = SessionRequestDraft> {
     let id = prop_oneof![10 => Just(None), 12 => (0..4usize).prop_map(Some), 1 => Just(Some(4))];
-    (id, 0..20u64).prop_map(|(id, wait_ms)| SessionRequestDraft { id, wait_ms })
+    let lock = prop_oneof![
+        6 => Just(LockDraft::Exclusive),
+        4 => Just(LockDraft::NonExclusive),
+        3 => (0..3usize).prop_map(LockDraft::TakeOver),
+    ];
+    (id, 0..20u64, lock).prop_map(|(id, wait_ms, lock)| SessionRequestDraft { id, wait_ms, lock })
 }
 
 fn filter() -> impl Strategy<Value = FilterDraft> {
