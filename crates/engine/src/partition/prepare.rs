@@ -1,10 +1,11 @@
 //! Commands that take effect together with those of other partitions: prepared first, so that carrying them out can't fail.
 //!
 //! Preparing changes nothing. It reserves only in its own list, for as long as it looks at one unit: a lock can be settled
-//! once, a scheduled message cancelled once, and all messages together have to fit. Whoever prepares carries out at once or
-//! not at all; there is nothing to take back.
+//! once, a scheduled message cancelled once, a reserved number used once, and all that the unit adds (messages, those kept
+//! undelivered, states of sessions) has to fit together. What the unit takes away makes no room for it. Whoever prepares carries out
+//! at once or not at all; there is nothing to take back.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rand::Rng;
 use smallvec::SmallVec;
@@ -12,13 +13,20 @@ use smallvec::SmallVec;
 use super::step::Step;
 use super::{Outputs, Partition};
 use crate::event::Event;
-use crate::{Command, Effect, LockToken, NewMessage, Refusal, Reply, RequestId, SequenceNumber, Timestamp};
+use crate::{
+    Command, Effect, LockToken, NewMessage, ReceiverId, Refusal, Reply, RequestId, SequenceNumber, Timestamp,
+};
 
 /// What the commands before have taken.
 #[derive(Debug, Default)]
 struct Reserved {
     tokens: HashSet<LockToken>,
     cancelled: HashSet<SequenceNumber>,
+    /// Numbers reserved before that messages take.
+    numbers: HashSet<SequenceNumber>,
+    /// How long the states of sessions are by then, by holder, in bytes.
+    state_bytes: HashMap<ReceiverId, u64>,
+    /// By how much the entity grows, in bytes.
     content_bytes: u64,
 }
 
@@ -87,9 +95,14 @@ impl Step<'_> {
         match command {
             Command::Send { messages } => {
                 reserved.content_bytes = self.admit(messages, reserved.content_bytes)?;
-                messages.iter().try_for_each(|message| self.check_reserved_number(message))
+                messages.iter().try_for_each(|message| self.check_reserved_number(message, reserved))
             }
-            Command::KeepUndelivered { .. } => self.check_keeps_undelivered(),
+            Command::KeepUndelivered { messages, .. } => {
+                // They are kept also in an entity that is full, and take room that others have to leave.
+                let bytes = messages.iter().map(|message| message.content.len() as u64).sum();
+                reserved.content_bytes = reserved.content_bytes.saturating_add(bytes);
+                self.check_keeps_undelivered()
+            }
             Command::Settle { queue, tokens, settlement } => tokens.iter().try_for_each(|token| {
                 self.check_settlement(*queue, *token, settlement)?;
                 if reserved.tokens.insert(*token) { Ok(()) } else { Err(Refusal::MessageLockLost) }
@@ -100,18 +113,35 @@ impl Step<'_> {
                 again.map_or(Ok(()), |number| Err(Refusal::MessageNotFound(number.0)))
             }
             Command::SetSessionState { receiver, state } => {
-                self.check_session_state(*receiver, state.as_ref()).map(|_| ())
+                let size_bytes = state.as_ref().map_or(0, |state| state.len() as u64);
+                self.prepare_session_state(*receiver, size_bytes, reserved)
             }
             _ => Err(Refusal::NotAllowed(NOT_TRANSACTIONAL)),
         }
     }
 
+    fn prepare_session_state(
+        &self,
+        receiver: ReceiverId,
+        size_bytes: u64,
+        reserved: &mut Reserved,
+    ) -> Result<(), Refusal> {
+        let now_bytes = self.held_state_bytes(receiver)?;
+        let before_bytes = reserved.state_bytes.get(&receiver).copied().unwrap_or(now_bytes);
+        self.check_state_size(before_bytes, size_bytes, reserved.content_bytes)?;
+        let growth_bytes = size_bytes.saturating_sub(before_bytes);
+        reserved.content_bytes = reserved.content_bytes.saturating_add(growth_bytes);
+        reserved.state_bytes.insert(receiver, size_bytes);
+        Ok(())
+    }
+
     /// A number that was reserved must still be without a message.
-    fn check_reserved_number(&self, message: &NewMessage) -> Result<(), Refusal> {
+    fn check_reserved_number(&self, message: &NewMessage, reserved: &mut Reserved) -> Result<(), Refusal> {
         let Some(number) = message.reserved_number else { return Ok(()) };
         let queue = &self.state().entity;
         let is_taken = queue.messages.each().iter().any(|messages| messages.get(number).is_some())
-            || queue.quarantined.contains_key(&number);
+            || queue.quarantined.contains_key(&number)
+            || !reserved.numbers.insert(number);
         if is_taken { Err(Refusal::Unavailable) } else { Ok(()) }
     }
 

@@ -34,6 +34,7 @@ mod timers;
 mod topics;
 mod topics_failures;
 mod transactions;
+mod transactions_together;
 mod travel;
 mod travel_histories;
 mod unreadable;

@@ -82,7 +82,10 @@ fn tidy(shared: &Shared, supplier: &mut Supplier) {
     };
     if is_supplied && has_room {
         shared.is_write_refused.store(false, Ordering::Release);
-        shared.announce(Pressure::Normal);
+        // One segment alone is the reserve for removals: messages are welcome again once there are two.
+        if !shared.is_full() || demand(shared).is_none() {
+            shared.announce(Pressure::Normal);
+        }
     } else {
         shared.announce(Pressure::Full);
         shared.cleaner_bell.ring();

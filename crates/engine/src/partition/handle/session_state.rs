@@ -29,24 +29,18 @@ impl Step<'_> {
         self.reply(request, Reply::Done(done));
     }
 
-    /// Whether a receiver may set the state of the session that it holds: which one that is.
-    pub(in crate::partition) fn check_session_state(
-        &self,
-        receiver: ReceiverId,
-        state: Option<&Bytes>,
-    ) -> Result<(QueueId, SessionId), Refusal> {
+    /// How long the state of the session is that a receiver holds, in bytes.
+    pub(in crate::partition) fn held_state_bytes(&self, receiver: ReceiverId) -> Result<u64, Refusal> {
         let (queue, id) = self.held_session(receiver)?;
         let session = self.sessions(queue).and_then(|sessions| sessions.get(&id));
         let session = session.ok_or(Refusal::SessionLockLost)?;
-        if let Some(state) = state {
-            let before_bytes = session.state().map_or(0, |state| state.bytes.len() as u64);
-            self.check_state_size(before_bytes, state.len() as u64)?;
-        }
-        Ok((queue, id))
+        Ok(session.state().map_or(0, |state| state.bytes.len() as u64))
     }
 
     fn try_set_session_state(&mut self, receiver: ReceiverId, state: Option<Bytes>) -> Result<(), Refusal> {
-        let (queue, id) = self.check_session_state(receiver, state.as_ref())?;
+        let (queue, id) = self.held_session(receiver)?;
+        let size_bytes = state.as_ref().map_or(0, |state| state.len() as u64);
+        self.check_state_size(self.held_state_bytes(receiver)?, size_bytes, 0)?;
         let sessions = self.sessions(queue).ok_or(Refusal::SessionLockLost)?;
         let session = sessions.get(&id).ok_or(Refusal::SessionLockLost)?;
         if state.is_none() && session.state().is_none() {
@@ -63,14 +57,21 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// A state may be as large as a message, and counts toward the size of the entity; one that shrinks always fits.
-    fn check_state_size(&self, before_bytes: u64, size_bytes: u64) -> Result<(), Refusal> {
+    /// A state may be as large as a message, and counts toward the size of the entity beside so many bytes of others; one that
+    /// shrinks always fits.
+    pub(in crate::partition) fn check_state_size(
+        &self,
+        before_bytes: u64,
+        size_bytes: u64,
+        other_bytes: u64,
+    ) -> Result<(), Refusal> {
         let limit_bytes = self.options.max_message_size_bytes();
         if size_bytes > limit_bytes {
             return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes });
         }
         let limit_bytes = self.options.max_size_bytes();
-        let total_bytes = self.state().size_bytes.saturating_sub(before_bytes).saturating_add(size_bytes);
+        let all_bytes = self.state().size_bytes.saturating_add(other_bytes);
+        let total_bytes = all_bytes.saturating_sub(before_bytes).saturating_add(size_bytes);
         if total_bytes > limit_bytes && size_bytes > before_bytes {
             return Err(Refusal::EntityFull { limit_bytes });
         }

@@ -31,3 +31,4 @@ mod settling;
 mod status;
 mod table;
 mod topics;
+mod units;

@@ -51,6 +51,11 @@ fn what_looks_for_duplicates_does_what_the_model_does() {
     agree(Area::Duplicates);
 }
 
+#[test]
+fn what_takes_effect_together_does_what_the_model_does() {
+    agree(Area::Units);
+}
+
 /// The comparison would be worth nothing if it could not fail.
 fn every_broken_rule_is_noticed(area: Area) {
     const HISTORIES_MAX: usize = 2000;
@@ -93,4 +98,9 @@ fn every_broken_rule_of_idleness_is_noticed() {
 #[test]
 fn every_broken_rule_of_duplicates_is_noticed() {
     every_broken_rule_is_noticed(Area::Duplicates);
+}
+
+#[test]
+fn every_broken_rule_of_units_is_noticed() {
+    every_broken_rule_is_noticed(Area::Units);
 }

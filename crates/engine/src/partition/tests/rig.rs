@@ -120,7 +120,7 @@ pub(super) struct Rig {
     pub(super) events: Vec<Event>,
     /// Of the last request for a session that can be taken over.
     pub(super) effects: Vec<Effect>,
-    random: StdRng,
+    pub(super) random: StdRng,
     pub(super) next_receiver: u64,
 }
 

@@ -1,9 +1,10 @@
 //! Histories that the simulation once judged wrongly or that the broker once failed, as they were found.
 
 use peeklock_engine::{ReceiveMode, SubQueue};
+use peeklock_storage::local::Event;
 
 use super::play_on_disk;
-use super::steps::{DiskStep, How, Place, Step};
+use super::steps::{DiskStep, How, Place, Step, TopicStep};
 
 /// The message is durable, but its topic takes part in a joint step when the power fails, so it was not answered.
 #[test]
@@ -40,3 +41,32 @@ fn a_message_that_was_stored_and_not_answered_may_be_there_after_a_restart() {
         Step::Crash { seed: 0 },
     ]);
 }
+
+/// A deletion is refused, the declaration behind it finds the subscription there and is answered once the topic has been read
+/// back, and the power fails before anybody hears of it: the answer to the deletion says that it did not happen.
+#[test]
+fn a_deletion_that_found_no_room_is_not_in_doubt_after_a_power_cut() {
+    let send = |to| Step::Send { to, flavours: vec![0], delay_ms: None };
+    let commit = |batches| Step::Commit { batches, refused: None };
+    // The power fails when the queue is read back, which comes after the topic: so many calls later.
+    for pass in 0..READ_BACK_CALLS_MAX {
+        play_on_disk(&[
+            send(Place::Queue(0)),
+            commit(1),
+            send(Place::Topic),
+            send(Place::Queue(0)),
+            Step::Topic(TopicStep::Delete { name: 1 }),
+            send(Place::Queue(0)),
+            Step::FullOnce,
+            commit(1),
+            Step::FullOnce,
+            commit(1),
+            Step::Topic(TopicStep::Declare { name: 1 }),
+            Step::Disk(DiskStep::Plan { call: None, pass, event: Event::PowerCut(1) }),
+            commit(2),
+        ]);
+    }
+}
+
+/// Calls of the file system by which a topic and a queue are read back, at most.
+const READ_BACK_CALLS_MAX: u64 = 24;

@@ -153,16 +153,16 @@ impl Topic {
     }
 
     pub(super) fn changed(&mut self, tag: u64, result: Result<(), Refusal>, is_in_doubt: bool) {
+        if result == Err(Refusal::StorageFull) {
+            // A full disk is known before it is the change's turn. It did not happen, also where others are in doubt.
+            self.under_way.retain(|(under_way, _)| *under_way != tag);
+            return;
+        }
         if is_in_doubt {
             // It stays under way: what is found after the restart decides.
             if result.is_ok() {
                 self.certain = tag;
             }
-            return;
-        }
-        if result == Err(Refusal::StorageFull) {
-            // A full disk is known before it is the change's turn.
-            self.under_way.retain(|(under_way, _)| *under_way != tag);
             return;
         }
         let (expected, change) = self.under_way.pop_front().expect("a change under way");

@@ -104,13 +104,35 @@ impl Model {
         &mut self,
         messages: SmallVec<[NewMessage; 1]>,
     ) -> Result<SmallVec<[SequenceNumber; 1]>, Refusal> {
+        let sent = self.check_sizes(&messages)?;
+        let max_size_bytes = self.options.max_size_bytes();
+        if self.size_bytes() + sent > max_size_bytes {
+            if self.turn.breaks(Rule::WhatIsRefusedIsNotRemembered) {
+                messages.iter().for_each(|one| self.remember(one, SequenceNumber(0)));
+            }
+            return Err(Refusal::EntityFull { limit_bytes: max_size_bytes });
+        }
+        let before = self.remembered.clone();
+        let send = |one: &NewMessage| {
+            let now = std::mem::take(&mut self.remembered);
+            self.remembered =
+                if self.turn.breaks(Rule::ABatchCanRepeatItself) { before.clone() } else { now.clone() };
+            let original = self.original_of(one);
+            self.remembered = now;
+            self.send_one(one, original)
+        };
+        Ok(messages.iter().map(send).collect())
+    }
+
+    /// Whether each message may be sent as far as its own sizes go; then the room that all of them take, in bytes.
+    pub(super) fn check_sizes(&self, messages: &[NewMessage]) -> Result<u64, Refusal> {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument(String::new()));
         }
         let entity = &self.queues[&ENTITY];
-        let QueueOptions { max_message_size_bytes, max_size_bytes, requires_session, .. } = entity.options;
+        let QueueOptions { max_message_size_bytes, requires_session, .. } = entity.options;
         let empty_is_one = self.turn.keeps(Rule::TheEmptyIdIsASession);
-        for message in &messages {
+        for message in messages {
             let id = message.session_id.as_deref().filter(|id| empty_is_one || !id.is_empty());
             if requires_session && id.is_none() && self.turn.keeps(Rule::MessagesNeedASession) {
                 return Err(Refusal::SessionIdMissing);
@@ -127,23 +149,7 @@ impl Model {
         let counts = |one: &&NewMessage| {
             self.original_of(one).is_none() || self.turn.breaks(Rule::DuplicatesTakeNoRoom)
         };
-        let sent: usize = messages.iter().filter(counts).map(|one| one.content.len()).sum();
-        if self.size_bytes() + sent as u64 > max_size_bytes {
-            if self.turn.breaks(Rule::WhatIsRefusedIsNotRemembered) {
-                messages.iter().for_each(|one| self.remember(one, SequenceNumber(0)));
-            }
-            return Err(Refusal::EntityFull { limit_bytes: max_size_bytes });
-        }
-        let before = self.remembered.clone();
-        let send = |one: &NewMessage| {
-            let now = std::mem::take(&mut self.remembered);
-            self.remembered =
-                if self.turn.breaks(Rule::ABatchCanRepeatItself) { before.clone() } else { now.clone() };
-            let original = self.original_of(one);
-            self.remembered = now;
-            self.send_one(one, original)
-        };
-        Ok(messages.iter().map(send).collect())
+        Ok(messages.iter().filter(counts).map(|one| one.content.len() as u64).sum())
     }
 
     pub(super) fn store(&mut self, new: &NewMessage) -> SequenceNumber {

@@ -27,9 +27,9 @@ pub(in crate::partition::tests) struct Comparison {
     pub(super) partition: Partition,
     pub(super) model: Model,
     broken: Option<Rule>,
-    random: StdRng,
+    pub(super) random: StdRng,
     store: Store,
-    outputs: Outputs,
+    pub(super) outputs: Outputs,
     pub(super) now: u64,
     last_request: u64,
     pub(super) last_receiver: u64,
@@ -116,6 +116,7 @@ impl Comparison {
                 self.got.clear();
                 self.compare_what_is_there(&Command::Tick)
             }
+            Move::Unit(moves) => self.compare_unit(moves),
             other => {
                 let command = self.command(other);
                 self.compare(command)
@@ -151,7 +152,7 @@ impl Comparison {
     }
 
     /// Lets both handle a command.
-    fn compare(&mut self, command: Command) -> Result<(), String> {
+    pub(super) fn compare(&mut self, command: Command) -> Result<(), String> {
         self.outputs.effects.clear();
         let now = Timestamp(self.now);
         self.last_request += 1;
@@ -177,7 +178,7 @@ impl Comparison {
         self.compare_what_is_there(&command)
     }
 
-    fn compare_what_is_there(&self, command: &Command) -> Result<(), String> {
+    pub(super) fn compare_what_is_there(&self, command: &Command) -> Result<(), String> {
         if self.model.ended {
             return Ok(());
         }
@@ -287,14 +288,15 @@ fn told_of_the_end(effects: &mut [Effect]) {
 }
 
 /// The texts of some refusals are for people; the model does not know them.
-fn comparable(effects: &[Effect]) -> Vec<Effect> {
-    fn mask(refusal: &mut Refusal) {
-        match refusal {
-            Refusal::InvalidArgument(text) => text.clear(),
-            Refusal::NotAllowed(text) => *text = "",
-            _ => {}
-        }
+pub(super) fn mask(refusal: &mut Refusal) {
+    match refusal {
+        Refusal::InvalidArgument(text) => text.clear(),
+        Refusal::NotAllowed(text) => *text = "",
+        _ => {}
     }
+}
+
+fn comparable(effects: &[Effect]) -> Vec<Effect> {
     let mut effects = effects.to_vec();
     for effect in &mut effects {
         if let Effect::Deliver { view, .. } = effect {
@@ -364,9 +366,9 @@ fn session_tokens_of(effects: &[Effect]) -> BTreeMap<RequestId, LockToken> {
     tokens.collect()
 }
 
-fn equal<T: PartialEq + std::fmt::Debug>(
+pub(super) fn equal<T: PartialEq + std::fmt::Debug>(
     what: &str,
-    command: &Command,
+    command: &impl std::fmt::Debug,
     got: &T,
     expected: &T,
 ) -> Result<(), String> {

@@ -86,6 +86,8 @@ pub(in crate::partition::tests) enum Move {
     /// Time passes, and nobody has looked at the clock yet when the next command comes.
     Pass(u64),
     SetOptions(Options),
+    /// Commands that take effect together, or none of them. Those that settle choose among locks that are held.
+    Unit(Vec<Move>),
     EndTurn,
     Restart,
 }

@@ -4,11 +4,9 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::Area;
-use super::draft::{
-    Draft, FilterDraft, LARGE, LockDraft, Move, Options, RuleDraft, SessionRequestDraft, Verb,
-};
-use super::sql::{ACTIONS, CONDITIONS};
-use crate::{EntityOptions, Intent, ReceiveMode, SubQueue};
+use super::draft::{Draft, LARGE, LockDraft, Move, Options, SessionRequestDraft, Verb};
+use super::topic_moves::{about_topics, declare};
+use crate::{EntityOptions, ReceiveMode, SubQueue};
 
 /// The kind of entity that a history is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +28,14 @@ fn mode() -> impl Strategy<Value = ReceiveMode> {
     prop_oneof![4 => Just(ReceiveMode::PeekLock), 1 => Just(ReceiveMode::ReceiveAndDelete)]
 }
 
-fn sometimes<T: std::fmt::Debug + Clone>(
+pub(super) fn sometimes<T: std::fmt::Debug + Clone>(
     weight: u32,
     some: impl Strategy<Value = T>,
 ) -> impl Strategy<Value = Option<T>> {
     prop_oneof![10 - weight => Just(None), weight => some.prop_map(Some)]
 }
 
-fn options(idles: bool) -> impl Strategy<Value = Options> {
+pub(super) fn options(idles: bool) -> impl Strategy<Value = Options> {
     let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
     let life = sometimes(3, 0..25u64);
     let sizes = (4..8u64, 20..80u64);
@@ -103,37 +101,10 @@ fn requested() -> impl Strategy<Value = SessionRequestDraft> {
     (id, 0..20u64, lock).prop_map(|(id, wait_ms, lock)| SessionRequestDraft { id, wait_ms, lock })
 }
 
-fn filter() -> impl Strategy<Value = FilterDraft> {
-    let correlation = (sometimes(7, 0..3usize), sometimes(4, 0..2i64));
-    prop_oneof![
-        5 => Just(FilterDraft::True),
-        1 => Just(FilterDraft::False),
-        6 => correlation.prop_map(|(label, size)| FilterDraft::Correlation(label, size)),
-        6 => (0..CONDITIONS.len()).prop_map(FilterDraft::Sql),
-    ]
-}
+/// Room for three or four messages.
+const FULL_BYTES: u64 = 16;
 
-fn rule() -> impl Strategy<Value = RuleDraft> {
-    let parts = (0..5usize, filter(), sometimes(4, 0..ACTIONS.len()));
-    parts.prop_map(|(name, filter, action)| RuleDraft { name, filter, action })
-}
-
-fn declare(idles: bool) -> impl Strategy<Value = Move> {
-    let rules = prop::collection::vec(rule(), 0..4);
-    let wrong = prop_oneof![20 => Just(0), 1 => 1..4u8];
-    let intent =
-        prop_oneof![8 => Just(Intent::Declare), 1 => Just(Intent::Create), 1 => Just(Intent::Update)];
-    let parts = (intent, 0..3usize, options(idles), rules, wrong);
-    parts.prop_map(|(intent, name, options, rules, wrong)| Move::Declare {
-        intent,
-        name,
-        options,
-        rules,
-        wrong,
-    })
-}
-
-type Weighted = Vec<(u32, BoxedStrategy<Move>)>;
+pub(super) type Weighted = Vec<(u32, BoxedStrategy<Move>)>;
 
 fn delete() -> impl Strategy<Value = Move> {
     let parts = (0..40usize, sub_queue(), 0..6u32, 0..12u64);
@@ -271,27 +242,36 @@ fn about_sessions() -> Weighted {
     ]
 }
 
-/// What is about subscriptions and their rules.
-fn about_topics(idles: bool) -> Weighted {
-    let (queue, name) = (|| 0..40usize, || 0..5usize);
-    vec![
-        (6, declare(idles).boxed()),
-        (1, queue().prop_map(Move::Delete).boxed()),
-        (5, (queue(), rule()).prop_map(|(queue, rule)| Move::AddRule(queue, rule)).boxed()),
-        (3, (queue(), rule()).prop_map(|(queue, rule)| Move::ReplaceRule(queue, rule)).boxed()),
-        (3, (queue(), name()).prop_map(|(queue, name)| Move::RemoveRule(queue, name)).boxed()),
-        (
-            2,
-            (queue(), 0..2u32, 0..4u32)
-                .prop_map(|(queue, skip, top)| Move::ListRules { queue, skip, top })
-                .boxed(),
-        ),
-    ]
+/// Commands that take effect together, and seldom one that can't.
+fn unit(kind: Kind) -> impl Strategy<Value = Move> {
+    let verb = prop_oneof![
+        4 => Just(Verb::Complete),
+        2 => Just(Verb::Abandon),
+        2 => Just(Verb::Defer),
+        1 => Just(Verb::DeadLetter),
+        1 => Just(Verb::Release),
+    ];
+    let settle = (0..6usize, verb, sometimes(3, (0..3u8, Just(1))))
+        .prop_map(|(pick, verb, modify)| Move::Settle(vec![pick], verb, modify));
+    let states = if kind == Kind::Queue { 0 } else { 14 };
+    let state = (0..4usize, sometimes(8, 0..8usize)).prop_map(|(pick, state)| Move::SetState(pick, state));
+    let one = prop_oneof![
+        10 => prop::collection::vec(draft(kind), 1..3).prop_map(Move::Send),
+        12 => settle,
+        4 => picks().prop_map(Move::Cancel),
+        states => state,
+        1 => prop_oneof![Just(Move::EndEntity), (0..4usize).prop_map(Move::GetState)],
+    ];
+    prop::collection::vec(one, 1..5).prop_map(Move::Unit)
 }
 
-fn one_move(kind: Kind, idles: bool) -> impl Strategy<Value = Move> {
+fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move> {
     let mut moves = common(kind);
     moves.push((6, Just(Move::EndTurn).boxed()));
+    if units {
+        moves.push((60, unit(kind).boxed()));
+        moves.push((20, (0..12u64).prop_map(Move::Pass).boxed()));
+    }
     moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Pass).boxed()));
@@ -313,8 +293,16 @@ fn one_move(kind: Kind, idles: bool) -> impl Strategy<Value = Move> {
 
 pub(in crate::partition::tests) type History = (EntityOptions, Vec<Move>, u64);
 
+/// As they are, in a queue in which little fits.
+fn nearly_full((mut options, moves, seed): History) -> History {
+    if let EntityOptions::Queue(queue) = &mut options {
+        queue.max_size_bytes = queue.max_size_bytes.min(FULL_BYTES);
+    }
+    (options, moves, seed)
+}
+
 /// As [`histories_of`], of an entity that looks for duplicates.
-fn histories_with_duplicates(kind: Kind) -> BoxedStrategy<History> {
+fn histories_with_duplicates(kind: Kind, units: bool) -> BoxedStrategy<History> {
     let with_duplicates = |(mut options, moves, seed): History| {
         match &mut options {
             EntityOptions::Queue(queue) => queue.requires_duplicate_detection = true,
@@ -322,10 +310,10 @@ fn histories_with_duplicates(kind: Kind) -> BoxedStrategy<History> {
         }
         (options, moves, seed)
     };
-    histories_of(kind, false).prop_map(with_duplicates).boxed()
+    histories_of(kind, false, units).prop_map(with_duplicates).boxed()
 }
 
-fn histories_of(kind: Kind, idles: bool) -> BoxedStrategy<History> {
+fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> {
     let entity = options(idles).prop_map(move |options| match kind {
         Kind::Queue => options.queue(false).into(),
         Kind::Sessions => options.queue(true).into(),
@@ -333,26 +321,35 @@ fn histories_of(kind: Kind, idles: bool) -> BoxedStrategy<History> {
     });
     let subscriptions = if kind == Kind::Topic { 1..4 } else { 0..1 };
     let first = prop::collection::vec(declare(idles), subscriptions);
-    let moves = (first, prop::collection::vec(one_move(kind, idles), 0..120));
+    let moves = (first, prop::collection::vec(one_move(kind, idles, units), 0..120));
     let moves = moves.prop_map(|(first, then)| [first, then].concat());
     (entity, moves, any::<u64>()).boxed()
 }
 
 pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<History> {
     match area {
-        Area::Queue => histories_of(Kind::Queue, false),
-        Area::Sessions => histories_of(Kind::Sessions, false),
-        Area::Topics | Area::Rules => histories_of(Kind::Topic, false),
+        Area::Queue => histories_of(Kind::Queue, false, false),
+        Area::Sessions => histories_of(Kind::Sessions, false, false),
+        Area::Topics | Area::Rules => histories_of(Kind::Topic, false, false),
         Area::Idleness => prop_oneof![
-            1 => histories_of(Kind::Queue, true),
-            1 => histories_of(Kind::Sessions, true),
-            2 => histories_of(Kind::Topic, true),
+            1 => histories_of(Kind::Queue, true, false),
+            1 => histories_of(Kind::Sessions, true, false),
+            2 => histories_of(Kind::Topic, true, false),
         ]
         .boxed(),
         Area::Duplicates => prop_oneof![
-            2 => histories_with_duplicates(Kind::Queue),
-            1 => histories_with_duplicates(Kind::Sessions),
-            2 => histories_with_duplicates(Kind::Topic),
+            2 => histories_with_duplicates(Kind::Queue, false),
+            1 => histories_with_duplicates(Kind::Sessions, false),
+            2 => histories_with_duplicates(Kind::Topic, false),
+        ]
+        .boxed(),
+        Area::Units => prop_oneof![
+            2 => histories_of(Kind::Queue, false, true),
+            4 => histories_of(Kind::Sessions, false, true).prop_map(nearly_full),
+            2 => histories_of(Kind::Topic, false, true),
+            1 => histories_of(Kind::Queue, true, true),
+            1 => histories_with_duplicates(Kind::Queue, true),
+            1 => histories_with_duplicates(Kind::Topic, true),
         ]
         .boxed(),
     }

@@ -4,6 +4,7 @@
 //! - [`Model`] takes commands; `queue` is a queue or subscription, `ending` how locks and stays end there, `session`
 //!   its sessions; `topic`, `publishing` and `idle` are about several of them, `duplicates` about what was sent before;
 //!   `sql` is what the few conditions and actions of the histories mean.
+//! - `units` are commands that take effect as a whole or not at all.
 //! - [`Rule`] lists what can be broken.
 //! - [`histories`] are random, made of moves (`draft`); [`comparison`] lets partition and model carry out one, each move
 //!   being made a command (`moves`); `stored` is what the partition stores meanwhile.
@@ -24,7 +25,9 @@ mod session;
 mod sql;
 mod stored;
 mod topic;
+mod topic_moves;
 mod turn;
+mod units;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) type Taken = (MessageView, Option<Lock>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Receiver {
     pub(super) options: ReceiverOptions,
     got: CreditLimit,
@@ -33,7 +33,7 @@ impl Receiver {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Queue {
     pub(super) id: QueueId,
     pub(super) options: QueueOptions,

@@ -15,6 +15,8 @@ pub(in crate::partition::tests) enum Area {
     Idleness,
     /// Any of them, which looks for duplicates.
     Duplicates,
+    /// Any of them, with commands that take effect together.
+    Units,
 }
 
 /// Writes the list of rules once: the type, all its values, and the area in which breaking one shows.
@@ -306,5 +308,29 @@ rules! {
         WhatIsRefusedIsNotRemembered,
         /// What no subscription wanted is.
         WhatNobodyWantsIsRemembered,
+    }
+    Units {
+        /// What one command of a unit can't do, none of them does.
+        AUnitIsAllOrNothing,
+        /// The messages of a unit have to fit together.
+        MessagesOfAUnitFitTogether,
+        /// So do the states of sessions beside them.
+        StatesOfAUnitTakeRoom,
+        /// What a unit takes away makes no room for what it adds.
+        AUnitMakesNoRoomForItself,
+        /// A lock is settled once.
+        ALockIsSettledOnceInAUnit,
+        /// A scheduled message is cancelled once.
+        AMessageIsCancelledOnceInAUnit,
+        /// A lock whose time is over does not hold, although nobody has looked at the clock since.
+        ALockThatIsOverDoesNotHoldInAUnit,
+        /// An id is free again when its window is over, although nobody has looked at the clock since.
+        TheWindowEndsForAUnit,
+        /// Whoever waits for messages gets them when all of the unit has happened.
+        NobodyIsServedWithinAUnit,
+        /// A unit is a use, each of its commands of what it is about.
+        AUnitIsUse,
+        /// Only what can be part of a transaction is.
+        OthersAreNoPartOfAUnit,
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 
 const ID_CHARACTERS_MAX: usize = 128;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Session {
     /// Who has it, and until when.
     pub(super) holder: Option<(ReceiverId, u64)>,
@@ -25,7 +25,7 @@ pub(super) struct Session {
     pub(super) state: Option<(Bytes, u64)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Waiter {
     pub(super) receiver: ReceiverId,
     pub(super) request: RequestId,

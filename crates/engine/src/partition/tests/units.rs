@@ -1,0 +1,158 @@
+//! Commands of a transaction: what is prepared can be carried out, what is refused changes nothing.
+
+use smallvec::smallvec;
+
+use super::rig::{QUEUE, Rig, message, options};
+use super::rig_sessions::{of, with_sessions};
+use crate::partition::{Outputs, persist};
+use crate::{
+    Command, DeadLetter, Effect, LockToken, NewMessage, QueueOptions, ReceiverId, Refusal, SequenceNumber,
+    Settlement, SubQueue, Timestamp,
+};
+
+const LIMIT_BYTES: u64 = 10;
+
+fn send(content: &'static str) -> Command {
+    Command::Send { messages: smallvec![message(content)] }
+}
+
+fn complete(token: LockToken) -> Command {
+    Command::Settle { queue: QUEUE, tokens: smallvec![token], settlement: Settlement::Complete }
+}
+
+fn set_state(receiver: ReceiverId, bytes: usize) -> Command {
+    Command::SetSessionState { receiver, state: Some(vec![7; bytes].into()) }
+}
+
+fn keep(content: &'static str) -> Command {
+    Command::KeepUndelivered { messages: smallvec![message(content)], why: DeadLetter::default().into() }
+}
+
+fn small() -> QueueOptions {
+    QueueOptions { max_size_bytes: LIMIT_BYTES, ..options() }
+}
+
+impl Rig {
+    /// Carries out commands as a whole, or says which is refused: then nothing has changed.
+    fn unit(&mut self, commands: &[Command]) -> Result<Vec<Effect>, (usize, Refusal)> {
+        let mut outputs = Outputs::default();
+        let before = (self.partition.counts(), self.partition.next_deadline());
+        let named = commands.iter().enumerate();
+        let prepared = self.partition.prepare(self.now, &mut self.random, named, &mut outputs);
+        assert!(outputs.events.is_empty() && outputs.effects.is_empty(), "preparing changes nothing");
+        assert_eq!((self.partition.counts(), self.partition.next_deadline()), before);
+        prepared?;
+        for command in commands {
+            let done = self.partition.carry_out(self.now, &mut self.random, command.clone(), &mut outputs);
+            assert_eq!(done, Ok(()), "{command:?} was prepared");
+        }
+        assert_eq!(outputs.effects, [], "nobody is served before the end");
+        let mut batch = peeklock_storage::Batch::new();
+        persist(super::rig::ID, &outputs.events, &mut batch);
+        self.store.write(batch);
+        Ok(self.handle(None, Command::Tick))
+    }
+
+    fn locked(&mut self, content: &'static str) -> LockToken {
+        self.send(message(content));
+        self.take_one().unwrap().1
+    }
+}
+
+fn full(step: usize) -> Result<Vec<Effect>, (usize, Refusal)> {
+    Err((step, Refusal::EntityFull { limit_bytes: LIMIT_BYTES }))
+}
+
+#[test]
+fn messages_of_a_unit_have_to_fit_together() {
+    let mut rig = Rig::new(small());
+    assert_eq!(rig.unit(&[send("123456"), send("12345")]), full(1));
+    assert_eq!(rig.unit(&[send("123456"), send("1234")]), Ok(Vec::new()));
+    assert_eq!(rig.counts(), (2, 0, 0));
+}
+
+#[test]
+fn what_a_unit_takes_away_makes_no_room_for_what_it_adds() {
+    let mut rig = Rig::new(small());
+    let token = rig.locked("1234567890");
+    assert_eq!(rig.unit(&[complete(token), send("1")]), full(1));
+    assert_eq!(rig.unit(&[complete(token)]), Ok(Vec::new()));
+    assert_eq!(rig.unit(&[send("1")]), Ok(Vec::new()));
+}
+
+#[test]
+fn states_of_sessions_and_messages_of_a_unit_have_to_fit_together() {
+    let mut rig = Rig::new(QueueOptions { max_size_bytes: LIMIT_BYTES, ..with_sessions() });
+    let in_session = |content| Command::Send { messages: smallvec![of("s", content)] };
+    let (holder, _) = rig.try_open(SubQueue::Main, Some("s")).unwrap();
+    let (other, _) = rig.try_open(SubQueue::Main, Some("t")).unwrap();
+    assert_eq!(rig.unit(&[in_session("123456"), set_state(holder, 5)]), full(1));
+    assert_eq!(rig.unit(&[set_state(holder, 5), in_session("123456")]), full(1));
+    assert_eq!(rig.unit(&[set_state(holder, 6), set_state(other, 5)]), full(1));
+    // The second state takes the place of the first.
+    let twice = [set_state(holder, 6), set_state(holder, 8), in_session("12")];
+    assert_eq!(rig.unit(&twice), Ok(Vec::new()));
+    assert_eq!(rig.partition.counts().size_bytes, LIMIT_BYTES);
+    assert_eq!(rig.unit(&[set_state(holder, 3), set_state(holder, 8)]), full(1), "it makes no room");
+    assert_eq!(rig.unit(&[set_state(holder, 3)]), Ok(Vec::new()));
+}
+
+/// They are kept also in a full entity, but nothing is prepared that then finds no room beside them.
+#[test]
+fn messages_kept_undelivered_take_room_from_the_rest_of_the_unit() {
+    let mut rig = Rig::new(small());
+    assert_eq!(rig.unit(&[keep("123456"), send("12345")]), full(1));
+    assert_eq!(rig.unit(&[send("12345"), keep("1234567890")]), Ok(Vec::new()));
+    assert_eq!(rig.partition.counts().transfer_dead_letter, 1);
+}
+
+#[test]
+fn a_lock_is_settled_once_in_a_unit() {
+    let mut rig = Rig::new(options());
+    let token = rig.locked("a");
+    let twice = [complete(token), complete(token)];
+    assert_eq!(rig.unit(&twice), Err((1, Refusal::MessageLockLost)));
+    assert_eq!(rig.unit(&twice[..1]), Ok(Vec::new()));
+    assert_eq!(rig.counts(), (0, 0, 0));
+}
+
+#[test]
+fn a_lock_that_is_over_settles_nothing_in_a_unit() {
+    let mut rig = Rig::new(options());
+    let token = rig.locked("a");
+    rig.now = rig.now.plus_ms(super::rig::LOCK_MS);
+    assert_eq!(rig.unit(&[send("b"), complete(token)]), Err((1, Refusal::MessageLockLost)));
+    assert_eq!(rig.counts(), (1, 0, 0));
+}
+
+fn scheduled(rig: &Rig, number: Option<u64>) -> NewMessage {
+    NewMessage {
+        scheduled_enqueue_time: Some(Timestamp(rig.now.0 + 1_000)),
+        reserved_number: number.map(SequenceNumber),
+        ..message("a")
+    }
+}
+
+#[test]
+fn a_scheduled_message_is_cancelled_once_in_a_unit() {
+    let mut rig = Rig::new(options());
+    let number = rig.send(scheduled(&rig, None));
+    let cancel = || Command::CancelScheduled { numbers: vec![SequenceNumber(number)] };
+    assert_eq!(rig.unit(&[cancel(), cancel()]), Err((1, Refusal::MessageNotFound(number))));
+    assert_eq!(rig.counts(), (0, 0, 1));
+    assert_eq!(rig.unit(&[cancel()]), Ok(Vec::new()));
+    assert_eq!(rig.counts(), (0, 0, 0));
+}
+
+#[test]
+fn a_reserved_number_is_taken_once_in_a_unit() {
+    let mut rig = Rig::new(options());
+    let provisional =
+        Command::Provisional(Box::new(Command::Send { messages: smallvec![scheduled(&rig, None)] }));
+    rig.ask(provisional);
+    let one = |rig: &Rig| Command::Send { messages: smallvec![scheduled(rig, Some(1))] };
+    let (first, second) = (one(&rig), one(&rig));
+    assert_eq!(rig.unit(&[first.clone(), second]), Err((1, Refusal::Unavailable)));
+    assert_eq!(rig.unit(&[first]), Ok(Vec::new()));
+    assert_eq!(rig.counts(), (0, 0, 1));
+}
