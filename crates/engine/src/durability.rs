@@ -26,6 +26,7 @@ impl Event {
             | Self::Published(_)
             | Self::Activated { .. }
             | Self::Removed { .. }
+            | Self::Deleted(_)
             | Self::SessionStateSet { .. }
             | Self::SubscriptionSet(_)
             | Self::SubscriptionRemoved { .. }

@@ -65,6 +65,8 @@ pub enum Event {
         /// How.
         removal: Removal,
     },
+    /// Messages that nobody held were deleted together.
+    Deleted(Box<Deletion>),
     /// A message was locked.
     Locked {
         /// Where it is.
@@ -293,6 +295,19 @@ pub struct SubscriptionCopy {
     pub record: Record,
 }
 
+/// See [`Event::Deleted`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deletion {
+    /// Where the messages were.
+    pub queue: QueueId,
+    /// Where they rested.
+    pub sub_queue: SubQueue,
+    /// Which, in order.
+    pub numbers: Box<[SequenceNumber]>,
+    /// Bodies that nothing else refers to, in order.
+    pub bodies: Box<[BodyRef]>,
+}
+
 /// A subscription as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subscription {
@@ -354,6 +369,7 @@ impl Event {
                 std::slice::from_ref(&published.body)
             }
             Self::SubscriptionRemoved { bodies, .. } => bodies,
+            Self::Deleted(deletion) => &deletion.bodies,
             _ => &[],
         }
     }

@@ -1,10 +1,9 @@
 //! Numbers with a meaning.
 
 use peeklock_storage::Epoch;
-use serde::{Deserialize, Serialize};
 
 /// An instant: milliseconds since the Unix epoch, from the broker's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
@@ -19,11 +18,11 @@ impl Timestamp {
 }
 
 /// Position of a message in its entity: from 1, gap-free, assigned on acceptance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceNumber(pub u64);
 
 /// Names one lock of one message: 128 random bits, never reused. Settling needs it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockToken(pub u128);
 
 /// Names a receiver or watcher of a partition: unique in the process, and bound to the epoch in which the partition's host
@@ -54,7 +53,7 @@ impl ReceiverId {
 pub struct RequestId(pub u64);
 
 /// The queues inside an entity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SubQueue {
     /// The entity itself.
     #[default]
@@ -67,7 +66,7 @@ pub enum SubQueue {
 
 /// Names something that holds messages for receivers: a queue, or one subscription of a topic. It is the number of the
 /// storage partition where its messages rest, so it is unique in the broker and never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct QueueId(pub u64);
 
 /// Where messages rest: a queue or subscription, and which of the queues inside it.

@@ -5,7 +5,7 @@ use super::Record;
 use super::duplicates::Remembered;
 use super::locks::LockedMessage;
 use super::state::{State, Watched};
-use crate::event::{Event, Removal};
+use crate::event::{Deletion, Event, Removal};
 use crate::{
     CreditLimit, LockToken, QueueId, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber, SubQueue,
 };
@@ -29,6 +29,7 @@ impl State {
             Event::Removed { queue, number, sub_queue, removal, .. } => {
                 self.leave(*queue, *number, *sub_queue, *removal);
             }
+            Event::Deleted(deletion) => self.delete(deletion),
             Event::Locked { queue, number, sub_queue, token, until, receiver, in_session, counts } => {
                 self.serve(*receiver, *queue, *sub_queue, *number);
                 self.set_lock(*queue, *sub_queue, *number, Some(*token));
@@ -41,12 +42,7 @@ impl State {
             Event::Released { token } => self.end_lock(Some(*token)),
             Event::ReceiverOpened { receiver, options } => self.open(*receiver, *options),
             Event::CreditSet { receiver, limit, drain } => self.set_credit(*receiver, *limit, *drain),
-            Event::CreditDrained { receiver } => {
-                if let Some(queue) = self.home_mut(*receiver) {
-                    queue.receivers.drained(*receiver);
-                    queue.credit_changed(*receiver);
-                }
-            }
+            Event::CreditDrained { receiver } => self.drained(*receiver),
             Event::ReceiverClosed { receiver } => self.close(*receiver),
             Event::Watched { watcher, queue, sends } => {
                 self.watchers.insert(*watcher, Watched { queue: *queue, sends: *sends });
@@ -88,6 +84,14 @@ impl State {
     fn reserve_numbers(&mut self, next: SequenceNumber) {
         self.numbers_reserved = next;
         self.entity.next_number = self.entity.next_number.max(next);
+    }
+
+    /// The rest of a receiver's credit is void.
+    fn drained(&mut self, receiver: ReceiverId) {
+        if let Some(queue) = self.home_mut(receiver) {
+            queue.receivers.drained(receiver);
+            queue.credit_changed(receiver);
+        }
     }
 
     fn home_mut(&mut self, receiver: ReceiverId) -> Option<&mut super::queue::Queue> {
@@ -154,6 +158,15 @@ impl State {
         }
         if let Some(record) = self.remove(queue, sub_queue, number) {
             self.unrefer(record.body(number), record.content_bytes());
+        }
+    }
+
+    /// Messages go together; none of them is locked.
+    fn delete(&mut self, deletion: &Deletion) {
+        for number in &deletion.numbers {
+            if let Some(record) = self.remove(deletion.queue, deletion.sub_queue, *number) {
+                self.unrefer(record.body(*number), record.content_bytes());
+            }
         }
     }
 

@@ -35,7 +35,6 @@ mod namespace;
 mod partition_handle;
 mod patience;
 mod random;
-mod record;
 mod restore;
 mod start_error;
 mod subscriptions;

@@ -30,7 +30,7 @@ mod print;
 mod program;
 mod scan;
 mod set_system;
-mod stored;
+mod source;
 mod system;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use crate::partition::Credible;
 use crate::runtime::SetBack;
 use crate::runtime::directory::Directory;
 use crate::runtime::entity::Spawner;
-use crate::runtime::record::encode_set_back;
+use crate::stored::write_set_back;
 
 impl SetBack {
     /// Which instants in the store count when it is opened at `now`.
@@ -37,13 +37,11 @@ pub(super) async fn follow_set_backs(spawner: Arc<Spawner>, directory: Arc<Direc
         };
         followed = set_backs.count;
         known = known.and_then(set_backs.last);
-        if let Ok(record) = encode_set_back(known) {
-            let mut batch = Batch::new();
-            batch.put(set_back_key(), record);
-            if let Err(error) = spawner.shared.shard.submit(batch).await {
-                spawner.shared.shard.resume(CATALOGUE);
-                tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");
-            }
+        let mut batch = Batch::new();
+        batch.put(set_back_key(), write_set_back(known));
+        if let Err(error) = spawner.shared.shard.submit(batch).await {
+            spawner.shared.shard.resume(CATALOGUE);
+            tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");
         }
         for entity in directory.all() {
             entity.see_the_time();
