@@ -53,6 +53,20 @@ pub enum Command {
         /// Whether it sends messages.
         sends: bool,
     },
+    /// Makes a receiver, open and without credit yet, one with a selector: it gets the messages that match, and others stay.
+    /// A partition knows no bodies: it asks by [`crate::Effect::Examine`]. A receiver that can't have a selector, because it
+    /// holds a session, is closed ([`crate::Effect::ReceiverClosed`]).
+    Select {
+        /// Which.
+        receiver: ReceiverId,
+    },
+    /// Says which of the messages of the last [`crate::Effect::Examine`] match.
+    Examined {
+        /// Whose receiver.
+        receiver: ReceiverId,
+        /// Those that match; numbers of others mean nothing.
+        matching: Vec<SequenceNumber>,
+    },
     /// Sets how far a receiver may be served; ignored if it is not open. With `drain`, what is available is delivered
     /// at once, then one [`crate::Effect::Drained`] follows: when nothing is left or the message credit is used up. A
     /// drain held up by the byte limit goes on when that is raised, and a later `drain: false` calls it off.
@@ -262,6 +276,8 @@ impl Command {
             | Self::RemoveRule { .. }
             | Self::EndEntity => Reply::Done(Err(refusal)),
             Self::Watch { .. }
+            | Self::Select { .. }
+            | Self::Examined { .. }
             | Self::Credit { .. }
             | Self::CloseReceiver { .. }
             | Self::Quarantine { .. }
@@ -301,12 +317,26 @@ pub struct ReceiverOptions {
 }
 
 /// Which session a receiver wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionRequest {
     /// By id (the empty string is one), or the next available.
     pub id: Option<Box<str>>,
     /// How long to wait for an available one; a session asked for by id is granted or refused at once.
     pub wait_until: Timestamp,
+    /// Whether others may take it over.
+    pub lock: SessionLock,
+}
+
+/// Who may have a session while it is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionLock {
+    /// Its holder only.
+    #[default]
+    Exclusive,
+    /// Whoever presents the token that its holder gets: [`crate::AcceptedSession::token`].
+    NonExclusive,
+    /// The same, and it is taken over from whoever holds it under this token. The token stays.
+    TakeOver(LockToken),
 }
 
 /// How far a receiver may be served, counted since it was opened: cumulative, so that a change can't race with

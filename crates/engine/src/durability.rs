@@ -39,6 +39,9 @@ impl Event {
             | Self::Renewed { .. }
             | Self::Released { .. }
             | Self::ReceiverOpened { .. }
+            | Self::Selecting { .. }
+            | Self::Examining { .. }
+            | Self::Examined { .. }
             | Self::CreditSet { .. }
             | Self::CreditDrained { .. }
             | Self::ReceiverClosed { .. }
@@ -46,6 +49,7 @@ impl Event {
             | Self::SessionAwaited { .. }
             | Self::SessionNotAwaited { .. }
             | Self::SessionLocked { .. }
+            | Self::SessionTaken { .. }
             | Self::SessionRenewed { .. }
             | Self::SessionUnlocked { .. }
             | Self::Used { stored: false, .. }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Departing, Lock, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber, Timestamp};
+use crate::{
+    Departing, Lock, LockToken, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber, Timestamp,
+};
 
 /// An output of the partition. The runtime adds contents to views before they leave.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +28,14 @@ pub enum Effect {
         lock: Option<Lock>,
         /// What a forwarder needs to know.
         departing: Option<Box<Departing>>,
+    },
+    /// Messages that a receiver with a selector may want: its owner is to say by [`crate::Command::Examined`] which match.
+    /// Nothing is delivered to it that comes behind them before.
+    Examine {
+        /// Who.
+        receiver: ReceiverId,
+        /// What, in order of number.
+        views: Vec<MessageView>,
     },
     /// All that was available has been delivered; the rest of the credit is void.
     Drained {
@@ -88,6 +98,8 @@ pub struct AcceptedSession {
     pub id: Arc<str>,
     /// When its lock ends unless renewed.
     pub locked_until: Timestamp,
+    /// With what another may take it over, if it may.
+    pub token: Option<LockToken>,
 }
 
 /// One failed token of a `Settle`.

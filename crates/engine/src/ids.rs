@@ -18,7 +18,7 @@ impl Timestamp {
 }
 
 /// Position of a message in its entity: from 1, gap-free, assigned on acceptance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SequenceNumber(pub u64);
 
 /// Names one lock of one message: 128 random bits, never reused. Settling needs it.

@@ -23,7 +23,7 @@ mod stored;
 
 pub use command::{
     Assigned, Command, CreditLimit, DELETE_COUNT_MAX, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions,
-    SessionRequest, Settlement,
+    SessionLock, SessionRequest, Settlement,
 };
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
@@ -47,7 +47,7 @@ pub use options::{
 };
 pub use peeklock_rules::{
     Arrival, CorrelationFilter, Failure, Filter, Given, PropertyChanges, PropertyValue, RuleProperties,
-    SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
+    Selector, SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};

@@ -13,8 +13,8 @@ use crate::wire::{Value, loggable};
 #[allow(missing_docs)] // reason: each constant is the symbol it holds
 pub mod condition {
     pub use crate::endpoint::condition::{
-        DECODE_ERROR, INTERNAL_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
-        RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
+        DECODE_ERROR, INTERNAL_ERROR, INVALID_FIELD, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND,
+        NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
     };
 
     pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
@@ -76,6 +76,9 @@ pub enum Fault {
     /// A request whose arguments are missing, of the wrong type or out of range.
     #[error("{0}")]
     Argument(String),
+    /// A field of a link that can't be understood, such as a selector.
+    #[error("{0}")]
+    InvalidField(String),
     /// Known, but senseless on this entity.
     #[error("{0}")]
     NotAllowed(&'static str),
@@ -173,6 +176,8 @@ impl Fault {
             Self::Refused(Refusal::InvalidArgument(_)) | Self::Argument(_) => {
                 (condition::ARGUMENT_ERROR, 400)
             }
+            // Spec 2.8.15.
+            Self::InvalidField(_) => (condition::INVALID_FIELD, 400),
             // Not seen by a client that follows the protocol; spec 2.8.15.
             Self::Refused(Refusal::ReceiverNotFound) | Self::Internal => (condition::INTERNAL_ERROR, 500),
             // Service trace of June 2026: session receiver on a plain queue; N: InvalidOperationException.

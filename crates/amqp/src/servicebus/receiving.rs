@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement, SubQueue};
+use peeklock_engine::{
+    Command, Delivery, Lock, LockToken, Received, ReceiverId, Refusal, Settlement, SubQueue,
+};
+use peeklock_message::selection;
 use smallvec::SmallVec;
 
 use super::delivery::Way;
@@ -18,7 +21,10 @@ use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
 use crate::wire::performative::DeliveryState;
 
 impl ConnectionHandler {
-    pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool) {
+    pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool, connection: &mut Connection) {
+        if let Some(Link::Browser(_)) = self.links.get(&link) {
+            return self.credit_browser(link, limit, drain, connection);
+        }
         let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
         let (id, window) = (*id, self.window());
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
@@ -73,6 +79,15 @@ impl ConnectionHandler {
         }
     }
 
+    /// Says which messages match the selector of a receiver.
+    pub(super) fn examine(&self, id: ReceiverId, messages: &[Received]) {
+        let Some(receiver) = self.receivers.get(&id) else { return };
+        let Some(selector) = &receiver.selector else { return };
+        let matching = messages.iter().filter(|one| selection::matches(selector, &one.content, &one.view));
+        let matching = matching.map(|one| one.view.sequence_number).collect();
+        self.tell(&receiver.entity.partition, Command::Examined { receiver: id, matching });
+    }
+
     /// A message for a receiver that was closed while it was on its way.
     fn give_back(&self, receiver: ReceiverId, lock: Lock) {
         let closed = self.closed_receivers.iter().find(|(closed, _)| *closed == receiver);
@@ -113,12 +128,20 @@ impl ConnectionHandler {
     pub(super) fn receiver_closed(&mut self, id: ReceiverId, refusal: Refusal, connection: &mut Connection) {
         // What the peer settled before it is told comes before.
         self.submit_completions();
-        let Some(receiver) = self.remove_receiver(id) else {
+        let window = self.window();
+        let Some(mut receiver) = self.remove_receiver(id) else {
             return self.watcher_closed(id, refusal, connection);
         };
         self.links.remove(&receiver.link);
+        let (messages, _) = connection.transmitted(receiver.link);
+        receiver.transmitted(messages, window);
+        let is_session_lost = refusal == Refusal::SessionLockLost;
         let error = self.tracker().error(&receiver.entity.fault(refusal));
         connection.detach(receiver.link, Some(error));
+        // Another receiver may have taken the session over, with the locks of all that is on its way to this one.
+        if is_session_lost {
+            self.give_back_untransmitted(id, receiver);
+        }
     }
 
     /// Closes a receiver whose link is gone. Locks of what the peer may have seen stay until they expire, so that it
@@ -130,6 +153,11 @@ impl ConnectionHandler {
         if receiver.entity.has_sessions() {
             return;
         }
+        self.give_back_untransmitted(id, receiver);
+    }
+
+    /// Gives back what a closed receiver's link has not sent, now and when it comes.
+    fn give_back_untransmitted(&mut self, id: ReceiverId, receiver: Receiver) {
         let tokens: SmallVec<[LockToken; 1]> = receiver.untransmitted().collect();
         if !tokens.is_empty() {
             self.release(&receiver.entity, tokens);

@@ -7,6 +7,7 @@
 //!   `status` are what commands share.
 //! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
 //!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
+//! - `selection` is what receivers with a selector want.
 //! - `duplicates` is which message ids were accepted lately, where that matters.
 //! - `credible` is which stored instants count after the clock was wrong.
 //! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
@@ -33,6 +34,7 @@ mod reasons;
 mod receivers;
 pub(crate) mod record;
 mod restore;
+mod selection;
 mod sessions;
 mod state;
 mod status;

@@ -141,6 +141,9 @@ impl<'a> TurnChanges<'a> {
             | Event::Renewed { .. }
             | Event::Released { .. }
             | Event::ReceiverOpened { .. }
+            | Event::Selecting { .. }
+            | Event::Examining { .. }
+            | Event::Examined { .. }
             | Event::CreditSet { .. }
             | Event::CreditDrained { .. }
             | Event::ReceiverClosed { .. }
@@ -149,6 +152,7 @@ impl<'a> TurnChanges<'a> {
             | Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
             | Event::SessionLocked { .. }
+            | Event::SessionTaken { .. }
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
             | Event::Quarantined { .. }

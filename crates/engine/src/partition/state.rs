@@ -138,7 +138,9 @@ impl State {
         if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, record.sub_queue()) {
             sessions.added(number, &record);
         }
-        queue.messages.get_mut(record.sub_queue()).put(number, record);
+        let sub_queue = record.sub_queue();
+        queue.messages.get_mut(sub_queue).put(number, record);
+        queue.receivers.selections.became_available(sub_queue, number);
     }
 
     /// Removes a message and returns what was known about it.
@@ -168,6 +170,7 @@ impl State {
         {
             sessions.changed(number, before, &record);
         }
+        queue.receivers.selections.became_available(record.sub_queue(), number);
         messages.put(number, record);
     }
 
@@ -186,6 +189,9 @@ impl State {
             && let Some(record) = messages.get(number)
         {
             sessions.set_lock(number, record, lock);
+        }
+        if lock.is_none() {
+            queue.receivers.selections.became_available(sub_queue, number);
         }
     }
 

@@ -336,7 +336,11 @@ async fn whoever_waits_for_a_session_is_told_when_the_queue_is_deleted() {
         source: peeklock_engine::QueuePath::main(client.queue),
         mode: ReceiveMode::PeekLock,
     };
-    let session = Some(peeklock_engine::SessionRequest { id: None, wait_until });
+    let session = Some(peeklock_engine::SessionRequest {
+        id: None,
+        wait_until,
+        ..peeklock_engine::SessionRequest::default()
+    });
     let tag = client.submit(Command::OpenReceiver { receiver: client.receiver(9), options, session });
     client.nothing().await;
     broker.namespace.delete("s").await.unwrap();

@@ -252,6 +252,11 @@ impl Client {
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
     }
 
+    /// Submits a command that has no answer.
+    pub(crate) fn tell(&self, command: Command) {
+        self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
+    }
+
     pub(crate) fn settle(&mut self, token: LockToken, settlement: Settlement) -> u64 {
         let tokens = [token].into_iter().collect();
         self.submit(Command::Settle { queue: self.queue, tokens, settlement })

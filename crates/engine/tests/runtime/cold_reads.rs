@@ -38,6 +38,27 @@ async fn a_cold_read_delays_deliveries_in_order_but_no_acknowledgement() {
 }
 
 #[tokio::test]
+async fn what_a_selector_is_asked_about_is_read_back() {
+    let (broker, slow) = cold_broker().await;
+    let mut client = broker.client();
+    for content in ["one", "two", "three"] {
+        client.sent(content).await;
+    }
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0);
+    client.tell(Command::Select { receiver });
+    client.credit(receiver, 10, true);
+    client.nothing().await;
+    slow.release().await;
+    let Output::Examine { receiver: asked, messages } = client.next().await else { panic!("a question") };
+    let contents: Vec<_> = messages.iter().map(|message| &*message.content).collect();
+    assert_eq!((asked, contents), (receiver, vec![&b"one"[..], b"two", b"three"]));
+    client.tell(Command::Examined { receiver, matching: vec![messages[1].view.sequence_number] });
+    slow.release().await;
+    assert_eq!(client.delivery().await.message.content, "two");
+    assert!(matches!(client.next().await, Output::Drained { .. }));
+}
+
+#[tokio::test]
 async fn a_deferred_message_that_is_deleted_by_being_received_is_handed_out_once_it_is_gone() {
     let (broker, slow) = cold_broker().await;
     let mut client = broker.client();

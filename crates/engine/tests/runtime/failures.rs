@@ -41,7 +41,8 @@ async fn a_store_under_pressure_takes_no_states_of_sessions_and_no_rules_either(
     client.handle = partition;
     let receiver = client.receiver(1);
     let options = ReceiverOptions { source: QueuePath::main(queue), mode: ReceiveMode::PeekLock };
-    let session = Some(SessionRequest { id: Some("a".into()), wait_until: START });
+    let session =
+        Some(SessionRequest { id: Some("a".into()), wait_until: START, ..SessionRequest::default() });
     client.submit(Command::OpenReceiver { receiver, options, session });
     assert!(matches!(client.response().await.1, Response::Opened(Ok(Some(_)))));
     let set =

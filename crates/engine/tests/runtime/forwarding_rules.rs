@@ -176,7 +176,11 @@ async fn a_changed_session_is_the_session_where_it_goes_on_to() {
         source: peeklock_engine::QueuePath::main(receiver.queue),
         ..Default::default()
     };
-    let session = Some(SessionRequest { id: Some("new".into()), wait_until: Timestamp(0) });
+    let session = Some(SessionRequest {
+        id: Some("new".into()),
+        wait_until: Timestamp(0),
+        ..SessionRequest::default()
+    });
     let id = receiver.receiver(900);
     receiver.submit(Command::OpenReceiver { receiver: id, options, session });
     receiver.response().await;

@@ -199,11 +199,17 @@ impl World {
         let address = self.find(Place::Sessions).expect("the queue stays");
         let receiver = self.broker.namespace.next_receiver_id(&address.partition);
         let mode = ReceiveMode::PeekLock;
-        let reader = Reader { address: address.clone(), sub_queue: SubQueue::Main, mode, credit };
+        let (sub_queue, selects) = (SubQueue::Main, false);
+        let (address_of, questions) = (address.clone(), 0);
+        let reader = Reader { address: address_of, sub_queue, mode, credit, selects, questions };
         self.receivers.insert(receiver, reader);
         let options = ReceiverOptions { source: QueuePath::main(address.queue), mode };
         let wait_until = self.now().plus_ms(wait_ms);
-        let session = Some(SessionRequest { id: id.map(String::into_boxed_str), wait_until });
+        let session = Some(SessionRequest {
+            id: id.map(String::into_boxed_str),
+            wait_until,
+            ..SessionRequest::default()
+        });
         let open = Command::OpenReceiver { receiver, options, session };
         self.submit(&address, open, Some(Asked::Accept { receiver }));
         let limit = CreditLimit { messages: credit, bytes: u64::MAX };
@@ -220,7 +226,7 @@ impl World {
             self.receivers.remove(&receiver);
             return;
         };
-        let AcceptedSession { id, locked_until: until } = accepted.expect("a session was asked for");
+        let AcceptedSession { id, locked_until: until, .. } = accepted.expect("a session was asked for");
         if !self.receivers.contains_key(&receiver) {
             return;
         }

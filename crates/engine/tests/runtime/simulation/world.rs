@@ -76,6 +76,8 @@ pub(super) struct Reader {
     pub(super) sub_queue: SubQueue,
     pub(super) mode: ReceiveMode,
     pub(super) credit: u64,
+    pub(super) selects: bool,
+    pub(super) questions: u64,
 }
 
 pub(super) struct World {
@@ -322,6 +324,7 @@ impl World {
                     self.answered(tag, asked, response);
                 }
                 Output::Delivery(delivery) => self.delivered(&delivery),
+                Output::Examine { receiver, messages } => self.examine(receiver, &messages),
                 Output::Drained { .. } => panic!("nobody asked to drain"),
                 Output::ReceiverClosed { receiver, refusal } => self.told_closed(receiver, &refusal),
             }

@@ -36,8 +36,12 @@ pub(in crate::partition::tests) struct Comparison {
     pub(super) last_queue: u64,
     /// Locks taken, and where.
     pub(super) tokens: Vec<(QueueId, LockToken)>,
+    /// Tokens of sessions, and which.
+    pub(super) session_tokens: Vec<(String, LockToken)>,
     /// What each receiver got so far, since limits count from the opening.
     pub(super) got: BTreeMap<u64, CreditLimit>,
+    /// What receivers with a selector are asked about.
+    pub(super) asked: BTreeMap<u64, Vec<SequenceNumber>>,
     refused: usize,
 }
 
@@ -55,7 +59,9 @@ impl Comparison {
             last_receiver: 0,
             last_queue: QUEUE.0,
             tokens: Vec::new(),
+            session_tokens: Vec::new(),
             got: BTreeMap::new(),
+            asked: BTreeMap::new(),
             refused: 0,
         }
     }
@@ -158,6 +164,7 @@ impl Comparison {
         let effects = comparable(&self.outputs.effects);
         self.remember(&effects);
         let tokens = tokens_of(&effects);
+        let tokens = (tokens, session_tokens_of(&effects));
         let mut expected = self.model.handle(self.now, request, command.clone(), tokens);
         let mut got = effects;
         if !matches!(&self.model.options, EntityOptions::Queue(queue) if !queue.requires_session) {
@@ -186,6 +193,10 @@ impl Comparison {
     /// What receivers keep in mind.
     fn remember(&mut self, effects: &[Effect]) {
         for effect in effects {
+            if let Effect::Examine { receiver, views } = effect {
+                let numbers = views.iter().map(|view| view.sequence_number).collect();
+                assert_eq!(self.asked.insert(receiver.0, numbers), None, "one question at a time");
+            }
             if let Effect::Deliver { receiver, view, .. } = effect {
                 let bytes = self.bytes_of(view);
                 let got = self.got.entry(receiver.0).or_default();
@@ -193,6 +204,12 @@ impl Comparison {
                 got.bytes += bytes;
             }
         }
+        self.session_tokens.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Reply { reply: Reply::Opened(Ok(Some(accepted))), .. } => {
+                Some((accepted.id.to_string(), accepted.token?))
+            }
+            _ => None,
+        }));
         self.tokens.extend(tokens_of(effects).into_iter().map(|((queue, _), token)| (QueueId(queue), token)));
     }
 
@@ -259,6 +276,7 @@ const fn audience(effect: &Effect) -> (u8, u64) {
     match effect {
         Effect::Reply { request, .. } => (0, request.0),
         Effect::Deliver { receiver, .. }
+        | Effect::Examine { receiver, .. }
         | Effect::Drained { receiver }
         | Effect::ReceiverClosed { receiver, .. } => (1, receiver.0),
         Effect::Ended(_) => (2, 0),
@@ -291,6 +309,9 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
     for effect in &mut effects {
         if let Effect::Deliver { view, .. } = effect {
             mask_failure(view);
+        }
+        if let Effect::Examine { views, .. } = effect {
+            views.iter_mut().for_each(mask_failure);
         }
         let Effect::Reply { reply, .. } = effect else { continue };
         match reply {
@@ -343,6 +364,17 @@ fn tokens_of(effects: &[Effect]) -> BTreeMap<(u64, SequenceNumber), LockToken> {
         }
     }
     tokens
+}
+
+/// Locks of sessions that effects tell of, by the request that they answer.
+fn session_tokens_of(effects: &[Effect]) -> BTreeMap<RequestId, LockToken> {
+    let tokens = effects.iter().filter_map(|effect| match effect {
+        Effect::Reply { request, reply: Reply::Opened(Ok(Some(accepted))) } => {
+            Some((*request, accepted.token?))
+        }
+        _ => None,
+    });
+    tokens.collect()
 }
 
 pub(super) fn equal<T: PartialEq + std::fmt::Debug>(

@@ -29,6 +29,10 @@ pub(in crate::partition::tests) enum Move {
         drain: bool,
     },
     Close(usize),
+    /// A receiver gets a selector.
+    Select(usize),
+    /// What a receiver is asked about is answered: a bit says whether a message matches.
+    Examined(usize, u8),
     /// With a property to change: number of its name, length of its value.
     Settle(Vec<usize>, Verb, Option<(u8, usize)>),
     Renew(Vec<usize>),
@@ -111,6 +115,15 @@ pub(in crate::partition::tests) struct Draft {
 pub(in crate::partition::tests) struct SessionRequestDraft {
     pub(super) id: Option<usize>,
     pub(super) wait_ms: u64,
+    pub(super) lock: LockDraft,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(in crate::partition::tests) enum LockDraft {
+    Exclusive,
+    NonExclusive,
+    /// With one of the tokens given out, counted from the latest, or with none that ever was.
+    TakeOver(usize),
 }
 
 #[derive(Debug, Clone)]

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::super::rig::QUEUE;
 use super::super::topics::sql::sql;
 use super::comparison::Comparison;
-use super::draft::{Draft, FilterDraft, Move, RuleDraft, SessionRequestDraft, Verb};
+use super::draft::{Draft, FilterDraft, LockDraft, Move, RuleDraft, SessionRequestDraft, Verb};
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::{
     Command, CorrelationFilter, CreditLimit, DeadLetter, Filter, LockToken, MessageKey, NewMessage, Property,
     PropertyValue, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, RuleProperties,
-    SequenceNumber, SessionRequest, Settlement, SqlAction, SubQueue, Timestamp,
+    SequenceNumber, SessionLock, SessionRequest, Settlement, SqlAction, SubQueue, Timestamp,
 };
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -58,6 +58,8 @@ impl Comparison {
                 };
                 Command::Credit { receiver, limit, drain: *drain }
             }
+            Move::Select(pick) => self.select(*pick),
+            Move::Examined(pick, bits) => self.examined(*pick, *bits),
             Move::Close(pick) => Command::CloseReceiver { receiver: self.receiver(*pick) },
             Move::Settle(picks, verb, modify) => {
                 let (queue, tokens) = self.picked_tokens(picks);
@@ -133,6 +135,28 @@ impl Comparison {
         }
     }
 
+    /// What holds a session can't have a selector.
+    fn select(&self, pick: usize) -> Command {
+        let receiver = self.receiver(pick);
+        let state = &self.partition.state;
+        let open = state.home(receiver).and_then(|home| Some((home, home.receivers.get(receiver)?)));
+        match open {
+            Some((home, open))
+                if home.policy.requires_session && open.options.source.sub_queue == SubQueue::Main =>
+            {
+                Command::Tick
+            }
+            _ => Command::Select { receiver },
+        }
+    }
+
+    fn examined(&mut self, pick: usize, bits: u8) -> Command {
+        let receiver = self.receiver(pick);
+        let asked = self.asked.remove(&receiver.0).unwrap_or_default();
+        let matching = asked.into_iter().enumerate().filter(|(at, _)| bits >> (at % 8) & 1 == 1);
+        Command::Examined { receiver, matching: matching.map(|(_, number)| number).collect() }
+    }
+
     fn message(&self, draft: &Draft) -> NewMessage {
         let user = draft.user.map(|(upper, value)| {
             let name = if upper { "SIZE" } else { "size" };
@@ -160,7 +184,16 @@ impl Comparison {
     fn requested(&self, requested: &SessionRequestDraft) -> SessionRequest {
         let id =
             requested.id.map(|id| SESSIONS.get(id).map_or_else(|| "x".repeat(129), |id| (*id).to_owned()));
-        SessionRequest { id: id.map(Into::into), wait_until: Timestamp(self.now + requested.wait_ms) }
+        let (id, lock) = match requested.lock {
+            LockDraft::Exclusive => (id, SessionLock::Exclusive),
+            LockDraft::NonExclusive => (id, SessionLock::NonExclusive),
+            LockDraft::TakeOver(pick) => {
+                let known = self.session_tokens.iter().rev().nth(pick);
+                let token = known.map_or(LockToken(5), |(_, token)| *token);
+                (id.map(|id| known.map_or(id, |(session, _)| session.clone())), SessionLock::TakeOver(token))
+            }
+        };
+        SessionRequest { id: id.map(Into::into), wait_until: Timestamp(self.now + requested.wait_ms), lock }
     }
 
     const fn new_receiver(&mut self) -> ReceiverId {
