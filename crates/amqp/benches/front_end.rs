@@ -22,7 +22,8 @@ use peeklock_amqp::wire::performative::{
     Attach, DeliveryState, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
 };
 use peeklock_engine::runtime::{
-    EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response, SubscriptionRef,
+    EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Requests, Response,
+    SubscriptionRef,
 };
 use peeklock_engine::{
     BodyRef, Command, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, NewMessage,
@@ -30,7 +31,6 @@ use peeklock_engine::{
 };
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
-use tokio::sync::mpsc::UnboundedReceiver;
 
 const QUEUE: QueueId = QueueId(1);
 
@@ -52,7 +52,7 @@ impl Entities for OneQueue {
         None
     }
 
-    fn next_receiver_id(&self) -> ReceiverId {
+    fn next_receiver_id(&self, _: &PartitionHandle) -> ReceiverId {
         ReceiverId(1)
     }
 
@@ -84,7 +84,7 @@ struct Pair {
     broker: ConnectionHandler,
     mailbox: Mailbox,
     outputs: MailboxReceiver,
-    requests: UnboundedReceiver<Request>,
+    requests: Requests,
     /// Output buffer of the server, reused.
     slices: Vec<Bytes>,
 }
@@ -140,7 +140,7 @@ impl Pair {
 
     /// The engine answers at once that all went well.
     fn engine_turn(&mut self) {
-        while let Ok(Request { tag, command, .. }) = self.requests.try_recv() {
+        while let Some(Request { tag, command, .. }) = self.requests.try_next() {
             let response = match command {
                 Command::Send { messages } => {
                     Response::Sent(Ok(messages.iter().map(|_| SequenceNumber(1)).collect()))

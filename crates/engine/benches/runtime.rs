@@ -148,7 +148,7 @@ impl Client {
     }
 
     async fn receive_all(mut self) -> Self {
-        let receiver = self.namespace.next_receiver_id();
+        let receiver = self.namespace.next_receiver_id(&self.handle);
         let options = ReceiverOptions { source: QueuePath::main(self.queue), mode: ReceiveMode::PeekLock };
         self.submit(None, Command::OpenReceiver { receiver, options, session: None });
         let (mut granted, mut delivered, mut settled, mut outputs) = (0, 0, 0, Vec::new());

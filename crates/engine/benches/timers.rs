@@ -148,11 +148,11 @@ async fn neighbours() {
         let messages = std::iter::repeat_n(message(Some(HOUR_MS)), BATCH).collect();
         backlog.ask(Command::Send { messages }).await;
     }
-    for command in listening(namespace.next_receiver_id(), backlog.queue) {
+    for command in listening(namespace.next_receiver_id(&backlog.partition), backlog.queue) {
         backlog.tell(command);
     }
     let mut neighbour = Client::new(&namespace, "neighbour");
-    neighbour.listen(namespace.next_receiver_id());
+    neighbour.listen(namespace.next_receiver_id(&neighbour.partition));
     let mut quiet = Vec::new();
     let started = Instant::now();
     while quiet.len() < ROUND_TRIPS || started.elapsed() < QUIET {

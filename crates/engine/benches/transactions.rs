@@ -102,7 +102,7 @@ impl Client {
 
     /// Locks so many messages in the source.
     async fn lock(&mut self, count: usize) {
-        let receiver = self.namespace.next_receiver_id();
+        let receiver = self.namespace.next_receiver_id(&self.source.partition);
         let options =
             ReceiverOptions { source: QueuePath::main(self.source.queue), mode: ReceiveMode::PeekLock };
         self.submit(&self.source.partition, Command::OpenReceiver { receiver, options, session: None });

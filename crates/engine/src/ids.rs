@@ -1,5 +1,7 @@
 //! Numbers with a meaning.
 
+use peeklock_storage::Epoch;
+
 /// An instant: milliseconds since the Unix epoch, from the broker's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
@@ -23,9 +25,28 @@ pub struct SequenceNumber(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockToken(pub u128);
 
-/// Names a receiver for the life of the process; handed out by [`crate::runtime::Mailbox`] owners.
+/// Names a receiver or watcher of a partition: unique in the process, and bound to the epoch in which the partition's host
+/// owns its shard, so that an id that somebody kept from an earlier owner names nothing of a later one. Given out by
+/// [`crate::runtime::Namespace::next_receiver_id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReceiverId(pub u64);
+
+impl ReceiverId {
+    /// The number is in the low bits, the epoch above: either wraps around only after far more than a store lives to see.
+    const NUMBER_BITS: u32 = 40;
+
+    /// The id with this number in an epoch.
+    #[must_use]
+    pub const fn new(epoch: Epoch, number: u64) -> Self {
+        Self(epoch.0 << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
+    }
+
+    /// Whether it was given out in this epoch.
+    #[must_use]
+    pub const fn is_of(self, epoch: Epoch) -> bool {
+        self.0 >> Self::NUMBER_BITS == (epoch.0 << Self::NUMBER_BITS) >> Self::NUMBER_BITS
+    }
+}
 
 /// Names a command that awaits a reply; opaque to the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,4 +99,19 @@ pub enum ReceiveMode {
     /// Locked until the receiver says what became of it: only for those that forward. There is one such receiver at a
     /// time, and no other beside it; it takes messages in their order, whatever session they belong to.
     Forward,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_belongs_to_one_epoch() {
+        let id = ReceiverId::new(Epoch(7), 3);
+        assert!(id.is_of(Epoch(7)) && !id.is_of(Epoch(6)) && !id.is_of(Epoch(8)) && !id.is_of(Epoch(0)));
+        assert_ne!(id, ReceiverId::new(Epoch(8), 3));
+        assert_ne!(id, ReceiverId::new(Epoch(7), 4));
+        assert_eq!(ReceiverId::new(Epoch(0), 3), ReceiverId(3));
+        assert!(ReceiverId::new(Epoch(u64::MAX), u64::MAX).is_of(Epoch(u64::MAX)));
+    }
 }

@@ -84,7 +84,7 @@ struct Listening {
 impl Listening {
     fn open(namespace: &Namespace, place: &Place, mode: ReceiveMode) -> Self {
         let (mailbox, outputs) = Mailbox::new();
-        let receiver = namespace.next_receiver_id();
+        let receiver = namespace.next_receiver_id(&place.partition);
         let options = ReceiverOptions { source: place.source, mode };
         let partition = place.partition.clone();
         let listening = Self { partition, queue: place.source.queue, receiver, mailbox, outputs };

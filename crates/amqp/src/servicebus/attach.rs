@@ -180,7 +180,7 @@ impl ConnectionHandler {
             // A generic client's default is mixed: unsettled is the safe reading.
             SenderSettleMode::Unsettled | SenderSettleMode::Mixed => ReceiveMode::PeekLock,
         };
-        let receiver = self.entities.next_receiver_id();
+        let receiver = self.entities.next_receiver_id(&entity.partition);
         let partition = entity.partition.clone();
         let options = ReceiverOptions { source: entity.source(), mode };
         let session = filter.as_ref().map(|filter| SessionRequest {

@@ -26,8 +26,8 @@ pub trait Entities: Send + Sync + 'static {
     /// Finds a subscription of a topic; names match case-insensitively.
     fn subscription(&self, topic: &str, name: &str) -> Option<SubscriptionRef>;
 
-    /// A receiver id never used before in this process.
-    fn next_receiver_id(&self) -> ReceiverId;
+    /// An id never used before for a receiver or watcher of this partition.
+    fn next_receiver_id(&self, partition: &PartitionHandle) -> ReceiverId;
 
     /// The broker's clock.
     fn now(&self) -> Timestamp;
@@ -45,8 +45,8 @@ impl Entities for Namespace {
         Self::subscription(self, topic, name)
     }
 
-    fn next_receiver_id(&self) -> ReceiverId {
-        Self::next_receiver_id(self)
+    fn next_receiver_id(&self, partition: &PartitionHandle) -> ReceiverId {
+        Self::next_receiver_id(self, partition)
     }
 
     fn now(&self) -> Timestamp {

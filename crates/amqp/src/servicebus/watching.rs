@@ -36,7 +36,7 @@ impl Watchers {
 
 impl ConnectionHandler {
     pub(super) fn watch(&mut self, link: LinkId, entity: &Arc<Entity>, sends: bool) {
-        let watcher = self.entities.next_receiver_id();
+        let watcher = self.entities.next_receiver_id(&entity.partition);
         self.watchers.add(watcher, link, Arc::clone(entity));
         self.tell(&entity.partition, Command::Watch { watcher, queue: entity.queue, sends });
     }

@@ -158,7 +158,7 @@ async fn receive_all(namespace: &Namespace, messages: u64) {
     let mut receivers: std::collections::HashMap<QueueId, _> = (0..FAN_OUT)
         .map(|number| {
             let queue = namespace.subscription(TOPIC, &name(number)).expect("a subscription").queue;
-            let receiver = namespace.next_receiver_id();
+            let receiver = namespace.next_receiver_id(&client.topic);
             let options = ReceiverOptions { source: QueuePath::main(queue), mode: ReceiveMode::PeekLock };
             client.submit(None, Command::OpenReceiver { receiver, options, session: None });
             let limit = CreditLimit { messages: CREDIT, bytes: u64::MAX };

@@ -285,7 +285,7 @@ impl Entity {
     }
 
     fn spawn(&self, partition: Partition) -> (PartitionHandle, ActorState) {
-        let (handle, requests, loans) = PartitionHandle::of_actor();
+        let (handle, requests, loans) = PartitionHandle::of_actor(self.spawner.shared.epoch);
         let (control, control_receiver) = mpsc::unbounded_channel();
         let owned = OwnedPartition {
             id: self.id,

@@ -1,14 +1,12 @@
-//! How connections and partitions talk: requests in, outputs out, both in batches.
+//! How connections and partitions talk: requests in, outputs out, both in batches. `partition_handle` is where requests go.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use peeklock_budget::Share;
 use tokio::sync::mpsc;
 
-use super::answer;
-use super::joint::LoanRequest;
 use crate::{
     AcceptedSession, Command, Delivery, Received, ReceiverId, Refusal, Rule, SequenceNumber, SettleFailure,
     Timestamp,
@@ -156,112 +154,4 @@ pub struct Request {
     pub tag: Option<u64>,
     /// What to do.
     pub command: Command,
-}
-
-/// A partition as its users see it; cheap to clone.
-#[derive(Debug, Clone)]
-pub struct PartitionHandle {
-    requests: mpsc::UnboundedSender<Request>,
-    loans: mpsc::UnboundedSender<LoanRequest>,
-    /// Why coming back later is no use, if it is none.
-    gone: Arc<OnceLock<Refusal>>,
-}
-
-impl PartitionHandle {
-    /// A handle and the queue its actor drains. Benchmarks and tests put their own actor behind it.
-    #[must_use]
-    pub fn new() -> (Self, mpsc::UnboundedReceiver<Request>) {
-        let (handle, requests, _) = Self::of_actor();
-        (handle, requests)
-    }
-
-    /// A handle, the queue of requests and that of the committer's requests.
-    pub(super) fn of_actor() -> (Self, mpsc::UnboundedReceiver<Request>, mpsc::UnboundedReceiver<LoanRequest>)
-    {
-        let (requests, receiver) = mpsc::unbounded_channel();
-        let (loans, borrowed) = mpsc::unbounded_channel();
-        (Self { requests, loans, gone: Arc::default() }, receiver, borrowed)
-    }
-
-    /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`], or
-    /// [`Refusal::EntityDeleted`] if its entity is as well, or [`Refusal::EntityDamaged`]; commands that name a receiver and have no answer of their own
-    /// get [`Output::ReceiverClosed`] instead.
-    pub fn submit(&self, request: Request) {
-        if let Err(refused) = self.requests.send(request) {
-            answer::refuse(refused.0, self.gone.get().unwrap_or(&Refusal::Unavailable));
-        }
-    }
-
-    /// Asks the actor for the state of its partition; false when the actor is gone.
-    pub(super) fn borrow_state(&self, request: LoanRequest) -> bool {
-        self.loans.send(request).is_ok()
-    }
-
-    /// What tells two entities apart.
-    pub(super) fn identity(&self) -> usize {
-        Arc::as_ptr(&self.gone).addr()
-    }
-
-    /// Why nothing can be had of it, once its actor is gone.
-    pub(super) fn why_gone(&self) -> Refusal {
-        self.gone.get().cloned().unwrap_or(Refusal::Unavailable)
-    }
-
-    /// Its entity is no more.
-    pub(super) fn set_deleted(&self) {
-        let _ = self.gone.set(Refusal::EntityDeleted);
-    }
-
-    /// What is stored of its entity, of this name, is damaged.
-    pub(super) fn set_damaged(&self, name: &str) {
-        let _ = self.gone.set(Refusal::EntityDamaged(name.into()));
-    }
-}
-
-/// The queue behind a [`PartitionHandle`]. Whatever is still in it when its actor goes is answered, so that nobody
-/// waits for ever.
-#[derive(Debug)]
-pub(super) struct Inbox(pub(super) mpsc::UnboundedReceiver<Request>);
-
-impl Drop for Inbox {
-    fn drop(&mut self) {
-        self.0.close();
-        while let Ok(request) = self.0.try_recv() {
-            answer::refuse(request, &Refusal::Unavailable);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{LockToken, Settlement};
-
-    use super::*;
-
-    #[test]
-    fn requests_left_to_a_dead_actor_are_answered_in_kind() {
-        let (handle, requests) = PartitionHandle::new();
-        let (mailbox, mut outputs) = Mailbox::new();
-        let settle = || Command::Settle {
-            queue: crate::QueueId(1),
-            tokens: [LockToken(1), LockToken(2)].into_iter().collect(),
-            settlement: Settlement::Complete,
-        };
-        handle.submit(Request { mailbox: mailbox.clone(), tag: Some(1), command: settle() });
-        drop(Inbox(requests));
-        handle.submit(Request { mailbox: mailbox.clone(), tag: Some(2), command: settle() });
-        for expected in [1, 2] {
-            let Ok(Output::Response { tag, response: Response::Settled(failures) }) = outputs.try_recv()
-            else {
-                panic!("expected a settlement to fail");
-            };
-            assert_eq!((tag, failures.len()), (expected, 2));
-            assert!(failures.iter().all(|failure| failure.refusal == Refusal::Unavailable));
-        }
-        let credit =
-            Command::Credit { receiver: ReceiverId(3), limit: crate::CreditLimit::default(), drain: false };
-        handle.submit(Request { mailbox, tag: None, command: credit });
-        let closed = outputs.try_recv();
-        assert!(matches!(closed, Ok(Output::ReceiverClosed { receiver: ReceiverId(3), .. })), "{closed:?}");
-    }
 }

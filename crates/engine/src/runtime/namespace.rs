@@ -15,7 +15,7 @@ use super::directory::Directory;
 use super::entity::EntityRef;
 use super::forwarder::{ReadRuleProperties, Routes};
 use super::host::{LostShard, ShardHost};
-use super::{Clock, StartError};
+use super::{Clock, PartitionHandle, StartError};
 use crate::names::name_key;
 use crate::partition::Counts;
 use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
@@ -196,10 +196,10 @@ impl Namespace {
         names
     }
 
-    /// A receiver id never used before in this process.
+    /// An id never used before for a receiver or watcher of this partition.
     #[must_use]
-    pub fn next_receiver_id(&self) -> ReceiverId {
-        ReceiverId(self.inner.next_receiver.fetch_add(1, Ordering::Relaxed))
+    pub fn next_receiver_id(&self, partition: &PartitionHandle) -> ReceiverId {
+        partition.receiver_id(self.inner.next_receiver.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Moves whenever an entity or subscription is created or deleted, or its options or rules change.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::{ChangeError, Namespace, NamespaceOptions, Output, Response};
 use peeklock_engine::{
-    Command, EntityOptions, EntityStatus, QueueOptions, ReceiveMode, ReceiverId, Refusal, SubQueue,
-    TopicOptions,
+    Command, EntityOptions, EntityStatus, QueueOptions, ReceiveMode, Refusal, SubQueue, TopicOptions,
 };
 use peeklock_storage::{Error, MemoryStore, ShardId, Store};
 
@@ -141,7 +140,7 @@ async fn a_deleted_queue_is_gone_from_the_disk_and_its_name_is_free() {
     let mut client = broker.client();
     client.sent("left").await;
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
-    let watcher = ReceiverId(6);
+    let watcher = client.receiver(6);
     client.submit(Command::Watch { watcher, queue: client.queue, sends: false });
     client.nothing().await;
     broker.namespace.delete("ORDERS").await.unwrap();
@@ -342,7 +341,7 @@ async fn whoever_waits_for_a_session_is_told_when_the_queue_is_deleted() {
         wait_until,
         ..peeklock_engine::SessionRequest::default()
     });
-    let tag = client.submit(Command::OpenReceiver { receiver: ReceiverId(9), options, session });
+    let tag = client.submit(Command::OpenReceiver { receiver: client.receiver(9), options, session });
     client.nothing().await;
     broker.namespace.delete("s").await.unwrap();
     assert_eq!(client.response().await, (tag, Response::Opened(Err(Refusal::EntityDeleted))));
@@ -353,7 +352,7 @@ async fn a_status_reaches_whoever_is_attached() {
     let broker = Broker::start(0).await;
     let mut client = broker.client();
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 1);
-    let (sender, asker) = (ReceiverId(6), ReceiverId(7));
+    let (sender, asker) = (client.receiver(6), client.receiver(7));
     client.submit(Command::Watch { watcher: sender, queue: client.queue, sends: true });
     client.submit(Command::Watch { watcher: asker, queue: client.queue, sends: false });
     client.nothing().await;

@@ -226,9 +226,8 @@ impl Client {
     }
 
     /// The id of a receiver.
-    #[expect(clippy::unused_self, reason = "ids are the host's")]
     pub(crate) fn receiver(&self, number: u64) -> ReceiverId {
-        ReceiverId(number)
+        self.handle.receiver_id(number)
     }
 
     /// Opens a receiver that may take `messages`.

@@ -262,7 +262,7 @@ async fn deliveries_whose_receiver_left_meanwhile_are_given_back_untouched() {
     client.open(2, ReceiveMode::PeekLock, SubQueue::Main, 10);
     slow.release().await;
     let delivery = client.delivery().await;
-    assert_eq!((delivery.receiver.0, delivery.message.view.delivery_count), (2, 0));
+    assert_eq!((delivery.receiver, delivery.message.view.delivery_count), (client.receiver(2), 0));
 }
 
 #[tokio::test]

@@ -159,9 +159,8 @@ async fn refuses_everything(broker: &Broker) {
     client.submit(peek(QueuePath::main(client.queue)));
     let damaged = Refusal::EntityDamaged(QUEUE.into());
     assert_eq!(client.response().await.1, Response::Received(Err(damaged.clone())));
-    let sends =
-        Command::Watch { watcher: broker.namespace.next_receiver_id(), queue: client.queue, sends: true };
-    client.submit(sends);
+    let watcher = broker.namespace.next_receiver_id(&client.handle);
+    client.submit(Command::Watch { watcher, queue: client.queue, sends: true });
     let closed = client.next().await;
     assert!(matches!(closed, Output::ReceiverClosed { refusal, .. } if refusal == damaged));
     let created = broker.namespace.create(QUEUE, QueueOptions::default()).await;

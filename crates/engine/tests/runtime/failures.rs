@@ -2,7 +2,7 @@
 
 use peeklock_engine::runtime::{EntityRef, Output, Response, SubscriptionRef};
 use peeklock_engine::{
-    Command, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Rule,
+    Command, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions, Refusal, Rule,
     SessionRequest, SubQueue, SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::{Error, Limits, Pressure};
@@ -39,7 +39,7 @@ async fn a_store_under_pressure_takes_no_states_of_sessions_and_no_rules_either(
     let mut client = broker.client();
     let EntityRef { partition, queue, .. } = broker.namespace.entity("sessions").unwrap();
     client.handle = partition;
-    let receiver = ReceiverId(1);
+    let receiver = client.receiver(1);
     let options = ReceiverOptions { source: QueuePath::main(queue), mode: ReceiveMode::PeekLock };
     let session =
         Some(SessionRequest { id: Some("a".into()), wait_until: START, ..SessionRequest::default() });
@@ -97,7 +97,7 @@ async fn links_that_only_watch_survive_a_refused_batch() {
     let mut client = broker.client();
     let EntityRef { partition, queue, .. } = broker.namespace.entity("temporary").unwrap();
     client.handle = partition;
-    let watcher = ReceiverId(1);
+    let watcher = client.receiver(1);
     client.submit(Command::Watch { watcher, queue, sends: false });
     client.sent("one").await;
     broker.store.fail_next(full());

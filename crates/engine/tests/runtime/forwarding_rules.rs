@@ -181,7 +181,7 @@ async fn a_changed_session_is_the_session_where_it_goes_on_to() {
         wait_until: Timestamp(0),
         ..SessionRequest::default()
     });
-    let id = peeklock_engine::ReceiverId(900);
+    let id = receiver.receiver(900);
     receiver.submit(Command::OpenReceiver { receiver: id, options, session });
     receiver.response().await;
     receiver.credit(id, 10, false);

@@ -1,7 +1,7 @@
 //! Entities that nobody uses are deleted, from the disk as well (S-25, S-26).
 
 use peeklock_engine::runtime::{EntityRef, Output, Response};
-use peeklock_engine::{Command, QueueOptions, ReceiveMode, ReceiverId, Refusal, SubQueue};
+use peeklock_engine::{Command, QueueOptions, ReceiveMode, Refusal, SubQueue};
 use peeklock_storage::{Error, ShardId, Space, Store};
 
 use crate::broker::{Broker, quiet, refused, send};
@@ -131,7 +131,7 @@ async fn one_about_to_be_deleted_accepts_nothing_although_its_last_batch_was_ref
 async fn attached_links_are_told() {
     let (broker, mut client) = with_temporary().await;
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 0);
-    let watcher = ReceiverId(6);
+    let watcher = client.receiver(6);
     client.submit(Command::Watch { watcher, queue: client.queue, sends: false });
     client.nothing().await;
     broker.clock.advance(IDLE_MS);

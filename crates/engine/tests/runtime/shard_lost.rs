@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use peeklock_engine::runtime::{Output, Response};
-use peeklock_engine::{Command, QueueOptions, ReceiveMode, ReceiverId, Refusal, SubQueue};
+use peeklock_engine::{
+    Command, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, SubQueue,
+};
 use peeklock_storage::{
     Batch, Commit, Error, Key, Limits, MemoryStore, PartitionId, Place, Pressure, Read, Scan, Shard, ShardId,
     Space, Store,
@@ -179,6 +181,32 @@ async fn the_next_owner_goes_on_and_the_earlier_one_is_refused() {
     let delivery = client.delivery().await;
     client.completed(token(&delivery)).await;
     assert_eq!(next.namespace.lost_shard(), None);
+}
+
+/// An id of an earlier owner names nothing: neither a new receiver, nor one of the same number, nor the session of one.
+#[tokio::test]
+async fn receiver_ids_of_an_earlier_epoch_are_refused() {
+    let broker = Broker::start(1 << 20).await;
+    let earlier = broker.client();
+    let lease = broker.store.acquire(ShardId(0)).await.unwrap();
+    let next = Broker::over_existing(broker.store.clone(), lease, TestClock::new(START), 2).await;
+    let mut client = next.client();
+    client.sent("one").await;
+    let (old, new) = (earlier.receiver(1), client.receiver(1));
+    assert_ne!(old, new);
+    assert_eq!(client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0), new);
+    client.nothing().await;
+    let options = ReceiverOptions { source: QueuePath::main(client.queue), mode: ReceiveMode::PeekLock };
+    let tag = client.submit(Command::OpenReceiver { receiver: old, options, session: None });
+    assert_eq!(client.response().await, (tag, Response::Opened(Err(Refusal::Unavailable))));
+    client.submit(Command::Watch { watcher: old, queue: client.queue, sends: true });
+    client.credit(old, 10, false);
+    assert_eq!(refusals(client.all().await), (vec![old, old], vec![]));
+    let tag = client.submit(Command::RenewSessionLock { receiver: old });
+    assert_eq!(client.response().await, (tag, Response::SessionRenewed(Err(Refusal::SessionLockLost))));
+    client.submit(Command::CloseReceiver { receiver: old });
+    client.credit(new, 1, false);
+    assert_eq!(client.delivery().await.receiver, new, "the receiver of the same number is untouched");
 }
 
 /// A shard whose handle panics when a test says so, as a defect of the engine would.

@@ -2,8 +2,8 @@
 
 use peeklock_engine::runtime::{Output, Response, Transaction};
 use peeklock_engine::{
-    Command, EntityStatus, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions,
-    Refusal, SessionRequest, Settlement, SubQueue,
+    Command, EntityStatus, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions, Refusal,
+    SessionRequest, Settlement, SubQueue,
 };
 use peeklock_storage::Error;
 
@@ -62,8 +62,8 @@ async fn locked(client: &mut Client, content: &str) -> peeklock_engine::LockToke
 async fn assert_goes_on(client: &mut Client) {
     client.send("goes on");
     let outputs = client.all().await;
-    let is_delivered =
-        |output: &Output| matches!(output, Output::Delivery(one) if one.receiver.0 == WATCHING);
+    let receiver = client.receiver(WATCHING);
+    let is_delivered = |output: &Output| matches!(output, Output::Delivery(one) if one.receiver == receiver);
     assert!(outputs.iter().any(is_delivered), "{outputs:?}");
 }
 
@@ -127,7 +127,7 @@ async fn messages_that_do_not_fit_together_are_refused_and_nothing_is_read_back(
 async fn a_session_keeps_its_lock_when_its_state_and_messages_do_not_fit_together() {
     let broker = broker().await;
     let mut small = declare_small(&broker, true).await;
-    let receiver = ReceiverId(WATCHING);
+    let receiver = small.receiver(WATCHING);
     let source = QueuePath { queue: small.queue, sub_queue: SubQueue::Main };
     let options = ReceiverOptions { source, mode: ReceiveMode::PeekLock };
     let session =

@@ -111,7 +111,7 @@ async fn a_scheduled_message_whose_life_ends_on_the_way_is_dead() {
     .await;
     broker.travel(HOUR_MS).await;
     let dead = client.arrived();
-    assert_eq!((dead.receiver.0, &*dead.message.content), (2, &b"short"[..]));
+    assert_eq!((dead.receiver, &*dead.message.content), (client.receiver(2), &b"short"[..]));
     assert_eq!(dead.message.view.enqueued_at, START.plus_ms(5 * MINUTE_MS));
     client.nothing_arrived();
 }
@@ -160,7 +160,7 @@ async fn a_locked_message_past_its_life_is_dead_lettered_with_its_lock() {
     send(&mut client, [NewMessage { time_to_live_ms: Some(MINUTE_MS), ..message("short") }]).await;
     client.delivery().await;
     broker.travel(HOUR_MS).await;
-    assert_eq!(client.arrived().receiver.0, 2, "from the dead-letter queue");
+    assert_eq!(client.arrived().receiver, client.receiver(2), "from the dead-letter queue");
     client.nothing_arrived();
 }
 

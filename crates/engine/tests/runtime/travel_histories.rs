@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use peeklock_engine::runtime::EntityRef;
 use peeklock_engine::{
-    Command, CreditLimit, MessageKey, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverId,
-    ReceiverOptions, Rule, SubQueue, SubscriptionOptions, TopicOptions,
+    Command, CreditLimit, MessageKey, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions,
+    Rule, SubQueue, SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::Key;
 use proptest::prelude::*;
@@ -97,7 +97,7 @@ async fn carry_out(broker: &Broker, act: &Act, number: u64) -> Client {
         }
         Act::Listen { place, messages, reads } => {
             let client = client_of(broker, READ[place]);
-            let receiver = ReceiverId(number);
+            let receiver = client.receiver(number);
             let source = QueuePath { queue: client.queue, sub_queue: SubQueue::Main };
             let options = ReceiverOptions { source, mode: ReceiveMode::PeekLock };
             let submit = |command| {

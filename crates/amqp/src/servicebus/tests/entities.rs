@@ -68,8 +68,8 @@ impl Entities for SomeEntities {
         })
     }
 
-    fn next_receiver_id(&self) -> ReceiverId {
-        ReceiverId(self.receivers.fetch_add(1, Ordering::Relaxed))
+    fn next_receiver_id(&self, partition: &PartitionHandle) -> ReceiverId {
+        partition.receiver_id(self.receivers.fetch_add(1, Ordering::Relaxed))
     }
 
     fn now(&self) -> Timestamp {

@@ -1,12 +1,11 @@
 //! A client's endpoint, a broker's endpoint with its logic, and the engine's side of the mailbox, joined by memory.
 
 use bytes::{Bytes, BytesMut};
-use peeklock_engine::runtime::MailboxReceiver;
+use peeklock_engine::runtime::{MailboxReceiver, Requests};
 use peeklock_engine::{
     AcceptedSession, BodyRef, Delivery, Lock, LockToken, MessageState, MessageView, Received, SequenceNumber,
     SubQueue, Tier, Timestamp,
 };
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::super::*;
 use super::entities::{Commits, SomeEntities, Work};
@@ -36,7 +35,7 @@ pub(super) struct Harness {
     events: Vec<Event>,
     mailbox: Mailbox,
     outputs: MailboxReceiver,
-    requests: UnboundedReceiver<Request>,
+    requests: Requests,
     commits: Commits,
     pub(super) session: u16,
     links: u32,
@@ -130,7 +129,7 @@ impl Harness {
         self.server_turn();
         transmit(&mut self.server, &mut self.to_client);
         self.broker.after_transmit(&mut self.server);
-        std::iter::from_fn(|| self.requests.try_recv().ok()).map(|one| (one.tag, one.command)).collect()
+        std::iter::from_fn(|| self.requests.try_next()).map(|one| (one.tag, one.command)).collect()
     }
 
     /// Carries what the client has to say now, in a frame of its own.
@@ -172,7 +171,7 @@ impl Harness {
     /// Commands that reached the engine since the last call, with their tags.
     pub(super) fn commands(&mut self) -> Vec<(Option<u64>, Command)> {
         self.pump();
-        std::iter::from_fn(|| self.requests.try_recv().ok())
+        std::iter::from_fn(|| self.requests.try_next())
             .map(|request| (request.tag, request.command))
             .collect()
     }

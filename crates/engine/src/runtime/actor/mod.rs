@@ -50,9 +50,8 @@ use super::damage::Damages;
 use super::forwarder::Routes;
 use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
-use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
-use super::{Clock, Mailbox, PartitionHandle, Request, Response};
+use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response};
 use crate::partition::{Counts, Outputs, Partition};
 use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RuleLimits, Timestamp};
 
@@ -113,7 +112,7 @@ impl SharedCounts {
 
 /// Where an actor gets its work.
 pub(super) struct Inputs {
-    pub(super) requests: mpsc::UnboundedReceiver<Request>,
+    pub(super) requests: Requests,
     pub(super) loans: mpsc::UnboundedReceiver<LoanRequest>,
     pub(super) control: mpsc::UnboundedReceiver<Control>,
 }
@@ -144,7 +143,7 @@ pub(super) struct Actor {
     travelled: Timestamp,
     limits: Limits,
     pressure: watch::Receiver<Pressure>,
-    inbox: Inbox,
+    inbox: Requests,
     control: mpsc::UnboundedReceiver<Control>,
     loans: mpsc::UnboundedReceiver<LoanRequest>,
     /// Who wants the state of the partition next.
@@ -212,7 +211,7 @@ impl Actor {
             pressure: shared.shard.pressure(),
             now: Timestamp::default(),
             travelled: Timestamp::default(),
-            inbox: Inbox(inputs.requests),
+            inbox: inputs.requests,
             control: inputs.control,
             loans: inputs.loans,
             loan: None,
@@ -360,7 +359,7 @@ impl Actor {
                 // A namespace dropped without a word stops its actors as well.
                 Poll::Ready(Some(Control::Stop) | None) => {
                     self.stopping = true;
-                    self.inbox.0.close();
+                    self.inbox.close();
                 }
                 Poll::Pending => break,
             }
@@ -379,7 +378,7 @@ impl Actor {
         if self.inbox_ended {
             return false;
         }
-        match self.inbox.0.poll_recv_many(context, &mut self.requests, TURN_REQUESTS_MAX) {
+        match self.inbox.poll_many(context, &mut self.requests, TURN_REQUESTS_MAX) {
             Poll::Ready(0) => {
                 self.inbox_ended = true;
                 false

@@ -135,7 +135,7 @@ impl Actor {
             while let Poll::Ready(Some(refused)) = self.loans.poll_recv(context) {
                 drop(refused);
             }
-            while let Poll::Ready(Some(request)) = self.inbox.0.poll_recv(context) {
+            while let Poll::Ready(Some(request)) = self.inbox.poll_next(context) {
                 // Nobody says twice that he goes.
                 match is_closing(&request) {
                     true => self.requests.push(request),

@@ -8,7 +8,7 @@ use super::{Actor, OwnedPartition};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer;
-use crate::{Command, Durability, Event, RequestId, Timestamp};
+use crate::{Command, Durability, Event, Refusal, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
 #[derive(Clone, Copy)]
@@ -100,6 +100,11 @@ impl Actor {
 
     /// Carries out a request, or refuses it before the state is touched.
     fn admit(&mut self, moment: &Moment, request: Request) {
+        if !self.is_of_this_epoch(&request.command) {
+            // Whoever was attached to an earlier owner of the shard attaches again.
+            answer::refuse(request, &Refusal::Unavailable);
+            return;
+        }
         let partition = &self.owned.partition;
         if let Err(refusal) =
             check_weight(partition, moment.now, &request.command, moment.storage_full, self.limits)
@@ -130,6 +135,17 @@ impl Actor {
         // What copies take is known only now.
         if self.batch_bytes > batch_bytes_max {
             self.flush();
+        }
+    }
+
+    /// Whether the receiver that is to be opened, or to get messages, has an id of this owner of the shard. Other commands
+    /// name only receivers that are open, or are refused by the partition.
+    fn is_of_this_epoch(&self, command: &Command) -> bool {
+        match command {
+            Command::OpenReceiver { receiver, .. }
+            | Command::Watch { watcher: receiver, .. }
+            | Command::Credit { receiver, .. } => receiver.is_of(self.shared.epoch),
+            _ => true,
         }
     }
 

@@ -11,7 +11,7 @@ mod subscriptions;
 
 use std::sync::Arc;
 
-use super::{ChangeError, Mailbox, Output, PartitionHandle, Request, Response};
+use super::{ChangeError, PartitionHandle, Response};
 use crate::partition::Counts;
 use crate::{Command, EntityOptions, EntityTimes, QueueId, Refusal, Subscription, Timestamp};
 
@@ -76,10 +76,8 @@ fn not_found(name: &str) -> ChangeError {
 
 /// Hands a command that is answered with [`Response::Done`] to a partition and waits for the answer.
 async fn carry_out(handle: &PartitionHandle, command: Command) -> Result<(), Refusal> {
-    let (mailbox, mut outputs) = Mailbox::new();
-    handle.submit(Request { mailbox, tag: Some(0), command });
-    match outputs.recv().await {
-        Some(Output::Response { response: Response::Done(result), .. }) => result,
+    match handle.ask(command).await {
+        Some(Response::Done(result)) => result,
         _ => Err(Refusal::Unavailable),
     }
 }

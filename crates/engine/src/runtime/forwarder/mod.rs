@@ -178,7 +178,7 @@ impl Forwarder {
 
     /// Opens a receiver with as much credit as may be read ahead.
     async fn open(&mut self) -> Result<(), Stop> {
-        self.receiver = self.routes.next_receiver_id().ok_or(Stop::Over)?;
+        self.receiver = self.routes.next_receiver_id(&self.handle).ok_or(Stop::Over)?;
         let (receiver, source) = (self.receiver, self.source);
         let options = ReceiverOptions { source, mode: ReceiveMode::Forward };
         self.closed = false;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 
 use crate::runtime::namespace::Inner;
-use crate::runtime::{EntityRef, Namespace};
+use crate::runtime::{EntityRef, Namespace, PartitionHandle};
 use crate::{MessageView, ReceiverId, RuleProperties};
 
 /// Reads what rules see out of an encoded message, under what actions and receivers changed and the reason of
@@ -35,9 +35,9 @@ impl Routes {
         Some(Namespace { inner: self.namespace.get()?.upgrade()? })
     }
 
-    /// A receiver id never used before; `None` when the namespace is gone.
-    pub(super) fn next_receiver_id(&self) -> Option<ReceiverId> {
-        Some(self.namespace()?.next_receiver_id())
+    /// An id never used before for a receiver of this partition; `None` when the namespace is gone.
+    pub(super) fn next_receiver_id(&self, partition: &PartitionHandle) -> Option<ReceiverId> {
+        Some(self.namespace()?.next_receiver_id(partition))
     }
 
     /// The entity of this name.

@@ -99,7 +99,8 @@ async fn fill_orders(broker: &Broker<LocalStore>) {
         let tag = orders.settle(token(&delivery), settlement);
         assert_eq!(orders.response().await, (tag, Response::Settled(Vec::new())));
     }
-    orders.submit(Command::CloseReceiver { receiver: ReceiverId(1) });
+    let receiver = orders.receiver(1);
+    orders.submit(Command::CloseReceiver { receiver });
     let waiting = NewMessage { time_to_live_ms: Some(1 << 40), header_bytes: 40_000, ..message("waiting") };
     sent(&mut orders, waiting).await;
     sent(&mut orders, NewMessage { scheduled_enqueue_time: Some(SCHEDULED), ..message("scheduled") }).await;
@@ -108,10 +109,10 @@ async fn fill_orders(broker: &Broker<LocalStore>) {
 /// Opens a receiver for a session.
 pub(super) async fn accept(broker: &Broker<LocalStore>, session: &str) -> (Client, ReceiverId) {
     let mut client = client(broker, "baskets", None);
-    let receiver = ReceiverId(1);
+    let receiver = client.receiver(1);
     let options = ReceiverOptions { source: QueuePath::main(client.queue), mode: ReceiveMode::PeekLock };
     let wait_until = Timestamp(broker.clock.now().0 + 1_000);
-    let session = Some(SessionRequest { id: Some(session.into()), wait_until, lock: Default::default() });
+    let session = Some(SessionRequest { id: Some(session.into()), wait_until, ..SessionRequest::default() });
     client.submit(Command::OpenReceiver { receiver, options, session });
     assert!(matches!(client.response().await.1, Response::Opened(Ok(Some(_)))));
     (client, receiver)

@@ -30,14 +30,14 @@ fn fixture(name: &str) -> PathBuf {
 async fn open(path: &Path) -> Broker<LocalStore> {
     let options = LocalOptions { segment_bytes: SEGMENT_BYTES, reserve_bytes: 0, ..LocalOptions::default() };
     let store = LocalStore::open(path, options).unwrap();
-    let shard = store.acquire(ShardId(0)).await.unwrap();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
     let clock = TestClock::new(START);
     let options = NamespaceOptions {
         seed: Some(1),
         read_rule_properties: Some(read_rule_properties),
         ..NamespaceOptions::default()
     };
-    let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
+    let namespace = Namespace::start(lease, Arc::new(clock.clone()), options).await.unwrap();
     Broker { store, clock, namespace }
 }
 

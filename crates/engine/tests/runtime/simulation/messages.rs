@@ -99,7 +99,7 @@ impl World {
         // In some places nothing is ever received destructively: there every loss shows.
         let strict = matches!(from, Place::Queue(0) | Place::Subscription(0));
         let mode = if strict { ReceiveMode::PeekLock } else { mode };
-        let receiver = self.broker.namespace.next_receiver_id();
+        let receiver = self.broker.namespace.next_receiver_id(&address.partition);
         let options = ReceiverOptions { source: QueuePath { queue: address.queue, sub_queue }, mode };
         let selects = receiver.0.is_multiple_of(3);
         let (address_of, questions) = (address.clone(), 0);

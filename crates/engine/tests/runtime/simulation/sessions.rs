@@ -197,7 +197,7 @@ impl World {
     /// Asks for a session by id, or for the next one available.
     pub(super) fn accept(&mut self, id: Option<String>, wait_ms: u64, credit: u64) -> ReceiverId {
         let address = self.find(Place::Sessions).expect("the queue stays");
-        let receiver = self.broker.namespace.next_receiver_id();
+        let receiver = self.broker.namespace.next_receiver_id(&address.partition);
         let mode = ReceiveMode::PeekLock;
         let (sub_queue, selects) = (SubQueue::Main, false);
         let (address_of, questions) = (address.clone(), 0);

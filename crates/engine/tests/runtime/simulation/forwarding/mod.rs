@@ -208,7 +208,7 @@ impl World {
             ForwardStep::Receive { from, dead, credit } => {
                 let Some(address) = self.node(from) else { return };
                 let sub_queue = if dead { SubQueue::DeadLetter } else { SubQueue::Main };
-                let receiver = self.broker.namespace.next_receiver_id();
+                let receiver = self.broker.namespace.next_receiver_id(&address.partition);
                 self.forwarding.receive(receiver, (address, from), sub_queue, credit);
             }
             ForwardStep::Settle { which, how } => self.forwarding.settle(which, how),
