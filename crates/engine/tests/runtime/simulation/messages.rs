@@ -121,7 +121,9 @@ impl World {
         assert!(reader.selects && messages.iter().all(|message| message.lock.is_none()));
         let matching = messages.iter().filter(|message| is_selected(&message.content));
         let matching = matching.map(|message| message.view.sequence_number).collect();
-        let address = reader.address.clone();
+        let (address, sent) = (reader.address.clone(), self.sent);
+        // Those behind it may come first to receivers without a selector.
+        self.auditor(address.queue).order_unknown(sent);
         self.submit(&address, Command::Examined { receiver, matching }, None);
     }
 
