@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime
 import email.utils
+import json
 import re
 import time
 import uuid
@@ -15,7 +16,7 @@ from azure.servicebus.amqp import AmqpAnnotatedMessage
 
 from bus import body, one
 from daemon import entities_text
-from rest import BATCH, DEAD_LETTERS, Rest
+from rest import BATCH, DEAD_LETTERS, Rest, path
 
 HOUR = datetime.timedelta(hours=1)
 PATIENCE_SECS = 40
@@ -465,3 +466,56 @@ def test_a_deleted_entity_ends_waiting_receives(start_daemon):
     assert rest.send("brief", b"x").status == 201
     daemon.advance(minutes=6)
     assert rest.take("brief", timeout=0).status == 410
+
+
+# --- deleting without receiving: an extension ---
+
+
+def purge(rest, source, query: str = ""):
+    answer = rest.request("POST", f"/{path(source)}/messages/purge{query}")
+    return json.loads(answer.body)["deleted"] if answer.status == 200 else answer.status
+
+
+def test_a_purge_deletes_all_that_nobody_holds(rest, queues, topics):
+    for target, source in sources(queues, topics):
+        for number in range(5):
+            rest.send(target, str(number).encode())
+        locked = rest.peek_lock(source)
+        assert purge(rest, source, "?count=2") == 2
+        assert purge(rest, source) == 2
+        assert purge(rest, source) == 0
+        assert rest.at("PUT", locked.location).status == 200
+        assert rest.take(source, timeout=0).body == b"0"
+
+
+def test_a_purge_of_many_messages_takes_several_batches(rest, queue):
+    entries = [{"Body": "x"}] * 3_000
+    for _ in range(3):
+        assert rest.request("POST", f"/{queue}/messages", json.dumps(entries), {"Content-Type": BATCH}).status == 201
+    assert purge(rest, queue) == 9_000
+
+
+async def test_a_purge_ends_at_the_time_given(bus, queue, traveller):
+    rest = Rest(traveller)
+    rest.send(queue, b"early")
+    until = traveller.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    traveller.advance(seconds=1)
+    rest.send(queue, b"late")
+    assert purge(rest, queue, f"?until={until}") == 1
+    assert purge(rest, queue, f"?until={until}") == 0
+    assert [body(message) for message in await bus.peek(queue)] == [b"late"]
+
+
+def test_sessions_that_nobody_holds_and_dead_letters_are_purged(rest, queues):
+    queue = queues.take("session")
+    for session in "abc":
+        rest.send(queue, b"x", {"SessionId": session})
+    assert purge(rest, queue) == 3
+    assert purge(rest, queue + DEAD_LETTERS) == 0
+
+
+def test_a_purge_that_makes_no_sense_is_refused(rest, queue, topic):
+    for query in ["?count=0", "?count=-1", "?count=many", "?until=soon", "?until="]:
+        assert purge(rest, queue, query) == 400, query
+    assert purge(rest, topic) == 400, "a topic has no messages to receive"
+    assert purge(rest, "nowhere") == 410

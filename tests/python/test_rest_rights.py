@@ -54,13 +54,17 @@ def describe(rest):
     return rest.request("GET", "/orders").status
 
 
-OPERATIONS = {send: {201}, receive: {200, 204}, describe: {200}}
+def purge(rest):
+    return rest.request("POST", "/orders/messages/purge").status
+
+
+OPERATIONS = {send: {201}, receive: {200, 204}, purge: {200}, describe: {200}}
 
 
 @pytest.mark.parametrize("rule", ["listener", "sender", "owner"])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
 def test_each_operation_takes_its_right(guarded, rule, operation):
-    allowed = {"listener": [receive], "sender": [send]}.get(rule, list(OPERATIONS))
+    allowed = {"listener": [receive, purge], "sender": [send]}.get(rule, list(OPERATIONS))
     status = operation(Asking(guarded, rule))
     assert status in (OPERATIONS[operation] if operation in allowed else {401})
 

@@ -14,6 +14,10 @@ use crate::{
 /// all or nothing, so it has to fit into memory.
 pub const RECEIVE_DEFERRED_BYTES_MAX: usize = 64 << 20;
 
+/// Messages that one [`Command::DeleteMessages`] deletes at most: as many as one of Service Bus's premium tier
+/// (azure-docs 127665).
+pub const DELETE_COUNT_MAX: u32 = 4000;
+
 /// A request to a partition. Each says which reply it causes; whoever does not wait gives no request id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -121,6 +125,19 @@ pub enum Command {
         source: QueuePath,
         /// Only messages of this session.
         session: Option<Box<str>>,
+    },
+    /// Deletes messages that a receiver could get now, those with the lowest numbers first, without delivering them: what is
+    /// locked, deferred or scheduled stays. Answers [`crate::Reply::Deleted`].
+    DeleteMessages {
+        /// Which queue.
+        source: QueuePath,
+        /// At most this many: 1 to [`DELETE_COUNT_MAX`].
+        count_max: u32,
+        /// Only those enqueued at this time or before.
+        enqueued_until: Timestamp,
+        /// Only those of the session that this receiver holds. Without it, those of all sessions that nobody holds, where
+        /// there are sessions. Refused where there are none, and for dead letters.
+        receiver: Option<ReceiverId>,
     },
     /// Prolongs a session's lock from now; answers [`crate::Reply::SessionRenewed`].
     RenewSessionLock {
@@ -245,6 +262,7 @@ impl Command {
             Self::Provisional(_) => Reply::Provisional(Err(refusal)),
             Self::RenewLocks { .. } => Reply::Renewed(Err(refusal)),
             Self::ReceiveDeferred { .. } | Self::Peek { .. } => Reply::Received(Err(refusal)),
+            Self::DeleteMessages { .. } => Reply::Deleted(Err(refusal)),
             Self::RenewSessionLock { .. } => Reply::SessionRenewed(Err(refusal)),
             Self::GetSessionState { .. } => Reply::SessionState(Err(refusal)),
             Self::ListSessions { .. } => Reply::Sessions(Err(refusal)),

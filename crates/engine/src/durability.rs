@@ -26,6 +26,7 @@ impl Event {
             | Self::Published(_)
             | Self::Activated { .. }
             | Self::Removed { .. }
+            | Self::Deleted(_)
             | Self::SessionStateSet { .. }
             | Self::SubscriptionSet(_)
             | Self::SubscriptionRemoved { .. }
@@ -38,9 +39,7 @@ impl Event {
             | Self::Renewed { .. }
             | Self::Released { .. }
             | Self::ReceiverOpened { .. }
-            | Self::Selecting { .. }
-            | Self::Examining { .. }
-            | Self::Examined { .. }
+            | Self::Selection { .. }
             | Self::CreditSet { .. }
             | Self::CreditDrained { .. }
             | Self::ReceiverClosed { .. }

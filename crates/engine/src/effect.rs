@@ -77,6 +77,8 @@ pub enum Reply {
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// To `ReceiveDeferred` and `Peek`.
     Received(Result<Vec<(MessageView, Option<Lock>)>, Refusal>),
+    /// To `DeleteMessages`: how many were deleted.
+    Deleted(Result<u32, Refusal>),
     /// To `RenewSessionLock`: the new end.
     SessionRenewed(Result<Timestamp, Refusal>),
     /// To `GetSessionState`; `None` when it was never set or was cleared.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::partition::Record;
+use crate::partition::{Record, SelectionChange};
 use crate::{
     BodyRef, CreditLimit, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId, ReceiverOptions,
     RequestId, Rule, SequenceNumber, SessionId, SubQueue, SubscriptionOptions, Timestamp,
@@ -65,6 +65,8 @@ pub enum Event {
         /// How.
         removal: Removal,
     },
+    /// Messages that nobody held were deleted together.
+    Deleted(Box<Deletion>),
     /// A message was locked.
     Locked {
         /// Where it is.
@@ -103,24 +105,12 @@ pub enum Event {
         /// What it reads and how.
         options: ReceiverOptions,
     },
-    /// A receiver has a selector.
-    Selecting {
+    /// What is known for a receiver with a selector changed.
+    Selection {
         /// Which.
         receiver: ReceiverId,
-    },
-    /// Messages were shown to the owner of a receiver with a selector.
-    Examining {
-        /// Whose.
-        receiver: ReceiverId,
-        /// Which, in order.
-        numbers: Vec<SequenceNumber>,
-    },
-    /// It is known which of the messages shown match.
-    Examined {
-        /// Whose receiver.
-        receiver: ReceiverId,
-        /// Those that match; numbers of others mean nothing.
-        matching: Vec<SequenceNumber>,
+        /// How.
+        change: SelectionChange,
     },
     /// A receiver's credit was set.
     CreditSet {
@@ -312,6 +302,19 @@ pub struct SubscriptionCopy {
     pub record: Record,
 }
 
+/// See [`Event::Deleted`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deletion {
+    /// Where the messages were.
+    pub queue: QueueId,
+    /// Where they rested.
+    pub sub_queue: SubQueue,
+    /// Which, in order.
+    pub numbers: Box<[SequenceNumber]>,
+    /// Bodies that nothing else refers to, in order.
+    pub bodies: Box<[BodyRef]>,
+}
+
 /// A subscription as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subscription {
@@ -373,6 +376,7 @@ impl Event {
                 std::slice::from_ref(&published.body)
             }
             Self::SubscriptionRemoved { bodies, .. } => bodies,
+            Self::Deleted(deletion) => &deletion.bodies,
             _ => &[],
         }
     }

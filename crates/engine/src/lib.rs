@@ -19,14 +19,15 @@ mod refusal;
 mod rule;
 pub mod runtime;
 mod session_id;
+mod stored;
 
 pub use command::{
-    Assigned, Command, CreditLimit, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions, SessionRequest,
-    Settlement,
+    Assigned, Command, CreditLimit, DELETE_COUNT_MAX, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions,
+    SessionRequest, Settlement,
 };
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
-pub use event::{Change, Event, Publication, Removal, Subscription, SubscriptionCopy};
+pub use event::{Change, Deletion, Event, Publication, Removal, Subscription, SubscriptionCopy};
 pub use forward::{Departing, Forwarded, HOPS_MAX, Origin};
 pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,

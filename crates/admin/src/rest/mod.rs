@@ -15,6 +15,7 @@ mod object;
 mod operation;
 mod payload;
 mod place;
+mod purging;
 mod receiving;
 mod refusal;
 mod scalar;
@@ -55,7 +56,7 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
     Admission::tell(request.extensions());
     let place = Place::find(&admin.namespace, &operation)?;
     let Admin { namespace, limits, .. } = &admin;
-    if matches!(operation.verb, Verb::Send | Verb::PeekLock | Verb::ReceiveAndDelete) {
+    if matches!(operation.verb, Verb::Send | Verb::PeekLock | Verb::ReceiveAndDelete | Verb::Purge) {
         check_rates(&admin, &operation.entity.name, &grant.principal)?;
     }
     match &operation.verb {
@@ -64,6 +65,7 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
         Verb::ReceiveAndDelete => {
             receive(&admin, &grant, place, ReceiveMode::ReceiveAndDelete, request).await
         }
+        Verb::Purge => purging::purge(namespace, &place, &request.into_parts().0).await,
         Verb::Complete(lock) => locks::settle(&place, lock, Settlement::Complete).await,
         Verb::Unlock(lock) => locks::settle(&place, lock, Settlement::Abandon { modify: Vec::new() }).await,
         Verb::Renew(lock) => locks::renew(&place, lock).await,

@@ -25,6 +25,8 @@ pub(crate) enum Verb {
     PeekLock,
     /// Receive a message and remove it: `DELETE …/messages/head`.
     ReceiveAndDelete,
+    /// Delete messages without receiving them: `POST …/messages/purge`.
+    Purge,
     /// Remove a locked message: `DELETE …/messages/{number}/{lock}`.
     Complete(String),
     /// Give a locked message back: `PUT …/messages/{number}/{lock}`.
@@ -48,12 +50,15 @@ impl Operation {
             (*method == Method::POST).then_some(Verb::Send)?
         } else {
             let last = segments.pop()?;
-            if segments.pop_word("messages") && last.eq_ignore_ascii_case("head") {
+            let is_of_messages = segments.pop_word("messages");
+            if is_of_messages && last.eq_ignore_ascii_case("head") {
                 match *method {
                     Method::POST => Verb::PeekLock,
                     Method::DELETE => Verb::ReceiveAndDelete,
                     _ => return None,
                 }
+            } else if is_of_messages && last.eq_ignore_ascii_case("purge") {
+                (*method == Method::POST).then_some(Verb::Purge)?
             } else {
                 // The message's number or id; its lock says it all.
                 segments.pop()?;
@@ -93,6 +98,7 @@ mod tests {
         assert_eq!(read(Method::POST, "/a/b/Messages/"), main("a/b", Verb::Send));
         assert_eq!(read(Method::POST, "/q/messages/head"), main("q", Verb::PeekLock));
         assert_eq!(read(Method::DELETE, "/q/messages/HEAD"), main("q", Verb::ReceiveAndDelete));
+        assert_eq!(read(Method::POST, "/a/b/messages/Purge"), main("a/b", Verb::Purge));
         let lock = || "l".to_owned();
         assert_eq!(read(Method::DELETE, "/a/q/messages/7/l"), main("a/q", Verb::Complete(lock())));
         assert_eq!(read(Method::PUT, "/q/messages/an%2Fid/l"), main("q", Verb::Unlock(lock())));
@@ -121,6 +127,7 @@ mod tests {
             (Method::GET, "/q/messages"),
             (Method::PUT, "/q/messages"),
             (Method::GET, "/q/messages/head"),
+            (Method::DELETE, "/q/messages/purge"),
             (Method::DELETE, "/q"),
             (Method::PUT, "/t/subscriptions/s/rules/r"),
             (Method::POST, "/messages"),

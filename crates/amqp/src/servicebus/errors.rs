@@ -113,6 +113,14 @@ pub enum Fault {
         "More than {0} transactions are open on this connection; discharge one before declaring another."
     )]
     TooManyTransactions(usize),
+    /// The tier of the namespace has no transactions. Service Bus's own words (azure-spring-boot 965).
+    #[error("Transaction is unsupported because the namespace {namespace} is of '{tier}' tier.")]
+    NoTransactions {
+        /// What the namespace is called.
+        namespace: String,
+        /// Its tier.
+        tier: &'static str,
+    },
     /// Too many links to the coordinator on one connection.
     #[error("More than {0} links to the transaction coordinator are attached on this connection.")]
     TooManyCoordinators(usize),
@@ -179,7 +187,8 @@ impl Fault {
                 | Refusal::SessionIdMissing
                 | Refusal::NotAllowed(_),
             )
-            | Self::NotAllowed(_) => (condition::NOT_ALLOWED, 400),
+            | Self::NotAllowed(_)
+            | Self::NoTransactions { .. } => (condition::NOT_ALLOWED, 400),
             // P, J, N: SessionLockLost; 410 in the table of every SDK's management client.
             Self::Refused(Refusal::SessionLockLost) => (condition::SESSION_LOCK_LOST, 410),
             // P, J, N: SessionCannotBeLocked, at attach.
@@ -363,6 +372,7 @@ mod tests {
             Fault::MalformedMessage("x".into()),
             Fault::Argument("x".into()),
             Fault::NotAllowed("x"),
+            Fault::NoTransactions { namespace: "x".to_owned(), tier: "Basic" },
             Fault::NotImplemented("x".into()),
             Fault::TooMuchWaiting,
             Fault::Throttled,

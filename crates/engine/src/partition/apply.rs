@@ -4,8 +4,9 @@
 use super::Record;
 use super::duplicates::Remembered;
 use super::locks::LockedMessage;
+use super::selection::SelectionChange;
 use super::state::{State, Watched};
-use crate::event::{Event, Removal};
+use crate::event::{Deletion, Event, Removal};
 use crate::{
     CreditLimit, LockToken, QueueId, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber, SubQueue,
 };
@@ -29,6 +30,7 @@ impl State {
             Event::Removed { queue, number, sub_queue, removal, .. } => {
                 self.leave(*queue, *number, *sub_queue, *removal);
             }
+            Event::Deleted(deletion) => self.delete(deletion),
             Event::Locked { queue, number, sub_queue, token, until, receiver, in_session, counts } => {
                 self.serve(*receiver, *queue, *sub_queue, *number);
                 self.set_lock(*queue, *sub_queue, *number, Some(*token));
@@ -41,15 +43,8 @@ impl State {
             Event::Released { token } => self.end_lock(Some(*token)),
             Event::ReceiverOpened { receiver, options } => self.open(*receiver, *options),
             Event::CreditSet { receiver, limit, drain } => self.set_credit(*receiver, *limit, *drain),
-            Event::CreditDrained { receiver } => {
-                if let Some(queue) = self.home_mut(*receiver) {
-                    queue.receivers.drained(*receiver);
-                    queue.credit_changed(*receiver);
-                }
-            }
-            Event::Selecting { .. } | Event::Examining { .. } | Event::Examined { .. } => {
-                self.apply_to_selection(event);
-            }
+            Event::CreditDrained { receiver } => self.drained(*receiver),
+            Event::Selection { receiver, change } => self.change_selection(*receiver, change),
             Event::ReceiverClosed { receiver } => self.close(*receiver),
             Event::Watched { watcher, queue, sends } => {
                 self.watchers.insert(*watcher, Watched { queue: *queue, sends: *sends });
@@ -93,6 +88,14 @@ impl State {
     fn reserve_numbers(&mut self, next: SequenceNumber) {
         self.numbers_reserved = next;
         self.entity.next_number = self.entity.next_number.max(next);
+    }
+
+    /// The rest of a receiver's credit is void.
+    fn drained(&mut self, receiver: ReceiverId) {
+        if let Some(queue) = self.home_mut(receiver) {
+            queue.receivers.drained(receiver);
+            queue.credit_changed(receiver);
+        }
     }
 
     fn home_mut(&mut self, receiver: ReceiverId) -> Option<&mut super::queue::Queue> {
@@ -162,6 +165,15 @@ impl State {
         }
     }
 
+    /// Messages go together; none of them is locked.
+    fn delete(&mut self, deletion: &Deletion) {
+        for number in &deletion.numbers {
+            if let Some(record) = self.remove(deletion.queue, deletion.sub_queue, *number) {
+                self.unrefer(record.body(*number), record.content_bytes());
+            }
+        }
+    }
+
     /// A receiver got a message.
     fn serve(
         &mut self,
@@ -179,18 +191,12 @@ impl State {
     }
 
     /// A receiver has a selector, its owner looks at messages, or has looked at them.
-    fn apply_to_selection(&mut self, event: &Event) {
-        let (Event::Selecting { receiver }
-        | Event::Examining { receiver, .. }
-        | Event::Examined { receiver, .. }) = event
-        else {
-            return;
-        };
-        let Some(queue) = self.home_mut(*receiver) else { return };
-        match event {
-            Event::Examining { numbers, .. } => queue.show(*receiver, numbers),
-            Event::Examined { matching, .. } => queue.receivers.selections.examined(*receiver, matching),
-            _ => queue.receivers.select(*receiver),
+    fn change_selection(&mut self, receiver: ReceiverId, change: &SelectionChange) {
+        let Some(queue) = self.home_mut(receiver) else { return };
+        match change {
+            SelectionChange::Begun => queue.receivers.select(receiver),
+            SelectionChange::Shown(numbers) => queue.show(receiver, numbers),
+            SelectionChange::Examined(matching) => queue.receivers.selections.examined(receiver, matching),
         }
     }
 

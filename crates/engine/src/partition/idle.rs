@@ -84,9 +84,9 @@ impl Step<'_> {
             Command::Peek { source, .. } if self.is_topic() && source.queue == self.state().entity.id => {
                 Use::Nothing
             }
-            Command::ReceiveDeferred { source, .. } | Command::Peek { source, .. } => {
-                Use::Queue(source.queue)
-            }
+            Command::ReceiveDeferred { source, .. }
+            | Command::Peek { source, .. }
+            | Command::DeleteMessages { source, .. } => Use::Queue(source.queue),
             Command::Credit { receiver, .. } if self.state().is_forwarder(*receiver) => Use::Nothing,
             Command::Credit { receiver, .. }
             | Command::RenewSessionLock { receiver }

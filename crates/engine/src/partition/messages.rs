@@ -73,6 +73,14 @@ impl Messages {
         Some((number(id, bit), chunk.get(bit)?))
     }
 
+    /// The available messages in order.
+    pub(super) fn all_available(&self) -> impl Iterator<Item = SequenceNumber> + '_ {
+        self.ready.iter().flat_map(|&id| {
+            let available = self.chunks.get(&id).map_or(0, Chunk::available);
+            bits(available).map(move |bit| number(id, bit))
+        })
+    }
+
     /// Earliest expiry among the available messages.
     pub(super) fn soonest_expiry(&self) -> Option<Timestamp> {
         self.expiries.first().map(|(expiry, _)| *expiry)

@@ -12,14 +12,13 @@
 //! - `credible` is which stored instants count after the clock was wrong.
 //! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
 //! - `topic` is what a topic has beside its queues: the rules and the references to its contents.
-//! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
+//! - [`persist()`] and `restore` go to the store and back; `crate::stored` is the format of the values.
 
 mod apply;
 mod chunk;
 mod credible;
 mod dispatch;
 mod duplicates;
-mod encoding;
 mod ending;
 mod handle;
 mod idle;
@@ -33,14 +32,13 @@ mod properties;
 mod queue;
 mod reasons;
 mod receivers;
-mod record;
+pub(crate) mod record;
 mod restore;
 mod selection;
 mod sessions;
 mod state;
 mod status;
 mod step;
-pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -58,6 +56,7 @@ use self::policy::Policy;
 pub(crate) use self::properties::changes_bytes;
 pub use self::record::Record;
 pub use self::restore::UnreadRecord;
+pub use self::selection::SelectionChange;
 use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;

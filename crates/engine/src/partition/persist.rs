@@ -6,16 +6,18 @@ use std::ops::{Range, RangeInclusive};
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 
-use super::duplicates::append_remembered;
-use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
-use super::sessions::append_state;
-use super::topic::append_subscription;
 use crate::layout;
-use crate::{BodyRef, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp};
+use crate::stored::{
+    append_counters, append_head, append_last_use, append_remembered_id, append_session_state,
+    append_subscription,
+};
+use crate::{
+    BodyRef, Deletion, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp,
+};
 
-/// Neighbouring contents of a deleted subscription that are worth one deletion of a range instead of one each: a million
-/// messages must not become a million records in the log.
+/// Neighbouring messages or contents that are worth one deletion of a range instead of one each: a million messages that go
+/// together must not become a million records in the log.
 const RUN_LENGTH_MIN: usize = 16;
 
 /// Translates a turn's events into store operations. Contents rest in the partition `entity`, everything else of a subscription in its own. TurnChanges
@@ -62,6 +64,8 @@ struct TurnChanges<'a> {
     /// States of sessions, each by the event that set it.
     states: Vec<TurnChange<'a, Event>>,
     bodies: Vec<TurnChange<'a, Bytes>>,
+    /// Long runs of messages that were deleted together, by queue.
+    head_runs: Vec<(QueueId, RangeInclusive<u64>)>,
     /// Long runs of contents that nothing refers to any more.
     body_runs: Vec<RangeInclusive<u64>>,
     /// Last uses worth storing.
@@ -82,6 +86,7 @@ impl<'a> TurnChanges<'a> {
             heads: Vec::new(),
             states: Vec::new(),
             bodies: Vec::new(),
+            head_runs: Vec::new(),
             body_runs: Vec::new(),
             uses: Vec::new(),
             remembered: Vec::new(),
@@ -116,6 +121,7 @@ impl<'a> TurnChanges<'a> {
                 self.gone(*queue, *number);
                 self.without_content(body.as_slice());
             }
+            Event::Deleted(deletion) => self.deleted(deletion),
             Event::SessionStateSet { queue, number, state, created, .. } => {
                 let value = state.is_some().then_some(event);
                 self.states.push(TurnChange { queue: *queue, number: *number, creates: *created, value });
@@ -135,9 +141,7 @@ impl<'a> TurnChanges<'a> {
             | Event::Renewed { .. }
             | Event::Released { .. }
             | Event::ReceiverOpened { .. }
-            | Event::Selecting { .. }
-            | Event::Examining { .. }
-            | Event::Examined { .. }
+            | Event::Selection { .. }
             | Event::CreditSet { .. }
             | Event::CreditDrained { .. }
             | Event::ReceiverClosed { .. }
@@ -190,18 +194,32 @@ impl<'a> TurnChanges<'a> {
         self.uses.retain(|(used, _)| *used != queue);
         self.subscriptions.insert(queue, None);
         self.removed.insert(queue);
-        let follow = |one: &BodyRef, other: &BodyRef| one.0.checked_add(1) == Some(other.0);
-        let (runs, rest): (Vec<_>, Vec<_>) =
-            bodies.chunk_by(follow).partition(|run| run.len() >= RUN_LENGTH_MIN);
-        let ends = |run: &[BodyRef]| Some(run.first()?.0..=run.last()?.0);
-        let runs: Vec<RangeInclusive<u64>> = runs.into_iter().filter_map(ends).collect();
-        let is_in_run = |number: u64| {
-            let position = runs.partition_point(|run| *run.end() < number);
-            runs.get(position).is_some_and(|run| run.contains(&number))
-        };
-        self.bodies.retain(|fact| !is_in_run(fact.number));
+        self.without_contents(bodies);
+    }
+
+    /// Messages went together: long runs of them are one range each.
+    fn deleted(&mut self, deletion: &Deletion) {
+        let numbers: Vec<u64> = deletion.numbers.iter().map(|number| number.0).collect();
+        let (runs, rest) = split_into_runs(&numbers);
+        let queue = deletion.queue;
+        // What happened to them before in this turn comes to nothing; but it still says which numbers were given out.
+        let superseded: Vec<u64> =
+            self.heads.iter().filter(|fact| fact.queue == queue).map(|fact| fact.number).collect();
+        for number in superseded.into_iter().filter(|number| is_in_run(&runs, *number)).chain(rest) {
+            self.gone(queue, SequenceNumber(number));
+        }
+        self.head_runs.extend(runs.into_iter().map(|run| (queue, run)));
+        self.without_contents(&deletion.bodies);
+    }
+
+    /// Contents go, long runs of them as one range each.
+    fn without_contents(&mut self, bodies: &[BodyRef]) {
+        let numbers: Vec<u64> = bodies.iter().map(|body| body.0).collect();
+        let (runs, rest) = split_into_runs(&numbers);
+        self.bodies.retain(|fact| !is_in_run(&runs, fact.number));
         self.body_runs.extend(runs);
-        rest.into_iter().for_each(|few| self.without_content(few));
+        let rest: Vec<BodyRef> = rest.into_iter().map(BodyRef).collect();
+        self.without_content(&rest);
     }
 
     /// Ids are forgotten in the order in which they were remembered.
@@ -251,7 +269,7 @@ impl<'a> TurnChanges<'a> {
             let key = layout::subscription_key(entity, *id);
             if let Some(subscription) = subscription {
                 let start = buffer.len();
-                buffer = append_subscription(subscription, buffer);
+                append_subscription(subscription, &mut buffer);
                 puts.push((key, start..buffer.len()));
             } else {
                 batch.delete(key);
@@ -264,7 +282,7 @@ impl<'a> TurnChanges<'a> {
         }
         for (queue, used_at) in &self.uses {
             let start = buffer.len();
-            buffer = append_used(*used_at, buffer);
+            append_last_use(*used_at, &mut buffer);
             puts.push((layout::last_use_key(PartitionId(queue.0)), start..buffer.len()));
         }
         if let Some((first, last)) = self.forgotten {
@@ -272,20 +290,20 @@ impl<'a> TurnChanges<'a> {
         }
         for (number, key, at) in &self.remembered {
             let start = buffer.len();
-            buffer = append_remembered(*at, *key, buffer);
+            append_remembered_id(*at, *key, &mut buffer);
             puts.push((layout::remembered_key(entity, *number), start..buffer.len()));
         }
         self.heads.sort_by_key(|fact| (fact.queue, fact.number));
         self.next_numbers(|queue, next_number| {
             let start = buffer.len();
-            buffer = append_counters(SequenceNumber(next_number), std::mem::take(&mut buffer));
+            append_counters(SequenceNumber(next_number), &mut buffer);
             puts.push((layout::counters_key(PartitionId(queue.0)), start..buffer.len()));
         });
         outcomes(&self.heads, |partition, number, record| {
             let key = layout::head_key(partition, number);
             let Some(record) = record else { return batch.delete(key) };
             let start = buffer.len();
-            buffer = append_record(record, std::mem::take(&mut buffer));
+            append_head(record, &mut buffer);
             puts.push((key, start..buffer.len()));
         });
         self.states.sort_by_key(|fact| (fact.queue, fact.number));
@@ -293,7 +311,9 @@ impl<'a> TurnChanges<'a> {
             let key = layout::head_key(partition, number);
             let Some(event) = event else { return batch.delete(key) };
             let start = buffer.len();
-            buffer = append_state(event, std::mem::take(&mut buffer));
+            if let Event::SessionStateSet { session, state: Some(state), at, .. } = event {
+                append_session_state(session, *at, state, &mut buffer);
+            }
             puts.push((key, start..buffer.len()));
         });
         let buffer = Bytes::from(buffer);
@@ -308,10 +328,38 @@ impl<'a> TurnChanges<'a> {
                 None => batch.delete(key),
             }
         });
-        for run in self.body_runs {
-            batch.delete_range(Space::Body, entity, run);
-        }
+        delete_runs(entity, self.head_runs, self.body_runs, batch);
     }
+}
+
+/// Deletes what was removed in long runs.
+fn delete_runs(
+    entity: PartitionId,
+    heads: Vec<(QueueId, RangeInclusive<u64>)>,
+    bodies: Vec<RangeInclusive<u64>>,
+    batch: &mut Batch,
+) {
+    for (queue, run) in heads {
+        batch.delete_range(Space::Head, PartitionId(queue.0), run);
+    }
+    for run in bodies {
+        batch.delete_range(Space::Body, entity, run);
+    }
+}
+
+/// Splits sorted numbers into long runs of neighbours and the rest.
+fn split_into_runs(numbers: &[u64]) -> (Vec<RangeInclusive<u64>>, Vec<u64>) {
+    let follow = |one: &u64, other: &u64| one.checked_add(1) == Some(*other);
+    let (runs, rest): (Vec<_>, Vec<_>) =
+        numbers.chunk_by(follow).partition(|run| run.len() >= RUN_LENGTH_MIN);
+    let ends = |run: &[u64]| Some(*run.first()?..=*run.last()?);
+    (runs.into_iter().filter_map(ends).collect(), rest.concat())
+}
+
+/// Whether a number is in one of these runs, which are sorted.
+fn is_in_run(runs: &[RangeInclusive<u64>], number: u64) -> bool {
+    let position = runs.partition_point(|run| *run.end() < number);
+    runs.get(position).is_some_and(|run| run.contains(&number))
 }
 
 /// Calls `write` with the last value of every number, except of those that both came and went. The changes are sorted by

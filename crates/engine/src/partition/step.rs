@@ -125,6 +125,9 @@ impl<'a> Step<'a> {
             Command::Peek { from, count_max, bytes_max, source, session } => {
                 self.peek(request, from, count_max, bytes_max, source, session);
             }
+            Command::DeleteMessages { source, count_max, enqueued_until, receiver } => {
+                self.delete_messages(request, source, count_max, enqueued_until, receiver);
+            }
             Command::RenewSessionLock { receiver } => self.renew_session_lock(request, receiver),
             Command::GetSessionState { receiver } => self.get_session_state(request, receiver),
             Command::SetSessionState { receiver, state } => {

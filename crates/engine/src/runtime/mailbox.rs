@@ -67,6 +67,8 @@ pub enum Response {
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// See [`crate::Reply::Received`].
     Received(Result<Vec<Received>, Refusal>),
+    /// See [`crate::Reply::Deleted`].
+    Deleted(Result<u32, Refusal>),
     /// See [`crate::Reply::SessionRenewed`].
     SessionRenewed(Result<Timestamp, Refusal>),
     /// See [`crate::Reply::SessionState`].

@@ -34,7 +34,6 @@ mod mailbox;
 mod namespace;
 mod patience;
 mod random;
-mod record;
 mod restore;
 mod set_back;
 mod start_error;

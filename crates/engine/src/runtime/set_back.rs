@@ -7,10 +7,10 @@ use peeklock_storage::Batch;
 use super::SetBack;
 use super::entities::Entities;
 use super::entity::Spawner;
-use super::record::encode_set_back;
 use crate::Timestamp;
 use crate::layout::{CATALOGUE, set_back_key};
 use crate::partition::Credible;
+use crate::stored::write_set_back;
 
 impl SetBack {
     /// Which instants in the store count when it is opened at `now`.
@@ -37,13 +37,11 @@ pub(super) async fn follow_set_backs(spawner: Spawner, entities: Arc<Entities>, 
         };
         followed = set_backs.count;
         known = known.and_then(set_backs.last);
-        if let Ok(record) = encode_set_back(known) {
-            let mut batch = Batch::new();
-            batch.put(set_back_key(), record);
-            if let Err(error) = spawner.shared.shard.submit(batch).await {
-                spawner.shared.shard.resume(CATALOGUE);
-                tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");
-            }
+        let mut batch = Batch::new();
+        batch.put(set_back_key(), write_set_back(known));
+        if let Err(error) = spawner.shared.shard.submit(batch).await {
+            spawner.shared.shard.resume(CATALOGUE);
+            tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");
         }
         for entity in entities.all() {
             entity.see_the_time(&spawner);

@@ -27,6 +27,8 @@ pub(crate) struct Auditor {
     ranks: BTreeMap<String, u64>,
     /// So many of the messages sent anywhere come in no certain order.
     unordered: u64,
+    /// So many of the messages sent anywhere may have been deleted.
+    deleted: u64,
     /// The last first delivery of the others.
     last_first: Option<SequenceNumber>,
     seen: BTreeSet<String>,
@@ -102,11 +104,17 @@ impl Auditor {
         self.message(content).moves_in_doubt -= 1;
     }
 
+    /// Any of so many messages sent anywhere may be deleted.
+    pub(crate) fn deleting(&mut self, sent: u64) {
+        self.deleted = sent;
+    }
+
     /// Whether it surely waits for a receiver, or is with one.
     pub(crate) fn is_active(&self, content: &str) -> bool {
         self.messages.get(content).is_some_and(|message| {
             let certain = message.departures_in_doubt == 0 && message.moves_in_doubt == 0;
-            message.accepted && certain && !message.aside && !message.gone
+            let stays = position(content) > self.deleted;
+            message.accepted && certain && stays && !message.aside && !message.gone
         })
     }
 
@@ -140,6 +148,7 @@ impl Auditor {
                 && !message.gone
                 && message.departures_in_doubt == 0
                 && !here
+                && position(content) > self.deleted
                 && !may_be_damaged
             {
                 missing.push(content);

@@ -17,6 +17,7 @@ mod damage;
 mod descriptions;
 mod duplicates;
 mod durability;
+mod earlier_store;
 mod failures;
 mod forwarding;
 mod forwarding_histories;

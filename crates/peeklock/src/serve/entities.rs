@@ -93,13 +93,13 @@ fn missing(stored: &[Entity], config: &Config) -> Vec<Entity> {
 /// Options of a queue about which nothing is said.
 fn queue_options(config: &Config) -> QueueOptions {
     let default_message_time_to_live_ms = config.limits.message_time_to_live_max_ms;
-    QueueOptions { default_message_time_to_live_ms, ..QueueOptions::default() }
+    QueueOptions { default_message_time_to_live_ms, ..config.namespace.tier.defaults() }
 }
 
 /// Options of a topic about which nothing is said; what caps its messages caps those of its subscriptions (S-16).
 fn topic_options(config: &Config) -> TopicOptions {
     let default_message_time_to_live_ms = config.limits.message_time_to_live_max_ms;
-    TopicOptions { default_message_time_to_live_ms, ..TopicOptions::default() }
+    TopicOptions { default_message_time_to_live_ms, ..config.namespace.tier.defaults() }
 }
 
 fn warn_of_undeclared(stored: &[Entity], config: &Config) {

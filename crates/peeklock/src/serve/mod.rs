@@ -129,7 +129,7 @@ async fn serve(
     .within(namespace.budget().clone());
 
     let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
-    let admin = admin.named(config.namespace.as_deref()).throttled(throttles);
+    let admin = admin.named(config.namespace.name.as_deref()).throttled(throttles);
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let control = store.control(&config);
@@ -226,6 +226,7 @@ fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits
         auto_delete_on_idle_min_ms: config.limits.auto_delete_on_idle_min_ms,
         message_time_to_live_max_ms: config.limits.message_time_to_live_max_ms,
         message_size_max_bytes: store_bytes.min(config.amqp.reassembly_bytes_max),
+        tier: config.namespace.tier,
     }
 }
 
@@ -237,8 +238,16 @@ fn service_bus(
 ) -> Arc<ServiceBus> {
     let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
     let transactions = config.transactions.clone();
-    let dialect =
-        DialectConfig { plain_enabled, authorization_time_out_ms: time_out_ms, transactions, seed: None };
+    let mut dialect = DialectConfig {
+        plain_enabled,
+        authorization_time_out_ms: time_out_ms,
+        transactions,
+        tier: config.namespace.tier,
+        ..DialectConfig::default()
+    };
+    if let Some(name) = &config.namespace.name {
+        dialect.namespace.clone_from(name);
+    }
     let bus = ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect);
     Arc::new(bus.throttled(throttles.clone()))
 }

@@ -32,7 +32,7 @@ mod program;
 mod scan;
 mod selector;
 mod set_system;
-mod stored;
+mod source;
 mod system;
 #[cfg(test)]
 mod tests;

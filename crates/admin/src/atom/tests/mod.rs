@@ -5,6 +5,7 @@ mod paths;
 mod refusals;
 mod round_trip;
 mod rules;
+mod tiers;
 mod xml;
 
 use std::sync::Arc;

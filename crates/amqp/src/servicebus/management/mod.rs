@@ -4,6 +4,7 @@
 mod add_rule;
 mod arguments;
 mod audit;
+mod batch_delete;
 mod cancel_scheduled;
 mod enumerate_rules;
 mod get_message_sessions;
@@ -121,6 +122,7 @@ pub(crate) fn prepare(
         Operation::RenewLock => renew_lock::prepare(arguments, entity),
         Operation::ReceiveBySequenceNumber => receive_by_sequence_number::prepare(arguments, context),
         Operation::UpdateDisposition => update_disposition::prepare(arguments, context),
+        Operation::BatchDelete => batch_delete::prepare(arguments, context),
         Operation::Schedule => schedule::prepare(arguments, context),
         Operation::CancelScheduled => cancel_scheduled::prepare(arguments),
         Operation::RenewSessionLock => renew_session_lock::prepare(arguments, context),

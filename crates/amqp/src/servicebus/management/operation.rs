@@ -17,6 +17,8 @@ pub(crate) enum Operation {
     ReceiveBySequenceNumber,
     /// `update-disposition`
     UpdateDisposition,
+    /// `batch-delete-messages`
+    BatchDelete,
     /// `schedule-message`
     Schedule,
     /// `cancel-scheduled-message`
@@ -48,6 +50,7 @@ impl Operation {
             "renew-lock" => Ok(Self::RenewLock),
             "receive-by-sequence-number" => Ok(Self::ReceiveBySequenceNumber),
             "update-disposition" => Ok(Self::UpdateDisposition),
+            "batch-delete-messages" => Ok(Self::BatchDelete),
             "schedule-message" => Ok(Self::Schedule),
             "cancel-scheduled-message" => Ok(Self::CancelScheduled),
             "renew-session-lock" => Ok(Self::RenewSessionLock),
@@ -78,6 +81,7 @@ impl Operation {
             | Self::RenewLock
             | Self::ReceiveBySequenceNumber
             | Self::UpdateDisposition
+            | Self::BatchDelete
             | Self::RenewSessionLock
             | Self::GetSessionState
             | Self::SetSessionState
@@ -119,7 +123,9 @@ impl Operation {
                 "Messages of a session have no locks of their own: renew the lock of the session.",
             )),
             Self::Peek => entity.check_browses(),
-            Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition => entity.check_gives(),
+            Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition | Self::BatchDelete => {
+                entity.check_gives()
+            }
             Self::RenewSessionLock
             | Self::GetSessionState
             | Self::SetSessionState

@@ -14,6 +14,7 @@ use crate::servicebus::errors::symbol;
 use crate::wire::Value;
 use crate::wire::message::{MessageProperties, Sections, encode_body_value, encode_message_annotations};
 
+mod batch_delete;
 mod rules;
 mod sessions;
 
@@ -100,10 +101,7 @@ fn received(lock: Option<Lock>) -> Received {
 
 #[test]
 fn unknown_operations_never_succeed() {
-    assert_eq!(
-        Operation::parse("com.microsoft:batch-delete-messages").unwrap_err().condition_and_status().1,
-        501
-    );
+    assert_eq!(Operation::parse("com.microsoft:purge").unwrap_err().condition_and_status().1, 501);
     assert_eq!(Operation::parse("READ").unwrap_err().condition_and_status().1, 501);
 }
 

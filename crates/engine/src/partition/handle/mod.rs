@@ -3,6 +3,7 @@
 mod cancel;
 mod credit;
 mod deferred;
+mod delete;
 mod entity;
 mod forward;
 mod peek;

@@ -3,10 +3,8 @@
 //!
 //! - `session` is one of them, `waiters` are receivers that want the next available one.
 //! - `apply` keeps all true, `serve` lets happen what follows: expiry, grants, deliveries; `lock` ends locks.
-//! - `encoding` is the format of their states in the store.
 
 mod apply;
-mod encoding;
 mod lock;
 mod serve;
 mod session;
@@ -18,9 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-pub(super) use self::encoding::append_state;
 pub(super) use self::session::Session;
-use self::session::{Holder, StoredState, Summary, is_plain};
+use self::session::{Holder, Summary, is_plain};
 pub(super) use self::waiters::{Waiter, Waiters};
 use super::receivers::Receiver;
 use super::record::{Extra, Record};
@@ -78,6 +75,29 @@ impl Sessions {
     /// The one with the lowest message among those that anybody may have.
     pub(super) fn first_ready(&self) -> Option<&Session> {
         self.by_key(self.ready.first_key_value()?.1)
+    }
+
+    /// The available messages of all sessions that anybody may have, in order. A session is looked into when its first
+    /// message is due, so only those that are asked for cost anything.
+    pub(super) fn all_available(&self) -> impl Iterator<Item = SequenceNumber> + '_ {
+        let mut unopened = self.ready.iter().peekable();
+        let mut open = BTreeMap::new();
+        std::iter::from_fn(move || {
+            let next = open.first_key_value().map(|(number, _)| *number);
+            let (number, mut rest) = match unopened.next_if(|(head, _)| next.is_none_or(|next| **head < next))
+            {
+                Some((head, key)) => {
+                    let mut messages = self.by_key(key)?.available.iter();
+                    messages.next();
+                    (*head, messages)
+                }
+                None => open.pop_first()?,
+            };
+            if let Some(following) = rest.next() {
+                open.insert(*following, rest);
+            }
+            Some(number)
+        })
     }
 
     /// The lock that ends first.

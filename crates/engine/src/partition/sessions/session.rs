@@ -122,6 +122,11 @@ impl Session {
         self.available.first().copied()
     }
 
+    /// Its available messages in order.
+    pub(in crate::partition) fn all_available(&self) -> impl Iterator<Item = SequenceNumber> + '_ {
+        self.available.iter().copied()
+    }
+
     /// Whether one of its available messages is past its expiry: then all of them are (S-23).
     pub(in crate::partition) fn is_overdue(&self, now: Timestamp) -> bool {
         self.expiries.first().is_some_and(|(expiry, _)| *expiry <= now)

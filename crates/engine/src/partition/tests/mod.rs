@@ -2,6 +2,7 @@
 
 mod dead_letter;
 mod deferral;
+mod deletion;
 mod delivery;
 mod duplicates;
 mod expiry;

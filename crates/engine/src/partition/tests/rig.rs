@@ -39,11 +39,11 @@ impl Store {
                     assert!(removed.is_some(), "{key:?} was deleted but not there");
                 }
                 Operation::DeleteRange { space, partition, numbers } => {
-                    assert_eq!((space, partition), (Space::Head, ID));
-                    let is_remembered =
-                        matches!(HeadSubject::of(*numbers.start()), HeadSubject::RememberedId(_));
-                    assert!(is_remembered, "a partition deletes single messages");
-                    self.0.retain(|(space, number), _| *space != Space::Head || !numbers.contains(number));
+                    assert_eq!(partition, ID);
+                    let kind = |number| std::mem::discriminant(&HeadSubject::of(number));
+                    let is_of_one_kind = kind(*numbers.start()) == kind(*numbers.end());
+                    assert!(space == Space::Body || (space == Space::Head && is_of_one_kind), "{numbers:?}");
+                    self.0.retain(|(of, number), _| *of != space || !numbers.contains(number));
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::policy::Policy;
 use super::super::queue::Queue;
 use super::super::state::State;
+use super::Topic;
 use crate::event::Publication;
 use crate::{BodyRef, QueueId, ReceiverId, SubQueue, Subscription, Timestamp};
 
@@ -88,12 +89,20 @@ impl State {
         let mut bodies: Vec<u64> =
             queue.all_messages().map(|(number, record)| record.body(number).0).collect();
         bodies.extend(self.traces.iter().filter(|((queue, _), _)| *queue == id).map(|(_, (body, _))| body.0));
-        bodies.sort_unstable();
-        let alone = bodies.chunk_by(|one, other| one == other).filter_map(|references| {
-            let body = BodyRef(*references.first()?);
-            (topic.bodies.count(body) as usize == references.len()).then_some(body)
-        });
-        alone.collect()
+        alone(topic, bodies)
+    }
+
+    /// Of the bodies that these messages refer to, once for each of them: those to which no other message refers, in order. In
+    /// a queue each body has only one.
+    pub(in crate::partition) fn only_referred_to_by(&self, messages: Vec<BodyRef>) -> Box<[BodyRef]> {
+        let mut bodies: Vec<u64> = messages.into_iter().map(|body| body.0).collect();
+        match &self.topic {
+            Some(topic) => alone(topic, bodies),
+            None => {
+                bodies.sort_unstable();
+                bodies.into_iter().map(BodyRef).collect()
+            }
+        }
     }
 
     /// Whoever reads from a queue or watches it.
@@ -102,4 +111,14 @@ impl State {
         let attached = self.homes.iter().chain(watchers).filter(|(_, queue)| **queue == id);
         attached.map(|(receiver, _)| *receiver).collect()
     }
+}
+
+/// The bodies to which nothing refers but these references, in order.
+fn alone(topic: &Topic, mut references: Vec<u64>) -> Box<[BodyRef]> {
+    references.sort_unstable();
+    let alone = references.chunk_by(|one, other| one == other).filter_map(|references| {
+        let body = BodyRef(*references.first()?);
+        (topic.bodies.count(body) as usize == references.len()).then_some(body)
+    });
+    alone.collect()
 }

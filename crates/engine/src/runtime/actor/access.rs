@@ -9,7 +9,9 @@ impl Actor {
         let used = match command {
             Command::Send { .. } | Command::CancelScheduled { .. } => Some(QueueId(self.owned.id.0)),
             Command::Settle { queue, .. } | Command::RenewLocks { queue, .. } => Some(*queue),
-            Command::ReceiveDeferred { source, .. } | Command::Peek { source, .. } => Some(source.queue),
+            Command::ReceiveDeferred { source, .. }
+            | Command::Peek { source, .. }
+            | Command::DeleteMessages { source, .. } => Some(source.queue),
             Command::Credit { receiver, .. }
             | Command::RenewSessionLock { receiver }
             | Command::GetSessionState { receiver }

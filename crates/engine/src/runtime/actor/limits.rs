@@ -37,6 +37,9 @@ pub(super) const COPY_BYTES_MAX_ESTIMATE: usize = 192;
 /// bytes.
 pub(super) const TRACE_BYTES_ESTIMATE: usize = 64;
 
+/// What the deletion of one of many messages writes, in bytes: the keys of its record and its body.
+pub(super) const DELETION_BYTES_ESTIMATE: usize = 64;
+
 /// What a subscription's stored rules are counted as, in bytes: they usually take less, and at most a megabyte. A batch that
 /// exceeds the store's limit all the same is split between commands.
 pub(super) const RULES_BYTES_ESTIMATE: usize = 64 << 10;

@@ -3,10 +3,11 @@
 use peeklock_storage::Limits;
 
 use super::limits::{
-    COPY_BYTES_MAX_ESTIMATE, RECORD_BYTES_ESTIMATE, RULES_BYTES_ESTIMATE, TRACE_BYTES_ESTIMATE,
+    COPY_BYTES_MAX_ESTIMATE, DELETION_BYTES_ESTIMATE, RECORD_BYTES_ESTIMATE, RULES_BYTES_ESTIMATE,
+    TRACE_BYTES_ESTIMATE,
 };
 use crate::partition::{Partition, changes_bytes};
-use crate::{Command, NewMessage, Refusal, Settlement, Timestamp};
+use crate::{Command, DELETE_COUNT_MAX, NewMessage, Refusal, Settlement, Timestamp};
 
 /// An upper estimate of what a command writes, in bytes, copies of a topic's messages apart.
 pub(super) fn weight(command: &Command) -> usize {
@@ -22,6 +23,9 @@ pub(super) fn weight(command: &Command) -> usize {
         Command::RenewLocks { tokens, .. } => tokens.len() * RECORD_BYTES_ESTIMATE,
         Command::CancelScheduled { numbers } | Command::ReceiveDeferred { numbers, .. } => {
             numbers.len() * RECORD_BYTES_ESTIMATE
+        }
+        Command::DeleteMessages { count_max, .. } => {
+            (*count_max).min(DELETE_COUNT_MAX) as usize * DELETION_BYTES_ESTIMATE
         }
         Command::SetSessionState { state, .. } => {
             state.as_ref().map_or(0, bytes::Bytes::len) + RECORD_BYTES_ESTIMATE

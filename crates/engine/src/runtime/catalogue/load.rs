@@ -14,8 +14,8 @@ use crate::runtime::damage::Unreadable;
 use crate::runtime::entities::Entities;
 use crate::runtime::entity::Entity;
 use crate::runtime::patience::{Patience, may_pass, unread_now};
-use crate::runtime::record::{EntityRecord, decode_counter, decode_set_back};
 use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};
+use crate::stored::{EntityRecord, read_entity, read_next_partition, read_set_back};
 use crate::{EntityOptions, Timestamp};
 
 /// What the catalogue says beside the entities.
@@ -52,12 +52,10 @@ pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Re
     for Entry { number, value } in entries {
         let read = match CatalogueSubject::of(number) {
             CatalogueSubject::NextPartition => {
-                decode_counter(&value).map(|next| loaded.next_partition = next)
+                read_next_partition(&value).map(|next| loaded.next_partition = next)
             }
-            CatalogueSubject::SetBack => decode_set_back(&value).map(|set_back| loaded.set_back = set_back),
-            CatalogueSubject::Entity(id) => {
-                EntityRecord::decode(&value).map(|record| found.push((id, record)))
-            }
+            CatalogueSubject::SetBack => read_set_back(&value).map(|set_back| loaded.set_back = set_back),
+            CatalogueSubject::Entity(id) => read_entity(&value).map(|record| found.push((id, record))),
         };
         if let Err(reason) = read {
             loaded.is_damaged = true;
@@ -66,7 +64,7 @@ pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Re
     }
     for DamagedEntry { number, unverified, error } in damaged {
         loaded.is_damaged = true;
-        let guess = EntityRecord::decode(&unverified).ok();
+        let guess = read_entity(&unverified).ok();
         let guess = guess.filter(|_| matches!(CatalogueSubject::of(number), CatalogueSubject::Entity(_)));
         set_aside(shared, entities, number, guess, error.into());
     }

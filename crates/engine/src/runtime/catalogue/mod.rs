@@ -17,9 +17,9 @@ use super::StartError;
 use super::actor::is_dead;
 use super::entities::Entities;
 use super::entity::{Entity, Spawner};
-use super::record::encode_counter;
 use crate::layout::{CATALOGUE, entity_key, next_partition_key};
 use crate::partition::Partition;
+use crate::stored::write_next_partition;
 use crate::{EntityOptions, Intent, QueueId};
 
 /// Declarations, or ended entities, taken into one batch.
@@ -119,9 +119,7 @@ impl Catalogue {
             batch.put(entity_key(change.id), change.record.clone());
         }
         if next_partition != self.next_partition {
-            let counter = encode_counter(next_partition)
-                .map_err(|reason| peeklock_storage::Error::Unavailable { reason })?;
-            batch.put(next_partition_key(), counter);
+            batch.put(next_partition_key(), write_next_partition(next_partition));
         }
         if batch.is_empty() && !erases {
             return Ok(());

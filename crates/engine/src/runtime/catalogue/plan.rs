@@ -11,7 +11,7 @@ use crate::names::check_entity_name;
 use crate::names::name_key;
 use crate::runtime::StartError;
 use crate::runtime::entity::Entity;
-use crate::runtime::record::EntityRecord;
+use crate::stored::{EntityRecord, write_entity};
 use crate::{EntityOptions, EntityTimes, Intent, Refusal};
 
 /// See the module.
@@ -191,8 +191,7 @@ impl Catalogue {
         };
         let times = EntityTimes { created_at, updated_at: now };
         let record = EntityRecord { name: name.clone(), times, options: options.clone() };
-        let record = record.encode().map_err(|reason| invalid(&name, reason))?;
-        Ok(Some((key, Change { name, id, options, times, record, existing })))
+        Ok(Some((key, Change { name, id, options, times, record: write_entity(&record), existing })))
     }
 }
 

@@ -84,6 +84,16 @@ impl World {
         }
     }
 
+    /// Deletes the oldest messages that nobody holds. Which these are is not known here: any message sent so far may go.
+    pub(super) fn delete(&mut self, from: Place, count_max: u32) {
+        let Some(address) = self.find(from) else { return };
+        let (sent, enqueued_until) = (self.sent, self.now());
+        self.auditor(address.queue).deleting(sent);
+        let source = QueuePath::main(address.queue);
+        let delete = Command::DeleteMessages { source, count_max, enqueued_until, receiver: None };
+        self.submit(&address, delete, Some(Asked::Other));
+    }
+
     pub(super) fn receive(&mut self, from: Place, sub_queue: SubQueue, mode: ReceiveMode, credit: u64) {
         let Some(address) = self.find(from) else { return };
         // In some places nothing is ever received destructively: there every loss shows.

@@ -1,7 +1,7 @@
 //! Random histories with crashes, full disks and slow reads, watched by auditors. A failure prints its seed and
 //! shrinks; `PROPTEST_CASES` sets how many are tried.
 //!
-//! - `steps` is what may happen, `world` lets it happen, `messages` is what is common to all places.
+//! - `steps` is what may happen, `strategies` how often it does, `world` lets it happen, `messages` is what is common to all places.
 //! - `rules` are those of the topic, and the copies that come of them.
 //! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
 //! - `rot` changes what is on the disk, and knows what that may cost.
@@ -19,6 +19,7 @@ mod rules;
 mod sessions;
 mod steps;
 mod storage;
+mod strategies;
 mod temporary;
 mod topic;
 mod topic_in_doubt;
@@ -29,8 +30,9 @@ use proptest::prelude::*;
 
 use peeklock_storage::MemoryStore;
 
-use self::steps::{Area, Step, steps, steps_on_disk};
+use self::steps::{Area, Step};
 use self::storage::{Machine, Storage};
+use self::strategies::{steps, steps_on_disk};
 use self::world::World;
 
 fn play(history: &[Step]) {

@@ -10,7 +10,8 @@ use peeklock_storage::{
 };
 use tokio::sync::watch;
 
-use super::steps::{DiskStep, EMFILE};
+use super::steps::DiskStep;
+use super::strategies::EMFILE;
 
 const DIRECTORY: &str = "/data";
 const SEGMENT: &str = ".segment";

@@ -169,6 +169,7 @@ impl World {
                 self.receive(*from, *sub_queue, *mode, *credit);
             }
             Step::CloseReceivers => self.close_receivers(),
+            Step::Delete { from, count } => self.delete(*from, *count),
             Step::Settle { which, how } => self.settle(*which, *how),
             Step::TakeDeferred { which, mode } => self.take_deferred(*which, *mode),
             Step::Advance { duration_ms } => self.broker.clock.advance(*duration_ms),

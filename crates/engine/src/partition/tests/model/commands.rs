@@ -69,6 +69,9 @@ impl Model {
     fn carry_out_rarer(&mut self, command: Command) -> Option<Reply> {
         let page = |skip: u32, top: u32| (skip as usize, top as usize);
         Some(match command {
+            Command::DeleteMessages { source, count_max, enqueued_until, receiver } => {
+                Reply::Deleted(self.delete_messages(source, count_max, enqueued_until, receiver))
+            }
             Command::RenewSessionLock { receiver } => Reply::SessionRenewed(
                 self.at(receiver).and_then(|(queue, turn)| queue.renew_session(turn, receiver)),
             ),
@@ -249,6 +252,20 @@ impl Model {
         check(numbers)?;
         let (queue, turn) = self.readable(options.source.queue)?;
         queue.receive_deferred(turn, numbers, options, receiver)
+    }
+
+    fn delete_messages(
+        &mut self,
+        source: QueuePath,
+        count_max: u32,
+        until: Timestamp,
+        receiver: Option<ReceiverId>,
+    ) -> Result<u32, Refusal> {
+        if count_max == 0 {
+            return Err(Refusal::InvalidArgument(String::new()));
+        }
+        let (queue, turn) = self.readable(source.queue)?;
+        queue.delete_messages(turn, source.sub_queue, (count_max, until), receiver)
     }
 
     /// A state may be as large as a message, and takes room like one; one that shrinks always fits.

@@ -314,6 +314,7 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
             Reply::Sent(Err(refusal))
             | Reply::Done(Err(refusal))
             | Reply::Renewed(Err(refusal))
+            | Reply::Deleted(Err(refusal))
             | Reply::Received(Err(refusal))
             | Reply::Opened(Err(refusal))
             | Reply::Sessions(Err(refusal))

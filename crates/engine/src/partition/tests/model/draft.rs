@@ -51,6 +51,14 @@ pub(in crate::partition::tests) enum Move {
         sub_queue: SubQueue,
         session: Option<usize>,
     },
+    /// As of so many milliseconds ago; for a receiver, where that is.
+    DeleteMessages {
+        queue: usize,
+        sub_queue: SubQueue,
+        count_max: u32,
+        before_ms: u64,
+        receiver: Option<usize>,
+    },
     RenewSession(usize),
     GetState(usize),
     SetState(usize, Option<usize>),

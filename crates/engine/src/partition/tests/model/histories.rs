@@ -131,6 +131,17 @@ const FULL_BYTES: u64 = 16;
 
 type Weighted = Vec<(u32, BoxedStrategy<Move>)>;
 
+fn delete() -> impl Strategy<Value = Move> {
+    let parts = (0..40usize, sub_queue(), 0..6u32, 0..12u64);
+    parts.prop_map(|(queue, sub_queue, count_max, before_ms)| Move::DeleteMessages {
+        queue,
+        sub_queue,
+        count_max,
+        before_ms,
+        receiver: None,
+    })
+}
+
 /// What every queue or subscription can be asked.
 fn common(kind: Kind) -> Weighted {
     let verb = prop_oneof![
@@ -200,16 +211,8 @@ fn common(kind: Kind) -> Weighted {
             })
             .boxed(),
         ),
+        (3, delete().boxed()),
         (2, Just(Move::Restart).boxed()),
-        (6, Just(Move::EndTurn).boxed()),
-    ]
-}
-
-/// What is about receivers with a selector.
-fn about_selectors() -> Weighted {
-    vec![
-        (4, (0..4usize).prop_map(Move::Select).boxed()),
-        (12, (0..4usize, any::<u8>()).prop_map(|(pick, bits)| Move::Examined(pick, bits)).boxed()),
     ]
 }
 
@@ -249,6 +252,18 @@ fn about_sessions() -> Weighted {
             .boxed(),
         ),
         (3, (0..4usize).prop_map(Move::Close).boxed()),
+        (
+            4,
+            (sub_queue(), 0..4u32, 0..4usize)
+                .prop_map(|(sub_queue, count_max, receiver)| Move::DeleteMessages {
+                    queue: 1,
+                    sub_queue,
+                    count_max,
+                    before_ms: 0,
+                    receiver: Some(receiver),
+                })
+                .boxed(),
+        ),
     ]
 }
 
@@ -298,9 +313,9 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
     if units {
         moves.push((60, unit(kind).boxed()));
         moves.push((20, (0..12u64).prop_map(Move::Pass).boxed()));
-    } else {
-        moves.extend(about_selectors());
     }
+    moves.extend(if units { Vec::new() } else { super::selecting::moves() });
+    moves.push((6, Just(Move::EndTurn).boxed()));
     moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Pass).boxed()));

@@ -34,7 +34,9 @@ impl Model {
             }
             Command::Peek { source, .. } if self.is_topic() && source.queue.0 == ENTITY => None,
             Command::Peek { source, .. } => Some(source.queue).filter(|_| turn.keeps(Rule::PeekingIsUse)),
-            Command::ReceiveDeferred { source, .. } => Some(source.queue),
+            Command::ReceiveDeferred { source, .. } | Command::DeleteMessages { source, .. } => {
+                Some(source.queue)
+            }
             Command::Settle { queue, .. } | Command::RenewLocks { queue, .. } => {
                 Some(*queue).filter(|_| turn.keeps(Rule::SettlingIsUse))
             }

@@ -85,6 +85,17 @@ impl Comparison {
 
     fn rarer_command(&mut self, one: &Move) -> Command {
         match one {
+            Move::DeleteMessages { queue, sub_queue, count_max, before_ms, receiver } => {
+                let receiver = receiver.map(|pick| self.receiver(pick));
+                let home = receiver.and_then(|receiver| self.partition.state.homes.get(&receiver)).copied();
+                let queue = home.unwrap_or_else(|| self.queue(*queue));
+                Command::DeleteMessages {
+                    source: QueuePath { queue, sub_queue: *sub_queue },
+                    count_max: *count_max,
+                    enqueued_until: Timestamp(self.now - before_ms),
+                    receiver,
+                }
+            }
             Move::RenewSession(pick) => Command::RenewSessionLock { receiver: self.receiver(*pick) },
             Move::GetState(pick) => Command::GetSessionState { receiver: self.receiver(*pick) },
             Move::SetState(pick, state) => {

@@ -200,6 +200,41 @@ impl Queue {
         shown.map(|(_, message)| (message.view.clone(), None)).collect()
     }
 
+    /// The oldest available messages go; where there are sessions, those of one that a receiver holds, or of all that nobody
+    /// holds.
+    pub(super) fn delete_messages(
+        &mut self,
+        turn: &Turn,
+        sub_queue: SubQueue,
+        (count_max, until): (u32, Timestamp),
+        receiver: Option<ReceiverId>,
+    ) -> Result<u32, Refusal> {
+        let in_sessions = self.options.requires_session && sub_queue == SubQueue::Main;
+        let held = match receiver {
+            Some(_) if !in_sessions => return Err(Refusal::SessionNotSupported),
+            Some(receiver) => Some(self.held_by(receiver).ok_or(Refusal::SessionLockLost)?),
+            None => None,
+        };
+        let grace = u64::from(turn.breaks(Rule::DeletingEndsAtItsInstant));
+        let mut numbers = self.numbers_where(|message| {
+            let is_there = message.view.sub_queue == sub_queue && message.scheduled_for.is_none();
+            let is_free = message.lock.is_none() || turn.breaks(Rule::DeletingLeavesWhatIsLocked);
+            let is_active =
+                message.view.state == MessageState::Active || turn.breaks(Rule::DeletingLeavesWhatIsDeferred);
+            let of_session = match &held {
+                Some(session) => message.is_of(session) || turn.breaks(Rule::DeletingIsOfOneSession),
+                None => self.session_end(message).is_none() || turn.breaks(Rule::DeletingLeavesHeldSessions),
+            };
+            is_there && is_free && is_active && of_session && message.view.enqueued_at.0 + grace <= until.0
+        });
+        if turn.breaks(Rule::TheOldestAreDeletedFirst) {
+            numbers.reverse();
+        }
+        numbers.truncate(count_max as usize);
+        numbers.iter().for_each(|number| drop(self.messages.remove(number)));
+        Ok(u32::try_from(numbers.len()).unwrap())
+    }
+
     pub(super) fn hand_out(&mut self, turn: &Turn, number: u64, mode: ReceiveMode) -> Taken {
         let view = self.messages[&number].view.clone();
         let token = turn.tokens.get(&(self.id.0, view.sequence_number)).copied().unwrap_or(LockToken(0));

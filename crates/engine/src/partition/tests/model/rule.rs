@@ -104,6 +104,14 @@ rules! {
         AShortHeaderCountsAsNone,
         /// A header that is too large already is refused to its sender (§3).
         ALargeHeaderIsRefused,
+        /// The oldest messages are deleted first (§14.4).
+        TheOldestAreDeletedFirst,
+        /// Locked ones stay (§14.4).
+        DeletingLeavesWhatIsLocked,
+        /// Deferred ones stay.
+        DeletingLeavesWhatIsDeferred,
+        /// So do those enqueued after the time given, but not those enqueued at it.
+        DeletingEndsAtItsInstant,
     }
     Sessions {
         /// Ids that differ in case are one session.
@@ -158,6 +166,10 @@ rules! {
         OnlyActiveMessagesListASession,
         /// Sessions are listed whose state changed after an instant, not at it.
         UpdatedMeansAfter,
+        /// The holder of a session deletes its messages only.
+        DeletingIsOfOneSession,
+        /// Without a session, those of sessions that somebody holds stay.
+        DeletingLeavesHeldSessions,
     }
     Topics {
         /// One of several rules is enough (§12).

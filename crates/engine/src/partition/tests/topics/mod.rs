@@ -8,6 +8,7 @@ mod histories;
 mod idle;
 mod limits;
 mod publishing;
+mod purging;
 pub(super) mod rig;
 mod rules;
 mod scheduling;

@@ -1,0 +1,46 @@
+//! `com.microsoft:batch-delete-messages`: the oldest messages go without being delivered. "Purge" of the SDKs repeats it with
+//! one time until the answer is 0 or 204.
+
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, Refusal, Timestamp};
+
+use super::{Arguments, Context, Prepared, arguments};
+use crate::servicebus::envelope::Answer;
+use crate::servicebus::errors::{Fault, condition, unexpected};
+use crate::wire::Value;
+
+pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
+    let count = arguments.integer("message-count")?;
+    let at_ms = match arguments.get("enqueued-time-utc") {
+        Some(Value::Timestamp(at_ms)) => *at_ms,
+        _ => return Err(arguments::wrong("enqueued-time-utc", "a timestamp")),
+    };
+    let receiver = context.holder_if_named(arguments)?;
+    // As for a receiver: a client deletes messages of a session that it holds.
+    if receiver.is_none() && context.entity.has_sessions() {
+        return Err(Fault::Refused(Refusal::SessionRequired));
+    }
+    let command = Command::DeleteMessages {
+        source: context.entity.source(),
+        // What is not in range is refused by the engine.
+        count_max: u32::try_from(count).unwrap_or(if count < 0 { 0 } else { u32::MAX }),
+        enqueued_until: Timestamp(u64::try_from(at_ms).unwrap_or(0)),
+        receiver,
+    };
+    Ok(Prepared::new(command, |response, _| finish(response)))
+}
+
+/// Nothing deleted is 204 with a condition: J 7.10.0-beta.2 takes no other 204 for 0.
+fn finish(response: Response) -> Result<Answer, Fault> {
+    match response {
+        Response::Deleted(Ok(0)) => {
+            Ok(Answer { condition: Some(condition::MESSAGE_NOT_FOUND), ..Answer::no_content() })
+        }
+        // N and G read an int, and nothing else.
+        Response::Deleted(Ok(count)) => {
+            Ok(Answer::ok(vec![("message-count", Value::Int(i32::try_from(count).unwrap_or(i32::MAX)))]))
+        }
+        Response::Deleted(Err(refusal)) => Err(refusal.into()),
+        other => Err(unexpected(other)),
+    }
+}
