@@ -2,6 +2,7 @@
 
 mod performative;
 mod received;
+mod shared_session;
 mod transactions;
 
 use std::collections::{HashMap, VecDeque};
@@ -215,6 +216,11 @@ impl Client {
     }
 
     fn attached(&mut self, handle: u32) -> io::Result<Result<(), Value>> {
+        Ok(self.answered(handle)?.map(|_| ()))
+    }
+
+    /// The answer to an attach; the error of the detach when refused.
+    fn answered(&mut self, handle: u32) -> io::Result<Result<Frame, Value>> {
         let names = [format!("sender-{handle}"), format!("receiver-{handle}")];
         let answer = self.wait(|frame| {
             let ours = frame.is(code::ATTACH) && names.iter().any(|name| frame.field(0).text() == Some(name));
@@ -226,7 +232,7 @@ impl Client {
             return self.detached(remote).map(Err);
         }
         self.handles.insert(handle, remote);
-        Ok(Ok(()))
+        Ok(Ok(answer))
     }
 
     fn detached(&mut self, remote: i64) -> io::Result<Value> {

@@ -317,12 +317,26 @@ pub struct ReceiverOptions {
 }
 
 /// Which session a receiver wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionRequest {
     /// By id (the empty string is one), or the next available.
     pub id: Option<Box<str>>,
     /// How long to wait for an available one; a session asked for by id is granted or refused at once.
     pub wait_until: Timestamp,
+    /// Whether others may take it over.
+    pub lock: SessionLock,
+}
+
+/// Who may have a session while it is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionLock {
+    /// Its holder only.
+    #[default]
+    Exclusive,
+    /// Whoever presents the token that its holder gets: [`crate::AcceptedSession::token`].
+    NonExclusive,
+    /// The same, and it is taken over from whoever holds it under this token. The token stays.
+    TakeOver(LockToken),
 }
 
 /// How far a receiver may be served, counted since it was opened: cumulative, so that a change can't race with

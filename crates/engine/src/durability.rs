@@ -47,6 +47,7 @@ impl Event {
             | Self::SessionAwaited { .. }
             | Self::SessionNotAwaited { .. }
             | Self::SessionLocked { .. }
+            | Self::SessionTaken { .. }
             | Self::SessionRenewed { .. }
             | Self::SessionUnlocked { .. }
             | Self::Used { stored: false, .. }

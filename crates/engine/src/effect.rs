@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Departing, Lock, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber, Timestamp};
+use crate::{
+    Departing, Lock, LockToken, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber, Timestamp,
+};
 
 /// An output of the partition. The runtime adds contents to views before they leave.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +98,8 @@ pub struct AcceptedSession {
     pub id: Arc<str>,
     /// When its lock ends unless renewed.
     pub locked_until: Timestamp,
+    /// With what another may take it over, if it may.
+    pub token: Option<LockToken>,
 }
 
 /// One failed token of a `Settle`.

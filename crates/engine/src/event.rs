@@ -1,10 +1,12 @@
 //! RuleProperties: what happened to a partition. Only these change its state, and only these are stored.
 
+mod details;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use smallvec::SmallVec;
 
+pub use self::details::{Deletion, Publication, SubscriptionCopy};
 use crate::partition::{Record, SelectionChange};
 use crate::{
     BodyRef, CreditLimit, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId, ReceiverOptions,
@@ -150,6 +152,8 @@ pub enum Event {
         request: Option<RequestId>,
         /// How long.
         until: Timestamp,
+        /// Whether it gets a token with the session.
+        with_token: bool,
     },
     /// A receiver waits no longer: it was closed, or it took too long.
     SessionNotAwaited {
@@ -168,6 +172,20 @@ pub enum Event {
         receiver: ReceiverId,
         /// When the lock ends unless renewed.
         until: Timestamp,
+    },
+    /// A receiver holds a session now under a token, which another may present. Whoever held it so far does no longer; the
+    /// messages in flight stay locked.
+    SessionTaken {
+        /// Of which entity.
+        queue: QueueId,
+        /// Its id.
+        session: SessionId,
+        /// Who.
+        receiver: ReceiverId,
+        /// When the lock ends unless renewed.
+        until: Timestamp,
+        /// What has to be presented to take it over.
+        token: LockToken,
     },
     /// A session's lock was prolonged.
     SessionRenewed {
@@ -272,47 +290,6 @@ pub enum Event {
         /// Bytes of its content.
         content_bytes: u64,
     },
-}
-
-/// See [`Event::Published`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct Publication {
-    /// The topic's number for it, the next one.
-    pub number: SequenceNumber,
-    /// The content, stored under that number; `None` for one that was scheduled and is stored already.
-    pub content: Option<Bytes>,
-    /// The number under which it was scheduled, dead from now on.
-    pub scheduled: Option<SequenceNumber>,
-    /// Where the content is.
-    pub body: BodyRef,
-    /// Its length in bytes.
-    pub content_bytes: u32,
-    /// Who gets it.
-    pub copies: SmallVec<[SubscriptionCopy; 1]>,
-}
-
-/// A message of a topic in one subscription.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SubscriptionCopy {
-    /// Which subscription.
-    pub queue: QueueId,
-    /// Its number there, the next one.
-    pub number: SequenceNumber,
-    /// The facts about it.
-    pub record: Record,
-}
-
-/// See [`Event::Deleted`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct Deletion {
-    /// Where the messages were.
-    pub queue: QueueId,
-    /// Where they rested.
-    pub sub_queue: SubQueue,
-    /// Which, in order.
-    pub numbers: Box<[SequenceNumber]>,
-    /// Bodies that nothing else refers to, in order.
-    pub bodies: Box<[BodyRef]>,
 }
 
 /// A subscription as it is stored.

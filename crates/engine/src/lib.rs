@@ -23,7 +23,7 @@ mod stored;
 
 pub use command::{
     Assigned, Command, CreditLimit, DELETE_COUNT_MAX, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions,
-    SessionRequest, Settlement,
+    SessionLock, SessionRequest, Settlement,
 };
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};

@@ -186,6 +186,7 @@ impl ConnectionHandler {
         let session = filter.as_ref().map(|filter| SessionRequest {
             id: filter.id.clone(),
             wait_until: session_filter::wait_until(self.entities.now(), &attach.properties),
+            lock: filter.lock,
         });
         let max_message_size = Some(entity.max_message_size_bytes);
         let message_bytes_max = answer::message_bytes_max(&attach);

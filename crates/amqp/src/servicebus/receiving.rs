@@ -128,12 +128,20 @@ impl ConnectionHandler {
     pub(super) fn receiver_closed(&mut self, id: ReceiverId, refusal: Refusal, connection: &mut Connection) {
         // What the peer settled before it is told comes before.
         self.submit_completions();
-        let Some(receiver) = self.remove_receiver(id) else {
+        let window = self.window();
+        let Some(mut receiver) = self.remove_receiver(id) else {
             return self.watcher_closed(id, refusal, connection);
         };
         self.links.remove(&receiver.link);
+        let (messages, _) = connection.transmitted(receiver.link);
+        receiver.transmitted(messages, window);
+        let is_session_lost = refusal == Refusal::SessionLockLost;
         let error = self.tracker().error(&receiver.entity.fault(refusal));
         connection.detach(receiver.link, Some(error));
+        // Another receiver may have taken the session over, with the locks of all that is on its way to this one.
+        if is_session_lost {
+            self.give_back_untransmitted(id, receiver);
+        }
     }
 
     /// Closes a receiver whose link is gone. Locks of what the peer may have seen stay until they expire, so that it
@@ -145,6 +153,11 @@ impl ConnectionHandler {
         if receiver.entity.has_sessions() {
             return;
         }
+        self.give_back_untransmitted(id, receiver);
+    }
+
+    /// Gives back what a closed receiver's link has not sent, now and when it comes.
+    fn give_back_untransmitted(&mut self, id: ReceiverId, receiver: Receiver) {
         let tokens: SmallVec<[LockToken; 1]> = receiver.untransmitted().collect();
         if !tokens.is_empty() {
             self.release(&receiver.entity, tokens);

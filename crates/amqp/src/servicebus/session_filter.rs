@@ -2,18 +2,25 @@
 //!
 //! Python, JavaScript, .NET and Java write the bare value, Go a described one; each reads its own shape only.
 
-use peeklock_engine::{AcceptedSession, Timestamp};
+use peeklock_engine::{AcceptedSession, SessionLock, Timestamp};
 
 use super::errors::Fault;
+use super::lock_token;
 use super::management::integer;
 use super::submission::ID_CHARACTERS_MAX;
 use crate::wire::performative::Attach;
-use crate::wire::{Fields, Value};
+use crate::wire::{Fields, Str, Value};
 
 /// Key of the filter, and the symbolic form of its descriptor.
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
 /// The numeric form of its descriptor.
 const SESSION_FILTER_CODE: u64 = 0x0000_0013_7000_000C;
+/// Key of the filter for a session that others may take over (N 7.21.0).
+const NON_EXCLUSIVE_FILTER: &str = "com.microsoft:non-exclusive-session-filter";
+/// The numeric form of its descriptor.
+const NON_EXCLUSIVE_FILTER_CODE: u64 = 0x0000_0013_7000_000E;
+/// The symbolic form.
+const NON_EXCLUSIVE_FILTER_TYPE: &str = "com.microsoft:non-exclusive-session-filter:list";
 /// Link property: end of the session's lock, a long of ticks (a timestamp breaks every SDK).
 const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
 /// Link property: how long to wait for an available session, in milliseconds, an integer of any width.
@@ -31,6 +38,8 @@ const UNIX_EPOCH_TICKS: u64 = 621_355_968_000_000_000;
 pub(crate) struct SessionFilter {
     /// Which; the empty string is one. `None` for the next available.
     pub(crate) id: Option<Box<str>>,
+    /// Whether others may take it over.
+    pub(crate) lock: SessionLock,
     /// What the value was described with, to be repeated.
     descriptor: Option<Value>,
 }
@@ -39,45 +48,101 @@ impl SessionFilter {
     /// Finds the filter in a source's filters. Absent is not the same as null.
     ///
     /// # Errors
-    /// [`Fault::Argument`] for ids that are no strings or too long, and for foreign descriptors.
+    /// [`Fault::Argument`] for ids that are no strings or too long, for tokens that are no UUIDs, for foreign descriptors, and
+    /// for two filters at once.
     pub(crate) fn find(filters: &Fields) -> Result<Option<Self>, Fault> {
-        let Some((_, value)) = filters.iter().find(|(key, _)| &**key == SESSION_FILTER) else {
-            return Ok(None);
-        };
-        let (descriptor, value) = match value {
-            Value::Described(described) => (Some(&described.descriptor), &described.value),
-            bare => (None, bare),
-        };
-        match descriptor {
-            None | Some(Value::ULong(SESSION_FILTER_CODE)) => {}
-            Some(Value::Symbol(symbol)) if &**symbol == SESSION_FILTER => {}
-            Some(_) => {
-                return Err(Fault::Argument(format!("The descriptor in {SESSION_FILTER} is unknown.")));
+        let value = |name: &str| filters.iter().find(|(key, _)| &**key == name).map(|(_, value)| value);
+        let filter = match (value(SESSION_FILTER), value(NON_EXCLUSIVE_FILTER)) {
+            (None, None) => return Ok(None),
+            (Some(value), None) => Self::exclusive(value)?,
+            (None, Some(value)) => Self::non_exclusive(value)?,
+            (Some(_), Some(_)) => {
+                let text = format!("{SESSION_FILTER} and {NON_EXCLUSIVE_FILTER} exclude each other.");
+                return Err(Fault::Argument(text));
             }
-        }
-        let id = match value {
-            Value::Null => None,
-            Value::String(id) => Some(id.clone()),
-            _ => return Err(Fault::Argument(format!("{SESSION_FILTER} must be a string or null."))),
         };
-        if id.as_deref().is_some_and(|id| id.chars().count() > ID_CHARACTERS_MAX) {
+        if filter.id.as_deref().is_some_and(|id| id.chars().count() > ID_CHARACTERS_MAX) {
             return Err(Fault::Argument(format!(
                 "The session id is longer than {ID_CHARACTERS_MAX} characters."
             )));
         }
-        Ok(Some(Self { id, descriptor: descriptor.cloned() }))
+        Ok(Some(filter))
+    }
+
+    fn exclusive(value: &Value) -> Result<Self, Fault> {
+        let (descriptor, value) = match value {
+            Value::Described(described) => (Some(&described.descriptor), &described.value),
+            bare => (None, bare),
+        };
+        if let Some(descriptor) = descriptor {
+            check_descriptor(descriptor, SESSION_FILTER, (SESSION_FILTER_CODE, SESSION_FILTER))?;
+        }
+        let (id, descriptor) = (session_id(value, SESSION_FILTER)?, descriptor.cloned());
+        Ok(Self { id, lock: SessionLock::Exclusive, descriptor })
+    }
+
+    /// A list of the session's id and the token of the lock to be taken over, each of which may be null.
+    fn non_exclusive(value: &Value) -> Result<Self, Fault> {
+        let Value::Described(described) = value else {
+            return Err(Fault::Argument(format!("{NON_EXCLUSIVE_FILTER} must be a described list.")));
+        };
+        let names = (NON_EXCLUSIVE_FILTER_CODE, NON_EXCLUSIVE_FILTER_TYPE);
+        check_descriptor(&described.descriptor, NON_EXCLUSIVE_FILTER, names)?;
+        let Value::List(fields) = &described.value else {
+            return Err(Fault::Argument(format!("{NON_EXCLUSIVE_FILTER} must be a described list.")));
+        };
+        let id = session_id(fields.first().unwrap_or(&Value::Null), NON_EXCLUSIVE_FILTER)?;
+        let lock = match fields.get(1).unwrap_or(&Value::Null) {
+            Value::Null => SessionLock::NonExclusive,
+            Value::Uuid(token) => SessionLock::TakeOver(lock_token::from_uuid(*token)),
+            _ => {
+                let text = format!("The lock token in {NON_EXCLUSIVE_FILTER} must be a uuid or null.");
+                return Err(Fault::Argument(text));
+            }
+        };
+        Ok(Self { id, lock, descriptor: Some(described.descriptor.clone()) })
     }
 
     /// Writes the accepted session into the answer to the attach.
     pub(crate) fn confirm(self, accepted: &AcceptedSession, reply: &mut Attach) {
-        let id = Value::String((*accepted.id).into());
-        let value = match self.descriptor {
-            Some(descriptor) => Value::described(descriptor, id),
-            None => id,
-        };
-        reply.source.get_or_insert_default().filter = vec![(SESSION_FILTER.into(), value)];
+        reply.source.get_or_insert_default().filter = vec![self.answer(accepted)];
         reply.properties.retain(|(key, _)| &**key != LOCKED_UNTIL);
         reply.properties.push((LOCKED_UNTIL.into(), Value::Long(ticks(accepted.locked_until))));
+    }
+
+    /// The filter in the answer: as it was sent, with what was accepted.
+    fn answer(self, accepted: &AcceptedSession) -> (Str, Value) {
+        let id = Value::String((*accepted.id).into());
+        let (name, value) = match accepted.token {
+            Some(token) => {
+                let token = Value::Uuid(lock_token::to_uuid(token));
+                (NON_EXCLUSIVE_FILTER, Value::List(vec![id, token]))
+            }
+            None => (SESSION_FILTER, id),
+        };
+        let value = match self.descriptor {
+            Some(descriptor) => Value::described(descriptor, value),
+            None => value,
+        };
+        (name.into(), value)
+    }
+}
+
+/// The id in a filter, null for the next available session.
+fn session_id(value: &Value, filter: &str) -> Result<Option<Box<str>>, Fault> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(id) => Ok(Some(id.clone())),
+        _ => Err(Fault::Argument(format!("The session id in {filter} must be a string or null."))),
+    }
+}
+
+/// Whether a descriptor is the one expected, as a number or by name.
+fn check_descriptor(descriptor: &Value, filter: &str, (code, name): (u64, &str)) -> Result<(), Fault> {
+    match descriptor {
+        Value::ULong(number) if *number == code => Ok(()),
+        Value::Symbol(symbol) if &**symbol == name => Ok(()),
+        _ => Err(Fault::Argument(format!("The descriptor in {filter} is unknown."))),
     }
 }
 
@@ -104,7 +169,8 @@ mod tests {
     #[test]
     fn absent_null_and_empty_differ() {
         assert_eq!(SessionFilter::find(&Vec::new()), Ok(None));
-        let requested = |id: Option<&str>| SessionFilter { id: id.map(Into::into), descriptor: None };
+        let lock = SessionLock::Exclusive;
+        let requested = |id: Option<&str>| SessionFilter { id: id.map(Into::into), lock, descriptor: None };
         assert_eq!(find(Value::Null), Ok(Some(requested(None))));
         assert_eq!(find("".into()), Ok(Some(requested(Some("")))));
     }
@@ -148,5 +214,61 @@ mod tests {
         // 2023-11-14T22:13:20.123Z
         assert_eq!(ticks(Timestamp(1_700_000_000_123)), 638_355_968_001_230_000);
         assert_eq!(ticks(Timestamp::NEVER), i64::MAX);
+    }
+
+    fn find_shared(descriptor: Value, fields: Value) -> Result<Option<SessionFilter>, Fault> {
+        let value = Value::described(descriptor, fields);
+        SessionFilter::find(&vec![("com.microsoft:non-exclusive-session-filter".into(), value)])
+    }
+
+    #[test]
+    fn a_list_of_id_and_token_asks_for_a_session_that_others_may_take_over() {
+        let token = Value::Uuid([7; 16]);
+        let taken = SessionLock::TakeOver(peeklock_engine::LockToken(u128::from_be_bytes([7; 16])));
+        let cases = [
+            (vec!["s".into(), Value::Null], Some("s"), SessionLock::NonExclusive),
+            (vec![Value::Null, Value::Null], None, SessionLock::NonExclusive),
+            (vec!["s".into()], Some("s"), SessionLock::NonExclusive),
+            (vec!["".into(), token.clone()], Some(""), taken),
+            (vec![Value::Null, token], None, taken),
+            (vec![], None, SessionLock::NonExclusive),
+        ];
+        let names = ["com.microsoft:non-exclusive-session-filter:list"];
+        for (fields, id, lock) in cases {
+            for descriptor in [Value::ULong(0x13_7000_000E), Value::symbol(names[0])] {
+                let filter = find_shared(descriptor, Value::List(fields.clone())).unwrap().unwrap();
+                assert_eq!((filter.id.as_deref(), filter.lock), (id, lock));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_list_is_refused() {
+        let code = || Value::ULong(0x13_7000_000E);
+        let wrong = [
+            find_shared(Value::ULong(0x13_7000_000C), Value::List(vec![])),
+            find_shared(code(), "s".into()),
+            find_shared(code(), Value::List(vec![Value::Int(1), Value::Null])),
+            find_shared(code(), Value::List(vec!["s".into(), "token".into()])),
+            find_shared(code(), Value::List(vec!["x".repeat(129).as_str().into(), Value::Null])),
+            SessionFilter::find(&vec![("com.microsoft:non-exclusive-session-filter".into(), Value::Null)]),
+            SessionFilter::find(&vec![
+                ("com.microsoft:session-filter".into(), Value::Null),
+                (NON_EXCLUSIVE_FILTER.into(), Value::described(code(), Value::List(vec![]))),
+            ]),
+        ];
+        for found in wrong {
+            assert_eq!(found.unwrap_err().condition_and_status().0, "com.microsoft:argument-error");
+        }
+    }
+
+    #[test]
+    fn the_answer_repeats_the_filter_with_id_and_token() {
+        let filter = find_shared(Value::ULong(0x13_7000_000E), Value::List(vec![])).unwrap().unwrap();
+        let token = Some(peeklock_engine::LockToken(5));
+        let accepted = AcceptedSession { id: "s".into(), locked_until: Timestamp(1), token };
+        let token = Value::Uuid(5_u128.to_be_bytes());
+        let value = Value::described(Value::ULong(0x13_7000_000E), Value::List(vec!["s".into(), token]));
+        assert_eq!(filter.answer(&accepted), (NON_EXCLUSIVE_FILTER.into(), value));
     }
 }

@@ -37,7 +37,8 @@ impl Bench {
 
     fn accept(&mut self, receiver: ReceiverId, id: Option<Box<str>>, wait_ms: u64) {
         let options = ReceiverOptions { source: QueuePath::main(ID), mode: ReceiveMode::PeekLock };
-        let session = Some(SessionRequest { id, wait_until: self.now.plus_ms(wait_ms) });
+        let session =
+            Some(SessionRequest { id, wait_until: self.now.plus_ms(wait_ms), ..SessionRequest::default() });
         self.handle(Command::OpenReceiver { receiver, options, session });
     }
 

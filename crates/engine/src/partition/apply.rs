@@ -68,6 +68,7 @@ impl State {
             Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
             | Event::SessionLocked { .. }
+            | Event::SessionTaken { .. }
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
             | Event::SessionStateSet { .. } => self.apply_to_sessions(event),

@@ -150,6 +150,7 @@ impl<'a> TurnChanges<'a> {
             | Event::SessionAwaited { .. }
             | Event::SessionNotAwaited { .. }
             | Event::SessionLocked { .. }
+            | Event::SessionTaken { .. }
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
             | Event::Quarantined { .. }

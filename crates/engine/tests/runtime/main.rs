@@ -28,6 +28,7 @@ mod forwarding_topics;
 mod idle;
 mod restart;
 mod rules;
+mod shard_lost;
 mod short_memory;
 mod simulation;
 mod slow_reads;

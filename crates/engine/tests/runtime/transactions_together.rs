@@ -130,7 +130,8 @@ async fn a_session_keeps_its_lock_when_its_state_and_messages_do_not_fit_togethe
     let receiver = ReceiverId(WATCHING);
     let source = QueuePath { queue: small.queue, sub_queue: SubQueue::Main };
     let options = ReceiverOptions { source, mode: ReceiveMode::PeekLock };
-    let session = Some(SessionRequest { id: Some("s".into()), wait_until: START });
+    let session =
+        Some(SessionRequest { id: Some("s".into()), wait_until: START, ..SessionRequest::default() });
     small.submit(Command::OpenReceiver { receiver, options, session });
     assert!(matches!(small.response().await.1, Response::Opened(Ok(Some(_)))));
     let state = Some(large().repeat(2).into());

@@ -185,7 +185,7 @@ mod tests {
     #[tokio::test]
     async fn targets_of_forwarding_may_be_declared_after_their_sources() {
         let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
-        let shard = store.acquire(ShardId(0)).unwrap();
+        let shard = store.acquire(ShardId(0)).await.unwrap();
         let limits = shard.limits();
         let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
         let namespace = Namespace::start(shard, Arc::new(clock), options).await.unwrap();
@@ -204,7 +204,7 @@ mod tests {
         let config = config(TEMPORARY);
         let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
         for _ in 0..STARTS {
-            let shard = store.acquire(ShardId(0)).unwrap();
+            let shard = store.acquire(ShardId(0)).await.unwrap();
             let limits = shard.limits();
             let options =
                 NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };

@@ -324,7 +324,7 @@ pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
 /// The engine grants a session, locked for a second.
 pub(super) fn accepted(session: &str) -> Response {
     let locked_until = NOW.plus_ms(1000);
-    Response::Opened(Ok(Some(AcceptedSession { id: session.into(), locked_until })))
+    Response::Opened(Ok(Some(AcceptedSession { id: session.into(), locked_until, token: None })))
 }
 
 fn transmit(from: &mut Connection, to: &mut BytesMut) -> usize {

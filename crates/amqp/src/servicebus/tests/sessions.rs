@@ -106,6 +106,7 @@ fn a_named_session_is_asked_for_and_confirmed_in_the_clients_shape() {
                 session: Some(SessionRequest {
                     id: requested.as_str().map(Into::into),
                     wait_until: NOW.plus_ms(65_000),
+                    ..SessionRequest::default()
                 }),
             };
             assert_eq!(command, expected);
@@ -128,7 +129,10 @@ fn the_link_says_how_long_to_wait_and_keeps_its_other_properties() {
         vec![("com.microsoft:timeout".into(), Value::UInt(4990)), ("mine".into(), Value::Bool(true))];
     attach_with(&mut harness, Value::Null, properties.clone());
     let (tag, _, requested) = opening(&mut harness);
-    assert_eq!(requested, Some(SessionRequest { id: None, wait_until: NOW.plus_ms(4990) }));
+    assert_eq!(
+        requested,
+        Some(SessionRequest { id: None, wait_until: NOW.plus_ms(4990), ..SessionRequest::default() })
+    );
     harness.answer(tag, accepted("x"));
     assert_eq!(attach_reply(&mut harness).properties[..2], properties);
 }

@@ -25,7 +25,7 @@ impl Step<'_> {
         };
         match (checked, session) {
             (Err(refusal), _) => self.reply(request, Reply::Opened(Err(refusal))),
-            (Ok(()), Some(requested)) => self.accept_session(request, receiver, options, requested),
+            (Ok(()), Some(requested)) => self.accept_session(request, receiver, options, &requested),
             (Ok(()), None) => {
                 self.emit(Event::ReceiverOpened { receiver, options });
                 self.reply(request, Reply::Opened(Ok(None)));

@@ -3,8 +3,8 @@
 use super::super::step::Step;
 use crate::event::Event;
 use crate::{
-    AcceptedSession, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionId,
-    SessionRequest, SubQueue, Timestamp,
+    AcceptedSession, Effect, LockToken, QueueId, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId,
+    SessionId, SessionLock, SessionRequest, SubQueue,
 };
 
 /// Longest session id in characters: Service Bus's limit.
@@ -32,33 +32,68 @@ impl Step<'_> {
         request: Option<RequestId>,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        requested: SessionRequest,
+        requested: &SessionRequest,
     ) {
         let queue = options.source.queue;
-        let session = match requested.id {
-            Some(id) => self.free_session(queue, &id),
-            None => match self.next_for_newcomer(queue) {
-                Some(id) => Ok(id),
+        let opened = match (requested.lock, requested.id.as_deref()) {
+            (SessionLock::TakeOver(token), Some(id)) => self.take_session_over(receiver, options, id, token),
+            (SessionLock::TakeOver(_), None) => Err(Refusal::InvalidArgument(
+                "A session is taken over by its id: a lock token without a session id means nothing."
+                    .to_owned(),
+            )),
+            (lock, Some(id)) => {
+                self.free_session(queue, id).map(|id| self.open_with(receiver, options, id, lock))
+            }
+            (lock, None) => match self.next_for_newcomer(queue) {
+                Some(id) => Ok(self.open_with(receiver, options, id, lock)),
                 None if requested.wait_until <= self.now => Err(Refusal::NoSessionAvailable),
-                None => return self.await_session(request, receiver, options, requested.wait_until),
+                None => return self.await_session(request, receiver, options, requested),
             },
         };
-        let opened = session.map(|id| Some(self.open_with(receiver, options, id)));
-        self.reply(request, Reply::Opened(opened));
+        self.reply(request, Reply::Opened(opened.map(Some)));
+    }
+
+    /// Whoever holds the session under this token loses it to the receiver, which may settle what is in flight. The token
+    /// stays, so that of several that present it each takes over from the one before.
+    fn take_session_over(
+        &mut self,
+        receiver: ReceiverId,
+        options: ReceiverOptions,
+        id: &str,
+        token: LockToken,
+    ) -> Result<AcceptedSession, Refusal> {
+        let (queue, session) = (options.source.queue, SessionId::from(id));
+        self.end_late_lock(queue, &session);
+        let held = self.sessions(queue).and_then(|sessions| sessions.get(&session));
+        let holder = held.and_then(|held| held.holder(self.now)).ok_or(Refusal::SessionLockLost)?;
+        if holder.token != Some(token) {
+            return Err(Refusal::SessionCannotBeLocked(id.into()));
+        }
+        self.emit(Event::ReceiverOpened { receiver, options });
+        let accepted = self.grant(queue, receiver, session, Some(token));
+        let (receiver, refusal) = (holder.receiver, Refusal::SessionLockLost);
+        self.emit(Event::ReceiverClosed { receiver });
+        self.effect(Effect::ReceiverClosed { receiver, refusal });
+        Ok(accepted)
     }
 
     /// The session of this id, there or not, unless another receiver holds it. The answer spells it as it was asked for:
     /// clients for Go and JavaScript accept no other spelling.
     fn free_session(&mut self, queue: QueueId, id: &str) -> Result<SessionId, Refusal> {
         let id = SessionId::from(id);
-        let session = self.sessions(queue).and_then(|sessions| sessions.get(&id));
-        if let Some(holder) = session.and_then(|session| session.late_holder(self.now)) {
-            self.end_session_lock(queue, holder);
-            self.return_in_flight(queue);
-        }
+        self.end_late_lock(queue, &id);
         match self.sessions(queue).and_then(|sessions| sessions.get(&id)) {
             Some(session) if !session.is_free() => Err(Refusal::SessionCannotBeLocked((*id).into())),
             _ => Ok(id),
+        }
+    }
+
+    /// Ends the lock of a session whose time is over but whose timer has not fired yet.
+    fn end_late_lock(&mut self, queue: QueueId, id: &SessionId) {
+        let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
+        if let Some(holder) = session.and_then(|session| session.late_holder(self.now)) {
+            self.end_session_lock(queue, holder);
+            self.return_in_flight(queue);
         }
     }
 
@@ -73,9 +108,11 @@ impl Step<'_> {
         receiver: ReceiverId,
         options: ReceiverOptions,
         session: SessionId,
+        lock: SessionLock,
     ) -> AcceptedSession {
         self.emit(Event::ReceiverOpened { receiver, options });
-        self.grant(options.source.queue, receiver, session)
+        let token = (lock != SessionLock::Exclusive).then(|| self.new_token());
+        self.grant(options.source.queue, receiver, session, token)
     }
 
     /// The answer comes when a session is available, or when the time is over.
@@ -84,10 +121,12 @@ impl Step<'_> {
         request: Option<RequestId>,
         receiver: ReceiverId,
         options: ReceiverOptions,
-        until: Timestamp,
+        requested: &SessionRequest,
     ) {
         self.emit(Event::ReceiverOpened { receiver, options });
-        self.emit(Event::SessionAwaited { queue: options.source.queue, receiver, request, until });
+        let (queue, until) = (options.source.queue, requested.wait_until);
+        let with_token = requested.lock != SessionLock::Exclusive;
+        self.emit(Event::SessionAwaited { queue, receiver, request, until, with_token });
     }
 }
 

@@ -12,14 +12,15 @@ use super::{Sessions, Waiter};
 use crate::event::Event;
 use crate::layout::HeadSubject;
 use crate::stored::read_session_state;
-use crate::{QueueId, ReceiverId, SessionId, SubQueue, Timestamp};
+use crate::{LockToken, QueueId, ReceiverId, SessionId, SubQueue, Timestamp};
 
 impl State {
     /// Lets an event about sessions have happened; others change nothing.
     pub(in crate::partition) fn apply_to_sessions(&mut self, event: &Event) {
         match event {
-            Event::SessionAwaited { queue, receiver, request, until } => {
-                let waiter = Waiter { receiver: *receiver, request: *request, until: *until };
+            Event::SessionAwaited { queue, receiver, request, until, with_token } => {
+                let (receiver, request, until) = (*receiver, *request, *until);
+                let waiter = Waiter { receiver, request, until, with_token: *with_token };
                 self.in_sessions(*queue, |sessions| sessions.waiters.push(waiter));
             }
             Event::SessionNotAwaited { queue, receiver } => {
@@ -27,10 +28,12 @@ impl State {
             }
             Event::SessionLocked { queue, session, receiver, until } => {
                 self.in_sessions(*queue, |sessions| sessions.lock(session, *receiver, *until));
-                if let Some(queue) = self.queue_mut(*queue) {
-                    queue.credit_changed(*receiver);
-                    queue.receivers.unpark(*receiver);
-                }
+                self.session_granted(*queue, *receiver);
+            }
+            Event::SessionTaken { queue, session, receiver, until, token } => {
+                let (receiver, until) = (*receiver, *until);
+                self.in_sessions(*queue, |sessions| sessions.take(session, receiver, until, *token));
+                self.session_granted(*queue, receiver);
             }
             Event::SessionRenewed { queue, session, until } => {
                 self.in_sessions(*queue, |sessions| sessions.prolong(session.key(), *until));
@@ -81,6 +84,14 @@ impl State {
     fn in_sessions(&mut self, queue: QueueId, change: impl FnOnce(&mut Sessions)) {
         if let Some(sessions) = self.queue_mut(queue).and_then(|queue| queue.sessions.as_mut()) {
             change(sessions);
+        }
+    }
+
+    /// What its receiver may get changed with the session that it has.
+    fn session_granted(&mut self, queue: QueueId, receiver: ReceiverId) {
+        if let Some(queue) = self.queue_mut(queue) {
+            queue.credit_changed(receiver);
+            queue.receivers.unpark(receiver);
         }
     }
 
@@ -141,11 +152,22 @@ impl Sessions {
     fn lock(&mut self, id: &SessionId, receiver: ReceiverId, until: Timestamp) {
         self.waiters.remove(receiver);
         self.unlock(id.key(), false);
+        self.hold(id, Holder::new(receiver, until, None));
+    }
+
+    /// The locks of messages stay, whoever held the session before.
+    fn take(&mut self, id: &SessionId, receiver: ReceiverId, until: Timestamp, token: LockToken) {
+        self.waiters.remove(receiver);
+        if let Some(former) = self.get(id).and_then(|session| session.holder) {
+            self.held.remove(&former.receiver);
+        }
+        self.hold(id, Holder::new(receiver, until, Some(token)));
+    }
+
+    fn hold(&mut self, id: &SessionId, holder: Holder) {
         self.create(id, None);
-        self.held.insert(receiver, Arc::clone(id.key()));
-        self.change(id.key(), |session| {
-            session.holder = Some(Holder { receiver, until, listens: false, can_be_served: false });
-        });
+        self.held.insert(holder.receiver, Arc::clone(id.key()));
+        self.change(id.key(), |session| session.holder = Some(holder));
     }
 
     fn prolong(&mut self, key: &str, until: Timestamp) {

@@ -6,7 +6,7 @@ use super::super::record::Record;
 use super::super::step::Step;
 use super::{Session, Sessions};
 use crate::event::Event;
-use crate::{AcceptedSession, QueueId, ReceiverId, Reply, SequenceNumber, SessionId, SubQueue};
+use crate::{AcceptedSession, LockToken, QueueId, ReceiverId, Reply, SequenceNumber, SessionId, SubQueue};
 
 impl Step<'_> {
     /// The sessions of a queue, if it has any.
@@ -38,24 +38,29 @@ impl Step<'_> {
         }
     }
 
-    /// Locks a session for a receiver from now on.
+    /// Locks a session for a receiver from now on; with a token, with which another may take it over.
     pub(in crate::partition) fn grant(
         &mut self,
         queue: QueueId,
         receiver: ReceiverId,
         session: SessionId,
+        token: Option<LockToken>,
     ) -> AcceptedSession {
         let until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
         let id = Arc::clone(session.text());
-        self.emit(Event::SessionLocked { queue, session, receiver, until });
-        AcceptedSession { id, locked_until: until }
+        self.emit(match token {
+            None => Event::SessionLocked { queue, session, receiver, until },
+            Some(token) => Event::SessionTaken { queue, session, receiver, until, token },
+        });
+        AcceptedSession { id, locked_until: until, token }
     }
 
     fn grant_to_waiters(&mut self, queue: QueueId) {
         while let Some(waiter) = self.sessions(queue).and_then(|sessions| sessions.waiters.first())
             && let Some(id) = self.next_session(queue)
         {
-            let accepted = self.grant(queue, waiter.receiver, id);
+            let token = waiter.with_token.then(|| self.new_token());
+            let accepted = self.grant(queue, waiter.receiver, id, token);
             self.reply(waiter.request, Reply::Opened(Ok(Some(accepted))));
         }
     }

@@ -15,10 +15,19 @@ pub(in crate::partition) struct Holder {
     pub(in crate::partition) receiver: ReceiverId,
     /// When the lock ends unless renewed.
     pub(in crate::partition) until: Timestamp,
+    /// What has to be presented to take the session over; `None` if nobody may.
+    pub(in crate::partition) token: Option<LockToken>,
     /// Whether it has message credit: then it makes the time-to-live effective (S-24).
     pub(super) listens: bool,
     /// Whether it may get a message now.
     pub(super) can_be_served: bool,
+}
+
+impl Holder {
+    /// One without credit.
+    pub(super) const fn new(receiver: ReceiverId, until: Timestamp, token: Option<LockToken>) -> Self {
+        Self { receiver, until, token, listens: false, can_be_served: false }
+    }
 }
 
 /// What a session's holder stored.

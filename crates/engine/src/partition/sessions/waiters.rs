@@ -13,6 +13,8 @@ pub(in crate::partition) struct Waiter {
     pub(in crate::partition) request: Option<RequestId>,
     /// How long.
     pub(in crate::partition) until: Timestamp,
+    /// Whether it gets a token with the session.
+    pub(in crate::partition) with_token: bool,
 }
 
 /// All that wait.

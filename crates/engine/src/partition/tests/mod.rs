@@ -27,6 +27,7 @@ mod sessions_lock;
 mod sessions_spelling;
 mod sessions_state;
 mod sessions_table;
+mod sessions_taking;
 mod settling;
 mod status;
 mod table;

@@ -118,6 +118,8 @@ pub(super) struct Rig {
     pub(super) store: Store,
     /// Of the last command.
     pub(super) events: Vec<Event>,
+    /// Of the last request for a session that can be taken over.
+    pub(super) effects: Vec<Effect>,
     pub(super) random: StdRng,
     pub(super) next_receiver: u64,
 }
@@ -159,6 +161,7 @@ impl Rig {
             now: Timestamp(1_000_000),
             store: Store::default(),
             events: Vec::new(),
+            effects: Vec::new(),
             random: StdRng::seed_from_u64(1),
             next_receiver: 1,
         }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::rig::{QUEUE, Rig, deliveries, message, options, path};
 use crate::{
     AcceptedSession, Command, Effect, Lock, LockToken, MessageView, NewMessage, QueueOptions, ReceiveMode,
-    ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SessionRequest, SubQueue,
-    Timestamp,
+    ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SessionLock, SessionRequest,
+    SubQueue, Timestamp,
 };
 
 /// A message of a session.
@@ -86,7 +86,11 @@ impl Rig {
         session: Option<&str>,
     ) -> Result<(ReceiverId, Option<AcceptedSession>), Refusal> {
         let receiver = self.new_receiver();
-        let requested = session.map(|id| SessionRequest { id: Some(id.into()), wait_until: Timestamp(0) });
+        let requested = session.map(|id| SessionRequest {
+            id: Some(id.into()),
+            wait_until: Timestamp(0),
+            ..SessionRequest::default()
+        });
         match self.ask(Self::open_command(receiver, sub_queue, mode, requested)) {
             Reply::Opened(opened) => opened.map(|session| (receiver, session)),
             other => panic!("{other:?}"),
@@ -96,8 +100,30 @@ impl Rig {
     pub(super) fn accept(&mut self, session: &str) -> ReceiverId {
         let (receiver, accepted) = self.try_open(SubQueue::Main, Some(session)).unwrap();
         let locked_until = self.now.plus_ms(super::rig::LOCK_MS);
-        assert_eq!(accepted, Some(AcceptedSession { id: session.into(), locked_until }));
+        assert_eq!(accepted, Some(AcceptedSession { id: session.into(), locked_until, token: None }));
         receiver
+    }
+
+    /// Accepts a session so that it can be taken over, or takes it over.
+    pub(super) fn accept_with(
+        &mut self,
+        id: Option<&str>,
+        lock: SessionLock,
+    ) -> Result<(ReceiverId, LockToken), Refusal> {
+        let receiver = self.new_receiver();
+        let (id, wait_until) = (id.map(Into::into), Timestamp(0));
+        let requested = SessionRequest { id, wait_until, lock };
+        let open = Self::open_command(receiver, SubQueue::Main, ReceiveMode::PeekLock, Some(requested));
+        let request = RequestId(98);
+        self.effects = self.handle(Some(request), open);
+        let answer = self.effects.iter().find_map(|effect| match effect {
+            Effect::Reply { request: of, reply: Reply::Opened(opened) } if *of == request => {
+                Some(opened.clone())
+            }
+            _ => None,
+        });
+        let accepted = answer.expect("an answer")?.expect("a session");
+        Ok((receiver, accepted.token.expect("a token")))
     }
 
     /// Accepts a session and takes up to so many of its messages, which stay in flight.
@@ -115,7 +141,8 @@ impl Rig {
     /// Asks for the next available session; the effects tell what came of it.
     pub(super) fn ask_next(&mut self, request: u64, wait_ms: u64) -> (ReceiverId, Vec<Effect>) {
         let receiver = self.new_receiver();
-        let requested = SessionRequest { id: None, wait_until: self.now.plus_ms(wait_ms) };
+        let requested =
+            SessionRequest { id: None, wait_until: self.now.plus_ms(wait_ms), ..SessionRequest::default() };
         let command = Self::open_command(receiver, SubQueue::Main, ReceiveMode::PeekLock, Some(requested));
         (receiver, self.handle(Some(RequestId(request)), command))
     }
@@ -125,6 +152,21 @@ impl Rig {
         let (receiver, effects) = self.ask_next(50, 0);
         let (_, session) = opened(&effects).pop().unwrap();
         session.map(|id| (receiver, id))
+    }
+
+    /// Waits for any session, so that it can be taken over.
+    pub(super) fn wait_for_a_session(&mut self, lock: SessionLock) -> ReceiverId {
+        let receiver = self.new_receiver();
+        let requested = SessionRequest { id: None, wait_until: self.now.plus_ms(1000), lock };
+        let open = Self::open_command(receiver, SubQueue::Main, ReceiveMode::PeekLock, Some(requested));
+        assert_eq!(self.handle(Some(RequestId(97)), open), [], "it waits");
+        receiver
+    }
+
+    /// With what the session that a receiver holds can be taken over.
+    pub(super) fn token_of(&self, receiver: ReceiverId) -> Option<LockToken> {
+        let sessions = self.partition.state.entity.sessions.as_ref()?;
+        sessions.held_by(receiver).and_then(|(_, holder)| holder.token)
     }
 
     pub(super) fn close(&mut self, receiver: ReceiverId) -> Vec<Effect> {

@@ -241,7 +241,7 @@ fn after_a_restart_no_session_is_locked_and_nobody_waits() {
 fn a_wish_that_waits_for_no_time_is_answered_at_once() {
     let mut rig = Rig::new(with_sessions());
     let receiver = rig.new_receiver();
-    let session = Some(SessionRequest { id: None, wait_until: Timestamp(0) });
+    let session = Some(SessionRequest { id: None, wait_until: Timestamp(0), ..SessionRequest::default() });
     let options = crate::ReceiverOptions { source: super::rig::path(SubQueue::Main), ..Default::default() };
     let reply = rig.ask(Command::OpenReceiver { receiver, options, session });
     assert_eq!(reply, crate::Reply::Opened(Err(Refusal::NoSessionAvailable)));

@@ -166,7 +166,11 @@ impl History {
                 self.deleting.extend(deletes.then_some(receiver));
                 let options = ReceiverOptions { source: super::rig::path(SubQueue::Main), mode };
                 let id = session.map(|session| IDS[session].into());
-                let session = Some(SessionRequest { id, wait_until: self.rig.now.plus_ms(*wait_ms) });
+                let session = Some(SessionRequest {
+                    id,
+                    wait_until: self.rig.now.plus_ms(*wait_ms),
+                    ..SessionRequest::default()
+                });
                 Command::OpenReceiver { receiver, options, session }
             }
             Move::Credit { pick, more, bytes, drain } => {

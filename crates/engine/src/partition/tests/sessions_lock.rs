@@ -165,8 +165,11 @@ fn accept_many(rig: &mut Rig, many: usize) {
         let receiver = rig.new_receiver();
         let source = super::rig::path(SubQueue::Main);
         let options = crate::ReceiverOptions { source, mode: ReceiveMode::PeekLock };
-        let session =
-            Some(crate::SessionRequest { id: Some(id.to_string().into()), wait_until: Timestamp(0) });
+        let session = Some(crate::SessionRequest {
+            id: Some(id.to_string().into()),
+            wait_until: Timestamp(0),
+            ..crate::SessionRequest::default()
+        });
         let command = crate::Command::OpenReceiver { receiver, options, session };
         rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
     }

@@ -6,6 +6,7 @@ pub(super) mod deletion;
 pub(super) mod load;
 mod plan;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use peeklock_storage::{Batch, PartitionId};
@@ -14,8 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::deletion::Ended;
 use self::plan::{CatalogueChanges, Change};
 use super::StartError;
-use super::actor::is_dead;
-use super::entities::Entities;
+use super::directory::Directory;
 use super::entity::{Entity, Spawner};
 use crate::layout::{CATALOGUE, entity_key, next_partition_key};
 use crate::partition::Partition;
@@ -52,10 +52,10 @@ pub(super) struct Declaration {
     pub(super) answer: oneshot::Sender<Result<PartitionId, StartError>>,
 }
 
-/// Keeps the catalogue; ends when the namespace is gone.
+/// Keeps the catalogue of a shard; ends when its host does.
 pub(super) struct Catalogue {
-    pub(super) entities: Arc<Entities>,
-    pub(super) spawner: Spawner,
+    pub(super) directory: Arc<Directory>,
+    pub(super) spawner: Arc<Spawner>,
     pub(super) next_partition: PartitionId,
     /// Queues and topics, beyond which none is created.
     pub(super) entities_max: usize,
@@ -73,10 +73,15 @@ impl Catalogue {
         mut ended: mpsc::UnboundedReceiver<Ended>,
     ) {
         let (mut waiting, mut all_ended) = (Vec::new(), Vec::new());
+        let scope = self.spawner.shared.scope.clone();
+        let _guard = scope.clone().guard();
+        let mut failed = pin!(scope.failed());
         loop {
             let count = tokio::select! {
                 // Ends before declarations, so that a name that is free is known to be.
                 biased;
+                // Whoever still waits learns it from the end of the queue.
+                _ = &mut failed => return,
                 1.. = ended.recv_many(&mut all_ended, BATCH_MAX) => {
                     self.delete(std::mem::take(&mut all_ended)).await;
                     continue;
@@ -127,8 +132,8 @@ impl Catalogue {
         self.undeleted.iter().for_each(|(_, ended)| ended.erase(&mut batch));
         let shard = &self.spawner.shared.shard;
         if let Err(error) = shard.submit(batch).await {
-            if is_dead(&error) {
-                self.spawner.shared.fatal.raise(error.clone());
+            if error.is_loss() {
+                self.spawner.shared.scope.fail(error.clone());
             }
             shard.resume(CATALOGUE);
             let undeleted = self.undeleted.iter().flat_map(|(_, ended)| ended.partitions());
@@ -149,13 +154,14 @@ impl Catalogue {
         let Change { name, id, options, times, existing, .. } = change;
         if let Some(entity) = existing {
             entity.set_options(options, times);
-            return entity.start_if_timed(&self.spawner);
+            return entity.start_if_timed();
         }
         let limits = self.spawner.shared.rule_limits;
         let partition = Partition::new(QueueId(id.0), options.clone()).with_rule_limits(limits);
         let set_backs = self.spawner.shared.clock.reading().1.count;
-        let entity = Arc::new(Entity::new(name, id, options, times, partition, set_backs));
-        entity.start_if_timed(&self.spawner);
-        self.entities.insert(key, entity);
+        let entity = Entity::new(&self.spawner, (name, id), options, times, partition, set_backs);
+        let entity = Arc::new(entity);
+        entity.start_if_timed();
+        self.directory.insert(key, entity);
     }
 }

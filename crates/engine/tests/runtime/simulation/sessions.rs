@@ -205,7 +205,11 @@ impl World {
         self.receivers.insert(receiver, reader);
         let options = ReceiverOptions { source: QueuePath::main(address.queue), mode };
         let wait_until = self.now().plus_ms(wait_ms);
-        let session = Some(SessionRequest { id: id.map(String::into_boxed_str), wait_until });
+        let session = Some(SessionRequest {
+            id: id.map(String::into_boxed_str),
+            wait_until,
+            ..SessionRequest::default()
+        });
         let open = Command::OpenReceiver { receiver, options, session };
         self.submit(&address, open, Some(Asked::Accept { receiver }));
         let limit = CreditLimit { messages: credit, bytes: u64::MAX };
@@ -222,7 +226,7 @@ impl World {
             self.receivers.remove(&receiver);
             return;
         };
-        let AcceptedSession { id, locked_until: until } = accepted.expect("a session was asked for");
+        let AcceptedSession { id, locked_until: until, .. } = accepted.expect("a session was asked for");
         if !self.receivers.contains_key(&receiver) {
             return;
         }

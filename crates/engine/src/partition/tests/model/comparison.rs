@@ -36,6 +36,8 @@ pub(in crate::partition::tests) struct Comparison {
     pub(super) last_queue: u64,
     /// Locks taken, and where.
     pub(super) tokens: Vec<(QueueId, LockToken)>,
+    /// Tokens of sessions, and which.
+    pub(super) session_tokens: Vec<(String, LockToken)>,
     /// What each receiver got so far, since limits count from the opening.
     pub(super) got: BTreeMap<u64, CreditLimit>,
     /// What receivers with a selector are asked about.
@@ -57,6 +59,7 @@ impl Comparison {
             last_receiver: 0,
             last_queue: QUEUE.0,
             tokens: Vec::new(),
+            session_tokens: Vec::new(),
             got: BTreeMap::new(),
             asked: BTreeMap::new(),
             refused: 0,
@@ -161,6 +164,7 @@ impl Comparison {
         let effects = comparable(&self.outputs.effects);
         self.remember(&effects);
         let tokens = tokens_of(&effects);
+        let tokens = (tokens, session_tokens_of(&effects));
         let mut expected = self.model.handle(self.now, request, command.clone(), tokens);
         let mut got = effects;
         if !matches!(&self.model.options, EntityOptions::Queue(queue) if !queue.requires_session) {
@@ -200,6 +204,12 @@ impl Comparison {
                 got.bytes += bytes;
             }
         }
+        self.session_tokens.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Reply { reply: Reply::Opened(Ok(Some(accepted))), .. } => {
+                Some((accepted.id.to_string(), accepted.token?))
+            }
+            _ => None,
+        }));
         self.tokens.extend(tokens_of(effects).into_iter().map(|((queue, _), token)| (QueueId(queue), token)));
     }
 
@@ -354,6 +364,17 @@ fn tokens_of(effects: &[Effect]) -> BTreeMap<(u64, SequenceNumber), LockToken> {
         }
     }
     tokens
+}
+
+/// Locks of sessions that effects tell of, by the request that they answer.
+fn session_tokens_of(effects: &[Effect]) -> BTreeMap<RequestId, LockToken> {
+    let tokens = effects.iter().filter_map(|effect| match effect {
+        Effect::Reply { request, reply: Reply::Opened(Ok(Some(accepted))) } => {
+            Some((*request, accepted.token?))
+        }
+        _ => None,
+    });
+    tokens.collect()
 }
 
 pub(super) fn equal<T: PartialEq + std::fmt::Debug>(

@@ -115,6 +115,15 @@ pub(in crate::partition::tests) struct Draft {
 pub(in crate::partition::tests) struct SessionRequestDraft {
     pub(super) id: Option<usize>,
     pub(super) wait_ms: u64,
+    pub(super) lock: LockDraft,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(in crate::partition::tests) enum LockDraft {
+    Exclusive,
+    NonExclusive,
+    /// With one of the tokens given out, counted from the latest, or with none that ever was.
+    TakeOver(usize),
 }
 
 #[derive(Debug, Clone)]

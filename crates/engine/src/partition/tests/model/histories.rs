@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::Area;
-use super::draft::{Draft, FilterDraft, LARGE, Move, Options, RuleDraft, SessionRequestDraft, Verb};
-use super::sql::{ACTIONS, CONDITIONS};
-use crate::{EntityOptions, Intent, ReceiveMode, SubQueue};
+use super::draft::{Draft, LARGE, LockDraft, Move, Options, SessionRequestDraft, Verb};
+use super::topic_moves::{about_topics, declare};
+use crate::{EntityOptions, ReceiveMode, SubQueue};
 
 /// The kind of entity that a history is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,14 +28,14 @@ fn mode() -> impl Strategy<Value = ReceiveMode> {
     prop_oneof![4 => Just(ReceiveMode::PeekLock), 1 => Just(ReceiveMode::ReceiveAndDelete)]
 }
 
-fn sometimes<T: std::fmt::Debug + Clone>(
+pub(super) fn sometimes<T: std::fmt::Debug + Clone>(
     weight: u32,
     some: impl Strategy<Value = T>,
 ) -> impl Strategy<Value = Option<T>> {
     prop_oneof![10 - weight => Just(None), weight => some.prop_map(Some)]
 }
 
-fn options(idles: bool) -> impl Strategy<Value = Options> {
+pub(super) fn options(idles: bool) -> impl Strategy<Value = Options> {
     let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
     let life = sometimes(3, 0..25u64);
     let sizes = (4..8u64, 20..80u64);
@@ -93,43 +93,18 @@ fn picks() -> impl Strategy<Value = Vec<usize>> {
 
 fn requested() -> impl Strategy<Value = SessionRequestDraft> {
     let id = prop_oneof![10 => Just(None), 12 => (0..4usize).prop_map(Some), 1 => Just(Some(4))];
-    (id, 0..20u64).prop_map(|(id, wait_ms)| SessionRequestDraft { id, wait_ms })
-}
-
-fn filter() -> impl Strategy<Value = FilterDraft> {
-    let correlation = (sometimes(7, 0..3usize), sometimes(4, 0..2i64));
-    prop_oneof![
-        5 => Just(FilterDraft::True),
-        1 => Just(FilterDraft::False),
-        6 => correlation.prop_map(|(label, size)| FilterDraft::Correlation(label, size)),
-        6 => (0..CONDITIONS.len()).prop_map(FilterDraft::Sql),
-    ]
-}
-
-fn rule() -> impl Strategy<Value = RuleDraft> {
-    let parts = (0..5usize, filter(), sometimes(4, 0..ACTIONS.len()));
-    parts.prop_map(|(name, filter, action)| RuleDraft { name, filter, action })
-}
-
-fn declare(idles: bool) -> impl Strategy<Value = Move> {
-    let rules = prop::collection::vec(rule(), 0..4);
-    let wrong = prop_oneof![20 => Just(0), 1 => 1..4u8];
-    let intent =
-        prop_oneof![8 => Just(Intent::Declare), 1 => Just(Intent::Create), 1 => Just(Intent::Update)];
-    let parts = (intent, 0..3usize, options(idles), rules, wrong);
-    parts.prop_map(|(intent, name, options, rules, wrong)| Move::Declare {
-        intent,
-        name,
-        options,
-        rules,
-        wrong,
-    })
+    let lock = prop_oneof![
+        6 => Just(LockDraft::Exclusive),
+        4 => Just(LockDraft::NonExclusive),
+        3 => (0..3usize).prop_map(LockDraft::TakeOver),
+    ];
+    (id, 0..20u64, lock).prop_map(|(id, wait_ms, lock)| SessionRequestDraft { id, wait_ms, lock })
 }
 
 /// Room for three or four messages.
 const FULL_BYTES: u64 = 16;
 
-type Weighted = Vec<(u32, BoxedStrategy<Move>)>;
+pub(super) type Weighted = Vec<(u32, BoxedStrategy<Move>)>;
 
 fn delete() -> impl Strategy<Value = Move> {
     let parts = (0..40usize, sub_queue(), 0..6u32, 0..12u64);
@@ -262,24 +237,6 @@ fn about_sessions() -> Weighted {
                     before_ms: 0,
                     receiver: Some(receiver),
                 })
-                .boxed(),
-        ),
-    ]
-}
-
-/// What is about subscriptions and their rules.
-fn about_topics(idles: bool) -> Weighted {
-    let (queue, name) = (|| 0..40usize, || 0..5usize);
-    vec![
-        (6, declare(idles).boxed()),
-        (1, queue().prop_map(Move::Delete).boxed()),
-        (5, (queue(), rule()).prop_map(|(queue, rule)| Move::AddRule(queue, rule)).boxed()),
-        (3, (queue(), rule()).prop_map(|(queue, rule)| Move::ReplaceRule(queue, rule)).boxed()),
-        (3, (queue(), name()).prop_map(|(queue, name)| Move::RemoveRule(queue, name)).boxed()),
-        (
-            2,
-            (queue(), 0..2u32, 0..4u32)
-                .prop_map(|(queue, skip, top)| Move::ListRules { queue, skip, top })
                 .boxed(),
         ),
     ]

@@ -26,6 +26,7 @@ mod session;
 mod sql;
 mod stored;
 mod topic;
+mod topic_moves;
 mod turn;
 mod units;
 
@@ -53,6 +54,9 @@ const ENTITY: u64 = QUEUE.0;
 pub(super) type Seen = (MessageView, Option<Arc<str>>);
 /// The state of a session: of which queue and session, what, since when.
 pub(super) type SeenState = (QueueId, String, Bytes, Timestamp);
+
+/// Names that the partition gave to new locks: of messages, by queue and number, and of sessions, by request.
+type Tokens = (BTreeMap<(u64, SequenceNumber), LockToken>, BTreeMap<RequestId, LockToken>);
 
 #[derive(Debug)]
 pub(super) struct Model {
@@ -166,15 +170,16 @@ impl Model {
         matches!(self.options, EntityOptions::Topic(_))
     }
 
-    /// What must come of a command. `tokens` are the names that the partition gave to new locks.
+    /// What must come of a command.
     pub(super) fn handle(
         &mut self,
         now: u64,
         request: RequestId,
         command: Command,
-        tokens: BTreeMap<(u64, SequenceNumber), LockToken>,
+        (tokens, session_tokens): Tokens,
     ) -> Vec<Effect> {
         (self.turn.now, self.turn.request, self.turn.tokens) = (now, request, tokens);
+        self.turn.session_tokens = session_tokens;
         if !self.ended {
             self.let_time_pass();
         }

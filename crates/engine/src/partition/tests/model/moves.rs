@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::super::rig::QUEUE;
 use super::super::topics::sql::sql;
 use super::comparison::Comparison;
-use super::draft::{Draft, FilterDraft, Move, RuleDraft, SessionRequestDraft, Verb};
+use super::draft::{Draft, FilterDraft, LockDraft, Move, RuleDraft, SessionRequestDraft, Verb};
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::{
     Command, CorrelationFilter, CreditLimit, DeadLetter, Filter, LockToken, MessageKey, NewMessage, Property,
     PropertyValue, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, RuleProperties,
-    SequenceNumber, SessionRequest, Settlement, SqlAction, SubQueue, Timestamp,
+    SequenceNumber, SessionLock, SessionRequest, Settlement, SqlAction, SubQueue, Timestamp,
 };
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -184,7 +184,16 @@ impl Comparison {
     fn requested(&self, requested: &SessionRequestDraft) -> SessionRequest {
         let id =
             requested.id.map(|id| SESSIONS.get(id).map_or_else(|| "x".repeat(129), |id| (*id).to_owned()));
-        SessionRequest { id: id.map(Into::into), wait_until: Timestamp(self.now + requested.wait_ms) }
+        let (id, lock) = match requested.lock {
+            LockDraft::Exclusive => (id, SessionLock::Exclusive),
+            LockDraft::NonExclusive => (id, SessionLock::NonExclusive),
+            LockDraft::TakeOver(pick) => {
+                let known = self.session_tokens.iter().rev().nth(pick);
+                let token = known.map_or(LockToken(5), |(_, token)| *token);
+                (id.map(|id| known.map_or(id, |(session, _)| session.clone())), SessionLock::TakeOver(token))
+            }
+        };
+        SessionRequest { id: id.map(Into::into), wait_until: Timestamp(self.now + requested.wait_ms), lock }
     }
 
     const fn new_receiver(&mut self) -> ReceiverId {

@@ -166,6 +166,12 @@ rules! {
         OnlyActiveMessagesListASession,
         /// Sessions are listed whose state changed after an instant, not at it.
         UpdatedMeansAfter,
+        /// Whoever presents the token of a session takes it over.
+        ATokenTakesASessionOver,
+        /// Another token does not help.
+        OnlyItsTokenTakesASessionOver,
+        /// What its former holder had in flight stays locked.
+        WhatIsInFlightStaysLocked,
         /// The holder of a session deletes its messages only.
         DeletingIsOfOneSession,
         /// Without a session, those of sessions that somebody holds stay.

@@ -9,8 +9,8 @@ use super::message::Message;
 use super::queue::Queue;
 use super::{Rule, Turn};
 use crate::{
-    AcceptedSession, Effect, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionRequest,
-    SubQueue, Timestamp,
+    AcceptedSession, Effect, LockToken, ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SessionLock,
+    SessionRequest, SubQueue, Timestamp,
 };
 
 const ID_CHARACTERS_MAX: usize = 128;
@@ -19,6 +19,8 @@ const ID_CHARACTERS_MAX: usize = 128;
 pub(super) struct Session {
     /// Who has it, and until when.
     pub(super) holder: Option<(ReceiverId, u64)>,
+    /// With what it can be taken over from its holder.
+    pub(super) token: Option<LockToken>,
     /// What was stored for it, and when.
     pub(super) state: Option<(Bytes, u64)>,
 }
@@ -28,6 +30,7 @@ pub(super) struct Waiter {
     pub(super) receiver: ReceiverId,
     pub(super) request: RequestId,
     until: u64,
+    with_token: bool,
 }
 
 impl Queue {
@@ -150,6 +153,11 @@ impl Queue {
         options: ReceiverOptions,
         requested: &SessionRequest,
     ) -> Option<Result<AcceptedSession, Refusal>> {
+        if let SessionLock::TakeOver(token) = requested.lock {
+            return Some(self.take_over(turn, receiver, options, requested.id.as_deref(), token));
+        }
+        let with_token = requested.lock == SessionLock::NonExclusive;
+        let token = turn.session_tokens.get(&turn.request).copied().filter(|_| with_token);
         if let Some(id) = &requested.id {
             let ignores_case = turn.keeps(Rule::SessionIdsIgnoreCase);
             let session: Arc<str> =
@@ -158,27 +166,61 @@ impl Queue {
                 return Some(Err(Refusal::SessionCannotBeLocked(id.clone())));
             }
             self.open(receiver, options);
-            return Some(Ok(self.grant(turn, receiver, session)));
+            return Some(Ok(self.grant(turn, receiver, session, token)));
         }
         let is_first = self.waiters.is_empty() || turn.breaks(Rule::WaitersComeFirst);
         let next = if is_first { self.next_session(turn) } else { None };
         if let Some(id) = next {
             self.open(receiver, options);
-            return Some(Ok(self.grant(turn, receiver, id)));
+            return Some(Ok(self.grant(turn, receiver, id, token)));
         }
         let until = requested.wait_until.0;
         if until <= turn.now {
             return Some(Err(Refusal::NoSessionAvailable));
         }
         self.open(receiver, options);
-        self.waiters.push(Waiter { receiver, request: turn.request, until });
+        self.waiters.push(Waiter { receiver, request: turn.request, until, with_token });
         None
     }
 
-    fn grant(&mut self, turn: &Turn, receiver: ReceiverId, id: Arc<str>) -> AcceptedSession {
+    /// Whoever holds the session loses it to the receiver, which presents the token.
+    fn take_over(
+        &mut self,
+        turn: &mut Turn,
+        receiver: ReceiverId,
+        options: ReceiverOptions,
+        id: Option<&str>,
+        token: LockToken,
+    ) -> Result<AcceptedSession, Refusal> {
+        let id = id.ok_or(Refusal::InvalidArgument(String::new()))?;
+        let session: Arc<str> = id.to_ascii_lowercase().into();
+        let held = self.sessions.get(&session).and_then(|held| Some((held.holder?.0, held.token)));
+        let (holder, known) = held.ok_or(Refusal::SessionLockLost)?;
+        let fits =
+            known == Some(token) || (known.is_some() && turn.breaks(Rule::OnlyItsTokenTakesASessionOver));
+        if !fits || turn.breaks(Rule::ATokenTakesASessionOver) {
+            return Err(Refusal::SessionCannotBeLocked(id.into()));
+        }
+        self.open(receiver, options);
+        if turn.breaks(Rule::WhatIsInFlightStaysLocked) {
+            self.give_back(turn, holder, false);
+        }
+        self.receivers.remove(&holder.0);
+        turn.effects.push(Effect::ReceiverClosed { receiver: holder, refusal: Refusal::SessionLockLost });
+        Ok(self.grant(turn, receiver, session, Some(token)))
+    }
+
+    fn grant(
+        &mut self,
+        turn: &Turn,
+        receiver: ReceiverId,
+        id: Arc<str>,
+        token: Option<LockToken>,
+    ) -> AcceptedSession {
         let until = turn.now + self.options.lock_duration_ms;
-        self.sessions.entry(Arc::clone(&id)).or_default().holder = Some((receiver, until));
-        AcceptedSession { id, locked_until: Timestamp(until) }
+        let session = self.sessions.entry(Arc::clone(&id)).or_default();
+        (session.holder, session.token) = (Some((receiver, until)), token);
+        AcceptedSession { id, locked_until: Timestamp(until), token }
     }
 
     /// Of the sessions that nobody has, the one with the first available message. One that is overdue expires, because
@@ -232,7 +274,8 @@ impl Queue {
             let last = turn.breaks(Rule::WaitersAreServedInOrder);
             let waiter = self.waiters.remove(if last { self.waiters.len() - 1 } else { 0 });
             held.push((waiter.receiver, Arc::clone(&id)));
-            let accepted = self.grant(turn, waiter.receiver, id);
+            let token = turn.session_tokens.get(&waiter.request).copied().filter(|_| waiter.with_token);
+            let accepted = self.grant(turn, waiter.receiver, id, token);
             turn.reply_to(waiter.request, Reply::Opened(Ok(Some(accepted))));
         }
         for (receiver, id) in held {

@@ -12,6 +12,8 @@ pub(super) struct Turn {
     pub(super) effects: Vec<Effect>,
     /// Names of locks about to be taken, learnt from the partition, by queue and message.
     pub(super) tokens: BTreeMap<(u64, SequenceNumber), LockToken>,
+    /// Tokens with which sessions can be taken over, learnt likewise, by the request that they answer.
+    pub(super) session_tokens: BTreeMap<RequestId, LockToken>,
     broken: Option<Rule>,
     moment: u64,
 }
@@ -23,6 +25,7 @@ impl Turn {
             request: RequestId(0),
             effects: Vec::new(),
             tokens: BTreeMap::new(),
+            session_tokens: BTreeMap::new(),
             broken,
             moment: 0,
         }

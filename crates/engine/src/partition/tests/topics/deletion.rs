@@ -192,7 +192,8 @@ fn sessions_go_with_their_subscription_and_whoever_waits_for_one_is_told() {
     assert_eq!(rig.partition.counts().size_bytes, 6);
     let (waiter, request) = (ReceiverId(77), RequestId(5));
     let options = ReceiverOptions { source: QueuePath::main(queue), mode: ReceiveMode::PeekLock };
-    let session = Some(SessionRequest { id: None, wait_until: rig.now.plus_ms(1_000) });
+    let session =
+        Some(SessionRequest { id: None, wait_until: rig.now.plus_ms(1_000), ..SessionRequest::default() });
     rig.handle(Some(request), Command::OpenReceiver { receiver: waiter, options, session });
     let (_, effects) = rig.ask_all(Command::DeleteSubscription { queue });
     let reply = Reply::Opened(Err(Refusal::EntityDeleted));

@@ -284,8 +284,11 @@ impl Rig {
         self.next_receiver += 1;
         let options = ReceiverOptions { source: QueuePath { queue, sub_queue }, mode };
         let has_sessions = self.partition.state.queue(queue).is_some_and(|queue| queue.sessions.is_some());
-        let session = (has_sessions && sub_queue == SubQueue::Main)
-            .then(|| SessionRequest { id: Some("s".into()), wait_until: self.now });
+        let session = (has_sessions && sub_queue == SubQueue::Main).then(|| SessionRequest {
+            id: Some("s".into()),
+            wait_until: self.now,
+            ..SessionRequest::default()
+        });
         match self.ask(Command::OpenReceiver { receiver, options, session }) {
             Reply::Opened(opened) => opened.map(|_| receiver),
             other => panic!("{other:?}"),

@@ -19,7 +19,11 @@ fn of(session: &str) -> NewMessage {
 
 fn accept(rig: &mut Rig, queue: QueueId, receiver: u64, session: Option<&str>) -> Result<(), Refusal> {
     let options = ReceiverOptions { source: QueuePath::main(queue), ..ReceiverOptions::default() };
-    let session = session.map(|id| SessionRequest { id: Some(id.into()), wait_until: Timestamp(0) });
+    let session = session.map(|id| SessionRequest {
+        id: Some(id.into()),
+        wait_until: Timestamp(0),
+        ..SessionRequest::default()
+    });
     match rig.ask(Command::OpenReceiver { receiver: ReceiverId(receiver), options, session }) {
         Reply::Opened(opened) => opened.map(|_| ()),
         other => panic!("{other:?}"),
@@ -111,7 +115,8 @@ fn who_waits_for_a_session_of_a_deleted_subscription_is_told_once() {
     let queue = rig.try_subscribe("s", with_sessions(), Vec::new()).unwrap();
     accept(&mut rig, queue, 101, Some("a")).unwrap();
     let options = ReceiverOptions { source: QueuePath::main(queue), ..ReceiverOptions::default() };
-    let session = Some(SessionRequest { id: None, wait_until: rig.now.plus_ms(1000) });
+    let session =
+        Some(SessionRequest { id: None, wait_until: rig.now.plus_ms(1000), ..SessionRequest::default() });
     let receiver = ReceiverId(102);
     let command = Command::OpenReceiver { receiver, options, session };
     assert_eq!(rig.handle(Some(RequestId(5)), command), []);

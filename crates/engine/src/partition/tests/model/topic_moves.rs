@@ -1,0 +1,56 @@
+//! Moves of histories that are about subscriptions and their rules.
+
+use proptest::prelude::*;
+
+use super::draft::{FilterDraft, Move, RuleDraft};
+use super::histories::{Weighted, options, sometimes};
+use super::sql::{ACTIONS, CONDITIONS};
+use crate::Intent;
+
+fn filter() -> impl Strategy<Value = FilterDraft> {
+    let correlation = (sometimes(7, 0..3usize), sometimes(4, 0..2i64));
+    prop_oneof![
+        5 => Just(FilterDraft::True),
+        1 => Just(FilterDraft::False),
+        6 => correlation.prop_map(|(label, size)| FilterDraft::Correlation(label, size)),
+        6 => (0..CONDITIONS.len()).prop_map(FilterDraft::Sql),
+    ]
+}
+
+fn rule() -> impl Strategy<Value = RuleDraft> {
+    let parts = (0..5usize, filter(), sometimes(4, 0..ACTIONS.len()));
+    parts.prop_map(|(name, filter, action)| RuleDraft { name, filter, action })
+}
+
+pub(super) fn declare(idles: bool) -> impl Strategy<Value = Move> {
+    let rules = prop::collection::vec(rule(), 0..4);
+    let wrong = prop_oneof![20 => Just(0), 1 => 1..4u8];
+    let intent =
+        prop_oneof![8 => Just(Intent::Declare), 1 => Just(Intent::Create), 1 => Just(Intent::Update)];
+    let parts = (intent, 0..3usize, options(idles), rules, wrong);
+    parts.prop_map(|(intent, name, options, rules, wrong)| Move::Declare {
+        intent,
+        name,
+        options,
+        rules,
+        wrong,
+    })
+}
+
+/// What is about subscriptions and their rules.
+pub(super) fn about_topics(idles: bool) -> Weighted {
+    let (queue, name) = (|| 0..40usize, || 0..5usize);
+    vec![
+        (6, declare(idles).boxed()),
+        (1, queue().prop_map(Move::Delete).boxed()),
+        (5, (queue(), rule()).prop_map(|(queue, rule)| Move::AddRule(queue, rule)).boxed()),
+        (3, (queue(), rule()).prop_map(|(queue, rule)| Move::ReplaceRule(queue, rule)).boxed()),
+        (3, (queue(), name()).prop_map(|(queue, name)| Move::RemoveRule(queue, name)).boxed()),
+        (
+            2,
+            (queue(), 0..2u32, 0..4u32)
+                .prop_map(|(queue, skip, top)| Move::ListRules { queue, skip, top })
+                .boxed(),
+        ),
+    ]
+}
