@@ -39,9 +39,7 @@ impl Event {
             | Self::Renewed { .. }
             | Self::Released { .. }
             | Self::ReceiverOpened { .. }
-            | Self::Selecting { .. }
-            | Self::Examining { .. }
-            | Self::Examined { .. }
+            | Self::Selection { .. }
             | Self::CreditSet { .. }
             | Self::CreditDrained { .. }
             | Self::ReceiverClosed { .. }

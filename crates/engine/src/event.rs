@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::details::{Deletion, Publication, SubscriptionCopy};
-use crate::partition::Record;
+use crate::partition::{Record, SelectionChange};
 use crate::{
     BodyRef, CreditLimit, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId, ReceiverOptions,
     RequestId, Rule, SequenceNumber, SessionId, SubQueue, SubscriptionOptions, Timestamp,
@@ -107,24 +107,12 @@ pub enum Event {
         /// What it reads and how.
         options: ReceiverOptions,
     },
-    /// A receiver has a selector.
-    Selecting {
+    /// What is known for a receiver with a selector changed.
+    Selection {
         /// Which.
         receiver: ReceiverId,
-    },
-    /// Messages were shown to the owner of a receiver with a selector.
-    Examining {
-        /// Whose.
-        receiver: ReceiverId,
-        /// Which, in order.
-        numbers: Vec<SequenceNumber>,
-    },
-    /// It is known which of the messages shown match.
-    Examined {
-        /// Whose receiver.
-        receiver: ReceiverId,
-        /// Those that match; numbers of others mean nothing.
-        matching: Vec<SequenceNumber>,
+        /// How.
+        change: SelectionChange,
     },
     /// A receiver's credit was set.
     CreditSet {

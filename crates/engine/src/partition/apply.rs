@@ -4,6 +4,7 @@
 use super::Record;
 use super::duplicates::Remembered;
 use super::locks::LockedMessage;
+use super::selection::SelectionChange;
 use super::state::{State, Watched};
 use crate::event::{Deletion, Event, Removal};
 use crate::{
@@ -43,9 +44,7 @@ impl State {
             Event::ReceiverOpened { receiver, options } => self.open(*receiver, *options),
             Event::CreditSet { receiver, limit, drain } => self.set_credit(*receiver, *limit, *drain),
             Event::CreditDrained { receiver } => self.drained(*receiver),
-            Event::Selecting { .. } | Event::Examining { .. } | Event::Examined { .. } => {
-                self.apply_to_selection(event);
-            }
+            Event::Selection { receiver, change } => self.change_selection(*receiver, change),
             Event::ReceiverClosed { receiver } => self.close(*receiver),
             Event::Watched { watcher, queue, sends } => {
                 self.watchers.insert(*watcher, Watched { queue: *queue, sends: *sends });
@@ -193,18 +192,12 @@ impl State {
     }
 
     /// A receiver has a selector, its owner looks at messages, or has looked at them.
-    fn apply_to_selection(&mut self, event: &Event) {
-        let (Event::Selecting { receiver }
-        | Event::Examining { receiver, .. }
-        | Event::Examined { receiver, .. }) = event
-        else {
-            return;
-        };
-        let Some(queue) = self.home_mut(*receiver) else { return };
-        match event {
-            Event::Examining { numbers, .. } => queue.show(*receiver, numbers),
-            Event::Examined { matching, .. } => queue.receivers.selections.examined(*receiver, matching),
-            _ => queue.receivers.select(*receiver),
+    fn change_selection(&mut self, receiver: ReceiverId, change: &SelectionChange) {
+        let Some(queue) = self.home_mut(receiver) else { return };
+        match change {
+            SelectionChange::Begun => queue.receivers.select(receiver),
+            SelectionChange::Shown(numbers) => queue.show(receiver, numbers),
+            SelectionChange::Examined(matching) => queue.receivers.selections.examined(receiver, matching),
         }
     }
 

@@ -56,6 +56,7 @@ use self::policy::Policy;
 pub(crate) use self::properties::changes_bytes;
 pub use self::record::Record;
 pub use self::restore::UnreadRecord;
+pub use self::selection::SelectionChange;
 use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;

@@ -141,9 +141,7 @@ impl<'a> TurnChanges<'a> {
             | Event::Renewed { .. }
             | Event::Released { .. }
             | Event::ReceiverOpened { .. }
-            | Event::Selecting { .. }
-            | Event::Examining { .. }
-            | Event::Examined { .. }
+            | Event::Selection { .. }
             | Event::CreditSet { .. }
             | Event::CreditDrained { .. }
             | Event::ReceiverClosed { .. }
@@ -331,12 +329,22 @@ impl<'a> TurnChanges<'a> {
                 None => batch.delete(key),
             }
         });
-        for (queue, run) in self.head_runs {
-            batch.delete_range(Space::Head, PartitionId(queue.0), run);
-        }
-        for run in self.body_runs {
-            batch.delete_range(Space::Body, entity, run);
-        }
+        delete_runs(entity, self.head_runs, self.body_runs, batch);
+    }
+}
+
+/// Deletes what was removed in long runs.
+fn delete_runs(
+    entity: PartitionId,
+    heads: Vec<(QueueId, RangeInclusive<u64>)>,
+    bodies: Vec<RangeInclusive<u64>>,
+    batch: &mut Batch,
+) {
+    for (queue, run) in heads {
+        batch.delete_range(Space::Head, PartitionId(queue.0), run);
+    }
+    for run in bodies {
+        batch.delete_range(Space::Body, entity, run);
     }
 }
 

@@ -17,6 +17,17 @@ const EXAMINED_BYTES_MAX: u64 = 1 << 20;
 /// Messages remembered that are to be shown again; beyond it, everything from the first of them on is.
 const AGAIN_MAX: usize = 4096;
 
+/// What changes of that.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SelectionChange {
+    /// The receiver has a selector.
+    Begun,
+    /// Messages were shown to its owner, in order.
+    Shown(Vec<SequenceNumber>),
+    /// It is known which of them match; numbers of others mean nothing.
+    Examined(Vec<SequenceNumber>),
+}
+
 /// What is known for one receiver. Numbers of messages that went since may be among them.
 #[derive(Debug, Default)]
 pub(super) struct Selection {

@@ -134,6 +134,11 @@ impl Auditor {
         }
     }
 
+    /// A receiver with a selector got it: its next delivery is not its first.
+    pub(crate) fn selected(&mut self, content: &str) {
+        self.seen.insert(content.to_owned());
+    }
+
     /// All that is left when everything is over.
     pub(crate) fn left(&mut self, left: &[(String, SequenceNumber)]) {
         left.iter().for_each(|(content, number)| self.numbered(content, *number));

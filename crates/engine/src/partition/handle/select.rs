@@ -1,5 +1,6 @@
 //! `Select` and `Examined`: receivers with a selector, and what they get.
 
+use super::super::selection::SelectionChange;
 use super::super::step::Step;
 use crate::event::Event;
 use crate::{Effect, QueueId, ReceiverId, Refusal, SequenceNumber, SubQueue};
@@ -12,7 +13,7 @@ impl Step<'_> {
         let Some(open) = queue.receivers.get(receiver) else { return };
         let has_session = queue.sessions.is_some() && open.options.source.sub_queue == SubQueue::Main;
         if !has_session && !state.is_forwarder(receiver) {
-            return self.emit(Event::Selecting { receiver });
+            return self.emit(Event::Selection { receiver, change: SelectionChange::Begun });
         }
         let refusal = Refusal::NotAllowed("A receiver that holds a session can't have a selector.");
         self.close_receiver(receiver);
@@ -22,7 +23,7 @@ impl Step<'_> {
     /// Nothing happens when the receiver has been closed meanwhile.
     pub(in crate::partition) fn examined(&mut self, receiver: ReceiverId, matching: Vec<SequenceNumber>) {
         if self.state().homes.contains_key(&receiver) {
-            self.emit(Event::Examined { receiver, matching });
+            self.emit(Event::Selection { receiver, change: SelectionChange::Examined(matching) });
         }
     }
 
@@ -73,7 +74,7 @@ impl Step<'_> {
         let views: Vec<_> =
             numbers.iter().filter_map(|number| Some(messages.get(*number)?.view(id, *number))).collect();
         if !views.is_empty() {
-            self.emit(Event::Examining { receiver, numbers });
+            self.emit(Event::Selection { receiver, change: SelectionChange::Shown(numbers) });
             self.effect(Effect::Examine { receiver, views });
         }
     }

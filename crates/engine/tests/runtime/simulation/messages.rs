@@ -157,6 +157,9 @@ impl World {
         let auditor = self.auditors.get_mut(&address.queue).expect("somebody sent something");
         let content = identity(&delivery.message);
         auditor.delivered(&content, view.sequence_number, ordered);
+        if selects {
+            auditor.selected(&content);
+        }
         if let Some(receiver) = session {
             self.sessions.delivered(receiver, view.sequence_number, &content, auditor);
         }

@@ -191,14 +191,6 @@ fn common(kind: Kind) -> Weighted {
     ]
 }
 
-/// What is about receivers with a selector.
-fn about_selectors() -> Weighted {
-    vec![
-        (4, (0..4usize).prop_map(Move::Select).boxed()),
-        (12, (0..4usize, any::<u8>()).prop_map(|(pick, bits)| Move::Examined(pick, bits)).boxed()),
-    ]
-}
-
 /// What is about sessions.
 fn about_sessions() -> Weighted {
     let list = (0..40usize, sometimes(7, 0..4u64), 0..2u32, 0..4u32);
@@ -278,9 +270,8 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
     if units {
         moves.push((60, unit(kind).boxed()));
         moves.push((20, (0..12u64).prop_map(Move::Pass).boxed()));
-    } else {
-        moves.extend(about_selectors());
     }
+    moves.extend(if units { Vec::new() } else { super::selecting::moves() });
     moves.push((6, Just(Move::EndTurn).boxed()));
     moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));

@@ -2,9 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
+use super::draft::Move;
 use super::queue::Queue;
 use super::{Rule, Turn};
 use crate::{Effect, ReceiverId, SequenceNumber, SubQueue};
+
+/// What histories are made of.
+pub(super) fn moves() -> Vec<(u32, BoxedStrategy<Move>)> {
+    vec![
+        (4, (0..4usize).prop_map(Move::Select).boxed()),
+        (12, (0..4usize, any::<u8>()).prop_map(|(pick, bits)| Move::Examined(pick, bits)).boxed()),
+    ]
+}
 
 /// What is known for one receiver.
 #[derive(Debug, Clone, Default)]
