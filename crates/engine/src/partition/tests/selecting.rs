@@ -166,7 +166,11 @@ fn the_holder_of_a_session_can_t_have_a_selector() {
     let accepted = rig.ask(Command::OpenReceiver {
         receiver,
         options: crate::ReceiverOptions { source: super::rig::path(SubQueue::Main), ..Default::default() },
-        session: Some(crate::SessionRequest { id: Some("s".into()), wait_until: rig.now }),
+        session: Some(crate::SessionRequest {
+            id: Some("s".into()),
+            wait_until: rig.now,
+            ..crate::SessionRequest::default()
+        }),
     });
     assert!(matches!(accepted, crate::Reply::Opened(Ok(Some(_)))), "{accepted:?}");
     let effects = rig.handle(None, Command::Select { receiver });

@@ -111,7 +111,7 @@ pub(super) async fn accept(broker: &Broker<LocalStore>, session: &str) -> (Clien
     let receiver = ReceiverId(1);
     let options = ReceiverOptions { source: QueuePath::main(client.queue), mode: ReceiveMode::PeekLock };
     let wait_until = Timestamp(broker.clock.now().0 + 1_000);
-    let session = Some(SessionRequest { id: Some(session.into()), wait_until });
+    let session = Some(SessionRequest { id: Some(session.into()), wait_until, ..SessionRequest::default() });
     client.submit(Command::OpenReceiver { receiver, options, session });
     assert!(matches!(client.response().await.1, Response::Opened(Ok(Some(_)))));
     (client, receiver)

@@ -30,7 +30,7 @@ fn fixture(name: &str) -> PathBuf {
 async fn open(path: &Path) -> Broker<LocalStore> {
     let options = LocalOptions { segment_bytes: SEGMENT_BYTES, reserve_bytes: 0, ..LocalOptions::default() };
     let store = LocalStore::open(path, options).unwrap();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let clock = TestClock::new(START);
     let options = NamespaceOptions {
         seed: Some(1),
