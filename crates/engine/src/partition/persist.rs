@@ -312,9 +312,7 @@ impl<'a> TurnChanges<'a> {
             let key = layout::head_key(partition, number);
             let Some(event) = event else { return batch.delete(key) };
             let start = buffer.len();
-            if let Event::SessionStateSet { session, state: Some(state), at, .. } = event {
-                append_session_state(session, *at, state, &mut buffer);
-            }
+            append_state(event, &mut buffer);
             puts.push((key, start..buffer.len()));
         });
         let buffer = Bytes::from(buffer);
@@ -361,6 +359,13 @@ fn split_into_runs(numbers: &[u64]) -> (Vec<RangeInclusive<u64>>, Vec<u64>) {
 fn is_in_run(runs: &[RangeInclusive<u64>], number: u64) -> bool {
     let position = runs.partition_point(|run| *run.end() < number);
     runs.get(position).is_some_and(|run| run.contains(&number))
+}
+
+/// Appends the record of the state that an event set; nothing for any other event.
+fn append_state(event: &Event, to: &mut Vec<u8>) {
+    if let Event::SessionStateSet { session, state: Some(state), at, .. } = event {
+        append_session_state(session, *at, state, to);
+    }
 }
 
 /// Calls `write` with the last value of every number, except of those that both came and went. The changes are sorted by
