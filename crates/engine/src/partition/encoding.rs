@@ -1,5 +1,5 @@
 //! How records and counters look in the store: one version byte, then postcard. Records of version 2 are those of
-//! version 1 with [`More`] behind them, those of version 5 with [`Rest`]; version 1 is still written where there is
+//! version 1 with [`More`] behind them, those of version 5 with [`Rest`], those of version 6 with a time behind that; version 1 is still written where there is
 //! nothing more to say.
 
 use std::sync::Arc;
@@ -84,6 +84,9 @@ pub(super) fn read_trace(bytes: &[u8]) -> Result<Option<(BodyRef, u32)>, String>
 /// Version of records with [`Rest`] behind them.
 const VERSION_WITH_REST: u8 = 5;
 
+/// Version of records of messages that are held back, with the time until which behind [`Rest`].
+const VERSION_HELD_BACK: u8 = 6;
+
 /// What few records need beside [`Head`].
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 struct Rest {
@@ -162,15 +165,25 @@ pub(super) fn append_record(record: &Record, to: Vec<u8>) -> Vec<u8> {
         delivery_count: record.delivery_count(),
         extra,
     };
-    match extra.and_then(Rest::of) {
-        None => append(&head, to),
-        Some(rest) => append_version(VERSION_WITH_REST, &(head, rest), to),
+    match (extra.and_then(Rest::of), record.held_until()) {
+        (None, None) => append(&head, to),
+        (Some(rest), None) => append_version(VERSION_WITH_REST, &(head, rest), to),
+        (rest, Some(until)) => {
+            append_version(VERSION_HELD_BACK, &(head, rest.unwrap_or_default(), until), to)
+        }
     }
 }
 
 /// Reads the stored form of a record.
 pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
+    let mut held_until = None;
     let (head, rest) = match bytes.first() {
+        Some(&VERSION_HELD_BACK) => {
+            let (head, rest, until) =
+                read_version::<(Head<Arc<Extra>>, Rest, Timestamp)>(VERSION_HELD_BACK, bytes)?;
+            held_until = Some(until);
+            (head, rest)
+        }
         Some(&VERSION_WITH_REST) => read_version::<(Head<Arc<Extra>>, Rest)>(VERSION_WITH_REST, bytes)?,
         Some(&VERSION_WITH_WAY) => {
             let (head, more, way) =
@@ -195,6 +208,7 @@ pub(super) fn read_record(bytes: &[u8]) -> Result<Record, String> {
             extra.changes = rest.changes;
         });
     }
+    record.hold_back(held_until);
     let is_scheduled = head.state == MessageState::Scheduled;
     if is_scheduled != record.scheduled_enqueue_time().is_some() {
         return Err("a message is scheduled if and only if it has a time at which it is enqueued".to_owned());

@@ -51,6 +51,9 @@ pub(super) struct Extra {
     /// What the action of a rule changed. Stored apart from the others.
     #[serde(skip)]
     pub(super) changes: Option<Arc<PropertyChanges>>,
+    /// Before when no receiver gets it, because it was abandoned so. Stored apart from the others.
+    #[serde(skip)]
+    pub(super) held_until: Option<Timestamp>,
 }
 
 impl Extra {
@@ -141,6 +144,23 @@ impl Record {
     /// When a scheduled message becomes available.
     pub(super) fn scheduled_enqueue_time(&self) -> Option<Timestamp> {
         self.extra.as_ref()?.scheduled_enqueue_time
+    }
+
+    /// Before when no receiver gets it.
+    pub(super) fn held_until(&self) -> Option<Timestamp> {
+        self.extra.as_ref()?.held_until
+    }
+
+    /// Holds it back until then, or no longer.
+    pub(super) fn hold_back(&mut self, until: Option<Timestamp>) {
+        if self.held_until() != until {
+            self.edit_extra(|extra| extra.held_until = until);
+        }
+    }
+
+    /// Whether no receiver gets it by itself: it is deferred, scheduled or held back.
+    pub(super) fn is_aside(&self) -> bool {
+        self.state() != MessageState::Active || self.held_until().is_some()
     }
 
     /// The session it was sent to.

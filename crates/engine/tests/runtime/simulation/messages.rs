@@ -15,6 +15,9 @@ use super::sessions::session_id;
 use super::steps::{How, Place};
 use super::world::{Asked, LockedMessage, Reader, Taken, World};
 
+/// For how long messages are postponed, in milliseconds.
+const POSTPONED_MS: u64 = 20_000;
+
 /// Whether the refusal says that nothing was done.
 fn is_certain(refusal: &Refusal) -> bool {
     *refusal != Refusal::Unavailable
@@ -149,11 +152,13 @@ impl World {
             return;
         }
         let held = self.locks.swap_remove(which % self.locks.len());
+        let until = self.now().plus_ms(POSTPONED_MS);
         let auditor = self.auditor(held.address.queue);
         let modify = Vec::new();
         let settlement = match how {
             How::Complete => Settlement::Complete,
             How::Abandon => Settlement::Abandon { modify },
+            How::Postpone => Settlement::Postpone { modify, until },
             How::Defer => Settlement::Defer { modify },
             How::DeadLetter => Settlement::DeadLetter { why: Arc::default(), modify },
             How::Release => Settlement::Release,
@@ -161,7 +166,7 @@ impl World {
         match how {
             How::Complete => auditor.leaving(&held.content),
             How::Defer | How::DeadLetter => auditor.moving(&held.content),
-            How::Abandon | How::Release => {}
+            How::Abandon | How::Postpone | How::Release => {}
         }
         let address = held.address.clone();
         let tokens = [held.token].into_iter().collect();
@@ -183,7 +188,7 @@ impl World {
                 auditor.moved(&content);
                 self.deferred.push(Taken { address, sub_queue, content, number, session });
             }
-            (How::Abandon | How::Release, _) => {}
+            (How::Abandon | How::Postpone | How::Release, _) => {}
         }
     }
 

@@ -143,6 +143,8 @@ pub(in crate::partition::tests) enum FilterDraft {
 pub(in crate::partition::tests) enum Verb {
     Complete,
     Abandon,
+    /// For so many milliseconds.
+    Postpone(u64),
     Defer,
     DeadLetter,
     Release,
