@@ -1,4 +1,4 @@
-//! Makes the parser of SQL from `src/sql/grammar.lalrpop`.
+//! Makes the parsers of SQL and of selectors from `src/sql/grammar.lalrpop` and `src/sql/selector/grammar.lalrpop`.
 
 use std::error::Error;
 

@@ -2,23 +2,18 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { ServiceBusAdministrationClient } from "@azure/service-bus";
-import { Daemon, drain, entitiesText, isTrusting, peek, range, runTrusting, send, withClient } from "./harness.mjs";
-
-/** With NODE_EXTRA_CA_CERTS the client works as it is. It insists on https; a policy in its pipeline leads it to plain HTTP. */
-function administrationClient(daemon, connectionString = daemon.connectionStringTls) {
-  const client = new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
-  if (isTrusting) return client;
-  client.pipeline.addPolicy({
-    name: "plain HTTP",
-    sendRequest(request, next) {
-      request.url = request.url.replace(/^https:/, "http:");
-      request.allowInsecureConnection = true;
-      return next(request);
-    },
-  });
-  return client;
-}
+import {
+  Daemon,
+  administrationClient,
+  drain,
+  entitiesText,
+  isTrusting,
+  peek,
+  range,
+  runTrusting,
+  send,
+  withClient,
+} from "./harness.mjs";
 
 const QUEUE = {
   lockDuration: "PT30S",

@@ -205,6 +205,42 @@ describe("rhea", { concurrency: 6 }, () => {
     assert.equal(message.correlation_id, 1);
   }));
 
+  it("a selector gives a receiver what matches, and the rest stays", connected(async (connection, queue) => {
+    const colored = (body, color) => ({ body, application_properties: { color } });
+    await send(connection, queue, colored("a", "red"), colored("b", "blue"), colored("c", "red"), colored("d", "Red"));
+    const filter = rhea.filter.selector("color = 'red'");
+    const red = await receive(connection, queue, 2, undefined, { source: { address: queue, filter } });
+    assert.deepEqual(red.map((message) => message.body), ["a", "c"]);
+    assert.deepEqual((await receive(connection, queue, 2)).map((message) => message.body), ["b", "d"]);
+  }));
+
+  it("the answer to an attach shows the selector in place", connected(async (connection, queue) => {
+    const filter = rhea.filter.selector("color = 'red'");
+    const receiver = connection.open_receiver({ source: { address: queue, filter }, credit_window: 0 });
+    await once(receiver, "receiver_open");
+    assert.equal(receiver.source.filter["jms-selector"].value ?? receiver.source.filter["jms-selector"], "color = 'red'");
+  }));
+
+  it("a browser sees messages and takes none", connected(async (connection, queue) => {
+    await send(connection, queue, ...range(300).map((body) => ({ body, application_properties: { odd: body % 2 === 1 } })));
+    const browse = (filter, count) =>
+      receive(connection, queue, count, () => {}, { source: { address: queue, distribution_mode: "copy", filter } });
+    assert.deepEqual((await browse(undefined, 300)).map((message) => message.body), range(300));
+    const odd = await browse(rhea.filter.selector("odd"), 150);
+    assert.deepEqual(odd.map((message) => message.body), range(300).filter((body) => body % 2 === 1));
+    assert.deepEqual((await receive(connection, queue, 300)).map((message) => message.body), range(300));
+  }));
+
+  it("a selector that is not valid is refused", connected(async (connection, queue) => {
+    for (const selector of ["color =", "color LIKE 5", "x".repeat(20_000)]) {
+      const filter = rhea.filter.selector(selector);
+      const receiver = connection.open_receiver({ source: { address: queue, filter } });
+      const [{ receiver: refused }] = await once(receiver, "receiver_error");
+      assert.equal(refused.error.condition, "amqp:invalid-field");
+      assert.match(refused.error.description, /The selector is not valid: .* \(at character \d+ of the expression\)/);
+    }
+  }));
+
   it("ten connections open at once", async () => {
     const container = rhea.create_container();
     const connections = range(10).map(() => container.connect({ host: "127.0.0.1", port: daemon.amqpPort, reconnect: false, ...IDENTITY }));

@@ -110,3 +110,19 @@ def test_received_and_sent_in_one_transaction(daemon, connection, queue, commits
     assert [message.body for message in receive(connection, queue, 2)] == expected
     with pytest.raises(proton.Timeout):
         connection.create_receiver(queue, credit=1).receive(0.5)
+
+
+def test_the_basic_tier_has_no_transactions(start_daemon):
+    daemon = start_daemon('[namespace]\nname = "shop"\ntier = "basic"\n[[queues]]\nname = "q"\n')
+    refused = []
+
+    class Refused(Controller):
+        def on_link_error(self, event):
+            refused.append(event.link.remote_condition)
+            self.end("refused")
+
+    controller = Refused(daemon.amqp_port, "q", [True], lambda *_: None)
+    Container(controller).run()
+    (condition,) = refused
+    words = "Transaction is unsupported because the namespace shop is of 'Basic' tier."
+    assert (condition.name, condition.description.startswith(words)) == ("amqp:not-allowed", True)

@@ -44,10 +44,11 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
 ];
 
 /// Words that may not appear under a path, tests aside.
-const FORBIDDEN_WORDS: [(&str, &[&str]); 10] = [
+const FORBIDDEN_WORDS: [(&str, &[&str]); 11] = [
     ("crates/budget/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time"]),
-    ("crates/rules/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time", "rand::"]),
-    ("crates/engine/src/partition", &["tokio", "std::fs", "std::time"]),
+    ("crates/rules/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time", "rand::", "serde"]),
+    ("crates/engine/src/partition", &["tokio", "std::fs", "std::time", "serde", "postcard", "prost"]),
+    ("crates/engine/src/options", &["serde", "postcard", "prost"]),
     ("crates/engine/src", &["std::net", "amqp::"]),
     ("crates/storage/src", &["peeklock_"]),
     ("crates/wire/src", &["tokio", "peeklock_", "std::net", "std::fs"]),

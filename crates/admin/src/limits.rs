@@ -1,5 +1,7 @@
 //! What an administrator can ask for.
 
+use peeklock_engine::Tier;
+
 /// Bounds that the broker's configuration sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -9,6 +11,8 @@ pub struct Limits {
     pub message_time_to_live_max_ms: Option<u64>,
     /// Largest message that the store and a connection take, in bytes.
     pub message_size_max_bytes: u64,
+    /// The tier whose rules entities keep to.
+    pub tier: Tier,
 }
 
 impl Default for Limits {
@@ -18,6 +22,7 @@ impl Default for Limits {
             auto_delete_on_idle_min_ms: 5 * 60 * 1_000,
             message_time_to_live_max_ms: None,
             message_size_max_bytes: 100 << 20,
+            tier: Tier::Premium,
         }
     }
 }

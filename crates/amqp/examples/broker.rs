@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env()).init();
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:5672".to_owned()).parse()?;
-    let shard = MemoryStore::new().acquire(ShardId(0))?;
+    let shard = MemoryStore::new().acquire(ShardId(0)).await?;
     let options =
         NamespaceOptions { body_cache_bytes: BODY_CACHE_BYTES, seed: None, ..NamespaceOptions::default() };
     let clock = Arc::new(SystemClock::default());

@@ -14,7 +14,7 @@ use peeklock_storage::{MemoryStore, ShardId, Store};
 const PAGE: usize = 100;
 
 async fn with_queues(count: usize) -> Namespace {
-    let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
+    let shard = MemoryStore::new().acquire(ShardId(0)).await.expect("a shard");
     let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
         Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");

@@ -11,7 +11,7 @@ use peeklock_engine::runtime::{
     Mailbox, Namespace, NamespaceOptions, Output, Request, Response, SystemClock,
 };
 use peeklock_engine::{Command, Forwarding, NewMessage, QueueOptions};
-use peeklock_storage::{LocalOptions, LocalStore, MemoryStore, Shard, ShardId, Store};
+use peeklock_storage::{Lease, LocalOptions, LocalStore, MemoryStore, ShardId, Store};
 
 const BACKLOG: u64 = 100_000;
 const BATCH: u64 = 500;
@@ -35,8 +35,8 @@ fn main() {
                             LocalStore::open(directory.path(), LocalOptions::default()).expect("a store"),
                         ),
                     };
-                    let shard = store.acquire(ShardId(0)).expect("a shard");
-                    runtime.block_on(measure(shard, body_cache_bytes))
+                    let lease = runtime.block_on(store.acquire(ShardId(0))).expect("a shard");
+                    runtime.block_on(measure(lease, body_cache_bytes))
                 })
                 .collect();
             rates.sort_by(f64::total_cmp);
@@ -46,10 +46,10 @@ fn main() {
     }
 }
 
-async fn measure(shard: Arc<dyn Shard>, body_cache_bytes: usize) -> f64 {
+async fn measure(lease: Lease, body_cache_bytes: usize) -> f64 {
     let options = NamespaceOptions { body_cache_bytes, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
-        Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
+        Namespace::start(lease, Arc::new(SystemClock::new()), options).await.expect("a namespace");
     for name in ["source", "target"] {
         namespace.declare(name, QueueOptions::default()).await.expect("a queue");
     }

@@ -17,8 +17,8 @@ use peeklock_engine::{
     SequenceNumber, Settlement,
 };
 use peeklock_storage::{
-    Batch, Commit, Key, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan, Shard, ShardId, Space,
-    Store, commit, read, scan,
+    Batch, Commit, Epoch, Error, Key, Lease, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan,
+    Shard, ShardId, Space, Store, commit, read, scan,
 };
 use tokio::sync::watch;
 
@@ -34,21 +34,21 @@ fn main() {
     println!("{:<44} {:>14} {:>14}", "CPU ns per message", "send → ack", "deliver → done");
     for queues in [1, 16] {
         for (name, body_cache_bytes) in [("all cached", 1 << 30), ("all read back", 0)] {
-            let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
-            let [send, receive] = runtime.block_on(measure(shard, queues, body_cache_bytes));
+            let lease = runtime.block_on(MemoryStore::new().acquire(ShardId(0))).expect("a shard");
+            let [send, receive] = runtime.block_on(measure(lease, queues, body_cache_bytes));
             println!(
                 "{:<44} {send:>14.0} {receive:>14.0}",
                 format!("memory store, {queues} queue(s), {name}")
             );
         }
-        let [send, receive] = runtime.block_on(measure(Arc::new(NullShard::new()), queues, 1 << 30));
+        let [send, receive] = runtime.block_on(measure(NullShard::lease(), queues, 1 << 30));
         println!("{:<44} {send:>14.0} {receive:>14.0}", format!("no store, {queues} queue(s), all cached"));
     }
 }
 
 /// Memory of queues that wait for something to happen, first as restored, then with a running actor each.
 async fn idle_queues(count: u64) -> [f64; 2] {
-    let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
+    let shard = MemoryStore::new().acquire(ShardId(0)).await.expect("a shard");
     let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
         Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
@@ -71,10 +71,10 @@ fn resident_bytes() -> f64 {
 }
 
 /// CPU nanoseconds per message for each of the two ways.
-async fn measure(shard: Arc<dyn Shard>, queues: u64, body_cache_bytes: usize) -> [f64; 2] {
+async fn measure(lease: Lease, queues: u64, body_cache_bytes: usize) -> [f64; 2] {
     let options = NamespaceOptions { body_cache_bytes, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
-        Namespace::start(shard, Arc::new(SystemClock::new()), options).await.expect("a namespace");
+        Namespace::start(lease, Arc::new(SystemClock::new()), options).await.expect("a namespace");
     let mut clients = Vec::new();
     for number in 0..queues {
         let name = format!("queue-{number}");
@@ -193,11 +193,17 @@ fn cpu_time() -> Duration {
 }
 
 /// Says that everything is durable and keeps nothing: what is left is the runtime's own cost.
-struct NullShard(watch::Sender<Pressure>);
+struct NullShard {
+    pressure: watch::Sender<Pressure>,
+    /// Kept: the lease is lost without it.
+    _loss: watch::Sender<Option<Error>>,
+}
 
 impl NullShard {
-    fn new() -> Self {
-        Self(watch::Sender::new(Pressure::Normal))
+    fn lease() -> Lease {
+        let (pressure, loss) = (watch::Sender::new(Pressure::Normal), watch::Sender::new(None));
+        let lost = loss.subscribe();
+        Lease::new(ShardId(0), Arc::new(Self { pressure, _loss: loss }), Epoch(1), lost)
     }
 }
 
@@ -227,6 +233,6 @@ impl Shard for NullShard {
     }
 
     fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.0.subscribe()
+        self.pressure.subscribe()
     }
 }

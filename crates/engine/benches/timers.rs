@@ -134,7 +134,7 @@ fn listening(receiver: ReceiverId, queue: QueueId) -> [Command; 2] {
 async fn neighbours() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = LocalStore::open(directory.path(), LocalOptions::default()).expect("a store");
-    let shard = store.acquire(ShardId(0)).expect("a shard");
+    let shard = store.acquire(ShardId(0)).await.expect("a shard");
     let clock = ManualClock::new(Timestamp(1_700_000_000_000));
     let options =
         NamespaceOptions { body_cache_bytes: 64 << 20, seed: Some(1), ..NamespaceOptions::default() };

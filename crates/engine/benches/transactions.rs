@@ -15,7 +15,7 @@ use peeklock_engine::{
     Command, CreditLimit, LockToken, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions,
     Settlement,
 };
-use peeklock_storage::{LocalOptions, LocalStore, ShardId, Store};
+use peeklock_storage::{LocalOptions, LocalStore, ShardId};
 
 const WORK: usize = 10;
 const CONTENT_BYTES: usize = 1024;
@@ -35,12 +35,12 @@ fn main() {
     for clients in clients {
         let directory = tempfile::tempdir().expect("a directory");
         let store = LocalStore::open(directory.path(), LocalOptions::default()).expect("a store");
-        let shard = store.acquire(ShardId(0)).expect("a shard");
+        let lease = store.acquire_now(ShardId(0)).expect("a shard");
         let options =
             NamespaceOptions { body_cache_bytes: 1 << 30, seed: Some(1), ..NamespaceOptions::default() };
         runtime.block_on(async {
             let clock = Arc::new(SystemClock::new());
-            let namespace = Namespace::start(shard, clock, options).await.expect("a namespace");
+            let namespace = Namespace::start(lease, clock, options).await.expect("a namespace");
             for name in ["in", "out"] {
                 namespace.declare(name, QueueOptions::default()).await.expect("a queue");
             }

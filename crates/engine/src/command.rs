@@ -53,6 +53,20 @@ pub enum Command {
         /// Whether it sends messages.
         sends: bool,
     },
+    /// Makes a receiver, open and without credit yet, one with a selector: it gets the messages that match, and others stay.
+    /// A partition knows no bodies: it asks by [`crate::Effect::Examine`]. A receiver that can't have a selector, because it
+    /// holds a session, is closed ([`crate::Effect::ReceiverClosed`]).
+    Select {
+        /// Which.
+        receiver: ReceiverId,
+    },
+    /// Says which of the messages of the last [`crate::Effect::Examine`] match.
+    Examined {
+        /// Whose receiver.
+        receiver: ReceiverId,
+        /// Those that match; numbers of others mean nothing.
+        matching: Vec<SequenceNumber>,
+    },
     /// Sets how far a receiver may be served; ignored if it is not open. With `drain`, what is available is delivered
     /// at once, then one [`crate::Effect::Drained`] follows: when nothing is left or the message credit is used up. A
     /// drain held up by the byte limit goes on when that is raised, and a later `drain: false` calls it off.
@@ -262,6 +276,8 @@ impl Command {
             | Self::RemoveRule { .. }
             | Self::EndEntity => Reply::Done(Err(refusal)),
             Self::Watch { .. }
+            | Self::Select { .. }
+            | Self::Examined { .. }
             | Self::Credit { .. }
             | Self::CloseReceiver { .. }
             | Self::Quarantine { .. }

@@ -39,6 +39,9 @@ impl Event {
             | Self::Renewed { .. }
             | Self::Released { .. }
             | Self::ReceiverOpened { .. }
+            | Self::Selecting { .. }
+            | Self::Examining { .. }
+            | Self::Examined { .. }
             | Self::CreditSet { .. }
             | Self::CreditDrained { .. }
             | Self::ReceiverClosed { .. }

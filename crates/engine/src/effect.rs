@@ -29,6 +29,14 @@ pub enum Effect {
         /// What a forwarder needs to know.
         departing: Option<Box<Departing>>,
     },
+    /// Messages that a receiver with a selector may want: its owner is to say by [`crate::Command::Examined`] which match.
+    /// Nothing is delivered to it that comes behind them before.
+    Examine {
+        /// Who.
+        receiver: ReceiverId,
+        /// What, in order of number.
+        views: Vec<MessageView>,
+    },
     /// All that was available has been delivered; the rest of the credit is void.
     Drained {
         /// Who.

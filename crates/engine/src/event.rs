@@ -107,6 +107,25 @@ pub enum Event {
         /// What it reads and how.
         options: ReceiverOptions,
     },
+    /// A receiver has a selector.
+    Selecting {
+        /// Which.
+        receiver: ReceiverId,
+    },
+    /// Messages were shown to the owner of a receiver with a selector.
+    Examining {
+        /// Whose.
+        receiver: ReceiverId,
+        /// Which, in order.
+        numbers: Vec<SequenceNumber>,
+    },
+    /// It is known which of the messages shown match.
+    Examined {
+        /// Whose receiver.
+        receiver: ReceiverId,
+        /// Those that match; numbers of others mean nothing.
+        matching: Vec<SequenceNumber>,
+    },
     /// A receiver's credit was set.
     CreditSet {
         /// Whose.

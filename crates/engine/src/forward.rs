@@ -7,13 +7,11 @@ use std::sync::Arc;
 
 use crate::{DeadLetter, Properties, PropertyChanges, QueuePath, SequenceNumber, Timestamp};
 
-use serde::{Deserialize, Serialize};
-
 /// Times a message may be forwarded; one that would be once more is dead-lettered (semantics §14.1).
 pub const HOPS_MAX: u8 = 4;
 
 /// What a message remembers of its way here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
     /// The number it had where it was sent to.
     pub enqueued_sequence_number: SequenceNumber,

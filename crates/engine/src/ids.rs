@@ -1,9 +1,7 @@
 //! Numbers with a meaning.
 
-use serde::{Deserialize, Serialize};
-
 /// An instant: milliseconds since the Unix epoch, from the broker's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
@@ -18,11 +16,11 @@ impl Timestamp {
 }
 
 /// Position of a message in its entity: from 1, gap-free, assigned on acceptance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SequenceNumber(pub u64);
 
 /// Names one lock of one message: 128 random bits, never reused. Settling needs it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockToken(pub u128);
 
 /// Names a receiver for the life of the process; handed out by [`crate::runtime::Mailbox`] owners.
@@ -34,7 +32,7 @@ pub struct ReceiverId(pub u64);
 pub struct RequestId(pub u64);
 
 /// The queues inside an entity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SubQueue {
     /// The entity itself.
     #[default]
@@ -47,7 +45,7 @@ pub enum SubQueue {
 
 /// Names something that holds messages for receivers: a queue, or one subscription of a topic. It is the number of the
 /// storage partition where its messages rest, so it is unique in the broker and never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct QueueId(pub u64);
 
 /// Where messages rest: a queue or subscription, and which of the queues inside it.

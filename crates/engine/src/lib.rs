@@ -19,6 +19,7 @@ mod refusal;
 mod rule;
 pub mod runtime;
 mod session_id;
+mod stored;
 
 pub use command::{
     Assigned, Command, CreditLimit, DELETE_COUNT_MAX, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions,
@@ -46,7 +47,7 @@ pub use options::{
 };
 pub use peeklock_rules::{
     Arrival, CorrelationFilter, Failure, Filter, Given, PropertyChanges, PropertyValue, RuleProperties,
-    SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
+    Selector, SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};

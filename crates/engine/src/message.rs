@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use peeklock_budget::Share;
-use serde::{Deserialize, Serialize};
-
 use crate::{
     Departing, Forwarded, LockToken, MessageKey, Origin, PropertyChanges, QueueId, ReceiverId,
     RuleProperties, SequenceNumber, SubQueue, Timestamp,
 };
+use bytes::Bytes;
+use peeklock_budget::Share;
 
 /// A message as a sender submits it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -43,12 +41,11 @@ impl NewMessage {
 }
 
 /// One application property, its value encoded by the front end and opaque here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Property {
     /// The key.
     pub name: Box<str>,
     /// The encoded value.
-    #[serde(with = "crate::message::encoded")]
     pub value: Bytes,
 }
 
@@ -56,7 +53,7 @@ pub struct Property {
 pub type Properties = Vec<Property>;
 
 /// Why a message rests in a dead-letter queue.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeadLetter {
     /// `DeadLetterReason` (S-19 and broker-defined reasons), if given.
     pub reason: Option<Arc<str>>,
@@ -72,7 +69,7 @@ impl DeadLetter {
 }
 
 /// State shown to readers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MessageState {
     /// Waiting for a receiver, or locked by one.
     #[default]
@@ -84,7 +81,7 @@ pub enum MessageState {
 }
 
 /// Where the content is stored: the sequence number under which it was first written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BodyRef(pub u64);
 
 /// Everything about a stored message except its content.
@@ -153,18 +150,4 @@ pub struct Delivery {
     pub departing: Option<Box<Departing>>,
     /// What its content takes of the process's memory, until its receiver reports that by itself; `None` if it is little.
     pub share: Option<Share>,
-}
-
-/// Serde for encoded values: a byte string, not a list of numbers.
-pub(crate) mod encoded {
-    use bytes::Bytes;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(value: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(value)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        Vec::<u8>::deserialize(deserializer).map(Bytes::from)
-    }
 }

@@ -22,15 +22,13 @@ impl MessageKey {
     }
 
     /// The key as it is stored.
-    pub(crate) fn to_bytes(self) -> [u8; 16] {
-        let [high, low] = self.0;
-        (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+    pub(crate) const fn halves(self) -> [u64; 2] {
+        self.0
     }
 
-    /// The inverse of [`Self::to_bytes`].
-    pub(crate) const fn from_bytes(bytes: [u8; 16]) -> Self {
-        let both = u128::from_be_bytes(bytes);
-        Self([(both >> 64) as u64, both as u64])
+    /// The inverse of [`Self::halves`].
+    pub(crate) const fn from_halves(halves: [u64; 2]) -> Self {
+        Self(halves)
     }
 
     /// Some of its bits, to find it by.
@@ -52,7 +50,7 @@ mod tests {
             MessageKey([10_194_673_822_550_818_814, 847_416_545_639_199_081])
         );
         let key = MessageKey::of("order-7");
-        assert_eq!(MessageKey::from_bytes(key.to_bytes()), key);
+        assert_eq!(MessageKey::from_halves(key.halves()), key);
         assert_ne!(MessageKey::of("order-7"), MessageKey::of("Order-7"));
     }
 }

@@ -6,6 +6,8 @@ use peeklock_wire::{DecodeError, Str, Value};
 
 /// Milliseconds since 1970: when the message shall become available. The sender's; kept.
 pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
+/// The same by clients for JMS, as a long or a timestamp (AMQP Binding for JMS, 3.2.5). The sender's; kept.
+pub const DELIVERY_TIME: &str = "x-opt-delivery-time";
 /// The sender's; kept.
 pub const PARTITION_KEY: &str = "x-opt-partition-key";
 /// The sender's; kept, and without effect.
@@ -61,6 +63,8 @@ pub(crate) struct Annotated {
     pub(crate) via_partition_key: Option<Str>,
     /// What [`SCHEDULED_ENQUEUE_TIME`] says.
     pub(crate) scheduled_enqueue_time: Value,
+    /// What [`DELIVERY_TIME`] says.
+    pub(crate) delivery_time: Value,
 }
 
 impl Annotated {
@@ -70,10 +74,10 @@ impl Annotated {
     /// [`DecodeError`].
     pub(crate) fn read(section: &Bytes) -> Result<Self, DecodeError> {
         let mut annotated = Self::default();
-        let mut seen = [false; 3];
+        let mut seen = [false; 4];
         for entry in Sections::map_entries(section)? {
             let entry = entry?;
-            let known = [PARTITION_KEY, VIA_PARTITION_KEY, SCHEDULED_ENQUEUE_TIME];
+            let known = [PARTITION_KEY, VIA_PARTITION_KEY, SCHEDULED_ENQUEUE_TIME, DELIVERY_TIME];
             let Some(which) = known.iter().position(|known| entry.key == Some(known)) else { continue };
             if seen.get_mut(which).is_none_or(|seen| std::mem::replace(seen, true)) {
                 continue;
@@ -83,6 +87,7 @@ impl Annotated {
                 (0, Value::String(text) | Value::Symbol(text)) => annotated.partition_key = Some(text),
                 (1, Value::String(text) | Value::Symbol(text)) => annotated.via_partition_key = Some(text),
                 (2, value) => annotated.scheduled_enqueue_time = value,
+                (3, value) => annotated.delivery_time = value,
                 _ => {}
             }
         }

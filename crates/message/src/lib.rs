@@ -1,12 +1,13 @@
 //! A message between its bytes and what the engine knows of it, whichever protocol brings or takes it.
 //!
 //! [`submission`] reads what a sender sent into what the engine stores; [`delivery`] writes what is stored for a reader:
-//! a fresh header and annotations, the rest as it was sent. [`rule_properties`] are what rules see.
+//! a fresh header and annotations, the rest as it was sent. [`rule_properties`] are what rules see, [`selection`] what selectors do.
 
 pub mod annotation;
 pub mod decimal;
 pub mod delivery;
 pub mod rule_properties;
+pub mod selection;
 pub mod submission;
 mod unfit;
 

@@ -95,7 +95,7 @@ pub fn read_message(
     let time_to_live_ms = time_to_live_ms(&header, &properties);
     let annotated = Annotated::read(&sections.message_annotations).map_err(malformed)?;
     check_partition_key(&annotated, &properties)?;
-    let scheduled_enqueue_time = scheduled_enqueue_time(&annotated.scheduled_enqueue_time)?;
+    let scheduled_enqueue_time = scheduled_enqueue_time(&annotated)?;
     let session_id = properties.group_id.clone();
     let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
     // An id given here is nobody else's.
@@ -211,10 +211,18 @@ fn check_partition_key(annotated: &Annotated, properties: &MessageProperties) ->
     }
 }
 
-fn scheduled_enqueue_time(annotation: &Value) -> Result<Option<Timestamp>, Unfit> {
-    match annotation {
-        Value::Null => Ok(None),
-        Value::Timestamp(at_ms) => Ok(u64::try_from(*at_ms).ok().map(Timestamp)),
+/// When the message shall become available, as Service Bus's clients say it, or else as those for JMS do.
+fn scheduled_enqueue_time(annotated: &Annotated) -> Result<Option<Timestamp>, Unfit> {
+    let instant = |at_ms: i64| u64::try_from(at_ms).ok().map(Timestamp);
+    match (&annotated.scheduled_enqueue_time, &annotated.delivery_time) {
+        (Value::Null, Value::Null) => Ok(None),
+        (Value::Timestamp(at_ms), _) | (Value::Null, Value::Timestamp(at_ms) | Value::Long(at_ms)) => {
+            Ok(instant(*at_ms))
+        }
+        (Value::Null, _) => Err(Unfit::Argument(format!(
+            "The annotation {} must be a long or a timestamp.",
+            annotation::DELIVERY_TIME
+        ))),
         _ => Err(Unfit::Argument(format!(
             "The annotation {} must be a timestamp.",
             annotation::SCHEDULED_ENQUEUE_TIME

@@ -1,11 +1,9 @@
 //! What actions change: laid over a message, whose content stays as it was sent and shared by all its copies.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{PropertyValue, RuleProperties};
 
-/// A system property that is a text and that actions may set. New ones go to the end: the position is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// A system property that is a text and that actions may set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TextProperty {
     /// `content-type`.
     ContentType,
@@ -28,7 +26,7 @@ pub enum TextProperty {
 }
 
 /// What became of a message's properties; what is not named here is as it was sent.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PropertyChanges {
     /// System properties that are texts, each at most once: set, or removed.
     pub texts: Vec<(TextProperty, Option<Box<str>>)>,

@@ -1,11 +1,9 @@
 //! Correlation filters: equalities without a language.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{PropertyValue, RuleProperties};
 
 /// Equalities, all of which must hold. Strings compare case-sensitively; numbers by value, whatever their type.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CorrelationFilter {
     /// `correlation-id`.
     pub correlation_id: Option<Box<str>>,

@@ -1,11 +1,9 @@
 //! What a rule tests.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{CorrelationFilter, Failure, PropertyValue, SqlError, SqlFilter, Subject};
 
-/// What a rule tests. New kinds go to the end: the position is stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What a rule tests.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
     /// Every message; `1=1` in SQL.
     True,

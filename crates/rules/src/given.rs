@@ -1,12 +1,10 @@
 //! Values of rules as they were given: with the width, the kind or the text that comparisons do not need, and that whoever
 //! lists the rule gets back.
 
-use serde::{Deserialize, Serialize};
-
 use crate::PropertyValue;
 
-/// A value in the form in which a client gave it. New kinds go to the end: the position is stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A value in the form in which a client gave it.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Given {
     /// An integer of 8 bits.
     Byte(i8),

@@ -5,7 +5,7 @@
 //!
 //! - [`RuleProperties`] and [`Arrival`] are what rules see of a message, together a [`Subject`].
 //! - [`Filter`] decides, [`SqlAction`] changes; [`PropertyChanges`] lie over a message that stays as it was sent.
-//! - `sql` is the language: text → tree → program.
+//! - `sql` is the language: text → tree → program. [`Selector`] is a condition in the language of JMS.
 //! - [`Index`] asks all rules of a topic at once.
 
 mod changes;
@@ -27,5 +27,5 @@ pub use filter::Filter;
 pub use given::Given;
 pub use index::{Index, RulePlace, Verdict};
 pub use rule_properties::{PropertyValue, RuleProperties};
-pub use sql::{SqlAction, SqlError, SqlFilter};
+pub use sql::{SELECTOR_BYTES_MAX, Selector, SqlAction, SqlError, SqlFilter};
 pub use subject::{Arrival, Subject};

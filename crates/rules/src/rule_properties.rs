@@ -1,11 +1,9 @@
 //! What rules see of a message: decoded once by the front end, and only for topics.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{Given, TextProperty, names};
 
 /// The properties of a message that filters can name.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RuleProperties {
     /// `correlation-id`, as text.
     pub correlation_id: Option<Box<str>>,
@@ -72,8 +70,8 @@ impl RuleProperties {
     }
 }
 
-/// A value that filters can compare. New kinds go to the end: the position is stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A value that filters can compare.
+#[derive(Debug, Clone, PartialEq)]
 pub enum PropertyValue {
     /// Present and null.
     Null,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use peeklock_storage::{Batch, Key, LocalOptions, LocalStore, PartitionId, Shard, ShardId, Space, Store};
+use peeklock_storage::{Batch, Key, LocalOptions, LocalStore, PartitionId, Shard, ShardId, Space};
 
 const MESSAGE_BYTES: usize = 1024;
 const HEAD_BYTES: usize = 64;
@@ -151,8 +151,8 @@ impl Raw {
 
 fn open(path: &Path) -> (LocalStore, Arc<dyn Shard>) {
     let store = LocalStore::open(path, LocalOptions::default()).expect("opened");
-    let shard = store.acquire(ShardId(0)).expect("acquired");
-    (store, shard)
+    let lease = store.acquire_now(ShardId(0)).expect("acquired");
+    (store, Arc::clone(lease.shard()))
 }
 
 fn start(directory: &tempfile::TempDir) {

@@ -1,41 +1,64 @@
-//! What can go wrong below the face, told apart by what the caller must do.
+//! What can go wrong in a store, told apart by what the caller must do.
 
-use std::path::PathBuf;
+use std::fmt;
+
+/// Where stored bytes lie, in the store's own words: for people, logs and reports.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// A file, a row of a table, an object: whatever the store keeps bytes in.
+    pub unit: String,
+    /// Where in the unit, in bytes.
+    pub offset: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at byte {}", self.unit, self.offset)
+    }
+}
 
 /// A storage failure. Cheap to clone: one failed sync answers many waiting commits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Another process or a later epoch owns the shard. The handle is dead.
+    /// Another process or a later epoch owns the shard. The lease is lost.
     #[error("the store is in use by another broker: {reason}")]
     Fenced {
         /// Who, as far as known, and what to do.
         reason: String,
     },
-    /// Whether the batch is durable is unknown (a failed sync, a lost answer). The handle is dead; state must
-    /// be restored from a newly acquired shard.
+    /// Whether the batch is durable is unknown (a failed sync, a lost answer). The lease is lost; state must be restored
+    /// from a newly acquired shard.
     #[error("the outcome of the write is unknown: {reason}")]
     InDoubt {
         /// The cause.
         reason: String,
     },
+    /// The store was closed, or has ended for another reason. The lease is lost; nothing of the batch was applied.
+    #[error("the store has stopped: {reason}")]
+    Stopped {
+        /// The cause.
+        reason: String,
+    },
     /// Stored bytes are not what was written. Nothing is guessed: the store refuses to open or to answer.
-    #[error("{} is damaged at byte {offset}: {reason}", file.display())]
+    #[error("{} is damaged at byte {}: {reason}", place.unit, place.offset)]
     Corrupt {
-        /// The damaged file.
-        file: PathBuf,
-        /// Where in the file, in bytes.
-        offset: u64,
+        /// The damaged bytes.
+        place: Place,
         /// What was expected and what was found.
         reason: String,
     },
-    /// The device did not give stored bytes back. That may pass: nothing is known about them. Ask again after a pause.
-    #[error("{} can't be read at byte {offset} now: {reason}", file.display())]
+    /// The device did not give some stored bytes back. That may pass: nothing is known about them. Ask again after a pause.
+    #[error("{} can't be read at byte {} now: {reason}", place.unit, place.offset)]
     Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// Where in the file, in bytes.
-        offset: u64,
+        /// The bytes.
+        place: Place,
         /// What the system says.
+        reason: String,
+    },
+    /// The store can't be reached now. Nothing of the batch was applied; the lease is still held. Try again after a pause.
+    #[error("storage is unavailable: {reason}")]
+    Unavailable {
+        /// The cause.
         reason: String,
     },
     /// No room for this batch. Nothing of it was applied; the handle stays usable and recovers with space.
@@ -50,10 +73,19 @@ pub enum Error {
         /// The limit and the size.
         reason: String,
     },
-    /// The store can't be reached or was shut down. Nothing of the batch was applied.
-    #[error("storage is unavailable: {reason}")]
-    Unavailable {
-        /// The cause.
-        reason: String,
-    },
+}
+
+impl Error {
+    /// Whether the lease is lost of the shard that gave this answer to a commit, read or scan: it will never accept or
+    /// answer anything again.
+    #[must_use]
+    pub const fn is_loss(&self) -> bool {
+        matches!(self, Self::Fenced { .. } | Self::InDoubt { .. } | Self::Stopped { .. })
+    }
+
+    /// Whether the same request may succeed later without anybody's help.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreadable { .. } | Self::Unavailable { .. })
+    }
 }

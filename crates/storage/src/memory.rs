@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use crate::{
-    Batch, Commit, CommitNotifier, Entry, Error, Key, Limits, Operation, Page, PartitionId, Pressure, Read,
-    Scan, Shard, ShardId, Space, Store, commit, read, scan,
+    Acquiring, Batch, Commit, CommitNotifier, Entry, Epoch, Error, Key, Lease, Limits, Operation, Page,
+    PartitionId, Pressure, Read, Scan, Shard, ShardId, Space, Store, commit, read, scan,
 };
 
 /// Entries of one scan page unless changed with [`MemoryStore::set_page_entries_max`].
@@ -31,7 +32,7 @@ pub struct MemoryStore {
 #[derive(Debug)]
 struct MemoryShard {
     state: Arc<Mutex<State>>,
-    epoch: u64,
+    epoch: Epoch,
 }
 
 /// A shard's contents and the test's requests.
@@ -39,9 +40,9 @@ struct MemoryShard {
 struct State {
     values: BTreeMap<Key, Bytes>,
     /// The epoch of the current owner; handles of earlier epochs are fenced.
-    epoch: u64,
-    /// Why the current owner's handle is dead, if it is.
-    dead: Option<Error>,
+    epoch: Epoch,
+    /// Why the current owner has lost the shard, if so.
+    loss: watch::Sender<Option<Error>>,
     holding: bool,
     held: VecDeque<(Batch, CommitNotifier)>,
     failures: VecDeque<Error>,
@@ -56,8 +57,8 @@ impl Default for State {
     fn default() -> Self {
         Self {
             values: BTreeMap::new(),
-            epoch: 0,
-            dead: None,
+            epoch: Epoch(0),
+            loss: watch::Sender::new(None),
             holding: false,
             held: VecDeque::new(),
             failures: VecDeque::new(),
@@ -102,12 +103,18 @@ impl MemoryStore {
 
     /// Answers the next batch that would become durable with `error` instead and applies nothing of it.
     ///
-    /// [`Error::Fenced`], [`Error::InDoubt`] and [`Error::Unavailable`] kill the current handle.
+    /// One of which [`Error::is_loss`] is true ends the current lease.
     pub fn fail_next(&self, error: Error) {
         self.control(|state| state.failures.push_back(error));
     }
 
-    /// Loses what is held (its commits are in doubt) and kills the current handle, like a power cut. The
+    /// Ends the current lease for this reason, as when a store notices that another owner or a damage to the log as a whole
+    /// leaves it nothing to promise. What is held is answered with it, and not applied.
+    pub fn lose(&self, reason: Error) {
+        self.control(|state| state.kill(reason));
+    }
+
+    /// Loses what is held (its commits are in doubt) and ends the current lease, like a power cut. The
     /// durable values wait for the next [`Store::acquire`]. Ends holding and forgets failures asked for.
     pub fn crash(&self) {
         self.control(|state| {
@@ -150,17 +157,18 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn acquire(&self, shard: ShardId) -> Result<Arc<dyn Shard>, Error> {
+    fn acquire(&self, shard: ShardId) -> Acquiring<'_> {
         let state = self.state(shard);
-        let epoch = {
+        let (epoch, loss) = {
             let mut state = lock(&state);
             state.kill(fenced());
-            state.dead = None;
+            state.loss = watch::Sender::new(None);
             state.halted.clear();
-            state.epoch += 1;
-            state.epoch
+            state.epoch.0 += 1;
+            (state.epoch, state.loss.subscribe())
         };
-        Ok(Arc::new(MemoryShard { state, epoch }))
+        let handle = Arc::new(MemoryShard { state, epoch });
+        std::future::ready(Ok(Lease::new(shard, handle, epoch, loss))).boxed()
     }
 }
 
@@ -205,11 +213,11 @@ impl Shard for MemoryShard {
 }
 
 impl State {
-    fn check_owner(&self, epoch: u64) -> Result<(), Error> {
+    fn check_owner(&self, epoch: Epoch) -> Result<(), Error> {
         if epoch != self.epoch {
             return Err(fenced());
         }
-        self.dead.clone().map_or(Ok(()), Err)
+        self.loss.borrow().clone().map_or(Ok(()), |reason| Err(after_loss(reason)))
     }
 
     fn release_one(&mut self) -> bool {
@@ -221,11 +229,11 @@ impl State {
     /// Makes `batch` durable, or answers why not.
     fn finish(&mut self, batch: Batch, notifier: CommitNotifier) {
         let result = self.check_batch(&batch);
-        if let Err(error @ (Error::Fenced { .. } | Error::InDoubt { .. } | Error::Unavailable { .. })) =
-            &result
+        if let Err(error) = &result
+            && error.is_loss()
         {
-            notifier.resolve(Err(error.clone()));
             self.kill(error.clone());
+            notifier.resolve(Err(error.clone()));
             return;
         }
         match &result {
@@ -284,13 +292,19 @@ impl State {
         Page { entries, damaged: Vec::new(), next: rest.next().map(|(key, _)| key.number) }
     }
 
-    /// Answers everything held with `error` and refuses what comes later.
+    /// Answers everything held with `error` and refuses what comes later; the first reason counts.
     fn kill(&mut self, error: Error) {
+        let answer = after_loss(error.clone());
+        self.loss.send_if_modified(|loss| loss.is_none() && loss.replace(error).is_none());
         for (_, notifier) in self.held.drain(..) {
-            notifier.resolve(Err(error.clone()));
+            notifier.resolve(Err(answer.clone()));
         }
-        self.dead = Some(error);
     }
+}
+
+/// What requests are answered once the lease is lost for this reason.
+fn after_loss(reason: Error) -> Error {
+    if reason.is_loss() { reason } else { Error::Stopped { reason: reason.to_string() } }
 }
 
 fn fenced() -> Error {

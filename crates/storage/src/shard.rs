@@ -2,15 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::Shared;
+use futures_util::future::{BoxFuture, Shared};
 use tokio::sync::{oneshot, watch};
 
-use crate::{Batch, Error, Key, PartitionId, Space};
+use crate::{Batch, Error, Key, Lease, PartitionId, Space};
 
 /// Identifies a shard: the set of partitions that share one commit order. A single machine has shard 0 only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,31 +33,34 @@ pub enum Pressure {
     Full,
 }
 
-/// A place that owns shards.
+/// Resolves when a shard is acquired.
+pub type Acquiring<'a> = BoxFuture<'a, Result<Lease, Error>>;
+
+/// Whatever keeps shards.
 pub trait Store: Send + Sync + 'static {
-    /// Takes ownership of `shard`, fencing any previous owner.
-    ///
-    /// Blocks while the store opens; call it off the async threads.
+    /// Takes ownership of `shard`, fencing any previous owner: that one's lease is lost. Dropping the future does not undo
+    /// it.
     ///
     /// # Errors
-    /// [`Error::Fenced`] when another live process holds it, [`Error::Corrupt`] on damage,
-    /// [`Error::Unavailable`] when the files can't be reached.
-    fn acquire(&self, shard: ShardId) -> Result<Arc<dyn Shard>, Error>;
+    /// [`Error::Fenced`] when another live process holds it and can't be fenced, [`Error::Corrupt`] on damage,
+    /// [`Error::Unavailable`] when the store can't be reached, [`Error::Stopped`] when it was closed.
+    fn acquire(&self, shard: ShardId) -> Acquiring<'_>;
 }
 
 /// One shard, owned exclusively by this process.
 ///
 /// All methods return at once. Reads and scans see every batch whose [`Commit`] has resolved, and may see later
-/// ones.
+/// ones. Once the [`Lease`] is lost, everything under way is answered with an error of which [`Error::is_loss`] is true, and
+/// so is everything that is asked later.
 pub trait Shard: Send + Sync + 'static {
     /// Queues a batch. Batches that have a partition in common apply in submit order, and their commits resolve in submit
     /// order; others may overtake each other, so that a partition with much to write does not keep the others waiting.
     ///
-    /// The commit fails with [`Error::Full`] or [`Error::TooLarge`] (nothing applied, handle usable) or with
-    /// [`Error::Fenced`], [`Error::InDoubt`] or [`Error::Unavailable`] (handle dead).
+    /// The commit fails with [`Error::Full`], [`Error::TooLarge`] or [`Error::Unavailable`] (nothing applied, handle
+    /// usable), or because the lease is lost ([`Error::is_loss`]).
     ///
     /// Batches of a partition build on each other and are submitted ahead of each other's outcome. So after one
-    /// failed with `Full` or `TooLarge`, every later batch that touches one of its partitions fails with
+    /// failed and the handle is usable, every later batch that touches one of its partitions fails with
     /// [`Error::Full`], until [`Self::resume`].
     fn submit(&self, batch: Batch) -> Commit;
 
@@ -69,7 +71,7 @@ pub trait Shard: Send + Sync + 'static {
     /// Reads several values; the answer has one element per key, `None` where there is no value. Ask for many
     /// keys at once: neighbours on disk are read together. One damaged value fails the whole request with
     /// [`Error::Corrupt`]: ask for the others again. One that the device does not give back now fails it with
-    /// [`Error::Unreadable`].
+    /// [`Error::Unreadable`], a store that can't be reached with [`Error::Unavailable`].
     fn read(&self, keys: Vec<Key>) -> Read;
 
     /// Reads a page of a partition's entries in number order, starting at `from` (included). Damaged entries are listed
@@ -110,7 +112,7 @@ pub struct DamagedEntry {
     pub number: u64,
     /// The bytes in its place, as far as they could be read: unverified, good for a guess in a message to people.
     pub unverified: Bytes,
-    /// [`Error::Corrupt`], or [`Error::Unreadable`] if that may pass, with file and offset.
+    /// [`Error::Corrupt`], or [`Error::Unreadable`] if that may pass.
     pub error: Error,
 }
 
@@ -143,7 +145,7 @@ macro_rules! answer {
 
             fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
                 Pin::new(&mut self.0).poll(context).map(|answer| {
-                    answer.unwrap_or_else(|_| Err(Error::Unavailable { reason: "the store stopped".to_owned() }))
+                    answer.unwrap_or_else(|_| Err(Error::Stopped { reason: "nothing answers any more".to_owned() }))
                 })
             }
         }

@@ -33,7 +33,7 @@ fn value(number: u64, len: usize) -> Bytes {
 /// Messages 1 to 50 with a counter; 20 to 40 removed one by one, 5 to 9 as a range, 7 put again.
 async fn write(path: &Path) {
     let store = LocalStore::open(path, options()).unwrap();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     for number in 1..=50 {
         let mut batch = Batch::new();
         batch.put(Key::new(Space::Meta, QUEUE, 0), value(number, 8));
@@ -57,7 +57,7 @@ async fn write(path: &Path) {
 async fn write_cleaned(path: &Path) {
     for first in (1..=CLEANED_NUMBERS).step_by(100) {
         let store = LocalStore::open(path, options()).unwrap();
-        let shard = store.acquire(ShardId(0)).unwrap();
+        let shard = store.acquire(ShardId(0)).await.unwrap();
         for number in first..first + 100 {
             let key = Key::new(Space::Body, CLEANED, number);
             let mut batch = Batch::new();
@@ -73,14 +73,14 @@ async fn write_cleaned(path: &Path) {
     let is_copied = || check(path).unwrap().segments.iter().any(|one| one.file_bytes != SEGMENT_BYTES.into());
     while !is_copied() {
         let store = LocalStore::open(path, options()).unwrap();
-        let _shard = store.acquire(ShardId(0)).unwrap();
+        let _shard = store.acquire(ShardId(0)).await.unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
 
 async fn verify_cleaned(path: &Path) {
     let store = LocalStore::open(path, options()).unwrap();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let page = shard.scan(Space::Body, CLEANED, 0).await.unwrap();
     let found: Vec<(u64, Bytes)> =
         page.entries.into_iter().map(|entry| (entry.number, entry.value)).collect();
@@ -90,7 +90,7 @@ async fn verify_cleaned(path: &Path) {
 
 async fn verify(path: &Path) {
     let store = LocalStore::open(path, options()).unwrap();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let counter = shard.read(vec![Key::new(Space::Meta, QUEUE, 0)]).await.unwrap();
     assert_eq!(counter, [Some(value(50, 8))]);
     for (space, len) in [(Space::Head, 20), (Space::Body, 300)] {

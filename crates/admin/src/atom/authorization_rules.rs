@@ -2,13 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use peeklock_engine::schema::AUTHORIZATION_RULES_MAX;
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 use uuid::Uuid;
 
 use super::xml::{Document, Element, INSTANCE};
 
-/// Rules of one entity (Service Bus quotas).
-const RULES_MAX: usize = 12;
 /// Longest name and key, in characters (azure-sdk-for-net's constants).
 const NAME_CHARS_MAX: usize = 256;
 const KEY_CHARS_MAX: usize = 256;
@@ -31,8 +30,8 @@ pub(super) fn read(
         }
         read.push(rule);
     }
-    if read.len() > RULES_MAX {
-        return Err(format!("has at most {RULES_MAX} rules."));
+    if read.len() > AUTHORIZATION_RULES_MAX {
+        return Err(format!("has at most {AUTHORIZATION_RULES_MAX} rules."));
     }
     Ok(read)
 }

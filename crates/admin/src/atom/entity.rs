@@ -7,7 +7,7 @@ use peeklock_engine::{EntityOptions, Forwarding, QueueOptions, TopicOptions, che
 use super::details::EntityDetails;
 use super::feed::{self, Entry};
 use super::path::Target;
-use super::properties::{self, Reading};
+use super::properties;
 use super::xml::{Document, Element, INSTANCE, SERVICE_BUS};
 use super::{Session, orders};
 use crate::Limits;
@@ -37,6 +37,9 @@ pub(super) async fn create(
     check_entity_name(name).map_err(|reason| {
         Error::bad_request(format!("'{name}' can't be the name of an entity: {reason}."))
     })?;
+    if description.name == TOPIC && !session.admin.entity_limits.tier.has_topics() {
+        return Err(no_topics(session));
+    }
     let options = read(session, description, None)?;
     check_forwarding(session, forwarding(&options), None)?;
     let created = session.admin.namespace.create(name, options).await?;
@@ -96,11 +99,19 @@ fn read_options<O: OptionSet>(
     description: &Element,
     current: Option<&O>,
 ) -> Result<O, Error> {
-    let (limits, now) = (&session.admin.entity_limits, session.entity_now());
-    let options = Reading { limits, now, current }.options(description)?;
+    let options = session.reading(current).options(description)?;
+    let limits = &session.admin.entity_limits;
     check_sizes(&options, current, limits)?;
     check_express(&options)?;
     Ok(options)
+}
+
+/// In the words with which the service refuses options (inferred: no source has those for topics).
+fn no_topics(session: &Session<'_>) -> Error {
+    let (namespace, tier) = (feed::namespace_name(session), session.admin.entity_limits.tier.name());
+    Error::bad_request(format!(
+        "A Topic cannot be created because the namespace '{namespace}' is using '{tier}' tier."
+    ))
 }
 
 const fn forwarding(options: &EntityOptions) -> Option<&Forwarding> {

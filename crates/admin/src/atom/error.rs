@@ -67,13 +67,15 @@ impl Error {
                 "Forbidden. The broker's storage is full; changes are made again as soon as there is room.",
             ),
             StorageError::TooLarge { reason } => Self::bad_request(sentence(reason)),
-            StorageError::Unavailable { .. } | StorageError::Unreadable { .. } => {
+            // Nothing was changed, and another attempt may meet the shard's next owner.
+            StorageError::Unavailable { .. }
+            | StorageError::Unreadable { .. }
+            | StorageError::Fenced { .. }
+            | StorageError::Stopped { .. } => {
                 Self::busy("The broker is not available for changes now; retry the operation.")
             }
             // What exactly is on the disk is the log's business, not a client's.
-            StorageError::Fenced { .. } | StorageError::InDoubt { .. } | StorageError::Corrupt { .. } => {
-                Self::internal()
-            }
+            StorageError::InDoubt { .. } | StorageError::Corrupt { .. } => Self::internal(),
         }
     }
 }
@@ -136,7 +138,8 @@ mod tests {
             (Error::precondition(), 412, 41200),
             (Error::too_large(1), 413, 41300),
             (store(StorageError::InDoubt { reason: reason.clone() }), 500, 50000),
-            (store(StorageError::Fenced { reason: reason.clone() }), 500, 50000),
+            (store(StorageError::Fenced { reason: reason.clone() }), 503, 50004),
+            (store(StorageError::Stopped { reason: reason.clone() }), 503, 50004),
             (store(StorageError::Unavailable { reason }), 503, 50004),
         ] {
             assert_eq!((error.status.as_u16(), error.sub_code), (status, sub_code), "{error}");

@@ -44,7 +44,7 @@ use peeklock_engine::runtime::ChangeError;
 use self::call::Call;
 use self::feed::Page;
 use self::path::Target;
-use self::properties::Audience;
+use self::properties::{Audience, Reading};
 use self::rights::Verdict;
 use self::xml::Document;
 use crate::error::Error;
@@ -71,7 +71,14 @@ impl Session<'_> {
     }
 
     fn audience(&self) -> Audience<'_> {
-        Audience { host: &self.call.host, api_version: &self.call.api_version }
+        let tier = self.admin.entity_limits.tier;
+        Audience { host: &self.call.host, api_version: &self.call.api_version, tier }
+    }
+
+    /// What a description is read against, with the options of the entity if it exists.
+    fn reading<'b, O>(&'b self, current: Option<&'b O>) -> Reading<'b, O> {
+        let limits = &self.admin.entity_limits;
+        Reading { limits, namespace: feed::namespace_name(self), now: self.entity_now(), current }
     }
 
     /// The page that was asked for; `find` gets how many to leave out and how many to give.

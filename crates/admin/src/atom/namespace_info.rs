@@ -1,13 +1,14 @@
 //! `NamespaceInfo`.
 
+use peeklock_engine::Tier;
+
 use super::Session;
 use super::entity;
 use super::feed::{self, Entry};
 use super::instant;
 use super::xml::Document;
 
-/// Tells about the namespace. Its limits are those of the Premium tier or wider, so that is what it calls itself; its times
-/// are those of the start of the broker.
+/// Describes the namespace: its name and tier are the configuration's, its times those of the start of the broker.
 pub(super) fn get(session: &Session<'_>) -> Document {
     let name = feed::namespace_name(session);
     let since = session.admin.started_at;
@@ -16,8 +17,12 @@ pub(super) fn get(session: &Session<'_>) -> Document {
     feed::entry(&mut document, session, &entry, |document| {
         entity::description(document, "NamespaceInfo", |document| {
             document.text("CreatedTime", &instant::text(since));
-            document.text("MessagingSKU", "Premium");
-            document.text("MessagingUnits", "1");
+            let tier = session.admin.entity_limits.tier;
+            document.text("MessagingSKU", tier.name());
+            // The SDKs expect it of this tier only.
+            if tier == Tier::Premium {
+                document.text("MessagingUnits", "1");
+            }
             document.text("ModifiedTime", &instant::text(since));
             document.text("Name", name);
             document.text("NamespaceType", "Messaging");

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet};
-use peeklock_engine::{EntityStatus, Timestamp};
+use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet, SizeUnit};
+use peeklock_engine::{EntityStatus, Tier, Timestamp};
 
 use super::authorization_rules;
 use super::details::{EntityDetails, added_in};
@@ -13,10 +13,14 @@ use super::xml::{Document, Element};
 use crate::Limits;
 use crate::error::Error;
 
+const DAY_MS: u64 = 86_400_000;
+
 /// What a description is read against.
 pub(super) struct Reading<'a, O> {
     /// The configuration's bounds.
     pub(super) limits: &'a Limits,
+    /// What the namespace is called.
+    pub(super) namespace: &'a str,
     /// Now.
     pub(super) now: Timestamp,
     /// The entity's options, if it exists.
@@ -29,10 +33,27 @@ pub(super) struct Audience<'a> {
     pub(super) host: &'a str,
     /// Which version it speaks.
     pub(super) api_version: &'a str,
+    /// The tier of the namespace.
+    pub(super) tier: Tier,
 }
 
-/// Why an option that is set at creation can't be set.
-const FIXED: &str = "can't be changed.";
+/// Why an option can't be what was asked for.
+enum Wrong {
+    /// It is set at creation and never changes.
+    Fixed,
+    /// The tier of the namespace doesn't have it.
+    Tier,
+    /// The value is longer than the tier allows; the maximum in days.
+    TierDays(u64),
+    /// What it must be instead, as the end of a sentence.
+    Value(String),
+}
+
+impl From<String> for Wrong {
+    fn from(reason: String) -> Self {
+        Self::Value(reason)
+    }
+}
 
 impl<O: OptionSet> Reading<'_, O> {
     /// The options that a description asks for. An option that it leaves out has its default; an element that is none of
@@ -41,15 +62,18 @@ impl<O: OptionSet> Reading<'_, O> {
     /// # Errors
     /// A value that can't be read or is out of its range: which, and what it must be.
     pub(super) fn options(&self, description: &Element) -> Result<O, Error> {
-        let mut options = O::default();
+        let default: O = self.limits.tier.defaults();
+        let mut options = default.clone();
         for option in OPTIONS.iter().filter(|option| option.is_of::<O>()) {
             self.set(&mut options, option, description)
-                .map_err(|reason| refused(description, option, &reason))?;
+                .and_then(|()| self.check_tier(option, &options, &default))
+                .map_err(|wrong| self.refused(description, option, wrong))?;
         }
-        Ok(options)
+        self.check_size(&options)?;
+        Ok(self.limits.tier.complete(options))
     }
 
-    fn set(&self, options: &mut O, option: &EntityOption, description: &Element) -> Result<(), String> {
+    fn set(&self, options: &mut O, option: &EntityOption, description: &Element) -> Result<(), Wrong> {
         let element = description.child(option.service_name).filter(|element| !element.nil);
         let text = element.map(|element| element.text.trim()).filter(|text| !text.is_empty());
         match &option.kind {
@@ -62,6 +86,7 @@ impl<O: OptionSet> Reading<'_, O> {
             }
             OptionKind::TimeToLive(at, min_ms) => put(at, options, self.time_to_live_ms(text, *min_ms)?),
             OptionKind::IdleTime(at) => put(at, options, self.idle_time_ms(text)?),
+            OptionKind::Size(..) if self.is_beyond(option) && text.is_some() => Err(Wrong::Tier),
             OptionKind::Size(at, unit, range) => self.assign(options, option, at, text, |text| {
                 number(text, range).map(|count| count * unit.bytes())
             }),
@@ -84,30 +109,63 @@ impl<O: OptionSet> Reading<'_, O> {
         at: &Fields<T>,
         text: Option<&str>,
         read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Wrong> {
         let current = self.current.and_then(|current| at.get(current));
-        let stays = option.is_fixed || added_in(option.service_name).is_some();
+        let stays = option.is_fixed || added_in(option.service_name).is_some() && !self.is_beyond(option);
         match (text.map(read).transpose()?, current) {
-            (Some(asked), Some(current)) if option.is_fixed && asked != *current => Err(FIXED.to_owned()),
+            (Some(asked), Some(current)) if option.is_fixed && asked != *current => Err(Wrong::Fixed),
             (Some(asked), _) => put(at, options, asked),
             (None, Some(current)) if stays => put(at, options, current.clone()),
             (None, _) => Ok(()),
         }
     }
 
+    /// Whether the namespace's tier doesn't have the option.
+    fn is_beyond(&self, option: &EntityOption) -> bool {
+        option.since > self.limits.tier
+    }
+
+    /// What the tier doesn't have may only be as it is by default, or as it is.
+    fn check_tier(&self, option: &EntityOption, options: &O, default: &O) -> Result<(), Wrong> {
+        let stays = self.current.is_some_and(|current| option.is_equal(options, current));
+        if self.is_beyond(option) && !stays && !option.is_equal(options, default) {
+            return Err(Wrong::Tier);
+        }
+        Ok(())
+    }
+
+    /// In the words of azure-cli 31702.
+    fn check_size(&self, options: &O) -> Result<(), Error> {
+        let (tier, sizes) = (self.limits.tier, options.sizes_bytes());
+        let (Some(sizes_mb), Some((_, total_bytes))) = (tier.sizes_mb(), sizes) else { return Ok(()) };
+        let stays = self.current.and_then(OptionSet::sizes_bytes).map(|(_, total_bytes)| total_bytes);
+        if tier.allows_size(options) || stays == Some(total_bytes) {
+            return Ok(());
+        }
+        let size_mb = total_bytes / SizeUnit::Megabyte.bytes();
+        let allowed: Vec<String> = sizes_mb.iter().map(u64::to_string).collect();
+        Err(Error::bad_request(format!(
+            "The specified value {size_mb} is invalid. The property MaxSizeInMegabytes, must be one of the following values: {}.",
+            allowed.join(";")
+        )))
+    }
+
     /// What is unlimited becomes the most that the configuration allows: .NET and Java ask so when nobody said anything.
-    fn time_to_live_ms(&self, text: Option<&str>, min_ms: u64) -> Result<Option<u64>, String> {
+    fn time_to_live_ms(&self, text: Option<&str>, min_ms: u64) -> Result<Option<u64>, Wrong> {
         let max_ms = self.limits.message_time_to_live_max_ms;
         let range = min_ms..=max_ms.unwrap_or(u64::MAX);
         match text.map(open_duration).transpose()?.flatten() {
             None => Ok(max_ms),
             Some(asked_ms) if range.contains(&asked_ms) => Ok(Some(asked_ms)),
-            Some(_) => Err(match max_ms {
+            Some(_) if max_ms.is_some() && max_ms == self.limits.tier.time_to_live_ms_max() => {
+                Err(Wrong::TierDays(max_ms.unwrap_or_default() / DAY_MS))
+            }
+            Some(_) => Err(Wrong::Value(match max_ms {
                 Some(max_ms) => {
                     format!("must be from {} to {}.", duration::text(min_ms), duration::text(max_ms))
                 }
                 None => format!("must be at least {}.", duration::text(min_ms)),
-            }),
+            })),
         }
     }
 
@@ -120,27 +178,40 @@ impl<O: OptionSet> Reading<'_, O> {
             asked => Ok(asked),
         }
     }
+
+    /// An option that can't be what was asked for. Of one that never changes in the service's own words, which Go's tests
+    /// assert; of one that the tier doesn't have in those of MassTransit 657, ServiceBusExplorer 745 and azure-service-bus 306.
+    fn refused(&self, description: &Element, option: &EntityOption, wrong: Wrong) -> Error {
+        let (name, kind) = (option.service_name, description.name.trim_end_matches("Description"));
+        let (namespace, tier) = (self.namespace, self.limits.tier.name());
+        Error::bad_request(match wrong {
+            Wrong::Fixed if name == "EnablePartitioning" => {
+                format!("Partitioning cannot be changed for {kind}. ")
+            }
+            Wrong::Fixed => {
+                format!("The value for the {name} property of an existing {kind} cannot be changed.")
+            }
+            Wrong::Tier if self.current.is_some() => format!(
+                "The property '{name}' cannot be changed because the namespace '{namespace}' is using '{tier}' tier."
+            ),
+            Wrong::Tier => format!(
+                "The property '{name}' cannot be set when creating a {kind} because the namespace '{namespace}' is using '{tier}' tier."
+            ),
+            Wrong::TierDays(days) => format!(
+                "The property value for '{name}' must be between 00:00:01 and {days}.00:00:00 when the namespace '{namespace}' is using '{tier}' tier."
+            ),
+            Wrong::Value(reason) => format!("The property '{name}' {reason}"),
+        })
+    }
 }
 
 /// Sets a value; never fails.
 #[expect(clippy::unnecessary_wraps, reason = "the last call of what may fail before")]
-fn put<T, O: OptionSet>(at: &Fields<T>, options: &mut O, value: T) -> Result<(), String> {
+fn put<T, O: OptionSet>(at: &Fields<T>, options: &mut O, value: T) -> Result<(), Wrong> {
     if let Some(slot) = at.get_mut(options) {
         *slot = value;
     }
     Ok(())
-}
-
-/// An option that can't be what was asked for. Of one that never changes in the service's own words, which Go's tests assert.
-fn refused(description: &Element, option: &EntityOption, reason: &str) -> Error {
-    let kind = description.name.trim_end_matches("Description");
-    Error::bad_request(match (reason, option.service_name) {
-        (FIXED, "EnablePartitioning") => format!("Partitioning cannot be changed for {kind}. "),
-        (FIXED, name) => {
-            format!("The value for the {name} property of an existing {kind} cannot be changed.")
-        }
-        (_, name) => format!("The property '{name}' {reason}"),
-    })
 }
 
 fn boolean(text: &str) -> Result<bool, String> {
@@ -194,6 +265,8 @@ pub(super) fn write<O: OptionSet>(
             continue;
         }
         match EntityOption::of_service(name) {
+            // The one size that the tier has is not worth an element.
+            Some(EntityOption { kind: OptionKind::Size(..), since, .. }) if *since > audience.tier => {}
             Some(option) => write_option(document, option, options, audience),
             None => details.write(document, name),
         }

@@ -6,7 +6,7 @@ use peeklock_engine::{Rule, SubscriptionOptions, check_subscription_name};
 use super::details::EntityDetails;
 use super::feed::{self, Entry};
 use super::path::Target;
-use super::properties::{self, Reading};
+use super::properties;
 use super::xml::{Document, Element};
 use super::{Session, entity, orders, rule};
 use crate::error::Error;
@@ -93,8 +93,7 @@ fn read(
         let name = &description.name;
         return Err(Error::bad_request(format!("A subscription is described by a {NAME}, not by '{name}'.")));
     }
-    let reading = Reading { limits: &session.admin.entity_limits, now: session.entity_now(), current };
-    reading.options(description)
+    session.reading(current).options(description)
 }
 
 fn single(session: &Session<'_>, topic: &str, found: &SubscriptionDescription) -> Document {

@@ -125,7 +125,7 @@ impl Listening {
                     Output::ReceiverClosed { refusal: refused, .. }
                     | Output::Response { response: Answer::Opened(Err(refused)), .. },
                 ) => return Err(refusal::error(&refused)),
-                Some(Output::Response { .. }) => {}
+                Some(Output::Response { .. } | Output::Examine { .. }) => {}
                 None => return Err(Error::internal()),
             }
         }

@@ -27,7 +27,7 @@ struct Broker {
 }
 
 async fn broker() -> Broker {
-    let shard = MemoryStore::default().acquire(ShardId(0)).unwrap();
+    let shard = MemoryStore::default().acquire(ShardId(0)).await.unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp(NOW_S * 1_000)));
     let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(7), ..NamespaceOptions::default() };
     let namespace = Namespace::start(shard, clock.clone(), options).await.unwrap();

@@ -195,6 +195,9 @@ impl Connection {
         };
         self.outbox.limit_frames(self.peer.frame_size_max);
         self.timers.peer_opened(open.idle_time_out_ms)?;
+        let is_desired =
+            |offered: &String| open.desired_capabilities.iter().any(|desired| **desired == **offered);
+        self.config.offered_capabilities.retain(is_desired);
         self.send_open();
         self.events.push_back(Event::Opened(Box::new(open)));
         Ok(())
@@ -252,6 +255,12 @@ impl Connection {
             max_frame_size: Some(self.config.max_frame_size.max(FRAME_SIZE_FLOOR)),
             channel_max: Some(self.config.channel_max),
             idle_time_out_ms: self.timers.announced_idle_ms,
+            offered_capabilities: self
+                .config
+                .offered_capabilities
+                .iter()
+                .map(|one| one.as_str().into())
+                .collect(),
             ..Open::default()
         };
         self.outbox.frame(0, &Performative::Open(open));

@@ -99,6 +99,8 @@ pub struct Config {
     pub reassembly_bytes_max: usize,
     /// Incoming window we announce per session, in transfer frames.
     pub incoming_window: u32,
+    /// What we offer to peers that desire it (AMQP 1.0, 2.7.1).
+    pub offered_capabilities: Vec<String>,
     /// A peer that has not opened the connection by then is cut off, in milliseconds.
     pub open_time_out_ms: u64,
 }
@@ -236,6 +238,7 @@ impl Default for Config {
             sessions_max: 8_192,
             reassembly_bytes_max: 32 * 1024 * 1024,
             incoming_window: 65_536,
+            offered_capabilities: Vec::new(),
             open_time_out_ms: 30_000,
         }
     }

@@ -14,6 +14,7 @@ use super::entities::Entity;
 use super::errors::Fault;
 use super::receiver::Receiver;
 use super::resolve::Node;
+use super::selector_filter::SelectorFilter;
 use super::session_filter::{self, SessionFilter};
 use super::transactions::{ManagementTarget, Sender};
 use super::{ConnectionHandler, Link, Pending, ResponseLink};
@@ -127,13 +128,20 @@ impl ConnectionHandler {
             Node::Entity(entity) => {
                 self.authorization.permit(&entity.resource, Need::Right(Right::Listen), &entity.uri)?;
                 entity.check_gives()?;
-                check_source(source)?;
+                let browses = source.distribution_mode.as_deref() == Some("copy");
                 let filter = SessionFilter::find(&source.filter)?;
                 if filter.is_some() && !entity.has_sessions() {
                     return Err(Fault::Refused(Refusal::SessionNotSupported));
                 }
+                let selector = SelectorFilter::find(&source.filter)?;
+                if browses {
+                    return self.attach_browser(link, entity, attach, (filter, selector), connection);
+                }
+                if filter.is_some() && selector.is_some() {
+                    return Err(not_implemented("A receiver of a session with a selector is not supported."));
+                }
                 self.enter_session(session, &entity, true)?;
-                self.open_receiver(link, entity, attach, filter);
+                self.open_receiver(link, entity, attach, (filter, selector));
             }
         }
         Ok(())
@@ -165,7 +173,7 @@ impl ConnectionHandler {
         link: LinkId,
         entity: Arc<Entity>,
         attach: Attach,
-        filter: Option<SessionFilter>,
+        (filter, selector): (Option<SessionFilter>, Option<SelectorFilter>),
     ) {
         let mode = match attach.snd_settle_mode {
             SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
@@ -183,11 +191,20 @@ impl ConnectionHandler {
         let max_message_size = Some(entity.max_message_size_bytes);
         let message_bytes_max = answer::message_bytes_max(&attach);
         let reply = answer::to_receiver(attach, entity.kind);
-        let reply = Attach { initial_delivery_count: Some(0), max_message_size, ..reply };
-        self.receivers.insert(receiver, Receiver::new(link, entity, mode));
+        let mut reply = Attach { initial_delivery_count: Some(0), max_message_size, ..reply };
+        let mut opened = Receiver::new(link, entity, mode);
+        let selects = selector.is_some();
+        if let Some(filter) = selector {
+            filter.confirm(&mut reply);
+            opened.selector = Some(filter.selector);
+        }
+        self.receivers.insert(receiver, opened);
         self.links.insert(link, Link::Receiver(receiver));
         let pending = Pending::Open { link, opening: Box::new(Opening { reply, message_bytes_max, filter }) };
         self.ask(&partition, Command::OpenReceiver { receiver, options, session }, pending);
+        if selects {
+            self.tell(&partition, Command::Select { receiver });
+        }
     }
 
     pub(super) fn receiver_opened(
@@ -250,17 +267,6 @@ fn static_address(terminus: &Terminus) -> Result<Str, Fault> {
         .ok_or_else(|| not_implemented("The anonymous terminus is not supported: give the entity's address."))
 }
 
-/// Refuses sources that ask for what a queue does not do.
-fn check_source(source: &Terminus) -> Result<(), Fault> {
-    // Serving a browser like a consumer would take away what it only wanted to see.
-    if source.distribution_mode.as_deref() == Some("copy") {
-        return Err(not_implemented(
-            "Browsing with distribution-mode copy is not supported: peek over $management.",
-        ));
-    }
-    Ok(())
-}
-
-fn not_implemented(text: &str) -> Fault {
+pub(super) fn not_implemented(text: &str) -> Fault {
     Fault::NotImplemented(text.to_owned())
 }

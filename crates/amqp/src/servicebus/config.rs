@@ -1,5 +1,7 @@
 //! Settings of the dialect.
 
+use peeklock_engine::Tier;
+
 /// What an operator may choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DialectConfig {
@@ -10,6 +12,10 @@ pub struct DialectConfig {
     pub authorization_time_out_ms: u64,
     /// What transactions may be.
     pub transactions: TransactionLimits,
+    /// The tier of the namespace; the lowest has no transactions.
+    pub tier: Tier,
+    /// What the namespace is called in messages; default `peeklock`.
+    pub namespace: String,
     /// Seed for tracking ids and generated message ids; `None` draws one from the operating system.
     pub seed: Option<u64>,
 }
@@ -20,6 +26,8 @@ impl Default for DialectConfig {
             plain_enabled: true,
             authorization_time_out_ms: 20_000,
             transactions: TransactionLimits::default(),
+            tier: Tier::Premium,
+            namespace: "peeklock".to_owned(),
             seed: None,
         }
     }

@@ -13,8 +13,8 @@ use crate::wire::{Value, loggable};
 #[allow(missing_docs)] // reason: each constant is the symbol it holds
 pub mod condition {
     pub use crate::endpoint::condition::{
-        DECODE_ERROR, INTERNAL_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
-        RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
+        DECODE_ERROR, INTERNAL_ERROR, INVALID_FIELD, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND,
+        NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
     };
 
     pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
@@ -76,6 +76,9 @@ pub enum Fault {
     /// A request whose arguments are missing, of the wrong type or out of range.
     #[error("{0}")]
     Argument(String),
+    /// A field of a link that can't be understood, such as a selector.
+    #[error("{0}")]
+    InvalidField(String),
     /// Known, but senseless on this entity.
     #[error("{0}")]
     NotAllowed(&'static str),
@@ -110,6 +113,14 @@ pub enum Fault {
         "More than {0} transactions are open on this connection; discharge one before declaring another."
     )]
     TooManyTransactions(usize),
+    /// The tier of the namespace has no transactions. Service Bus's own words (azure-spring-boot 965).
+    #[error("Transaction is unsupported because the namespace {namespace} is of '{tier}' tier.")]
+    NoTransactions {
+        /// What the namespace is called.
+        namespace: String,
+        /// Its tier.
+        tier: &'static str,
+    },
     /// Too many links to the coordinator on one connection.
     #[error("More than {0} links to the transaction coordinator are attached on this connection.")]
     TooManyCoordinators(usize),
@@ -165,6 +176,8 @@ impl Fault {
             Self::Refused(Refusal::InvalidArgument(_)) | Self::Argument(_) => {
                 (condition::ARGUMENT_ERROR, 400)
             }
+            // Spec 2.8.15.
+            Self::InvalidField(_) => (condition::INVALID_FIELD, 400),
             // Not seen by a client that follows the protocol; spec 2.8.15.
             Self::Refused(Refusal::ReceiverNotFound) | Self::Internal => (condition::INTERNAL_ERROR, 500),
             // Service trace of June 2026: session receiver on a plain queue; N: InvalidOperationException.
@@ -174,7 +187,8 @@ impl Fault {
                 | Refusal::SessionIdMissing
                 | Refusal::NotAllowed(_),
             )
-            | Self::NotAllowed(_) => (condition::NOT_ALLOWED, 400),
+            | Self::NotAllowed(_)
+            | Self::NoTransactions { .. } => (condition::NOT_ALLOWED, 400),
             // P, J, N: SessionLockLost; 410 in the table of every SDK's management client.
             Self::Refused(Refusal::SessionLockLost) => (condition::SESSION_LOCK_LOST, 410),
             // P, J, N: SessionCannotBeLocked, at attach.
@@ -358,6 +372,7 @@ mod tests {
             Fault::MalformedMessage("x".into()),
             Fault::Argument("x".into()),
             Fault::NotAllowed("x"),
+            Fault::NoTransactions { namespace: "x".to_owned(), tier: "Basic" },
             Fault::NotImplemented("x".into()),
             Fault::TooMuchWaiting,
             Fault::Throttled,

@@ -6,6 +6,7 @@ use peeklock_engine::{LockToken, ReceiverId};
 use smallvec::SmallVec;
 
 use super::ConnectionHandler;
+use super::browsing::Browser;
 use super::entities::Entity;
 use super::envelope::Dialect;
 use super::transactions::{ManagementTarget, Sender};
@@ -24,6 +25,8 @@ pub(super) enum Link {
     Sender(Sender),
     /// We send messages of an entity.
     Receiver(ReceiverId),
+    /// We show messages of an entity.
+    Browser(Box<Browser>),
     /// We receive what declares and discharges transactions.
     Coordinator,
 }
@@ -78,7 +81,10 @@ impl ConnectionHandler {
                 self.coordinator_detached(link);
                 None
             }
-            Link::CbsRequests { .. } | Link::ManagementRequests { .. } | Link::Sender(_) => None,
+            Link::CbsRequests { .. }
+            | Link::ManagementRequests { .. }
+            | Link::Sender(_)
+            | Link::Browser(_) => None,
         }
     }
 

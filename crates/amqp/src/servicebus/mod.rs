@@ -8,6 +8,7 @@ mod address;
 mod answer;
 mod attach;
 mod authorization;
+mod browsing;
 mod cbs;
 mod clock_text;
 mod config;
@@ -27,6 +28,7 @@ mod requests;
 mod resolve;
 mod revocation;
 pub mod sasl;
+mod selector_filter;
 mod sending;
 mod session_filter;
 mod settlement;
@@ -71,6 +73,9 @@ use requests::Parked;
 use revocation::RevocationWatch;
 use transactions::Transactions;
 use watching::Watchers;
+
+/// What clients for JMS look for before they let an application delay messages.
+pub const CAPABILITIES: [&str; 1] = ["DELAYED_DELIVERY"];
 
 /// Makes the logic of connections to one broker.
 #[derive(Clone)]
@@ -133,6 +138,8 @@ pub struct ConnectionHandler {
     watchers: Watchers,
     /// Receivers to look after when something was transmitted.
     busy: Vec<ReceiverId>,
+    /// Browsers whose last page is being written.
+    browsing: Vec<LinkId>,
     closed_receivers: VecDeque<(ReceiverId, Arc<Entity>)>,
     /// Deliveries without a settlement, over all receivers.
     unsettled: usize,
@@ -188,6 +195,7 @@ impl ConnectionHandler {
             sessions: HashMap::new(),
             watchers: Watchers::default(),
             busy: Vec::new(),
+            browsing: Vec::new(),
             closed_receivers: VecDeque::new(),
             unsettled: 0,
             pending: Slab::new(),
@@ -242,6 +250,7 @@ impl ConnectionHandler {
             Pending::Removal { link, receiver, count } => {
                 self.removed(link, receiver, count, response, connection);
             }
+            Pending::Page { link, answer_bytes } => self.page(link, answer_bytes, response, connection),
             Pending::Provisional(asked) => self.provisional(*asked, response, connection),
             Pending::Commit(committing) => self.committed(*committing, response, connection),
             Pending::Management { reply_to, finish, bytes, answer_bytes } => {
@@ -274,7 +283,7 @@ impl ConnectionHandler {
                 let delivery = (!settled).then_some(id);
                 self.message(id.link, delivery, message_format, state, payload, connection);
             }
-            Event::Credit { link, limit, drain } => self.credit(link, limit, drain),
+            Event::Credit { link, limit, drain } => self.credit(link, limit, drain, connection),
             Event::Disposition { link, first, tags, state, settled } => {
                 self.disposition(link, first, tags, state, settled, connection);
             }
@@ -307,6 +316,7 @@ impl Application for ConnectionHandler {
         match output {
             Output::Response { tag, response } => self.answered(tag, response, connection),
             Output::Delivery(delivery) => self.deliver(delivery, connection),
+            Output::Examine { receiver, messages } => self.examine(receiver, &messages),
             Output::Drained { receiver } => self.drained(receiver, connection),
             Output::ReceiverClosed { receiver, refusal } => {
                 self.receiver_closed(receiver, refusal, connection);
@@ -347,6 +357,7 @@ impl Application for ConnectionHandler {
     fn after_transmit(&mut self, connection: &mut Connection) {
         self.ask_parked(connection);
         self.tend_receivers(connection);
+        self.tend_browsers(connection);
     }
 
     fn set_room(&mut self, bytes: usize) {

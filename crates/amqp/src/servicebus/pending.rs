@@ -18,6 +18,8 @@ pub(super) enum Pending {
     Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
     /// The removal of messages that leave on a link next (receive-and-delete).
     Removal { link: LinkId, receiver: ReceiverId, count: usize },
+    /// The next page of a link that browses.
+    Page { link: LinkId, answer_bytes: usize },
     /// Whether work of a transaction could be carried out.
     Provisional(Box<Asked>),
     /// The commit of a transaction.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use peeklock_engine::{CreditLimit, LockToken, ReceiveMode};
+use peeklock_engine::{CreditLimit, LockToken, ReceiveMode, Selector};
 use smallvec::SmallVec;
 
 use super::entities::Entity;
@@ -56,6 +56,8 @@ pub(crate) struct Receiver {
     pub(crate) entity: Arc<Entity>,
     /// The key of the session it holds.
     pub(crate) session: Option<Arc<str>>,
+    /// Which messages it gets, if not all.
+    pub(crate) selector: Option<Selector>,
     /// Whether it is in the list of links to look after when something was transmitted.
     pub(crate) listed: bool,
     /// Whether messages are removed before they leave: receive-and-delete.
@@ -99,6 +101,7 @@ impl Receiver {
             link,
             entity,
             session: None,
+            selector: None,
             listed: false,
             deletes: mode == ReceiveMode::ReceiveAndDelete,
             unsettled: 0,

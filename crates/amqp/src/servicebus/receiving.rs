@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement, SubQueue};
+use peeklock_engine::{
+    Command, Delivery, Lock, LockToken, Received, ReceiverId, Refusal, Settlement, SubQueue,
+};
+use peeklock_message::selection;
 use smallvec::SmallVec;
 
 use super::delivery::Way;
@@ -18,7 +21,10 @@ use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
 use crate::wire::performative::DeliveryState;
 
 impl ConnectionHandler {
-    pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool) {
+    pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool, connection: &mut Connection) {
+        if let Some(Link::Browser(_)) = self.links.get(&link) {
+            return self.credit_browser(link, limit, drain, connection);
+        }
         let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
         let (id, window) = (*id, self.window());
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
@@ -71,6 +77,15 @@ impl ConnectionHandler {
             connection.detach(link, Some(error));
             self.detached(link);
         }
+    }
+
+    /// Says which messages match the selector of a receiver.
+    pub(super) fn examine(&self, id: ReceiverId, messages: &[Received]) {
+        let Some(receiver) = self.receivers.get(&id) else { return };
+        let Some(selector) = &receiver.selector else { return };
+        let matching = messages.iter().filter(|one| selection::matches(selector, &one.content, &one.view));
+        let matching = matching.map(|one| one.view.sequence_number).collect();
+        self.tell(&receiver.entity.partition, Command::Examined { receiver: id, matching });
     }
 
     /// A message for a receiver that was closed while it was on its way.

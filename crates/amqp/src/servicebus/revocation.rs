@@ -128,6 +128,7 @@ impl ConnectionHandler {
         let (entity, need) = match link {
             Link::Sender(sender) => (&sender.entity, Need::Right(Right::Send)),
             Link::Receiver(id) => (&self.receivers.get(id)?.entity, Need::Right(Right::Listen)),
+            Link::Browser(browser) => (&browser.entity, Need::Right(Right::Listen)),
             Link::ManagementRequests { target, .. } => (&target.entity, Need::Any),
             Link::Responses { entity: Some(entity) } => (entity, Need::Any),
             Link::Coordinator | Link::CbsRequests { .. } | Link::Responses { entity: None } => return None,

@@ -49,7 +49,9 @@ impl ConnectionHandler {
             }
             Some(Link::Coordinator) => self.control(link, delivery, &payload, connection),
             // Only links that receive get here, and those are ours until they are detached.
-            Some(Link::Responses { .. } | Link::Receiver(_)) | None => Err(Fault::Internal),
+            Some(Link::Responses { .. } | Link::Receiver(_) | Link::Browser(_)) | None => {
+                Err(Fault::Internal)
+            }
         };
         if let Err(fault) = result {
             // A sender that wants no outcome would go on as before and lose every message.

@@ -1,6 +1,7 @@
 //! The dialect between a client's endpoint and an engine that a test plays by hand.
 
 pub(super) mod authorization;
+mod browsing;
 mod early;
 mod entities;
 pub(super) mod harness;
@@ -9,6 +10,7 @@ mod links;
 mod missing;
 mod receiving;
 mod requests;
+mod selectors;
 mod sending;
 mod sessions;
 mod topics;

@@ -85,7 +85,7 @@ pub(crate) fn exercise(input: &[u8]) {
 }
 
 async fn namespace(clock: &ManualClock) -> Namespace {
-    let shard = MemoryStore::new().acquire(ShardId(0)).expect("a shard");
+    let shard = MemoryStore::new().acquire(ShardId(0)).await.expect("a shard");
     let options =
         NamespaceOptions { body_cache_bytes: 1 << 16, seed: Some(1), ..NamespaceOptions::default() };
     let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.expect("a namespace");

@@ -77,7 +77,7 @@ async fn one_round(store: &str, case: Case) -> [Figures; 2] {
         "memory" => Box::new(MemoryStore::new()),
         _ => Box::new(LocalStore::open(directory.path(), LocalOptions::default()).expect("a store")),
     };
-    let shard = store.acquire(ShardId(0)).expect("a shard");
+    let shard = store.acquire(ShardId(0)).await.expect("a shard");
     let options =
         NamespaceOptions { body_cache_bytes: 1 << 28, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =

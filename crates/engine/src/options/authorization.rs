@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::Timestamp;
 
 /// What a rule allows (wire reference §2.5).
@@ -18,7 +16,7 @@ pub enum Right {
 }
 
 /// A set of [`Right`]s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rights {
     /// See [`Right::Listen`].
     pub listen: bool,
@@ -44,7 +42,7 @@ impl Rights {
 }
 
 /// A key. Its text is the secret itself (not base64 of it) and never appears in logs.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
 impl Secret {
@@ -68,7 +66,7 @@ impl fmt::Debug for Secret {
 }
 
 /// A shared access rule of the namespace or of an entity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizationRule {
     /// Its name, by which tokens refer to it; unique where it stands.
     pub name: Box<str>,

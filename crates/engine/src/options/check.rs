@@ -3,12 +3,9 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use super::schema::{EntityOption, OPTIONS, OptionKind, OptionSet};
+use super::schema::{AUTHORIZATION_RULES_MAX, EntityOption, OPTIONS, OptionKind, OptionSet};
 use super::{AuthorizationRule, EntityOptions, Forwarding, SubscriptionOptions};
 use crate::names::name_key;
-
-/// Most authorization rules of an entity (semantics §2.2).
-const AUTHORIZATION_RULES_MAX: usize = 12;
 
 /// Longest name of an authorization rule, in characters (azure-sdk-for-net's `AuthorizationRule`).
 const RULE_NAME_CHARS_MAX: usize = 256;

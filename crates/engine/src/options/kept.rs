@@ -1,10 +1,8 @@
 //! Properties that are kept and given back.
 
-use serde::{Deserialize, Serialize};
-
 /// What Service Bus lets clients say about an entity and what changes nothing in this broker: everything is batched,
 /// durable, ordered and in one partition here anyway. Each kind of entity uses some of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// The owner's own words, at most 1024 characters.
     pub user_metadata: Option<Box<str>>,

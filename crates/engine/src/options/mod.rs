@@ -1,7 +1,6 @@
 //! Entity options.
 //!
-//! They are stored as they are (`runtime::record`, `partition::topic::record`): a new option is a new version of those
-//! records beside the old one, which tests that pin the bytes don't let anybody forget.
+//! `crate::stored` has their stored form: a new option is one line there, and tests that name every option do not build without it.
 
 mod authorization;
 mod check;
@@ -12,8 +11,6 @@ pub mod schema;
 mod status;
 mod tier;
 mod times;
-
-use serde::{Deserialize, Serialize};
 
 pub use self::authorization::{AuthorizationRule, Right, Rights, Secret};
 pub use self::forwarding::Forwarding;
@@ -34,7 +31,7 @@ const MAX_SIZE_BYTES: u64 = 80 * 1024 * 1024 * 1024;
 const DUPLICATE_DETECTION_HISTORY_TIME_WINDOW_MS: u64 = 10 * 60_000;
 
 /// Options of a queue; names and defaults are Service Bus's own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueOptions {
     /// Length of a message lock and of each renewal, in milliseconds; 5 s to 5 min, default 1 min.
     pub lock_duration_ms: u64,
@@ -88,7 +85,7 @@ impl Default for QueueOptions {
 }
 
 /// Options of a topic.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicOptions {
     /// Default and cap of the time-to-live in milliseconds; `None` means no limit.
     pub default_message_time_to_live_ms: Option<u64>,
@@ -127,7 +124,7 @@ impl Default for TopicOptions {
 }
 
 /// Options of a subscription; each means the same as in [`QueueOptions`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscriptionOptions {
     /// Length of a lock.
     pub lock_duration_ms: u64,
@@ -169,9 +166,7 @@ impl Default for SubscriptionOptions {
 }
 
 /// Options of an entity: what a partition is for.
-///
-/// New kinds go to the end: the position is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntityOptions {
     /// A queue.
     Queue(QueueOptions),

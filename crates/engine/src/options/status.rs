@@ -1,9 +1,7 @@
 //! Whether an entity takes and gives messages.
 
-use serde::{Deserialize, Serialize};
-
-/// The status of an entity (semantics §4.4), as its owner set it. New values go to the end: the position is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The status of an entity (semantics §4.4), as its owner set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EntityStatus {
     /// Takes and gives messages.
     #[default]

@@ -1,13 +1,163 @@
-//! The tiers of Service Bus.
+//! The tiers of Service Bus, and what the entities of each may be.
 
-/// A tier, the lowest first; a higher one has everything that a lower one has.
+use super::schema::OptionSet;
+
+const DAY_MS: u64 = 86_400_000;
+const KILOBYTE: u64 = 1 << 10;
+const MEGABYTE: u64 = 1 << 20;
+
+/// A tier, the lowest first. A higher one has every option that a lower one has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Tier {
-    /// Queues without sessions, duplicate detection, forwarding and transactions.
+    /// Queues without sessions, duplicate detection, forwarding and transactions; no topics.
     Basic,
     /// Everything but large messages.
     Standard,
     /// Everything.
     #[default]
     Premium,
+}
+
+impl Tier {
+    /// Every tier.
+    pub const ALL: [Self; 3] = [Self::Basic, Self::Standard, Self::Premium];
+
+    /// Its name, as Service Bus writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Basic => "Basic",
+            Self::Standard => "Standard",
+            Self::Premium => "Premium",
+        }
+    }
+
+    /// Whether there are topics (azure-docs 46129, 111485).
+    #[must_use]
+    pub const fn has_topics(self) -> bool {
+        !matches!(self, Self::Basic)
+    }
+
+    /// Whether there are transactions (azure-spring-boot 965).
+    #[must_use]
+    pub const fn has_transactions(self) -> bool {
+        !matches!(self, Self::Basic)
+    }
+
+    /// Default and maximum of the time to live of messages, in milliseconds (S-15; azure-service-bus 306).
+    #[must_use]
+    pub const fn time_to_live_ms_max(self) -> Option<u64> {
+        match self {
+            Self::Basic => Some(14 * DAY_MS),
+            Self::Standard | Self::Premium => None,
+        }
+    }
+
+    /// The one largest message of every entity, in bytes; `None` where each entity has its own (azure-docs 105413).
+    #[must_use]
+    pub const fn message_size_bytes(self) -> Option<u64> {
+        match self {
+            Self::Basic | Self::Standard => Some(256 * KILOBYTE),
+            Self::Premium => None,
+        }
+    }
+
+    /// The sizes that an entity may have, in megabytes, the default first; `None` where the option's range says
+    /// (azure-cli 31702).
+    #[must_use]
+    pub const fn sizes_mb(self) -> Option<&'static [u64]> {
+        match self {
+            Self::Basic | Self::Standard => Some(&[1024, 2048, 3072, 4096, 5120]),
+            Self::Premium => None,
+        }
+    }
+
+    /// Of how many partitions, each of the size asked for, a partitioned entity consists (azure-sdk-for-net 3855,
+    /// azure-service-bus-dotnet 619). Premium divides namespaces, not entities.
+    #[must_use]
+    pub const fn partitions(self) -> u64 {
+        match self {
+            Self::Basic | Self::Standard => 16,
+            Self::Premium => 1,
+        }
+    }
+
+    /// The options of an entity of which nothing is said. The time to live is the limits' to say.
+    #[must_use]
+    pub fn defaults<O: OptionSet>(self) -> O {
+        let mut options = O::default();
+        if let Some((message_bytes, total_bytes)) = options.sizes_bytes_mut() {
+            *message_bytes = self.message_size_bytes().unwrap_or(*message_bytes);
+            let size_mb = self.sizes_mb().and_then(|sizes_mb| sizes_mb.first());
+            *total_bytes = size_mb.map_or(*total_bytes, |size_mb| size_mb * MEGABYTE);
+        }
+        options
+    }
+
+    /// Whether an entity of this tier may have its size. A partitioned one may have its total size, too, as administration
+    /// clients read it and write it back (inferred).
+    #[must_use]
+    pub fn allows_size<O: OptionSet>(self, options: &O) -> bool {
+        let (Some(sizes_mb), Some((_, total_bytes))) = (self.sizes_mb(), options.sizes_bytes()) else {
+            return true;
+        };
+        let factor = self.partitions();
+        sizes_mb.iter().any(|size_mb| {
+            let size_bytes = size_mb * MEGABYTE;
+            total_bytes == size_bytes || options.is_partitioned() && total_bytes == size_bytes * factor
+        })
+    }
+
+    /// The options with the total size of all partitions, where they have the size of one.
+    #[must_use]
+    pub fn complete<O: OptionSet>(self, mut options: O) -> O {
+        let is_partitioned = options.is_partitioned();
+        let most_mb = self.sizes_mb().and_then(|sizes_mb| sizes_mb.last());
+        if let (true, Some(most_mb), Some((_, total_bytes))) =
+            (is_partitioned, most_mb, options.sizes_bytes_mut())
+            && *total_bytes <= most_mb * MEGABYTE
+        {
+            *total_bytes *= self.partitions();
+        }
+        options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kept, QueueOptions, SubscriptionOptions, TopicOptions};
+
+    const GIGABYTE: u64 = 1 << 30;
+
+    #[test]
+    fn below_premium_messages_and_entities_are_small() {
+        for tier in [Tier::Basic, Tier::Standard] {
+            let queue: QueueOptions = tier.defaults();
+            assert_eq!((queue.max_message_size_bytes, queue.max_size_bytes), (262_144, GIGABYTE));
+            let topic: TopicOptions = tier.defaults();
+            assert_eq!((topic.max_message_size_bytes, topic.max_size_bytes), (262_144, GIGABYTE));
+        }
+        assert_eq!(Tier::Premium.defaults::<QueueOptions>(), QueueOptions::default());
+        assert_eq!(Tier::Basic.defaults::<SubscriptionOptions>(), SubscriptionOptions::default());
+    }
+
+    #[test]
+    fn a_partitioned_entity_has_sixteen_times_its_size_once() {
+        let kept = Kept { enable_partitioning: true, ..Kept::default() };
+        for (size_gb, total_gb) in [(1, 16), (5, 80), (16, 16), (80, 80)] {
+            let queue = QueueOptions {
+                max_size_bytes: size_gb * GIGABYTE,
+                kept: kept.clone(),
+                ..Tier::Standard.defaults()
+            };
+            assert!(Tier::Standard.allows_size(&queue), "{size_gb} GB");
+            assert_eq!(Tier::Standard.complete(queue).max_size_bytes, total_gb * GIGABYTE);
+        }
+        let whole = QueueOptions { max_size_bytes: 16 * GIGABYTE, ..Tier::Standard.defaults() };
+        assert!(!Tier::Standard.allows_size(&whole));
+        assert!(Tier::Premium.allows_size(&whole));
+        let partitioned = QueueOptions { kept, ..QueueOptions::default() };
+        assert_eq!(Tier::Premium.complete(partitioned.clone()), partitioned);
+    }
 }

@@ -1,11 +1,9 @@
 //! When an entity was declared.
 
-use serde::{Deserialize, Serialize};
-
 use crate::Timestamp;
 
 /// When an entity was declared; the epoch where nobody noted it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EntityTimes {
     /// When it was created.
     pub created_at: Timestamp,

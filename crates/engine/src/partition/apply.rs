@@ -43,6 +43,9 @@ impl State {
             Event::ReceiverOpened { receiver, options } => self.open(*receiver, *options),
             Event::CreditSet { receiver, limit, drain } => self.set_credit(*receiver, *limit, *drain),
             Event::CreditDrained { receiver } => self.drained(*receiver),
+            Event::Selecting { .. } | Event::Examining { .. } | Event::Examined { .. } => {
+                self.apply_to_selection(event);
+            }
             Event::ReceiverClosed { receiver } => self.close(*receiver),
             Event::Watched { watcher, queue, sends } => {
                 self.watchers.insert(*watcher, Watched { queue: *queue, sends: *sends });
@@ -55,16 +58,7 @@ impl State {
                     }
                 }
             }
-            Event::Remembered { number, key, at } => {
-                if let Some(duplicates) = &mut self.duplicates {
-                    duplicates.remember(Remembered { key: *key, at: *at, number: *number });
-                }
-            }
-            Event::Forgotten { last, .. } => {
-                if let Some(duplicates) = &mut self.duplicates {
-                    duplicates.forget(*last);
-                }
-            }
+            Event::Remembered { .. } | Event::Forgotten { .. } => self.apply_to_duplicates(event),
             Event::Ended => self.ended = true,
             Event::TraceErased { queue, number, .. } => self.erase_trace(*queue, *number),
             Event::Quarantined { .. } | Event::NotDelivered { .. } => self.apply_damage(event),
@@ -79,6 +73,17 @@ impl State {
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
             | Event::SessionStateSet { .. } => self.apply_to_sessions(event),
+        }
+    }
+
+    fn apply_to_duplicates(&mut self, event: &Event) {
+        let Some(duplicates) = &mut self.duplicates else { return };
+        match event {
+            Event::Remembered { number, key, at } => {
+                duplicates.remember(Remembered { key: *key, at: *at, number: *number });
+            }
+            Event::Forgotten { last, .. } => duplicates.forget(*last),
+            _ => {}
         }
     }
 
@@ -183,7 +188,24 @@ impl State {
         let record = queue.messages.get(sub_queue).get(number);
         let content_bytes = record.map_or(0, |record| u64::from(record.content_bytes()));
         queue.receivers.served(receiver, content_bytes);
+        queue.receivers.selections.delivered(receiver, number);
         queue.credit_changed(receiver);
+    }
+
+    /// A receiver has a selector, its owner looks at messages, or has looked at them.
+    fn apply_to_selection(&mut self, event: &Event) {
+        let (Event::Selecting { receiver }
+        | Event::Examining { receiver, .. }
+        | Event::Examined { receiver, .. }) = event
+        else {
+            return;
+        };
+        let Some(queue) = self.home_mut(*receiver) else { return };
+        match event {
+            Event::Examining { numbers, .. } => queue.show(*receiver, numbers),
+            Event::Examined { matching, .. } => queue.receivers.selections.examined(*receiver, matching),
+            _ => queue.receivers.select(*receiver),
+        }
     }
 
     /// A message goes out of delivery, or did not reach its receiver.

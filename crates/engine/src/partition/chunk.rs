@@ -50,6 +50,11 @@ impl Chunk {
         self.present & !self.aside & !self.locked
     }
 
+    /// Whether a receiver may get the message at `bit`.
+    pub(super) const fn is_available(&self, bit: u32) -> bool {
+        self.available() & mask(bit) != 0
+    }
+
     /// Bits of messages that exist.
     pub(super) const fn present(&self) -> u64 {
         self.present

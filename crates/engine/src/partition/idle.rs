@@ -96,6 +96,8 @@ impl Step<'_> {
             }
             Command::Provisional(command) => self.use_of(command),
             Command::OpenReceiver { .. }
+            | Command::Select { .. }
+            | Command::Examined { .. }
             | Command::Watch { .. }
             | Command::CloseReceiver { .. }
             | Command::ListSessions { .. }

@@ -39,6 +39,27 @@ impl Messages {
         self.chunks.get(&chunk).is_some_and(|chunk| chunk.is_locked(bit))
     }
 
+    /// Whether a receiver could get this message.
+    pub(super) fn is_available(&self, number: SequenceNumber) -> bool {
+        let (chunk, bit) = position(number);
+        self.chunks.get(&chunk).is_some_and(|chunk| chunk.is_available(bit))
+    }
+
+    /// The available messages from a number on, in order.
+    pub(super) fn available_from(
+        &self,
+        from: SequenceNumber,
+    ) -> impl Iterator<Item = (SequenceNumber, &Record)> {
+        let (first, first_bit) = position(from);
+        self.ready.range(first..).filter_map(|id| Some((*id, self.chunks.get(id)?))).flat_map(
+            move |(id, chunk)| {
+                let wanted = if id == first { u64::MAX << first_bit } else { u64::MAX };
+                bits(chunk.available() & wanted)
+                    .filter_map(move |bit| Some((number(id, bit), chunk.get(bit)?)))
+            },
+        )
+    }
+
     /// Whether a receiver could get anything.
     pub(super) fn has_available(&self) -> bool {
         !self.ready.is_empty()

@@ -7,18 +7,18 @@
 //!   `status` are what commands share.
 //! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
 //!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
+//! - `selection` is what receivers with a selector want.
 //! - `duplicates` is which message ids were accepted lately, where that matters.
 //! - `credible` is which stored instants count after the clock was wrong.
 //! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
 //! - `topic` is what a topic has beside its queues: the rules and the references to its contents.
-//! - [`persist()`] and `restore` go to the store and back; `encoding` is the format of the values.
+//! - [`persist()`] and `restore` go to the store and back; `crate::stored` is the format of the values.
 
 mod apply;
 mod chunk;
 mod credible;
 mod dispatch;
 mod duplicates;
-mod encoding;
 mod ending;
 mod handle;
 mod idle;
@@ -32,13 +32,13 @@ mod properties;
 mod queue;
 mod reasons;
 mod receivers;
-mod record;
+pub(crate) mod record;
 mod restore;
+mod selection;
 mod sessions;
 mod state;
 mod status;
 mod step;
-pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 mod timers;

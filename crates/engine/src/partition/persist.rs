@@ -6,12 +6,12 @@ use std::ops::{Range, RangeInclusive};
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
 
-use super::duplicates::append_remembered;
-use super::encoding::{append_counters, append_record, append_used};
 use super::record::Record;
-use super::sessions::append_state;
-use super::topic::append_subscription;
 use crate::layout;
+use crate::stored::{
+    append_counters, append_head, append_last_use, append_remembered_id, append_session_state,
+    append_subscription,
+};
 use crate::{
     BodyRef, Deletion, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp,
 };
@@ -141,6 +141,9 @@ impl<'a> TurnChanges<'a> {
             | Event::Renewed { .. }
             | Event::Released { .. }
             | Event::ReceiverOpened { .. }
+            | Event::Selecting { .. }
+            | Event::Examining { .. }
+            | Event::Examined { .. }
             | Event::CreditSet { .. }
             | Event::CreditDrained { .. }
             | Event::ReceiverClosed { .. }
@@ -269,7 +272,7 @@ impl<'a> TurnChanges<'a> {
             let key = layout::subscription_key(entity, *id);
             if let Some(subscription) = subscription {
                 let start = buffer.len();
-                buffer = append_subscription(subscription, buffer);
+                append_subscription(subscription, &mut buffer);
                 puts.push((key, start..buffer.len()));
             } else {
                 batch.delete(key);
@@ -282,7 +285,7 @@ impl<'a> TurnChanges<'a> {
         }
         for (queue, used_at) in &self.uses {
             let start = buffer.len();
-            buffer = append_used(*used_at, buffer);
+            append_last_use(*used_at, &mut buffer);
             puts.push((layout::last_use_key(PartitionId(queue.0)), start..buffer.len()));
         }
         if let Some((first, last)) = self.forgotten {
@@ -290,20 +293,20 @@ impl<'a> TurnChanges<'a> {
         }
         for (number, key, at) in &self.remembered {
             let start = buffer.len();
-            buffer = append_remembered(*at, *key, buffer);
+            append_remembered_id(*at, *key, &mut buffer);
             puts.push((layout::remembered_key(entity, *number), start..buffer.len()));
         }
         self.heads.sort_by_key(|fact| (fact.queue, fact.number));
         self.next_numbers(|queue, next_number| {
             let start = buffer.len();
-            buffer = append_counters(SequenceNumber(next_number), std::mem::take(&mut buffer));
+            append_counters(SequenceNumber(next_number), &mut buffer);
             puts.push((layout::counters_key(PartitionId(queue.0)), start..buffer.len()));
         });
         outcomes(&self.heads, |partition, number, record| {
             let key = layout::head_key(partition, number);
             let Some(record) = record else { return batch.delete(key) };
             let start = buffer.len();
-            buffer = append_record(record, std::mem::take(&mut buffer));
+            append_head(record, &mut buffer);
             puts.push((key, start..buffer.len()));
         });
         self.states.sort_by_key(|fact| (fact.queue, fact.number));
@@ -311,7 +314,9 @@ impl<'a> TurnChanges<'a> {
             let key = layout::head_key(partition, number);
             let Some(event) = event else { return batch.delete(key) };
             let start = buffer.len();
-            buffer = append_state(event, std::mem::take(&mut buffer));
+            if let Event::SessionStateSet { session, state: Some(state), at, .. } = event {
+                append_session_state(session, *at, state, &mut buffer);
+            }
             puts.push((key, start..buffer.len()));
         });
         let buffer = Bytes::from(buffer);

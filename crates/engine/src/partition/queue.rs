@@ -95,11 +95,23 @@ impl Queue {
         self.messages.get(SubQueue::Main).soonest_expiry()
     }
 
+    /// Messages of a receiver's sub-queue are shown to its owner.
+    pub(super) fn show(&mut self, receiver: ReceiverId, numbers: &[SequenceNumber]) {
+        if let Some(open) = self.receivers.get(receiver) {
+            let messages = self.messages.get(open.options.source.sub_queue);
+            self.receivers.selections.show(receiver, numbers, messages);
+        }
+    }
+
     /// Whether nothing is left that this receiver could get with more credit.
     pub(super) fn is_dry(&self, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
+        let messages = self.messages.get(sub_queue);
+        if let Some(selection) = self.receivers.selections.get(receiver) {
+            return selection.is_dry(messages);
+        }
         match &self.sessions {
             Some(sessions) if sub_queue == SubQueue::Main => sessions.is_dry(receiver),
-            _ => !self.messages.get(sub_queue).has_available(),
+            _ => !messages.has_available(),
         }
     }
 

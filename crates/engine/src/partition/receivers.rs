@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::per_sub_queue::PerSubQueue;
+use super::selection::Selections;
 use crate::{CreditLimit, ReceiveMode, ReceiverId, ReceiverOptions, SubQueue};
 
 /// One open receiver.
@@ -40,6 +41,8 @@ pub(super) struct Receivers {
     /// How many have credit.
     active: PerSubQueue<usize>,
     draining: BTreeSet<ReceiverId>,
+    /// Those with a selector: they take no turns with the others.
+    pub(super) selections: Selections,
     /// Drains of receivers with credit that wait for a session. There may be thousands, and none can end before its receiver
     /// has one.
     parked: BTreeSet<ReceiverId>,
@@ -92,6 +95,15 @@ impl Receivers {
     pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions, competes: bool) {
         let (delivered, limit) = (CreditLimit::default(), CreditLimit::default());
         self.open.insert(receiver, Receiver { options, delivered, limit, is_drained: false, competes });
+    }
+
+    /// A receiver has a selector: it is served what matches.
+    pub(super) fn select(&mut self, id: ReceiverId) {
+        let Some(receiver) = self.open.get_mut(&id) else { return };
+        receiver.competes = false;
+        let sub_queue = receiver.options.source.sub_queue;
+        self.queue.get_mut(sub_queue).retain(|queued| *queued != id);
+        self.selections.add(id, sub_queue);
     }
 
     /// Sets how far a receiver may be served.
@@ -161,6 +173,7 @@ impl Receivers {
         self.change(receiver, |receiver| receiver.limit = CreditLimit::default());
         self.draining.remove(&receiver);
         self.parked.remove(&receiver);
+        self.selections.remove(receiver);
         self.open.remove(&receiver);
     }
 

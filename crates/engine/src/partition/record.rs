@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     BodyRef, DeadLetter, Forwarded, MessageState, MessageView, Origin, Properties, PropertyChanges, QueueId,
     RuleProperties, SequenceNumber, SessionId, SubQueue, Timestamp,
@@ -27,38 +25,33 @@ pub struct Record {
 }
 
 /// What few messages have. Shared between messages that have the same.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Extra {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Extra {
     /// Properties changed by receivers.
-    pub(super) modified: Option<Arc<Properties>>,
+    pub(crate) modified: Option<Arc<Properties>>,
     /// Set once it was dead-lettered.
-    pub(super) dead_letter: Option<Arc<DeadLetter>>,
+    pub(crate) dead_letter: Option<Arc<DeadLetter>>,
     /// When a scheduled message becomes available; gone once it has.
-    pub(super) scheduled_enqueue_time: Option<Timestamp>,
+    pub(crate) scheduled_enqueue_time: Option<Timestamp>,
     /// As sent; without meaning in an entity without sessions.
-    pub(super) session_id: Option<SessionId>,
+    pub(crate) session_id: Option<SessionId>,
     /// Where the content is, if not under the message's own number.
-    pub(super) body: Option<BodyRef>,
+    pub(crate) body: Option<BodyRef>,
     /// Length of its header as sent, if that is large enough to matter when receivers change properties.
-    #[serde(skip)]
-    pub(super) header_bytes: u32,
-    /// What rules will see of a message scheduled on a topic. Stored apart from the others.
-    #[serde(skip)]
-    pub(super) rule_properties: Option<Arc<RuleProperties>>,
-    /// Its way here, if it was forwarded. Stored apart from the others.
-    #[serde(skip)]
-    pub(super) forwarded: Option<Arc<Forwarded>>,
-    /// What the action of a rule changed. Stored apart from the others.
-    #[serde(skip)]
-    pub(super) changes: Option<Arc<PropertyChanges>>,
-    /// Before when no receiver gets it, because it was abandoned so. Stored apart from the others.
-    #[serde(skip)]
-    pub(super) held_until: Option<Timestamp>,
+    pub(crate) header_bytes: u32,
+    /// What rules will see of a message scheduled on a topic.
+    pub(crate) rule_properties: Option<Arc<RuleProperties>>,
+    /// Its way here, if it was forwarded.
+    pub(crate) forwarded: Option<Arc<Forwarded>>,
+    /// What the action of a rule changed.
+    pub(crate) changes: Option<Arc<PropertyChanges>>,
+    /// Before when no receiver gets it, because it was abandoned so.
+    pub(crate) held_until: Option<Timestamp>,
 }
 
 impl Extra {
     /// Notes what a forwarded message brings along.
-    pub(super) fn bring_along(&mut self, origin: Origin) {
+    pub(crate) fn bring_along(&mut self, origin: Origin) {
         self.changes = origin.changes;
         self.modified = origin.modified;
         self.dead_letter = origin.dead_letter;
@@ -68,7 +61,7 @@ impl Extra {
 
 impl Record {
     /// An active message of the main queue, never delivered.
-    pub(super) fn new(enqueued_at: Timestamp, time_to_live_ms: Option<u64>, content_bytes: u32) -> Self {
+    pub(crate) fn new(enqueued_at: Timestamp, time_to_live_ms: Option<u64>, content_bytes: u32) -> Self {
         Self {
             enqueued_at,
             time_to_live_ms: time_to_live_ms.unwrap_or(NO_LIMIT_MS),
@@ -79,28 +72,28 @@ impl Record {
     }
 
     /// When it was accepted, or activated if it had been scheduled (S-9).
-    pub(super) const fn enqueued_at(&self) -> Timestamp {
+    pub(crate) const fn enqueued_at(&self) -> Timestamp {
         self.enqueued_at
     }
 
     /// It was accepted at another instant; its life moves with that.
-    pub(super) const fn set_enqueued_at(&mut self, at: Timestamp) {
+    pub(crate) const fn set_enqueued_at(&mut self, at: Timestamp) {
         self.enqueued_at = at;
     }
 
     /// Effective time-to-live in milliseconds, `None` for no limit.
-    pub(super) fn time_to_live_ms(&self) -> Option<u64> {
+    pub(crate) fn time_to_live_ms(&self) -> Option<u64> {
         (self.time_to_live_ms != NO_LIMIT_MS).then_some(self.time_to_live_ms)
     }
 
     /// When its life ends (S-2); that of a scheduled message begins when it becomes available (S-9).
-    pub(super) fn expires_at(&self) -> Timestamp {
+    pub(crate) fn expires_at(&self) -> Timestamp {
         self.scheduled_enqueue_time().unwrap_or(self.enqueued_at).plus_ms(self.time_to_live_ms)
     }
 
     /// When it is to be removed although nobody touched it: only active messages of the main queue expire, deferred
     /// (S-36), scheduled (S-9) and dead-lettered ones never.
-    pub(super) fn expiry(&self) -> Timestamp {
+    pub(crate) fn expiry(&self) -> Timestamp {
         if self.count_and_place & ((1 << PLACE_BITS) - 1) == 0 {
             self.enqueued_at.plus_ms(self.time_to_live_ms)
         } else {
@@ -109,17 +102,17 @@ impl Record {
     }
 
     /// Length of its content.
-    pub(super) const fn content_bytes(&self) -> u32 {
+    pub(crate) const fn content_bytes(&self) -> u32 {
         self.content_bytes
     }
 
     /// Failed deliveries so far.
-    pub(super) const fn delivery_count(&self) -> u32 {
+    pub(crate) const fn delivery_count(&self) -> u32 {
         self.count_and_place >> PLACE_BITS
     }
 
     /// The queue inside the entity in which it rests.
-    pub(super) const fn sub_queue(&self) -> SubQueue {
+    pub(crate) const fn sub_queue(&self) -> SubQueue {
         match (self.count_and_place >> 2) & 3 {
             0 => SubQueue::Main,
             1 => SubQueue::DeadLetter,
@@ -128,7 +121,7 @@ impl Record {
     }
 
     /// Active, deferred or scheduled.
-    pub(super) const fn state(&self) -> MessageState {
+    pub(crate) const fn state(&self) -> MessageState {
         match self.count_and_place & 3 {
             0 => MessageState::Active,
             1 => MessageState::Deferred,
@@ -137,12 +130,12 @@ impl Record {
     }
 
     /// The rare facts, if it has any.
-    pub(super) const fn extra(&self) -> Option<&Arc<Extra>> {
+    pub(crate) const fn extra(&self) -> Option<&Arc<Extra>> {
         self.extra.as_ref()
     }
 
     /// When a scheduled message becomes available.
-    pub(super) fn scheduled_enqueue_time(&self) -> Option<Timestamp> {
+    pub(crate) fn scheduled_enqueue_time(&self) -> Option<Timestamp> {
         self.extra.as_ref()?.scheduled_enqueue_time
     }
 
@@ -164,27 +157,27 @@ impl Record {
     }
 
     /// The session it was sent to.
-    pub(super) fn session_id(&self) -> Option<&SessionId> {
+    pub(crate) fn session_id(&self) -> Option<&SessionId> {
         self.extra.as_ref()?.session_id.as_ref()
     }
 
     /// Whether it was sent to this session, however that is spelled.
-    pub(super) fn is_of_session(&self, session: &SessionId) -> bool {
+    pub(crate) fn is_of_session(&self, session: &SessionId) -> bool {
         self.session_id().is_some_and(|id| id.is_same_session(session))
     }
 
     /// Properties changed by receivers.
-    pub(super) fn modified(&self) -> Option<&Arc<Properties>> {
+    pub(crate) fn modified(&self) -> Option<&Arc<Properties>> {
         self.extra.as_ref()?.modified.as_ref()
     }
 
     /// Where the content of the message with this number is.
-    pub(super) fn body(&self, number: SequenceNumber) -> BodyRef {
+    pub(crate) fn body(&self, number: SequenceNumber) -> BodyRef {
         self.extra.as_ref().and_then(|extra| extra.body).unwrap_or(BodyRef(number.0))
     }
 
     /// What readers see of the message with this number.
-    pub(super) fn view(&self, queue: QueueId, number: SequenceNumber) -> MessageView {
+    pub(crate) fn view(&self, queue: QueueId, number: SequenceNumber) -> MessageView {
         let extra = self.extra.as_deref();
         MessageView {
             queue,
@@ -205,7 +198,7 @@ impl Record {
     }
 
     /// Puts it elsewhere.
-    pub(super) fn set_place(&mut self, sub_queue: SubQueue, state: MessageState) {
+    pub(crate) fn set_place(&mut self, sub_queue: SubQueue, state: MessageState) {
         let sub_queue = match sub_queue {
             SubQueue::Main => 0,
             SubQueue::DeadLetter => 1,
@@ -220,29 +213,29 @@ impl Record {
     }
 
     /// Sets the number of failed deliveries, at most 2^28 - 1.
-    pub(super) fn set_delivery_count(&mut self, count: u32) {
+    pub(crate) fn set_delivery_count(&mut self, count: u32) {
         let place = self.count_and_place & ((1 << PLACE_BITS) - 1);
         self.count_and_place = count.min(DELIVERY_COUNT_MAX) << PLACE_BITS | place;
     }
 
     /// Counts one more failed delivery.
-    pub(super) fn count_failed_delivery(&mut self) {
+    pub(crate) fn count_failed_delivery(&mut self) {
         self.set_delivery_count(self.delivery_count().saturating_add(1));
     }
 
     /// Starts its life anew, as at activation.
-    pub(super) fn restart(&mut self, enqueued_at: Timestamp, time_to_live_ms: Option<u64>) {
+    pub(crate) fn restart(&mut self, enqueued_at: Timestamp, time_to_live_ms: Option<u64>) {
         self.enqueued_at = enqueued_at;
         self.time_to_live_ms = time_to_live_ms.unwrap_or(NO_LIMIT_MS);
     }
 
     /// Replaces the rare facts.
-    pub(super) fn set_extra(&mut self, extra: Option<Arc<Extra>>) {
+    pub(crate) fn set_extra(&mut self, extra: Option<Arc<Extra>>) {
         self.extra = extra;
     }
 
     /// Changes the rare facts of this message only.
-    pub(super) fn edit_extra(&mut self, edit: impl FnOnce(&mut Extra)) {
+    pub(crate) fn edit_extra(&mut self, edit: impl FnOnce(&mut Extra)) {
         let mut extra = self.extra.as_deref().cloned().unwrap_or_default();
         edit(&mut extra);
         self.extra = (extra != Extra::default()).then(|| Arc::new(extra));

@@ -7,10 +7,10 @@ use peeklock_storage::Entry;
 
 use super::RestoreError;
 use super::credible::Credible;
-use super::encoding::{read_counters, read_record, read_trace, read_used};
 use super::record::{Extra, Record};
 use super::state::State;
 use crate::layout::{HeadSubject, META_FIRST, MetaSubject};
+use crate::stored::{read_counters, read_head, read_last_use, read_trace};
 use crate::{EntityOptions, QueueId, SequenceNumber, Timestamp};
 
 /// How many recent [`Extra`]s are remembered to be shared.
@@ -47,7 +47,7 @@ impl State {
                     next_number = read_counters(&value).map_err(|reason| bad("Meta", number, reason))?;
                 }
                 MetaSubject::LastUse => {
-                    used_at = read_used(&value).map_err(|reason| bad("Meta", number, reason))?;
+                    used_at = read_last_use(&value).map_err(|reason| bad("Meta", number, reason))?;
                 }
                 MetaSubject::Subscription(subscription) if id == self.entity.id && self.topic.is_some() => {
                     self.restore_subscription_record(subscription, number, &value)?;
@@ -93,7 +93,7 @@ impl State {
             self.traces.insert((id, message), (body, content_bytes));
             return Ok(());
         }
-        let mut record = read_record(value)?;
+        let mut record = read_head(value)?;
         record.set_enqueued_at(self.restored_enqueued_at(record.enqueued_at(), before));
         if let Some(reason) = self.misplaced(id, &record) {
             return Err(reason);

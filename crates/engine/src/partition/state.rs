@@ -141,7 +141,9 @@ impl State {
         if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, record.sub_queue()) {
             sessions.added(number, &record);
         }
-        queue.messages.get_mut(record.sub_queue()).put(number, record);
+        let sub_queue = record.sub_queue();
+        queue.messages.get_mut(sub_queue).put(number, record);
+        queue.receivers.selections.became_available(sub_queue, number);
     }
 
     /// Removes a message and returns what was known about it.
@@ -180,6 +182,7 @@ impl State {
         if let Some(until) = record.held_until() {
             queue.held_back.insert((until, number));
         }
+        queue.receivers.selections.became_available(record.sub_queue(), number);
         messages.put(number, record);
     }
 
@@ -198,6 +201,9 @@ impl State {
             && let Some(record) = messages.get(number)
         {
             sessions.set_lock(number, record, lock);
+        }
+        if lock.is_none() {
+            queue.receivers.selections.became_available(sub_queue, number);
         }
     }
 

@@ -111,6 +111,8 @@ impl<'a> Step<'a> {
                 self.open_receiver(request, receiver, options, session);
             }
             Command::Watch { watcher, queue, sends } => self.watch(watcher, queue, sends),
+            Command::Select { receiver } => self.select(receiver),
+            Command::Examined { receiver, matching } => self.examined(receiver, matching),
             Command::Credit { receiver, limit, drain } => self.set_credit(receiver, limit, drain),
             Command::CloseReceiver { receiver } => self.close_receiver(receiver),
             Command::Settle { queue, tokens, settlement } => {
@@ -172,6 +174,7 @@ impl<'a> Step<'a> {
         for sub_queue in [SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
             self.dispatch(QueuePath { queue, sub_queue });
         }
+        self.dispatch_selected(queue);
         self.finish_drains(queue);
         self.tend_idleness(queue);
     }

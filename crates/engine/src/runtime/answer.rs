@@ -21,6 +21,10 @@ pub(super) enum AnswerKind {
     SessionState,
     Sessions,
     Rules,
+    /// Contents that a receiver with a selector is asked about.
+    Examination {
+        receiver: crate::ReceiverId,
+    },
     /// Contents; `takes` when the messages leave the store with the answer.
     Received {
         takes: bool,
@@ -54,6 +58,8 @@ impl AnswerKind {
             }
             Command::Peek { .. } => Self::Received { takes: false },
             Command::Watch { .. }
+            | Command::Select { .. }
+            | Command::Examined { .. }
             | Command::Credit { .. }
             | Command::CloseReceiver { .. }
             | Command::Quarantine { .. }
@@ -75,7 +81,7 @@ impl AnswerKind {
             Self::SessionState => Response::SessionState(Err(refusal)),
             Self::Sessions => Response::Sessions(Err(refusal)),
             Self::Rules => Response::Rules(Err(refusal)),
-            Self::Received { .. } => Response::Received(Err(refusal)),
+            Self::Received { .. } | Self::Examination { .. } => Response::Received(Err(refusal)),
         }
     }
 }
@@ -90,7 +96,13 @@ pub(super) struct Waiter {
 
 impl Waiter {
     pub(super) fn answer(&self, response: Response) {
-        self.mailbox.put(Output::Response { tag: self.tag, response });
+        self.mailbox.put(match (self.kind, response) {
+            // What could not be read is left out: it matches nothing.
+            (AnswerKind::Examination { receiver }, Response::Received(messages)) => {
+                Output::Examine { receiver, messages: messages.unwrap_or_default() }
+            }
+            (_, response) => Output::Response { tag: self.tag, response },
+        });
     }
 
     pub(super) fn refuse(&self, refusal: Refusal) {

@@ -4,8 +4,7 @@ use tokio::sync::mpsc;
 
 use super::Travel;
 use super::actor::CatchUp;
-use super::entities::Entities;
-use super::entity::Spawner;
+use super::directory::Directory;
 use super::namespace::Namespace;
 use crate::{EntityOptions, Timestamp};
 
@@ -17,11 +16,11 @@ const STEPS: u64 = 1_000;
 /// Resolves once everything due by an instant has happened, in every entity, and all that came of it is durable, handed
 /// out, or forwarded. What one entity does may make another one due: rounds follow until a whole one found nothing to
 /// do. Gives the next instant at which something is due.
-async fn catch_up(entities: &Entities, spawner: &Spawner, until: Timestamp) -> Option<Timestamp> {
+async fn catch_up(directory: &Directory, until: Timestamp) -> Option<Timestamp> {
     loop {
         let (answer, mut answers) = mpsc::unbounded_channel();
-        for entity in entities.all() {
-            entity.catch_up(spawner, CatchUp { until, answer: answer.clone() });
+        for entity in directory.all() {
+            entity.catch_up(CatchUp { until, answer: answer.clone() });
         }
         drop(answer);
         let (mut was_due, mut next) = (false, None);
@@ -43,7 +42,7 @@ impl Namespace {
     /// Needed only after the clock jumped and by those who can't wait for what they expect; cancelling it does no harm.
     pub async fn catch_up(&self) {
         let _alone = self.inner.catching_up.lock().await;
-        self.catch_up_until(self.inner.spawner.shared.clock.now()).await;
+        self.catch_up_until(self.inner.common.clock.now()).await;
     }
 
     /// Moves `clock`, which is the namespace's, forward by a duration in milliseconds, so that it is as if the time had
@@ -77,7 +76,7 @@ impl Namespace {
     }
 
     async fn catch_up_until(&self, until: Timestamp) -> Option<Timestamp> {
-        let next = catch_up(&self.inner.entities, &self.inner.spawner, until).await;
+        let next = catch_up(&self.inner.directory, until).await;
         // The catalogue deletes what ended before it answers a declaration, here of nothing; if it is gone, so is all.
         let _ = self.declare_all::<EntityOptions>([]).await;
         next

@@ -1,10 +1,9 @@
 //! What of the store could not be read since the namespace started: logged once, counted, kept for administrators.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use peeklock_storage::Error;
+use peeklock_storage::{Error, Place};
 
 use crate::SequenceNumber;
 
@@ -18,10 +17,8 @@ pub struct Damage {
     pub entity: String,
     /// The message that is out of delivery; `None` if it concerns more than one message.
     pub sequence_number: Option<u64>,
-    /// The damaged file, if there is one: a record may also be missing.
-    pub file: Option<PathBuf>,
-    /// Where in the file, in bytes.
-    pub offset: Option<u64>,
+    /// The damaged bytes, if there are any: a record may also be missing.
+    pub place: Option<Place>,
     /// What is wrong, and what it costs.
     pub reason: String,
 }
@@ -29,8 +26,8 @@ pub struct Damage {
 impl Damage {
     /// Whether both are about the same place and message.
     fn is_at(&self, other: &Self) -> bool {
-        let place = |damage: &Self| (damage.sequence_number, damage.file.clone(), damage.offset);
-        self.entity == other.entity && place(self) == place(other)
+        (&self.entity, self.sequence_number, &self.place)
+            == (&other.entity, other.sequence_number, &other.place)
     }
 }
 
@@ -38,7 +35,7 @@ impl Damage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unreadable {
     pub(super) reason: String,
-    place: Option<(PathBuf, u64)>,
+    place: Option<Place>,
 }
 
 impl Unreadable {
@@ -55,19 +52,18 @@ impl Unreadable {
 
     /// As damage to a message, or with `None` to an entity as a whole.
     pub(super) fn damage(self, entity: String, number: Option<SequenceNumber>) -> Damage {
-        let (file, offset) = self.place.unzip();
-        Damage { entity, sequence_number: number.map(|number| number.0), file, offset, reason: self.reason }
+        let sequence_number = number.map(|number| number.0);
+        Damage { entity, sequence_number, place: self.place, reason: self.reason }
     }
 }
 
 impl From<Error> for Unreadable {
     fn from(error: Error) -> Self {
         match error {
-            Error::Corrupt { file, offset, reason } => Self { reason, place: Some((file, offset)) },
-            Error::Unreadable { file, offset, reason } => Self {
-                reason: format!("the device does not give it back: {reason}"),
-                place: Some((file, offset)),
-            },
+            Error::Corrupt { place, reason } => Self { reason, place: Some(place) },
+            Error::Unreadable { place, reason } => {
+                Self { reason: format!("the device does not give it back: {reason}"), place: Some(place) }
+            }
             other => Self::new(other.to_string()),
         }
     }
@@ -92,8 +88,7 @@ impl Damages {
         tracing::error!(
             entity = damage.entity,
             sequence_number = damage.sequence_number,
-            file = damage.file.as_ref().map(|file| file.display().to_string()),
-            offset = damage.offset,
+            place = damage.place.as_ref().map(tracing::field::display),
             reason = damage.reason,
             "stored data is damaged; see docs/damaged-store.md"
         );
@@ -105,7 +100,7 @@ impl Damages {
         // Whoever meets the same place has a reason of its own.
         let place = Damage { reason: String::new(), ..damage.clone() };
         let next = known.kept.range(&place..).next();
-        if next.is_some_and(|next| *next == damage || (damage.file.is_some() && next.is_at(&damage))) {
+        if next.is_some_and(|next| *next == damage || (damage.place.is_some() && next.is_at(&damage))) {
             return false;
         }
         known.count += 1;

@@ -15,8 +15,7 @@ use super::{EntityDescription, EntityKind, PartitionHandle};
 use crate::partition::{Counts, Partition};
 use crate::{EntityOptions, EntityTimes, QueueId, SubscriptionOptions};
 
-/// What it takes to start an actor.
-#[derive(Clone)]
+/// What it takes to start an actor on a host.
 pub(super) struct Spawner {
     pub(super) shared: Shared,
     pub(super) random: RandomSource,
@@ -53,6 +52,8 @@ pub(super) struct Entity {
     pub(super) name: String,
     pub(super) id: PartitionId,
     pub(super) kind: EntityKind,
+    /// Of the host it lives on.
+    spawner: Arc<Spawner>,
     declared: RwLock<Declared>,
     counts: Arc<SharedCounts>,
     pub(super) accessed: Arc<AccessedAt>,
@@ -84,8 +85,8 @@ enum ActorState {
 
 impl Entity {
     pub(super) fn new(
-        name: String,
-        id: PartitionId,
+        spawner: &Arc<Spawner>,
+        (name, id): (String, PartitionId),
         options: EntityOptions,
         times: EntityTimes,
         mut partition: Partition,
@@ -97,6 +98,7 @@ impl Entity {
             name,
             id,
             kind: EntityKind::from(&options),
+            spawner: Arc::clone(spawner),
             declared: RwLock::new(Declared { options: Arc::new(options), times }),
             counts,
             accessed: Arc::default(),
@@ -107,11 +109,16 @@ impl Entity {
     }
 
     /// One about which what is stored can't be read: it is there, and refuses everything.
-    pub(super) fn damaged(name: String, id: PartitionId, options: EntityOptions, times: EntityTimes) -> Self {
+    pub(super) fn damaged(
+        spawner: &Arc<Spawner>,
+        (name, id): (String, PartitionId),
+        options: EntityOptions,
+        times: EntityTimes,
+    ) -> Self {
         let handle = stopped_handle();
         handle.set_damaged(&name);
         let partition = Partition::new(QueueId(id.0), options.clone());
-        let entity = Self::new(name, id, options, times, partition, 0);
+        let entity = Self::new(spawner, (name, id), options, times, partition, 0);
         *entity.actor() = ActorState::Damaged(handle);
         entity
     }
@@ -160,11 +167,11 @@ impl Entity {
     }
 
     /// The handle of its actor, which starts if need be.
-    pub(super) fn handle(&self, spawner: &Spawner) -> PartitionHandle {
+    pub(super) fn handle(&self) -> PartitionHandle {
         let mut actor = self.actor();
         match std::mem::replace(&mut *actor, ActorState::Stopped) {
             ActorState::Dormant(partition) => {
-                let (handle, running) = self.spawn(spawner, *partition);
+                let (handle, running) = self.spawn(*partition);
                 *actor = running;
                 handle
             }
@@ -184,7 +191,7 @@ impl Entity {
     }
 
     /// Starts the actor if something happens without anybody looking: a timer is pending, or messages go on from here.
-    pub(super) fn start_if_timed(&self, spawner: &Spawner) {
+    pub(super) fn start_if_timed(&self) {
         let timed = match &*self.actor() {
             ActorState::Dormant(partition) => {
                 partition.next_deadline().is_some() || partition.is_forwarding()
@@ -192,18 +199,18 @@ impl Entity {
             ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => false,
         };
         if timed {
-            self.handle(spawner);
+            self.handle();
         }
     }
 
     /// Asks to be told when nothing due is left to do, and whether anything was; an actor starts for it if need be.
-    pub(super) fn catch_up(&self, spawner: &Spawner, requested: CatchUp) {
+    pub(super) fn catch_up(&self, requested: CatchUp) {
         let next = match &*self.actor() {
             ActorState::Dormant(partition) => partition.next_deadline(),
             ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => None,
         };
         if next.is_some_and(|at| at <= requested.until) {
-            self.handle(spawner);
+            self.handle();
         } else if next.is_some() {
             let _ = requested.answer.send(CaughtUp { was_due: false, next });
         }
@@ -214,8 +221,8 @@ impl Entity {
     }
 
     /// The clock was set back: what is in memory is read again.
-    pub(super) fn see_the_time(&self, spawner: &Spawner) {
-        self.handle(spawner);
+    pub(super) fn see_the_time(&self) {
+        self.handle();
         if let ActorState::Running { control, .. } = &*self.actor() {
             // An actor that is gone has no use for it.
             let _ = control.send(Control::SeeTheTime);
@@ -251,18 +258,33 @@ impl Entity {
         }
     }
 
+    /// Whether this is its host.
+    pub(super) fn lives_on(&self, host: &Arc<Spawner>) -> bool {
+        Arc::ptr_eq(&self.spawner, host)
+    }
+
     /// Tells the actor to finish; the task to wait for, if there is one.
     pub(super) fn stop(&self) -> Option<JoinHandle<()>> {
+        self.end(Control::Stop)
+    }
+
+    /// Its shard is lost: the actor refuses all who wait and ends; the task to wait for, if there is one.
+    pub(super) fn lose(&self) -> Option<JoinHandle<()>> {
+        self.end(Control::Lose)
+    }
+
+    fn end(&self, last_request: Control) -> Option<JoinHandle<()>> {
         match std::mem::replace(&mut *self.actor(), ActorState::Stopped) {
             ActorState::Running { control, task, .. } => {
-                let _ = control.send(Control::Stop);
+                // One that has ended by itself needs no word.
+                let _ = control.send(last_request);
                 Some(task)
             }
             ActorState::Dormant(_) | ActorState::Damaged(_) | ActorState::Stopped => None,
         }
     }
 
-    fn spawn(&self, spawner: &Spawner, partition: Partition) -> (PartitionHandle, ActorState) {
+    fn spawn(&self, partition: Partition) -> (PartitionHandle, ActorState) {
         let (handle, requests, loans) = PartitionHandle::of_actor();
         let (control, control_receiver) = mpsc::unbounded_channel();
         let owned = OwnedPartition {
@@ -271,7 +293,7 @@ impl Entity {
             handle: handle.clone(),
             partition,
             options: EntityOptions::clone(&self.options()),
-            random: spawner.random.partition(self.id),
+            random: self.spawner.random.partition(self.id),
             set_backs: self.set_backs,
             counts: Arc::clone(&self.counts),
             accessed: Arc::clone(&self.accessed),
@@ -279,8 +301,8 @@ impl Entity {
         };
         let inputs = Inputs { requests, loans, control: control_receiver };
         // Boxed: a future keeps room for its arguments twice.
-        let actor = Box::new(Actor::new(owned, spawner.shared.clone(), inputs));
-        let task = spawner.runtime.spawn(actor.run());
+        let actor = Box::new(Actor::new(owned, self.spawner.shared.clone(), inputs));
+        let task = self.spawner.runtime.spawn(actor.run());
         (handle.clone(), ActorState::Running { handle, control, task })
     }
 

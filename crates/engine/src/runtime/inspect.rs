@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use bytes::Bytes;
 use peeklock_storage::{Error, Key, PartitionId, Space};
 
-use super::record::{EntityRecord, encode_counter};
 use crate::layout::{self, CATALOGUE, CatalogueSubject, HeadSubject, MetaSubject};
-use crate::partition::stored;
+use crate::stored;
 use crate::{QueueId, SequenceNumber, Timestamp};
 
 /// The value of a key, or [`Error::Corrupt`]; `None` where nothing is stored.
@@ -32,7 +31,7 @@ impl StoredNames {
         let mut names = Self::default();
         let readable = |key: &Key| value(*key).and_then(Result::ok);
         for key in meta.iter().filter(|key| layout::is_entity(**key)) {
-            if let Some(record) = readable(key).and_then(|value| EntityRecord::decode(&value).ok()) {
+            if let Some(record) = readable(key).and_then(|value| stored::read_entity(&value).ok()) {
                 let contents = PartitionId(key.number);
                 names.0.insert(contents, Owner { name: record.name, contents });
             }
@@ -40,8 +39,7 @@ impl StoredNames {
         for key in meta.iter().filter(|key| key.partition != CATALOGUE) {
             let Some(id) = MetaSubject::subscription(key.number) else { continue };
             let Some(topic) = names.0.get(&key.partition).map(|topic| topic.name.clone()) else { continue };
-            if let Some(subscription) = readable(key).and_then(|value| stored::subscription_name(id, &value))
-            {
+            if let Some(subscription) = readable(key).and_then(|value| subscription_name(id, &value)) {
                 let name = format!("{topic}/Subscriptions/{subscription}");
                 names.0.insert(PartitionId(id.0), Owner { name, contents: key.partition });
             }
@@ -85,9 +83,21 @@ impl StoredNames {
     fn content_of(&self, head: Key, value: &[u8]) -> Option<Key> {
         let HeadSubject::Message(number) = HeadSubject::of(head.number) else { return None };
         let contents = self.0.get(&head.partition)?.contents;
-        let body = stored::content_of(number, value)?;
+        let body = stored::body_of(number, value).ok()?;
         Some(layout::body_key(contents, body))
     }
+}
+
+/// The name of a stored subscription.
+fn subscription_name(id: QueueId, value: &[u8]) -> Option<String> {
+    stored::read_subscription(id, value).ok().map(|subscription| subscription.name.into())
+}
+
+/// One record by itself.
+fn written(append: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut record = Vec::new();
+    append(&mut record);
+    record.into()
 }
 
 /// See [`StoredNames::describe`].
@@ -198,7 +208,7 @@ impl Placement {
         for key in keys.meta.iter().filter(|key| is_bad(key)) {
             self.dropped.insert(*key);
             if key.partition != CATALOGUE && MetaSubject::of(key.number) == MetaSubject::LastUse {
-                self.repairs.push((*key, stored::used(now)));
+                self.repairs.push((*key, written(|record| stored::append_last_use(now, record))));
             }
         }
         let of_partitions = |space: &[Key]| space.iter().map(|key| key.partition).collect::<BTreeSet<_>>();
@@ -213,7 +223,8 @@ impl Placement {
                     HeadSubject::Message(number) => Some(number.0.saturating_add(1)),
                     _ => None,
                 });
-                self.repairs.push((key, stored::counters(SequenceNumber(last.max().unwrap_or(1).max(end)))));
+                let next = SequenceNumber(last.max().unwrap_or(1).max(end));
+                self.repairs.push((key, written(|record| stored::append_counters(next, record))));
             }
         }
         let counter = layout::next_partition_key();
@@ -222,11 +233,9 @@ impl Placement {
             let listed = if key.partition == CATALOGUE { key.number } else { 0 };
             key.partition.0.max(listed).max(MetaSubject::subscription(key.number).map_or(0, |QueueId(id)| id))
         });
-        if !is_sound
-            && !keys.meta.is_empty()
-            && let Ok(value) = encode_counter(PartitionId(last.max().unwrap_or(0).saturating_add(1)))
-        {
-            self.repairs.push((counter, value));
+        if !is_sound && !keys.meta.is_empty() {
+            let next = PartitionId(last.max().unwrap_or(0).saturating_add(1));
+            self.repairs.push((counter, stored::write_next_partition(next)));
         }
     }
 }

@@ -26,6 +26,14 @@ pub enum Output {
     },
     /// A message for a receiver opened by this mailbox. Boxed: it is the large variant.
     Delivery(Box<Delivery>),
+    /// Messages that a receiver with a selector may want: [`Command::Examined`] is to say which match. Those that can't be
+    /// read are left out.
+    Examine {
+        /// Who.
+        receiver: ReceiverId,
+        /// What, in order of number, without locks.
+        messages: Vec<Received>,
+    },
     /// A drain is complete: no delivery for this receiver follows until it gets new credit.
     Drained {
         /// Which.

@@ -1,7 +1,8 @@
 //! Partitions as actors over a storage shard and a clock; the doors for time and randomness.
 //!
-//! - [`Namespace`] finds and declares entities; `catalogue` alone changes them (its `deletion` when they end), `record`
-//!   is their form on disk, `restore` reads partitions back, `entity` is one of them in use, `entities` all of them.
+//! - [`Namespace`] finds and declares entities: a `directory` of them, and the `host` of each shard, which is a failure scope of
+//!   its own. `catalogue` alone changes them (its `deletion` when they end), `record` is their form on disk, `restore` reads
+//!   partitions back, `entity` is one of them in use.
 //! - `administration` is what administrators ask: create, change, delete, describe; `changes` tells
 //!   those who hang on it.
 //! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
@@ -9,9 +10,8 @@
 //! - `joint` is how several partitions change together: transactions, forwarding.
 //! - `forwarder` is the task that takes messages from one entity to another.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
-//! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time is moved, `set_back`
-//!   when it was corrected; `body_cache` keeps
-//!   recent contents.
+//! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time is moved, `host::set_back` when it was
+//!   corrected; `body_cache` keeps recent contents.
 
 mod accessed;
 mod actor;
@@ -24,19 +24,17 @@ mod change_error;
 mod changes;
 mod clock;
 mod damage;
-mod entities;
+mod directory;
 mod entity;
-mod fatal;
 mod forwarder;
+mod host;
 pub mod inspect;
 mod joint;
 mod mailbox;
 mod namespace;
 mod patience;
 mod random;
-mod record;
 mod restore;
-mod set_back;
 mod start_error;
 mod subscriptions;
 mod topics;
@@ -51,6 +49,7 @@ pub use clock::{
 pub use damage::Damage;
 pub use entity::{EntityRef, SubscriptionRef};
 pub use forwarder::ReadRuleProperties;
+pub use host::LostShard;
 pub use joint::Transaction;
 pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};

@@ -1,35 +1,24 @@
-//! All entities of a broker: found by name, created, kept in the catalogue.
+//! All entities of a broker: a directory of them and the hosts that they live on.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peeklock_budget::Budget;
-use peeklock_storage::{Key, PartitionId, Shard, Space};
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::AbortHandle;
+use peeklock_storage::{Key, Lease, Place, Space};
+use tokio::sync::watch;
 
-use super::actor::Shared;
 use super::body_cache::CacheBudget;
-use super::catalogue::load::{Loaded, load};
-use super::catalogue::{Catalogue, CatalogueRequest, Declaration};
+use super::catalogue::CatalogueRequest;
 use super::changes::ChangeCounter;
 use super::damage::{Damage, Damages};
-use super::entities::Entities;
-use super::entity::{EntityRef, Spawner};
-use super::fatal::Fatal;
+use super::directory::Directory;
+use super::entity::EntityRef;
 use super::forwarder::{ReadRuleProperties, Routes};
-use super::joint::{Committer, JointSteps};
-use super::random::RandomSource;
-use super::set_back::follow_set_backs;
+use super::host::{LostShard, ShardHost};
 use super::{Clock, StartError};
 use crate::names::name_key;
 use crate::partition::Counts;
 use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
-
-/// Declarations that wait for the catalogue; further callers wait to hand theirs over.
-const DECLARATIONS_WAITING_MAX: usize = 1024;
 
 /// What a namespace needs beside its shard.
 #[derive(Debug, Clone, Default)]
@@ -56,96 +45,64 @@ pub struct Namespace {
     pub(super) inner: Arc<Inner>,
 }
 
+/// A directory of entities, and the hosts that they live on: one at present.
 pub(super) struct Inner {
-    pub(super) entities: Arc<Entities>,
-    pub(super) spawner: Spawner,
-    declarations: mpsc::Sender<Declaration>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) host: ShardHost,
+    pub(super) common: Common,
     next_receiver: AtomicU64,
     /// One at a time catches up: forwarders tell a single one that they were at work.
     pub(super) catching_up: tokio::sync::Mutex<()>,
-    /// Follows the clock when it is set back.
-    following: AbortHandle,
-    /// Whether the names of all entities are known.
-    is_catalogue_damaged: bool,
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.following.abort();
-    }
+/// What all hosts of a namespace share.
+pub(super) struct Common {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) cache: Arc<CacheBudget>,
+    pub(super) changes: ChangeCounter,
+    pub(super) damages: Damages,
+    pub(super) routes: Routes,
+    pub(super) rule_limits: RuleLimits,
 }
 
 impl Namespace {
     /// The memory of the process that peers can make it hold.
     #[must_use]
     pub fn budget(&self) -> &Budget {
-        self.inner.spawner.shared.cache.process()
+        self.inner.common.cache.process()
     }
 
-    /// Restores every entity from the shard and starts the actors of those that have timers pending; the others start
+    /// Restores every entity from the leased shard and starts the actors of those that have timers pending; the others start
     /// when they are first looked up. Call it on the tokio runtime that is to run them, timers enabled.
     ///
     /// # Errors
     /// See [`StartError`].
     pub async fn start(
-        shard: Arc<dyn Shard>,
+        lease: Lease,
         clock: Arc<dyn Clock>,
         options: NamespaceOptions,
     ) -> Result<Self, StartError> {
-        let cache = CacheBudget::new(options.body_cache_bytes, options.budget.clone());
-        let (ended, ended_receiver) = mpsc::unbounded_channel();
-        let (joint, jobs) = JointSteps::new();
-        let spawner = Spawner {
-            shared: Shared {
-                shard,
-                clock,
-                cache,
-                fatal: Fatal::new(),
-                ended,
-                changes: ChangeCounter::new(),
-                damages: Damages::default(),
-                routes: Routes::new(options.read_rule_properties),
-                joint,
-                rule_limits: options.rule_limits,
-            },
-            random: RandomSource::new(options.seed).map_err(StartError::Randomness)?,
-            runtime: Handle::current(),
+        let common = Common {
+            clock,
+            cache: CacheBudget::new(options.body_cache_bytes, options.budget.clone()),
+            changes: ChangeCounter::new(),
+            damages: Damages::default(),
+            routes: Routes::new(options.read_rule_properties),
+            rule_limits: options.rule_limits,
         };
-        let entities = Arc::new(Entities::default());
-        let Loaded { next_partition, is_damaged, set_back, latest } =
-            load(&spawner.shared, &entities).await?;
-        spawner.shared.clock.go_on_from(latest);
-        let (declarations, receiver) = mpsc::channel(DECLARATIONS_WAITING_MAX);
-        let catalogue = Catalogue {
-            entities: Arc::clone(&entities),
-            spawner: spawner.clone(),
-            next_partition,
-            entities_max: options.entities_max.unwrap_or(usize::MAX),
-            is_damaged,
-            undeleted: Vec::new(),
-        };
-        spawner.runtime.spawn(catalogue.run(receiver, ended_receiver));
-        let committer = Committer {
-            shard: Arc::clone(&spawner.shared.shard),
-            fatal: spawner.shared.fatal.clone(),
-            random: spawner.random.partition(PartitionId(u64::MAX)),
-        };
-        spawner.runtime.spawn(committer.run(jobs));
-        let following = follow_set_backs(spawner.clone(), Arc::clone(&entities), set_back);
-        let following = spawner.runtime.spawn(following).abort_handle();
+        let directory = Arc::new(Directory::default());
+        let host = ShardHost::start(lease, &common, &directory, &options).await?;
         let inner = Inner {
-            entities,
-            spawner,
-            declarations,
+            directory,
+            host,
+            common,
             next_receiver: AtomicU64::new(1),
             catching_up: tokio::sync::Mutex::default(),
-            following,
-            is_catalogue_damaged: is_damaged,
         };
         let namespace = Self { inner: Arc::new(inner) };
-        namespace.inner.spawner.shared.routes.open(&namespace.inner);
-        for entity in namespace.inner.entities.all() {
-            entity.start_if_timed(&namespace.inner.spawner);
+        namespace.inner.common.routes.open(&namespace.inner);
+        for entity in namespace.inner.directory.all() {
+            entity.start_if_timed();
         }
         Ok(namespace)
     }
@@ -180,7 +137,10 @@ impl Namespace {
         entities: Vec<(String, EntityOptions)>,
     ) -> Result<(), StartError> {
         loop {
-            self.ask_catalogue(CatalogueRequest::Declare { intent, entities: entities.clone() }).await?;
+            self.inner
+                .host
+                .ask_catalogue(CatalogueRequest::Declare { intent, entities: entities.clone() })
+                .await?;
             if intent == Intent::Create || self.confirm(&entities).await {
                 return Ok(());
             }
@@ -191,7 +151,7 @@ impl Namespace {
     async fn confirm(&self, entities: &[(String, EntityOptions)]) -> bool {
         let mut asked = Vec::new();
         for (name, _) in entities {
-            let Some(entity) = self.inner.entities.get(&name_key(name)) else { return false };
+            let Some(entity) = self.inner.directory.get(&name_key(name)) else { return false };
             asked.extend(entity.confirm());
         }
         for answered in asked {
@@ -204,41 +164,34 @@ impl Namespace {
 
     /// Ids for so many subscriptions, never given to anything else: the first of them.
     pub(super) async fn reserve(&self, count: u64) -> Result<QueueId, StartError> {
-        self.ask_catalogue(CatalogueRequest::Reserve(count)).await.map(|first| QueueId(first.0))
-    }
-
-    pub(super) async fn ask_catalogue(&self, request: CatalogueRequest) -> Result<PartitionId, StartError> {
-        let gone = || peeklock_storage::Error::Unavailable { reason: "the namespace is gone".to_owned() };
-        let (answer, answered) = oneshot::channel();
-        self.inner.declarations.send(Declaration { request, answer }).await.map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        self.inner.host.ask_catalogue(CatalogueRequest::Reserve(count)).await.map(|first| QueueId(first.0))
     }
 
     /// Finds a queue or topic; names match case-insensitively. Its actor starts if it is not running.
     #[must_use]
     pub fn entity(&self, name: &str) -> Option<EntityRef> {
-        let entity = self.inner.entities.get(&name_key(name))?;
-        let (partition, options) = (entity.handle(&self.inner.spawner), entity.options());
+        let entity = self.inner.directory.get(&name_key(name))?;
+        let (partition, options) = (entity.handle(), entity.options());
         Some(EntityRef { partition, queue: QueueId(entity.id.0), options })
     }
 
     /// The counts of an entity as of its last turn; they may be ahead of what is durable.
     #[must_use]
     pub fn counts(&self, name: &str) -> Option<Counts> {
-        Some(self.inner.entities.get(&name_key(name))?.counts())
+        Some(self.inner.directory.get(&name_key(name))?.counts())
     }
 
     /// The options of a queue or topic as of now; unlike [`Self::entity`] this starts no actor.
     #[must_use]
     pub fn options(&self, name: &str) -> Option<Arc<EntityOptions>> {
-        Some(self.inner.entities.get(&name_key(name))?.options())
+        Some(self.inner.directory.get(&name_key(name))?.options())
     }
 
     /// Names of all queues and topics, sorted, as they were first given.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
-            self.inner.entities.all().iter().map(|entity| entity.name.clone()).collect();
+            self.inner.directory.all().iter().map(|entity| entity.name.clone()).collect();
         names.sort_unstable();
         names
     }
@@ -252,66 +205,72 @@ impl Namespace {
     /// Moves whenever an entity or subscription is created or deleted, or its options or rules change.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.inner.spawner.shared.changes.subscribe()
+        self.inner.common.changes.subscribe()
     }
 
     /// What of the store could not be read since the start, in order of entity and number: at most the first thousand.
     #[must_use]
     pub fn damage(&self) -> Vec<Damage> {
-        self.inner.spawner.shared.damages.list()
+        self.inner.common.damages.list()
     }
 
     /// Notes damage that somebody else found who reads the store, and has logged: `key` is the value that it hit, if any.
-    pub fn note_damage(&self, key: Option<Key>, (file, offset): (PathBuf, u64), reason: String) {
-        let entity = key.map_or_else(String::new, |key| match self.inner.entities.by_id(key.partition) {
+    pub fn note_damage(&self, key: Option<Key>, place: Place, reason: String) {
+        let entity = key.map_or_else(String::new, |key| match self.inner.directory.by_id(key.partition) {
             Some(entity) => entity.name.clone(),
             None => format!("partition {}", key.partition.0),
         });
         let is_message = |key: &Key| matches!(key.space, Space::Head | Space::Body);
         let sequence_number = key.filter(is_message).map(|key| key.number);
-        let (file, offset) = (Some(file), Some(offset));
-        self.inner.spawner.shared.damages.add(Damage { entity, sequence_number, file, offset, reason });
+        let damage = Damage { entity, sequence_number, place: Some(place), reason };
+        self.inner.common.damages.add(damage);
     }
 
     /// How many messages are out of delivery at present because what is stored of them is damaged, over all queues and
     /// subscriptions.
     #[must_use]
     pub fn quarantined_count(&self) -> u64 {
-        self.inner.entities.all().iter().map(|entity| entity.quarantined()).sum()
+        self.inner.directory.all().iter().map(|entity| entity.quarantined()).sum()
     }
 
     /// Whether what is stored about an entity, or about one whose name can't be read, is damaged, so that it can't be
     /// declared.
     #[must_use]
     pub fn is_damaged(&self, name: &str) -> bool {
-        let entity = self.inner.entities.get(&name_key(name));
-        entity.map_or(self.inner.is_catalogue_damaged, |entity| entity.is_damaged())
+        let entity = self.inner.directory.get(&name_key(name));
+        entity.map_or(self.inner.host.is_catalogue_damaged, |entity| entity.is_damaged())
     }
 
     /// How many damages were met since the start, including those that [`Self::damage`] has no room for.
     #[must_use]
     pub fn damage_count(&self) -> u64 {
-        self.inner.spawner.shared.damages.count()
+        self.inner.common.damages.count()
     }
 
     /// The clock, for front ends that stamp or compare instants.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.inner.spawner.shared.clock)
+        Arc::clone(&self.inner.common.clock)
     }
 
-    /// Resolves when the store is lost (a failed sync, another owner) or an actor died: nothing more can be
-    /// promised, and the process should stop with this error. Never resolves otherwise.
-    pub async fn fatal(&self) -> peeklock_storage::Error {
-        self.inner.spawner.shared.fatal.raised().await
+    /// Resolves when a shard is lost: its lease, a batch in doubt, or an actor that panicked. From then on its entities refuse
+    /// everything with [`crate::Refusal::Unavailable`]; everything else goes on. Never resolves otherwise.
+    pub async fn shard_lost(&self) -> LostShard {
+        self.inner.host.when_lost().await
+    }
+
+    /// The shard that is lost, if one is.
+    #[must_use]
+    pub fn lost_shard(&self) -> Option<LostShard> {
+        self.inner.host.lost()
     }
 
     /// Stops all actors once what they have in hand is durable and answered. Later requests are refused with
     /// [`crate::Refusal::Unavailable`].
     pub async fn shutdown(&self) {
-        let tasks: Vec<_> = self.inner.entities.all().iter().filter_map(|entity| entity.stop()).collect();
+        let tasks: Vec<_> = self.inner.directory.all().iter().filter_map(|entity| entity.stop()).collect();
         for task in tasks {
-            // An actor that panicked has raised the fatal signal already.
+            // An actor that panicked has ended its host already.
             let _ = task.await;
         }
     }

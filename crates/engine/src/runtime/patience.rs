@@ -1,5 +1,5 @@
-//! Attempts to read what the device did not give back: a cable, a controller or a network may be at fault, so that only a
-//! checksum proves damage.
+//! Attempts to read what the device or the store did not give back: a cable, a controller or a network may be at fault, so
+//! that only a checksum proves damage.
 
 use peeklock_storage::{Error, Page};
 
@@ -20,6 +20,12 @@ impl Patience {
         self.pauses == 0
     }
 
+    /// Whether a request that failed like this is repeated. A message is given up after some pauses, a store that can't be
+    /// reached never: that says nothing about the message.
+    pub(super) fn allows_for(self, error: &Error) -> bool {
+        matches!(error, Error::Unavailable { .. }) || error.may_pass() && !self.is_over()
+    }
+
     /// Whether a single message is given up.
     pub(super) fn is_over(self) -> bool {
         self.pauses >= PAUSES_MAX
@@ -33,14 +39,9 @@ impl Patience {
     }
 }
 
-/// Whether the error says nothing about the stored bytes.
-pub(super) fn may_pass(error: &Error) -> bool {
-    matches!(error, Error::Unreadable { .. })
-}
-
 /// The first entry of a page that the device did not give back now.
 pub(super) fn unread_now(page: &Page) -> Result<(), Error> {
-    let unread = page.damaged.iter().find(|damaged| may_pass(&damaged.error));
+    let unread = page.damaged.iter().find(|damaged| damaged.error.may_pass());
     unread.map_or(Ok(()), |unread| Err(unread.error.clone()))
 }
 
@@ -53,6 +54,13 @@ mod tests {
         let mut patience = Patience::default();
         let pauses: Vec<u64> = (0..9).map(|_| patience.next_pause_ms()).collect();
         assert_eq!(pauses, [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        let unreadable = Error::Unreadable {
+            place: peeklock_storage::Place { unit: "a file".to_owned(), offset: 7 },
+            reason: "test".to_owned(),
+        };
+        let unavailable = Error::Unavailable { reason: "test".to_owned() };
+        assert!(!patience.allows_for(&unreadable) && patience.allows_for(&unavailable));
+        assert!(Patience::default().allows_for(&unreadable));
         let mut worn = Patience { pauses: u32::MAX };
         assert_eq!(worn.next_pause_ms(), 5_000);
         assert_eq!(worn.next_pause_ms(), 5_000);

@@ -13,11 +13,11 @@ impl Namespace {
     /// running.
     #[must_use]
     pub fn subscription(&self, topic: &str, name: &str) -> Option<SubscriptionRef> {
-        let entity = self.inner.entities.get(&name_key(topic))?;
+        let entity = self.inner.directory.get(&name_key(topic))?;
         if entity.is_damaged() && entity.kind == EntityKind::Topic {
             // Nobody knows which it has: every request says that its topic is damaged.
             return Some(SubscriptionRef {
-                partition: entity.handle(&self.inner.spawner),
+                partition: entity.handle(),
                 queue: QueueId(entity.id.0),
                 options: Arc::default(),
                 topic: entity.options(),
@@ -25,7 +25,7 @@ impl Namespace {
         }
         let found = entity.subscriptions.get(name)?;
         Some(SubscriptionRef {
-            partition: entity.handle(&self.inner.spawner),
+            partition: entity.handle(),
             queue: found.subscription.queue,
             options: found.options,
             topic: entity.options(),
@@ -36,7 +36,7 @@ impl Namespace {
     /// is 0: contents are the topic's.
     #[must_use]
     pub fn subscription_counts(&self, topic: &str, name: &str) -> Option<Counts> {
-        Some(self.inner.entities.get(&name_key(topic))?.subscriptions.get(name)?.counts())
+        Some(self.inner.directory.get(&name_key(topic))?.subscriptions.get(name)?.counts())
     }
 
     /// Names of all subscriptions of a topic, sorted, as they were first given; `None` if there is no such topic.
@@ -46,7 +46,7 @@ impl Namespace {
     }
 
     pub(super) fn topic(&self, name: &str) -> Result<Arc<Entity>, StartError> {
-        let entity = self.inner.entities.get(&name_key(name));
+        let entity = self.inner.directory.get(&name_key(name));
         let topic = entity.filter(|entity| entity.kind == EntityKind::Topic);
         topic.ok_or_else(|| StartError::NoSuchTopic { name: name.to_owned() })
     }

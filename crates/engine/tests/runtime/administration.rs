@@ -23,13 +23,13 @@ fn with_deliveries(max_delivery_count: u32) -> QueueOptions {
 async fn restarted_as_it_is(broker: Broker) -> Broker {
     let Broker { store, clock, .. } = broker;
     let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(2), ..NamespaceOptions::default() };
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
     Broker { store, clock, namespace }
 }
 
 async fn restarted(broker: Broker) -> Broker {
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     Broker::over(broker.store, shard, broker.clock, 0, 2).await
 }
 
@@ -40,7 +40,7 @@ fn stored_of(broker: &Broker, queue: peeklock_engine::QueueId) -> usize {
 #[tokio::test]
 async fn no_more_queues_and_topics_are_created_than_there_may_be() {
     let store = MemoryStore::new();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let options = NamespaceOptions { seed: Some(2), entities_max: Some(3), ..NamespaceOptions::default() };
     let namespace = Namespace::start(shard, Arc::new(TestClock::new(START)), options).await.unwrap();
     let names = ["one", "two", "three", "four", "five"];
@@ -228,7 +228,7 @@ async fn declaring_what_is_being_deleted_ends_in_one_or_the_other() {
         }
         assert_eq!(stored_of(&broker, old), 0);
         let before = broker.namespace.describe(QUEUE).map(|found| found.queue);
-        let shard = broker.store.acquire(ShardId(0)).unwrap();
+        let shard = broker.store.acquire(ShardId(0)).await.unwrap();
         let again = Broker::over(broker.store.clone(), shard, broker.clock.clone(), 0, 2).await;
         let after = again.namespace.describe(QUEUE).map(|found| found.queue);
         assert!(before.is_none() || before == after);

@@ -45,9 +45,9 @@ impl Shard for Sizes {
 #[tokio::test]
 async fn large_messages_of_one_turn_are_several_batches() {
     let store = MemoryStore::new();
-    let shard = store.acquire(ShardId(0)).unwrap();
-    let sizes = Arc::new(Sizes { shard, value_bytes: Mutex::default() });
-    let broker = Broker::over(store, sizes.clone(), TestClock::new(START), 0, 1).await;
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let sizes = Arc::new(Sizes { shard: Arc::clone(lease.shard()), value_bytes: Mutex::default() });
+    let broker = Broker::over(store, lease.over(sizes.clone()), TestClock::new(START), 0, 1).await;
     let mut client = broker.client();
     for _ in 0..12 {
         client.submit(send(&"x".repeat(300 << 10)));

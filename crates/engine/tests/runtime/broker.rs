@@ -13,7 +13,7 @@ use peeklock_engine::{
     Command, CreditLimit, Delivery, LockToken, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode,
     ReceiverId, ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
 };
-use peeklock_storage::{MemoryStore, Shard, ShardId, Store};
+use peeklock_storage::{Lease, MemoryStore, ShardId, Store};
 
 pub(crate) const QUEUE: &str = "orders";
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
@@ -86,28 +86,23 @@ impl Broker {
     /// One queue, contents cached up to `body_cache_bytes`.
     pub(crate) async fn start(body_cache_bytes: usize) -> Self {
         let store = MemoryStore::new();
-        let shard = store.acquire(ShardId(0)).unwrap();
-        Self::over(store, shard, TestClock::new(START), body_cache_bytes, 1).await
+        let lease = store.acquire(ShardId(0)).await.unwrap();
+        Self::over(store, lease, TestClock::new(START), body_cache_bytes, 1).await
     }
 
     pub(crate) async fn over(
         store: MemoryStore,
-        shard: Arc<dyn Shard>,
+        lease: Lease,
         clock: TestClock,
         body_cache_bytes: usize,
         seed: u64,
     ) -> Self {
-        Self::reading(store, shard, clock, body_cache_bytes, seed, None).await
+        Self::reading(store, lease, clock, body_cache_bytes, seed, None).await
     }
 
     /// What is stored already, options included.
-    pub(crate) async fn over_existing(
-        store: MemoryStore,
-        shard: Arc<dyn Shard>,
-        clock: TestClock,
-        seed: u64,
-    ) -> Self {
-        Self::with_cache(store, shard, clock, 0, seed, None).await
+    pub(crate) async fn over_existing(store: MemoryStore, lease: Lease, clock: TestClock, seed: u64) -> Self {
+        Self::with_cache(store, lease, clock, 0, seed, None).await
     }
 }
 
@@ -115,20 +110,20 @@ impl<S> Broker<S> {
     /// The same, with a function by which forwarders read what rules need of a message.
     pub(crate) async fn reading(
         store: S,
-        shard: Arc<dyn Shard>,
+        lease: Lease,
         clock: TestClock,
         body_cache_bytes: usize,
         seed: u64,
         read_rule_properties: Option<ReadRuleProperties>,
     ) -> Self {
         let broker =
-            Self::with_cache(store, shard, clock, body_cache_bytes, seed, read_rule_properties).await;
+            Self::with_cache(store, lease, clock, body_cache_bytes, seed, read_rule_properties).await;
         broker.namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         broker
     }
 
     /// One queue, nothing cached, and a limit on memory.
-    pub(crate) async fn within(store: S, shard: Arc<dyn Shard>, budget: &Budget, cached: usize) -> Self {
+    pub(crate) async fn within(store: S, lease: Lease, budget: &Budget, cached: usize) -> Self {
         let clock = TestClock::new(START);
         let options = NamespaceOptions {
             body_cache_bytes: cached,
@@ -136,14 +131,14 @@ impl<S> Broker<S> {
             budget: budget.clone(),
             ..NamespaceOptions::default()
         };
-        let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
+        let namespace = Namespace::start(lease, Arc::new(clock.clone()), options).await.unwrap();
         namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         Self { store, clock, namespace }
     }
 
     async fn with_cache(
         store: S,
-        shard: Arc<dyn Shard>,
+        lease: Lease,
         clock: TestClock,
         body_cache_bytes: usize,
         seed: u64,
@@ -155,7 +150,7 @@ impl<S> Broker<S> {
             read_rule_properties,
             ..NamespaceOptions::default()
         };
-        let namespace = Namespace::start(shard, Arc::new(clock.clone()), options).await.unwrap();
+        let namespace = Namespace::start(lease, Arc::new(clock.clone()), options).await.unwrap();
         Self { store, clock, namespace }
     }
 
@@ -230,6 +225,12 @@ impl Client {
         }
     }
 
+    /// The id of a receiver.
+    #[expect(clippy::unused_self, reason = "ids are the host's")]
+    pub(crate) fn receiver(&self, number: u64) -> ReceiverId {
+        ReceiverId(number)
+    }
+
     /// Opens a receiver that may take `messages`.
     pub(crate) fn open(
         &mut self,
@@ -238,7 +239,7 @@ impl Client {
         sub_queue: SubQueue,
         messages: u64,
     ) -> ReceiverId {
-        let receiver = ReceiverId(receiver);
+        let receiver = self.receiver(receiver);
         let options = ReceiverOptions { source: QueuePath { queue: self.queue, sub_queue }, mode };
         let open = Command::OpenReceiver { receiver, options, session: None };
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command: open });
@@ -249,6 +250,11 @@ impl Client {
     pub(crate) fn credit(&self, receiver: ReceiverId, messages: u64, drain: bool) {
         let limit = CreditLimit { messages, bytes: u64::MAX };
         let command = Command::Credit { receiver, limit, drain };
+        self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
+    }
+
+    /// Submits a command that has no answer.
+    pub(crate) fn tell(&self, command: Command) {
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
     }
 

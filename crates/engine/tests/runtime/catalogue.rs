@@ -9,7 +9,7 @@ use peeklock_storage::{Error, Key, MemoryStore, PartitionId, ShardId, Space, Sto
 use crate::broker::{Broker, QUEUE, START, TestClock};
 
 async fn namespace(store: &MemoryStore) -> Result<Namespace, StartError> {
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
     Namespace::start(shard, Arc::new(TestClock::new(START)), options).await
 }
@@ -80,7 +80,7 @@ async fn ten_thousand_queues_are_declared_at_once_and_found_again() {
 #[tokio::test]
 async fn an_entity_whose_name_can_not_be_read_keeps_others_from_being_created_and_none_from_serving() {
     let store = MemoryStore::new();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let mut batch = peeklock_storage::Batch::new();
     batch.put(Key::new(Space::Meta, PartitionId(0), 5), bytes::Bytes::from_static(b"\x09nonsense"));
     shard.submit(batch).await.unwrap();

@@ -7,17 +7,16 @@ use peeklock_engine::{
     Command, CreditLimit, Forwarding, QueueOptions, QueuePath, ReceiveMode, Refusal, SequenceNumber,
     Settlement, SubQueue,
 };
-use peeklock_storage::{MemoryStore, Shard, ShardId, Space, Store};
+use peeklock_storage::{MemoryStore, ShardId, Space, Store};
 
 use crate::broker::{Broker, QUEUE, START, TestClock, token};
 use crate::slow_reads::SlowReads;
 
 async fn cold_broker() -> (Broker, Arc<SlowReads>) {
     let store = MemoryStore::new();
-    let shard = store.acquire(ShardId(0)).unwrap();
-    let slow = SlowReads::new(shard);
+    let (slow, lease) = SlowReads::over(store.acquire(ShardId(0)).await.unwrap());
     let clock = TestClock::new(START);
-    let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
+    let broker = Broker::over(store, lease, clock, 0, 1).await;
     (broker, slow)
 }
 
@@ -36,6 +35,27 @@ async fn a_cold_read_delays_deliveries_in_order_but_no_acknowledgement() {
     for expected in ["one", "two", "three"] {
         assert_eq!(client.delivery().await.message.content, expected);
     }
+}
+
+#[tokio::test]
+async fn what_a_selector_is_asked_about_is_read_back() {
+    let (broker, slow) = cold_broker().await;
+    let mut client = broker.client();
+    for content in ["one", "two", "three"] {
+        client.sent(content).await;
+    }
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0);
+    client.tell(Command::Select { receiver });
+    client.credit(receiver, 10, true);
+    client.nothing().await;
+    slow.release().await;
+    let Output::Examine { receiver: asked, messages } = client.next().await else { panic!("a question") };
+    let contents: Vec<_> = messages.iter().map(|message| &*message.content).collect();
+    assert_eq!((asked, contents), (receiver, vec![&b"one"[..], b"two", b"three"]));
+    client.tell(Command::Examined { receiver, matching: vec![messages[1].view.sequence_number] });
+    slow.release().await;
+    assert_eq!(client.delivery().await.message.content, "two");
+    assert!(matches!(client.next().await, Output::Drained { .. }));
 }
 
 #[tokio::test]
@@ -98,8 +118,8 @@ async fn a_deferred_message_is_read_before_it_is_deleted() {
 /// What the namespace says of damage: entity, number, file, offset.
 fn damage(broker: &Broker) -> Vec<(String, Option<u64>, String, Option<u64>)> {
     let one = |damage: peeklock_engine::runtime::Damage| {
-        let file = damage.file.map(|file| file.display().to_string()).unwrap_or_default();
-        (damage.entity, damage.sequence_number, file, damage.offset)
+        let (unit, offset) = damage.place.map(|place| (place.unit, place.offset)).unzip();
+        (damage.entity, damage.sequence_number, unit.unwrap_or_default(), offset)
     };
     broker.namespace.damage().into_iter().map(one).collect()
 }

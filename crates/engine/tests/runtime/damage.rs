@@ -9,8 +9,8 @@ use peeklock_engine::{
     Command, QueueOptions, QueuePath, ReceiveMode, Refusal, SubQueue, SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::{
-    Batch, Commit, DamagedEntry, Error, Key, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan,
-    Shard, ShardId, Space, Store, scan,
+    Batch, Commit, DamagedEntry, Error, Key, Limits, MemoryStore, Page, PartitionId, Place, Pressure, Read,
+    Scan, Shard, ShardId, Space, Store, scan,
 };
 use tokio::sync::watch;
 
@@ -43,8 +43,10 @@ impl Shard for Damaged {
             let page = shard.scan(space, partition, from).await.map(|page| {
                 let (damaged, entries) =
                     page.entries.into_iter().partition::<Vec<_>, _>(|entry| is_damaged(entry.number));
-                let error =
-                    |offset| Error::Corrupt { file: "7.segment".into(), offset, reason: "test".into() };
+                let error = |offset| Error::Corrupt {
+                    place: Place { unit: "7.segment".into(), offset },
+                    reason: "test".into(),
+                };
                 let damaged = damaged.into_iter().map(|entry| DamagedEntry {
                     number: entry.number,
                     unverified: entry.value,
@@ -68,9 +70,10 @@ impl Shard for Damaged {
 
 /// The same store with damage at some keys.
 async fn restarted(store: &MemoryStore, keys: &[Key]) -> Broker {
-    let shard = store.acquire(ShardId(0)).unwrap();
-    let shard = Arc::new(Damaged { shard, keys: keys.iter().copied().collect() });
-    Broker::over_existing(store.clone(), shard, TestClock::new(START), 2).await
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let shard = Arc::clone(lease.shard());
+    let damaged = Arc::new(Damaged { shard, keys: keys.iter().copied().collect() });
+    Broker::over_existing(store.clone(), lease.over(damaged), TestClock::new(START), 2).await
 }
 
 /// A queue with three messages, another one with one, and a topic with a subscription.
@@ -102,15 +105,15 @@ async fn damaged_facts_about_a_message_cost_that_message() {
     let counts = broker.namespace.counts(QUEUE).unwrap();
     assert_eq!((counts.active, counts.quarantined), (3, 1));
     let [damage] = &broker.namespace.damage()[..] else { panic!("{:?}", broker.namespace.damage()) };
-    assert_eq!((damage.entity.as_str(), damage.sequence_number, damage.offset), (QUEUE, Some(2), Some(2)));
-    assert_eq!(damage.file.as_deref(), Some(std::path::Path::new("7.segment")));
+    assert_eq!((damage.entity.as_str(), damage.sequence_number), (QUEUE, Some(2)));
+    assert_eq!(damage.place, Some(Place { unit: "7.segment".to_owned(), offset: 2 }));
     assert!(store.snapshot().contains_key(&Key::new(Space::Head, partition, 2)), "nothing is deleted");
 }
 
 #[tokio::test]
 async fn facts_that_mean_nothing_cost_that_message() {
     let (store, partition) = filled().await;
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let mut batch = Batch::new();
     batch.put(Key::new(Space::Head, partition, 2), Bytes::from_static(b"\x09nonsense"));
     shard.submit(batch).await.unwrap();

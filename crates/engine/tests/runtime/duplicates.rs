@@ -44,7 +44,7 @@ async fn number_of(client: &mut Client, id: &str) -> u64 {
 }
 
 async fn restarted(broker: Broker, seed: u64) -> Broker {
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     Broker::over(broker.store, shard, broker.clock, 0, seed).await
 }
 

@@ -133,7 +133,7 @@ async fn what_became_durable_just_before_a_refused_batch_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_lost_store_answers_everybody_and_raises_the_fatal_signal() {
+async fn a_lost_store_answers_everybody_and_loses_the_shard() {
     let broker = Broker::start(1 << 20).await;
     let mut client = broker.client();
     let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
@@ -150,7 +150,7 @@ async fn a_lost_store_answers_everybody_and_raises_the_fatal_signal() {
     assert!(
         matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver)
     );
-    assert!(matches!(broker.namespace.fatal().await, Error::InDoubt { .. }));
+    assert!(matches!(broker.namespace.shard_lost().await.reason, Error::InDoubt { .. }));
     let late = client.send("three");
     assert_eq!(client.response().await, (late, refused(Refusal::Unavailable)));
 }

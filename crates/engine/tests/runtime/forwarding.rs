@@ -42,7 +42,7 @@ pub(crate) async fn deliveries(client: &mut Client, sub_queue: SubQueue) -> Vec<
 }
 
 pub(crate) async fn restarted(broker: Broker, seed: u64) -> Broker {
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let broker = Broker::over_existing(broker.store, shard, broker.clock, seed).await;
     quiet().await;
     broker

@@ -43,13 +43,13 @@ fn identified(id: &str) -> NewMessage {
 
 async fn start() -> Broker {
     let store = MemoryStore::new();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let clock = crate::broker::TestClock::new(START);
     Broker::reading(store, shard, clock, 1 << 20, 1, Some(read_rule_properties)).await
 }
 
 async fn again(broker: Broker) -> Broker {
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let broker =
         Broker::reading(broker.store, shard, broker.clock, 1 << 20, 2, Some(read_rule_properties)).await;
     quiet().await;

@@ -28,7 +28,7 @@ fn full() -> Error {
 }
 
 async fn entries(broker: &Broker, queue: peeklock_engine::QueueId) -> usize {
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let mut entries = 0;
     for space in Space::ALL {
         let page = shard.scan(space, peeklock_storage::PartitionId(queue.0), 0).await.unwrap();
@@ -102,7 +102,7 @@ async fn one_whose_deletion_was_refused_goes_before_another_gets_its_name() {
     broker.namespace.declare(NAME, options()).await.unwrap();
     let again = broker.namespace.entity(NAME).unwrap().queue;
     assert_eq!(left(&broker), 0);
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let broker = Broker::over(broker.store, shard, broker.clock, 0, 2).await;
     assert_eq!(broker.namespace.entity(NAME).unwrap().queue, again);
 }
@@ -152,7 +152,7 @@ async fn an_idle_queue_that_nobody_looks_up_after_a_restart_goes_all_the_same() 
     let (broker, client) = with_temporary().await;
     broker.clock.advance(IDLE_MS / 2);
     broker.namespace.shutdown().await;
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let broker = Broker::over(broker.store, shard, broker.clock, 0, 2).await;
     assert!(broker.namespace.names().contains(&NAME.to_owned()));
     broker.clock.advance(IDLE_MS / 2);
@@ -168,7 +168,7 @@ async fn deletion_survives_a_crash_right_after_it() {
     broker.clock.advance(IDLE_MS);
     quiet().await;
     broker.store.crash();
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let broker = Broker::over(broker.store, shard, broker.clock, 0, 2).await;
     assert!(broker.namespace.entity(NAME).is_none());
 }

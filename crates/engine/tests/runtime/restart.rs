@@ -7,7 +7,7 @@ use peeklock_storage::{ShardId, Store};
 use crate::broker::{Broker, QUEUE, refused, token};
 
 async fn restarted(broker: Broker, seed: u64) -> Broker {
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     Broker::over(broker.store, shard, broker.clock, 0, seed).await
 }
 

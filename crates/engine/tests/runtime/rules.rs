@@ -55,7 +55,7 @@ async fn accepted(sender: &mut Client, command: Command) {
 #[tokio::test]
 async fn what_is_too_much_is_refused_and_what_there_is_counted() {
     let store = MemoryStore::new();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = store.acquire(ShardId(0)).await.unwrap();
     let rule_limits = RuleLimits {
         subscriptions_per_topic: 2,
         sql_filters_per_topic: 2,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use peeklock_budget::{Budget, Owner, Share};
 use peeklock_engine::runtime::Output;
 use peeklock_engine::{Forwarding, QueueOptions, ReceiveMode, SubQueue};
-use peeklock_storage::{MemoryStore, Shard, ShardId, Store};
+use peeklock_storage::{MemoryStore, ShardId, Store};
 
 use crate::broker::{Broker, Client, QUEUE, quiet};
 use crate::slow_reads::SlowReads;
@@ -18,9 +18,9 @@ const LOOK_MS: u64 = 50;
 
 async fn broker(cached: usize) -> (Broker, Arc<SlowReads>, Budget) {
     let store = MemoryStore::new();
-    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
+    let (slow, lease) = SlowReads::over(store.acquire(ShardId(0)).await.unwrap());
     let budget = Budget::new(LIMIT);
-    let broker = Broker::within(store, Arc::clone(&slow) as Arc<dyn Shard>, &budget, cached).await;
+    let broker = Broker::within(store, lease, &budget, cached).await;
     (broker, slow, budget)
 }
 

@@ -1,11 +1,11 @@
 //! A shard whose reads the tests hold in their hands.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use peeklock_storage::{
-    Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, ReadNotifier, Scan, Shard, Space, read,
+    Batch, Commit, Error, Key, Lease, Limits, PartitionId, Place, Pressure, Read, ReadNotifier, Scan, Shard,
+    Space, read,
 };
 use tokio::sync::watch;
 
@@ -18,8 +18,11 @@ pub(crate) struct SlowReads {
 }
 
 impl SlowReads {
-    pub(crate) fn new(shard: Arc<dyn Shard>) -> Arc<Self> {
-        Arc::new(Self { shard, held: Mutex::default(), damaged: Mutex::default() })
+    /// In front of a leased shard; the lease is then over this one.
+    pub(crate) fn over(lease: Lease) -> (Arc<Self>, Lease) {
+        let shard = Arc::clone(lease.shard());
+        let slow = Arc::new(Self { shard, held: Mutex::default(), damaged: Mutex::default() });
+        (Arc::clone(&slow), lease.over(slow))
     }
 
     pub(crate) fn held(&self) -> usize {
@@ -36,8 +39,8 @@ impl SlowReads {
             }
             for (keys, notifier) in held {
                 let bad = keys.iter().any(|key| self.damaged.lock().unwrap().contains(&key.number));
-                let damage =
-                    || Error::Corrupt { file: PathBuf::from("log"), offset: 7, reason: "test".to_owned() };
+                let place = Place { unit: "log".to_owned(), offset: 7 };
+                let damage = || Error::Corrupt { place: place.clone(), reason: "test".to_owned() };
                 notifier.resolve(if bad { Err(damage()) } else { self.shard.read(keys).await });
             }
         }

@@ -37,7 +37,7 @@ async fn scheduled_messages_wake_a_queue_that_nobody_looks_at_after_a_restart() 
     client.response().await;
     broker.namespace.shutdown().await;
 
-    let shard = peeklock_storage::Store::acquire(&broker.store, peeklock_storage::ShardId(0)).unwrap();
+    let shard = peeklock_storage::Store::acquire(&broker.store, peeklock_storage::ShardId(0)).await.unwrap();
     let broker = Broker::over(broker.store, shard, broker.clock, 0, 2).await;
     assert_eq!(broker.namespace.counts(QUEUE).unwrap().scheduled, 1);
     crate::broker::quiet().await;

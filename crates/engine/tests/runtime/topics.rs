@@ -59,7 +59,7 @@ pub(crate) async fn broker(names: &[&str]) -> Broker {
 }
 
 pub(crate) async fn restarted(broker: Broker, seed: u64) -> Broker {
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     Broker::over(broker.store, shard, broker.clock, 0, seed).await
 }
 

@@ -1,13 +1,11 @@
 //! Topics when the store says no, or takes its time.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
     Command, NewMessage, QueueId, ReceiveMode, Refusal, Settlement, SubQueue, SubscriptionOptions,
 };
-use peeklock_storage::{Error, Limits, MemoryStore, Shard, ShardId, Space, Store};
+use peeklock_storage::{Error, Limits, MemoryStore, ShardId, Space, Store};
 
 use crate::broker::{Broker, START, TestClock, quiet, token};
 use crate::slow_reads::SlowReads;
@@ -89,9 +87,9 @@ async fn a_refused_batch_of_one_subscription_holds_up_those_of_the_others() {
 #[tokio::test]
 async fn a_content_on_its_way_from_the_disk_outlives_its_last_other_copy() {
     let store = MemoryStore::new();
-    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
+    let (slow, lease) = SlowReads::over(store.acquire(ShardId(0)).await.unwrap());
     let clock = TestClock::new(START);
-    let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
+    let broker = Broker::over(store, lease, clock, 0, 1).await;
     with_subscriptions(&broker, &["fast", "slow", "gone"]).await;
     client(&broker, None).sent("x").await;
     let mut fast = client(&broker, Some("fast"));
@@ -116,9 +114,9 @@ async fn a_content_on_its_way_from_the_disk_outlives_its_last_other_copy() {
 #[tokio::test]
 async fn a_subscription_deleted_while_a_content_is_read_leaves_nothing_even_after_a_crash() {
     let store = MemoryStore::new();
-    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
+    let (slow, lease) = SlowReads::over(store.acquire(ShardId(0)).await.unwrap());
     let clock = TestClock::new(START);
-    let broker = Broker::over(store, Arc::clone(&slow) as Arc<dyn Shard>, clock, 0, 1).await;
+    let broker = Broker::over(store, lease, clock, 0, 1).await;
     with_subscriptions(&broker, &["gone"]).await;
     client(&broker, None).sent("x").await;
     let mut late = client(&broker, Some("gone"));

@@ -1,11 +1,9 @@
 //! After the clock jumped, `catch_up` answers when what was due has happened: nothing here waits after it.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use peeklock_engine::runtime::{Namespace, Output, Request};
 use peeklock_engine::{Command, CreditLimit, Delivery, NewMessage, QueueOptions, ReceiveMode, SubQueue};
-use peeklock_storage::{Error, MemoryStore, PartitionId, Shard, ShardId, Space, Store};
+use peeklock_storage::{Error, MemoryStore, PartitionId, ShardId, Space, Store};
 use tokio::task::JoinHandle;
 
 use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, token};
@@ -201,9 +199,8 @@ async fn it_waits_until_what_happened_is_durable_but_not_for_what_comes_later() 
 #[tokio::test]
 async fn it_waits_for_contents_from_the_disk() {
     let store = MemoryStore::new();
-    let slow = SlowReads::new(store.acquire(ShardId(0)).unwrap());
-    let shard = Arc::clone(&slow) as Arc<dyn Shard>;
-    let broker = Broker::over(store, shard, TestClock::new(START), 0, 1).await;
+    let (slow, lease) = SlowReads::over(store.acquire(ShardId(0)).await.unwrap());
+    let broker = Broker::over(store, lease, TestClock::new(START), 0, 1).await;
     let mut client = broker.client();
     client.open(1, ReceiveMode::ReceiveAndDelete, SubQueue::Main, 10);
     send(&mut client, [scheduled("cold", HOUR_MS)]).await;
@@ -264,7 +261,7 @@ async fn idle_entities_are_gone_from_the_disk_too() {
     assert_eq!(broker.namespace.names().len(), 101);
     broker.travel(1).await;
     assert_eq!(broker.namespace.names(), [QUEUE]);
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let entries = shard.scan(Space::Meta, PartitionId(0), 0).await.unwrap().entries;
     assert_eq!(entries.len(), 2, "the counter and the queue: {entries:?}");
 }

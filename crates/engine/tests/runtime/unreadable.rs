@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{QueueOptions, ReceiveMode, Refusal, SubQueue};
 use peeklock_storage::{
-    Batch, Commit, DamagedEntry, Error, Key, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan,
-    Shard, ShardId, Space, Store, read, scan,
+    Batch, Commit, DamagedEntry, Error, Key, Lease, Limits, MemoryStore, Page, PartitionId, Place, Pressure,
+    Read, Scan, Shard, ShardId, Space, Store, read, scan,
 };
 use tokio::sync::watch;
 
@@ -22,10 +22,15 @@ const FOR_GOOD: u32 = u32::MAX;
 struct Flaky {
     shard: Arc<dyn Shard>,
     failures: Mutex<BTreeMap<Key, u32>>,
+    /// Reads don't reach the store.
+    is_unavailable: Mutex<bool>,
 }
 
 fn unreadable(key: Key) -> Error {
-    Error::Unreadable { file: "7.segment".into(), offset: key.number, reason: "test".to_owned() }
+    Error::Unreadable {
+        place: Place { unit: "7.segment".to_owned(), offset: key.number },
+        reason: "test".to_owned(),
+    }
 }
 
 impl Flaky {
@@ -50,6 +55,11 @@ impl Shard for Flaky {
     }
 
     fn read(&self, keys: Vec<Key>) -> Read {
+        if *self.is_unavailable.lock().unwrap() {
+            let (notifier, answer) = read();
+            notifier.resolve(Err(Error::Unavailable { reason: "test".to_owned() }));
+            return answer;
+        }
         let Some(key) = keys.iter().copied().find(|key| self.fails(*key)) else {
             return self.shard.read(keys);
         };
@@ -93,12 +103,22 @@ impl Shard for Flaky {
 }
 
 async fn broker() -> (Broker, Arc<Flaky>, PartitionId) {
-    let store = MemoryStore::new();
-    let flaky = Arc::new(Flaky { shard: store.acquire(ShardId(0)).unwrap(), failures: Mutex::default() });
-    let shard = Arc::clone(&flaky) as Arc<dyn Shard>;
-    let broker = Broker::over(store, shard, TestClock::new(START), 0, 1).await;
-    let partition = PartitionId(broker.client().queue.0);
+    let (broker, flaky, partition, _) = leased().await;
     (broker, flaky, partition)
+}
+
+async fn leased() -> (Broker, Arc<Flaky>, PartitionId, Lease) {
+    let store = MemoryStore::new();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let flaky = Arc::new(Flaky {
+        shard: Arc::clone(lease.shard()),
+        failures: Mutex::default(),
+        is_unavailable: Mutex::default(),
+    });
+    let lease = lease.over(Arc::clone(&flaky) as Arc<dyn Shard>);
+    let broker = Broker::over(store, lease.clone(), TestClock::new(START), 0, 1).await;
+    let partition = PartitionId(broker.client().queue.0);
+    (broker, flaky, partition, lease)
 }
 
 /// The store refuses a batch, whereupon the entity is read back.
@@ -154,6 +174,33 @@ async fn joint_steps_do_not_wait_for_an_entity_that_can_not_be_read_back() {
         };
         assert_eq!(outcome, expected);
         other.sent("alone").await;
+    }
+}
+
+/// A store that can't be reached for a moment costs nobody a message: neither one that waits for its content, nor the one
+/// that is refused, which the sender may send again.
+#[tokio::test]
+async fn a_store_that_is_unavailable_for_a_moment_is_asked_again() {
+    let (broker, flaky, _) = broker().await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    broker.store.fail_next(Error::Unavailable { reason: "test".to_owned() });
+    let tag = client.send("two");
+    assert_eq!(client.response().await, (tag, Response::Sent(Err(Refusal::Unavailable))));
+    quiet().await;
+    assert_eq!(client.sent("two").await.0, 2);
+    *flaky.is_unavailable.lock().unwrap() = true;
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    for _ in 0..20 {
+        quiet().await;
+        broker.clock.advance(PATIENCE_MS);
+    }
+    client.nothing().await;
+    assert_eq!(broker.namespace.damage(), []);
+    *flaky.is_unavailable.lock().unwrap() = false;
+    broker.clock.advance(10 * PATIENCE_MS);
+    for content in ["one", "two"] {
+        assert_eq!(client.delivery().await.message.content, content);
     }
 }
 
@@ -220,7 +267,7 @@ async fn a_content_is_read_again_before_it_costs_its_message() {
 
 #[tokio::test]
 async fn a_start_reads_again_what_the_device_did_not_give() {
-    let (broker, flaky, partition) = broker().await;
+    let (broker, flaky, partition, lease) = leased().await;
     broker.client().sent("one").await;
     broker.namespace.shutdown().await;
     let keys = [
@@ -231,9 +278,8 @@ async fn a_start_reads_again_what_the_device_did_not_give() {
     for key in keys {
         for (attempts, is_damaged) in [(2, false), (FOR_GOOD, true)] {
             flaky.fail(key, attempts);
-            let shard = Arc::clone(&flaky) as Arc<dyn Shard>;
             let clock = broker.clock.restarted();
-            let starting = Broker::over_existing(broker.store.clone(), shard, clock, 2);
+            let starting = Broker::over_existing(broker.store.clone(), lease.clone(), clock, 2);
             let passing = async {
                 loop {
                     quiet().await;

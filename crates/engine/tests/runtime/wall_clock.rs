@@ -61,7 +61,7 @@ async fn pass(broker: &Broker, duration_ms: u64) {
 
 async fn restarted_on(broker: Broker, seed: u64) -> Broker {
     broker.namespace.shutdown().await;
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let clock = TestClock::over(broker.clock.machine.clone());
     Broker::over(broker.store, shard, clock, 1 << 20, seed).await
 }
@@ -213,7 +213,7 @@ async fn time_travel_ends_with_a_restart_and_what_it_stored_counts_as_stored_the
     let present = START.plus_ms(MINUTE_MS);
     broker.clock.machine.set_wall(present.0);
     broker.namespace.shutdown().await;
-    let shard = broker.store.acquire(ShardId(0)).unwrap();
+    let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let clock = peeklock_engine::runtime::TravelClock::over(peeklock_engine::runtime::SystemClock::over(
         std::sync::Arc::new(broker.clock.machine.clone()),
     ));

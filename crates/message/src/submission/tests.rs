@@ -151,6 +151,21 @@ fn a_saturated_ttl_leaves_it_to_the_two_timestamps() {
 }
 
 #[test]
+fn the_delivery_time_of_jms_is_a_scheduled_time() {
+    let scheduled = |annotations: &[(Value, Value)]| {
+        read(&message(Header::default(), annotations, &with_id("m"))).map(|read| read.scheduled_enqueue_time)
+    };
+    let delivery_time = |value| (Value::symbol("x-opt-delivery-time"), value);
+    for value in [Value::Long(77), Value::Timestamp(77)] {
+        assert_eq!(scheduled(&[delivery_time(value)]).unwrap(), Some(Timestamp(77)));
+    }
+    assert_eq!(scheduled(&[delivery_time(Value::Long(-1))]).unwrap(), None);
+    let own = (Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(5));
+    assert_eq!(scheduled(&[delivery_time(Value::Long(77)), own]).unwrap(), Some(Timestamp(5)));
+    assert!(matches!(scheduled(&[delivery_time("soon".into())]), Err(Unfit::Argument(_))));
+}
+
+#[test]
 fn scheduled_time_is_an_annotation() {
     let scheduled = |value| {
         let annotations = [(Value::symbol("x-opt-scheduled-enqueue-time"), value)];

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use peeklock_amqp::endpoint;
+use peeklock_amqp::servicebus::CAPABILITIES;
 use peeklock_amqp::servicebus::sasl::MECHANISMS;
 
 use super::table::Table;
@@ -74,6 +75,7 @@ impl AmqpConfig {
             links_max: usize::try_from(self.links_max).unwrap_or(usize::MAX),
             sessions_max: usize::try_from(self.sessions_max).unwrap_or(usize::MAX),
             reassembly_bytes_max: usize::try_from(self.reassembly_bytes_max).unwrap_or(usize::MAX),
+            offered_capabilities: CAPABILITIES.map(str::to_owned).to_vec(),
             open_time_out_ms: self.open_time_out_ms,
             ..default
         }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use peeklock_engine::schema::AUTHORIZATION_RULES_MAX;
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 use toml::de::DeValue;
 
@@ -10,7 +11,6 @@ use super::names::{Names, Place};
 use super::table::Table;
 
 /// Service Bus quotas.
-const RULES_MAX: usize = 12;
 const KEY_CHARS_MAX: usize = 256;
 const RIGHTS_EXAMPLE: &str = "[\"Listen\", \"Send\"]";
 
@@ -28,8 +28,12 @@ pub(super) fn read_all(table: &mut Table<'_, '_>, key: &'static str, header: &st
         if !table.take_name(&mut names, "authorization rule", &rule.name, &place) {
             continue;
         }
-        if rules.len() == RULES_MAX {
-            table.report(&place, key, &format!("there are more than {RULES_MAX}; remove this one"));
+        if rules.len() == AUTHORIZATION_RULES_MAX {
+            table.report(
+                &place,
+                key,
+                &format!("there are more than {AUTHORIZATION_RULES_MAX}; remove this one"),
+            );
             break;
         }
         rules.push(rule);

@@ -4,10 +4,11 @@
 use std::fmt::{Display, Write};
 
 use peeklock_engine::schema::{EntityOption, OPTIONS, OptionKind, OptionSet};
-use peeklock_engine::{CorrelationFilter, Filter, PropertyValue, Rule};
+use peeklock_engine::{CorrelationFilter, Filter, PropertyValue, Rule, Tier};
 
 use super::duration;
 use super::file::FileConfig;
+use super::namespace::{NamespaceConfig, written};
 use super::queue::QueueConfig;
 use super::subscription::SubscriptionConfig;
 use super::topic::TopicConfig;
@@ -15,11 +16,13 @@ use super::topic::TopicConfig;
 /// The entities of a file as a file in TOML declares them.
 pub(crate) fn to_toml(file: &FileConfig) -> String {
     let mut text = Text::default();
+    let tier = file.namespace.tier;
+    write_namespace(&mut text, &file.namespace);
     for queue in &file.queues {
-        write_queue(&mut text, queue);
+        write_queue(&mut text, queue, tier);
     }
     for topic in &file.topics {
-        write_topic(&mut text, topic);
+        write_topic(&mut text, topic, tier);
     }
     text.0
 }
@@ -29,10 +32,15 @@ pub(crate) fn to_toml(file: &FileConfig) -> String {
 struct Text(String);
 
 impl Text {
+    /// The header of an entry of a list.
     fn header(&mut self, header: &str) {
+        self.section(&format!("[{header}]"));
+    }
+
+    fn section(&mut self, header: &str) {
         let space = if self.0.is_empty() { "" } else { "\n" };
         // Writing into a string can't fail; so below.
-        let _ = writeln!(self.0, "{space}[[{header}]]");
+        let _ = writeln!(self.0, "{space}[{header}]");
     }
 
     fn set(&mut self, key: &str, value: impl Display) {
@@ -40,8 +48,8 @@ impl Text {
     }
 
     /// The options that don't have their defaults.
-    fn options<O: OptionSet>(&mut self, options: &O) {
-        let default = O::default();
+    fn options<O: OptionSet>(&mut self, options: &O, tier: Tier) {
+        let default: O = tier.defaults();
         for option in OPTIONS.iter().filter(|option| !option.is_equal(options, &default)) {
             if let Some(value) = shown(option, options) {
                 self.set(option.name, value);
@@ -64,25 +72,42 @@ fn shown<O: OptionSet>(option: &EntityOption, options: &O) -> Option<String> {
     })
 }
 
-fn write_queue(text: &mut Text, QueueConfig { name, options }: &QueueConfig) {
-    text.header("queues");
-    text.set("name", quoted(name));
-    text.options(options);
-}
-
-fn write_topic(text: &mut Text, TopicConfig { name, options, subscriptions }: &TopicConfig) {
-    text.header("topics");
-    text.set("name", quoted(name));
-    text.options(options);
-    for subscription in subscriptions {
-        write_subscription(text, subscription);
+fn write_namespace(text: &mut Text, NamespaceConfig { name, tier }: &NamespaceConfig) {
+    if name.is_none() && *tier == Tier::default() {
+        return;
+    }
+    text.section("namespace");
+    if let Some(name) = name {
+        text.set("name", quoted(name));
+    }
+    if *tier != Tier::default() {
+        text.set("tier", quoted(&written(*tier)));
     }
 }
 
-fn write_subscription(text: &mut Text, SubscriptionConfig { name, options, rules }: &SubscriptionConfig) {
+fn write_queue(text: &mut Text, QueueConfig { name, options }: &QueueConfig, tier: Tier) {
+    text.header("queues");
+    text.set("name", quoted(name));
+    text.options(options, tier);
+}
+
+fn write_topic(text: &mut Text, TopicConfig { name, options, subscriptions }: &TopicConfig, tier: Tier) {
+    text.header("topics");
+    text.set("name", quoted(name));
+    text.options(options, tier);
+    for subscription in subscriptions {
+        write_subscription(text, subscription, tier);
+    }
+}
+
+fn write_subscription(
+    text: &mut Text,
+    SubscriptionConfig { name, options, rules }: &SubscriptionConfig,
+    tier: Tier,
+) {
     text.header("topics.subscriptions");
     text.set("name", quoted(name));
-    text.options(options);
+    text.options(options, tier);
     if rules.is_empty() {
         text.set("rules", "[]");
     } else if *rules != [Rule::default_rule()] {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use peeklock_engine::Tier;
+
 use super::file::FileConfig;
 use super::limits::LimitsConfig;
 use super::names::Place;
@@ -12,6 +14,8 @@ use super::table::Table;
 pub(super) struct Bounds {
     /// `[limits]`
     pub(super) limits: LimitsConfig,
+    /// The tier in `[namespace]`.
+    pub(super) tier: Tier,
     /// What a connection may hold of partly received messages.
     pub(super) reassembly_bytes_max: u64,
 }
@@ -19,7 +23,11 @@ pub(super) struct Bounds {
 impl Bounds {
     /// Those that a file sets.
     pub(super) fn of(file: &FileConfig) -> Self {
-        Self { limits: file.limits, reassembly_bytes_max: file.amqp.reassembly_bytes_max }
+        Self {
+            limits: file.limits,
+            tier: file.namespace.tier,
+            reassembly_bytes_max: file.amqp.reassembly_bytes_max,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::emulator;
 use super::entity::Bounds;
 use super::limits::{self, LimitsConfig};
 use super::names::Names;
+use super::namespace::{self, NamespaceConfig};
 use super::network::{self, NetworkConfig};
 use super::problem::{Collector, Problems};
 use super::queue::{self, QueueConfig};
@@ -71,8 +72,8 @@ pub(crate) struct FileConfig {
     pub(crate) queues: Vec<QueueConfig>,
     /// `[[topics]]`, in file order.
     pub(crate) topics: Vec<TopicConfig>,
-    /// The namespace's name, which only the emulator's file has.
-    pub(crate) namespace: Option<String>,
+    /// `[namespace]`
+    pub(crate) namespace: NamespaceConfig,
     /// Whether this is the emulator's file.
     pub(crate) is_emulators: bool,
     /// What it says in vain, each with its place.
@@ -96,7 +97,7 @@ impl FileConfig {
         self.queues.extend(emulators.queues);
         self.topics.extend(emulators.topics);
         self.notes.extend(emulators.notes);
-        self.namespace = emulators.namespace;
+        self.namespace.name = self.namespace.name.or(emulators.namespace.name);
         self.is_emulators = true;
         Ok(self)
     }
@@ -145,7 +146,8 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     read_log(root.section("log"), &mut config);
     (config.time_travel, config.development) = development::read(root.section("development"));
     (config.authorization_flags, config.authorization) = authorization::read(root.section("authorization"));
-    config.limits = limits::read(root.section("limits"));
+    config.namespace = namespace::read(root.section("namespace"));
+    config.limits = limits::read(root.section("limits")).within(config.namespace.tier);
     config.rates = throttling::read(root.section("throttling"));
     config.transactions = transactions::read(root.section("transactions"));
     read_entities(&mut root, &mut config);

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use peeklock_engine::schema::TIME_TO_LIVE_MS_MIN;
-use peeklock_engine::{RULE_LIMITS, RuleLimits};
+use peeklock_engine::{RULE_LIMITS, RuleLimits, Tier};
 
 use super::duration;
 use super::size;
@@ -51,6 +51,12 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
+    /// The same with what the tier limits beside.
+    pub(super) fn within(self, tier: Tier) -> Self {
+        let limits = [self.message_time_to_live_max_ms, tier.time_to_live_ms_max()];
+        Self { message_time_to_live_max_ms: limits.into_iter().flatten().min(), ..self }
+    }
+
     /// Whether the memory holds what a connection may send.
     ///
     /// # Errors

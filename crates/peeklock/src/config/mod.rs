@@ -16,6 +16,7 @@ mod json_web;
 mod limits;
 mod listen;
 mod names;
+mod namespace;
 mod network;
 mod options;
 mod problem;
@@ -55,6 +56,7 @@ pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load};
 pub(crate) use limits::{LARGEST_PARTS_OF_MEMORY, LimitsConfig};
 pub(crate) use listen::ListenAddress;
+pub(crate) use namespace::NamespaceConfig;
 pub(crate) use network::NetworkConfig;
 pub(crate) use problem::Problems;
 pub(crate) use queue::QueueConfig;
@@ -118,8 +120,8 @@ pub(crate) struct Config {
     pub(crate) topics_if_missing: Vec<AskedTopic>,
     /// Whether neither a file nor a flag says anything about entities.
     pub(crate) undeclared: bool,
-    /// What the emulator's file calls the namespace.
-    pub(crate) namespace: Option<String>,
+    /// What holds for the whole namespace.
+    pub(crate) namespace: NamespaceConfig,
     /// Whether this broker stands where the Service Bus emulator stood.
     pub(crate) stands_in: bool,
     /// What a file says in vain, each with its place.
@@ -180,6 +182,13 @@ impl Config {
             http_listen = http_listen.with_port(port);
         }
         let stands_in = file.is_emulators || args.emulator.stands_in();
+        let tier = file.namespace.tier;
+        if let (false, Some(asked)) = (tier.has_topics(), topics_if_missing.first()) {
+            return Err(ConfigError::Combination(format!(
+                "the topic \"{}\" is asked for, and the basic tier in [namespace] has no topics",
+                asked.topic
+            )));
+        }
         let config = Self {
             amqp_listen: args.amqp.or(file.amqp_listen).map_or_else(amqp_default, Ok)?,
             http_listen,
@@ -205,9 +214,9 @@ impl Config {
             rates: file.rates,
             transactions: file.transactions,
             ready_file: args.ready_file,
-            queues: file.queues,
+            queues: file.queues.into_iter().map(|queue| queue.complete(tier)).collect(),
             queues_if_missing,
-            topics: file.topics,
+            topics: file.topics.into_iter().map(|topic| topic.complete(tier)).collect(),
             topics_if_missing,
             undeclared,
             namespace: file.namespace,

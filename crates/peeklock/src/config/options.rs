@@ -1,7 +1,7 @@
 //! The options of an entity, read by the engine's schema from a file of either kind.
 
 use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet};
-use peeklock_engine::{AuthorizationRule, EntityStatus};
+use peeklock_engine::{AuthorizationRule, EntityStatus, Tier};
 
 use std::ops::RangeInclusive;
 
@@ -9,6 +9,7 @@ use super::duration;
 use super::entity::Bounds;
 use super::forwarding::parse_target;
 use super::names::Place;
+use super::namespace::written;
 use super::size;
 use super::table::Table;
 use super::{authorization_rule, convert};
@@ -75,6 +76,7 @@ pub(super) fn read<S: Source, O: OptionSet>(
     }
     check_sizes(source, &options, bounds);
     check_express(source, &options);
+    check_tier(source, &options, bounds);
     options
 }
 
@@ -140,7 +142,12 @@ fn time_to_live_ms<S: Source>(
     let parse = |text: &str| match (open_ms::<S>(option, text, least_ms)?, max_ms) {
         (asked_ms, Some(max_ms)) if asked_ms.is_none_or(|asked_ms| asked_ms > max_ms) => {
             let most = duration::iso(max_ms);
-            Err(format!("longer than message_time_to_live_max in [limits]; write at most \"{most}\""))
+            let limit = if bounds.tier.time_to_live_ms_max() == Some(max_ms) {
+                format!("than the tier \"{}\" in [namespace] allows", written(bounds.tier))
+            } else {
+                "than message_time_to_live_max in [limits]".to_owned()
+            };
+            Err(format!("longer {limit}; write at most \"{most}\""))
         }
         (asked_ms, _) => Ok(asked_ms),
     };
@@ -173,6 +180,38 @@ fn check_express<S: Source, O: OptionSet>(source: &mut S, options: &O) {
         let other = key_of::<S>("requires_duplicate_detection");
         report(source, "enable_express", &format!("can't be combined with {other}; remove one of them"));
     }
+}
+
+/// What the tier of the namespace doesn't have is refused as the service would refuse it.
+fn check_tier<S: Source, O: OptionSet>(source: &mut S, options: &O, bounds: Bounds) {
+    let Bounds { tier, .. } = bounds;
+    let default: O = tier.defaults();
+    for option in OPTIONS.iter().filter(|option| option.since > tier && option.is_of::<O>()) {
+        // Every message of the tier has one size, whatever is said.
+        let is_set = matches!(option.kind, OptionKind::Size(..)) || !option.is_equal(options, &default);
+        if is_set {
+            report(source, option.name, &format!("not in the tier {}", advice(tier, option.since)));
+        }
+    }
+    if let (false, Some(sizes_mb)) = (tier.allows_size(options), tier.sizes_mb()) {
+        let sizes: Vec<String> = sizes_mb.iter().map(u64::to_string).collect();
+        let message =
+            format!("must be one of {} in the tier {}", sizes.join(", "), advice(tier, Tier::Premium));
+        report(source, "max_size_in_megabytes", &message);
+    }
+}
+
+/// Reports a topic, the one at this place, where there are none.
+pub(super) fn check_topics<S: Source>(source: &S, place: &Place, bounds: Bounds) {
+    if !bounds.tier.has_topics() {
+        let message = format!("no topics in the tier {}", advice(bounds.tier, Tier::Standard));
+        source.report(place, "tier", &message);
+    }
+}
+
+fn advice(tier: Tier, needed: Tier) -> String {
+    let (tier, needed) = (written(tier), written(needed));
+    format!("\"{tier}\"; remove it, or write tier = \"{needed}\" in [namespace]")
 }
 
 /// Reports a mistake at an option that the file sets; defaults make none.

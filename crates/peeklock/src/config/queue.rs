@@ -1,6 +1,6 @@
 //! `[[queues]]`: the properties of a queue, by Service Bus's own names and ranges.
 
-use peeklock_engine::QueueOptions;
+use peeklock_engine::{QueueOptions, Tier};
 
 use super::entity::{self, Bounds};
 use super::names::Place;
@@ -16,6 +16,13 @@ pub(crate) struct QueueConfig {
     pub(crate) options: QueueOptions,
 }
 
+impl QueueConfig {
+    /// As the tier completes it.
+    pub(super) fn complete(self, tier: Tier) -> Self {
+        Self { options: tier.complete(self.options), ..self }
+    }
+}
+
 /// Reads one `[[queues]]` table, and the place of its name; `None` when its name is unusable, which has been reported
 /// then.
 pub(super) fn read(mut table: Table<'_, '_>, place: &Place, bounds: Bounds) -> Option<(QueueConfig, Place)> {
@@ -24,8 +31,8 @@ pub(super) fn read(mut table: Table<'_, '_>, place: &Place, bounds: Bounds) -> O
         table.set_title(format!("queue \"{name}\": "));
     }
     let own_name = name.as_ref().map(|(name, _)| name.as_str());
-    let options = options::read(&mut table, QueueOptions::default(), own_name, bounds);
-    table.unsupported("tier", "");
+    let options = options::read(&mut table, bounds.tier.defaults(), own_name, bounds);
+    table.misplaced("tier", "the whole namespace has one; write it in [namespace]");
     table.finish();
     let (name, place) = name?;
     Some((QueueConfig { name, options }, place))

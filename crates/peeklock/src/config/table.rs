@@ -123,17 +123,6 @@ impl<'a, 'i> Table<'a, 'i> {
         })
     }
 
-    /// A key of Service Bus that Peeklock does not implement yet: only the value that asks for nothing passes.
-    pub(crate) fn unsupported(&mut self, key: &'static str, neutral: &'static str) {
-        self.refused.push(key);
-        let Some((value, span)) = self.find(key) else { return };
-        if neutral.is_empty() {
-            self.report(&span, key, "not supported yet; remove it");
-        } else if show(value) != neutral {
-            self.report(&span, key, &format!("not supported yet; remove it or write {key} = {neutral}"));
-        }
-    }
-
     /// A key that belongs into another table; `advice` says where.
     pub(crate) fn misplaced(&mut self, key: &'static str, advice: &str) {
         self.refused.push(key);

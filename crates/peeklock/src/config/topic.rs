@@ -1,6 +1,6 @@
 //! `[[topics]]`: the properties of a topic, and its subscriptions.
 
-use peeklock_engine::{SubscriptionOptions, TopicOptions};
+use peeklock_engine::{SubscriptionOptions, Tier, TopicOptions};
 
 use super::entity::{self, Bounds};
 use super::names::{Names, Place};
@@ -19,6 +19,13 @@ pub(crate) struct TopicConfig {
     pub(crate) subscriptions: Vec<SubscriptionConfig>,
 }
 
+impl TopicConfig {
+    /// As the tier completes it.
+    pub(super) fn complete(self, tier: Tier) -> Self {
+        Self { options: tier.complete(self.options), ..self }
+    }
+}
+
 /// Reads one `[[topics]]` table, and the place of its name; `None` when its name is unusable, which has been reported
 /// then.
 pub(super) fn read(mut table: Table<'_, '_>, place: &Place, bounds: Bounds) -> Option<(TopicConfig, Place)> {
@@ -26,9 +33,12 @@ pub(super) fn read(mut table: Table<'_, '_>, place: &Place, bounds: Bounds) -> O
     if let Some((name, _)) = &name {
         table.set_title(format!("topic \"{name}\": "));
     }
-    let options = options::read(&mut table, TopicOptions::default(), None, bounds);
+    let options = options::read(&mut table, bounds.tier.defaults(), None, bounds);
     let subscriptions = read_subscriptions(&mut table, name.as_ref().map(|(name, _)| name.as_str()), bounds);
-    table.unsupported("tier", "");
+    if let Some((_, place)) = &name {
+        options::check_topics(&table, place, bounds);
+    }
+    table.misplaced("tier", "the whole namespace has one; write it in [namespace]");
     let advice = "subscriptions have it, not topics; write it in [[topics.subscriptions]]";
     options::report_misplaced::<TopicOptions, SubscriptionOptions>(&mut table, advice);
     table.finish();

@@ -93,13 +93,13 @@ fn missing(stored: &[Entity], config: &Config) -> Vec<Entity> {
 /// Options of a queue about which nothing is said.
 fn queue_options(config: &Config) -> QueueOptions {
     let default_message_time_to_live_ms = config.limits.message_time_to_live_max_ms;
-    QueueOptions { default_message_time_to_live_ms, ..QueueOptions::default() }
+    QueueOptions { default_message_time_to_live_ms, ..config.namespace.tier.defaults() }
 }
 
 /// Options of a topic about which nothing is said; what caps its messages caps those of its subscriptions (S-16).
 fn topic_options(config: &Config) -> TopicOptions {
     let default_message_time_to_live_ms = config.limits.message_time_to_live_max_ms;
-    TopicOptions { default_message_time_to_live_ms, ..TopicOptions::default() }
+    TopicOptions { default_message_time_to_live_ms, ..config.namespace.tier.defaults() }
 }
 
 fn warn_of_undeclared(stored: &[Entity], config: &Config) {
@@ -185,7 +185,7 @@ mod tests {
     #[tokio::test]
     async fn targets_of_forwarding_may_be_declared_after_their_sources() {
         let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
-        let shard = store.acquire(ShardId(0)).unwrap();
+        let shard = store.acquire(ShardId(0)).await.unwrap();
         let limits = shard.limits();
         let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
         let namespace = Namespace::start(shard, Arc::new(clock), options).await.unwrap();
@@ -204,7 +204,7 @@ mod tests {
         let config = config(TEMPORARY);
         let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
         for _ in 0..STARTS {
-            let shard = store.acquire(ShardId(0)).unwrap();
+            let shard = store.acquire(ShardId(0)).await.unwrap();
             let limits = shard.limits();
             let options =
                 NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };

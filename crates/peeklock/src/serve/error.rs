@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use peeklock_engine::runtime::StartError;
+use peeklock_engine::runtime::{LostShard, StartError};
 use peeklock_net::TlsError;
 use peeklock_storage as storage;
 use tokio::task::JoinError;
@@ -90,7 +90,7 @@ pub(super) enum ServeError {
     },
     /// The store was lost while serving.
     #[error("stopping, because nothing more can be stored safely: {0}")]
-    Fatal(storage::Error),
+    Lost(LostShard),
 }
 
 impl ServeError {
@@ -124,7 +124,7 @@ impl ServeError {
             | Self::Audit(_)
             | Self::Start(_)
             | Self::ReadyFile { .. }
-            | Self::Fatal(_) => Exit::Failure,
+            | Self::Lost(_) => Exit::Failure,
         }
     }
 }

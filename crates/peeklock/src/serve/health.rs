@@ -1,10 +1,11 @@
 //! How the broker is: alive as long as it answers at all, ready while it accepts connections and its store is sound.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use peeklock_engine::runtime::{Damage, Namespace};
-use peeklock_storage::ScrubDamage;
+use peeklock_storage::{Place, ScrubDamage};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -58,8 +59,12 @@ impl Health {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// How it is.
+    /// How it is: as it was set, unless the store is lost.
     pub(super) fn state(&self) -> State {
+        let namespace = self.namespace.lock().unwrap_or_else(PoisonError::into_inner);
+        if namespace.as_ref().is_some_and(|namespace| namespace.lost_shard().is_some()) {
+            return State::Lost;
+        }
         let states = [State::Starting, State::Ready, State::Draining];
         let state = self.state.load(Ordering::Acquire);
         states.into_iter().find(|known| *known as u8 == state).unwrap_or(State::Lost)
@@ -83,7 +88,8 @@ impl Health {
             let all = scrubbed.damage.borrow();
             for ScrubDamage { file, offset, key, reason } in all.iter().skip(scrubbed.noted) {
                 let reason = format!("found by reading the log again: {reason}");
-                namespace.note_damage(*key, (file.clone(), *offset), reason);
+                let place = Place { unit: file.display().to_string(), offset: *offset };
+                namespace.note_damage(*key, place, reason);
             }
             scrubbed.noted = all.len();
         }
@@ -112,18 +118,23 @@ impl Health {
 }
 
 fn describe(damage: &Damage) -> Value {
-    let file = damage.file.as_ref().and_then(|file| file.file_name());
+    // Whoever asks need not have authenticated: where the data directory is stays in the log.
+    let file = damage.place.as_ref().and_then(|place| Path::new(&place.unit).file_name());
     json!({
         "entity": damage.entity,
         "sequence_number": damage.sequence_number,
         "file": file.map(|file| file.to_string_lossy()),
-        "offset": damage.offset,
+        "offset": damage.place.as_ref().map(|place| place.offset),
         "reason": damage.reason,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use peeklock_engine::Timestamp;
+    use peeklock_engine::runtime::{ManualClock, NamespaceOptions};
+    use peeklock_storage::{Error, MemoryStore, ShardId, Store};
+
     use super::*;
 
     #[test]
@@ -135,5 +146,20 @@ mod tests {
             health.set(state);
             assert_eq!(health.state(), state);
         }
+    }
+
+    #[tokio::test]
+    async fn a_broker_whose_store_is_lost_is_not_ready() {
+        let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
+        let lease = store.acquire(ShardId(0)).await.unwrap();
+        let namespace = Namespace::start(lease, Arc::new(clock), NamespaceOptions::default()).await.unwrap();
+        let health = Health::default();
+        health.set(State::Ready);
+        health.set_namespace(Some(namespace.clone()));
+        assert_eq!(health.report(), json!({ "status": "ready" }));
+        store.lose(Error::InDoubt { reason: "test".to_owned() });
+        namespace.shard_lost().await;
+        assert_eq!(health.state(), State::Lost);
+        assert_eq!(health.report(), json!({ "status": "storage lost" }));
     }
 }

@@ -35,9 +35,8 @@ use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_budget::throttle::Throttles;
 use peeklock_engine::runtime::{
-    Clock, ElapsedClock, Namespace, NamespaceOptions, ReadRuleProperties, SystemClock,
+    Clock, ElapsedClock, LostShard, Namespace, NamespaceOptions, ReadRuleProperties, SystemClock,
 };
-use peeklock_storage::Error as StorageError;
 use tokio::task::JoinHandle;
 
 use crate::audit::AuditControl;
@@ -55,7 +54,7 @@ use routes::Administration;
 use signals::Signals;
 use store::OpenStore;
 
-/// Serves until a signal or a fatal failure. `args` is what the configuration was resolved from, and is again on SIGHUP.
+/// Serves until a signal, or until nothing can be served any more. `args` is what the configuration was resolved from, and is again on SIGHUP.
 pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
     let opened = AuditControl::open(&config.audit);
     let audit = opened.as_ref().cloned().unwrap_or_default();
@@ -110,9 +109,9 @@ async fn serve(
     let mut network = Network::start(listening, router, &config, room);
 
     let store = OpenStore::open(&config).await?;
-    let limits = store.shard.limits();
+    let limits = store.lease.limits();
     let clock = entity_clock(travel.as_ref(), &time);
-    let namespace = Namespace::start(Arc::clone(&store.shard), clock, namespace_options(&config)).await?;
+    let namespace = Namespace::start(store.lease.clone(), clock, namespace_options(&config)).await?;
     entities::declare(&namespace, &config, limits).await?;
     // Whatever the store says of the time is known by now.
     let following = tokio::spawn(time.clone().keep_up());
@@ -129,7 +128,7 @@ async fn serve(
     .within(namespace.budget().clone());
 
     let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
-    let admin = admin.named(config.namespace.as_deref()).throttled(throttles);
+    let admin = admin.named(config.namespace.name.as_deref()).throttled(throttles);
     // Nobody else sets it.
     let _ = administration.set(admin.router());
     let control = store.control(&config);
@@ -145,7 +144,7 @@ async fn serve(
     let reloading = tokio::spawn(reload.run(hangup));
     tokio::select! {
         () = signals.stop() => {}
-        error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
+        lost = namespace.shard_lost() => return Err(exit_without(lost)),
         ended = network.ended() => return Err(ServeError::listener_ended(ended)),
     }
     drop(ready_file);
@@ -154,7 +153,7 @@ async fn serve(
     end(following).await;
     tokio::select! {
         () = drain(network, grace, &namespace) => {}
-        error = fatal(&store, &namespace, &health) => return Err(ServeError::Fatal(error)),
+        lost = namespace.shard_lost() => return Err(exit_without(lost)),
     }
     drop((namespace, control));
     store.close().await
@@ -192,14 +191,10 @@ async fn end(task: JoinHandle<()>) {
     let _ = task.await;
 }
 
-/// Resolves when nothing more can be promised.
-async fn fatal(store: &OpenStore, namespace: &Namespace, health: &Health) -> StorageError {
-    let error = tokio::select! {
-        error = store.fatal() => error,
-        error = namespace.fatal() => error,
-    };
-    health.set(State::Lost);
-    error
+/// What the loss of a shard means for this process: it has no other, so it exits and leaves it to its supervisor to start it
+/// anew, which decides what of the last writes is durable. Until then `/health/ready` says so, and clients are told to retry.
+const fn exit_without(lost: LostShard) -> ServeError {
+    ServeError::Lost(lost)
 }
 
 fn namespace_options(config: &Config) -> NamespaceOptions {
@@ -226,6 +221,7 @@ fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits
         auto_delete_on_idle_min_ms: config.limits.auto_delete_on_idle_min_ms,
         message_time_to_live_max_ms: config.limits.message_time_to_live_max_ms,
         message_size_max_bytes: store_bytes.min(config.amqp.reassembly_bytes_max),
+        tier: config.namespace.tier,
     }
 }
 
@@ -237,8 +233,16 @@ fn service_bus(
 ) -> Arc<ServiceBus> {
     let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
     let transactions = config.transactions.clone();
-    let dialect =
-        DialectConfig { plain_enabled, authorization_time_out_ms: time_out_ms, transactions, seed: None };
+    let mut dialect = DialectConfig {
+        plain_enabled,
+        authorization_time_out_ms: time_out_ms,
+        transactions,
+        tier: config.namespace.tier,
+        ..DialectConfig::default()
+    };
+    if let Some(name) = &config.namespace.name {
+        dialect.namespace.clone_from(name);
+    }
     let bus = ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect);
     Arc::new(bus.throttled(throttles.clone()))
 }

@@ -64,7 +64,7 @@ impl Pages {
         let machine = uname().nodename().to_string_lossy().into_owned();
         let listeners = config.addresses();
         let listeners = listeners.iter().map(|(_, address)| address.host());
-        let names = config.tls.names.iter().chain(&config.namespace).map(String::as_str);
+        let names = config.tls.names.iter().chain(&config.namespace.name).map(String::as_str);
         let own = listeners.chain(names).chain([&*machine]).map(str::to_ascii_lowercase).collect();
         Self {
             origins: config.network.allowed_origins.clone(),

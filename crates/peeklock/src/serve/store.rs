@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_storage::{Error, LocalOptions, LocalStore, ScrubDamage, Shard, ShardId, Store};
+use peeklock_storage::{Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, Store};
 use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
 
@@ -17,8 +17,8 @@ use crate::store_damage;
 /// The open data directory.
 pub(super) struct OpenStore {
     store: Arc<LocalStore>,
-    /// What partitions write to.
-    pub(super) shard: Arc<dyn Shard>,
+    /// The shard that partitions write to.
+    pub(super) lease: Lease,
 }
 
 impl OpenStore {
@@ -29,13 +29,13 @@ impl OpenStore {
     pub(super) async fn open(config: &Config) -> Result<Self, ServeError> {
         let path = config.data_dir.clone();
         let options = options(&config.storage);
-        let opened = spawn_blocking(move || {
-            let store = LocalStore::open(path, options)?;
-            let shard = store.acquire(ShardId(0))?;
-            Ok(Self { store: Arc::new(store), shard })
-        });
-        match opened.await.map_err(stopped)? {
-            Ok(opened) => Ok(opened),
+        let locked = spawn_blocking(move || LocalStore::open(path, options)).await.map_err(stopped)?;
+        let acquired = match locked {
+            Ok(store) => store.acquire(ShardId(0)).await.map(|lease| (Arc::new(store), lease)),
+            Err(error) => Err(error),
+        };
+        match acquired {
+            Ok((store, lease)) => Ok(Self { store, lease }),
             Err(error) => {
                 let directory = config.data_dir.clone();
                 let told = spawn_blocking(move || refusal(directory, error));
@@ -55,19 +55,12 @@ impl OpenStore {
         Control::start(&config.data_dir, config.storage.reserve_bytes, move || store.pin())
     }
 
-    /// Resolves when a sync or write failed, so that nothing more can be stored safely.
-    pub(super) async fn fatal(&self) -> Error {
-        let mut fatal = self.store.fatal();
-        let raised = fatal.wait_for(Option::is_some).await.ok().and_then(|error| error.clone());
-        raised.unwrap_or_else(|| Error::Unavailable { reason: "the store is gone".to_owned() })
-    }
-
     /// Writes what is left and frees the directory.
     ///
     /// # Errors
     /// [`ServeError::System`] when the closing thread failed.
     pub(super) async fn close(self) -> Result<(), ServeError> {
-        drop(self.shard);
+        drop(self.lease);
         let store = self.store;
         spawn_blocking(move || store.close()).await.map_err(stopped)
     }

@@ -107,7 +107,9 @@ fn it_is_checked_and_converted() {
     assert_eq!(converted.status.code(), Some(0));
     std::fs::write(&toml, &converted.stdout).unwrap();
     let text = String::from_utf8_lossy(&converted.stdout).into_owned();
-    assert!(text.starts_with("[[queues]]\nname = \"orders\"\nmax_delivery_count = 5\n"), "{text}");
+    let expected =
+        "[namespace]\nname = \"sbemulatorns\"\n\n[[queues]]\nname = \"orders\"\nmax_delivery_count = 5\n";
+    assert!(text.starts_with(expected), "{text}");
     assert_eq!(run(&["config", "check", toml.to_str().unwrap()]).status.code(), Some(0));
     write(&json, "{");
     let refused = run(&["config", "convert", json.to_str().unwrap()]);

@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::act::{self, Statement};
 use super::error::SqlError;
 use super::parse;
-use super::stored::StoredSql;
+use super::source::SqlSource;
 use crate::{Failure, PropertyChanges, PropertyValue, Subject};
 
 /// Statements that change a copy of a message.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "StoredSql", into = "StoredSql")]
+#[derive(Debug, Clone)]
 pub struct SqlAction {
-    source: StoredSql,
+    source: SqlSource,
     statements: Arc<[Statement]>,
 }
 
@@ -24,11 +21,11 @@ impl SqlAction {
     /// # Errors
     /// [`SqlError`] names the place and what was expected there.
     pub fn new(expression: &str, parameters: Vec<(Box<str>, PropertyValue)>) -> Result<Self, SqlError> {
-        let source = StoredSql { expression: expression.into(), parameters };
+        let source = SqlSource { expression: expression.into(), parameters };
         Self::compile(source)
     }
 
-    fn compile(source: StoredSql) -> Result<Self, SqlError> {
+    fn compile(source: SqlSource) -> Result<Self, SqlError> {
         let parameters = source.plain_parameters();
         let statements = parse::action(&source.expression, &parameters)?;
         let statements = act::prepared(&statements, &parameters).into();
@@ -70,19 +67,5 @@ impl SqlAction {
 impl PartialEq for SqlAction {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
-    }
-}
-
-impl TryFrom<StoredSql> for SqlAction {
-    type Error = SqlError;
-
-    fn try_from(source: StoredSql) -> Result<Self, SqlError> {
-        Self::compile(source)
-    }
-}
-
-impl From<SqlAction> for StoredSql {
-    fn from(action: SqlAction) -> Self {
-        action.source
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Place<'given> {
 }
 
 /// A piece of a tree, with what errors about it need.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Node {
     expression: Expression,
     /// Its first byte.
@@ -65,7 +65,18 @@ impl Node {
         Box::new(self.expression)
     }
 
-    fn is_condition(&self) -> bool {
+    /// What it says.
+    pub(super) const fn expression(&self) -> &Expression {
+        &self.expression
+    }
+
+    /// Its first byte.
+    pub(super) const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Whether it can be nothing but TRUE, FALSE or UNKNOWN.
+    pub(super) fn is_condition(&self) -> bool {
         match &self.expression {
             Expression::Comparison(..)
             | Expression::Like { .. }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::compile;
 use super::equality::{Equality, equalities};
 use super::error::SqlError;
@@ -12,14 +10,13 @@ use super::like::STEPS_MAX;
 use super::message::Message;
 use super::parse;
 use super::program::{Program, Step};
-use super::stored::StoredSql;
+use super::source::SqlSource;
 use crate::{Failure, PropertyValue, Subject};
 
 /// A condition in SQL.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "StoredSql", into = "StoredSql")]
+#[derive(Debug, Clone)]
 pub struct SqlFilter {
-    source: StoredSql,
+    source: SqlSource,
     program: Arc<Program>,
 }
 
@@ -29,11 +26,11 @@ impl SqlFilter {
     /// # Errors
     /// [`SqlError`] names the place and what was expected there.
     pub fn new(expression: &str, parameters: Vec<(Box<str>, PropertyValue)>) -> Result<Self, SqlError> {
-        let source = StoredSql { expression: expression.into(), parameters };
+        let source = SqlSource { expression: expression.into(), parameters };
         Self::compile(source)
     }
 
-    fn compile(source: StoredSql) -> Result<Self, SqlError> {
+    fn compile(source: SqlSource) -> Result<Self, SqlError> {
         let parameters = source.plain_parameters();
         let expression = parse::filter(&source.expression, &parameters)?;
         let program = Arc::new(compile::compile(&expression, &parameters));
@@ -114,19 +111,5 @@ impl SqlFilter {
 impl PartialEq for SqlFilter {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
-    }
-}
-
-impl TryFrom<StoredSql> for SqlFilter {
-    type Error = SqlError;
-
-    fn try_from(source: StoredSql) -> Result<Self, SqlError> {
-        Self::compile(source)
-    }
-}
-
-impl From<SqlFilter> for StoredSql {
-    fn from(filter: SqlFilter) -> Self {
-        filter.source
     }
 }

@@ -6,6 +6,7 @@
 //!   `like` are its operators, `message` is what it sees.
 //! - `equality` finds in a program what the index of rules goes by.
 //! - `act` lets the statements of an action change a message; `convert` and `set_system` say into what.
+//! - [`Selector`] is a condition in the language of JMS, with a grammar of its own and the same programs.
 //! - [`SqlFilter`] and [`SqlAction`] keep the text as it was written, for whoever lists rules, and its program.
 
 mod act;
@@ -29,8 +30,9 @@ pub mod parse;
 mod print;
 mod program;
 mod scan;
+mod selector;
 mod set_system;
-mod stored;
+mod source;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -49,4 +51,5 @@ pub use self::filter::SqlFilter;
 pub(crate) use self::like::STEPS_MAX as LIKE_STEPS_MAX;
 pub(crate) use self::message::Message;
 pub(crate) use self::program::Named;
+pub use self::selector::{SELECTOR_BYTES_MAX, Selector};
 pub(crate) use self::value::Value;

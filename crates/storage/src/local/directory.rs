@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::filesystem::{File, Filesystem};
-use crate::Error;
+use crate::{Error, Place};
 
 /// The lock's file name.
 const LOCK_NAME: &str = "LOCK";
@@ -133,9 +133,14 @@ impl Directory {
     }
 }
 
+/// A byte of a file as errors name it.
+pub(super) fn place(path: &Path, offset: u64) -> Place {
+    Place { unit: path.display().to_string(), offset }
+}
+
 /// Damage at `offset` of `path`.
 pub(super) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
-    Error::Corrupt { file: path.to_owned(), offset, reason: reason.into() }
+    Error::Corrupt { place: place(path, offset), reason: reason.into() }
 }
 
 /// A read that failed: bytes that the disk can't give back are damaged, everything else may pass.
@@ -153,7 +158,7 @@ pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
 pub(super) fn unread_now(path: &Path, offset: u64, error: &io::Error) -> Error {
     let may_pass = error.raw_os_error().is_some_and(|code| DEVICE_ERRNOS.contains(&code));
     match may_pass {
-        true => Error::Unreadable { file: path.to_owned(), offset, reason: error.to_string() },
+        true => Error::Unreadable { place: place(path, offset), reason: error.to_string() },
         false => unread(path, offset, error),
     }
 }

@@ -138,7 +138,7 @@
 //!
 //! # When the disk fails
 //! * A failed sync or a failed write of unknown extent ends the handle: everything waiting is answered
-//!   [`crate::Error::InDoubt`], [`LocalStore::fatal`] tells the process to stop, and the next opening finds out what is
+//!   [`crate::Error::InDoubt`], the lease is lost ([`crate::Lease::lost`]), and the next acquisition finds out what is
 //!   durable. Nothing is tried again: after a failed sync the kernel takes what was to be written for clean. It may
 //!   still be read from the cache, so an opening after an unclean end writes the last frame once more and syncs it.
 //!   Only the last one: frame n+1 is written after a sync of frame n that succeeded. All other files are written anew

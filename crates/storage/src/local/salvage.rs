@@ -25,7 +25,7 @@ use super::manifest::Manifest;
 use super::options::LocalOptions;
 use super::store::{LocalStore, lock};
 use super::survey::{Survey, no_store};
-use crate::{Batch, Error, Key, PartitionId, ShardId, Space, Store};
+use crate::{Batch, Error, Key, PartitionId, ShardId, Space};
 
 const NEW_NAME: &str = "salvage.new";
 const COMPLETE_NAME: &str = "COMPLETE";
@@ -171,7 +171,8 @@ impl Salvage {
         let manifest = Manifest { next_id, epoch: self.survey.manifest.epoch, ..Manifest::default() };
         manifest.store(new).map_err(|error| unavailable(&new.path, error.error()))?;
         let store = LocalStore::open_on(Arc::clone(&new.filesystem), &new.path, options)?;
-        let shard = store.acquire(ShardId(0))?;
+        let lease = store.acquire_now(ShardId(0))?;
+        let shard = lease.shard();
         let mut batch = Batch::new();
         let keys = Space::ALL.into_iter().flat_map(|space| self.keys(space)).filter(|key| keep(*key));
         let values = keys.filter_map(|key| Some((key, self.value(key)?.ok()?)));
@@ -184,7 +185,6 @@ impl Salvage {
         if !batch.is_empty() {
             wait(shard.submit(batch))?;
         }
-        drop(shard);
         store.close();
         Ok(())
     }

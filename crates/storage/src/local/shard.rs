@@ -20,7 +20,8 @@ use super::warnings::Warnings;
 use super::writer::{self, Active, Writer};
 use super::{cleaner, keeper, reader, scrub};
 use crate::{
-    Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space, commit, read, scan,
+    Batch, Commit, Epoch, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space, commit, read,
+    scan,
 };
 
 /// The handle that [`super::LocalStore`] gives out.
@@ -42,12 +43,8 @@ pub(super) struct Workers {
     pub(super) read_requests: std::sync::mpsc::Receiver<reader::Request>,
 }
 
-/// How an open store reaches those who watch the [`super::LocalStore`].
-#[derive(Debug, Clone, Default)]
-pub(super) struct Announcements {
-    pub(super) fatal: watch::Sender<Option<Error>>,
-    pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
-}
+/// How an open store tells those who watch the [`super::LocalStore`] of damage.
+pub(super) type ScrubDamageSender = watch::Sender<Vec<ScrubDamage>>;
 
 #[derive(Debug)]
 struct Threads {
@@ -61,19 +58,19 @@ impl LocalShard {
     pub(super) fn open(
         directory: Directory,
         options: LocalOptions,
-        announcements: Announcements,
+        scrub_damage: ScrubDamageSender,
     ) -> Result<Self, Error> {
-        let (shared, active) = Self::load(directory, options, announcements)?;
+        let (shared, active) = Self::load(directory, options, scrub_damage)?;
         Self::start(shared, active)
     }
 
     fn load(
         directory: Directory,
         options: LocalOptions,
-        announcements: Announcements,
+        scrub_damage: ScrubDamageSender,
     ) -> Result<(Arc<Shared>, Active), Error> {
         let loaded = load(&directory, Mode::Open)?;
-        let (shared, active) = begin(directory, options, announcements, loaded)?;
+        let (shared, active) = begin(directory, options, scrub_damage, loaded)?;
         let shared = Arc::new(shared);
         let active = match active {
             Some(active) => active,
@@ -87,9 +84,9 @@ impl LocalShard {
     pub(super) fn open_stepped(
         directory: Directory,
         options: LocalOptions,
-        announcements: Announcements,
+        scrub_damage: ScrubDamageSender,
     ) -> Result<(Self, Workers), Error> {
-        let (shared, active) = Self::load(directory, options, announcements)?;
+        let (shared, active) = Self::load(directory, options, scrub_damage)?;
         let (writes, write_requests) = channel();
         let (reads, read_requests) = channel();
         let writer = Writer::new(Arc::clone(&shared), active);
@@ -116,6 +113,16 @@ impl LocalShard {
         let writer = spawn("write", &shared, move |_| writer.run(&write_requests))?;
         let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
         Ok(Self { shared, writes, reads, threads })
+    }
+
+    /// In which it is owned.
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch(self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).epoch)
+    }
+
+    /// Why the lease is lost, once it is.
+    pub(super) fn loss(&self) -> watch::Receiver<Option<Error>> {
+        self.shared.loss.subscribe()
     }
 
     /// See [`super::LocalStore::pin`].
@@ -147,6 +154,7 @@ impl LocalShard {
             self.leave_closed(&active);
         }
         let _ = self.shared.dead.set(reason);
+        self.shared.announce_loss();
         self.shared.pool.stop();
         self.shared.descriptors.clear();
     }
@@ -246,7 +254,7 @@ impl LocalShard {
 
 /// What a closed handle answers.
 pub(super) fn closed() -> Error {
-    Error::Unavailable { reason: "the store was closed".to_owned() }
+    Error::Stopped { reason: "it was closed".to_owned() }
 }
 
 /// A thread that never ends silently: a panic, which is a bug, kills the handle.
@@ -278,7 +286,7 @@ impl Drop for Alarm {
 fn begin(
     directory: Directory,
     options: LocalOptions,
-    announcements: Announcements,
+    scrub_damage: ScrubDamageSender,
     loaded: Option<Loaded>,
 ) -> Result<(Shared, Option<Active>), Error> {
     let is_new = loaded.is_none();
@@ -314,8 +322,8 @@ fn begin(
         cleaner_bell: Bell::default(),
         scrub_bell: Bell::default(),
         pressure: watch::Sender::new(Pressure::Normal),
-        fatal: announcements.fatal,
-        scrub_damage: announcements.scrub_damage,
+        loss: watch::Sender::new(None),
+        scrub_damage,
         dead: OnceLock::new(),
         is_stopping: AtomicBool::new(false),
         is_write_refused: AtomicBool::new(false),

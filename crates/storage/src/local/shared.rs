@@ -36,7 +36,8 @@ pub(super) struct Shared {
     pub(super) cleaner_bell: Bell,
     pub(super) scrub_bell: Bell,
     pub(super) pressure: watch::Sender<Pressure>,
-    pub(super) fatal: watch::Sender<Option<Error>>,
+    /// Why the lease is lost, once it is.
+    pub(super) loss: watch::Sender<Option<Error>>,
     /// What the scrubber found.
     pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
     /// Why the handle is dead, once it is.
@@ -75,18 +76,25 @@ impl Shared {
         }
     }
 
-    /// The handle is dead: nothing is accepted any more, and whoever watches is told to stop the process.
+    /// The lease is lost: nothing is accepted any more.
     pub(super) fn die(&self, error: Error) -> Error {
         let cause = self.dead.get_or_init(|| error).clone();
         if !matches!(cause, Error::Fenced { .. }) {
             tracing::error!(error = %cause, "the store stops");
-            self.fatal.send_if_modified(|fatal| fatal.is_none() && fatal.replace(cause.clone()).is_none());
         }
+        self.announce_loss();
         self.pool.stop();
         self.keeper_bell.ring();
         self.cleaner_bell.ring();
         self.scrub_bell.ring();
         cause
+    }
+
+    /// Tells the owner that the lease is lost, if it is.
+    pub(super) fn announce_loss(&self) {
+        if let Some(cause) = self.dead.get() {
+            self.loss.send_if_modified(|loss| loss.is_none() && loss.replace(cause.clone()).is_none());
+        }
     }
 
     /// Dies because of a file operation whose outcome is unknown.

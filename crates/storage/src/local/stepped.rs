@@ -12,10 +12,12 @@ use tokio::sync::watch;
 use super::filesystem::{Filesystem, Lock};
 use super::format::RECORD_HEADER_BYTES;
 use super::options::LocalOptions;
-use super::shard::{Announcements, LocalShard, Workers};
+use super::shard::{LocalShard, ScrubDamageSender, Workers};
 use super::store::take_directory;
 use super::{cleaner, keeper, reader};
-use crate::{Batch, Commit, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space};
+use crate::{
+    Batch, Commit, Error, Key, Lease, Limits, PartitionId, Pressure, Read, Scan, Shard, ShardId, Space,
+};
 
 /// Rounds of keeper and cleaner that a writer waits for when it needs room.
 const ROUNDS: usize = 2;
@@ -44,7 +46,7 @@ impl SteppedStore {
         options: LocalOptions,
     ) -> Result<Self, Error> {
         let (directory, lock) = take_directory(filesystem, path.as_ref(), &options)?;
-        let (shard, workers) = LocalShard::open_stepped(directory, options, Announcements::default())?;
+        let (shard, workers) = LocalShard::open_stepped(directory, options, ScrubDamageSender::default())?;
         let shared = Arc::downgrade(&workers.shared);
         workers.shared.stepped.set(move || {
             let Some(shared) = shared.upgrade() else { return };
@@ -54,6 +56,12 @@ impl SteppedStore {
             }
         });
         Ok(Self { shard, workers: Mutex::new(workers), queued: AtomicUsize::new(0), _lock: lock })
+    }
+
+    /// The lease of this shard over `shard`, a handle that passes on to this one.
+    #[must_use]
+    pub fn lease(&self, shard: Arc<dyn Shard>) -> Lease {
+        Lease::new(ShardId(0), shard, self.shard.epoch(), self.shard.loss())
     }
 
     fn workers(&self) -> MutexGuard<'_, Workers> {

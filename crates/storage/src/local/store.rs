@@ -4,22 +4,26 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::watch;
+use futures_util::FutureExt;
+use tokio::sync::{oneshot, watch};
 
 use super::backup::PinnedPlan;
 use super::directory::{Directory, unavailable};
 use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::options::LocalOptions;
 use super::scrub::ScrubDamage;
-use super::shard::{Announcements, LocalShard, closed};
-use crate::{Error, Shard, ShardId, Store};
+use super::shard::{LocalShard, ScrubDamageSender, closed};
+use crate::{Acquiring, Error, Lease, ShardId, Store};
 
 /// The embedded store: a segmented log in a directory that it locks for itself.
 #[derive(Debug)]
-pub struct LocalStore {
+pub struct LocalStore(Arc<LockedDirectory>);
+
+#[derive(Debug)]
+struct LockedDirectory {
     directory: Directory,
     options: LocalOptions,
-    announcements: Announcements,
+    scrub_damage: ScrubDamageSender,
     /// The shard's present handle; the store can end it.
     current: Mutex<Option<Arc<LocalShard>>>,
     /// Gone once the store is closed.
@@ -46,43 +50,76 @@ impl LocalStore {
         options: LocalOptions,
     ) -> Result<Self, Error> {
         let (directory, lock) = take_directory(filesystem, path.as_ref(), &options)?;
-        Ok(Self {
+        Ok(Self(Arc::new(LockedDirectory {
             directory,
             options,
-            announcements: Announcements::default(),
+            scrub_damage: ScrubDamageSender::default(),
             current: Mutex::new(None),
             lock: Mutex::new(Some(lock)),
-        })
+        })))
     }
 
-    /// Announces the failure after which the process must stop: a sync or write whose outcome is unknown.
-    /// Restarting restores what is durable.
-    #[must_use]
-    pub fn fatal(&self) -> watch::Receiver<Option<Error>> {
-        self.announcements.fatal.subscribe()
+    /// [`Store::acquire`] for callers without an async runtime; blocks while the store opens.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn acquire_now(&self, shard: ShardId) -> Result<Lease, Error> {
+        self.0.acquire(shard)
     }
 
-    /// Finishes what was submitted and leaves the directory in good order; blocks meanwhile. The shard's handle
-    /// and the store are unavailable afterwards, and the directory is free. Dropping the store does the same.
+    /// Finishes what was submitted and leaves the directory in good order; blocks meanwhile. The lease is lost
+    /// afterwards, and the directory is free. Dropping the store does the same.
     pub fn close(&self) {
-        self.end_current(closed());
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.end_current(closed());
+        self.0.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Announces damage that the scrubber finds, each place once; at most 1000 are kept. The log has all of them.
     #[must_use]
     pub fn scrub_damage(&self) -> watch::Receiver<Vec<ScrubDamage>> {
-        self.announcements.scrub_damage.subscribe()
+        self.0.scrub_damage.subscribe()
     }
 
     /// Notes what a backup must hold, and keeps it on disk until the plan is dropped. Everything acknowledged before
     /// is in it; commits go on meanwhile. Blocks for as long as a change of the manifest takes.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when no shard was acquired or the store is closing, or why it is dead.
+    /// [`Error::Stopped`] when no shard was acquired, [`Error::Unavailable`] when the store is closing or too busy, or why
+    /// the lease was lost.
     pub fn pin(&self) -> Result<PinnedPlan, Error> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let current = self.0.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         current.ok_or_else(closed)?.pin()
+    }
+
+    /// For tests: the present handle with its insides.
+    #[cfg(test)]
+    pub(super) fn current(&self) -> Arc<LocalShard> {
+        Arc::clone(self.0.current.lock().unwrap().as_ref().unwrap())
+    }
+
+    /// For tests: why the present lease is lost, if it is.
+    #[cfg(test)]
+    pub(super) fn loss(&self) -> Option<Error> {
+        self.current().loss().borrow().clone()
+    }
+}
+
+impl LockedDirectory {
+    fn acquire(&self, shard: ShardId) -> Result<Lease, Error> {
+        if shard != ShardId(0) {
+            return Err(Error::Unavailable { reason: "a local store has shard 0 only".to_owned() });
+        }
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock.is_none() {
+            return Err(closed());
+        }
+        self.end_current(Error::Fenced { reason: "the shard was acquired again".to_owned() });
+        let opened =
+            LocalShard::open(self.directory.clone(), self.options.clone(), self.scrub_damage.clone())?;
+        let (epoch, loss) = (opened.epoch(), opened.loss());
+        let opened = Arc::new(opened);
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&opened));
+        Ok(Lease::new(shard, opened, epoch, loss))
     }
 
     fn end_current(&self, reason: Error) {
@@ -90,12 +127,6 @@ impl LocalStore {
         if let Some(shard) = current {
             shard.close(reason);
         }
-    }
-
-    /// For tests: the present handle with its insides.
-    #[cfg(test)]
-    pub(super) fn current(&self) -> Arc<LocalShard> {
-        Arc::clone(self.current.lock().unwrap().as_ref().unwrap())
     }
 }
 
@@ -106,20 +137,22 @@ impl Drop for LocalStore {
 }
 
 impl Store for LocalStore {
-    fn acquire(&self, shard: ShardId) -> Result<Arc<dyn Shard>, Error> {
-        if shard != ShardId(0) {
-            return Err(Error::Unavailable { reason: "a local store has shard 0 only".to_owned() });
+    /// Opens the directory on a thread of its own.
+    fn acquire(&self, shard: ShardId) -> Acquiring<'_> {
+        let directory = Arc::clone(&self.0);
+        let (answer, opened) = oneshot::channel();
+        let opening = std::thread::Builder::new().name("store-open".to_owned()).spawn(move || {
+            // Whoever asked may be gone; the lease is then held until the next acquisition.
+            let _ = answer.send(directory.acquire(shard));
+        });
+        let started = opening
+            .map(|_| ())
+            .map_err(|error| Error::Unavailable { reason: format!("can't start a thread: {error}") });
+        async move {
+            started?;
+            opened.await.unwrap_or_else(|_| Err(Error::Stopped { reason: "opening it failed".to_owned() }))
         }
-        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        if lock.is_none() {
-            return Err(closed());
-        }
-        self.end_current(Error::Fenced { reason: "the shard was acquired again".to_owned() });
-        let opened =
-            LocalShard::open(self.directory.clone(), self.options.clone(), self.announcements.clone())?;
-        let opened = Arc::new(opened);
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&opened));
-        Ok(opened)
+        .boxed()
     }
 }
 

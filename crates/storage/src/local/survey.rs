@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::directory::{Directory, corrupt, unread};
+use super::directory::{Directory, corrupt, place, unread};
 use super::examine::{Examined, Extent, Met, Region, examine};
 use super::format::{Kind, Record, SEGMENT_HEADER_BYTES};
 use super::hint::{Hint, Subject};
@@ -334,14 +334,14 @@ fn damaged_record(file: &SegmentFile, found: &Found<'_>, is_covered: bool) -> Da
 }
 
 fn of_error(error: Error, kind: DamageKind) -> Option<Damage> {
-    let Error::Corrupt { file, offset, reason } = error else { return None };
+    let Error::Corrupt { place, reason } = error else { return None };
+    let (file, offset) = (PathBuf::from(place.unit), place.offset);
     Some(Damage { file, offset, kind, key: None, reason, is_covered: false })
 }
 
 impl From<&Damage> for Error {
     fn from(damage: &Damage) -> Self {
-        let Damage { file, offset, reason, .. } = damage.clone();
-        Self::Corrupt { file, offset, reason }
+        Self::Corrupt { place: place(&damage.file, damage.offset), reason: damage.reason.clone() }
     }
 }
 

@@ -17,14 +17,14 @@ fn put(key: Key, value: &'static str) -> Batch {
     batch
 }
 
-fn acquire(store: &MemoryStore) -> Arc<dyn Shard> {
-    store.acquire(ShardId(0)).unwrap()
+async fn acquire(store: &MemoryStore) -> Arc<dyn Shard> {
+    Arc::clone(store.acquire(ShardId(0)).await.unwrap().shard())
 }
 
 #[tokio::test]
 async fn operations_of_a_batch_see_the_earlier_ones() {
     let store = MemoryStore::new();
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     let mut batch = Batch::new();
     for number in 1..=5 {
         batch.put(head(number), Bytes::from_static(b"x"));
@@ -43,7 +43,7 @@ async fn operations_of_a_batch_see_the_earlier_ones() {
 #[expect(clippy::reversed_empty_ranges, reason = "an empty range must be harmless")]
 async fn an_empty_range_removes_nothing() {
     let store = MemoryStore::new();
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     let mut batch = put(head(1), "x");
     batch.delete_range(Space::Head, QUEUE, 5..=1);
     shard.submit(batch).await.unwrap();
@@ -54,7 +54,7 @@ async fn an_empty_range_removes_nothing() {
 async fn a_scan_pages_through_one_partition_only() {
     let store = MemoryStore::new();
     store.set_page_entries_max(2);
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     let mut batch = put(Key::new(Space::Head, PartitionId(8), 2), "other");
     for number in [1, 2, 9] {
         batch.put(head(number), Bytes::from_static(b"x"));
@@ -71,7 +71,7 @@ async fn a_scan_pages_through_one_partition_only() {
 #[tokio::test]
 async fn held_batches_become_durable_one_by_one() {
     let store = MemoryStore::new();
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     store.hold();
     let first = shard.submit(put(head(1), "a"));
     let mut second = shard.submit(put(head(2), "b"));
@@ -94,7 +94,7 @@ async fn held_batches_become_durable_one_by_one() {
 #[tokio::test]
 async fn a_crash_loses_what_was_held_and_keeps_the_rest() {
     let store = MemoryStore::new();
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     shard.submit(put(head(1), "durable")).await.unwrap();
     store.hold();
     let lost = shard.submit(put(head(2), "lost"));
@@ -102,7 +102,7 @@ async fn a_crash_loses_what_was_held_and_keeps_the_rest() {
 
     assert!(matches!(lost.await, Err(Error::InDoubt { .. })));
     assert!(matches!(shard.submit(put(head(3), "late")).await, Err(Error::InDoubt { .. })));
-    let again = acquire(&store);
+    let again = acquire(&store).await;
     let values = again.read(vec![head(1), head(2)]).await.unwrap();
     assert_eq!(values, [Some(Bytes::from_static(b"durable")), None]);
 }
@@ -110,17 +110,51 @@ async fn a_crash_loses_what_was_held_and_keeps_the_rest() {
 #[tokio::test]
 async fn a_second_owner_fences_the_first() {
     let store = MemoryStore::new();
-    let first = acquire(&store);
-    let second = acquire(&store);
+    let first = acquire(&store).await;
+    let second = acquire(&store).await;
     assert!(matches!(first.submit(put(head(1), "x")).await, Err(Error::Fenced { .. })));
     assert!(matches!(first.read(vec![head(1)]).await, Err(Error::Fenced { .. })));
     second.submit(put(head(1), "x")).await.unwrap();
 }
 
 #[tokio::test]
+async fn a_lost_lease_says_why_once_and_a_later_epoch_is_higher() {
+    let store = MemoryStore::new();
+    let first = store.acquire(ShardId(0)).await.unwrap();
+    assert_eq!(first.loss(), None);
+    store.lose(Error::InDoubt { reason: "test".to_owned() });
+    store.lose(Error::Stopped { reason: "too late".to_owned() });
+    assert!(matches!(first.lost().await, Error::InDoubt { .. }));
+    assert!(matches!(first.lost().await, Error::InDoubt { .. }), "again");
+    let second = store.acquire(ShardId(0)).await.unwrap();
+    assert_eq!((first.epoch().0 + 1, second.loss()), (second.epoch().0, None));
+    second.shard().submit(put(head(1), "x")).await.unwrap();
+    let third = store.acquire(ShardId(0)).await.unwrap();
+    assert!(matches!(second.lost().await, Error::Fenced { .. }));
+    drop(store);
+    assert_eq!(third.loss(), None);
+}
+
+#[tokio::test]
+async fn a_store_that_is_unavailable_for_a_moment_keeps_its_lease() {
+    let store = MemoryStore::new();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let shard = lease.shard();
+    store.fail_next(Error::Unavailable { reason: "test".to_owned() });
+    assert!(matches!(shard.submit(put(head(1), "x")).await, Err(Error::Unavailable { .. })));
+    assert!(
+        matches!(shard.submit(put(head(2), "x")).await, Err(Error::Full { .. })),
+        "halted until it resumes"
+    );
+    shard.resume(QUEUE);
+    shard.submit(put(head(1), "x")).await.unwrap();
+    assert_eq!(lease.loss(), None);
+}
+
+#[tokio::test]
 async fn failures_asked_for_come_in_order() {
     let store = MemoryStore::new();
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     store.fail_next(Error::Full { reason: "test".to_owned() });
     store.fail_next(Error::InDoubt { reason: "test".to_owned() });
     assert!(matches!(shard.submit(put(head(1), "x")).await, Err(Error::Full { .. })));
@@ -132,7 +166,7 @@ async fn failures_asked_for_come_in_order() {
 #[tokio::test]
 async fn a_full_store_refuses_bodies_and_takes_removals() {
     let store = MemoryStore::new();
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     let body = Key::new(Space::Body, QUEUE, 1);
     shard.submit(put(body, "x")).await.unwrap();
     let mut pressure = shard.pressure();
@@ -149,7 +183,7 @@ async fn a_full_store_refuses_bodies_and_takes_removals() {
 #[tokio::test]
 async fn sizes_beyond_the_limits_are_refused() {
     let store = MemoryStore::new();
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     store.set_limits(Limits { value_bytes_max: 3, batch_bytes_max: 5 });
     assert!(matches!(shard.submit(put(head(1), "four")).await, Err(Error::TooLarge { .. })));
     let mut batch = put(head(1), "abc");
@@ -161,7 +195,7 @@ async fn sizes_beyond_the_limits_are_refused() {
 #[tokio::test]
 async fn a_refused_batch_halts_its_partition_until_it_resumes() {
     let store = MemoryStore::new();
-    let shard = acquire(&store);
+    let shard = acquire(&store).await;
     store.hold();
     store.fail_next(Error::Full { reason: "test".to_owned() });
     let refused = shard.submit(put(head(1), "x"));

@@ -5,6 +5,7 @@ mod paths;
 mod refusals;
 mod round_trip;
 mod rules;
+mod tiers;
 mod xml;
 
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl Broker {
     }
 
     async fn with(limits: Limits, rule_limits: RuleLimits) -> Self {
-        let shard = MemoryStore::default().acquire(ShardId(0)).unwrap();
+        let shard = MemoryStore::default().acquire(ShardId(0)).await.unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
         let options = NamespaceOptions {
             body_cache_bytes: 0,

@@ -34,6 +34,7 @@ async fn limits_of_the_configuration_hold() {
         auto_delete_on_idle_min_ms: 100,
         message_time_to_live_max_ms: Some(3_600_000),
         message_size_max_bytes: 2 << 20,
+        ..Limits::default()
     };
     let broker = Broker::with_limits(limits).await;
     let one = |property: &str, value: &str| {

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use peeklock_engine::runtime::MailboxReceiver;
 use peeklock_engine::{
     AcceptedSession, BodyRef, Delivery, Lock, LockToken, MessageState, MessageView, Received, SequenceNumber,
-    SubQueue, Timestamp,
+    SubQueue, Tier, Timestamp,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -58,12 +58,22 @@ impl Harness {
         Self::of(access, peer, Config::default().incoming_window)
     }
 
+    /// A broker whose namespace has this tier.
+    pub(super) fn of_tier(tier: Tier) -> Self {
+        let config = DialectConfig { tier, ..DialectConfig::default() };
+        Self::configured(Access::open(), &Peer::default(), Config::default().incoming_window, config)
+    }
+
     fn of(access: Access, peer: &Peer, incoming_window: u32) -> Self {
+        Self::configured(access, peer, incoming_window, DialectConfig::default())
+    }
+
+    fn configured(access: Access, peer: &Peer, incoming_window: u32, config: DialectConfig) -> Self {
         let (partition, requests) = PartitionHandle::new();
         let commits = Commits::default();
         let entities = SomeEntities::new(partition, Arc::clone(&commits));
         let (mailbox, outputs) = Mailbox::new();
-        let config = DialectConfig { seed: Some(1), ..DialectConfig::default() };
+        let config = DialectConfig { seed: Some(1), ..config };
         let bus = ServiceBus::new(Arc::new(entities), access, config);
         let broker = bus.accept(peer, mailbox.clone());
         let plain = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };

@@ -158,13 +158,11 @@ fn unknown_entities_are_refused_with_the_text_the_sdks_look_for() {
 #[test]
 fn what_is_not_offered_is_refused_rather_than_misunderstood() {
     let mut harness = Harness::new();
-    let mut copy = harness.receiver_attach("q");
-    copy.source.as_mut().unwrap().distribution_mode = Some("copy".into());
     let mut dynamic = harness.receiver_attach("q");
     dynamic.source.as_mut().unwrap().dynamic = true;
     let mut anonymous = harness.sender_attach("q");
     anonymous.target = Some(Target::Node(Default::default()));
-    for attach in [copy, dynamic, anonymous] {
+    for attach in [dynamic, anonymous] {
         assert_eq!(condition_of(&mut harness, attach), "amqp:not-implemented");
     }
     let dead_letter = harness.sender_attach("q/$DeadLetterQueue");

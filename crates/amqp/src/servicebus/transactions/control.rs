@@ -46,6 +46,10 @@ impl ConnectionHandler {
         attach: Attach,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
+        if !self.config.tier.has_transactions() {
+            let (namespace, tier) = (self.config.namespace.clone(), self.config.tier.name());
+            return Err(Fault::NoTransactions { namespace, tier });
+        }
         if self.transactions.coordinators >= COORDINATORS_MAX {
             return Err(Fault::TooManyCoordinators(COORDINATORS_MAX));
         }

@@ -207,6 +207,7 @@ impl ConnectionHandler {
             Some(Link::Sender(sender)) => &sender.entity,
             Some(Link::ManagementRequests { target, .. }) => &target.entity,
             Some(Link::Responses { entity: Some(entity) }) => entity,
+            Some(Link::Browser(browser)) => &browser.entity,
             Some(Link::Receiver(id)) => match self.receivers.get(id) {
                 Some(receiver) => &receiver.entity,
                 None => return Concern::Nothing,

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::{AuthorizationRule, EntityStatus, QueueOptions, SubscriptionOptions, Tier, TopicOptions};
 
-pub use self::rows::{OPTIONS, TIME_TO_LIVE_MS_MIN};
+pub use self::rows::{AUTHORIZATION_RULES_MAX, OPTIONS, TIME_TO_LIVE_MS_MIN};
 
 /// One option.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub enum OptionKind {
     Target(Fields<Option<Box<str>>>),
     /// Whether the entity takes and gives messages.
     Status(Fields<EntityStatus>),
-    /// Shared access rules.
+    /// Shared access rules, at most [`AUTHORIZATION_RULES_MAX`].
     AuthorizationRules(Fields<Vec<AuthorizationRule>>),
 }
 
@@ -111,6 +111,12 @@ pub trait OptionSet: Clone + Default + 'static {
     /// Largest message and largest sum of stored messages, in bytes; `None` of a subscription, whose topic stores them.
     fn sizes_bytes(&self) -> Option<(u64, u64)>;
 
+    /// The same, to be set.
+    fn sizes_bytes_mut(&mut self) -> Option<(&mut u64, &mut u64)>;
+
+    /// Whether it is partitioned.
+    fn is_partitioned(&self) -> bool;
+
     /// Whether `enable_express` and `requires_duplicate_detection` are set, which Service Bus refuses.
     fn is_express_with_duplicate_detection(&self) -> bool;
 }
@@ -124,6 +130,14 @@ impl OptionSet for QueueOptions {
 
     fn sizes_bytes(&self) -> Option<(u64, u64)> {
         Some((self.max_message_size_bytes, self.max_size_bytes))
+    }
+
+    fn sizes_bytes_mut(&mut self) -> Option<(&mut u64, &mut u64)> {
+        Some((&mut self.max_message_size_bytes, &mut self.max_size_bytes))
+    }
+
+    fn is_partitioned(&self) -> bool {
+        self.kept.enable_partitioning
     }
 
     fn is_express_with_duplicate_detection(&self) -> bool {
@@ -142,6 +156,14 @@ impl OptionSet for TopicOptions {
         Some((self.max_message_size_bytes, self.max_size_bytes))
     }
 
+    fn sizes_bytes_mut(&mut self) -> Option<(&mut u64, &mut u64)> {
+        Some((&mut self.max_message_size_bytes, &mut self.max_size_bytes))
+    }
+
+    fn is_partitioned(&self) -> bool {
+        self.kept.enable_partitioning
+    }
+
     fn is_express_with_duplicate_detection(&self) -> bool {
         self.kept.enable_express && self.requires_duplicate_detection
     }
@@ -156,6 +178,14 @@ impl OptionSet for SubscriptionOptions {
 
     fn sizes_bytes(&self) -> Option<(u64, u64)> {
         None
+    }
+
+    fn sizes_bytes_mut(&mut self) -> Option<(&mut u64, &mut u64)> {
+        None
+    }
+
+    fn is_partitioned(&self) -> bool {
+        false
     }
 
     fn is_express_with_duplicate_detection(&self) -> bool {

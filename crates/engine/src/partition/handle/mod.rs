@@ -11,6 +11,7 @@ mod quarantine;
 mod receiver;
 mod renew;
 mod rule;
+mod select;
 mod send;
 mod session;
 mod session_list;

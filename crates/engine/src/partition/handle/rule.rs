@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::super::step::Step;
-use super::super::topic::append_subscription;
 use crate::event::{Event, Subscription};
 use crate::names::name_key;
 use crate::rule::FilterCounts;
+use crate::stored::append_subscription;
 use crate::{DEFAULT_RULE, Filter, QueueId, Refusal, Reply, RequestId, Rule, RuleLimits, Timestamp};
 
 /// Size of a subscription with all its rules as stored, in bytes: each change of a rule writes it anew.
@@ -107,7 +107,9 @@ impl Step<'_> {
         {
             return Err(Refusal::TooManyCorrelationFilters(limits.correlation_filters_per_topic));
         }
-        let bytes = append_subscription(subscription, Vec::new()).len();
+        let mut stored = Vec::new();
+        append_subscription(subscription, &mut stored);
+        let bytes = stored.len();
         if bytes > RULES_BYTES_MAX {
             let text = format!(
                 "The rules of the subscription take {bytes} bytes, at most {RULES_BYTES_MAX} are kept."

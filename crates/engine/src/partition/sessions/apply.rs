@@ -7,11 +7,11 @@ use bytes::Bytes;
 use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::state::State;
-use super::encoding::read_state;
 use super::session::{Holder, StoredState};
 use super::{Sessions, Waiter};
 use crate::event::Event;
 use crate::layout::HeadSubject;
+use crate::stored::read_session_state;
 use crate::{LockToken, QueueId, ReceiverId, SessionId, SubQueue, Timestamp};
 
 impl State {
@@ -65,8 +65,14 @@ impl State {
         number: u64,
         value: &Bytes,
     ) -> Result<(), String> {
-        let (id, mut stored) = read_state(number, value)?;
-        stored.updated_at = self.restored_instant(stored.updated_at);
+        let record = read_session_state(value)?;
+        let id = record.session;
+        let stored = StoredState {
+            number,
+            spelling: Arc::clone(id.text()),
+            bytes: record.state,
+            updated_at: self.restored_instant(record.updated_at),
+        };
         let sessions = self.queue_mut(queue).and_then(|queue| queue.sessions.as_mut());
         let sessions = sessions.ok_or("the state of a session where there are none")?;
         if sessions.supersede(&id, &stored)? {

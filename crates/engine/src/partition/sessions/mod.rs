@@ -3,10 +3,8 @@
 //!
 //! - `session` is one of them, `waiters` are receivers that want the next available one.
 //! - `apply` keeps all true, `serve` lets happen what follows: expiry, grants, deliveries; `lock` ends locks.
-//! - `encoding` is the format of their states in the store.
 
 mod apply;
-mod encoding;
 mod lock;
 mod serve;
 mod session;
@@ -18,9 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-pub(super) use self::encoding::append_state;
 pub(super) use self::session::Session;
-use self::session::{Holder, StoredState, Summary, is_plain};
+use self::session::{Holder, Summary, is_plain};
 pub(super) use self::waiters::{Waiter, Waiters};
 use super::receivers::Receiver;
 use super::record::{Extra, Record};

@@ -1,11 +1,11 @@
 //! Who reads where messages go on.
 
+use bytes::Bytes;
 use peeklock_storage::Entry;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::rig::{QUEUE, Rig, message, options, path};
-use crate::partition::encoding::append_trace;
 use crate::partition::{Outputs, Partition};
 use crate::{
     BodyRef, Command, CreditLimit, Effect, Event, Forwarding, LockToken, QueueOptions, ReceiveMode,
@@ -68,7 +68,7 @@ fn of_two_forwarders_the_second_waits_until_the_first_has_let_go() {
 /// Versions up to 0.1 left a trace in place of a message that went to another entity.
 #[test]
 fn a_trace_that_an_earlier_version_left_goes_with_its_content() {
-    let trace = Entry { number: 7, value: append_trace(BodyRef(5), 10, Vec::new()).into() };
+    let trace = Entry { number: 7, value: Bytes::from_static(&[4, 5, 10]) };
     let mut partition = Partition::restore(QUEUE, forwarding(), [], [trace]).unwrap();
     assert_eq!(partition.counts().size_bytes, 10);
     let (mut random, mut outputs) = (StdRng::seed_from_u64(1), Outputs::default());

@@ -18,6 +18,7 @@ mod postponing;
 mod rig;
 mod rig_sessions;
 mod scheduling;
+mod selecting;
 mod sending;
 mod sessions_accept;
 mod sessions_delivery;

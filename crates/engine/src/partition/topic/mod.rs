@@ -2,7 +2,7 @@
 //!
 //! - `publish` is a message on its way (`original`); `copies` asks the rules and makes of their verdicts what each
 //!   subscription gets; `changed` is what an action does to a copy.
-//! - `change` is how events change a topic; `restore`, `record` and `stored_rule` are how it is read back and stored.
+//! - `change` is how events change a topic; `restore` is how it is read back.
 //! - `bodies` counts references, so that a content goes with its last copy.
 
 mod bodies;
@@ -12,9 +12,7 @@ mod copies;
 mod estimate;
 mod original;
 mod publish;
-mod record;
 mod restore;
-mod stored_rule;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +20,6 @@ use std::sync::Arc;
 use peeklock_rules::Index;
 
 use self::bodies::Bodies;
-pub(super) use self::record::{append_subscription, read_subscription};
 use self::restore::SharedExtras;
 use super::state::State;
 use crate::names::name_key;

@@ -10,7 +10,7 @@ use super::super::RestoreError;
 use super::super::record::{Extra, Record};
 use super::super::restore::bad;
 use super::super::state::State;
-use super::record::read_subscription;
+use crate::stored::read_subscription;
 use crate::{MessageState, QueueId, SequenceNumber};
 
 /// The rare facts of messages by their content: copies of a message share them as they did when alive. Copies that actions

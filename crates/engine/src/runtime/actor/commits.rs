@@ -31,11 +31,6 @@ struct Waiting {
     body: Option<u64>,
 }
 
-/// Whether the store that gave this error is lost to this process.
-pub(in crate::runtime) fn is_dead(error: &Error) -> bool {
-    matches!(error, Error::Fenced { .. } | Error::InDoubt { .. } | Error::Unavailable { .. })
-}
-
 impl Commits {
     /// Adds a submitted batch; effects wait for it when `sync`.
     pub(super) fn push(&mut self, commit: Commit, sync: bool, bytes: usize, body: Option<u64>) {
@@ -98,11 +93,11 @@ impl Commits {
         if self.durable > before { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Waits until every batch has its answer, whatever it is; the error if the store is dead.
+    /// Waits until every batch has its answer, whatever it is; the error if the shard is lost.
     pub(super) async fn settle(&mut self) -> Result<(), Error> {
         while let Some(waiting) = self.waiting.pop_front() {
             match waiting.commit.await {
-                Err(error) if is_dead(&error) => return Err(error),
+                Err(error) if error.is_loss() => return Err(error),
                 _ => {}
             }
         }

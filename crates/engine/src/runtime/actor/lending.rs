@@ -43,7 +43,7 @@ impl Actor {
             self.owned.partition = lent.partition;
             return Ok(());
         }
-        let gone = || Error::Unavailable { reason: "the task of joint steps is gone".to_owned() };
+        let gone = || Error::Stopped { reason: "the task of joint steps is gone".to_owned() };
         let Returned { partition, parts, is_broken } = returned.await.map_err(|_| gone())?;
         self.owned.partition = partition;
         let happened = !parts.is_empty();

@@ -25,7 +25,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use peeklock_storage::{Error, Limits, PartitionId, Pressure, Shard};
+use peeklock_storage::{Epoch, Error, Limits, PartitionId, Pressure, Shard};
 use rand::rngs::StdRng;
 use slab::Slab;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -34,7 +34,6 @@ use self::alarm::Alarm;
 use self::browse::Browses;
 use self::catch_up::CatchUps;
 pub(super) use self::catch_up::{CatchUp, CaughtUp};
-pub(super) use self::commits::is_dead;
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
 use self::lane::DeliveryLane;
@@ -48,22 +47,25 @@ use super::body_cache::{BodyCache, CacheBudget};
 use super::catalogue::deletion::Ended;
 use super::changes::ChangeCounter;
 use super::damage::Damages;
-use super::fatal::Fatal;
 use super::forwarder::Routes;
+use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
 use super::mailbox::Inbox;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Response};
 use crate::partition::{Counts, Outputs, Partition};
-use crate::{Command, EntityOptions, QueueId, ReceiverId, RuleLimits, Timestamp};
+use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RuleLimits, Timestamp};
 
-/// What every actor of a namespace shares.
+/// What every actor of a host shares.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) shard: Arc<dyn Shard>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cache: Arc<CacheBudget>,
-    pub(super) fatal: Fatal,
+    /// The epoch in which the host owns the shard.
+    pub(super) epoch: Epoch,
+    /// Fails with whatever loses the shard.
+    pub(super) scope: FailureScope,
     /// Where forwarders find their targets.
     pub(super) routes: Routes,
     /// Where steps of several partitions are handed in.
@@ -91,6 +93,8 @@ pub(super) enum Control {
     SeeTheTime,
     /// Finish what is in hand, then end.
     Stop,
+    /// The shard is lost: refuse everything and end.
+    Lose,
 }
 
 /// A partition's counts as of its last turn, readable from outside.
@@ -171,7 +175,18 @@ pub(super) struct Actor {
     /// Requests handled since other tasks last had their turn.
     handled_since_yield: usize,
     stopping: bool,
+    /// The shard is lost.
+    is_lost: bool,
     inbox_ended: bool,
+}
+
+/// A panic must not leave anybody waiting: what it loses is refused like everything else of the host.
+impl Drop for Actor {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.refuse_everything(&Refusal::Unavailable);
+        }
+    }
 }
 
 /// An answer that waits for its commit.
@@ -185,6 +200,7 @@ struct PendingReply {
 /// How the loop goes on.
 enum Wake {
     Work,
+    Lost,
     Failed(Error),
 }
 
@@ -219,19 +235,25 @@ impl Actor {
             catch_ups: CatchUps::default(),
             handled_since_yield: 0,
             stopping: false,
+            is_lost: false,
             inbox_ended: false,
             owned,
             shared,
         }
     }
 
-    /// Runs until the namespace stops it or the store dies.
+    /// Runs until the namespace stops it or the shard is lost.
     pub(super) async fn run(mut self: Box<Self>) {
-        let _guard = self.shared.fatal.clone().guard();
+        let _guard = self.shared.scope.clone().guard();
         self.alarm.arm(&*self.shared.clock, self.owned.partition.next_deadline());
         self.see_to_forwarders();
         while !self.is_done() {
             let outcome = match std::future::poll_fn(|context| self.poll_wake(context)).await {
+                Wake::Lost => {
+                    // What is durable must not be refused: whoever is refused may try again.
+                    self.release();
+                    break;
+                }
                 Wake::Work if self.see_the_time() => match self.lend_if_asked().await {
                     Ok(()) => {
                         if self.turn() {
@@ -246,12 +268,12 @@ impl Actor {
             };
             if let Err(error) = outcome {
                 if let Some(error) = error {
-                    self.shared.fatal.raise(error);
+                    self.shared.scope.fail(error);
                 }
                 break;
             }
         }
-        self.refuse_everything(&crate::Refusal::Unavailable);
+        self.refuse_everything(&Refusal::Unavailable);
     }
 
     /// Reads the clock for a turn; false if it was set back since the state was read from the store.
@@ -286,6 +308,9 @@ impl Actor {
             Ok(progress) => work |= progress,
         }
         work |= self.poll_control(context);
+        if self.is_lost {
+            return Poll::Ready(Wake::Lost);
+        }
         work |= self.poll_loans(context);
         work |= self.catch_ups.take_unseen();
         work |= self.poll_requests(context);
@@ -313,7 +338,7 @@ impl Actor {
     /// Takes in requests of the namespace; true when a turn has to look at what they changed.
     fn poll_control(&mut self, context: &mut Context<'_>) -> bool {
         let mut work = false;
-        while !self.stopping {
+        while !self.stopping && !self.is_lost {
             match self.control.poll_recv(context) {
                 Poll::Ready(Some(Control::SetOptions(options))) => {
                     self.owned.partition.set_options(options.clone());
@@ -331,6 +356,7 @@ impl Actor {
                     self.catch_ups.push(requested, was_due);
                 }
                 Poll::Ready(Some(Control::SeeTheTime)) => work = true,
+                Poll::Ready(Some(Control::Lose)) => self.is_lost = true,
                 // A namespace dropped without a word stops its actors as well.
                 Poll::Ready(Some(Control::Stop) | None) => {
                     self.stopping = true;

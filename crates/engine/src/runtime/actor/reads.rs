@@ -9,10 +9,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use peeklock_storage::{Error, Key, Read, Shard};
 
-use super::commits::is_dead;
 use crate::runtime::Clock;
 use crate::runtime::damage::Unreadable;
-use crate::runtime::patience::{Patience, may_pass};
+use crate::runtime::patience::Patience;
 
 /// A content, or why there is none.
 pub(super) type Content = Result<Bytes, Unreadable>;
@@ -24,7 +23,8 @@ pub(super) struct Source<'a> {
     pub(super) clock: &'a dyn Clock,
 }
 
-/// Reads under way. What the device does not give back is asked for again after pauses, a bounded number of times. A read
+/// Reads under way. What the device does not give back is asked for again after pauses, a bounded number of times; what a
+/// store that can't be reached does not give back, until it does. A read
 /// that fails for good is repeated key by key, so that one bad content does not hide its neighbours.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
@@ -114,7 +114,7 @@ impl Reads {
                             .map(|value| value.ok_or_else(|| Unreadable::new("the content is missing"))),
                     );
                 }
-                Err(error) if is_dead(&error) => return Err(error),
+                Err(error) if error.is_loss() => return Err(error),
                 Err(error) => self.retry_or_give_up(source, reading, error, contents),
             }
         }
@@ -128,7 +128,7 @@ impl Reads {
         error: Error,
         contents: &mut Vec<Content>,
     ) {
-        if may_pass(&error) && !reading.patience.is_over() {
+        if reading.patience.allows_for(&error) {
             if reading.patience.is_fresh() {
                 tracing::warn!(%error, "contents of messages are read again after a pause");
             }

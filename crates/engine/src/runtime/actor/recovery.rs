@@ -5,7 +5,7 @@ use std::task::Poll;
 use peeklock_storage::{Error, PartitionId};
 use tokio::sync::mpsc;
 
-use super::commits::{Commits, is_dead};
+use super::commits::Commits;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
 use crate::partition::{Credible, Partition, Watched};
@@ -13,31 +13,32 @@ use crate::runtime::StartError;
 use crate::runtime::answer;
 use crate::runtime::damage::Unreadable;
 use crate::runtime::joint::LoanRequest;
-use crate::runtime::patience::{Patience, may_pass};
+use crate::runtime::patience::Patience;
 use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::{Output, Request};
 use crate::{Command, Refusal, Timestamp};
 
 impl Actor {
-    /// After a batch that found no room: nothing of it was applied, nor of those that build on it (the store sees to
+    /// After a batch that found no room, or a store that could not be reached: nothing of it was applied, nor of those that build on it (the store sees to
     /// that), so the state in memory is ahead of the store. Everything that waits is refused, receivers are closed,
     /// and the state is read back. Links that only watch have lost nothing and stay: senders go on.
     ///
     /// # Errors
-    /// The store is dead, and the process must stop; or, without an error, what is stored of this entity is damaged, and
+    /// The shard is lost; or, without an error, what is stored of this entity is damaged, and
     /// only this actor must.
     pub(super) async fn recover(&mut self, error: Error) -> Result<(), Option<Error>> {
         let partition = self.owned.id.0;
         // What became durable before must not be refused: whoever is refused may try again.
         self.release();
-        if is_dead(&error) {
-            tracing::error!(partition, %error, "the store is lost; the partition stops");
+        if error.is_loss() {
+            tracing::error!(partition, %error, "the shard is lost; the partition stops");
             self.refuse_everything(&Refusal::Unavailable);
             return Err(Some(error));
         }
         tracing::warn!(partition, %error, "a batch was refused; the partition is read back from the store");
         let settled = self.commits.settle().await;
-        self.read_back(&Refusal::StorageFull, settled).await
+        let refusal = if error.may_pass() { Refusal::Unavailable } else { Refusal::StorageFull };
+        self.read_back(&refusal, settled).await
     }
 
     /// After the clock was set back: instants in memory that it has not reached yet would hold for too long. What is under
@@ -111,7 +112,7 @@ impl Actor {
             let reading = restore(shard, subject, options, credible, first, damages, patience);
             match refusing_loans(&mut self.loans, reading).await {
                 Ok(restored) => return Ok(restored),
-                Err(StartError::Storage(error)) if may_pass(&error) => {
+                Err(StartError::Storage(error)) if error.may_pass() => {
                     if patience.is_fresh() {
                         let (entity, error) = (&self.owned.name, &error);
                         tracing::warn!(entity, %error, "the entity is not available until it can be read back");
@@ -141,10 +142,10 @@ impl Actor {
                     false => answer::refuse(request, &Refusal::Unavailable),
                 }
             }
-            if self.stopping { Poll::Ready(()) } else { sleep.as_mut().poll(context) }
+            if self.stopping || self.is_lost { Poll::Ready(()) } else { sleep.as_mut().poll(context) }
         })
         .await;
-        if self.stopping {
+        if self.stopping || self.is_lost {
             return Err(None);
         }
         // A clock that was set back meanwhile is followed in the next turn.
@@ -155,7 +156,7 @@ impl Actor {
     /// The state can't be read back: the entity is damaged until a restart, unless the store is lost as a whole.
     fn set_damaged(&self, error: StartError) -> Option<Error> {
         let why = match error {
-            StartError::Storage(error) if is_dead(&error) => return Some(error),
+            StartError::Storage(error) if error.is_loss() => return Some(error),
             StartError::Storage(error) => Unreadable::from(error),
             other => Unreadable::new(other.to_string()),
         };

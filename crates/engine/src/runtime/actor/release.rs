@@ -8,8 +8,8 @@ use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
 use crate::runtime::catalogue::deletion::Ended;
 use crate::runtime::{Output, Response};
 use crate::{
-    Command, Delivery, Effect, End, Lock, QueueId, Received, ReceiverId, Refusal, Reply, RequestId,
-    Settlement,
+    Command, Delivery, Effect, End, Lock, MessageView, QueueId, Received, ReceiverId, Refusal, Reply,
+    RequestId, Settlement,
 };
 
 impl Actor {
@@ -30,6 +30,7 @@ impl Actor {
                     self.lane.push(after, delivery);
                 }
             }
+            Effect::Examine { receiver, views } => self.route_examination(after, receiver, views),
             Effect::Drained { receiver } if self.may_leave(after) => self.drained(receiver),
             Effect::Drained { receiver } => self.lane.push_drained(after, receiver),
             Effect::ReceiverClosed { receiver, refusal } => self.tell_closed(receiver, refusal),
@@ -59,6 +60,13 @@ impl Actor {
             }
             Err(views) => self.route_received(after, waiter, views),
         }
+    }
+
+    /// Messages to be looked at by the owner of a receiver, once their contents are here.
+    fn route_examination(&mut self, after: CommitNumber, receiver: ReceiverId, views: Vec<MessageView>) {
+        let Some(mailbox) = self.receivers.get(&receiver).cloned() else { return };
+        let waiter = Waiter { mailbox, tag: 0, kind: AnswerKind::Examination { receiver } };
+        self.route_received(after, waiter, views.into_iter().map(|view| (view, None)).collect());
     }
 
     fn route_received(&mut self, after: CommitNumber, waiter: Waiter, views: ReceivedReply) {

@@ -36,6 +36,8 @@ pub(super) fn weight(command: &Command) -> usize {
         Command::DeleteSubscription { .. } | Command::RemoveRule { .. } => RECORD_BYTES_ESTIMATE,
         Command::OpenReceiver { .. }
         | Command::Watch { .. }
+        | Command::Select { .. }
+        | Command::Examined { .. }
         | Command::RenewSessionLock { .. }
         | Command::GetSessionState { .. }
         | Command::ListSessions { .. }

@@ -49,16 +49,21 @@ impl Namespace {
     /// again, and so does the next change of any entity.
     pub async fn delete(&self, name: &str) -> Result<(), ChangeError> {
         let key = name_key(name);
-        let Some(entity) = self.inner.entities.get(&key) else {
+        let Some(entity) = self.inner.directory.get(&key) else {
             // One that is left of a deletion that the store refused, or none.
-            return Ok(self.ask_catalogue(CatalogueRequest::Erase { id: None, key }).await.map(|_| ())?);
+            return Ok(self
+                .inner
+                .host
+                .ask_catalogue(CatalogueRequest::Erase { id: None, key })
+                .await
+                .map(|_| ())?);
         };
-        let ended = carry_out(&entity.handle(&self.inner.spawner), Command::EndEntity).await;
+        let ended = carry_out(&entity.handle(), Command::EndEntity).await;
         // The catalogue hears of the end before it hears of this.
-        self.ask_catalogue(CatalogueRequest::Erase { id: Some(entity.id), key }).await?;
+        self.inner.host.ask_catalogue(CatalogueRequest::Erase { id: Some(entity.id), key }).await?;
         match ended {
             // A refusal may also mean that something else was refused while this one was under way.
-            Err(refusal) if self.inner.entities.by_id(entity.id).is_some() => {
+            Err(refusal) if self.inner.directory.by_id(entity.id).is_some() => {
                 Err(ChangeError::refused(name, refusal))
             }
             Err(crate::Refusal::EntityDeleted) => Err(not_found(name)),
@@ -69,12 +74,12 @@ impl Namespace {
     /// A queue or topic; names match case-insensitively.
     #[must_use]
     pub fn describe(&self, name: &str) -> Option<EntityDescription> {
-        Some(self.inner.entities.get(&name_key(name))?.describe())
+        Some(self.inner.directory.get(&name_key(name))?.describe())
     }
 
     /// Queues or topics in the order of their names, without regard to case: `top` of them after the first `skip`.
     #[must_use]
     pub fn describe_all(&self, kind: EntityKind, skip: usize, top: usize) -> Vec<EntityDescription> {
-        self.inner.entities.page(kind, skip, top).iter().map(|entity| entity.describe()).collect()
+        self.inner.directory.page(kind, skip, top).iter().map(|entity| entity.describe()).collect()
     }
 }

@@ -64,7 +64,7 @@ impl Namespace {
         name: &str,
         command: Command,
     ) -> Result<SubscriptionDescription, ChangeError> {
-        let changed = carry_out(&topic.handle(&self.inner.spawner), command).await;
+        let changed = carry_out(&topic.handle(), command).await;
         changed.map_err(|refusal| ChangeError::refused(name, refusal))?;
         Ok(topic.subscriptions.get(name).ok_or_else(|| not_found(name))?.describe())
     }
@@ -85,7 +85,7 @@ impl Namespace {
             self.check_subscription(name, options, rules)?;
         }
         let entity = self.topic(topic)?;
-        let handle = entity.handle(&self.inner.spawner);
+        let handle = entity.handle();
         let wanted = distinct(subscriptions);
         // A number is reserved only for what is new, or deleted meanwhile.
         let mut known = Vec::new();
@@ -115,7 +115,7 @@ impl Namespace {
         let entity = self.topic(topic)?;
         let Some(found) = entity.subscriptions.get(name) else { return Ok(false) };
         let delete = Command::DeleteSubscription { queue: found.subscription.queue };
-        match carry_out(&entity.handle(&self.inner.spawner), delete).await {
+        match carry_out(&entity.handle(), delete).await {
             Ok(()) => Ok(true),
             // It went meanwhile.
             Err(Refusal::EntityDeleted) => Ok(false),
@@ -154,7 +154,7 @@ impl Namespace {
         for rule in rules {
             check_rule_name(&rule.name).map_err(|reason| invalid_name(&rule.name, reason))?;
         }
-        let unknown = options.forwarding.unknown_target(|key| self.inner.entities.get(key).is_some());
+        let unknown = options.forwarding.unknown_target(|key| self.inner.directory.get(key).is_some());
         options
             .check()
             .and(unknown.map_or(Ok(()), Err))

@@ -7,7 +7,6 @@ use peeklock_storage::{Batch, PartitionId, Space};
 use super::Catalogue;
 use crate::layout::{CATALOGUE, entity_key};
 use crate::names::name_key;
-use crate::runtime::actor::is_dead;
 use crate::runtime::entity::Entity;
 use crate::{End, QueueId};
 
@@ -51,7 +50,7 @@ impl Catalogue {
     /// Deletes entities with all that rests in them: one batch, so that a restart finds all of each or nothing. When the
     /// store refuses, they are gone all the same, until a restart or the next batch of the catalogue.
     pub(super) async fn delete(&mut self, all_ended: Vec<Ended>) {
-        let find = |ended: Ended| Some((self.entities.by_id(ended.id)?, ended));
+        let find = |ended: Ended| Some((self.directory.by_id(ended.id)?, ended));
         let (entities, all_ended): (Vec<Arc<Entity>>, Vec<Ended>) =
             all_ended.into_iter().filter_map(find).unzip();
         if entities.is_empty() {
@@ -68,9 +67,9 @@ impl Catalogue {
                 }
             }
             Err(error) => {
-                if is_dead(&error) {
+                if error.is_loss() {
                     tracing::error!(entities = ?names, %error, "the deletion of entities is in doubt");
-                    shared.fatal.raise(error);
+                    shared.scope.fail(error);
                 } else {
                     tracing::warn!(entities = ?names, %error, "what is stored of deleted entities stays for now");
                     shared.shard.resume(CATALOGUE);
@@ -83,10 +82,10 @@ impl Catalogue {
             }
         }
         for entity in entities {
-            self.entities.remove(&entity);
+            self.directory.remove(&entity);
             entity.set_deleted();
             if let Some(task) = entity.stop() {
-                // An actor that panicked has raised the fatal signal already.
+                // An actor that panicked has ended its host already.
                 let _ = task.await;
             }
         }

@@ -9,13 +9,13 @@ use crate::names::{check_entity_name, name_key};
 use crate::partition::Credible;
 use crate::runtime::SetBack;
 use crate::runtime::StartError;
-use crate::runtime::actor::{Shared, is_dead};
+use crate::runtime::actor::Shared;
 use crate::runtime::damage::Unreadable;
-use crate::runtime::entities::Entities;
-use crate::runtime::entity::Entity;
-use crate::runtime::patience::{Patience, may_pass, unread_now};
-use crate::runtime::record::{EntityRecord, decode_counter, decode_set_back};
+use crate::runtime::directory::Directory;
+use crate::runtime::entity::{Entity, Spawner};
+use crate::runtime::patience::{Patience, unread_now};
 use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};
+use crate::stored::{EntityRecord, read_entity, read_next_partition, read_set_back};
 use crate::{EntityOptions, Timestamp};
 
 /// What the catalogue says beside the entities.
@@ -38,8 +38,12 @@ struct Reading {
     set_backs: u64,
 }
 
-/// Reads all entities into `entities`.
-pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Result<Loaded, StartError> {
+/// Reads all entities of a shard into the directory.
+pub(in crate::runtime) async fn load(
+    spawner: &Arc<Spawner>,
+    directory: &Directory,
+) -> Result<Loaded, StartError> {
+    let shared = &spawner.shared;
     let shard = &*shared.shard;
     let Page { entries, damaged, .. } = catalogue_page(shared).await?;
     let mut loaded = Loaded {
@@ -52,23 +56,21 @@ pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Re
     for Entry { number, value } in entries {
         let read = match CatalogueSubject::of(number) {
             CatalogueSubject::NextPartition => {
-                decode_counter(&value).map(|next| loaded.next_partition = next)
+                read_next_partition(&value).map(|next| loaded.next_partition = next)
             }
-            CatalogueSubject::SetBack => decode_set_back(&value).map(|set_back| loaded.set_back = set_back),
-            CatalogueSubject::Entity(id) => {
-                EntityRecord::decode(&value).map(|record| found.push((id, record)))
-            }
+            CatalogueSubject::SetBack => read_set_back(&value).map(|set_back| loaded.set_back = set_back),
+            CatalogueSubject::Entity(id) => read_entity(&value).map(|record| found.push((id, record))),
         };
         if let Err(reason) = read {
             loaded.is_damaged = true;
-            set_aside(shared, entities, number, None, Unreadable::new(reason));
+            set_aside(spawner, directory, number, None, Unreadable::new(reason));
         }
     }
     for DamagedEntry { number, unverified, error } in damaged {
         loaded.is_damaged = true;
-        let guess = EntityRecord::decode(&unverified).ok();
+        let guess = read_entity(&unverified).ok();
         let guess = guess.filter(|_| matches!(CatalogueSubject::of(number), CatalogueSubject::Entity(_)));
-        set_aside(shared, entities, number, guess, error.into());
+        set_aside(spawner, directory, number, guess, error.into());
     }
     let (now, set_backs) = shared.clock.reading();
     let credible = match shared.clock.returns_to_the_present() {
@@ -79,9 +81,9 @@ pub(in crate::runtime) async fn load(shared: &Shared, entities: &Entities) -> Re
     for some in found.chunks(PARTITIONS_AT_A_TIME) {
         let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
         for ((id, record), pages) in some.iter().zip(asked) {
-            let (entity, latest) = restore_entity(shared, *id, record, reading, pages).await?;
+            let (entity, latest) = restore_entity(spawner, *id, record, reading, pages).await?;
             loaded.latest = loaded.latest.max(latest);
-            entities.insert(name_key(&record.name), Arc::new(entity));
+            directory.insert(name_key(&record.name), Arc::new(entity));
         }
     }
     Ok(loaded)
@@ -92,12 +94,19 @@ async fn catalogue_page(shared: &Shared) -> Result<Page, StartError> {
     let shard = &*shared.shard;
     let mut patience = Patience::default();
     loop {
-        let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
-        let page = scan_over_damage(shard, Space::Meta, CATALOGUE, first).await?;
-        match unread_now(&page) {
-            Err(error) if !patience.is_over() => pause(shared, &error, &mut patience).await,
-            _ => return Ok(page),
-        }
+        let read = async {
+            let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
+            scan_over_damage(shard, Space::Meta, CATALOGUE, first).await
+        };
+        let error = match read.await {
+            Ok(page) => match unread_now(&page) {
+                Err(error) if patience.allows_for(&error) => error,
+                _ => return Ok(page),
+            },
+            Err(StartError::Storage(error)) if patience.allows_for(&error) => error,
+            Err(error) => return Err(error),
+        };
+        pause(shared, &error, &mut patience).await;
     }
 }
 
@@ -112,12 +121,13 @@ async fn pause(shared: &Shared, error: &Error, patience: &mut Patience) {
 
 /// An entity with its state and the latest instant in it, or as a damaged one. Only a store that is lost is an error.
 async fn restore_entity(
-    shared: &Shared,
+    spawner: &Arc<Spawner>,
     id: PartitionId,
     record: &EntityRecord,
     reading: Reading,
     pages: FirstPages,
 ) -> Result<(Entity, Timestamp), StartError> {
+    let shared = &spawner.shared;
     let EntityRecord { name, options, times } = record.clone();
     let Reading { credible, set_backs } = reading;
     let (mut pages, mut patience) = (pages, Patience::default());
@@ -126,7 +136,7 @@ async fn restore_entity(
         let (shard, damages) = (&*shared.shard, &shared.damages);
         let restored = restore(shard, subject, options.clone(), credible, pages, damages, patience).await;
         match restored {
-            Err(StartError::Storage(error)) if may_pass(&error) && !patience.is_over() => {
+            Err(StartError::Storage(error)) if patience.allows_for(&error) => {
                 pause(shared, &error, &mut patience).await;
                 pages = FirstPages::ask(shard, id);
             }
@@ -137,20 +147,20 @@ async fn restore_entity(
         Ok(partition) => {
             let latest = partition.latest_restored();
             let partition = partition.with_rule_limits(shared.rule_limits);
-            return Ok((Entity::new(name, id, options, times, partition, set_backs), latest));
+            return Ok((Entity::new(spawner, (name, id), options, times, partition, set_backs), latest));
         }
-        Err(StartError::Storage(error)) if is_dead(&error) => return Err(error.into()),
+        Err(StartError::Storage(error)) if error.is_loss() => return Err(error.into()),
         Err(StartError::Storage(error)) => Unreadable::from(error),
         Err(other) => Unreadable::new(other.to_string()),
     };
     shared.damages.note(why.about("what is stored about the entity").damage(name.clone(), None));
-    Ok((Entity::damaged(name, id, options, times), Timestamp::default()))
+    Ok((Entity::damaged(spawner, (name, id), options, times), Timestamp::default()))
 }
 
 /// Notes a damaged record of the catalogue. Where its bytes still look like an entity, that one is there, damaged.
 fn set_aside(
-    shared: &Shared,
-    entities: &Entities,
+    spawner: &Arc<Spawner>,
+    directory: &Directory,
     number: u64,
     guess: Option<EntityRecord>,
     why: Unreadable,
@@ -162,12 +172,12 @@ fn set_aside(
         CatalogueSubject::Entity(_) => format!("the name and the options of entity {number}"),
     };
     let name = guess.as_ref().map_or_else(|| format!("entity {number}"), |guess| guess.name.clone());
-    shared.damages.note(why.about(&what).damage(name, None));
+    spawner.shared.damages.note(why.about(&what).damage(name, None));
     if let Some(EntityRecord { name, options, times }) = guess
-        && entities.get(&name_key(&name)).is_none()
+        && directory.get(&name_key(&name)).is_none()
     {
         let options: EntityOptions = options;
-        let entity = Entity::damaged(name.clone(), PartitionId(number), options, times);
-        entities.insert(name_key(&name), Arc::new(entity));
+        let entity = Entity::damaged(spawner, (name.clone(), PartitionId(number)), options, times);
+        directory.insert(name_key(&name), Arc::new(entity));
     }
 }

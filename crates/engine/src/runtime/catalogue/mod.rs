@@ -6,6 +6,7 @@ pub(super) mod deletion;
 pub(super) mod load;
 mod plan;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use peeklock_storage::{Batch, PartitionId};
@@ -14,12 +15,11 @@ use tokio::sync::{mpsc, oneshot};
 use self::deletion::Ended;
 use self::plan::{CatalogueChanges, Change};
 use super::StartError;
-use super::actor::is_dead;
-use super::entities::Entities;
+use super::directory::Directory;
 use super::entity::{Entity, Spawner};
-use super::record::encode_counter;
 use crate::layout::{CATALOGUE, entity_key, next_partition_key};
 use crate::partition::Partition;
+use crate::stored::write_next_partition;
 use crate::{EntityOptions, Intent, QueueId};
 
 /// Declarations, or ended entities, taken into one batch.
@@ -52,10 +52,10 @@ pub(super) struct Declaration {
     pub(super) answer: oneshot::Sender<Result<PartitionId, StartError>>,
 }
 
-/// Keeps the catalogue; ends when the namespace is gone.
+/// Keeps the catalogue of a shard; ends when its host does.
 pub(super) struct Catalogue {
-    pub(super) entities: Arc<Entities>,
-    pub(super) spawner: Spawner,
+    pub(super) directory: Arc<Directory>,
+    pub(super) spawner: Arc<Spawner>,
     pub(super) next_partition: PartitionId,
     /// Queues and topics, beyond which none is created.
     pub(super) entities_max: usize,
@@ -73,10 +73,15 @@ impl Catalogue {
         mut ended: mpsc::UnboundedReceiver<Ended>,
     ) {
         let (mut waiting, mut all_ended) = (Vec::new(), Vec::new());
+        let scope = self.spawner.shared.scope.clone();
+        let _guard = scope.clone().guard();
+        let mut failed = pin!(scope.failed());
         loop {
             let count = tokio::select! {
                 // Ends before declarations, so that a name that is free is known to be.
                 biased;
+                // Whoever still waits learns it from the end of the queue.
+                _ = &mut failed => return,
                 1.. = ended.recv_many(&mut all_ended, BATCH_MAX) => {
                     self.delete(std::mem::take(&mut all_ended)).await;
                     continue;
@@ -119,9 +124,7 @@ impl Catalogue {
             batch.put(entity_key(change.id), change.record.clone());
         }
         if next_partition != self.next_partition {
-            let counter = encode_counter(next_partition)
-                .map_err(|reason| peeklock_storage::Error::Unavailable { reason })?;
-            batch.put(next_partition_key(), counter);
+            batch.put(next_partition_key(), write_next_partition(next_partition));
         }
         if batch.is_empty() && !erases {
             return Ok(());
@@ -129,8 +132,8 @@ impl Catalogue {
         self.undeleted.iter().for_each(|(_, ended)| ended.erase(&mut batch));
         let shard = &self.spawner.shared.shard;
         if let Err(error) = shard.submit(batch).await {
-            if is_dead(&error) {
-                self.spawner.shared.fatal.raise(error.clone());
+            if error.is_loss() {
+                self.spawner.shared.scope.fail(error.clone());
             }
             shard.resume(CATALOGUE);
             let undeleted = self.undeleted.iter().flat_map(|(_, ended)| ended.partitions());
@@ -151,13 +154,14 @@ impl Catalogue {
         let Change { name, id, options, times, existing, .. } = change;
         if let Some(entity) = existing {
             entity.set_options(options, times);
-            return entity.start_if_timed(&self.spawner);
+            return entity.start_if_timed();
         }
         let limits = self.spawner.shared.rule_limits;
         let partition = Partition::new(QueueId(id.0), options.clone()).with_rule_limits(limits);
         let set_backs = self.spawner.shared.clock.reading().1.count;
-        let entity = Arc::new(Entity::new(name, id, options, times, partition, set_backs));
-        entity.start_if_timed(&self.spawner);
-        self.entities.insert(key, entity);
+        let entity = Entity::new(&self.spawner, (name, id), options, times, partition, set_backs);
+        let entity = Arc::new(entity);
+        entity.start_if_timed();
+        self.directory.insert(key, entity);
     }
 }

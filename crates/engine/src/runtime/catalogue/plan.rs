@@ -11,7 +11,7 @@ use crate::names::check_entity_name;
 use crate::names::name_key;
 use crate::runtime::StartError;
 use crate::runtime::entity::Entity;
-use crate::runtime::record::EntityRecord;
+use crate::stored::{EntityRecord, write_entity};
 use crate::{EntityOptions, EntityTimes, Intent, Refusal};
 
 /// See the module.
@@ -113,7 +113,7 @@ impl Catalogue {
             .iter()
             .filter(|(key, change)| change.existing.is_none() && !changes.entities.contains_key(key));
         let created = changes.entities.values().filter(|change| change.existing.is_none()).count();
-        let room = self.entities_max.saturating_sub(self.entities.len().saturating_add(created));
+        let room = self.entities_max.saturating_sub(self.directory.len().saturating_add(created));
         match new.nth(room) {
             None => Ok(()),
             Some((_, Change { name, .. })) => Err(StartError::Refused {
@@ -137,7 +137,7 @@ impl Catalogue {
             (Some(_), Intent::Create) => return Err(StartError::Exists { name: name.clone() }),
             (None, Intent::Update) => return Err(StartError::NotFound { name: name.clone() }),
             (None, _) if self.is_damaged => return Err(StartError::Damaged { name: name.clone() }),
-            (Some(_), _) if self.entities.get(key).is_some_and(|entity| entity.is_damaged()) => {
+            (Some(_), _) if self.directory.get(key).is_some_and(|entity| entity.is_damaged()) => {
                 return Err(StartError::Damaged { name: name.clone() });
             }
             _ => {}
@@ -159,7 +159,7 @@ impl Catalogue {
     fn options(&self, key: &str, changes: &CatalogueChanges) -> Option<Arc<EntityOptions>> {
         match changes.entities.get(key) {
             Some(change) => Some(Arc::new(change.options.clone())),
-            None => Some(self.entities.get(key)?.options()),
+            None => Some(self.directory.get(key)?.options()),
         }
     }
 
@@ -172,7 +172,7 @@ impl Catalogue {
         next_partition: &mut PartitionId,
     ) -> Result<Option<(Box<str>, Change)>, StartError> {
         let now = self.spawner.shared.clock.now();
-        let (name, id, created_at, existing) = match (changes.entities.get(&key), self.entities.get(&key)) {
+        let (name, id, created_at, existing) = match (changes.entities.get(&key), self.directory.get(&key)) {
             (Some(earlier), _) => {
                 let Change { name, id, times, existing, .. } = earlier;
                 (name.clone(), *id, times.created_at, existing.clone())
@@ -191,8 +191,7 @@ impl Catalogue {
         };
         let times = EntityTimes { created_at, updated_at: now };
         let record = EntityRecord { name: name.clone(), times, options: options.clone() };
-        let record = record.encode().map_err(|reason| invalid(&name, reason))?;
-        Ok(Some((key, Change { name, id, options, times, record, existing })))
+        Ok(Some((key, Change { name, id, options, times, record: write_entity(&record), existing })))
     }
 }
 

@@ -1,17 +1,18 @@
 //! The task that carries out joint steps, one round after the other.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 
 use peeklock_storage::{Error, Pressure, Shard};
 use rand::rngs::StdRng;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::round::{Participant, Round};
-use super::{Answer, Job, Lent, LoanRequest, UnitOutcome};
+use super::{Answer, Job, Jobs, Lent, LoanRequest, UnitOutcome};
 use crate::Refusal;
 use crate::runtime::PartitionHandle;
-use crate::runtime::fatal::Fatal;
+use crate::runtime::host::FailureScope;
 
 /// Units of one round, unless a single job has more: participants wait for the whole round.
 const ROUND_UNITS_MAX: usize = 512;
@@ -19,23 +20,31 @@ const ROUND_UNITS_MAX: usize = 512;
 /// See the module.
 pub(in crate::runtime) struct Committer {
     pub(in crate::runtime) shard: Arc<dyn Shard>,
-    pub(in crate::runtime) fatal: Fatal,
+    pub(in crate::runtime) scope: FailureScope,
     /// For what actions of rules draw.
     pub(in crate::runtime) random: StdRng,
 }
 
 impl Committer {
-    /// Runs until nobody can hand in a job any more.
-    pub(in crate::runtime) async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
-        let _guard = self.fatal.clone().guard();
+    /// Runs until nobody can hand in a job any more, or the shard is lost.
+    pub(in crate::runtime) async fn run(mut self, mut jobs: Jobs) {
+        let scope = self.scope.clone();
+        let _guard = scope.clone().guard();
+        let mut failed = pin!(scope.failed());
         let pressure = self.shard.pressure();
         let mut waiting = VecDeque::new();
-        while let Some(job) = match waiting.pop_front() {
-            Some(job) => Some(job),
-            None => jobs.recv().await,
-        } {
-            waiting.push_front(job);
-            while let Ok(job) = jobs.try_recv() {
+        loop {
+            if waiting.is_empty() {
+                tokio::select! {
+                    biased;
+                    _ = &mut failed => return,
+                    job = jobs.0.recv() => match job {
+                        Some(job) => waiting.push_back(job),
+                        None => return,
+                    },
+                }
+            }
+            while let Ok(job) = jobs.0.try_recv() {
                 waiting.push_back(job);
             }
             self.round(take_round(&mut waiting), &pressure).await;

@@ -85,9 +85,9 @@ pub(super) struct JointSteps(mpsc::UnboundedSender<Job>);
 
 impl JointSteps {
     /// The sending and the receiving end. The queue needs no bound: forwarders and connections await their answers.
-    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Job>) {
+    pub(super) fn new() -> (Self, Jobs) {
         let (jobs, receiver) = mpsc::unbounded_channel();
-        (Self(jobs), receiver)
+        (Self(jobs), Jobs(receiver))
     }
 
     /// Hands in a job. Without a committer it is refused.
@@ -102,6 +102,19 @@ impl JointSteps {
         let (answer, answered) = oneshot::channel();
         self.submit(Job { units, answer: Answer::Outcomes(answer) });
         answered.await.ok()
+    }
+}
+
+/// The committer's end of [`JointSteps`]. What is still in it when the committer ends is refused.
+#[derive(Debug)]
+pub(super) struct Jobs(mpsc::UnboundedReceiver<Job>);
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.0.close();
+        while let Ok(job) = self.0.try_recv() {
+            refuse(job, &Refusal::Unavailable);
+        }
     }
 }
 

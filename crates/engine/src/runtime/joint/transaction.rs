@@ -20,7 +20,7 @@ impl Namespace {
     #[must_use]
     pub fn begin_transaction(&self) -> Transaction {
         let unit = Unit { steps: SmallVec::new() };
-        Transaction { joint: self.inner.spawner.shared.joint.clone(), unit, content_bytes: 0 }
+        Transaction { joint: self.inner.host.spawner.shared.joint.clone(), unit, content_bytes: 0 }
     }
 }
 

@@ -39,6 +39,7 @@ impl World {
         for receiver in waiting.collect::<Vec<ReceiverId>>() {
             self.submit(&sessions, Command::CloseReceiver { receiver }, None);
         }
+        self.answer_questions().await;
         self.slow.release().await;
         self.observe().await;
         assert!(self.asked.is_empty(), "{} questions got no answer", self.asked.len());
@@ -61,6 +62,17 @@ impl World {
         self.compare_states().await;
         self.compare_messages().await;
         self.end_forwarding().await;
+    }
+
+    /// What receivers with a selector are asked about, until nothing is left to ask.
+    async fn answer_questions(&mut self) {
+        let questions = |world: &Self| world.receivers.values().map(|reader| reader.questions).sum::<u64>();
+        let mut before = None;
+        while before != Some(questions(self)) {
+            before = Some(questions(self));
+            self.slow.release().await;
+            self.observe().await;
+        }
     }
 
     /// Every session has the state that it should have.

@@ -70,3 +70,62 @@ fn a_deletion_that_found_no_room_is_not_in_doubt_after_a_power_cut() {
 
 /// Calls of the file system by which a topic and a queue are read back, at most.
 const READ_BACK_CALLS_MAX: u64 = 24;
+
+/// A rule is added and a message is published under it when the topic has been read back; both are answered, and the power fails
+/// before anybody hears of it.
+#[test]
+fn a_message_meets_the_change_that_was_answered_before_it_also_when_others_are_in_doubt() {
+    let publish = |flavour| Step::Send { to: Place::Topic, flavours: vec![flavour], delay_ms: None };
+    let commit = |batches| Step::Commit { batches, refused: None };
+    play_on_disk(&[
+        publish(1),
+        Step::Disk(DiskStep::Plan { call: None, pass: 29, event: Event::PowerCut(0) }),
+        Step::Receive {
+            from: Place::Subscription(2),
+            sub_queue: SubQueue::Main,
+            mode: ReceiveMode::ReceiveAndDelete,
+            credit: 1,
+        },
+        publish(1),
+        publish(1),
+        Step::Advance { duration_ms: 60_000 },
+        commit(3),
+        commit(1),
+        publish(0),
+        publish(0),
+        Step::FullOnce,
+        publish(0),
+        Step::Disk(DiskStep::Keep),
+        publish(0),
+        publish(0),
+        publish(0),
+        Step::Disk(DiskStep::FailReads(1, 5)),
+        commit(3),
+        Step::Topic(TopicStep::AddRule { name: 0, rule: 1 }),
+        Step::Disk(DiskStep::Keep),
+        publish(0),
+        commit(3),
+        publish(0),
+        commit(2),
+    ]);
+}
+
+/// A scheduled message is due while its topic can't be read back, and after the restart the clock has not come as far again.
+#[test]
+fn a_scheduled_message_that_is_due_in_a_topic_that_can_not_be_read_back_may_wait_after_a_restart() {
+    let publish = |delay_ms| Step::Send { to: Place::Topic, flavours: vec![0], delay_ms };
+    let commit = |batches| Step::Commit { batches, refused: None };
+    play_on_disk(&[
+        Step::Disk(DiskStep::FailReads(2, 5)),
+        publish(None),
+        publish(Some(1)),
+        publish(None),
+        publish(None),
+        publish(None),
+        commit(2),
+        Step::FullOnce,
+        Step::Disturb { off_ms: -1_000, for_ms: 101 },
+        commit(3),
+        publish(None),
+    ]);
+}

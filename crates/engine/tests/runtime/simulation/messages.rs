@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::{
-    Command, CreditLimit, Delivery, NewMessage, QueueId, QueuePath, ReceiveMode, Received, ReceiverOptions,
-    Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
+    Command, CreditLimit, Delivery, NewMessage, QueueId, QueuePath, ReceiveMode, Received, ReceiverId,
+    ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -17,6 +17,11 @@ use super::world::{Asked, LockedMessage, Reader, Taken, World};
 
 /// For how long messages are postponed, in milliseconds.
 const POSTPONED_MS: u64 = 20_000;
+
+/// Whether receivers with a selector want a message.
+fn is_selected(content: &[u8]) -> bool {
+    content.iter().map(|byte| u32::from(*byte)).sum::<u32>().is_multiple_of(2)
+}
 
 /// Whether the refusal says that nothing was done.
 fn is_certain(refusal: &Refusal) -> bool {
@@ -99,11 +104,28 @@ impl World {
         let mode = if strict { ReceiveMode::PeekLock } else { mode };
         let receiver = self.broker.namespace.next_receiver_id();
         let options = ReceiverOptions { source: QueuePath { queue: address.queue, sub_queue }, mode };
-        self.receivers.insert(receiver, Reader { address: address.clone(), sub_queue, mode, credit });
+        let selects = receiver.0.is_multiple_of(3);
+        let (address_of, questions) = (address.clone(), 0);
+        let reader = Reader { address: address_of, sub_queue, mode, credit, selects, questions };
+        self.receivers.insert(receiver, reader);
         let open = Command::OpenReceiver { receiver, options, session: None };
         self.submit(&address, open, Some(Asked::Other));
+        if selects {
+            self.submit(&address, Command::Select { receiver }, None);
+        }
         let limit = CreditLimit { messages: credit, bytes: u64::MAX };
         self.submit(&address, Command::Credit { receiver, limit, drain: false }, None);
+    }
+
+    /// A receiver with a selector is asked which messages it wants.
+    pub(super) fn examine(&mut self, receiver: ReceiverId, messages: &[Received]) {
+        let Some(reader) = self.receivers.get_mut(&receiver) else { return };
+        reader.questions += 1;
+        assert!(reader.selects && messages.iter().all(|message| message.lock.is_none()));
+        let matching = messages.iter().filter(|message| is_selected(&message.content));
+        let matching = matching.map(|message| message.view.sequence_number).collect();
+        let address = reader.address.clone();
+        self.submit(&address, Command::Examined { receiver, matching }, None);
     }
 
     pub(super) fn close_receivers(&mut self) {
@@ -124,13 +146,15 @@ impl World {
         let Some(reader) = self.receivers.get_mut(&delivery.receiver) else { return };
         reader.credit = reader.credit.checked_sub(1).expect("no more deliveries than credit");
         let (address, sub_queue, mode) = (reader.address.clone(), reader.sub_queue, reader.mode);
+        let selects = reader.selects;
+        assert!(!selects || is_selected(&delivery.message.content), "a message that was not selected");
         let Received { view, lock, .. } = &delivery.message;
         assert_eq!((view.queue, view.sub_queue), (address.queue, sub_queue));
         self.time.enqueued(view);
         let now = self.now();
         assert!(lock.is_none_or(|lock| lock.locked_until <= now.plus_ms(LOCK_MS)), "{lock:?} at {now:?}");
         let session = self.sessions.holds(delivery.receiver).then_some(delivery.receiver);
-        let ordered = sub_queue == SubQueue::Main && session.is_none();
+        let ordered = sub_queue == SubQueue::Main && session.is_none() && !selects;
         let auditor = self.auditors.get_mut(&address.queue).expect("somebody sent something");
         let content = identity(&delivery.message);
         auditor.delivered(&content, view.sequence_number, ordered);

@@ -199,7 +199,9 @@ impl World {
         let address = self.find(Place::Sessions).expect("the queue stays");
         let receiver = self.broker.namespace.next_receiver_id();
         let mode = ReceiveMode::PeekLock;
-        let reader = Reader { address: address.clone(), sub_queue: SubQueue::Main, mode, credit };
+        let (sub_queue, selects) = (SubQueue::Main, false);
+        let (address_of, questions) = (address.clone(), 0);
+        let reader = Reader { address: address_of, sub_queue, mode, credit, selects, questions };
         self.receivers.insert(receiver, reader);
         let options = ReceiverOptions { source: QueuePath::main(address.queue), mode };
         let wait_until = self.now().plus_ms(wait_ms);

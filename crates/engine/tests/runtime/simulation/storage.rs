@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use peeklock_storage::local::{Call, Event, Fault};
 use peeklock_storage::{
-    Batch, Commit, Error, Key, Limits, LocalOptions, MemoryStore, PartitionId, Pressure, Read, Scan, Shard,
-    ShardId, SimulatedDisk, Space, SteppedStore, Store,
+    Batch, Commit, Error, Key, Lease, Limits, LocalOptions, MemoryStore, PartitionId, Pressure, Read, Scan,
+    Shard, ShardId, SimulatedDisk, Space, SteppedStore, Store,
 };
 use tokio::sync::watch;
 
@@ -74,7 +74,7 @@ impl Machine {
         self.0.lock().unwrap().disk.clone()
     }
 
-    fn acquire(&self) -> Arc<dyn Shard> {
+    fn acquire(&self) -> Lease {
         let mut state = self.0.lock().unwrap();
         assert!(state.open.is_none(), "the last process still has the directory open");
         let options = LocalOptions {
@@ -87,7 +87,8 @@ impl Machine {
         let ends = state.disk.ends();
         let shard = Arc::new(SteppedShard { store, ends, is_held: AtomicBool::new(false) });
         state.open = Some(Arc::clone(&shard));
-        shard
+        let leased = Arc::clone(&shard);
+        shard.store.lease(leased)
     }
 
     /// Ends the process; what it had not written is lost for certain.
@@ -137,9 +138,9 @@ impl Machine {
 }
 
 impl Storage {
-    pub(super) fn acquire(&self) -> Arc<dyn Shard> {
+    pub(super) async fn acquire(&self) -> Lease {
         match self {
-            Self::Memory(store) => store.acquire(ShardId(0)).unwrap(),
+            Self::Memory(store) => store.acquire(ShardId(0)).await.unwrap(),
             Self::Log(machine) => machine.acquire(),
         }
     }

@@ -68,8 +68,6 @@ pub(super) struct Topic {
     pub(super) messages: Vec<Message>,
     next_queue: u64,
     next_rank: u64,
-    /// The last change that was answered while the store had failed already.
-    pub(super) certain: u64,
     /// The rules that are there after an end in doubt, while they are being listed.
     pub(super) found: Option<BTreeMap<QueueId, Rules>>,
 }
@@ -77,15 +75,7 @@ pub(super) struct Topic {
 impl Default for Topic {
     fn default() -> Self {
         let (subscriptions, under_way, messages) = Default::default();
-        Self {
-            subscriptions,
-            under_way,
-            messages,
-            next_queue: FIRST_ID,
-            next_rank: 0,
-            certain: 0,
-            found: None,
-        }
+        Self { subscriptions, under_way, messages, next_queue: FIRST_ID, next_rank: 0, found: None }
     }
 }
 
@@ -158,12 +148,13 @@ impl Topic {
             self.under_way.retain(|(under_way, _)| *under_way != tag);
             return;
         }
-        if is_in_doubt {
+        if is_in_doubt && result.is_err() {
             // It stays under way: what is found after the restart decides.
-            if result.is_ok() {
-                self.certain = tag;
-            }
             return;
+        }
+        if is_in_doubt {
+            // What was refused before it did not happen: the topic has been read back since.
+            self.under_way.retain(|(under_way, _)| *under_way >= tag);
         }
         let (expected, change) = self.under_way.pop_front().expect("a change under way");
         assert_eq!(tag, expected, "answers come in order");
@@ -321,9 +312,11 @@ impl World {
         }
     }
 
-    /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk.
+    /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk, unless the topic
+    /// can't be read back.
     pub(super) fn observe_topic(&mut self) {
-        let (now, settled) = (self.now(), self.broker.store.held() == 0 && !self.in_doubt);
+        let settled = self.broker.store.held() == 0 && !self.in_doubt && !self.reads_fail;
+        let now = self.now();
         let states = self.topic.states();
         let mut messages = std::mem::take(&mut self.topic.messages);
         messages.retain_mut(|message| {

@@ -10,7 +10,6 @@ use peeklock_engine::{
     Command, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, Refusal, SequenceNumber, SubQueue,
     Timestamp, TopicOptions,
 };
-use peeklock_storage::Shard;
 
 use super::clock::Time;
 use super::forwarding::{Forwarding, network};
@@ -77,6 +76,8 @@ pub(super) struct Reader {
     pub(super) sub_queue: SubQueue,
     pub(super) mode: ReceiveMode,
     pub(super) credit: u64,
+    pub(super) selects: bool,
+    pub(super) questions: u64,
 }
 
 pub(super) struct World {
@@ -110,10 +111,9 @@ pub(super) struct World {
 }
 
 async fn boot(store: Storage, clock: TestClock, seed: u64) -> (Broker<Storage>, Arc<SlowReads>) {
-    let slow = SlowReads::new(store.acquire());
-    let shard = Arc::clone(&slow) as Arc<dyn Shard>;
+    let (slow, lease) = SlowReads::over(store.acquire().await);
     let broker =
-        Broker::reading(store, shard, clock, BODY_CACHE_BYTES, seed, Some(network::read_rule_properties))
+        Broker::reading(store, lease, clock, BODY_CACHE_BYTES, seed, Some(network::read_rule_properties))
             .await;
     broker.namespace.declare(QUEUES[1], QueueOptions::default()).await.unwrap();
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
@@ -324,6 +324,7 @@ impl World {
                     self.answered(tag, asked, response);
                 }
                 Output::Delivery(delivery) => self.delivered(&delivery),
+                Output::Examine { receiver, messages } => self.examine(receiver, &messages),
                 Output::Drained { .. } => panic!("nobody asked to drain"),
                 Output::ReceiverClosed { receiver, refusal } => self.told_closed(receiver, &refusal),
             }

@@ -7,6 +7,7 @@ use super::rules;
 use crate::config::entity::{Bounds, check_name, check_subscription_name};
 use crate::config::file::FileConfig;
 use crate::config::names::{Names, Place};
+use crate::config::namespace::parse_name;
 use crate::config::options;
 use crate::config::queue::QueueConfig;
 use crate::config::subscription::SubscriptionConfig;
@@ -21,10 +22,7 @@ const HISTORY_WINDOW_MS_DEFAULT: u64 = 20_000;
 /// Reads the namespace with all that is in it.
 pub(super) fn read_namespace(mut namespace: Object<'_, '_>, bounds: Bounds, config: &mut FileConfig) {
     namespace.set_title("namespace: ".to_owned());
-    config.namespace = namespace.text("Name", "sbemulatorns", |name| match name {
-        "" => Err("is empty".to_owned()),
-        _ => Ok(name.to_owned()),
-    });
+    config.namespace.name = namespace.text("Name", "sbemulatorns", parse_name);
     let mut names = Names::default();
     namespace.set_title(String::new());
     for queue in namespace.list("Queues").into_iter().flatten() {
@@ -51,7 +49,7 @@ fn read_queue(mut queue: Object<'_, '_>, bounds: Bounds) -> Option<(QueueConfig,
         max_delivery_count: MAX_DELIVERY_COUNT_DEFAULT,
         default_message_time_to_live_ms: Some(TIME_TO_LIVE_MS_DEFAULT),
         duplicate_detection_history_time_window_ms: HISTORY_WINDOW_MS_DEFAULT,
-        ..QueueOptions::default()
+        ..bounds.tier.defaults()
     };
     let own_name = name.as_ref().map(|(name, _)| name.as_str());
     let options = options::read(&mut properties, default, own_name, bounds);
@@ -66,10 +64,13 @@ fn read_topic(mut topic: Object<'_, '_>, bounds: Bounds) -> Option<(TopicConfig,
     let default = TopicOptions {
         default_message_time_to_live_ms: Some(TIME_TO_LIVE_MS_DEFAULT),
         duplicate_detection_history_time_window_ms: HISTORY_WINDOW_MS_DEFAULT,
-        ..TopicOptions::default()
+        ..bounds.tier.defaults()
     };
     let options = options::read(&mut properties, default, None, bounds);
     properties.finish();
+    if let Some((_, place)) = &name {
+        options::check_topics(&topic, place, bounds);
+    }
     let mut names = Names::default();
     let mut subscriptions = Vec::new();
     for subscription in topic.list("Subscriptions").into_iter().flatten() {

@@ -75,7 +75,7 @@ fn the_sample_declares_what_the_emulators_own_does() {
     let sample = read(SAMPLE).unwrap();
     assert_eq!(sample.notes, [] as [&str; 0]);
     assert!(sample.is_emulators);
-    assert_eq!(sample.namespace.as_deref(), Some("sbemulatorns"));
+    assert_eq!(sample.namespace.name.as_deref(), Some("sbemulatorns"));
     let queue = QueueOptions {
         default_message_time_to_live_ms: Some(60 * MINUTE_MS),
         max_delivery_count: 3,
@@ -219,7 +219,7 @@ fn comments_a_last_comma_a_byte_order_mark_null_and_any_case_are_understood() {
                 \"topics\": null, \"Properties\": null}], \"Logging\": null}}";
     let file = read(text).unwrap();
     assert_eq!((file.queues[0].options.lock_duration_ms, file.notes.len()), (5_000, 0));
-    assert_eq!(file.namespace.as_deref(), Some("ns"));
+    assert_eq!(file.namespace.name.as_deref(), Some("ns"));
 }
 
 #[test]

@@ -33,7 +33,10 @@ fn the_emulators_file_declares_entities_beside_those_of_the_other() {
     let (_directory, args) = both("[log]\nlevel = \"warn\"\n[[queues]]\nname = \"own\"\n", JSON);
     let config = Config::resolve(args).unwrap();
     assert_eq!(names(&config), ["own", "orders"]);
-    assert_eq!((config.namespace.as_deref(), config.stands_in, config.undeclared), (Some("ns"), true, false));
+    assert_eq!(
+        (config.namespace.name.as_deref(), config.stands_in, config.undeclared),
+        (Some("ns"), true, false)
+    );
     assert_eq!(config.log_filter.to_string(), "warn");
     assert!(
         config.notes[0].ends_with("Config.json:1:92: queue \"orders\": Odd is unknown and has no effect"),

@@ -86,7 +86,7 @@ const BAD_QUEUE: &[(&str, &str)] = &[
         "auto_delete_on_idle: expected a text in quotes, found 300; write auto_delete",
     ),
     ("auto_delete_on_idle = \"never\"", "auto_delete_on_idle: \"never\" is not a duration; write ISO 8601"),
-    ("tier = \"Premium\"", "3:8: queue \"q\": tier: not supported yet; remove it"),
+    ("tier = \"premium\"", "3:8: queue \"q\": tier: the whole namespace has one; write it in [namespace]"),
     (
         "duplicate_detection_history_time_window = \"19s\"",
         "duplicate_detection_history_time_window: \"19s\" is outside the range from PT20S to PT168H",

@@ -92,6 +92,7 @@ fn sections() -> Vec<(String, String)> {
         "amqp",
         "authorization",
         "http",
+        "namespace",
         "network",
         "tls",
         "storage",

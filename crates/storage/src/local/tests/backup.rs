@@ -66,7 +66,7 @@ async fn restored(disk: &SimulatedDisk, backup: &str, target: &str) -> Vec<u64> 
     restore_on(disk.mount(), backup, target, &mut |key| visited += usize::from(key.space == Space::Head))
         .unwrap();
     let store = LocalStore::open_on(disk.mount(), target, options()).unwrap();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = acquire(&store).unwrap();
     let found = contents(&*shard, &[QUEUE]).await.unwrap();
     let heads: Vec<u64> = found.keys().filter(|key| key.space == Space::Head).map(|key| key.number).collect();
     for number in &heads {
@@ -313,7 +313,8 @@ async fn damage_anywhere_in_a_backup_is_refused_before_anything_is_restored() {
             let result = restore_on(disk.mount(), BACKUP, RESTORED, &mut |_| {});
             let is_padding = result.is_ok() && bytes[offset] == 0;
             assert!(
-                is_padding || matches!(&result, Err(Error::Corrupt { file, .. }) if *file == path),
+                is_padding
+                    || matches!(&result, Err(Error::Corrupt { place, .. }) if Path::new(&place.unit) == path),
                 "{} at {offset}: {result:?}",
                 path.display()
             );
@@ -344,7 +345,7 @@ async fn a_restored_store_is_later_than_its_backup_and_goes_on() {
     assert!(again.to_string().contains("is not empty"), "{again}");
     for round in 0..3 {
         let store = LocalStore::open_on(disk.mount(), RESTORED, options()).unwrap();
-        let shard = store.acquire(ShardId(0)).unwrap();
+        let shard = acquire(&store).unwrap();
         for number in 101 + round * 100..=200 + round * 100 {
             shard.submit(step(number)).await.unwrap();
         }
@@ -365,7 +366,7 @@ async fn a_backup_is_no_data_directory() {
     }
     write(&disk, store.pin().unwrap().plan(), BACKUP).unwrap();
     let store = LocalStore::open_on(disk.mount(), BACKUP, options()).unwrap();
-    let refused = store.acquire(ShardId(0)).err().unwrap();
+    let refused = acquire(&store).err().unwrap();
     assert!(refused.to_string().contains("peeklock store restore"), "{refused}");
     check(&disk, BACKUP).unwrap();
 }

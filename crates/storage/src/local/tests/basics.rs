@@ -1,5 +1,5 @@
 use super::*;
-use crate::Limits;
+use crate::{Limits, Store};
 
 #[tokio::test]
 async fn what_was_acknowledged_is_there_after_a_clean_close() {
@@ -150,17 +150,21 @@ async fn a_resumption_does_not_overtake_what_was_submitted_before_it() {
 }
 
 #[tokio::test]
-async fn acquiring_again_fences_the_earlier_handle_and_raises_the_epoch() {
+async fn acquiring_again_fences_the_earlier_lease_and_raises_the_epoch() {
     let disk = SimulatedDisk::new();
-    let (store, first) = open(&disk);
+    let store = LocalStore::open_on(disk.mount(), DIRECTORY, options()).unwrap();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let first = lease.shard();
     first.submit(send(1)).await.unwrap();
-    let epoch = store.current().shared().manifest.lock().unwrap().epoch;
-    let second = store.acquire(ShardId(0)).unwrap();
+    let again = store.acquire(ShardId(0)).await.unwrap();
+    let second = again.shard();
+    assert!(matches!(lease.lost().await, Error::Fenced { .. }));
+    assert_eq!(again.loss(), None);
     assert!(matches!(first.submit(send(2)).await, Err(Error::Fenced { .. })));
     assert!(matches!(first.read(vec![head(1)]).await, Err(Error::Fenced { .. })));
-    assert_eq!(contents(&*second, &[QUEUE]).await.unwrap().len(), 2);
-    assert_eq!(store.current().shared().manifest.lock().unwrap().epoch, epoch + 1);
-    assert!(store.acquire(ShardId(1)).is_err(), "one machine, one shard");
+    assert_eq!(contents(&**second, &[QUEUE]).await.unwrap().len(), 2);
+    assert_eq!(again.epoch().0, lease.epoch().0 + 1);
+    assert!(store.acquire_now(ShardId(1)).is_err(), "one machine, one shard");
 }
 
 #[tokio::test]
@@ -180,13 +184,15 @@ async fn a_second_process_is_told_which_directory_is_taken() {
 async fn a_closed_store_says_so_and_frees_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let store = LocalStore::open(directory.path(), options()).unwrap();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let shard = lease.shard();
     shard.submit(send(1)).await.unwrap();
     drop(store);
-    assert!(matches!(shard.submit(send(2)).await, Err(Error::Unavailable { .. })));
-    assert!(matches!(shard.read(vec![head(1)]).await, Err(Error::Unavailable { .. })));
+    assert!(matches!(lease.lost().await, Error::Stopped { .. }));
+    assert!(matches!(shard.submit(send(2)).await, Err(Error::Stopped { .. })));
+    assert!(matches!(shard.read(vec![head(1)]).await, Err(Error::Stopped { .. })));
     let store = LocalStore::open(directory.path(), options()).unwrap();
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = acquire(&store).unwrap();
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2);
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::Place;
 use crate::local::check_on;
 use crate::local::format::FRAME_HEADER_BYTES;
 
@@ -19,8 +20,8 @@ fn flip(disk: &SimulatedDisk, path: &Path, offset: u64) {
 /// The file and offset that opening complains about.
 fn refusal(disk: &SimulatedDisk) -> (String, u64) {
     match try_open(disk) {
-        Err(Error::Corrupt { file, offset, .. }) => {
-            (file.file_name().unwrap().to_string_lossy().into_owned(), offset)
+        Err(Error::Corrupt { place: Place { unit, offset }, .. }) => {
+            (Path::new(&unit).file_name().unwrap().to_string_lossy().into_owned(), offset)
         }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("opened"),
@@ -149,7 +150,7 @@ async fn a_flipped_byte_in_the_last_frame_costs_one_value_after_a_clean_close() 
     let (store, shard) = open(&disk);
     let at = 64 + 40 + 32 + 20;
     let refused = shard.read(vec![body(1)]).await;
-    assert!(matches!(refused, Err(Error::Corrupt { offset, .. }) if offset == at), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::Corrupt { place, .. }) if place.offset == at), "{refused:?}");
     assert_eq!(shard.read(vec![head(1), head(2), body(2)]).await.unwrap().len(), 3);
     // The log goes on, and the damage is neither lost nor copied under a checksum of its own.
     shard.submit(send(9)).await.unwrap();
@@ -180,7 +181,7 @@ async fn a_damaged_small_value_hides_no_others_in_a_scan() {
         assert_eq!(page.damaged.len(), 1);
         let damaged = &page.damaged[0];
         assert_eq!((damaged.number, damaged.unverified.len()), (2, 20));
-        assert!(matches!(damaged.error, Error::Corrupt { offset, .. } if offset == at), "{damaged:?}");
+        assert!(matches!(&damaged.error, Error::Corrupt { place, .. } if place.offset == at), "{damaged:?}");
         store.close();
     }
 }
@@ -320,8 +321,8 @@ async fn a_flipped_byte_under_a_value_is_reported_by_read_and_check() {
     // Sealed with a good hint: opening does not read contents, so the damage shows when that message is read.
     let (_store, shard) = open(&disk);
     match shard.read(vec![body(1)]).await {
-        Err(Error::Corrupt { file, offset, .. }) => {
-            assert_eq!((file, offset), (path, 64 + 40 + 32 + 20));
+        Err(Error::Corrupt { place, .. }) => {
+            assert_eq!(place, Place { unit: path.display().to_string(), offset: 64 + 40 + 32 + 20 });
         }
         other => panic!("{other:?}"),
     }

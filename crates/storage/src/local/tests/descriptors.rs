@@ -52,7 +52,7 @@ async fn a_store_that_runs_out_of_descriptors_goes_on_once_there_are_some_again(
         }
     }
     disk.set_descriptors_max(None);
-    assert!(store.fatal().borrow().is_none());
+    assert!(store.loss().is_none());
     assert!(accepted.len() > 100, "{}", accepted.len());
     disk.kill();
     drop(store);
@@ -80,5 +80,5 @@ async fn a_read_waits_for_a_descriptor() {
     eventually("the reader has tried", || disk.calls() > calls).await;
     disk.set_descriptors_max(None);
     assert_eq!(read.await.unwrap(), oldest);
-    assert!(store.fatal().borrow().is_none());
+    assert!(store.loss().is_none());
 }

@@ -60,7 +60,7 @@ async fn an_error_before_the_manifests_rename_took_place_changes_nothing() {
                 let event = if call == Call::Rename { Event::Fail(errno) } else { event };
                 disk.plan(Some(call), name, pass, event);
                 let accepted = send_past_the_event(&disk, &*shard).await;
-                assert_eq!(*store.fatal().borrow(), None, "{what}");
+                assert_eq!(store.loss(), None, "{what}");
                 disk.crash(pass);
                 drop(store);
                 assert_holds(&disk, accepted, &what).await;
@@ -187,7 +187,7 @@ async fn a_copy_that_cannot_be_made_durable_is_given_up_and_its_originals_stay()
                 let id = store.current().shared().manifest.lock().unwrap().next_id;
                 disk.plan(Some(call), &format!("{id:010}.segment"), 0, event);
                 while store.current().clean_now() {}
-                assert_eq!(*store.fatal().borrow(), None, "{what}");
+                assert_eq!(store.loss(), None, "{what}");
                 assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), expected, "{what}");
                 disk.crash(1);
                 drop(store);

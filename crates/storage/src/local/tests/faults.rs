@@ -1,22 +1,23 @@
 //! Failing writes and syncs, and crashes at delicate moments.
 
 use super::*;
+use crate::Store;
 use crate::local::{Call, Event, Fault, check_on};
 
 #[tokio::test]
-async fn a_failed_sync_kills_the_handle_and_tells_the_process_to_stop() {
+async fn a_failed_sync_loses_the_lease_and_says_so() {
     let disk = SimulatedDisk::new();
-    let (store, shard) = open(&disk);
+    let store = LocalStore::open_on(disk.mount(), DIRECTORY, options()).unwrap();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let shard = lease.shard();
     shard.submit(send(1)).await.unwrap();
-    let mut fatal = store.fatal();
-    assert_eq!(*fatal.borrow_and_update(), None);
+    assert_eq!(lease.loss(), None);
     disk.inject(Fault::SyncError, "0000000001.segment");
     let commits: Vec<_> = (2..=8).map(|number| shard.submit(send(number))).collect();
     for commit in commits {
         assert!(matches!(commit.await, Err(Error::InDoubt { .. })));
     }
-    fatal.changed().await.unwrap();
-    assert!(matches!(&*fatal.borrow(), Some(Error::InDoubt { reason }) if reason.contains("injected")));
+    assert!(matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("injected")));
     assert!(matches!(shard.submit(send(9)).await, Err(Error::InDoubt { .. })));
     assert!(matches!(shard.read(vec![body(1)]).await, Err(Error::InDoubt { .. })));
 }
@@ -29,7 +30,7 @@ async fn a_failed_or_short_write_kills_the_handle_and_applies_nothing() {
         shard.submit(send(1)).await.unwrap();
         disk.inject(fault, "0000000001.segment");
         assert!(matches!(shard.submit(send(2)).await, Err(Error::InDoubt { .. })), "{fault:?}");
-        assert!(store.fatal().borrow().is_some());
+        assert!(store.loss().is_some());
         drop(store);
         let (_store, shard) = open(&disk);
         assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2, "{fault:?}");
@@ -43,7 +44,7 @@ async fn the_same_store_can_be_acquired_again_after_a_failed_sync() {
     shard.submit(send(1)).await.unwrap();
     disk.inject(Fault::SyncError, "0000000001.segment");
     assert!(shard.submit(send(2)).await.is_err());
-    let shard = store.acquire(ShardId(0)).unwrap();
+    let shard = acquire(&store).unwrap();
     // The write reached the disk's cache before the sync failed: in doubt, and here it turned out durable.
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 4);
     shard.submit(send(3)).await.unwrap();
@@ -100,7 +101,7 @@ async fn a_failed_sync_of_a_new_manifest_leaves_the_old_one_and_is_tried_again()
         for later in number + 1..number + 100 {
             assert!(send_patiently(&*shard, later).await);
         }
-        assert_eq!(*store.fatal().borrow(), None);
+        assert_eq!(store.loss(), None);
         disk.crash(number);
         drop(store);
         assert_eq!(contents(&*open(&disk).1, &[QUEUE]).await.unwrap().len() as u64, 2 * (number + 99));
@@ -276,11 +277,11 @@ async fn the_directories_made_at_the_first_start_survive_a_power_cut() {
             }
         }
         let store = LocalStore::open_on(disk.mount(), "/srv/peeklock/data", options()).unwrap();
-        store.acquire(ShardId(0)).unwrap().submit(send(1)).await.unwrap();
+        acquire(&store).unwrap().submit(send(1)).await.unwrap();
         disk.crash(seed);
         drop(store);
         let store = LocalStore::open_on(disk.mount(), "/srv/peeklock/data", options()).unwrap();
-        let shard = store.acquire(ShardId(0)).unwrap();
+        let shard = acquire(&store).unwrap();
         assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2, "seed {seed}");
     }
 }

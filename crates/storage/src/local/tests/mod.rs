@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::filesystem::{Filesystem, SimulatedDisk};
 use super::{LocalOptions, LocalStore};
-use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space, Store};
+use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space};
 
 mod backup;
 mod basics;
@@ -45,8 +45,12 @@ fn try_open(disk: &SimulatedDisk) -> Result<(LocalStore, Arc<dyn Shard>), Error>
 
 fn open_with(disk: &SimulatedDisk, options: LocalOptions) -> Result<(LocalStore, Arc<dyn Shard>), Error> {
     let store = LocalStore::open_on(disk.mount(), DIRECTORY, options)?;
-    let shard = store.acquire(ShardId(0))?;
+    let shard = acquire(&store)?;
     Ok((store, shard))
+}
+
+fn acquire(store: &LocalStore) -> Result<Arc<dyn Shard>, Error> {
+    Ok(Arc::clone(store.acquire_now(ShardId(0))?.shard()))
 }
 
 fn head(number: u64) -> Key {

@@ -192,7 +192,7 @@ async fn a_store_whose_exchange_is_to_be_carried_on_does_not_open() {
     assert!(salvage(&disk).is_err());
     let refused = try_open(&disk).map(|_| ());
     assert!(
-        matches!(&refused, Err(Error::Corrupt { file, .. }) if file.ends_with("COMPLETE")),
+        matches!(&refused, Err(Error::Corrupt { place, .. }) if place.unit.ends_with("/COMPLETE")),
         "{refused:?}"
     );
     salvage(&disk).unwrap();

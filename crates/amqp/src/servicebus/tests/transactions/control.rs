@@ -1,6 +1,7 @@
 //! The coordinator: declare, discharge, whom transactions belong to.
 
 use bytes::Bytes;
+use peeklock_engine::Tier;
 
 use super::super::authorization::access;
 use super::super::harness::{Harness, message};
@@ -42,6 +43,22 @@ fn point_1_a_coordinator_link_takes_no_token() {
     assert!(answer.max_message_size > Some(0), ".NET can't send otherwise");
     assert_eq!(harness.declare(link).len(), 16);
     assert_eq!(harness.commands(), []);
+}
+
+/// azure-spring-boot 965.
+#[test]
+fn the_basic_tier_has_no_coordinator() {
+    for (tier, is_refused) in [(Tier::Basic, true), (Tier::Standard, false), (Tier::Premium, false)] {
+        let mut harness = Harness::of_tier(tier);
+        harness.attach(coordinator_attach("coordinator"));
+        let Some(error) = harness.refusal() else {
+            assert!(!is_refused, "{tier:?}");
+            continue;
+        };
+        assert_eq!((&*error.condition, is_refused), ("amqp:not-allowed", true));
+        let text = "Transaction is unsupported because the namespace peeklock is of 'Basic' tier.";
+        assert!(error.description.unwrap().starts_with(text));
+    }
 }
 
 #[test]

@@ -33,6 +33,14 @@ impl Model {
                 queue.set_credit(turn, receiver, limit, drain);
                 return None;
             }
+            Command::Select { receiver } => {
+                self.at(receiver).ok()?.0.select(receiver);
+                return None;
+            }
+            Command::Examined { receiver, matching } => {
+                self.at(receiver).ok()?.0.examined(receiver, &matching);
+                return None;
+            }
             Command::CloseReceiver { receiver } => {
                 self.watchers.remove(&receiver.0);
                 let (queue, turn) = self.at(receiver).ok()?;

@@ -40,6 +40,8 @@ pub(in crate::partition::tests) struct Comparison {
     pub(super) session_tokens: Vec<(String, LockToken)>,
     /// What each receiver got so far, since limits count from the opening.
     pub(super) got: BTreeMap<u64, CreditLimit>,
+    /// What receivers with a selector are asked about.
+    pub(super) asked: BTreeMap<u64, Vec<SequenceNumber>>,
     refused: usize,
 }
 
@@ -59,6 +61,7 @@ impl Comparison {
             tokens: Vec::new(),
             session_tokens: Vec::new(),
             got: BTreeMap::new(),
+            asked: BTreeMap::new(),
             refused: 0,
         }
     }
@@ -190,6 +193,10 @@ impl Comparison {
     /// What receivers keep in mind.
     fn remember(&mut self, effects: &[Effect]) {
         for effect in effects {
+            if let Effect::Examine { receiver, views } = effect {
+                let numbers = views.iter().map(|view| view.sequence_number).collect();
+                assert_eq!(self.asked.insert(receiver.0, numbers), None, "one question at a time");
+            }
             if let Effect::Deliver { receiver, view, .. } = effect {
                 let bytes = self.bytes_of(view);
                 let got = self.got.entry(receiver.0).or_default();
@@ -269,6 +276,7 @@ const fn audience(effect: &Effect) -> (u8, u64) {
     match effect {
         Effect::Reply { request, .. } => (0, request.0),
         Effect::Deliver { receiver, .. }
+        | Effect::Examine { receiver, .. }
         | Effect::Drained { receiver }
         | Effect::ReceiverClosed { receiver, .. } => (1, receiver.0),
         Effect::Ended(_) => (2, 0),
@@ -301,6 +309,9 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
     for effect in &mut effects {
         if let Effect::Deliver { view, .. } = effect {
             mask_failure(view);
+        }
+        if let Effect::Examine { views, .. } = effect {
+            views.iter_mut().for_each(mask_failure);
         }
         let Effect::Reply { reply, .. } = effect else { continue };
         match reply {

@@ -29,6 +29,10 @@ pub(in crate::partition::tests) enum Move {
         drain: bool,
     },
     Close(usize),
+    /// A receiver gets a selector.
+    Select(usize),
+    /// What a receiver is asked about is answered: a bit says whether a message matches.
+    Examined(usize, u8),
     /// With a property to change: number of its name, length of its value.
     Settle(Vec<usize>, Verb, Option<(u8, usize)>),
     Renew(Vec<usize>),

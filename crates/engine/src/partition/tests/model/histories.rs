@@ -195,6 +195,14 @@ fn common(kind: Kind) -> Weighted {
     ]
 }
 
+/// What is about receivers with a selector.
+fn about_selectors() -> Weighted {
+    vec![
+        (4, (0..4usize).prop_map(Move::Select).boxed()),
+        (12, (0..4usize, any::<u8>()).prop_map(|(pick, bits)| Move::Examined(pick, bits)).boxed()),
+    ]
+}
+
 /// What is about sessions.
 fn about_sessions() -> Weighted {
     let list = (0..40usize, sometimes(7, 0..4u64), 0..2u32, 0..4u32);
@@ -271,11 +279,13 @@ fn unit(kind: Kind) -> impl Strategy<Value = Move> {
 
 fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move> {
     let mut moves = common(kind);
-    moves.push((6, Just(Move::EndTurn).boxed()));
     if units {
         moves.push((60, unit(kind).boxed()));
         moves.push((20, (0..12u64).prop_map(Move::Pass).boxed()));
+    } else {
+        moves.extend(about_selectors());
     }
+    moves.push((6, Just(Move::EndTurn).boxed()));
     moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Pass).boxed()));

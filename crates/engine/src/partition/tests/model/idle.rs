@@ -59,6 +59,8 @@ impl Model {
                 Some(*queue).filter(|_| turn.breaks(Rule::ListingIsNoUse))
             }
             Command::Watch { .. }
+            | Command::Select { .. }
+            | Command::Examined { .. }
             | Command::CloseReceiver { .. }
             | Command::EndEntity
             | Command::KeepUndelivered { .. }

@@ -21,6 +21,7 @@ mod moves;
 mod publishing;
 mod queue;
 mod rule;
+mod selecting;
 mod session;
 mod sql;
 mod stored;

@@ -58,6 +58,8 @@ impl Comparison {
                 };
                 Command::Credit { receiver, limit, drain: *drain }
             }
+            Move::Select(pick) => self.select(*pick),
+            Move::Examined(pick, bits) => self.examined(*pick, *bits),
             Move::Close(pick) => Command::CloseReceiver { receiver: self.receiver(*pick) },
             Move::Settle(picks, verb, modify) => {
                 let (queue, tokens) = self.picked_tokens(picks);
@@ -135,6 +137,28 @@ impl Comparison {
             }
             _ => Command::Tick,
         }
+    }
+
+    /// What holds a session can't have a selector.
+    fn select(&self, pick: usize) -> Command {
+        let receiver = self.receiver(pick);
+        let state = &self.partition.state;
+        let open = state.home(receiver).and_then(|home| Some((home, home.receivers.get(receiver)?)));
+        match open {
+            Some((home, open))
+                if home.policy.requires_session && open.options.source.sub_queue == SubQueue::Main =>
+            {
+                Command::Tick
+            }
+            _ => Command::Select { receiver },
+        }
+    }
+
+    fn examined(&mut self, pick: usize, bits: u8) -> Command {
+        let receiver = self.receiver(pick);
+        let asked = self.asked.remove(&receiver.0).unwrap_or_default();
+        let matching = asked.into_iter().enumerate().filter(|(at, _)| bits >> (at % 8) & 1 == 1);
+        Command::Examined { receiver, matching: matching.map(|(_, number)| number).collect() }
     }
 
     fn message(&self, draft: &Draft) -> NewMessage {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::message::Message;
+use super::selecting::Selected;
 use super::session::{Session, Waiter};
 use super::{Rule, Turn};
 use crate::{
@@ -21,6 +22,8 @@ pub(super) struct Receiver {
     draining: bool,
     /// Since when it waits to be served.
     since: u64,
+    /// What is known of messages, if it has a selector.
+    pub(super) selected: Option<Selected>,
 }
 
 impl Receiver {
@@ -128,7 +131,8 @@ impl Queue {
 
     pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
         let (got, limit) = (CreditLimit::default(), CreditLimit::default());
-        self.receivers.insert(receiver.0, Receiver { options, got, limit, draining: false, since: 0 });
+        let (draining, since, selected) = (false, 0, None);
+        self.receivers.insert(receiver.0, Receiver { options, got, limit, draining, since, selected });
     }
 
     pub(super) fn set_credit(&mut self, turn: &mut Turn, id: ReceiverId, limit: CreditLimit, drain: bool) {
@@ -250,6 +254,7 @@ impl Queue {
         let lock = Some(Lock { token, locked_until });
         let message = self.messages.get_mut(&number).unwrap();
         (message.lock, message.counts) = (lock, mode != ReceiveMode::ReceiveAndDelete);
+        self.forget_verdicts(turn, number);
         (view, lock)
     }
 
@@ -272,6 +277,7 @@ impl Queue {
         for sub_queue in [SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
             self.serve(turn, sub_queue);
         }
+        self.serve_selected(turn);
         self.finish_drains(turn);
     }
 
@@ -282,7 +288,8 @@ impl Queue {
             let ready = self.receivers.iter().filter(|(_, receiver)| {
                 let crossing = turn.keeps(Rule::TheCrossingMessageIsDelivered)
                     || receiver.got.bytes + 2 <= receiver.limit.bytes;
-                receiver.options.source.sub_queue == sub_queue && receiver.is_ready() && crossing
+                let competes = receiver.selected.is_none() && receiver.options.source.sub_queue == sub_queue;
+                competes && receiver.is_ready() && crossing
             });
             let next = ready.min_by_key(|(id, one)| (if turns { one.since } else { 0 }, **id));
             let Some(receiver) = next.map(|(id, _)| ReceiverId(*id)) else { return };
@@ -305,7 +312,11 @@ impl Queue {
     fn finish_drains(&mut self, turn: &mut Turn) {
         let mut receivers = std::mem::take(&mut self.receivers);
         for (id, receiver) in &mut receivers {
-            let dry = self.is_dry(ReceiverId(*id), receiver.options.source.sub_queue);
+            let sub_queue = receiver.options.source.sub_queue;
+            let dry = match &receiver.selected {
+                Some(selected) => self.is_dry_for(sub_queue, selected),
+                None => self.is_dry(ReceiverId(*id), sub_queue),
+            };
             if receiver.draining && (dry || !receiver.has_credit()) {
                 receiver.draining = false;
                 if turn.keeps(Rule::ADrainVoidsCredit) {

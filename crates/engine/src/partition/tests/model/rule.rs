@@ -74,6 +74,12 @@ rules! {
         ReceiversTakeTurns,
         /// The message that crosses the byte limit is still delivered.
         TheCrossingMessageIsDelivered,
+        /// A receiver with a selector gets what matches.
+        OnlyWhatMatchesIsDelivered,
+        /// It gets nothing before it is known of all messages before that they do not match.
+        WhatMatchesComesInOrder,
+        /// What was handed out may match no longer when it comes back.
+        WhatComesBackIsExaminedAgain,
         /// After a drain nothing comes without new credit.
         ADrainVoidsCredit,
         /// One bad number, and nothing is cancelled.

@@ -19,6 +19,8 @@ struct Taken {
     numbers: BTreeSet<SequenceNumber>,
     /// By how much the entity grows, in bytes.
     bytes: u64,
+    /// Length of what is completed, in bytes, where that makes room.
+    freed: u64,
     /// How long states of sessions are by then.
     states: BTreeMap<ReceiverId, u64>,
 }
@@ -66,7 +68,7 @@ impl Model {
                 let bytes = self.check_sizes(messages)?;
                 let limit_bytes = self.options.max_size_bytes();
                 let others = if self.turn.keeps(Rule::MessagesOfAUnitFitTogether) { taken.bytes } else { 0 };
-                if self.size_bytes() + others + bytes > limit_bytes {
+                if self.size_bytes() + others + bytes > limit_bytes + taken.freed {
                     return Err(Refusal::EntityFull { limit_bytes });
                 }
                 taken.bytes += bytes;
@@ -109,7 +111,7 @@ impl Model {
             return Err(Refusal::MessageLockLost);
         }
         if *settlement == Settlement::Complete && self.turn.breaks(Rule::AUnitMakesNoRoomForItself) {
-            taken.bytes = taken.bytes.saturating_sub(bytes);
+            taken.freed += bytes;
         }
         Ok(())
     }

@@ -47,14 +47,18 @@ fn head_format_version_2_stays_readable() {
 }
 
 #[test]
-fn a_message_without_facts_is_stored_as_ever() {
+fn what_rules_see_of_a_scheduled_message_is_stored_if_there_is_something() {
     let mut rig = Rig::plain();
     let later = Some(rig.now.plus_ms(9));
     rig.send(NewMessage { scheduled_enqueue_time: later, ..message("x") });
     rig.send(NewMessage { scheduled_enqueue_time: later, ..labelled("x", "x") });
-    let versions: Vec<u8> =
-        rig.store.entries(TOPIC, Space::Head).iter().map(|entry| entry.value[0]).collect();
-    assert_eq!(versions, [1, 5]);
+    rig.restart();
+    let record = |number| {
+        let number = crate::SequenceNumber(number);
+        rig.partition.state.record(TOPIC, crate::SubQueue::Main, number).unwrap()
+    };
+    let seen = |number| record(number).extra().unwrap().rule_properties.clone();
+    assert_eq!((seen(1).is_some(), seen(2).is_some()), (false, true));
 }
 
 #[test]

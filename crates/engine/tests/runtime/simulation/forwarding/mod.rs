@@ -148,7 +148,7 @@ impl Forwarding {
                     self.answered(asked, response, is_in_doubt);
                 }
                 Output::Delivery(delivery) => self.delivered(&delivery),
-                Output::Drained { .. } => panic!("nobody asked to drain"),
+                Output::Drained { .. } | Output::Examine { .. } => panic!("nobody asked for that"),
                 // Entities go, begin to forward, and are read back.
                 Output::ReceiverClosed { receiver, .. } => {
                     self.receivers.remove(&receiver);

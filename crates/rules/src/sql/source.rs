@@ -1,19 +1,17 @@
-//! How SQL is stored: as it was written. Programs are made anew when it is read back.
-
-use serde::{Deserialize, Serialize};
+//! SQL as it was written, which is also how it is stored: programs are made anew when it is read back.
 
 use crate::PropertyValue;
 
 /// A text with its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct StoredSql {
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SqlSource {
     /// The text.
     pub(super) expression: Box<str>,
     /// What `@name` stands for.
     pub(super) parameters: Vec<(Box<str>, PropertyValue)>,
 }
 
-impl StoredSql {
+impl SqlSource {
     /// The parameters as a program takes them.
     pub(super) fn plain_parameters(&self) -> Vec<(Box<str>, PropertyValue)> {
         self.parameters.iter().map(|(name, value)| (name.clone(), value.plain())).collect()

@@ -1,27 +1,51 @@
-//! Entities as they were stored before there was administration; read, no longer written.
+//! Queues and topics: version 1 is from before there was administration.
 
 use serde::Deserialize;
 
-use super::{EntityRecord, VERSION, decode_version};
+use super::options::{Queue, Times, Topic};
+use super::{read_fields, unknown, version};
+use crate::stored::entity::EntityRecord;
 use crate::{EntityOptions, EntityTimes, QueueOptions, TopicOptions};
 
 #[derive(Deserialize)]
-struct StoredEntity {
+struct Version2 {
     name: String,
-    kind: StoredKind,
+    times: Times,
+    options: Options,
 }
 
-/// New kinds go to the end: their position is stored.
 #[derive(Deserialize)]
-enum StoredKind {
+enum Options {
+    Queue(Queue),
+    Topic(Topic),
+}
+
+impl From<Version2> for EntityRecord {
+    fn from(Version2 { name, times, options }: Version2) -> Self {
+        let options = match options {
+            Options::Queue(queue) => EntityOptions::Queue(queue.into()),
+            Options::Topic(topic) => EntityOptions::Topic(topic.into()),
+        };
+        Self { name, times: times.into(), options }
+    }
+}
+
+#[derive(Deserialize)]
+struct Version1 {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Deserialize)]
+enum Kind {
     /// Before sessions and idle deletion.
-    PlainQueue(StoredPlainQueue),
-    Queue(StoredQueue),
-    Topic(StoredTopic),
+    PlainQueue(PlainQueue),
+    Queue(QueueVersion1),
+    Topic(TopicVersion1),
 }
 
 #[derive(Deserialize)]
-struct StoredPlainQueue {
+struct PlainQueue {
     lock_duration_ms: u64,
     max_delivery_count: u32,
     default_message_time_to_live_ms: Option<u64>,
@@ -31,7 +55,7 @@ struct StoredPlainQueue {
 }
 
 #[derive(Deserialize)]
-struct StoredQueue {
+struct QueueVersion1 {
     lock_duration_ms: u64,
     max_delivery_count: u32,
     default_message_time_to_live_ms: Option<u64>,
@@ -43,15 +67,15 @@ struct StoredQueue {
 }
 
 #[derive(Deserialize)]
-struct StoredTopic {
+struct TopicVersion1 {
     default_message_time_to_live_ms: Option<u64>,
     auto_delete_on_idle_ms: Option<u64>,
     max_message_size_bytes: u64,
     max_size_bytes: u64,
 }
 
-impl From<StoredQueue> for QueueOptions {
-    fn from(stored: StoredQueue) -> Self {
+impl From<QueueVersion1> for QueueOptions {
+    fn from(stored: QueueVersion1) -> Self {
         Self {
             lock_duration_ms: stored.lock_duration_ms,
             max_delivery_count: stored.max_delivery_count,
@@ -66,8 +90,8 @@ impl From<StoredQueue> for QueueOptions {
     }
 }
 
-impl From<StoredPlainQueue> for QueueOptions {
-    fn from(stored: StoredPlainQueue) -> Self {
+impl From<PlainQueue> for QueueOptions {
+    fn from(stored: PlainQueue) -> Self {
         Self {
             lock_duration_ms: stored.lock_duration_ms,
             max_delivery_count: stored.max_delivery_count,
@@ -80,8 +104,8 @@ impl From<StoredPlainQueue> for QueueOptions {
     }
 }
 
-impl From<StoredTopic> for TopicOptions {
-    fn from(stored: StoredTopic) -> Self {
+impl From<TopicVersion1> for TopicOptions {
+    fn from(stored: TopicVersion1) -> Self {
         Self {
             default_message_time_to_live_ms: stored.default_message_time_to_live_ms,
             auto_delete_on_idle_ms: stored.auto_delete_on_idle_ms,
@@ -92,15 +116,23 @@ impl From<StoredTopic> for TopicOptions {
     }
 }
 
-/// Reads such a record. Nobody noted when the entity was created.
-pub(super) fn decode(bytes: &[u8]) -> Result<EntityRecord, String> {
-    let StoredEntity { name, kind } = decode_version(VERSION, bytes)?;
-    let options = match kind {
-        StoredKind::PlainQueue(stored) => EntityOptions::Queue(stored.into()),
-        StoredKind::Queue(stored) => EntityOptions::Queue(stored.into()),
-        StoredKind::Topic(stored) => EntityOptions::Topic(stored.into()),
-    };
-    Ok(EntityRecord { name, times: EntityTimes::default(), options })
+impl From<Version1> for EntityRecord {
+    fn from(Version1 { name, kind }: Version1) -> Self {
+        let options = match kind {
+            Kind::PlainQueue(stored) => EntityOptions::Queue(stored.into()),
+            Kind::Queue(stored) => EntityOptions::Queue(stored.into()),
+            Kind::Topic(stored) => EntityOptions::Topic(stored.into()),
+        };
+        Self { name, times: EntityTimes::default(), options }
+    }
+}
+
+pub(in crate::stored) fn read_entity(bytes: &[u8]) -> Result<EntityRecord, String> {
+    match version(bytes)? {
+        1 => read_fields::<Version1>(bytes).map(Into::into),
+        2 => read_fields::<Version2>(bytes).map(Into::into),
+        other => unknown(other),
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +142,7 @@ mod tests {
     fn check(stored: &[u8], name: &str, options: impl Into<EntityOptions>) {
         let expected =
             EntityRecord { name: name.to_owned(), times: EntityTimes::default(), options: options.into() };
-        assert_eq!(EntityRecord::decode(stored), Ok(expected));
+        assert_eq!(read_entity(stored), Ok(expected));
     }
 
     #[test]

@@ -1,17 +1,18 @@
-//! All entities in use, by name and by id.
+//! The directory of a namespace: names and ids of entities, and the entities, each of which knows the host it lives on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use peeklock_storage::PartitionId;
+use tokio::task::JoinHandle;
 
 use super::EntityKind;
-use super::entity::Entity;
+use super::entity::{Entity, Spawner};
 use crate::names::name_key;
 
 /// Entities in the order of their name keys, so that a page of them needs no sorting.
 #[derive(Default)]
-pub(super) struct Entities(RwLock<Known>);
+pub(super) struct Directory(RwLock<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -19,7 +20,7 @@ struct Known {
     by_id: HashMap<PartitionId, Arc<Entity>>,
 }
 
-impl Entities {
+impl Directory {
     pub(super) fn get(&self, key: &str) -> Option<Arc<Entity>> {
         self.known().by_name.get(key).cloned()
     }
@@ -50,6 +51,11 @@ impl Entities {
 
     pub(super) fn all(&self) -> Vec<Arc<Entity>> {
         self.known().by_name.values().cloned().collect()
+    }
+
+    /// Ends all entities that live on a host whose shard is lost; the tasks of their actors.
+    pub(super) fn end_all_of(&self, host: &Arc<Spawner>) -> Vec<JoinHandle<()>> {
+        self.all().iter().filter(|entity| entity.lives_on(host)).filter_map(|entity| entity.lose()).collect()
     }
 
     /// How many there are.

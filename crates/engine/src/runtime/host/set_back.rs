@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use peeklock_storage::Batch;
 
-use super::SetBack;
-use super::entities::Entities;
-use super::entity::Spawner;
-use super::record::encode_set_back;
 use crate::Timestamp;
 use crate::layout::{CATALOGUE, set_back_key};
 use crate::partition::Credible;
+use crate::runtime::SetBack;
+use crate::runtime::directory::Directory;
+use crate::runtime::entity::Spawner;
+use crate::stored::write_set_back;
 
 impl SetBack {
     /// Which instants in the store count when it is opened at `now`.
-    pub(super) fn credible(self, now: Timestamp) -> Credible {
+    pub(in crate::runtime) fn credible(self, now: Timestamp) -> Credible {
         Credible { after: now.max(self.to), until: self.from, counts_as: self.to }
     }
 
@@ -26,7 +26,7 @@ impl SetBack {
 
 /// Notes each correction in the store, so that the next start knows which instants were never true, and lets every entity
 /// read itself back. Never ends.
-pub(super) async fn follow_set_backs(spawner: Spawner, entities: Arc<Entities>, mut known: SetBack) {
+pub(super) async fn follow_set_backs(spawner: Arc<Spawner>, directory: Arc<Directory>, mut known: SetBack) {
     let clock = Arc::clone(&spawner.shared.clock);
     let mut followed = 0;
     loop {
@@ -37,16 +37,14 @@ pub(super) async fn follow_set_backs(spawner: Spawner, entities: Arc<Entities>, 
         };
         followed = set_backs.count;
         known = known.and_then(set_backs.last);
-        if let Ok(record) = encode_set_back(known) {
-            let mut batch = Batch::new();
-            batch.put(set_back_key(), record);
-            if let Err(error) = spawner.shared.shard.submit(batch).await {
-                spawner.shared.shard.resume(CATALOGUE);
-                tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");
-            }
+        let mut batch = Batch::new();
+        batch.put(set_back_key(), write_set_back(known));
+        if let Err(error) = spawner.shared.shard.submit(batch).await {
+            spawner.shared.shard.resume(CATALOGUE);
+            tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");
         }
-        for entity in entities.all() {
-            entity.see_the_time(&spawner);
+        for entity in directory.all() {
+            entity.see_the_time();
         }
     }
 }

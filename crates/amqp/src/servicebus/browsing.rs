@@ -1,0 +1,181 @@
+//! Receiver links that browse (distribution-mode `copy`): they see the messages of a queue without locking or removing any.
+//!
+//! A browser walks through the queue by number, page by page, and gets the next page once the last one has been written. At the
+//! end of the queue it rests until its peer sends the next flow: messages that arrived meanwhile are shown then.
+
+use std::sync::Arc;
+
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, MessageState, Received, Selector, SequenceNumber};
+use peeklock_message::selection;
+use smallvec::SmallVec;
+
+use super::attach::not_implemented;
+use super::delivery::Way;
+use super::entities::Entity;
+use super::errors::Fault;
+use super::receiving::number_tag;
+use super::selector_filter::SelectorFilter;
+use super::session_filter::SessionFilter;
+use super::{ConnectionHandler, Link, Pending, answer};
+use crate::endpoint::{Connection, LinkId, Outgoing};
+use crate::wire::performative::{Attach, SenderSettleMode};
+
+/// Messages in one page.
+const PAGE_COUNT_MAX: u64 = 256;
+/// Contents in one page, in bytes; the first message is shown whatever its size.
+const PAGE_BYTES_MAX: usize = 768 * 1024;
+
+/// One link that browses.
+pub(super) struct Browser {
+    pub(super) entity: Arc<Entity>,
+    selector: Option<Selector>,
+    /// The number from which the next page is.
+    next: SequenceNumber,
+    /// How many messages its peer takes, and how many it was sent, since the link was attached.
+    limit: u64,
+    sent: u64,
+    is_draining: bool,
+    /// Whether a page is asked for, or was not written yet.
+    is_busy: bool,
+}
+
+impl ConnectionHandler {
+    /// A receiver whose source has the distribution-mode `copy`.
+    pub(super) fn attach_browser(
+        &mut self,
+        link: LinkId,
+        entity: Arc<Entity>,
+        attach: Attach,
+        (session, selector): (Option<SessionFilter>, Option<SelectorFilter>),
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        if session.is_some() {
+            return Err(not_implemented("A browser shows all sessions: it can't have a session filter."));
+        }
+        self.watch(link, &entity, false);
+        let message_bytes_max = answer::message_bytes_max(&attach);
+        let mut reply = Attach {
+            initial_delivery_count: Some(0),
+            max_message_size: Some(entity.max_message_size_bytes),
+            snd_settle_mode: SenderSettleMode::Settled,
+            ..answer::to_receiver(attach, entity.kind)
+        };
+        let selector = selector.map(|filter| {
+            filter.confirm(&mut reply);
+            filter.selector
+        });
+        let next = SequenceNumber(0);
+        let (limit, sent, is_draining, is_busy) = (0, 0, false, false);
+        let browser = Browser { entity, selector, next, limit, sent, is_draining, is_busy };
+        self.links.insert(link, Link::Browser(Box::new(browser)));
+        connection.accept_attach(link, reply, 0);
+        connection.limit_deliveries(link, message_bytes_max);
+        Ok(())
+    }
+
+    /// The peer of a browser takes so many messages.
+    pub(super) fn credit_browser(
+        &mut self,
+        link: LinkId,
+        limit: u64,
+        drain: bool,
+        connection: &mut Connection,
+    ) {
+        let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
+        (browser.limit, browser.is_draining) = (limit, drain);
+        self.show_next_page(link, connection);
+    }
+
+    /// Asks for the next page, unless the last one is under way still; or ends a drain.
+    fn show_next_page(&mut self, link: LinkId, connection: &mut Connection) {
+        let bytes_max = PAGE_BYTES_MAX.min(self.room_bytes / 2).max(1);
+        let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
+        if browser.is_busy {
+            return;
+        }
+        let count = browser.limit.saturating_sub(browser.sent).min(PAGE_COUNT_MAX);
+        if count == 0 {
+            if std::mem::take(&mut browser.is_draining) {
+                connection.drained(link);
+            }
+            return;
+        }
+        browser.is_busy = true;
+        let count_max = u32::try_from(count).unwrap_or(1);
+        let (from, source) = (browser.next, browser.entity.source());
+        let command = Command::Peek { from, count_max, bytes_max, source, session: None };
+        let partition = browser.entity.partition.clone();
+        self.count_question(0);
+        self.unanswered.answer_bytes += bytes_max;
+        self.ask(&partition, command, Pending::Page { link, answer_bytes: bytes_max });
+    }
+
+    /// A page is here.
+    pub(super) fn page(
+        &mut self,
+        link: LinkId,
+        answer_bytes: usize,
+        response: Response,
+        connection: &mut Connection,
+    ) {
+        self.count_answer(0);
+        self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
+        let now = self.entities.now();
+        let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
+        let messages = match response {
+            Response::Received(Ok(messages)) => messages,
+            Response::Received(Err(refusal)) => {
+                let error = browser.entity.fault(refusal);
+                let error = self.tracker().error(&error);
+                connection.detach(link, Some(error));
+                return self.detached(link);
+            }
+            _ => return,
+        };
+        let Some(last) = messages.last() else {
+            browser.is_busy = false;
+            if std::mem::take(&mut browser.is_draining) {
+                browser.limit = browser.sent;
+                connection.drained(link);
+            }
+            return;
+        };
+        browser.next = SequenceNumber(last.view.sequence_number.0.saturating_add(1));
+        let is_shown = |message: &&Received| {
+            let selector = browser.selector.as_ref();
+            message.view.state == MessageState::Active
+                && message.view.expires_at > now
+                && selector
+                    .is_none_or(|selector| selection::matches(selector, &message.content, &message.view))
+        };
+        let origin = browser.entity.origin();
+        let way = Way::Browsed { omits_body: false };
+        for message in messages.iter().filter(is_shown) {
+            let Ok(payload) = self.encoder.encode(message, way, origin) else { continue };
+            let payload = SmallVec::from_iter(payload);
+            let tag = number_tag(message.view.sequence_number.0);
+            browser.sent += 1;
+            connection.send(link, Outgoing { tag, settled: true, message_format: 0, payload });
+        }
+        if connection.transmitted(link).0 < browser.sent {
+            return self.browsing.push(link);
+        }
+        // Nothing of the page is shown, so nothing will be written.
+        browser.is_busy = false;
+        self.show_next_page(link, connection);
+    }
+
+    /// Pages that have been written are followed by the next.
+    pub(super) fn tend_browsers(&mut self, connection: &mut Connection) {
+        for link in std::mem::take(&mut self.browsing) {
+            let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { continue };
+            if connection.transmitted(link).0 < browser.sent {
+                self.browsing.push(link);
+            } else {
+                browser.is_busy = false;
+                self.show_next_page(link, connection);
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `Select` and `Examined`: receivers with a selector, and what they get.
+
+use super::super::step::Step;
+use crate::event::Event;
+use crate::{Effect, QueueId, ReceiverId, Refusal, SequenceNumber, SubQueue};
+
+impl Step<'_> {
+    /// Nothing happens when the receiver is not open: its opening was refused.
+    pub(in crate::partition) fn select(&mut self, receiver: ReceiverId) {
+        let state = self.state();
+        let Some(queue) = state.home(receiver) else { return };
+        let Some(open) = queue.receivers.get(receiver) else { return };
+        let has_session = queue.sessions.is_some() && open.options.source.sub_queue == SubQueue::Main;
+        if !has_session && !state.is_forwarder(receiver) {
+            return self.emit(Event::Selecting { receiver });
+        }
+        let refusal = Refusal::NotAllowed("A receiver that holds a session can't have a selector.");
+        self.close_receiver(receiver);
+        self.effect(Effect::ReceiverClosed { receiver, refusal });
+    }
+
+    /// Nothing happens when the receiver has been closed meanwhile.
+    pub(in crate::partition) fn examined(&mut self, receiver: ReceiverId, matching: Vec<SequenceNumber>) {
+        if self.state().homes.contains_key(&receiver) {
+            self.emit(Event::Examined { receiver, matching });
+        }
+    }
+
+    /// Delivers what matches, one message for each receiver in turn, and shows what nothing is known about to those that
+    /// could get more.
+    pub(in crate::partition) fn dispatch_selected(&mut self, id: QueueId) {
+        let Some(queue) = self.state().queue(id) else { return };
+        let receivers: Vec<(ReceiverId, SubQueue)> = queue.receivers.selections.receivers().collect();
+        let mut is_served = !receivers.is_empty();
+        while is_served {
+            is_served = false;
+            for (receiver, sub_queue) in &receivers {
+                is_served |= self.deliver_selected(id, *receiver, *sub_queue);
+            }
+        }
+        for (receiver, sub_queue) in receivers {
+            self.show_next(id, receiver, sub_queue);
+        }
+    }
+
+    fn deliver_selected(&mut self, id: QueueId, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
+        let Some(queue) = self.state().queue(id) else { return false };
+        let Some(open) = queue.receivers.get(receiver).filter(|open| open.can_be_served()) else {
+            return false;
+        };
+        let messages = queue.messages.get(sub_queue);
+        let selection = queue.receivers.selections.get(receiver);
+        let Some(number) = selection.and_then(|selection| selection.deliverable(messages)) else {
+            return false;
+        };
+        // What is past its expiry goes in the next call, if not in this one.
+        let Some(record) = messages.get(number).filter(|record| record.expiry() > self.now).cloned() else {
+            return false;
+        };
+        let mode = open.options.mode;
+        self.deliver(receiver, mode, id, number, &record);
+        true
+    }
+
+    fn show_next(&mut self, id: QueueId, receiver: ReceiverId, sub_queue: SubQueue) {
+        let Some(queue) = self.state().queue(id) else { return };
+        let Some(selection) = queue.receivers.selections.get(receiver) else { return };
+        if !queue.receivers.get(receiver).is_some_and(|open| open.can_be_served()) {
+            return;
+        }
+        let messages = queue.messages.get(sub_queue);
+        let numbers = selection.to_show(messages, self.now);
+        let views: Vec<_> =
+            numbers.iter().filter_map(|number| Some(messages.get(*number)?.view(id, *number))).collect();
+        if !views.is_empty() {
+            self.emit(Event::Examining { receiver, numbers });
+            self.effect(Effect::Examine { receiver, views });
+        }
+    }
+}

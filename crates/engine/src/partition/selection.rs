@@ -1,0 +1,228 @@
+//! Receivers with a selector: what is known of the messages that each wants.
+//!
+//! A partition knows no bodies, and with them no selectors. It shows the owner of such a receiver the available messages, each
+//! once and in order of number, a bounded number at a time ([`crate::Effect::Examine`]), and is told which of them match
+//! ([`crate::Command::Examined`]). A message that was locked in between is shown again, because what is in it may have
+//! changed. So a receiver that wants nothing of a long backlog looks through it once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::messages::Messages;
+use crate::{ReceiverId, SequenceNumber, SubQueue, Timestamp};
+
+/// Messages shown at a time.
+const EXAMINED_COUNT_MAX: usize = 256;
+/// Bytes of content shown at a time, unless it is one message.
+const EXAMINED_BYTES_MAX: u64 = 1 << 20;
+/// Messages remembered that are to be shown again; beyond it, everything from the first of them on is.
+const AGAIN_MAX: usize = 4096;
+
+/// What is known for one receiver. Numbers of messages that went since may be among them.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    /// Messages from this number on were not shown yet.
+    next: SequenceNumber,
+    /// Messages below it that became available since.
+    again: BTreeSet<SequenceNumber>,
+    /// Whether messages are shown, and nothing was said of them yet.
+    is_asked: bool,
+    /// Those of them that did not come back since.
+    shown: BTreeSet<SequenceNumber>,
+    /// Messages that it wants.
+    matching: BTreeSet<SequenceNumber>,
+}
+
+impl Selection {
+    /// The first available message about which it is not known whether it matches, nor asked.
+    fn first_unknown(&self, messages: &Messages) -> Option<SequenceNumber> {
+        let again = self.again.iter().copied().find(|number| messages.is_available(*number));
+        again.or_else(|| messages.available_from(self.next).next().map(|(number, _)| number))
+    }
+
+    /// The message to deliver next: none as long as one before it may match.
+    pub(super) fn deliverable(&self, messages: &Messages) -> Option<SequenceNumber> {
+        let first = |numbers: &BTreeSet<SequenceNumber>| {
+            numbers.iter().copied().find(|number| messages.is_available(*number))
+        };
+        let candidate = first(&self.matching)?;
+        let is_first = |other: Option<SequenceNumber>| other.is_none_or(|other| candidate < other);
+        (is_first(first(&self.shown)) && is_first(self.first_unknown(messages))).then_some(candidate)
+    }
+
+    /// Whether nothing is left that it could get.
+    pub(super) fn is_dry(&self, messages: &Messages) -> bool {
+        !self.is_asked
+            && self.first_unknown(messages).is_none()
+            && !self.matching.iter().any(|number| messages.is_available(*number))
+    }
+
+    /// The messages to show next; none while some are shown. What is past its expiry is not.
+    pub(super) fn to_show(&self, messages: &Messages, now: Timestamp) -> Vec<SequenceNumber> {
+        if self.is_asked {
+            return Vec::new();
+        }
+        let again = self.again.iter().filter(|number| messages.is_available(**number));
+        let again = again.filter_map(|number| Some((*number, messages.get(*number)?)));
+        let mut bytes = 0_u64;
+        let mut numbers = Vec::new();
+        for (number, record) in again.chain(messages.available_from(self.next)).take(EXAMINED_COUNT_MAX) {
+            bytes = bytes.saturating_add(record.content_bytes().into());
+            if record.expiry() <= now || (bytes > EXAMINED_BYTES_MAX && !numbers.is_empty()) {
+                break;
+            }
+            numbers.push(number);
+        }
+        numbers
+    }
+
+    /// Messages are shown: those of [`Self::to_show`].
+    fn show(&mut self, numbers: &[SequenceNumber], messages: &Messages) {
+        let Some(last) = numbers.last() else { return };
+        let after = SequenceNumber(last.0.saturating_add(1));
+        // What is passed over is not available, and comes again when it is.
+        self.again = self.again.split_off(&after);
+        self.next = self.next.max(after);
+        (self.is_asked, self.shown) = (true, numbers.iter().copied().collect());
+        self.matching.retain(|number| messages.is_available(*number));
+    }
+
+    /// Those shown that match are known.
+    fn examined(&mut self, matching: &[SequenceNumber]) {
+        self.matching.extend(matching.iter().filter(|number| self.shown.contains(number)));
+        self.shown.clear();
+        self.is_asked = false;
+    }
+
+    /// A message was handed out to the receiver.
+    fn delivered(&mut self, number: SequenceNumber) {
+        self.matching.remove(&number);
+    }
+
+    /// A message came, or came back.
+    fn became_available(&mut self, number: SequenceNumber) {
+        self.shown.remove(&number);
+        self.matching.remove(&number);
+        if number >= self.next {
+            return;
+        }
+        self.again.insert(number);
+        if self.again.len() > AGAIN_MAX
+            && let Some(first) = self.again.first()
+        {
+            self.next = *first;
+            self.again.clear();
+        }
+    }
+}
+
+/// All receivers with a selector of a queue or subscription, each with the sub-queue that it reads.
+#[derive(Debug, Default)]
+pub(super) struct Selections(BTreeMap<ReceiverId, (SubQueue, Selection)>);
+
+impl Selections {
+    /// A receiver has a selector.
+    pub(super) fn add(&mut self, receiver: ReceiverId, sub_queue: SubQueue) {
+        self.0.entry(receiver).or_insert_with(|| (sub_queue, Selection::default()));
+    }
+
+    /// A receiver goes.
+    pub(super) fn remove(&mut self, receiver: ReceiverId) {
+        self.0.remove(&receiver);
+    }
+
+    /// What is known for a receiver, if it has a selector.
+    pub(super) fn get(&self, receiver: ReceiverId) -> Option<&Selection> {
+        self.0.get(&receiver).map(|(_, selection)| selection)
+    }
+
+    /// All of them with what they read.
+    pub(super) fn receivers(&self) -> impl Iterator<Item = (ReceiverId, SubQueue)> {
+        self.0.iter().map(|(receiver, (sub_queue, _))| (*receiver, *sub_queue))
+    }
+
+    /// Messages are shown to the owner of a receiver.
+    pub(super) fn show(&mut self, receiver: ReceiverId, numbers: &[SequenceNumber], messages: &Messages) {
+        if let Some((_, selection)) = self.0.get_mut(&receiver) {
+            selection.show(numbers, messages);
+        }
+    }
+
+    /// It is known which of the messages shown match.
+    pub(super) fn examined(&mut self, receiver: ReceiverId, matching: &[SequenceNumber]) {
+        if let Some((_, selection)) = self.0.get_mut(&receiver) {
+            selection.examined(matching);
+        }
+    }
+
+    /// A message was handed out to a receiver.
+    pub(super) fn delivered(&mut self, receiver: ReceiverId, number: SequenceNumber) {
+        if let Some((_, selection)) = self.0.get_mut(&receiver) {
+            selection.delivered(number);
+        }
+    }
+
+    /// A message came to a sub-queue, or its lock there ended.
+    pub(super) fn became_available(&mut self, sub_queue: SubQueue, number: SequenceNumber) {
+        for (read, selection) in self.0.values_mut() {
+            if *read == sub_queue {
+                selection.became_available(number);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Record;
+    use super::*;
+
+    fn backlog(count: u64) -> Messages {
+        let mut messages = Messages::default();
+        (1..=count).for_each(|number| {
+            messages.put(SequenceNumber(number), Record::new(Timestamp(0), None, 1));
+        });
+        messages
+    }
+
+    #[test]
+    fn a_long_backlog_is_shown_once() {
+        let mut messages = backlog(1000);
+        let mut selection = Selection::default();
+        let mut shown = Vec::new();
+        loop {
+            let numbers = selection.to_show(&messages, Timestamp(1));
+            if numbers.is_empty() {
+                break;
+            }
+            assert!(numbers.len() <= EXAMINED_COUNT_MAX);
+            selection.show(&numbers, &messages);
+            selection.examined(&[]);
+            shown.extend(numbers);
+        }
+        assert_eq!(shown, (1..=1000).map(SequenceNumber).collect::<Vec<_>>());
+        assert!(selection.is_dry(&messages));
+        messages.put(SequenceNumber(1001), Record::new(Timestamp(0), None, 1));
+        assert_eq!(selection.to_show(&messages, Timestamp(1)), [SequenceNumber(1001)]);
+    }
+
+    #[test]
+    fn what_returns_in_numbers_is_shown_from_the_first_on() {
+        let messages = backlog(2 * AGAIN_MAX as u64);
+        let mut selection = Selection { next: SequenceNumber(1_000_000), ..Selection::default() };
+        for number in (2..=AGAIN_MAX as u64 + 2).rev() {
+            selection.became_available(SequenceNumber(number));
+        }
+        assert!(selection.again.is_empty());
+        let first = selection.to_show(&messages, Timestamp(1)).first().copied();
+        assert_eq!((selection.next, first), (SequenceNumber(2), Some(SequenceNumber(2))));
+    }
+
+    #[test]
+    fn a_batch_is_bounded_in_bytes() {
+        let mut messages = Messages::default();
+        for number in 1..=4 {
+            messages.put(SequenceNumber(number), Record::new(Timestamp(0), None, 600_000));
+        }
+        assert_eq!(Selection::default().to_show(&messages, Timestamp(1)), [SequenceNumber(1)]);
+    }
+}

@@ -1,0 +1,236 @@
+//! A shard that is lost ends its host, and nothing else: whoever waits is refused in a way that makes clients retry.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use peeklock_engine::runtime::{Output, Response};
+use peeklock_engine::{Command, QueueOptions, ReceiveMode, ReceiverId, Refusal, SubQueue};
+use peeklock_storage::{
+    Batch, Commit, Error, Key, Limits, MemoryStore, PartitionId, Place, Pressure, Read, Scan, Shard, ShardId,
+    Space, Store,
+};
+use tokio::sync::watch;
+
+use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, refused, send, token};
+use crate::forwarding::client_of;
+
+const OTHER: &str = "other";
+
+fn reason() -> String {
+    "a test wants it so".to_owned()
+}
+
+/// The ways in which a store loses a shard.
+fn losses() -> [Error; 4] {
+    [
+        Error::Fenced { reason: reason() },
+        Error::InDoubt { reason: reason() },
+        Error::Stopped { reason: reason() },
+        Error::Corrupt { place: Place { unit: "the log".to_owned(), offset: 7 }, reason: reason() },
+    ]
+}
+
+/// Two queues: one with a receiver, a watcher and a locked message, both with a client.
+async fn busy_broker() -> (Broker, Client, Client, [ReceiverId; 2]) {
+    let broker = Broker::start(1 << 20).await;
+    broker.namespace.declare(OTHER, QueueOptions::default()).await.unwrap();
+    let (mut client, other) = (broker.client(), client_of(&broker, OTHER));
+    client.sent("one").await;
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    client.delivery().await;
+    let watcher = client.receiver(2);
+    client.submit(Command::Watch { watcher, queue: client.queue, sends: true });
+    client.nothing().await;
+    (broker, client, other, [receiver, watcher])
+}
+
+/// The receivers that were closed, and the answers, which must all be retryable refusals; nothing else may come.
+fn refusals(outputs: Vec<Output>) -> (Vec<ReceiverId>, Vec<u64>) {
+    let (mut closed, mut answered) = (Vec::new(), Vec::new());
+    for output in outputs {
+        match output {
+            Output::ReceiverClosed { receiver, refusal: Refusal::Unavailable } => closed.push(receiver),
+            Output::Response { tag, response } => {
+                assert!(
+                    response == refused(Refusal::Unavailable)
+                        || response == Response::Committed(Err(Refusal::Unavailable)),
+                    "{response:?}"
+                );
+                answered.push(tag);
+            }
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    closed.sort_unstable();
+    (closed, answered)
+}
+
+#[tokio::test]
+async fn a_lost_lease_closes_receivers_and_refuses_sends_that_wait_and_later_ones() {
+    for loss in losses() {
+        let (broker, mut client, mut other, receivers) = busy_broker().await;
+        broker.store.hold();
+        let waiting = [client.send("two"), client.send("three")];
+        client.nothing().await;
+        assert_eq!(broker.namespace.lost_shard(), None);
+        broker.store.lose(loss.clone());
+        let lost = broker.namespace.shard_lost().await;
+        assert_eq!((lost.shard, lost.epoch.0), (ShardId(0), 1));
+        // Also when an actor meets the end first, by the answer to its batch.
+        assert_eq!(lost.reason, loss);
+        assert_eq!(broker.namespace.lost_shard(), Some(lost));
+        assert_eq!(refusals(client.all().await), (receivers.to_vec(), waiting.to_vec()));
+        // An entity that had nothing to do with the store at that moment ends as well.
+        let late = other.send("late");
+        assert_eq!(other.response().await, (late, refused(Refusal::Unavailable)));
+        let mut attached = client_of(&broker, QUEUE);
+        let late = attached.send("late");
+        assert_eq!(attached.response().await, (late, refused(Refusal::Unavailable)));
+        attached.open(3, ReceiveMode::PeekLock, SubQueue::Main, 1);
+        let (closed, answered) = refusals(attached.all().await);
+        assert!(answered.is_empty() && closed.iter().all(|closed| *closed == attached.receiver(3)));
+    }
+}
+
+/// The process goes on: administration answers, and an end in order is possible.
+#[tokio::test]
+async fn a_namespace_without_its_shard_still_answers_and_shuts_down() {
+    let (broker, _client, _other, _) = busy_broker().await;
+    broker.store.lose(Error::Fenced { reason: reason() });
+    broker.namespace.shard_lost().await;
+    quiet().await;
+    assert_eq!(broker.namespace.names(), [QUEUE, OTHER]);
+    let refused = broker.namespace.create("new", QueueOptions::default()).await.unwrap_err();
+    assert!(matches!(
+        refused,
+        peeklock_engine::runtime::ChangeError::Store(Error::Unavailable { .. } | Error::Fenced { .. })
+    ));
+    assert!(broker.namespace.delete(OTHER).await.is_err());
+    broker.namespace.catch_up().await;
+    broker.namespace.shutdown().await;
+}
+
+/// A batch in doubt loses the shard although the store has said nothing else yet.
+#[tokio::test]
+async fn a_batch_in_doubt_ends_every_actor_of_the_host() {
+    let (broker, mut client, mut other, receivers) = busy_broker().await;
+    let watcher = other.receiver(7);
+    other.submit(Command::Watch { watcher, queue: other.queue, sends: true });
+    broker.store.fail_next(Error::InDoubt { reason: reason() });
+    let tag = client.send("two");
+    assert!(matches!(broker.namespace.shard_lost().await.reason, Error::InDoubt { .. }));
+    assert_eq!(refusals(client.all().await), (receivers.to_vec(), vec![tag]));
+    assert_eq!(refusals(other.all().await), (vec![watcher], vec![]));
+}
+
+#[tokio::test]
+async fn transactions_that_wait_are_refused_when_the_shard_is_lost() {
+    let (broker, _client, mut other, _) = busy_broker().await;
+    broker.store.hold();
+    let commit = |tag| {
+        let mut transaction = broker.namespace.begin_transaction();
+        for entity in [QUEUE, OTHER] {
+            transaction.add(&client_of(&broker, entity).handle, send("joint"));
+        }
+        transaction.commit(other.mailbox.clone(), tag);
+    };
+    commit(1);
+    quiet().await;
+    commit(2);
+    broker.store.lose(Error::InDoubt { reason: reason() });
+    commit(3);
+    quiet().await;
+    commit(4);
+    let (closed, mut answered) = refusals(other.all().await);
+    answered.sort_unstable();
+    assert_eq!((closed, answered), (vec![], vec![1, 2, 3, 4]));
+}
+
+/// What became durable before the loss is accepted: whoever is refused sends again.
+#[tokio::test]
+async fn what_is_durable_when_the_shard_is_lost_is_accepted() {
+    let (broker, mut client, _other, receivers) = busy_broker().await;
+    broker.store.hold();
+    let durable = client.send("two");
+    client.nothing().await;
+    let waiting = client.send("three");
+    client.nothing().await;
+    broker.store.release_one();
+    broker.store.lose(Error::Fenced { reason: reason() });
+    let mut outputs = client.all().await;
+    let first = outputs.remove(0);
+    assert!(
+        matches!(&first, Output::Response { tag, response: Response::Sent(Ok(_)) } if *tag == durable),
+        "{first:?}"
+    );
+    assert_eq!(refusals(outputs), (receivers.to_vec(), vec![waiting]));
+}
+
+#[tokio::test]
+async fn the_next_owner_goes_on_and_the_earlier_one_is_refused() {
+    let (broker, mut client, _other, receivers) = busy_broker().await;
+    let lease = broker.store.acquire(ShardId(0)).await.unwrap();
+    let next = Broker::over_existing(broker.store.clone(), lease, TestClock::new(START), 2).await;
+    assert!(matches!(broker.namespace.shard_lost().await.reason, Error::Fenced { .. }));
+    let tag = client.send("two");
+    assert_eq!(refusals(client.all().await), (receivers.to_vec(), vec![tag]));
+    let mut client = next.client();
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let delivery = client.delivery().await;
+    client.completed(token(&delivery)).await;
+    assert_eq!(next.namespace.lost_shard(), None);
+}
+
+/// A shard whose handle panics when a test says so, as a defect of the engine would.
+struct Panicking {
+    shard: Arc<dyn Shard>,
+    panics: AtomicBool,
+}
+
+impl Shard for Panicking {
+    fn submit(&self, batch: Batch) -> Commit {
+        assert!(!self.panics.load(Ordering::Relaxed), "as a test wants");
+        self.shard.submit(batch)
+    }
+
+    fn resume(&self, partition: PartitionId) {
+        self.shard.resume(partition);
+    }
+
+    fn read(&self, keys: Vec<Key>) -> Read {
+        self.shard.read(keys)
+    }
+
+    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
+        self.shard.scan(space, partition, from)
+    }
+
+    fn limits(&self) -> Limits {
+        self.shard.limits()
+    }
+
+    fn pressure(&self) -> watch::Receiver<Pressure> {
+        self.shard.pressure()
+    }
+}
+
+#[tokio::test]
+async fn an_actor_that_panics_ends_its_host_and_leaves_nobody_waiting() {
+    let store = MemoryStore::new();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let panicking = Arc::new(Panicking { shard: Arc::clone(lease.shard()), panics: AtomicBool::new(false) });
+    let lease = lease.over(Arc::clone(&panicking) as Arc<dyn Shard>);
+    let broker = Broker::over(store, lease, TestClock::new(START), 1 << 20, 1).await;
+    broker.namespace.declare(OTHER, QueueOptions::default()).await.unwrap();
+    let (mut client, mut other) = (broker.client(), client_of(&broker, OTHER));
+    let receivers = [
+        client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1),
+        other.open(2, ReceiveMode::PeekLock, SubQueue::Main, 1),
+    ];
+    quiet().await;
+    panicking.panics.store(true, Ordering::Relaxed);
+    let tag = client.send("one");
+    assert!(matches!(broker.namespace.shard_lost().await.reason, Error::Stopped { .. }));
+    assert_eq!(refusals(client.all().await), (vec![receivers[0]], vec![tag]));
+    assert_eq!(refusals(other.all().await), (vec![receivers[1]], vec![]));
+}

@@ -1,0 +1,157 @@
+//! Selectors of JMS: which messages a receiver wants (Jakarta Messaging 3.1, 3.8.1).
+//!
+//! A selector has a grammar of its own and becomes a program like a condition in SQL. Its names are those of JMS and differ by
+//! case, which SQL's do not: the program reads numbered places, and whoever asks fills them by the exact name.
+
+mod checks;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use std::sync::Arc;
+
+use lalrpop_util::{ParseError, lalrpop_mod};
+use logos::Logos;
+
+use self::token::Token;
+use super::builder::{Place, Problem};
+use super::compile;
+use super::error::SqlError;
+use super::evaluate::{condition, evaluate};
+use super::like::STEPS_MAX;
+use super::message::Message;
+use super::program::{Named, Program, Step};
+use crate::names::Name;
+use crate::{Arrival, PropertyValue, RuleProperties};
+
+lalrpop_mod!(
+    #[allow(warnings, reason = "made from grammar.lalrpop, not written by hand")]
+    grammar,
+    "/sql/selector/grammar.rs"
+);
+
+/// The longest selector, in bytes.
+pub const SELECTOR_BYTES_MAX: usize = 16 * 1024;
+
+/// What a selector can ask for beside application properties: fields of the message by the names of JMS.
+const HEADERS: [&str; 10] = [
+    "JMSDeliveryMode",
+    "JMSPriority",
+    "JMSMessageID",
+    "JMSTimestamp",
+    "JMSCorrelationID",
+    "JMSType",
+    "JMSXGroupID",
+    "JMSXGroupSeq",
+    "JMSXUserID",
+    "JMSXDeliveryCount",
+];
+
+/// Those of them that identify messages.
+const MESSAGE_ID_NAMES: [&str; 2] = ["JMSMessageID", "JMSCorrelationID"];
+
+/// A condition about the properties of one message.
+#[derive(Debug, Clone)]
+pub struct Selector {
+    text: Box<str>,
+    program: Arc<Program>,
+    /// The names that it asks for, each once; by place.
+    names: Box<[Box<str>]>,
+}
+
+impl Selector {
+    /// Reads a selector.
+    ///
+    /// # Errors
+    /// [`SqlError`] names the place and what was expected there.
+    pub fn new(text: &str) -> Result<Self, SqlError> {
+        if text.len() > SELECTOR_BYTES_MAX {
+            let message = format!("a selector is no longer than {SELECTOR_BYTES_MAX} bytes");
+            return Err(SqlError { position: 0, message });
+        }
+        let place = Place { parameters: &[] };
+        let tree = grammar::SelectorParser::new().parse(&place, tokens(text));
+        let tree = tree.map_err(|error| explain(text, error))?;
+        let mut program = compile::compile(&tree, &[]);
+        let names = number_names(&mut program);
+        Ok(Self { text: text.into(), program: Arc::new(program), names })
+    }
+
+    /// The text as it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The names that it asks for, each once.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// Whether a message matches; `value_of` says what it has under an exact name. A message for which the selector can't be
+    /// computed, by a division by zero for example, does not match.
+    pub fn matches(&self, mut value_of: impl FnMut(&str) -> Option<PropertyValue>) -> bool {
+        let named = self.names().enumerate();
+        let user = named.filter_map(|(place, name)| Some((place_name(place), value_of(name)?))).collect();
+        let rule_properties = RuleProperties { user, ..RuleProperties::default() };
+        let message =
+            Message { rule_properties: &rule_properties, arrival: Arrival::default(), changes: None };
+        let mut like_steps_left = STEPS_MAX;
+        // There is no function in a selector that draws anything.
+        let value = evaluate(&self.program, &message, &mut || 0, &mut like_steps_left);
+        value.and_then(|value| condition(&value)).is_ok_and(|truth| truth == Some(true))
+    }
+}
+
+impl PartialEq for Selector {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// Puts places where a program has names; the names by place.
+fn number_names(program: &mut Program) -> Box<[Box<str>]> {
+    let mut names: Vec<Box<str>> = Vec::new();
+    for step in &mut program.steps {
+        let (Step::Property(named)
+        | Step::CompareProperty { property: named, .. }
+        | Step::IsNull { property: named, .. }) = step
+        else {
+            continue;
+        };
+        let Named::User(name) = named else { continue };
+        let written = name.written();
+        let place = names.iter().position(|known| **known == *written).unwrap_or_else(|| {
+            names.push(written.into());
+            names.len() - 1
+        });
+        *named = Named::User(Name::new(&place_name(place)));
+    }
+    names.into()
+}
+
+fn place_name(place: usize) -> Box<str> {
+    place.to_string().into()
+}
+
+/// The words of a text with the bytes they take.
+fn tokens(text: &str) -> impl Iterator<Item = Result<(usize, Token<'_>, usize), Problem>> {
+    Token::lexer(text).spanned().map(|(token, bytes)| match token {
+        Ok(token) => Ok((bytes.start, token, bytes.end)),
+        Err(refused) => Err(Problem::new(bytes.start, refused.message())),
+    })
+}
+
+fn explain(text: &str, error: ParseError<usize, Token<'_>, Problem>) -> SqlError {
+    let problem = match error {
+        ParseError::User { error } => error,
+        ParseError::UnrecognizedToken { token: (at, ..), .. }
+        | ParseError::ExtraToken { token: (at, ..) }
+        | ParseError::InvalidToken { location: at } => Problem::new(at, "this is not expected here"),
+        ParseError::UnrecognizedEof { location, .. } => {
+            Problem::new(location, "the selector ends where more was expected")
+        }
+    };
+    let before = text.get(..problem.at).unwrap_or(text);
+    SqlError { position: before.chars().count(), message: problem.message }
+}
