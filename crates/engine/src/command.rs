@@ -360,6 +360,14 @@ pub enum Settlement {
         /// Properties to change.
         modify: Properties,
     },
+    /// Failed, and no receiver gets the message before a time: an extension of Peeklock. A deferred one goes back to the
+    /// deferred, which are received by their numbers at any time.
+    Postpone {
+        /// Properties to change.
+        modify: Properties,
+        /// From when on it may be delivered again.
+        until: Timestamp,
+    },
     /// Set aside, delivery count + 1.
     Defer {
         /// Properties to change.

@@ -31,7 +31,7 @@ impl Event {
             | Self::SubscriptionSet(_)
             | Self::SubscriptionRemoved { .. }
             | Self::Remembered { .. } => Durability::Sync,
-            Self::Changed { change: Change::Returned, .. }
+            Self::Changed { change: Change::Returned | Change::HeldBackNoLonger, .. }
             | Self::Used { stored: true, .. }
             | Self::Forgotten { .. } => Durability::Lazy,
             Self::Changed { .. } => Durability::Sync,

@@ -314,6 +314,8 @@ pub enum Change {
     Returned,
     /// The same, and properties changed.
     ReturnedModified,
+    /// The time before which it was not to be delivered again is over.
+    HeldBackNoLonger,
     /// Set aside.
     Deferred,
     /// Moved to the dead-letter queue.

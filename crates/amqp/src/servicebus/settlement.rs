@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use peeklock_engine::{DeadLetter, Property, Refusal, Settlement, SubQueue};
+use peeklock_engine::{DeadLetter, Property, Refusal, Settlement, SubQueue, Timestamp};
 use peeklock_message::decimal;
 
 use super::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 use super::envelope::text;
 use super::errors::{Fault, condition};
+use super::management::integer;
 use crate::wire::Value;
 use crate::wire::performative::{DeliveryState, Error};
 
 /// Properties changed by one settlement, encoded: more than any header holds, which the engine sees to.
 pub(crate) const MODIFIED_BYTES_MAX: usize = 1024 * 1024;
+
+/// The annotation of an outcome that says when an abandoned message may be delivered again: that of AMQP's mapping of JMS, and
+/// RabbitMQ's for the same purpose (rabbitmq-amqp-java-client 428).
+pub(crate) const DELIVERY_TIME: &str = "x-opt-delivery-time";
 
 /// What to do about a disposition.
 #[derive(Debug, PartialEq)]
@@ -44,11 +49,10 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Reques
             (dead_letter(error.unwrap_or_default())?, DeliveryState::Rejected(None))
         }
         Some(DeliveryState::Modified { delivery_failed, undeliverable_here, message_annotations }) => {
-            let modify = modified(message_annotations)?;
             let settlement = if undeliverable_here {
-                Settlement::Defer { modify }
+                Settlement::Defer { modify: modified(message_annotations)? }
             } else {
-                Settlement::Abandon { modify }
+                abandon(message_annotations)?
             };
             let message_annotations = Vec::new();
             (settlement, DeliveryState::Modified { delivery_failed, undeliverable_here, message_annotations })
@@ -59,6 +63,25 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Reques
         None | Some(DeliveryState::Received { .. }) => return Ok(RequestedSettlement::Wait),
     };
     Ok(RequestedSettlement::Apply { settlement, reply })
+}
+
+/// A failed delivery; with [`DELIVERY_TIME`] among the changed properties, the message is not delivered again before that.
+///
+/// # Errors
+/// [`Fault::Argument`] for a time that is none, and see [`modified`].
+pub(crate) fn abandon(properties: Vec<(Box<str>, Value)>) -> Result<Settlement, Fault> {
+    let (times, properties): (Vec<_>, Vec<_>) =
+        properties.into_iter().partition(|(name, _)| &**name == DELIVERY_TIME);
+    let modify = modified(properties)?;
+    let Some((_, time)) = times.into_iter().next() else { return Ok(Settlement::Abandon { modify }) };
+    let at_ms = match time {
+        Value::Timestamp(at_ms) => Some(at_ms),
+        other => integer(&other),
+    };
+    let at_ms = at_ms.and_then(|at_ms| u64::try_from(at_ms).ok()).ok_or_else(|| {
+        Fault::Argument(format!("'{DELIVERY_TIME}' must be a timestamp, or milliseconds since 1970."))
+    })?;
+    Ok(Settlement::Postpone { modify, until: Timestamp(at_ms) })
 }
 
 /// A rejection moves the message to the dead-letter queue. The SDKs say why in the error's info; a generic client

@@ -14,7 +14,7 @@ const SPARSE_RATIO: usize = 4;
 pub(super) struct Chunk {
     /// Messages that exist.
     present: u64,
-    /// Those of them that no receiver gets by itself: deferred and scheduled.
+    /// Those of them that no receiver gets by itself: deferred, scheduled and held back.
     aside: u64,
     /// Those of them that are locked.
     locked: u64,
@@ -92,7 +92,7 @@ impl Chunk {
     /// Stores a message, or new facts about it; its lock stays as it is.
     pub(super) fn put(&mut self, bit: u32, record: Record) {
         let before = self.available_expiry(bit);
-        let aside = record.state() != crate::MessageState::Active;
+        let aside = record.is_aside();
         let rank = self.rank(bit);
         if self.stored & mask(bit) == 0 {
             self.records.insert(rank, record);

@@ -26,8 +26,10 @@ impl Step<'_> {
         let lock = Some(token);
         let policy = self.policy(queue);
         if record.expiry() <= self.now {
+            record.hold_back(None);
             self.expire(queue, number, record, lock);
         } else if from == SubQueue::Main && record.delivery_count() >= policy.max_delivery_count {
+            record.hold_back(None);
             mark(&mut record, &policy.reasons.deliveries_exceeded);
             self.dead_letter(queue, number, from, record, lock);
         } else {

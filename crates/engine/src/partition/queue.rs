@@ -29,6 +29,8 @@ pub(super) struct Queue {
     pub(super) quarantined: BTreeMap<SequenceNumber, Option<Record>>,
     /// Scheduled messages by the instant at which they become available; those of a topic are its own.
     pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,
+    /// Messages held back, by the time until which.
+    pub(super) held_back: BTreeSet<(Timestamp, SequenceNumber)>,
     /// Its sessions, if it requires them: who gets what of the main queue.
     pub(super) sessions: Option<Box<Sessions>>,
     /// Receivers open.
@@ -62,6 +64,7 @@ impl Queue {
             messages: PerSubQueue::default(),
             quarantined: BTreeMap::new(),
             activations: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             receivers: Receivers::default(),
             forwarders: PerSubQueue::default(),
             used_at: Timestamp::default(),
@@ -76,7 +79,8 @@ impl Queue {
 
     /// The earliest instant at which something is due here by itself; locks and activations are the partition's.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
-        self.inner_deadline().into_iter().chain(self.idle_deadline()).min()
+        let held_back = self.held_back.first().map(|(until, _)| *until);
+        self.inner_deadline().into_iter().chain(self.idle_deadline()).chain(held_back).min()
     }
 
     /// When the next message expires, or something is due with a session; expiry counts only while there is an active
@@ -109,6 +113,12 @@ impl Queue {
             Some(sessions) if sub_queue == SubQueue::Main => sessions.is_dry(receiver),
             _ => !messages.has_available(),
         }
+    }
+
+    /// A message that is held back no longer by `now`.
+    pub(super) fn first_to_free(&self, now: Timestamp) -> Option<(SequenceNumber, &Record)> {
+        let (_, number) = *self.held_back.first().filter(|(until, _)| *until <= now)?;
+        self.messages.each().into_iter().find_map(|messages| Some((number, messages.get(number)?)))
     }
 
     /// Every message of every sub-queue, and those in quarantine.

@@ -45,6 +45,8 @@ pub(crate) struct Extra {
     pub(crate) forwarded: Option<Arc<Forwarded>>,
     /// What the action of a rule changed.
     pub(crate) changes: Option<Arc<PropertyChanges>>,
+    /// Before when no receiver gets it, because it was abandoned so.
+    pub(crate) held_until: Option<Timestamp>,
 }
 
 impl Extra {
@@ -135,6 +137,23 @@ impl Record {
     /// When a scheduled message becomes available.
     pub(crate) fn scheduled_enqueue_time(&self) -> Option<Timestamp> {
         self.extra.as_ref()?.scheduled_enqueue_time
+    }
+
+    /// Before when no receiver gets it.
+    pub(super) fn held_until(&self) -> Option<Timestamp> {
+        self.extra.as_ref()?.held_until
+    }
+
+    /// Holds it back until then, or no longer.
+    pub(super) fn hold_back(&mut self, until: Option<Timestamp>) {
+        if self.held_until() != until {
+            self.edit_extra(|extra| extra.held_until = until);
+        }
+    }
+
+    /// Whether no receiver gets it by itself: it is deferred, scheduled or held back.
+    pub(super) fn is_aside(&self) -> bool {
+        self.state() != MessageState::Active || self.held_until().is_some()
     }
 
     /// The session it was sent to.

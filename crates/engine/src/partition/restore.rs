@@ -159,6 +159,7 @@ impl SharedExtras {
             || extra.header_bytes > 0
             || extra.forwarded.is_some()
             || extra.changes.is_some()
+            || extra.held_until.is_some()
         {
             return;
         }

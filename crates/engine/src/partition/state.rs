@@ -135,6 +135,9 @@ impl State {
         if let Some(at) = record.scheduled_enqueue_time() {
             queue.activations.insert((at, number));
         }
+        if let Some(until) = record.held_until() {
+            queue.held_back.insert((until, number));
+        }
         if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, record.sub_queue()) {
             sessions.added(number, &record);
         }
@@ -155,6 +158,9 @@ impl State {
         if let Some(at) = record.scheduled_enqueue_time() {
             queue.activations.remove(&(at, number));
         }
+        if let Some(until) = record.held_until() {
+            queue.held_back.remove(&(until, number));
+        }
         if let (Some(sessions), SubQueue::Main) = (&mut queue.sessions, sub_queue) {
             sessions.removed(number, &record);
         }
@@ -169,6 +175,12 @@ impl State {
             && let Some(before) = messages.get(number)
         {
             sessions.changed(number, before, &record);
+        }
+        if let Some(until) = messages.get(number).and_then(Record::held_until) {
+            queue.held_back.remove(&(until, number));
+        }
+        if let Some(until) = record.held_until() {
+            queue.held_back.insert((until, number));
         }
         queue.receivers.selections.became_available(record.sub_queue(), number);
         messages.put(number, record);

@@ -198,6 +198,7 @@ impl<'a> Step<'a> {
     /// end, and what was idle for too long, before.
     pub(super) fn touch_due_queues(&mut self) {
         for queue in self.state.touch_due(self.now) {
+            self.free_held_back(queue);
             self.fire_session_timers(queue);
             self.tend_idleness(queue);
         }

@@ -67,6 +67,19 @@ impl Step<'_> {
         self.touch_due_queues();
     }
 
+    /// Lets receivers have what was held back until now, a bounded number of messages in each call.
+    pub(super) fn free_held_back(&mut self, queue: QueueId) {
+        for _ in 0..TIMERS_PER_CALL_MAX {
+            let due = self.state().queue(queue).and_then(|queue| queue.first_to_free(self.now));
+            let Some((number, mut record)) = due.map(|(number, record)| (number, record.clone())) else {
+                return;
+            };
+            record.hold_back(None);
+            let (from, change) = (record.sub_queue(), Change::HeldBackNoLonger);
+            self.emit(Event::Changed { queue, number, from, record, lock: None, change });
+        }
+    }
+
     /// Expires what is overdue, as long as there is an active listener (S-3): before anything is delivered to it.
     pub(super) fn sweep_expired(&mut self, id: QueueId) {
         while self.expiries_left > 0

@@ -57,6 +57,8 @@ struct Rare {
     forwarded: Option<StoredForwarded>,
     #[prost(message, optional, tag = "5")]
     changes: Option<StoredChanges>,
+    #[prost(uint64, optional, tag = "6")]
+    held_until_ms: Option<u64>,
 }
 
 /// Why a message rests in a dead-letter queue.
@@ -177,12 +179,13 @@ impl TryFrom<Head> for Record {
 impl Rare {
     /// `None` for a message that has nothing of it.
     fn of(extra: &Extra) -> Option<Box<Self>> {
-        let Extra { modified, dead_letter, rule_properties, forwarded, changes, .. } = extra;
+        let Extra { modified, dead_letter, rule_properties, forwarded, changes, held_until, .. } = extra;
         let is_needed = modified.is_some()
             || dead_letter.is_some()
             || rule_properties.is_some()
             || forwarded.is_some()
-            || changes.is_some();
+            || changes.is_some()
+            || held_until.is_some();
         is_needed.then(|| {
             Box::new(Self {
                 dead_letter: dead_letter.as_deref().map(Into::into),
@@ -190,6 +193,7 @@ impl Rare {
                 rule_properties: rule_properties.as_deref().map(Into::into),
                 forwarded: forwarded.as_deref().map(Into::into),
                 changes: changes.as_deref().map(Into::into),
+                held_until_ms: held_until.map(|until| until.0),
             })
         })
     }
@@ -205,6 +209,7 @@ impl TryFrom<Rare> for Extra {
             rule_properties: rare.rule_properties.map(TryInto::try_into).transpose()?.map(Arc::new),
             forwarded: rare.forwarded.map(TryInto::try_into).transpose()?.map(Arc::new),
             changes: rare.changes.map(TryInto::try_into).transpose()?.map(Arc::new),
+            held_until: rare.held_until_ms.map(Timestamp),
             ..Self::default()
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, DeadLetter, Property, Refusal, Settlement, SubQueue};
+use peeklock_engine::{Command, DeadLetter, Refusal, Settlement, SubQueue};
 
 use super::{Arguments, Context, Prepared};
 use crate::servicebus::envelope::{Answer, text};
@@ -17,17 +17,17 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     // Only for the holder of its session; the token says the rest.
     let has_sessions = context.entity.has_sessions();
     let is_session_held = has_sessions && context.holder_if_named(arguments)?.is_some();
-    let modify = properties(arguments)?;
+    let properties = properties(arguments)?;
     let settlement = match arguments.text("disposition-status")? {
         Some("completed") => Settlement::Complete,
-        Some("abandoned") => Settlement::Abandon { modify },
+        Some("abandoned") => settlement::abandon(properties)?,
         // One r on the wire (P, J, N); the other spelling does no harm.
-        Some("defered" | "deferred") => Settlement::Defer { modify },
+        Some("defered" | "deferred") => Settlement::Defer { modify: settlement::modified(properties)? },
         Some("suspended") => {
             let reason = arguments.text("deadletter-reason")?;
             let description = arguments.text("deadletter-description")?;
             let why = DeadLetter { reason: given(reason), description: given(description) };
-            Settlement::DeadLetter { why: Arc::new(why), modify }
+            Settlement::DeadLetter { why: Arc::new(why), modify: settlement::modified(properties)? }
         }
         other => {
             return Err(Fault::Argument(format!(
@@ -46,12 +46,12 @@ fn given(text: Option<&str>) -> Option<Arc<str>> {
     text.filter(|text| !text.is_empty()).map(Arc::from)
 }
 
-fn properties(arguments: &Arguments) -> Result<Vec<Property>, Fault> {
+fn properties(arguments: &Arguments) -> Result<Vec<(Box<str>, Value)>, Fault> {
     match arguments.get("properties-to-modify") {
         None => Ok(Vec::new()),
         Some(Value::Map(entries)) => {
             let named = entries.iter().filter_map(|(key, value)| Some((text(key)?.into(), value.clone())));
-            settlement::modified(named)
+            Ok(named.collect())
         }
         Some(_) => Err(Fault::Argument("'properties-to-modify' must be a map.".to_owned())),
     }

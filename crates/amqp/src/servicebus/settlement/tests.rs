@@ -48,6 +48,33 @@ fn abandoned_properties_are_kept_encoded_and_not_echoed() {
     assert_eq!(reply, modified_state(false, Vec::new()));
 }
 
+fn at(time: Value) -> Vec<(Box<str>, Value)> {
+    vec![("x-opt-delivery-time".into(), time)]
+}
+
+#[test]
+fn a_delivery_time_postpones_an_abandoned_message_and_is_no_property() {
+    let postponed = |at_ms| Settlement::Postpone { modify: Vec::new(), until: Timestamp(at_ms) };
+    for time in [Value::Timestamp(5), Value::Long(5), Value::ULong(5), Value::Int(5)] {
+        assert_eq!(apply(modified_state(false, at(time))).0, postponed(5));
+    }
+    let both = [at(Value::Timestamp(5)), vec![("key".into(), Value::Int(1))]].concat();
+    let Settlement::Postpone { modify, .. } = apply(modified_state(false, both)).0 else {
+        panic!("postponed")
+    };
+    assert_eq!(modify.iter().map(|property| &*property.name).collect::<Vec<_>>(), ["key"]);
+    let defer = apply(modified_state(true, at(Value::Timestamp(5)))).0;
+    assert!(matches!(defer, Settlement::Defer { modify } if modify.len() == 1), "only of abandoned messages");
+}
+
+#[test]
+fn a_delivery_time_that_is_none_is_refused() {
+    for time in [Value::Timestamp(-1), Value::Long(-1), "2026-01-01".into(), Value::Bool(true), Value::Null] {
+        let refused = read(Some(modified_state(false, at(time))), false).unwrap_err();
+        assert_eq!(refused.condition_and_status().0, "com.microsoft:argument-error");
+    }
+}
+
 #[test]
 fn s19_dead_letter_reason_and_description_come_from_the_info() {
     let info = [

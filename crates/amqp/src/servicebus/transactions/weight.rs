@@ -59,7 +59,9 @@ fn messages_bytes(messages: &[NewMessage]) -> usize {
 fn settlement_bytes(settlement: &Settlement) -> usize {
     match settlement {
         Settlement::Complete | Settlement::Release => 0,
-        Settlement::Abandon { modify } | Settlement::Defer { modify } => properties_bytes(modify),
+        Settlement::Abandon { modify }
+        | Settlement::Postpone { modify, .. }
+        | Settlement::Defer { modify } => properties_bytes(modify),
         Settlement::DeadLetter { why, modify } => {
             let texts = [&why.reason, &why.description].into_iter().flatten();
             texts.map(|text| text.len()).fold(properties_bytes(modify), usize::saturating_add)

@@ -58,6 +58,7 @@ impl Step<'_> {
                 let change = if modify.is_empty() { Change::Returned } else { Change::ReturnedModified };
                 self.fail_delivery(token, held, record, change);
             }
+            Settlement::Postpone { until, .. } => self.postpone(token, held, record, *until),
             Settlement::Defer { .. } => self.defer(token, held, record),
             Settlement::DeadLetter { why, .. } => {
                 record.edit_extra(|extra| extra.dead_letter = Some(Arc::clone(why)));
@@ -149,6 +150,14 @@ impl Step<'_> {
         self.emit(Event::Changed { queue, number, from, record, lock, change });
     }
 
+    /// A failed delivery; the message is held back where it was, unless it expires or has failed too often.
+    fn postpone(&mut self, token: LockToken, held: LockedMessage, mut record: Record, until: Timestamp) {
+        if until > self.now && record.state() == MessageState::Active {
+            record.hold_back(Some(until));
+        }
+        self.fail_delivery(token, held, record, Change::ReturnedModified);
+    }
+
     /// Counts as a failed delivery, but never dead-letters: the receiver wants to keep the message (S-34, S-40).
     fn defer(&mut self, token: LockToken, held: LockedMessage, mut record: Record) {
         count_failure(&mut record, held.sub_queue);
@@ -179,7 +188,9 @@ fn modified(record: &Record, settlement: &Settlement) -> Result<Option<Propertie
 fn changes(settlement: &Settlement) -> (&[Property], Option<&DeadLetter>) {
     match settlement {
         Settlement::Complete | Settlement::Release => (&[], None),
-        Settlement::Abandon { modify } | Settlement::Defer { modify } => (modify, None),
+        Settlement::Abandon { modify }
+        | Settlement::Postpone { modify, .. }
+        | Settlement::Defer { modify } => (modify, None),
         Settlement::DeadLetter { why, modify } => (modify, Some(why)),
     }
 }

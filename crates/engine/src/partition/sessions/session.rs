@@ -57,8 +57,10 @@ pub(in crate::partition) struct Session {
     pub(super) expiries: BTreeSet<(Timestamp, SequenceNumber)>,
     /// Messages locked under the session's lock, deferred ones included.
     pub(super) in_flight: BTreeMap<SequenceNumber, LockToken>,
-    /// Deferred and scheduled messages.
+    /// Deferred and scheduled messages, and those held back.
     pub(super) aside: BTreeSet<SequenceNumber>,
+    /// Those of them that are held back until a time: what is behind them waits, so that the order holds.
+    pub(super) held_back: BTreeSet<SequenceNumber>,
     /// How many messages are active, in flight or not.
     pub(super) active: u64,
     pub(super) holder: Option<Holder>,
@@ -92,6 +94,7 @@ impl Session {
             expiries: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             aside: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             active: 0,
             holder: None,
             returning: None,
@@ -126,9 +129,10 @@ impl Session {
         self.in_flight.is_empty() && self.holder.is_some_and(|holder| holder.listens)
     }
 
-    /// Its first available message.
+    /// Its first available message, unless one before it is held back.
     pub(in crate::partition) fn first_available(&self) -> Option<SequenceNumber> {
-        self.available.first().copied()
+        let first = self.available.first().copied()?;
+        self.held_back.first().is_none_or(|held_back| *held_back > first).then_some(first)
     }
 
     /// Its available messages in order.
@@ -190,13 +194,16 @@ impl Session {
         self.active += u64::from(is_active);
         if let Some(token) = lock {
             self.in_flight.insert(number, token);
-        } else if is_active {
+        } else if !record.is_aside() {
             self.available.insert(number);
             if record.expiry() != Timestamp::NEVER {
                 self.expiries.insert((record.expiry(), number));
             }
         } else {
             self.aside.insert(number);
+            if record.held_until().is_some() {
+                self.held_back.insert(number);
+            }
         }
     }
 
@@ -206,6 +213,7 @@ impl Session {
         if self.in_flight.is_empty() {
             self.returning = None;
         }
+        self.held_back.remove(&number);
         let is_available = self.available.remove(&number);
         if is_available {
             self.expiries.remove(&(record.expiry(), number));
@@ -249,6 +257,7 @@ pub(super) fn is_plain(extra: &Extra) -> bool {
         rule_properties,
         forwarded,
         changes,
+        held_until,
     } = extra;
     session_id.is_some()
         && modified.is_none()
@@ -259,4 +268,5 @@ pub(super) fn is_plain(extra: &Extra) -> bool {
         && rule_properties.is_none()
         && forwarded.is_none()
         && changes.is_none()
+        && held_until.is_none()
 }

@@ -45,7 +45,7 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     let ready: BTreeMap<SequenceNumber, Arc<str>> = by_id
         .values()
         .filter(|session| session.holder.is_none() && session.returning.is_none())
-        .filter_map(|session| Some((*session.available.first()?, Arc::clone(session.id.key()))))
+        .filter_map(|session| Some((session.first_available()?, Arc::clone(session.id.key()))))
         .collect();
     assert_eq!(sessions.ready, ready);
     assert_eq!(
@@ -58,7 +58,8 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     };
     assert_eq!(pairs(&sessions.expiries), each(&listened));
     let served = |session: &Session| {
-        let holder = session.holder.filter(|holder| holder.can_be_served && !session.available.is_empty())?;
+        let holder =
+            session.holder.filter(|holder| holder.can_be_served && session.first_available().is_some())?;
         Some((session.expiries.first().map_or(Timestamp::NEVER, |(at, _)| *at), holder.receiver.0))
     };
     assert_eq!(pairs(&sessions.served), each(&served));
@@ -82,6 +83,7 @@ struct Recounted {
     expiries: BTreeSet<(Timestamp, SequenceNumber)>,
     in_flight: BTreeSet<SequenceNumber>,
     aside: BTreeSet<SequenceNumber>,
+    held_back: BTreeSet<SequenceNumber>,
     active: u64,
 }
 
@@ -94,13 +96,16 @@ fn check_messages(state: &State, queue: &Queue) {
         session.active += u64::from(is_active);
         if messages.is_locked(number) {
             session.in_flight.insert(number);
-        } else if is_active {
+        } else if !record.is_aside() {
             session.available.insert(number);
             if record.expiry() != Timestamp::NEVER {
                 session.expiries.insert((record.expiry(), number));
             }
         } else {
             session.aside.insert(number);
+            if record.held_until().is_some() {
+                session.held_back.insert(number);
+            }
         }
     }
     let sessions = queue.sessions.as_ref().unwrap();
@@ -111,6 +116,7 @@ fn check_messages(state: &State, queue: &Queue) {
             expiries: session.expiries.clone(),
             in_flight: session.in_flight.keys().copied().collect(),
             aside: session.aside.clone(),
+            held_back: session.held_back.clone(),
             active: session.active,
         };
         if recounted != Recounted::default() {

@@ -14,6 +14,7 @@ mod model;
 mod model_test;
 mod peek;
 mod persistence;
+mod postponing;
 mod rig;
 mod rig_sessions;
 mod scheduling;

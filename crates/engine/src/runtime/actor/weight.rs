@@ -158,7 +158,9 @@ fn dead_letter_bytes(why: &crate::DeadLetter) -> usize {
 fn settlement_bytes(settlement: &Settlement) -> usize {
     match settlement {
         Settlement::Complete | Settlement::Release => 0,
-        Settlement::Abandon { modify } | Settlement::Defer { modify } => properties_bytes(modify),
+        Settlement::Abandon { modify }
+        | Settlement::Postpone { modify, .. }
+        | Settlement::Defer { modify } => properties_bytes(modify),
         Settlement::DeadLetter { why, modify } => dead_letter_bytes(why) + properties_bytes(modify),
     }
 }

@@ -291,6 +291,7 @@ prop_compose! {
         rule_properties in shared(rule_properties()),
         forwarded in shared(ways()),
         changes in shared(changes()),
+        held_until in any::<Option<u64>>(),
     ) -> Extra {
         Extra {
             modified,
@@ -302,6 +303,7 @@ prop_compose! {
             rule_properties,
             forwarded,
             changes,
+            held_until: held_until.map(Timestamp),
         }
     }
 }

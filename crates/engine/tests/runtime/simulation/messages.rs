@@ -15,6 +15,9 @@ use super::sessions::session_id;
 use super::steps::{How, Place};
 use super::world::{Asked, LockedMessage, Reader, Taken, World};
 
+/// For how long messages are postponed, in milliseconds.
+const POSTPONED_MS: u64 = 20_000;
+
 /// Whether receivers with a selector want a message.
 fn is_selected(content: &[u8]) -> bool {
     content.iter().map(|byte| u32::from(*byte)).sum::<u32>().is_multiple_of(2)
@@ -178,11 +181,13 @@ impl World {
             return;
         }
         let held = self.locks.swap_remove(which % self.locks.len());
+        let until = self.now().plus_ms(POSTPONED_MS);
         let auditor = self.auditor(held.address.queue);
         let modify = Vec::new();
         let settlement = match how {
             How::Complete => Settlement::Complete,
             How::Abandon => Settlement::Abandon { modify },
+            How::Postpone => Settlement::Postpone { modify, until },
             How::Defer => Settlement::Defer { modify },
             How::DeadLetter => Settlement::DeadLetter { why: Arc::default(), modify },
             How::Release => Settlement::Release,
@@ -190,7 +195,7 @@ impl World {
         match how {
             How::Complete => auditor.leaving(&held.content),
             How::Defer | How::DeadLetter => auditor.moving(&held.content),
-            How::Abandon | How::Release => {}
+            How::Abandon | How::Postpone | How::Release => {}
         }
         let address = held.address.clone();
         let tokens = [held.token].into_iter().collect();
@@ -212,7 +217,7 @@ impl World {
                 auditor.moved(&content);
                 self.deferred.push(Taken { address, sub_queue, content, number, session });
             }
-            (How::Abandon | How::Release, _) => {}
+            (How::Abandon | How::Postpone | How::Release, _) => {}
         }
     }
 

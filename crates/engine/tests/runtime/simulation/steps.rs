@@ -145,6 +145,8 @@ pub(super) enum ForwardStep {
 pub(super) enum How {
     Complete,
     Abandon,
+    /// Abandoned for a while.
+    Postpone,
     Defer,
     DeadLetter,
     Release,

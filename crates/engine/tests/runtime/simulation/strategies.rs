@@ -83,6 +83,7 @@ fn how() -> impl Strategy<Value = How> {
     prop_oneof![
         4 => Just(How::Complete),
         2 => Just(How::Abandon),
+        1 => Just(How::Postpone),
         1 => Just(How::Defer),
         1 => Just(How::DeadLetter),
         1 => Just(How::Release),

@@ -147,6 +147,8 @@ pub(in crate::partition::tests) enum FilterDraft {
 pub(in crate::partition::tests) enum Verb {
     Complete,
     Abandon,
+    /// For so many milliseconds.
+    Postpone(u64),
     Defer,
     DeadLetter,
     Release,

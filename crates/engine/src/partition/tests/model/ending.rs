@@ -48,7 +48,9 @@ impl Queue {
         let is_dead = message.view.sub_queue != SubQueue::Main;
         let (modify, why): (&[_], _) = match settlement {
             Settlement::Complete | Settlement::Release => (&[], None),
-            Settlement::Abandon { modify } | Settlement::Defer { modify } => (modify, None),
+            Settlement::Abandon { modify }
+            | Settlement::Postpone { modify, .. }
+            | Settlement::Defer { modify } => (modify, None),
             Settlement::DeadLetter { why, modify } => (modify, Some(why)),
         };
         if why.is_some() && is_dead && turn.keeps(Rule::DeadLettersCanNotBeDeadLettered) {
@@ -74,6 +76,10 @@ impl Queue {
                 self.messages.remove(&number);
             }
             Settlement::Abandon { .. } => self.fail(turn, number, turn.keeps(Rule::AbandonCounts)),
+            Settlement::Postpone { until, .. } => {
+                self.fail(turn, number, turn.keeps(Rule::AbandonCounts));
+                self.hold_back(turn, number, *until, is_dead);
+            }
             Settlement::Release => {
                 if turn.breaks(Rule::ReleasedDeferredStayDeferred) {
                     message.view.state = MessageState::Active;
@@ -89,6 +95,25 @@ impl Queue {
             Settlement::DeadLetter { why, .. } => self.bury(number, Arc::clone(why)),
         }
         Ok(())
+    }
+
+    /// Unless it was moved or removed, or is deferred.
+    fn hold_back(&mut self, turn: &Turn, number: u64, until: Timestamp, was_dead: bool) {
+        let Some(message) = self.messages.get_mut(&number) else { return };
+        let is_dead = message.view.sub_queue != SubQueue::Main;
+        let is_active = message.view.state == MessageState::Active;
+        if until.0 > turn.now && is_active && is_dead == was_dead && turn.keeps(Rule::APostponedMessageWaits)
+        {
+            message.held_until = Some(until.0);
+        }
+    }
+
+    /// Messages that were held back until now.
+    pub(super) fn free_held_back(&mut self, turn: &Turn) {
+        let grace = u64::from(turn.breaks(Rule::APostponedMessageComesAtItsInstant));
+        for message in self.messages.values_mut() {
+            message.held_until = message.held_until.filter(|until| *until + grace > turn.now);
+        }
     }
 
     pub(super) fn fail(&mut self, turn: &Turn, number: u64, counts: bool) {
@@ -128,7 +153,10 @@ impl Queue {
 
     pub(super) fn expire_overdue(&mut self, turn: &Turn) {
         let overdue = self.numbers_where(|message| {
-            message.lock.is_none() && can_expire(turn, message) && message.is_over(turn.now)
+            message.lock.is_none()
+                && message.held_until.is_none()
+                && can_expire(turn, message)
+                && message.is_over(turn.now)
         });
         for number in overdue {
             self.expire(number);

@@ -117,15 +117,19 @@ fn delete() -> impl Strategy<Value = Move> {
     })
 }
 
-/// What every queue or subscription can be asked.
-fn common(kind: Kind) -> Weighted {
-    let verb = prop_oneof![
+fn verb() -> impl Strategy<Value = Verb> {
+    prop_oneof![
         2 => Just(Verb::Complete),
         3 => Just(Verb::Abandon),
+        3 => (0..15u64).prop_map(Verb::Postpone),
         5 => Just(Verb::Defer),
         2 => Just(Verb::DeadLetter),
         3 => Just(Verb::Release),
-    ];
+    ]
+}
+
+/// What every queue or subscription can be asked.
+fn common(kind: Kind) -> Weighted {
     let modify = sometimes(6, (0..3u8, prop_oneof![6 => Just(1), 1 => Just(2), 2 => Just(LARGE)]));
     let bytes = prop_oneof![3 => Just(u64::MAX), 1 => 0..12u64];
     let credit = (0..4usize, 0..5u64, bytes, prop::bool::weighted(0.2));
@@ -157,7 +161,7 @@ fn common(kind: Kind) -> Weighted {
         (2, (0..4usize).prop_map(Move::Close).boxed()),
         (
             25,
-            (picks(), verb, modify)
+            (picks(), verb(), modify)
                 .prop_map(|(picks, verb, modify)| Move::Settle(picks, verb, modify))
                 .boxed(),
         ),

@@ -15,6 +15,8 @@ pub(super) struct Message {
     pub(super) session_id: Option<Arc<str>>,
     pub(super) rule_properties: Option<Arc<RuleProperties>>,
     pub(super) scheduled_for: Option<u64>,
+    /// No receiver gets it before.
+    pub(super) held_until: Option<u64>,
     pub(super) lock: Option<Lock>,
     /// Whether the end of its lock by time is a failed delivery.
     pub(super) counts: bool,
@@ -46,6 +48,7 @@ impl Message {
             session_id: new.session_id.clone().map(Arc::from),
             rule_properties: new.rule_properties.clone(),
             scheduled_for: None,
+            held_until: None,
             lock: None,
             counts: true,
         }
@@ -68,7 +71,7 @@ impl Message {
     }
 
     pub(super) fn is_available_in(&self, sub_queue: SubQueue) -> bool {
-        self.is_active_in(sub_queue) && self.lock.is_none()
+        self.is_active_in(sub_queue) && self.lock.is_none() && self.held_until.is_none()
     }
 
     pub(super) fn is_of(&self, session: &str) -> bool {

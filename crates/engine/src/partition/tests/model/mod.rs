@@ -214,6 +214,7 @@ impl Model {
             self.use_what_is_in_use();
         }
         for queue in self.queues.values_mut() {
+            queue.free_held_back(&self.turn);
             queue.end_locks(&self.turn);
             queue.end_sessions(&mut self.turn);
         }

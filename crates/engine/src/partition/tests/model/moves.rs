@@ -63,7 +63,11 @@ impl Comparison {
             Move::Close(pick) => Command::CloseReceiver { receiver: self.receiver(*pick) },
             Move::Settle(picks, verb, modify) => {
                 let (queue, tokens) = self.picked_tokens(picks);
-                Command::Settle { queue, tokens: tokens.into(), settlement: settlement(*verb, *modify) }
+                Command::Settle {
+                    queue,
+                    tokens: tokens.into(),
+                    settlement: settlement(*verb, *modify, self.now),
+                }
             }
             Move::Renew(picks) => {
                 let (queue, tokens) = self.picked_tokens(picks);
@@ -273,7 +277,7 @@ fn rule(RuleDraft { name, filter, action }: &RuleDraft) -> crate::Rule {
     crate::Rule { name: RULE_NAMES[*name].into(), filter, action, created_at: Timestamp::default() }
 }
 
-fn settlement(verb: Verb, modify: Option<(u8, usize)>) -> Settlement {
+fn settlement(verb: Verb, modify: Option<(u8, usize)>, now: u64) -> Settlement {
     let property = |(name, bytes): (u8, usize)| Property {
         name: format!("p{name}").into(),
         value: vec![name; bytes].into(),
@@ -282,6 +286,7 @@ fn settlement(verb: Verb, modify: Option<(u8, usize)>) -> Settlement {
     match verb {
         Verb::Complete => Settlement::Complete,
         Verb::Abandon => Settlement::Abandon { modify },
+        Verb::Postpone(ms) => Settlement::Postpone { modify, until: Timestamp(now + ms) },
         Verb::Defer => Settlement::Defer { modify },
         Verb::DeadLetter => {
             let why = DeadLetter { reason: Some("why".into()), description: None };

@@ -225,7 +225,16 @@ impl Queue {
                 Some(session) => message.is_of(session) || turn.breaks(Rule::DeletingIsOfOneSession),
                 None => self.session_end(message).is_none() || turn.breaks(Rule::DeletingLeavesHeldSessions),
             };
-            is_there && is_free && is_active && of_session && message.view.enqueued_at.0 + grace <= until.0
+            let waits = message.held_until.is_some()
+                || (in_sessions
+                    && held.is_none()
+                    && message.session().is_some_and(|id| self.first_in(&id).is_none()));
+            is_there
+                && is_free
+                && is_active
+                && !waits
+                && of_session
+                && message.view.enqueued_at.0 + grace <= until.0
         });
         if turn.breaks(Rule::TheOldestAreDeletedFirst) {
             numbers.reverse();
@@ -325,8 +334,11 @@ impl Queue {
             return false;
         }
         let session = self.held_by(receiver);
+        if let Some(session) = &session {
+            return self.first_in(session).is_none();
+        }
         let mut available = self.messages.values().filter(|message| message.is_available_in(sub_queue));
-        !available.any(|message| session.as_ref().is_none_or(|session| message.is_of(session)))
+        available.next().is_none()
     }
 
     /// What only the living know goes.
@@ -341,6 +353,9 @@ impl Queue {
         }
         for message in self.messages.values_mut() {
             message.lock = None;
+            if turn.breaks(Rule::APostponementSurvivesARestart) {
+                message.held_until = None;
+            }
             if turn.breaks(Rule::ScheduledMessagesKeepTheirFacts) {
                 message.rule_properties = None;
             }

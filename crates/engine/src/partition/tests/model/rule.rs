@@ -104,6 +104,12 @@ rules! {
         AShortHeaderCountsAsNone,
         /// A header that is too large already is refused to its sender (§3).
         ALargeHeaderIsRefused,
+        /// A message abandoned until a time is not delivered before.
+        APostponedMessageWaits,
+        /// But from then on.
+        APostponedMessageComesAtItsInstant,
+        /// Also after a restart.
+        APostponementSurvivesARestart,
         /// The oldest messages are deleted first (§14.4).
         TheOldestAreDeletedFirst,
         /// Locked ones stay (§14.4).
@@ -166,6 +172,8 @@ rules! {
         OnlyActiveMessagesListASession,
         /// Sessions are listed whose state changed after an instant, not at it.
         UpdatedMeansAfter,
+        /// What waits behind such a message in its session waits as well.
+        WhatIsHeldBackHoldsItsSession,
         /// Whoever presents the token of a session takes it over.
         ATokenTakesASessionOver,
         /// Another token does not help.

@@ -229,7 +229,7 @@ impl Queue {
         loop {
             let available = self.messages.values().filter(|one| one.is_available_in(SubQueue::Main));
             let ids = available.filter_map(Message::session);
-            let mut ids: Vec<_> = ids.filter(|id| !self.is_held(id)).collect();
+            let mut ids: Vec<_> = ids.filter(|id| !self.is_held(id) && self.first_in(id).is_some()).collect();
             if turn.breaks(Rule::TheOldestSessionComesNext) {
                 ids.sort();
             }
@@ -243,6 +243,16 @@ impl Queue {
 
     fn available_in(&self, id: &str) -> Vec<u64> {
         self.numbers_where(|message| message.is_available_in(SubQueue::Main) && message.is_of(id))
+    }
+
+    /// The message that a session's holder gets next: none that waits behind one that is held back.
+    pub(super) fn first_in(&self, id: &str) -> Option<u64> {
+        let first = self.available_in(id).first().copied()?;
+        let is_before =
+            |message: &Message| message.view.sequence_number.0 < first && message.held_until.is_some();
+        let of_session = |message: &Message| message.view.sub_queue == SubQueue::Main && message.is_of(id);
+        let mut before = self.messages.values().filter(|message| of_session(message) && is_before(message));
+        before.next().is_none().then_some(first)
     }
 
     fn is_overdue(&self, turn: &Turn, id: &str) -> bool {
@@ -286,10 +296,15 @@ impl Queue {
     /// A session's messages to its holder, in order.
     fn serve_session(&mut self, turn: &mut Turn, receiver: ReceiverId, id: &str) {
         while self.receivers.get(&receiver.0).is_some_and(|receiver| receiver.is_ready()) {
-            let available = self.available_in(id);
-            let in_order = turn.keeps(Rule::ASessionIsDeliveredInOrder);
-            let Some(number) = (if in_order { available.first() } else { available.last() }) else { return };
-            self.deliver(turn, receiver, *number);
+            let next = if turn.breaks(Rule::WhatIsHeldBackHoldsItsSession) {
+                self.available_in(id).first().copied()
+            } else if turn.breaks(Rule::ASessionIsDeliveredInOrder) {
+                self.available_in(id).last().copied()
+            } else {
+                self.first_in(id)
+            };
+            let Some(number) = next else { return };
+            self.deliver(turn, receiver, number);
         }
     }
 

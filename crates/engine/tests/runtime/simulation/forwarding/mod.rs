@@ -124,7 +124,7 @@ impl Forwarding {
         let modify = Vec::new();
         let settlement = match how {
             How::Complete => Settlement::Complete,
-            How::Abandon => Settlement::Abandon { modify },
+            How::Abandon | How::Postpone => Settlement::Abandon { modify },
             How::Defer => Settlement::Defer { modify },
             How::DeadLetter => Settlement::DeadLetter { why: Arc::default(), modify },
             How::Release => Settlement::Release,
