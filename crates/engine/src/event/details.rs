@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::partition::Record;
 use crate::{BodyRef, QueueId, SequenceNumber, SubQueue};
 
-/// See [`Event::Published`].
+/// See [`crate::Event::Published`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Publication {
     /// The topic's number for it, the next one.
@@ -34,7 +34,7 @@ pub struct SubscriptionCopy {
     pub record: Record,
 }
 
-/// See [`Event::Deleted`].
+/// See [`crate::Event::Deleted`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deletion {
     /// Where the messages were.
