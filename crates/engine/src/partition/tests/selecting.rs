@@ -169,7 +169,7 @@ fn the_holder_of_a_session_can_t_have_a_selector() {
         session: Some(crate::SessionRequest {
             id: Some("s".into()),
             wait_until: rig.now,
-            lock: Default::default(),
+            lock: crate::SessionLock::default(),
         }),
     });
     assert!(matches!(accepted, crate::Reply::Opened(Ok(Some(_)))), "{accepted:?}");
