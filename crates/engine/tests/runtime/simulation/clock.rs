@@ -69,7 +69,6 @@ impl World {
     pub(super) async fn crash_behind(&mut self, behind_ms: u64) {
         let machine = self.broker.clock.machine.clone();
         machine.disturb(-behind_ms.cast_signed(), FRESH_TRANSIENT_MS_MAX);
-        self.forwarding.started_behind(behind_ms);
         self.crash(self.sent).await;
     }
 
@@ -79,7 +78,11 @@ impl World {
         if machine.off_ms() > 0 {
             machine.disturb(0, 0);
         }
-        self.time.may_lag |= machine.off_ms() < 0;
+        let off_ms = machine.off_ms();
+        if off_ms < 0 {
+            self.time.may_lag = true;
+            self.forwarding.started_behind(off_ms.unsigned_abs());
+        }
     }
 
     /// It never goes back, is never ahead, and is right unless a start was misled.

@@ -3,8 +3,9 @@
 use peeklock_engine::{ReceiveMode, SubQueue};
 use peeklock_storage::local::Event;
 
+use super::forwarding::network::Node;
 use super::play_on_disk;
-use super::steps::{DiskStep, How, Place, Step, TopicStep};
+use super::steps::{DiskStep, ForwardStep, How, Place, Step, TopicStep};
 
 /// The message is durable, but its topic takes part in a joint step when the power fails, so it was not answered.
 #[test]
@@ -127,5 +128,39 @@ fn a_scheduled_message_that_is_due_in_a_topic_that_can_not_be_read_back_may_wait
         Step::Disturb { off_ms: -1_000, for_ms: 101 },
         commit(3),
         publish(None),
+    ]);
+}
+
+fn forward(to: Node, count: usize) -> Step {
+    Step::Forward(ForwardStep::Send { to, ids: vec![0; count], delay_ms: None, ttl_ms: None })
+}
+
+/// Nothing is submitted while the store is full, so only the keeper's own rounds tell that it no longer is.
+#[test]
+fn forwarding_goes_on_when_a_store_that_was_full_has_room_again() {
+    let commit = || Step::Commit { batches: 1, refused: None };
+    play_on_disk(&[
+        Step::Advance { duration_ms: 60_000 },
+        forward(Node::First, 1),
+        commit(),
+        forward(Node::First, 300),
+        commit(),
+        Step::FullOnce,
+        commit(),
+        forward(Node::First, 300),
+    ]);
+}
+
+/// The window of duplicates is over for a clock that was behind at a start.
+#[test]
+fn a_duplicate_may_be_forgotten_too_early_by_what_the_clock_was_behind_at_a_start() {
+    play_on_disk(&[
+        forward(Node::Unique, 1),
+        Step::Commit { batches: 1, refused: None },
+        Step::Advance { duration_ms: 20_625 },
+        Step::Crash { seed: 0 },
+        Step::Disturb { off_ms: -1_000, for_ms: 101 },
+        Step::Crash { seed: 0 },
+        forward(Node::Ids, 1),
     ]);
 }

@@ -179,6 +179,13 @@ impl Storage {
         }
     }
 
+    /// A round of the keeper, which comes by without being asked: only then is a full store open for messages again.
+    pub(super) fn patrol(&self) {
+        if let Self::Log(machine) = self {
+            machine.open().iter().for_each(|open| open.store.keep());
+        }
+    }
+
     /// Nothing that is planned happens.
     pub(super) fn clear_faults(&self) {
         if let Self::Log(machine) = self {

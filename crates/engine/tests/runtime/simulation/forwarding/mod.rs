@@ -325,6 +325,7 @@ impl World {
             assert!(self.was_full, "{error}");
         }
         for _ in 0..ROUNDS {
+            self.broker.store.patrol();
             self.broker.clock.advance(ROUND_MS);
             let namespace = namespace.clone();
             let catching_up = tokio::spawn(async move { namespace.catch_up().await });
