@@ -273,5 +273,6 @@ impl Namespace {
             // An actor that panicked has ended its host already.
             let _ = task.await;
         }
+        self.inner.host.stop_watching();
     }
 }

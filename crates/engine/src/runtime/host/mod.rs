@@ -57,7 +57,7 @@ pub(super) struct ShardHost {
 
 impl Drop for ShardHost {
     fn drop(&mut self) {
-        self.watching.iter().for_each(AbortHandle::abort);
+        self.stop_watching();
     }
 }
 
@@ -110,6 +110,11 @@ impl ShardHost {
             is_catalogue_damaged: is_damaged,
             watching: [following, ending],
         })
+    }
+
+    /// Its entities have stopped: that the store is closed now is no loss.
+    pub(super) fn stop_watching(&self) {
+        self.watching.iter().for_each(AbortHandle::abort);
     }
 
     /// Asks the catalogue, and waits for its answer.
