@@ -52,7 +52,8 @@ impl Actor {
                 {
                     self.receivers.remove(&receiver);
                 }
-                if after <= self.commits.durable() {
+                // What became durable a moment ago may not have been answered yet.
+                if after <= self.commits.durable() && self.replies.is_empty() {
                     waiter.answer(response);
                 } else {
                     self.replies.push_back(PendingReply { after, waiter, response });

@@ -164,3 +164,35 @@ fn a_duplicate_may_be_forgotten_too_early_by_what_the_clock_was_behind_at_a_star
         forward(Node::Ids, 1),
     ]);
 }
+
+/// A message that no rule wants needs no commit: its answer overtook those of changes that had just become durable.
+#[test]
+fn answers_leave_in_the_order_of_their_commands() {
+    let transact = |to: &[usize], completes| Step::Transact { to: to.to_vec(), completes };
+    let send = |to, flavour| Step::Send { to, flavours: vec![flavour], delay_ms: None };
+    let commit = |batches| Step::Commit { batches, refused: None };
+    let receive =
+        |from| Step::Receive { from, sub_queue: SubQueue::Main, mode: ReceiveMode::PeekLock, credit: 1 };
+    super::play(&[
+        receive(Place::Queue(0)),
+        receive(Place::Subscription(0)),
+        transact(&[0], 0),
+        transact(&[0], 0),
+        send(Place::Topic, 0),
+        send(Place::Queue(0), 0),
+        transact(&[0], 0),
+        commit(1),
+        transact(&[], 0),
+        Step::Topic(TopicStep::Delete { name: 2 }),
+        transact(&[], 0),
+        transact(&[0], 0),
+        Step::FullOnce,
+        Step::Topic(TopicStep::RemoveRule { name: 0, rule: 0 }),
+        transact(&[0], 0),
+        commit(2),
+        transact(&[0], 1),
+        transact(&[], 0),
+        send(Place::Topic, 1),
+        transact(&[], 0),
+    ]);
+}
