@@ -196,3 +196,25 @@ fn answers_leave_in_the_order_of_their_commands() {
         transact(&[], 0),
     ]);
 }
+
+/// The message of a transaction that was asked for after the deletion arrived before it, in the same millisecond.
+#[test]
+fn a_deletion_may_take_the_message_of_a_transaction_that_went_before_it() {
+    let send = |to| Step::Send { to, flavours: vec![0], delay_ms: None };
+    let commit = |batches| Step::Commit { batches, refused: None };
+    super::play(&[
+        send(Place::Topic),
+        send(Place::Queue(0)),
+        send(Place::Queue(0)),
+        send(Place::Queue(1)),
+        commit(3),
+        Step::DeleteTemporary,
+        send(Place::Queue(1)),
+        Step::FullOnce,
+        commit(1),
+        Step::Delete { from: Place::Queue(1), count: 1 },
+        Step::Transact { to: vec![1], completes: 0 },
+        send(Place::Queue(0)),
+        send(Place::Queue(0)),
+    ]);
+}

@@ -94,7 +94,13 @@ impl World {
         self.auditor(address.queue).deleting(sent);
         let source = QueuePath::main(address.queue);
         let delete = Command::DeleteMessages { source, count_max, enqueued_until, receiver: None };
-        self.submit(&address, delete, Some(Asked::Other));
+        self.submit(&address, delete, Some(Asked::Delete { queue: address.queue }));
+    }
+
+    /// A joint step that was asked for later may have gone before the deletion.
+    pub(super) fn deleted(&mut self, queue: QueueId) {
+        let sent = self.sent;
+        self.auditor(queue).deleting(sent);
     }
 
     pub(super) fn receive(&mut self, from: Place, sub_queue: SubQueue, mode: ReceiveMode, credit: u64) {

@@ -31,16 +31,40 @@ const BODY_CACHE_BYTES: usize = 600;
 
 /// What an answer will be about.
 pub(super) enum Asked {
-    Send { queue: QueueId, contents: Vec<String>, at: Timestamp, scheduled: bool },
-    Publish { contents: Vec<String> },
-    Settle { held: LockedMessage, how: How, must_fail: bool },
-    Take { taken: Taken, mode: ReceiveMode },
+    Send {
+        queue: QueueId,
+        contents: Vec<String>,
+        at: Timestamp,
+        scheduled: bool,
+    },
+    Publish {
+        contents: Vec<String>,
+    },
+    Settle {
+        held: LockedMessage,
+        how: How,
+        must_fail: bool,
+    },
+    Take {
+        taken: Taken,
+        mode: ReceiveMode,
+    },
     Change,
-    Rules { queue: QueueId },
-    Accept { receiver: ReceiverId },
+    Rules {
+        queue: QueueId,
+    },
+    Accept {
+        receiver: ReceiverId,
+    },
     State(StateAsked),
-    Renew { receiver: ReceiverId },
+    Renew {
+        receiver: ReceiverId,
+    },
     Commit(Work),
+    /// The oldest messages of this queue are to be deleted.
+    Delete {
+        queue: QueueId,
+    },
     Other,
 }
 
@@ -286,10 +310,13 @@ impl World {
         quiet().await;
         (self.mailbox, self.outputs) = Mailbox::new();
         let unanswered = std::mem::take(&mut self.asked).into_values();
-        self.doubtful.extend(unanswered.filter_map(|asked| match asked {
-            Asked::Commit(work) => Some(work),
-            _ => None,
-        }));
+        for asked in unanswered {
+            match asked {
+                Asked::Commit(work) => self.doubtful.push(work),
+                Asked::Delete { queue } => self.deleted(queue),
+                _ => {}
+            }
+        }
         for reader in std::mem::take(&mut self.receivers).values() {
             self.closed(reader);
         }
@@ -346,7 +373,8 @@ impl World {
 
     fn answered(&mut self, tag: u64, asked: Asked, response: Response) {
         // What was asked of a busy topic, or as a transaction, is settled by a restart.
-        let is_settled = !matches!(asked, Asked::Send { .. } | Asked::State(_) | Asked::Other);
+        let is_settled =
+            !matches!(asked, Asked::Send { .. } | Asked::State(_) | Asked::Delete { .. } | Asked::Other);
         self.in_doubt |= is_settled && self.reads_fail && is_busy(&response);
         match (asked, response) {
             (Asked::Send { queue, contents, at, scheduled }, Response::Sent(result)) => {
@@ -374,6 +402,7 @@ impl World {
                 self.sessions.renewed(receiver, result);
             }
             (Asked::Commit(work), Response::Committed(result)) => self.committed(work, result),
+            (Asked::Delete { queue }, Response::Deleted(_)) => self.deleted(queue),
             (Asked::Other, _) => {}
             (_, response) => panic!("unexpected answer {response:?}"),
         }
