@@ -9,6 +9,7 @@
 //! - `clock` lets the wall clock of the machine be off, and knows what the broker's must show.
 //! - `end` looks at what is left, in the broker and in the store.
 
+mod answers;
 mod clock;
 mod end;
 mod forwarding;
