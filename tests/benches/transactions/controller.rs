@@ -58,7 +58,11 @@ impl<'a> Controller<'a> {
             let settlement = disposition(true, delivery, delivery, false, state);
             self.wire.put(&codec::frame(0, &settlement, &[]));
         }
-        self.wire.put(&codec::frame(0, &flow(RECEIVER, self.delivery_count, 2 * OPERATIONS, false, false), &[]));
+        self.wire.put(&codec::frame(
+            0,
+            &flow(RECEIVER, self.delivery_count, 2 * OPERATIONS, false, false),
+            &[],
+        ));
         let commit = Value::composite(code::DISCHARGE, vec![Value::Binary(id), Value::Bool(false)]);
         assert_eq!(self.control(commit).code(), Some(code::ACCEPTED));
     }
@@ -103,7 +107,9 @@ impl<'a> Controller<'a> {
             DISPOSITION if is_of_receiver(frame) => {
                 let (first, last) = range(frame);
                 if awaited.is_some_and(|delivery| (first..=last).contains(&delivery)) {
-                    let Some(Value::List(fields)) = Value::decode(&mut frame) else { panic!("a disposition") };
+                    let Some(Value::List(fields)) = Value::decode(&mut frame) else {
+                        panic!("a disposition")
+                    };
                     outcome = fields.into_iter().nth(4);
                 }
             }
