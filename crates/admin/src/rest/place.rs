@@ -57,7 +57,7 @@ impl Place {
             partition,
             source: QueuePath { queue, sub_queue: *sub_queue },
             wanted: RequiredProperties::by(&options),
-            origin: Origin { sessions, copies },
+            origin: Origin { sessions, copies, partitioned: options.is_partitioned() },
             message_bytes_max: options.max_message_size_bytes(),
         })
     }
