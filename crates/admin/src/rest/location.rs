@@ -26,7 +26,7 @@ pub(super) fn of(head: &Parts, place: &Place, number: u64, lock: LockToken) -> O
 fn origin(head: &Parts) -> Option<String> {
     let host = head.headers.get(HOST)?.to_str().ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
-    // A request line has no scheme; whoever serves TLS says so beside it.
+    // A request line has no scheme; the server passes it along when it serves TLS.
     let scheme = head.extensions.get::<Scheme>().map_or("http", Scheme::as_str);
     (!host.is_empty() && host.bytes().all(is_plain)).then(|| format!("{scheme}://{host}"))
 }

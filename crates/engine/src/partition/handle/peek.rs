@@ -26,7 +26,7 @@ impl Step<'_> {
             Ok(queue) => queue,
             Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
-        // A page leaves it out, so that whoever browses comes past it.
+        // A page leaves it out, so that browsing goes on behind it.
         if count_max == 1 && is_quarantined(queue, from) {
             return self.reply(request, Reply::Received(Err(Refusal::MessageDamaged(from.0))));
         }
