@@ -87,6 +87,7 @@ fn received(lock: Option<Lock>) -> Received {
     let view = MessageView {
         queue: QueueId(1),
         sequence_number: SequenceNumber(3),
+        partition: peeklock_engine::KeyPartition::default(),
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,
         time_to_live_ms: None,
