@@ -9,6 +9,7 @@ mod effect;
 mod event;
 mod forward;
 mod ids;
+mod key_partition;
 mod layout;
 mod message;
 mod message_key;
@@ -32,6 +33,7 @@ pub use forward::{Departing, Forwarded, HOPS_MAX, Origin};
 pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
 };
+pub use key_partition::{KeyPartition, PartitionKey};
 pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,
     Received,

@@ -15,6 +15,7 @@ pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";
 pub const UNAUTHORIZED_ACCESS: &str = "amqp:unauthorized-access";
 
 pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
+pub const ARGUMENT_OUT_OF_RANGE: &str = "com.microsoft:argument-out-of-range";
 pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
 pub const ENTITY_DISABLED: &str = "com.microsoft:entity-disabled";

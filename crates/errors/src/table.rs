@@ -2,10 +2,11 @@
 //! spec: AMQP 1.0. Sub-codes are azure-sdk-for-net's constants.
 
 use crate::condition::{
-    ARGUMENT_ERROR, DECODE_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED, INTERNAL_ERROR, INVALID_FIELD,
-    MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
-    RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT,
-    TRANSACTION_ROLLBACK, TRANSACTION_TIMEOUT, TRANSACTION_UNKNOWN_ID, UNAUTHORIZED_ACCESS,
+    ARGUMENT_ERROR, ARGUMENT_OUT_OF_RANGE, DECODE_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED,
+    INTERNAL_ERROR, INVALID_FIELD, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED,
+    NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED,
+    SESSION_LOCK_LOST, TIMEOUT, TRANSACTION_ROLLBACK, TRANSACTION_TIMEOUT, TRANSACTION_UNKNOWN_ID,
+    UNAUTHORIZED_ACCESS,
 };
 use crate::{Amqp, Http, NO_SUB_CODE, Row};
 
@@ -75,7 +76,7 @@ table! {
     MessageDamaged "what is stored of the message is damaged"
         amqp(DECODE_ERROR, 400), http(500, 50001), FINAL;
     // P, J, N: MessageSizeExceeded; spec 2.8.18.
-    MessageTooLarge "the message, or its properties, is larger than the entity accepts"
+    MessageTooLarge "the message, a batch, or the properties are larger than the entity accepts"
         amqp(MESSAGE_SIZE_EXCEEDED, 403), http(403, 40300), FINAL;
     // Spec 2.8.15.
     MalformedMessage "the encoding of a message is broken"
@@ -114,6 +115,9 @@ table! {
     // P, J, N: ArgumentException and its like.
     InvalidArgument "a value is missing, of the wrong type or out of range"
         amqp(ARGUMENT_ERROR, 400), http(400, 40000), FINAL;
+    // azure-sdk-for-js 34274: ArgumentOutOfRangeError.
+    CountOutOfRange "more or fewer messages to delete than one request may"
+        amqp(ARGUMENT_OUT_OF_RANGE, 400), NO_HTTP, FINAL;
     // Spec 2.8.15.
     InvalidField "a field of an attach, such as a selector, can't be understood"
         amqp(INVALID_FIELD, 400), NO_HTTP, FINAL;

@@ -58,7 +58,7 @@ impl Place {
             partition,
             source: QueuePath { queue, sub_queue: entity.sub_queue },
             wanted: RequiredProperties::by(&options),
-            origin: Origin { sessions, copies },
+            origin: Origin { sessions, copies, partitioned: options.is_partitioned() },
             message_bytes_max: options.max_message_size_bytes(),
         })
     }

@@ -104,6 +104,8 @@ pub(crate) struct Entity {
     pub(crate) kind: Kind,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
+    /// Whether its messages belong to partitions; of a subscription, its topic's. Never changes.
+    pub(crate) is_partitioned: bool,
     /// Whether messages could be sent to it at the time of attach.
     is_enabled_for_sending: bool,
     /// What it wants to know of messages sent to it; never changes.
@@ -122,7 +124,7 @@ impl Entity {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
-        let wanted = RequiredProperties::by(&options);
+        let (wanted, is_partitioned) = (RequiredProperties::by(&options), options.is_partitioned());
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
@@ -137,6 +139,7 @@ impl Entity {
             queue,
             kind,
             requires_session,
+            is_partitioned,
             is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
@@ -149,7 +152,7 @@ impl Entity {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
         // Nothing is sent to it.
-        let wanted = RequiredProperties::default();
+        let (wanted, is_partitioned) = (RequiredProperties::default(), topic.is_partitioned());
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
         let (node, resource) = (node(&address), address.resource());
@@ -164,6 +167,7 @@ impl Entity {
             queue,
             kind,
             requires_session,
+            is_partitioned,
             is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
@@ -193,7 +197,8 @@ impl Entity {
 
     /// What is particular about messages that rest here.
     pub(crate) fn origin(&self) -> Origin {
-        Origin { sessions: self.requires_session, copies: self.kind == Kind::Subscription }
+        let (sessions, copies) = (self.requires_session, self.kind == Kind::Subscription);
+        Origin { sessions, copies, partitioned: self.is_partitioned }
     }
 
     /// Whether messages may be sent to what the address names.

@@ -208,8 +208,8 @@ impl ConnectionHandler {
         }
         let arguments = arguments?;
         let (random, sessions) = (&mut self.random, &self.sessions);
-        let mut context =
-            Context { entity, sessions, room_bytes: self.room_bytes, next_id: &mut || random.random() };
+        let (tier, room_bytes) = (self.config.tier, self.room_bytes);
+        let mut context = Context { entity, sessions, tier, room_bytes, next_id: &mut || random.random() };
         management::prepare(operation, &arguments, &mut context)
     }
 
