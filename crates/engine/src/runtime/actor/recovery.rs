@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::commits::Commits;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
+use crate::command::Link;
 use crate::partition::{Credible, Partition, Watched};
 use crate::runtime::StartError;
 use crate::runtime::answer;
@@ -218,5 +219,5 @@ async fn refusing_loans<T>(
 }
 
 fn is_closing(request: &Request) -> bool {
-    matches!(request.command, Command::CloseReceiver { .. })
+    matches!(request.command.describe().link, Link::Closes(_))
 }
