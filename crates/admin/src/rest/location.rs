@@ -17,7 +17,7 @@ const PLAIN: &AsciiSet =
 /// The address to complete, unlock or renew at: absolute, so that clients can use it as it is, with the host they reached
 /// the broker by. Relative only if they gave none that can be repeated.
 pub(super) fn of(head: &Parts, place: &Place, number: u64, lock: LockToken) -> Option<HeaderValue> {
-    let path = place.to_string();
+    let path = place.entity.to_string();
     let path = utf8_percent_encode(&path, PLAIN);
     let origin = origin(head).unwrap_or_default();
     HeaderValue::try_from(format!("{origin}/{path}/messages/{number}/{}", Uuid::from_u128(lock.0))).ok()

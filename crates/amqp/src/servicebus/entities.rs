@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use peeklock_access::Resource;
+use peeklock_access::{EntityNode, Resource};
 use peeklock_budget::throttle::Bucket;
 use peeklock_engine::runtime::{
     EntityRef, Mailbox, Namespace, PartitionHandle, SubscriptionRef, Transaction,
 };
 use peeklock_engine::{
     Command, EntityOptions, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp,
+    name_key,
 };
 use smallvec::SmallVec;
 
-use super::address::EntityAddress;
 use super::delivery::Origin;
 use super::errors::Fault;
 use super::submission::RequiredProperties;
@@ -87,7 +87,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Entity {
     /// As resolved.
-    pub(crate) address: EntityAddress,
+    pub(crate) address: EntityNode,
     /// The same as rights see it: without the queue inside.
     pub(crate) resource: Resource,
     /// Identifies the management node: links with the same key answer each other.
@@ -118,7 +118,7 @@ pub(crate) struct Entity {
 
 impl Entity {
     /// A queue or topic as found; `uri` is its address as written.
-    pub(crate) fn new(address: EntityAddress, uri: String, found: EntityRef) -> Self {
+    pub(crate) fn new(address: EntityNode, uri: String, found: EntityRef) -> Self {
         let EntityRef { partition, queue, options } = found;
         let (kind, requires_session) = match &*options {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
@@ -128,7 +128,7 @@ impl Entity {
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
-        let root = address.name.to_lowercase().into();
+        let root = name_key(&address.name).into();
         Self {
             address,
             resource,
@@ -148,7 +148,7 @@ impl Entity {
     }
 
     /// A subscription as found; `uri` is its address as written.
-    pub(crate) fn subscription(address: EntityAddress, uri: String, found: SubscriptionRef) -> Self {
+    pub(crate) fn subscription(address: EntityNode, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
         // Nothing is sent to it.
@@ -156,7 +156,7 @@ impl Entity {
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
         let (node, resource) = (node(&address), address.resource());
-        let root = address.name.to_lowercase().into();
+        let root = name_key(&address.name).into();
         Self {
             address,
             resource,
@@ -257,6 +257,6 @@ impl Entity {
     }
 }
 
-fn node(address: &EntityAddress) -> Box<str> {
+fn node(address: &EntityNode) -> Box<str> {
     format!("{}/$management", address.key()).into()
 }

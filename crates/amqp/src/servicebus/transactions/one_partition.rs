@@ -38,7 +38,7 @@ impl OnePartition {
         let mut with = *self;
         match command {
             Command::Send { messages } => {
-                messages.iter().try_for_each(|message| with.send(message.partition_key))?
+                messages.iter().try_for_each(|message| with.send(message.partition_key))?;
             }
             Command::CancelScheduled { numbers } => with.join_all(numbers)?,
             Command::SetSessionState { .. } => {

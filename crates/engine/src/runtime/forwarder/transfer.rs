@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Forwarder;
+use crate::names::name_key;
 use crate::{
     Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, PartitionKey, PropertyChanges,
     SubQueue, Timestamp,
@@ -19,7 +20,7 @@ impl Forwarder {
         let is_dead = departing.source.sub_queue != SubQueue::Main;
         let source = if is_dead {
             // In lower case, as NServiceBus' tests assert of the service.
-            Some(Arc::from(self.name.to_lowercase()))
+            Some(Arc::from(name_key(&self.name)))
         } else {
             earlier.and_then(|earlier| earlier.dead_letter_source.clone())
         };
