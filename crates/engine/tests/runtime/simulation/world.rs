@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::{Clock, Machine, Mailbox, MailboxReceiver, PartitionHandle, Request};
 use peeklock_engine::{
-    Command, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, SequenceNumber, SubQueue, Timestamp,
-    TopicOptions,
+    Command, Kept, KeyPartition, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, SequenceNumber,
+    SubQueue, Timestamp, TopicOptions,
 };
 
 use super::clock::Time;
@@ -126,6 +126,8 @@ pub(super) struct World {
     pub(super) temporary: Temporary,
     pub(super) forwarding: Forwarding,
     pub(super) time: Time,
+    /// The partition of each message that was accepted or delivered, by its number in its queue.
+    pub(super) partitions: BTreeMap<(QueueId, SequenceNumber), KeyPartition>,
     /// Transactions of which it is not known whether they happened.
     pub(super) doubtful: Vec<Work>,
     /// Messages sent so far.
@@ -137,7 +139,9 @@ async fn boot(store: Storage, clock: TestClock, seed: u64) -> (Broker<Storage>, 
     let broker =
         Broker::reading(store, lease, clock, BODY_CACHE_BYTES, seed, Some(network::read_rule_properties))
             .await;
-    broker.namespace.declare(QUEUES[1], QueueOptions::default()).await.unwrap();
+    let kept = Kept { enable_partitioning: true, ..Kept::default() };
+    let partitioned = QueueOptions { kept, ..QueueOptions::default() };
+    broker.namespace.declare(QUEUES[1], partitioned).await.unwrap();
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
     // Messages of a session stay where they are however often it is lost.
     let options =
@@ -167,6 +171,7 @@ impl World {
             locks: Vec::new(),
             deferred: Vec::new(),
             auditors: BTreeMap::new(),
+            partitions: BTreeMap::new(),
             topic: Topic::default(),
             sessions: Sessions::default(),
             temporary: Temporary::default(),
