@@ -9,7 +9,6 @@ use bytes::Bytes;
 use peeklock_engine::Refusal;
 use rand::RngExt;
 
-use super::address::{self, Address};
 use super::authorization::{Need, Verified};
 use super::early::EarlyRequest;
 use super::entities::Entity;
@@ -73,8 +72,7 @@ impl ConnectionHandler {
     /// What is answered to a good token for a queue or topic that does not exist. Whether a subscription exists is answered
     /// when a link is attached, as in Service Bus (azure-sdk-for-net 6943).
     fn missing_entity(&self, request: &Request, verified: &Verified) -> Option<Fault> {
-        let Ok(Address::Entity(address)) = address::parse(verified.path()) else { return None };
-        if self.entities.entity(&address.name).is_some() {
+        if self.entities.entity(verified.entity_name()?).is_some() {
             return None;
         }
         let uri = self.uri(request.property("name").unwrap_or_default());
