@@ -6,7 +6,7 @@ use proptest::strategy::Union;
 use super::Area;
 use super::draft::{Draft, LARGE, LockDraft, Move, Options, SessionRequestDraft, Verb};
 use super::topic_moves::{about_topics, declare};
-use crate::{EntityOptions, ReceiveMode, SubQueue};
+use crate::{EntityOptions, EntityStatus, ReceiveMode, SubQueue};
 
 /// The kind of entity that a history is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,21 @@ pub(super) fn sometimes<T: std::fmt::Debug + Clone>(
     prop_oneof![10 - weight => Just(None), weight => some.prop_map(Some)]
 }
 
-pub(super) fn options(idles: bool) -> impl Strategy<Value = Options> {
+fn status() -> impl Strategy<Value = EntityStatus> {
+    prop_oneof![
+        9 => Just(EntityStatus::Active),
+        1 => Just(EntityStatus::Disabled),
+        1 => Just(EntityStatus::SendDisabled),
+        1 => Just(EntityStatus::ReceiveDisabled),
+    ]
+}
+
+/// Options that an entity gets when it is there already: only then a status shows what it does to what is attached.
+pub(super) fn other_options(idles: bool) -> impl Strategy<Value = Options> {
+    (options(idles), status()).prop_map(|(options, status)| Options { status, ..options })
+}
+
+fn options(idles: bool) -> impl Strategy<Value = Options> {
     let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
     let life = sometimes(3, 0..25u64);
     let sizes = (4..8u64, 20..80u64);
@@ -60,6 +74,7 @@ pub(super) fn options(idles: bool) -> impl Strategy<Value = Options> {
                 message_bytes_max: message,
                 bytes_max: total,
                 window_ms,
+                status: EntityStatus::Active,
             }
         },
     )
@@ -277,7 +292,7 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
     }
     moves.extend(if units { Vec::new() } else { super::selecting::moves() });
     moves.push((6, Just(Move::EndTurn).boxed()));
-    moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
+    moves.push((3, other_options(idles).prop_map(Move::SetOptions).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Pass).boxed()));
     if kind != Kind::Queue {
