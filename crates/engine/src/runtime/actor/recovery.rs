@@ -32,7 +32,8 @@ impl Actor {
         // What became durable before must not be refused: whoever is refused may try again.
         self.release();
         if error.is_loss() {
-            tracing::error!(partition, %error, "the shard is lost; the partition stops");
+            // The host logs the loss, once and with the reason that the store gives.
+            tracing::debug!(partition, %error, "the shard is lost; the partition stops");
             self.refuse_everything(&Refusal::Unavailable);
             return Err(Some(error));
         }
