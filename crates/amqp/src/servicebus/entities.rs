@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use peeklock_access::Resource;
+use peeklock_access::{EntityNode, Resource};
 use peeklock_budget::throttle::Bucket;
 use peeklock_engine::runtime::{
     EntityRef, Mailbox, Namespace, PartitionHandle, SubscriptionRef, Transaction,
 };
 use peeklock_engine::{
     Command, EntityOptions, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp,
+    name_key,
 };
 use smallvec::SmallVec;
 
-use super::address::EntityAddress;
 use super::delivery::Origin;
 use super::errors::Fault;
 use super::submission::RequiredProperties;
@@ -87,7 +87,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Entity {
     /// As resolved.
-    pub(crate) address: EntityAddress,
+    pub(crate) address: EntityNode,
     /// The same as rights see it: without the queue inside.
     pub(crate) resource: Resource,
     /// Identifies the management node: links with the same key answer each other.
@@ -104,6 +104,8 @@ pub(crate) struct Entity {
     pub(crate) kind: Kind,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
+    /// Whether its messages belong to partitions; of a subscription, its topic's. Never changes.
+    pub(crate) is_partitioned: bool,
     /// Whether messages could be sent to it at the time of attach.
     is_enabled_for_sending: bool,
     /// What it wants to know of messages sent to it; never changes.
@@ -116,17 +118,17 @@ pub(crate) struct Entity {
 
 impl Entity {
     /// A queue or topic as found; `uri` is its address as written.
-    pub(crate) fn new(address: EntityAddress, uri: String, found: EntityRef) -> Self {
+    pub(crate) fn new(address: EntityNode, uri: String, found: EntityRef) -> Self {
         let EntityRef { partition, queue, options } = found;
         let (kind, requires_session) = match &*options {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
-        let wanted = RequiredProperties::by(&options);
+        let (wanted, is_partitioned) = (RequiredProperties::by(&options), options.is_partitioned());
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
-        let root = address.name.to_lowercase().into();
+        let root = name_key(&address.name).into();
         Self {
             address,
             resource,
@@ -137,6 +139,7 @@ impl Entity {
             queue,
             kind,
             requires_session,
+            is_partitioned,
             is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
@@ -145,15 +148,15 @@ impl Entity {
     }
 
     /// A subscription as found; `uri` is its address as written.
-    pub(crate) fn subscription(address: EntityAddress, uri: String, found: SubscriptionRef) -> Self {
+    pub(crate) fn subscription(address: EntityNode, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
         // Nothing is sent to it.
-        let wanted = RequiredProperties::default();
+        let (wanted, is_partitioned) = (RequiredProperties::default(), topic.is_partitioned());
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
         let (node, resource) = (node(&address), address.resource());
-        let root = address.name.to_lowercase().into();
+        let root = name_key(&address.name).into();
         Self {
             address,
             resource,
@@ -164,6 +167,7 @@ impl Entity {
             queue,
             kind,
             requires_session,
+            is_partitioned,
             is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
@@ -193,7 +197,8 @@ impl Entity {
 
     /// What is particular about messages that rest here.
     pub(crate) fn origin(&self) -> Origin {
-        Origin { sessions: self.requires_session, copies: self.kind == Kind::Subscription }
+        let (sessions, copies) = (self.requires_session, self.kind == Kind::Subscription);
+        Origin { sessions, copies, partitioned: self.is_partitioned }
     }
 
     /// Whether messages may be sent to what the address names.
@@ -252,6 +257,6 @@ impl Entity {
     }
 }
 
-fn node(address: &EntityAddress) -> Box<str> {
+fn node(address: &EntityNode) -> Box<str> {
     format!("{}/$management", address.key()).into()
 }

@@ -6,6 +6,7 @@ mod deferred;
 mod delete;
 mod entity;
 mod forward;
+mod key_partition;
 mod options;
 mod peek;
 mod quarantine;

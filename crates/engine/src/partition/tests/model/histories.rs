@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::Area;
-use super::draft::{Draft, LARGE, LockDraft, Move, Options, SessionRequestDraft, Verb};
+use super::draft::{Draft, LARGE, LockDraft, Move, SessionRequestDraft, Verb};
+use super::options::{options, other_options};
 use super::topic_moves::{about_topics, declare};
-use crate::{EntityOptions, EntityStatus, ReceiveMode, SubQueue};
+use crate::{EntityOptions, ReceiveMode, SubQueue};
 
 /// The kind of entity that a history is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,51 +36,6 @@ pub(super) fn sometimes<T: std::fmt::Debug + Clone>(
     prop_oneof![10 - weight => Just(None), weight => some.prop_map(Some)]
 }
 
-fn status() -> impl Strategy<Value = EntityStatus> {
-    prop_oneof![
-        9 => Just(EntityStatus::Active),
-        1 => Just(EntityStatus::Disabled),
-        1 => Just(EntityStatus::SendDisabled),
-        1 => Just(EntityStatus::ReceiveDisabled),
-    ]
-}
-
-/// Options that an entity gets when it is there already: only then a status shows what it does to what is attached.
-pub(super) fn other_options(idles: bool) -> impl Strategy<Value = Options> {
-    (options(idles), status()).prop_map(|(options, status)| Options { status, ..options })
-}
-
-fn options(idles: bool) -> impl Strategy<Value = Options> {
-    let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
-    let life = sometimes(3, 0..25u64);
-    let sizes = (4..8u64, 20..80u64);
-    let flags = (any::<bool>(), any::<bool>());
-    (5..20u64, 1..4u32, life, flags, idle_ms, sizes, 6..30u64).prop_map(
-        |(
-            lock_duration_ms,
-            max_delivery_count,
-            time_to_live_ms,
-            (dead_lettering, dead_lettering_of_failures),
-            idle_ms,
-            (message, total),
-            window_ms,
-        )| {
-            Options {
-                lock_duration_ms,
-                max_delivery_count,
-                time_to_live_ms,
-                dead_lettering,
-                dead_lettering_of_failures,
-                idle_ms,
-                message_bytes_max: message,
-                bytes_max: total,
-                window_ms,
-                status: EntityStatus::Active,
-            }
-        },
-    )
-}
-
 fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
     let has_session = match kind {
         Kind::Queue => 0.1,
@@ -94,12 +50,22 @@ fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
             prop::option::weighted(has_session, 0..4usize),
             sometimes(8, 0..3usize),
             user,
-            sometimes(8, 0..3usize),
+            (sometimes(8, 0..3usize), sometimes(6, 0..3usize)),
         ),
     )
-        .prop_map(|((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user, id))| {
-            Draft { bytes, header_bytes, time_to_live_ms, delay_ms, session, label, user, id }
-        })
+        .prop_map(
+            |((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user, (id, key)))| Draft {
+                bytes,
+                header_bytes,
+                time_to_live_ms,
+                delay_ms,
+                session,
+                label,
+                user,
+                id,
+                key,
+            },
+        )
 }
 
 fn picks() -> impl Strategy<Value = Vec<usize>> {
@@ -333,6 +299,22 @@ fn histories_with_duplicates(kind: Kind, units: bool) -> BoxedStrategy<History> 
     histories_of(kind, false, units).prop_map(with_duplicates).boxed()
 }
 
+/// As they are, of a partitioned entity. Most batches have one key.
+fn partitioned((mut options, mut moves, seed): History) -> History {
+    match &mut options {
+        EntityOptions::Queue(queue) => queue.kept.enable_partitioning = true,
+        EntityOptions::Topic(topic) => topic.kept.enable_partitioning = true,
+    }
+    for one in &mut moves {
+        if let Move::Send(drafts) = one
+            && let Some(Draft { bytes: 1.., session, key, id, .. }) = drafts.first().cloned()
+        {
+            drafts.iter_mut().for_each(|draft| (draft.session, draft.key, draft.id) = (session, key, id));
+        }
+    }
+    (options, moves, seed)
+}
+
 fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> {
     let entity = options(idles).prop_map(move |options| match kind {
         Kind::Queue => options.queue(false).into(),
@@ -371,6 +353,16 @@ pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<Histor
             1 => histories_with_duplicates(Kind::Queue, true),
             1 => histories_with_duplicates(Kind::Topic, true),
         ]
+        .boxed(),
+        Area::Partitions => prop_oneof![
+            3 => histories_of(Kind::Queue, false, false),
+            1 => histories_of(Kind::Sessions, false, false),
+            2 => histories_of(Kind::Topic, false, false),
+            1 => histories_of(Kind::Queue, false, true),
+            1 => histories_with_duplicates(Kind::Queue, false),
+            1 => histories_with_duplicates(Kind::Topic, false),
+        ]
+        .prop_map(partitioned)
         .boxed(),
     }
 }

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::draft::{FilterDraft, Move, RuleDraft};
-use super::histories::{Weighted, other_options, sometimes};
+use super::histories::{Weighted, sometimes};
+use super::options::other_options;
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::Intent;
 
