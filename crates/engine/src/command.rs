@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 pub(crate) use self::descriptor::{AnswerKind, Descriptor, Link, Uses, Writes};
 use crate::{
-    DeadLetter, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode, ReceiverId, Rule,
-    SequenceNumber, SubscriptionOptions, Timestamp,
+    DeadLetter, EntityOptions, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode,
+    ReceiverId, Rule, SequenceNumber, SubscriptionOptions, Timestamp,
 };
 
 /// Contents that [`Command::ReceiveDeferred`] gives out at once, in bytes; a single message has no limit but its own. The answer is
@@ -246,6 +246,13 @@ pub enum Command {
         assigned: Assigned,
         /// The receiver to which it was assigned, and the bytes of content counted against its credit.
         receiver: Option<(ReceiverId, u64)>,
+    },
+    /// Changes the options of the queue or topic; answers [`crate::Reply::Done`]. The catalogue of the shard has checked and
+    /// stored them before: its record is the only one, a partition reads none, and one that is read back from the store begins
+    /// with what the catalogue has.
+    ChangeOptions {
+        /// All of them, as they are from now on.
+        options: Arc<EntityOptions>,
     },
     /// Ends the entity with everything in it: attached links are closed, and every later command is refused.
     /// Answers [`crate::Reply::Done`]; [`crate::Effect::Ended`] comes before.

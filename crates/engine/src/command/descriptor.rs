@@ -169,7 +169,8 @@ impl Command {
             Self::Provisional(command) => answered(Answer::Provisional).using(command.describe().uses),
             Self::ListSessions { .. } => answered(Answer::Sessions),
             Self::ListRules { .. } => answered(Answer::Rules),
-            Self::EndEntity => answered(Answer::Done),
+            // That an update is a use is part of its event.
+            Self::ChangeOptions { .. } | Self::EndEntity => answered(Answer::Done),
             Self::Select { .. } | Self::Examined { .. } | Self::Quarantine { .. } | Self::Tick => UNANSWERED,
         }
     }

@@ -71,8 +71,7 @@ impl Partition {
         commands: impl Iterator<Item = (N, &'a Command)>,
         outputs: &mut Outputs,
     ) -> Result<(), (N, Refusal)> {
-        let options = (&self.options, &self.rule_limits);
-        let step = Step::new(now, options, &mut self.state, random, outputs);
+        let step = Step::new(now, &self.rule_limits, &mut self.state, random, outputs);
         let mut reserved = Reserved::default();
         for (name, command) in commands {
             step.prepare(command, &mut reserved).map_err(|refusal| (name, refusal))?;
@@ -92,8 +91,7 @@ impl Partition {
         command: Command,
         outputs: &mut Outputs,
     ) -> Result<(), Refusal> {
-        let options = (&self.options, &self.rule_limits);
-        Step::new(now, options, &mut self.state, random, outputs).run_prepared(JOINT, command);
+        Step::new(now, &self.rule_limits, &mut self.state, random, outputs).run_prepared(JOINT, command);
         match outputs.effects.pop_if(|effect| matches!(effect, Effect::Reply { request: JOINT, .. })) {
             Some(Effect::Reply { reply, .. }) => refusal_of(reply).map_or(Ok(()), Err),
             _ => Err(Refusal::NotAllowed(NOT_TRANSACTIONAL)),
@@ -182,7 +180,7 @@ impl Step<'_> {
     fn reserve_numbers(&mut self, command: &Command) -> SmallVec<[SequenceNumber; 1]> {
         let messages = match command {
             Command::Send { messages } => messages,
-            Command::Settle { tokens, .. } if self.options.is_partitioned() => {
+            Command::Settle { tokens, .. } if self.state().options.is_partitioned() => {
                 return tokens.iter().filter_map(|token| self.shown_number_of(*token)).collect();
             }
             _ => return SmallVec::new(),

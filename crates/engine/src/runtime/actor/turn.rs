@@ -23,11 +23,7 @@ impl Actor {
     pub(super) fn turn(&mut self) -> bool {
         let storage_full = *self.pressure.borrow() == Pressure::Full;
         let moment = Moment { now: self.now, storage_full };
-        while self.outputs.events.len() < TURN_EVENTS_MAX
-            && let Some(command) = self.internal.pop_front()
-        {
-            self.handle(&moment, None, command);
-        }
+        let is_confirmed = self.handle_internal(&moment);
         let postponed = self.admit_all(&moment);
         // Otherwise the next commit wakes the actor.
         let mut behind = self.is_due(moment.now) && self.commits.has_room_for_timers();
@@ -37,6 +33,9 @@ impl Actor {
         }
         behind |= self.travel(moment);
         self.flush();
+        if is_confirmed {
+            self.confirm();
+        }
         self.take_what_is_read(&moment);
         self.show_access(self.now);
         self.see_to_forwarders();
@@ -56,6 +55,25 @@ impl Actor {
             self.handled_since_yield = 0;
         }
         crowded || behind || postponed
+    }
+
+    /// Carries out what the actor asks of itself, up to the limit of one turn; true when nothing is left.
+    fn handle_internal(&mut self, moment: &Moment) -> bool {
+        while self.outputs.events.len() < TURN_EVENTS_MAX
+            && let Some(command) = self.internal.pop_front()
+        {
+            self.handle(moment, None, command);
+        }
+        self.internal.is_empty()
+    }
+
+    /// Answers whether the entity takes commands, after everything that came before the question; the catalogue has heard of
+    /// an end by then.
+    pub(super) fn confirm(&mut self) {
+        let takes_commands = !self.owned.partition.has_ended();
+        for answer in self.confirmations.drain(..) {
+            let _ = answer.send(takes_commands);
+        }
     }
 
     /// Carries out what was asked, up to the limit of one turn and of what may be under way to the store, which few commands

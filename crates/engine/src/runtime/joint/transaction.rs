@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Answer, Job, JointSteps, Unit, UnitStep};
+use super::{Answer, CommitAnswer, Job, JointSteps, Unit, UnitStep};
 use crate::runtime::{Mailbox, Namespace, PartitionHandle};
 use crate::{Command, NewMessage};
 
@@ -66,6 +66,9 @@ impl Transaction {
     /// Carries it out. `mailbox` gets [`crate::runtime::Response::Committed`] with `tag`, once all of it is durable, or the
     /// reason why nothing of it happened.
     pub fn commit(self, mailbox: Mailbox, tag: u64) {
-        self.joint.submit(Job { units: vec![self.unit], answer: Answer::Mailbox(mailbox, tag) });
+        self.joint.submit(Job {
+            units: vec![self.unit],
+            answer: Answer::Transaction(CommitAnswer::new(mailbox, tag)),
+        });
     }
 }

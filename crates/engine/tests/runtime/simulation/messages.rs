@@ -80,6 +80,7 @@ impl World {
         (at, scheduled): (Timestamp, bool),
         result: Result<SmallVec<[SequenceNumber; 1]>, Refusal>,
     ) {
+        assert!(self.updates.may_answer(queue, &result), "{result:?} in spite of the status");
         match result {
             Ok(numbers) => {
                 assert_eq!(numbers.len(), contents.len());
@@ -95,7 +96,7 @@ impl World {
                     }
                 }
             }
-            Err(Refusal::StorageFull) => {
+            Err(Refusal::StorageFull | Refusal::EntityDisabled) => {
                 contents.iter().for_each(|content| self.auditor(queue).refused(content));
             }
             Err(Refusal::EntityDeleted) if self.temporary.knows(queue) => {}

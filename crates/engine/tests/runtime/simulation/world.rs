@@ -11,6 +11,7 @@ use peeklock_engine::{
 
 use super::clock::Time;
 use super::forwarding::{Forwarding, network};
+use super::options::Updates;
 use super::sessions::{Sessions, StateAsked};
 use super::steps::{DiskStep, How, Place, Step};
 use super::storage::Storage;
@@ -124,6 +125,7 @@ pub(super) struct World {
     pub(super) topic: Topic,
     pub(super) sessions: Sessions,
     pub(super) temporary: Temporary,
+    pub(super) updates: Updates,
     pub(super) forwarding: Forwarding,
     pub(super) time: Time,
     /// The partition of each message that was accepted or delivered, by its number in its queue.
@@ -175,6 +177,7 @@ impl World {
             topic: Topic::default(),
             sessions: Sessions::default(),
             temporary: Temporary::default(),
+            updates: Updates::default(),
             forwarding: Forwarding::default(),
             time: Time::default(),
             doubtful: Vec::new(),
@@ -215,6 +218,7 @@ impl World {
             Step::CrashBehind { behind_ms } => self.crash_behind(*behind_ms).await,
             Step::Topic(step) => self.topic_step(*step),
             Step::Session(step) => self.session_step(*step),
+            Step::ChangeOptions { queue, options } => self.change_options(*queue, *options),
             Step::DeclareTemporary => self.declare_temporary(),
             Step::DeleteTemporary => self.delete_temporary(),
             Step::Forward(step) => self.forward_step(step),
@@ -251,6 +255,7 @@ impl World {
         self.listen();
         self.observe_topic();
         self.observe_temporary().await;
+        self.observe_updates().await;
         self.observe_forwarding().await;
     }
 
@@ -333,6 +338,7 @@ impl World {
         }
         self.sessions.restarted();
         self.temporary.restarted();
+        self.updates.restarted();
         self.forwarding.restarted();
         self.starts += 1;
         self.before_start();
