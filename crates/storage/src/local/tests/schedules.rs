@@ -14,8 +14,10 @@ use crate::local::reader::{Files, hold};
 use crate::local::segments::{Ranks, SegmentFile};
 use crate::local::state::{Placed, State};
 
-/// Orders of steps that are tried.
+/// Orders of steps that are tried, of each kind.
 const SCHEDULES: usize = 500;
+/// How many threads have to be interrupted at the right place for a fault to show.
+const INTERRUPTIONS: usize = 3;
 const VALUE_BYTES: u32 = 8;
 const ORIGINAL: u32 = 1;
 const ACTIVE: u32 = 2;
@@ -157,72 +159,70 @@ impl Scheduled {
     }
 }
 
+/// Tries orders at random, and orders that change seldom: some faults show only if one thread stands still while another
+/// takes many steps.
+fn check(histories: impl Fn() + Send + Sync + Copy + 'static) {
+    shuttle::check_random(histories, SCHEDULES);
+    shuttle::check_pct(histories, SCHEDULES, INTERRUPTIONS);
+}
+
 #[test]
 fn readers_find_every_message_whole_while_its_segment_is_replaced_and_reused() {
-    shuttle::check_random(
-        || {
-            let scheduled = Scheduled::new();
-            let threads = [
-                scheduled.spawn(Scheduled::install),
-                scheduled.spawn(|one| (0..3).for_each(|_| one.keep())),
-                scheduled.spawn(|one| (0..2).for_each(|_| one.read(1))),
-                scheduled.spawn(|one| one.read(2)),
-            ];
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            scheduled.keep();
-            (1..=3).for_each(|number| scheduled.read(number));
-        },
-        SCHEDULES,
-    );
+    check(|| {
+        let scheduled = Scheduled::new();
+        let threads = [
+            scheduled.spawn(Scheduled::install),
+            scheduled.spawn(|one| (0..3).for_each(|_| one.keep())),
+            scheduled.spawn(|one| (0..2).for_each(|_| one.read(1))),
+            scheduled.spawn(|one| one.read(2)),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        scheduled.keep();
+        (1..=3).for_each(|number| scheduled.read(number));
+    });
 }
 
 #[test]
 fn a_copy_lives_as_long_as_a_message_in_it_and_the_removal_of_another_stays() {
-    shuttle::check_random(
-        || {
-            let scheduled = Scheduled::new();
-            let threads = [
-                scheduled.spawn(Scheduled::install),
-                scheduled.spawn(|one| (0..3).for_each(|_| one.keep())),
-                scheduled.spawn(|one| {
-                    one.remove(2);
-                    // From here on the dead put lies in the original or in its copy.
-                    for _ in 0..3 {
-                        assert!(one.removals_kept() > 0, "the removal of a message was given up");
-                    }
-                }),
-            ];
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            scheduled.keep();
-            scheduled.read(1);
-            scheduled.remove(1);
-            scheduled.remove(3);
-            scheduled.keep();
-            assert!(scheduled.step(|state| state.segments.get(COPY).is_none()), "a dead copy stays");
-        },
-        SCHEDULES,
-    );
+    check(|| {
+        let scheduled = Scheduled::new();
+        let threads = [
+            scheduled.spawn(Scheduled::install),
+            scheduled.spawn(|one| (0..3).for_each(|_| one.keep())),
+            scheduled.spawn(|one| {
+                one.remove(2);
+                // From here on the dead put lies in the original or in its copy.
+                for _ in 0..3 {
+                    assert!(one.removals_kept() > 0, "the removal of a message was given up");
+                }
+            }),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        scheduled.keep();
+        scheduled.read(1);
+        scheduled.remove(1);
+        scheduled.remove(3);
+        scheduled.keep();
+        assert!(scheduled.step(|state| state.segments.get(COPY).is_none()), "a dead copy stays");
+    });
 }
 
 #[test]
 fn a_message_that_is_written_again_while_its_segment_is_replaced_stays_the_new_one() {
-    shuttle::check_random(
-        || {
-            let scheduled = Scheduled::new();
-            let rewritten =
-                Placed { offset: offset(ACTIVE, 2), ..placed(Kind::Put, 2, Shadows::Exact(ORIGINAL)) };
-            let threads = [
-                scheduled.spawn(Scheduled::install),
-                scheduled.spawn(|one| (0..2).for_each(|_| one.keep())),
-                scheduled.spawn(move |one| {
-                    one.step(|state| state.apply(ACTIVE, &rewritten));
-                    one.read(2);
-                }),
-            ];
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            let location = scheduled.step(|state| state.index.get(body(2)).unwrap());
-            assert_eq!((location.segment, location.offset), (ACTIVE, offset(ACTIVE, 2)));
-        },
-        SCHEDULES,
-    );
+    check(|| {
+        let scheduled = Scheduled::new();
+        let rewritten =
+            Placed { offset: offset(ACTIVE, 2), ..placed(Kind::Put, 2, Shadows::Exact(ORIGINAL)) };
+        let threads = [
+            scheduled.spawn(Scheduled::install),
+            scheduled.spawn(|one| (0..2).for_each(|_| one.keep())),
+            scheduled.spawn(move |one| {
+                one.step(|state| state.apply(ACTIVE, &rewritten));
+                one.read(2);
+            }),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let location = scheduled.step(|state| state.index.get(body(2)).unwrap());
+        assert_eq!((location.segment, location.offset), (ACTIVE, offset(ACTIVE, 2)));
+    });
 }
