@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use peeklock_engine::runtime::{Namespace, Response as Answer};
-use peeklock_engine::{Command, DELETE_COUNT_MAX, Timestamp};
+use peeklock_engine::{Command, Timestamp};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
@@ -12,6 +12,10 @@ use super::locks::ask;
 use super::place::Place;
 use super::{date, refusal};
 use crate::error::Error;
+
+/// Messages deleted at a time: what other queues and topics send waits behind one such step, so it is shorter than what one request
+/// over AMQP may ask for.
+const STEP: u32 = 500;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +36,7 @@ pub(super) async fn purge(namespace: &Namespace, place: &Place, head: &Parts) ->
     let enqueued_until = until.unwrap_or_else(|| namespace.clock().now());
     let mut deleted = 0_u64;
     while deleted < count_max {
-        let left = u32::try_from(count_max - deleted).unwrap_or(DELETE_COUNT_MAX);
-        let count_max = left.min(DELETE_COUNT_MAX);
+        let count_max = u32::try_from(count_max - deleted).unwrap_or(STEP).min(STEP);
         let source = place.source;
         let command = Command::DeleteMessages { source, count_max, enqueued_until, receiver: None };
         match ask(&place.partition, command).await? {
