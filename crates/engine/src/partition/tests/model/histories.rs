@@ -258,7 +258,11 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
     }
     moves.extend(if units { Vec::new() } else { super::selecting::moves() });
     moves.push((6, Just(Move::EndTurn).boxed()));
-    moves.push((3, other_options(idles).prop_map(Move::SetOptions).boxed()));
+    // Waits for sessions are rare enough without a status that ends them; subscriptions with sessions meet those.
+    moves.push(match kind {
+        Kind::Sessions => (1, options(idles).prop_map(Move::SetOptions).boxed()),
+        Kind::Queue | Kind::Topic => (3, other_options(idles).prop_map(Move::SetOptions).boxed()),
+    });
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Pass).boxed()));
     if kind != Kind::Queue {
