@@ -42,12 +42,13 @@ pub use names::{
     reads_like_a_host,
 };
 pub use options::{
-    AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, RULE_LIMITS,
-    Right, Rights, RuleLimit, RuleLimits, Secret, SubscriptionOptions, Tier, TopicOptions, schema,
+    AuthorizationRule, CLIENT_ID_CHARS_MAX, ClientAffinity, EntityOptions, EntityStatus, EntityTimes,
+    Forwarding, Kept, QueueOptions, RULE_LIMITS, Right, Rights, RuleLimit, RuleLimits, Secret,
+    SubscriptionOptions, Tier, TopicOptions, schema,
 };
 pub use peeklock_rules::{
     Arrival, CorrelationFilter, Failure, Filter, Given, PropertyChanges, PropertyValue, RuleProperties,
-    Selector, SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
+    SelectableFields, Selector, SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};

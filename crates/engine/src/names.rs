@@ -1,6 +1,8 @@
 //! What queues, topics, subscriptions and rules may be called, and how names are compared. Configuration, administration and
 //! the engine ask here, so that what can be declared can be addressed.
 
+use crate::options::CLIENT_ID_CHARS_MAX;
+
 /// Longest name of a queue or topic, in characters (Service Bus quotas).
 const ENTITY_NAME_CHARS_MAX: usize = 260;
 
@@ -9,6 +11,9 @@ const SHORT_NAME_CHARS_MAX: usize = 50;
 
 /// Longest name of a shared access rule, in characters (Service Bus quotas).
 const AUTHORIZATION_RULE_NAME_CHARS_MAX: usize = 256;
+
+/// Longest name of a subscription that a client for JMS created, in characters: its own name, the client id, `$` twice, `ND`.
+const CLIENT_SUBSCRIPTION_NAME_CHARS_MAX: usize = SHORT_NAME_CHARS_MAX + CLIENT_ID_CHARS_MAX + 4;
 
 /// Characters that can't be in the name of a queue or topic (azure-sdk-for-net's `EntityNameFormatter` and the service's own
 /// check).
@@ -91,6 +96,27 @@ pub fn check_subscription_name(name: &str) -> Result<(), String> {
         return Err("it starts with \"$\", which is kept for the broker".to_owned());
     }
     check_escapes(name)
+}
+
+/// Checks the name of a subscription that a client for JMS created: it contains the client id, so it may be longer than others.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub(crate) fn check_client_subscription_name(name: &str) -> Result<(), String> {
+    check_text(name, CLIENT_SUBSCRIPTION_NAME_CHARS_MAX, FORBIDDEN)?;
+    check_escapes(name)
+}
+
+/// Checks a client id that becomes a part of such a name; it may be empty.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub(crate) fn check_client_id(client_id: &str) -> Result<(), String> {
+    if client_id.is_empty() {
+        return Ok(());
+    }
+    check_text(client_id, CLIENT_ID_CHARS_MAX, FORBIDDEN)?;
+    check_escapes(client_id)
 }
 
 /// Checks the name of a rule.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use peeklock_access::Resource;
 use peeklock_budget::throttle::Bucket;
 use peeklock_engine::runtime::{
-    EntityRef, Mailbox, Namespace, PartitionHandle, SubscriptionRef, Transaction,
+    ClientSubscription, EntityRef, Mailbox, Namespace, PartitionHandle, SubscriptionRef, Temporary,
+    Transaction,
 };
 use peeklock_engine::{
     Command, EntityOptions, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp,
@@ -34,7 +35,22 @@ pub trait Entities: Send + Sync + 'static {
 
     /// Work that will take effect as a whole.
     fn begin_transaction(&self) -> Box<dyn JointStep>;
+
+    /// See [`Namespace::create_temporary`].
+    fn create_temporary(&self, wanted: Temporary, mailbox: Mailbox, tag: u64) -> Hold;
+
+    /// See [`Namespace::subscribe`].
+    fn subscribe(&self, wanted: ClientSubscription, mailbox: Mailbox, tag: u64) -> Hold;
+
+    /// See [`Namespace::unsubscribe`].
+    fn unsubscribe(&self, name: &str, mailbox: Mailbox, tag: u64);
+
+    /// See [`Namespace::topic_of_client_subscription`].
+    fn topic_of_client_subscription(&self, name: &str) -> Option<String>;
 }
+
+/// What keeps something in existence until it is dropped.
+pub type Hold = Box<dyn std::fmt::Debug + Send + Sync>;
 
 impl Entities for Namespace {
     fn entity(&self, name: &str) -> Option<EntityRef> {
@@ -55,6 +71,22 @@ impl Entities for Namespace {
 
     fn begin_transaction(&self) -> Box<dyn JointStep> {
         Box::new(Self::begin_transaction(self))
+    }
+
+    fn create_temporary(&self, wanted: Temporary, mailbox: Mailbox, tag: u64) -> Hold {
+        Box::new(Self::create_temporary(self, wanted, mailbox, tag))
+    }
+
+    fn subscribe(&self, wanted: ClientSubscription, mailbox: Mailbox, tag: u64) -> Hold {
+        Box::new(Self::subscribe(self, wanted, mailbox, tag))
+    }
+
+    fn unsubscribe(&self, name: &str, mailbox: Mailbox, tag: u64) {
+        Self::unsubscribe(self, name, mailbox, tag);
+    }
+
+    fn topic_of_client_subscription(&self, name: &str) -> Option<String> {
+        Self::topic_of_client_subscription(self, name)
     }
 }
 
@@ -102,6 +134,8 @@ pub(crate) struct Entity {
     pub(crate) queue: QueueId,
     /// What it is.
     pub(crate) kind: Kind,
+    /// Whether it exists as long as the connection that created it, or as its consumers.
+    pub(crate) is_temporary: bool,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
     /// Whether messages could be sent to it at the time of attach.
@@ -123,6 +157,7 @@ impl Entity {
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
         let wanted = RequiredProperties::by(&options);
+        let is_temporary = options.is_temporary();
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
@@ -136,6 +171,7 @@ impl Entity {
             partition,
             queue,
             kind,
+            is_temporary,
             requires_session,
             is_enabled_for_sending,
             wanted,
@@ -148,6 +184,7 @@ impl Entity {
     pub(crate) fn subscription(address: EntityAddress, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
+        let is_temporary = options.is_temporary();
         // Nothing is sent to it.
         let wanted = RequiredProperties::default();
         let max_message_size_bytes = topic.max_message_size_bytes();
@@ -163,6 +200,7 @@ impl Entity {
             partition,
             queue,
             kind,
+            is_temporary,
             requires_session,
             is_enabled_for_sending,
             wanted,
@@ -174,6 +212,11 @@ impl Entity {
     /// What it wants to know of messages sent to it.
     pub(crate) const fn wanted(&self) -> RequiredProperties {
         self.wanted
+    }
+
+    /// The queue, topic or subscription without the queue inside, in lower case.
+    pub(crate) fn resource_key(&self) -> String {
+        EntityAddress { sub_queue: SubQueue::Main, ..self.address.clone() }.key()
     }
 
     /// The queue inside the entity that the address names.

@@ -124,6 +124,9 @@ pub enum Fault {
     /// Too many links to the coordinator on one connection.
     #[error("More than {0} links to the transaction coordinator are attached on this connection.")]
     TooManyCoordinators(usize),
+    /// Too many temporary entities and consumers of subscriptions on one connection.
+    #[error("More than {0} temporary entities and consumers of topics are attached on this connection.")]
+    TooManyHeld(usize),
     /// The engine answered something that does not fit the question.
     #[error("The broker failed to carry out the operation.")]
     Internal,
@@ -220,7 +223,7 @@ impl Fault {
             Self::TransactionRolledBack(_) => (condition::TRANSACTION_ROLLBACK, 400),
             Self::TransactionTimedOut => (condition::TRANSACTION_TIMEOUT, 408),
             // N: QuotaExceeded, final; more of the same would fail as well.
-            Self::TransactionTooLarge(_) | Self::TooManyCoordinators(_) => {
+            Self::TransactionTooLarge(_) | Self::TooManyCoordinators(_) | Self::TooManyHeld(_) => {
                 (condition::RESOURCE_LIMIT_EXCEEDED, 403)
             }
             // Spec 2.8.15.
@@ -383,6 +386,7 @@ mod tests {
             Fault::TransactionTooLarge(1),
             Fault::TooManyTransactions(1),
             Fault::TooManyCoordinators(1),
+            Fault::TooManyHeld(1),
             Fault::Internal,
         ];
         for fault in faults {

@@ -11,7 +11,7 @@ use super::draft::{Draft, FilterDraft, LockDraft, Move, RuleDraft, SessionReques
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::{
     Command, CorrelationFilter, CreditLimit, DeadLetter, Filter, LockToken, MessageKey, NewMessage, Property,
-    PropertyValue, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, RuleProperties,
+    PropertyValue, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, RuleProperties, Selector,
     SequenceNumber, SessionLock, SessionRequest, Settlement, SqlAction, SubQueue, Timestamp,
 };
 
@@ -272,6 +272,13 @@ fn rule(RuleDraft { name, filter, action }: &RuleDraft) -> crate::Rule {
             user: size.iter().map(|size| ("Size".into(), PropertyValue::Integer(*size))).collect(),
             ..CorrelationFilter::default()
         })),
+        FilterDraft::Selector(label, size) => {
+            let text = match label {
+                Some(label) => format!("JMSType = '{}'", LABELS[*label]),
+                None => format!("size = {size}"),
+            };
+            Filter::Selector(Box::new(Selector::new(&text).unwrap()))
+        }
     };
     let action = action.map(|number| SqlAction::new(ACTIONS[number].0, Vec::new()).unwrap());
     crate::Rule { name: RULE_NAMES[*name].into(), filter, action, created_at: Timestamp::default() }
