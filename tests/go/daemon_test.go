@@ -61,7 +61,7 @@ func withDaemon(run func() int) (int, error) {
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- daemon.Wait() }()
-	if err := waitForReady(path, exited); err != nil {
+	if ready, err = waitForReady(path, exited); err != nil {
 		return 1, err
 	}
 	code := run()
@@ -76,18 +76,43 @@ func withDaemon(run func() int) (int, error) {
 	}
 }
 
-func waitForReady(path string, exited <-chan error) error {
+func waitForReady(path string, exited <-chan error) (readyFile, error) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if text, err := os.ReadFile(path); err == nil {
-			return json.Unmarshal(text, &ready)
+			var found readyFile
+			return found, json.Unmarshal(text, &found)
 		}
 		select {
 		case err := <-exited:
-			return fmt.Errorf("the daemon ended: %v", err)
+			return readyFile{}, fmt.Errorf("the daemon ended: %v", err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("the daemon was not ready in %s", patience)
+	return readyFile{}, fmt.Errorf("the daemon was not ready in %s", patience)
+}
+
+// The administration client of a daemon of this test alone, with this configuration.
+func ownDaemon(t *testing.T, config string) *admin.Client {
+	t.Helper()
+	directory := t.TempDir()
+	file := func(name string) string { return filepath.Join(directory, name) }
+	must(t, os.WriteFile(file("peeklock.toml"), []byte(config), 0o600))
+	daemon := exec.Command(os.Getenv("PEEKLOCK_BIN"), "serve", "--config", file("peeklock.toml"), "--amqp", "127.0.0.1:0",
+		"--http", "127.0.0.1:0", "--data-dir", file("data"), "--ready-file", file("ready.json"), "--log-level", "warn")
+	daemon.Stderr = os.Stderr
+	must(t, daemon.Start())
+	exited := make(chan error, 1)
+	go func() { exited <- daemon.Wait() }()
+	t.Cleanup(func() {
+		_ = daemon.Process.Kill()
+		<-exited
+	})
+	found, err := waitForReady(file("ready.json"), exited)
+	must(t, err)
+	options := azcore.ClientOptions{Transport: plain{http.DefaultTransport}}
+	client, err := admin.NewClientFromConnectionString(found.TLSConnectionString, &admin.ClientOptions{ClientOptions: options})
+	must(t, err)
+	return client
 }
 
 // The certificates to trust: the daemon's own authority.

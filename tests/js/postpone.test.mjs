@@ -1,8 +1,10 @@
 // Abandoning a message until a time: an extension, which the SDK can ask for by a property to modify.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { after, before, describe, it } from "node:test";
-import { DEAD_LETTER, Daemon, bodies, nothing, one, peek, send, take, withClient } from "./harness.mjs";
+import rhea from "rhea";
+import { DEAD_LETTER, Daemon, bodies, nothing, one, peek, send, take, until, withClient } from "./harness.mjs";
 
 const HOUR_MS = 3_600_000;
 const DELIVERY_TIME = "x-opt-delivery-time";
@@ -109,4 +111,34 @@ describe("abandoning until a time", () => {
       await own.close();
     }
   });
+
+  it("receivers with selectors get it at its time, if it matches", withQueue(async (client, queue) => {
+    const colored = (body, color) => ({ body, applicationProperties: { color } });
+    await send(client, queue, colored("first", "red"), colored("second", "red"), colored("third", "blue"));
+    const receiver = client.createReceiver(queue);
+    await receiver.abandonMessage(await one(receiver), { [DELIVERY_TIME]: await inAnHour() });
+    await receiver.close();
+    const identity = { username: "RootManageSharedAccessKey", password: "SAS_KEY_VALUE" };
+    const connection = rhea.create_container().connect({ host: "127.0.0.1", port: daemon.amqpPort, reconnect: false, ...identity });
+    try {
+      await once(connection, "connection_open");
+      const received = {};
+      for (const color of ["red", "blue"]) {
+        const source = { address: queue, filter: rhea.filter.selector(`color = '${color}'`) };
+        received[color] = [];
+        connection
+          .open_receiver({ source, credit_window: 5 })
+          .on("message", ({ message }) => received[color].push(message.body.content?.toString() ?? message.body));
+      }
+      const arrived = (red, blue) => until(() => received.red.length === red && received.blue.length === blue, "the messages");
+      await arrived(1, 1);
+      assert.match(received.red[0], /second/, "it is not held back by the first");
+      await daemon.advance("PT1H");
+      await arrived(2, 1);
+      assert.match(received.red[1], /first/);
+    } finally {
+      connection.close();
+      await once(connection, "connection_close");
+    }
+  }));
 });

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Daemon, administrationClient, bodies, drain, send, withClient } from "./harness.mjs";
+import { ServiceBusClient } from "service-bus-preview";
+import { Daemon, administrationClient, bodies, drain, peek, range, send, withClient } from "./harness.mjs";
 
 const KILOBYTE = 1024;
 
@@ -48,6 +49,37 @@ describe("tiers", () => {
           const expected = tier === "premium" ? 2 : 1;
           assert.equal(bodies(await drain(client, "declared", expected)).at(-1), "fits");
         });
+      });
+    });
+
+    it(`${tier}: one request deletes at most as many messages as the tier allows`, async () => {
+      await withDaemon(tier, async (daemon) => {
+        const most = tier === "premium" ? 4_000 : 500;
+        const client = new ServiceBusClient(daemon.connectionString, { retryOptions: { maxRetries: 0 } });
+        try {
+          await send(client, "declared", range(3).map((body) => ({ body })));
+          const receiver = client.createReceiver("declared");
+          const tooMany = receiver.deleteMessages({ maxMessageCount: most + 1 });
+          await assert.rejects(tooMany, new RegExp(`requested ${most + 1}. Message count should be between 1 and ${most}`));
+          assert.equal((await peek(client, "declared")).length, 3);
+          assert.equal(await receiver.deleteMessages({ maxMessageCount: most }), 3);
+        } finally {
+          await client.close();
+        }
+      });
+    });
+
+    it(`${tier}: a purge goes on until everything is deleted`, async () => {
+      await withDaemon(tier, async (daemon) => {
+        const client = new ServiceBusClient(daemon.connectionString, { retryOptions: { maxRetries: 0 } });
+        try {
+          const sender = client.createSender("declared");
+          for (const _ of range(2)) await sender.sendMessages(range(600).map((body) => ({ body })));
+          assert.equal(await client.createReceiver("declared").purgeMessages(), 1_200);
+          assert.deepEqual(await peek(client, "declared"), []);
+        } finally {
+          await client.close();
+        }
       });
     });
   }

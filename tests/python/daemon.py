@@ -37,6 +37,9 @@ KINDS = {
     "session": ({"requires_session": True}, 180),
     "duplicates": (DUPLICATES, 16),
     "duplicates_session": (DUPLICATES | {"requires_session": True}, 4),
+    "partitioned": ({"enable_partitioning": True}, 40),
+    "partitioned_session": ({"enable_partitioning": True, "requires_session": True}, 8),
+    "partitioned_duplicates": (DUPLICATES | {"enable_partitioning": True}, 8),
     "session_brief_lock": ({"requires_session": True, "lock_duration": "PT5S"}, 8),
     "session_dead_letter_on_expiry": (
         {"requires_session": True, "dead_lettering_on_message_expiration": True},
@@ -48,6 +51,10 @@ KINDS = {
 TOPIC_KINDS = {
     "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 80),
     "topic_duplicates": (DUPLICATES | {"subscriptions": [{"name": "one"}, {"name": "two"}]}, 4),
+    "topic_partitioned": (
+        {"enable_partitioning": True, "subscriptions": [{"name": "one"}, {"name": "two"}]},
+        8,
+    ),
     "topic_sessions": ({"subscriptions": [{"name": "plain"}, {"name": "session", "requires_session": True}]}, 24),
     "topic_ttl": (
         {

@@ -176,6 +176,19 @@ def test_names_with_slashes_and_the_name_health(admin):
         admin.delete_queue(name)
 
 
+def test_subscriptions_may_be_called_like_words_of_addresses(admin, name):
+    admin.create_topic(name)
+    for subscription in ("messages", "rules", "subscriptions"):
+        admin.create_subscription(name, subscription)
+        admin.create_rule(name, subscription, "messages")
+        admin.create_rule(name, subscription, "rules")
+        assert admin.get_rule(name, subscription, "rules").name == "rules"
+        admin.delete_rule(name, subscription, "rules")
+        assert [rule.name for rule in admin.list_rules(name, subscription)] == ["$Default", "messages"]
+        admin.delete_subscription(name, subscription)
+    assert list(admin.list_subscriptions(name)) == []
+
+
 def test_forwarding_is_shown_as_a_url_and_cleared_by_leaving_it_out(admin, name):
     admin.create_queue(f"{name}-target")
     queue = admin.create_queue(name, forward_to=f"{name}-target")

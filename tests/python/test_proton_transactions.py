@@ -112,6 +112,62 @@ def test_received_and_sent_in_one_transaction(daemon, connection, queue, commits
         connection.create_receiver(queue, credit=1).receive(0.5)
 
 
+def keyed(key: str | None, body: str = "x") -> proton.Message:
+    """A message with a partition key."""
+    annotations = None if key is None else {proton.symbol("x-opt-partition-key"): key}
+    return proton.Message(body, annotations=annotations)
+
+
+@pytest.fixture
+def partitioned(queues):
+    return queues.take("partitioned")
+
+
+@pytest.mark.parametrize("second_key", ["2", None])
+def test_a_transaction_on_a_partitioned_queue_has_one_key(daemon, connection, partitioned, second_key):
+    """With the keys of the live test of Service Bus's client for .NET."""
+
+    def work(controller, transaction):
+        transaction.send(controller.sender, keyed("1"))
+        transaction.send(controller.sender, keyed(second_key))
+
+    controller = Controller(daemon.amqp_port, partitioned, [True], work)
+    Container(controller).run()
+    assert controller.failed == "not committed"
+    receiver = connection.create_receiver(partitioned, credit=1)
+    with pytest.raises(proton.Timeout):
+        receiver.receive(0.5)
+    receiver.close()
+
+    def work_of_one_key(controller, transaction):
+        for text in ("a", "b"):
+            transaction.send(controller.sender, keyed("1", text))
+
+    Controller(daemon.amqp_port, partitioned, [True], work_of_one_key).run_to_the_end()
+    assert [message.body for message in receive(connection, partitioned, 2)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("keys", [("1", "1"), ("1", "2")])
+def test_a_transaction_on_a_partitioned_queue_settles_messages_of_one_partition(
+    daemon, connection, partitioned, keys
+):
+    send(connection, partitioned, *[keyed(key, f"{number}") for number, key in enumerate(keys)])
+
+    def work(controller, transaction):
+        for delivery, _ in controller.deliveries:
+            transaction.accept(delivery)
+
+    controller = Controller(daemon.amqp_port, partitioned, [True], work, credit=2)
+    Container(controller).run()
+    if keys[0] == keys[1]:
+        assert controller.failed is None
+        with pytest.raises(proton.Timeout):
+            connection.create_receiver(partitioned, credit=1).receive(0.5)
+    else:
+        assert controller.failed == "not committed"
+        assert sorted(message.body for message in receive(connection, partitioned, 2)) == ["0", "1"]
+
+
 def test_the_basic_tier_has_no_transactions(start_daemon):
     daemon = start_daemon('[namespace]\nname = "shop"\ntier = "basic"\n[[queues]]\nname = "q"\n')
     refused = []

@@ -17,6 +17,7 @@ from azure.servicebus.exceptions import (
     ServiceBusError,
 )
 
+from administration import administration_client
 from daemon import Daemon
 
 RULE = """
@@ -100,6 +101,26 @@ def test_each_operation_takes_its_right(guarded, name, operation):
 def test_either_key_is_good(guarded):
     with client(guarded, "sender", "sender-secondary") as connected:
         send(connected)
+
+
+def test_a_rule_may_have_one_key(start_daemon):
+    """Without the rights of a second key: not the empty one either."""
+    daemon = start_daemon(
+        '[[queues]]\nname = "orders"\n[[queues.authorization_rules]]\n'
+        'name = "one"\nrights = ["Send"]\nprimary_key = "one-primary"\n'
+    )
+    token = signature("sb://localhost/orders", "one", "", int(time.time()) + HOUR)
+    for _ in range(2):
+        with client(daemon, "one") as connected:
+            send(connected)
+        with with_token(daemon, token) as connected, pytest.raises(ServiceBusAuthenticationError):
+            send(connected)
+        # What an administration client reads can be written back.
+        with administration_client(daemon) as admin:
+            queue = admin.get_queue("orders")
+            (rule,) = queue.authorization_rules
+            assert (rule.primary_key, rule.secondary_key) == ("one-primary", None)
+            admin.update_queue(queue, max_delivery_count=3)
 
 
 @pytest.mark.parametrize("queue", ["invoices", "orders/new", "orders/never-was"])

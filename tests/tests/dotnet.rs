@@ -10,6 +10,7 @@ use peeklock_tests::recorded::{self, Changes};
 
 mod dotnet {
     mod faults;
+    mod tiers;
 }
 
 fn folder() -> PathBuf {

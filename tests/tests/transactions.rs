@@ -9,6 +9,7 @@ mod transactions {
     mod crash;
     mod entities;
     mod generic_client;
+    mod handler;
     mod management;
     mod recorded;
     mod send_via;

@@ -1,4 +1,4 @@
-//! Telling whoever accepted a connection that its peer has shown who it is.
+//! Reports to the listener that the peer of a connection has authenticated.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether whoever sent a request may do what it asks for.
+//! Whether the sender of a request may do what it asks for.
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};

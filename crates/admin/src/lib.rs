@@ -6,7 +6,6 @@ mod authorize;
 mod error;
 pub mod exercise;
 mod limits;
-mod path;
 mod rest;
 
 use std::sync::Arc;

@@ -302,6 +302,7 @@ fn delivery(number: u64, content: Bytes) -> Delivery {
     let view = MessageView {
         queue: QUEUE,
         sequence_number: SequenceNumber(number),
+        partition: peeklock_engine::KeyPartition::default(),
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,
         time_to_live_ms: None,

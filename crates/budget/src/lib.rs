@@ -41,7 +41,7 @@ pub enum Owner {
     HttpAnswers,
     /// Contents of recent messages, kept to spare reading them from the disk.
     BodyCache,
-    /// Contents read from the disk for receivers, until whoever serves the receiver reports them.
+    /// Contents read from the disk for receivers, until the receiver's front end reports them.
     Deliveries,
     /// Messages on their way from one entity to another.
     Forwarding,

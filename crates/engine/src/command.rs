@@ -244,7 +244,7 @@ pub enum Command {
         /// The receiver to which it was assigned, and the bytes of content counted against its credit.
         receiver: Option<(ReceiverId, u64)>,
     },
-    /// Ends the entity with all that rests in it: whoever is attached is told, and every later command is refused.
+    /// Ends the entity with everything in it: attached links are closed, and every later command is refused.
     /// Answers [`crate::Reply::Done`]; [`crate::Effect::Ended`] comes before.
     EndEntity,
     /// Lets due timers fire; carries no request of its own.

@@ -73,7 +73,8 @@ pub enum Reply {
     Opened(Result<Option<AcceptedSession>, Refusal>),
     /// To `Settle`: the tokens that failed; empty when all went well.
     Settled(Vec<SettleFailure>),
-    /// To `Provisional`: a number for each scheduled message of a `Send`, in order; none for other commands.
+    /// To `Provisional`: a number for each scheduled message of a `Send`, in order; in a partitioned entity those of the
+    /// messages that a `Settle` is about; none for other commands.
     Provisional(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
     /// To `RenewLocks`: the new ends in order.
     Renewed(Result<Vec<Timestamp>, Refusal>),

@@ -13,7 +13,7 @@ pub const HOPS_MAX: u8 = 4;
 /// What a message remembers of its way here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
-    /// The number it had where it was sent to.
+    /// The number it had where it was sent to, as clients saw it.
     pub enqueued_sequence_number: SequenceNumber,
     /// How often it was forwarded.
     pub hops: u8,

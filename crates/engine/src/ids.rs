@@ -17,7 +17,8 @@ impl Timestamp {
     }
 }
 
-/// Position of a message in its entity: from 1, gap-free, assigned on acceptance.
+/// Position of a message in its entity: from 1, gap-free, assigned on acceptance. In commands and answers it is the number that
+/// clients see, which in a partitioned entity names the partition as well: [`crate::KeyPartition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SequenceNumber(pub u64);
 

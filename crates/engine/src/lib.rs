@@ -9,6 +9,7 @@ mod effect;
 mod event;
 mod forward;
 mod ids;
+mod key_partition;
 mod layout;
 mod message;
 mod message_key;
@@ -32,14 +33,15 @@ pub use forward::{Departing, Forwarded, HOPS_MAX, Origin};
 pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
 };
+pub use key_partition::{KeyPartition, PartitionKey};
 pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,
     Received,
 };
 pub use message_key::MessageKey;
 pub use names::{
-    check_authorization_rule_name, check_entity_name, check_rule_name, check_subscription_name,
-    reads_like_a_host,
+    check_authorization_rule_name, check_entity_name, check_rule_name, check_subscription_name, name_key,
+    reads_like_a_host, same_name,
 };
 pub use options::{
     AuthorizationRule, CLIENT_ID_CHARS_MAX, ClientAffinity, EntityOptions, EntityStatus, EntityTimes,

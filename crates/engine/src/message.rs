@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Departing, Forwarded, LockToken, MessageKey, Origin, PropertyChanges, QueueId, ReceiverId,
-    RuleProperties, SequenceNumber, SubQueue, Timestamp,
+    Departing, Forwarded, KeyPartition, LockToken, MessageKey, Origin, PartitionKey, PropertyChanges,
+    QueueId, ReceiverId, RuleProperties, SequenceNumber, SubQueue, Timestamp,
 };
 use bytes::Bytes;
 use peeklock_budget::Share;
@@ -24,12 +24,14 @@ pub struct NewMessage {
     pub header_bytes: u32,
     /// What rules see of it; needed in topics only.
     pub rule_properties: Option<Arc<RuleProperties>>,
-    /// A number reserved for it while it was scheduled in a transaction, see [`crate::Command::Provisional`].
+    /// A number reserved for it while it was scheduled in a transaction, as clients see it: [`crate::Command::Provisional`].
     pub reserved_number: Option<SequenceNumber>,
     /// What a forwarded message brings along; senders have nothing to say here.
     pub origin: Option<Box<Origin>>,
     /// The key for duplicate detection; required where that is enabled. A message without one is never a duplicate.
     pub message_key: Option<MessageKey>,
+    /// The key by which a partitioned entity chooses the partition; without meaning elsewhere.
+    pub partition_key: Option<PartitionKey>,
 }
 
 impl NewMessage {
@@ -89,8 +91,10 @@ pub struct BodyRef(pub u64);
 pub struct MessageView {
     /// The queue or subscription in which it rests.
     pub queue: QueueId,
-    /// Its number.
+    /// Its number in the order of the entity; clients see [`Self::shown_number`].
     pub sequence_number: SequenceNumber,
+    /// The partition of a partitioned entity to which it belongs; elsewhere the first.
+    pub partition: KeyPartition,
     /// When it was accepted, or activated if it had been scheduled (S-9).
     pub enqueued_at: Timestamp,
     /// When it expires; [`Timestamp::NEVER`] without a time-to-live. For a scheduled message, counted from its
@@ -117,6 +121,20 @@ pub struct MessageView {
     pub body: BodyRef,
     /// Length of its content in bytes, as it was stored.
     pub content_bytes: u32,
+}
+
+impl MessageView {
+    /// Its number as clients see it.
+    #[must_use]
+    pub const fn shown_number(&self) -> SequenceNumber {
+        self.partition.shown(self.sequence_number)
+    }
+
+    /// Of a topic's copy: the number that the message had in the topic, as clients see it.
+    #[must_use]
+    pub const fn shown_number_of_topic(&self) -> SequenceNumber {
+        self.partition.shown(SequenceNumber(self.body.0))
+    }
 }
 
 /// A message together with its content.

@@ -21,6 +21,17 @@ impl MessageKey {
         Self([hash.h1, hash.h2])
     }
 
+    /// The key of an id that counts only among messages with the same partition key: that key's hash is hashed with it, behind a
+    /// byte that no text has.
+    pub(crate) fn of_keyed(message_id: &str, partition_key: u64) -> Self {
+        let mut hasher = SipHasher24::new();
+        hasher.write(message_id.as_bytes());
+        hasher.write(&[0xff]);
+        hasher.write(&partition_key.to_le_bytes());
+        let hash = hasher.finish128();
+        Self([hash.h1, hash.h2])
+    }
+
     /// The key as it is stored.
     pub(crate) const fn halves(self) -> [u64; 2] {
         self.0
@@ -52,5 +63,8 @@ mod tests {
         let key = MessageKey::of("order-7");
         assert_eq!(MessageKey::from_halves(key.halves()), key);
         assert_ne!(MessageKey::of("order-7"), MessageKey::of("Order-7"));
+        let keyed = MessageKey::of_keyed("order-7", 7);
+        assert_eq!(keyed, MessageKey([8_129_526_516_859_641_358, 4_987_685_218_845_110_859]));
+        assert_ne!(keyed, MessageKey::of_keyed("order-7", 8));
     }
 }

@@ -23,8 +23,15 @@ const FORBIDDEN_IN_PATHS: &str = "@?#*\\";
 const FORBIDDEN: &str = "/\\@?#";
 
 /// The form under which names are compared: they match case-insensitively.
-pub(crate) fn name_key(name: &str) -> Box<str> {
+#[must_use]
+pub fn name_key(name: &str) -> Box<str> {
     name.to_lowercase().into_boxed_str()
+}
+
+/// Whether two names are one.
+#[must_use]
+pub fn same_name(one: &str, other: &str) -> bool {
+    name_key(one) == name_key(other)
 }
 
 /// Whether text reads like the host of a URL, with a port or without. Some clients sign such a text without a scheme for the

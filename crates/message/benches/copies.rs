@@ -53,7 +53,7 @@ fn reading(criterion: &mut Criterion) {
     for properties in [2, 10] {
         let sent = message(properties);
         for (name, rule_properties) in [("queue", false), ("topic", true)] {
-            let wanted = RequiredProperties { rule_properties, key: false };
+            let wanted = RequiredProperties { rule_properties, ..RequiredProperties::default() };
             group.bench_function(format!("{name}/{properties}"), |bencher| {
                 bencher.iter(|| read_message(black_box(&sent), wanted, &mut || 1).unwrap());
             });
@@ -66,6 +66,7 @@ fn received(changes: Option<PropertyChanges>) -> Received {
     let view = MessageView {
         queue: QueueId(1),
         sequence_number: SequenceNumber(5),
+        partition: peeklock_engine::KeyPartition::default(),
         enqueued_at: Timestamp(1000),
         expires_at: Timestamp::NEVER,
         time_to_live_ms: None,

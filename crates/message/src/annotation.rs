@@ -18,6 +18,8 @@ pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
 pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
 /// Its number where it first entered the broker, if that was another entity.
 pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
+/// The partition of a message in a partitioned entity (short, as azure-service-bus-go read it); only there.
+pub const PARTITION_ID: &str = "x-opt-partition-id";
 /// End of the lock; of a browsed message, an instant that means none.
 pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
 /// 0 active, 1 deferred, 2 scheduled (also when it was before it became available); absent means active.
@@ -38,7 +40,7 @@ const SERVICE_OWNED: [&str; 8] = [
     MESSAGE_STATE,
     LOCK_TOKEN,
     DEAD_LETTER_SOURCE,
-    "x-opt-partition-id",
+    PARTITION_ID,
 ];
 
 /// Whether only the broker writes this key.

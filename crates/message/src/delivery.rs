@@ -47,6 +47,8 @@ pub struct Origin {
     pub sessions: bool,
     /// Messages are copies of a topic's: each shows the number it had there as well (semantics §3).
     pub copies: bool,
+    /// Messages belong to partitions: each shows its own.
+    pub partitioned: bool,
 }
 
 /// Writes messages; keeps the memory for fresh parts between messages.
@@ -199,12 +201,14 @@ impl Encoder {
         if needs_key && let Some(session_id) = session_id(sections, changes)? {
             section.string(annotation::PARTITION_KEY, &session_id);
         }
-        let number = view.sequence_number.0;
         section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
-        section.long(annotation::SEQUENCE_NUMBER, signed(number));
+        section.long(annotation::SEQUENCE_NUMBER, signed(view.shown_number().0));
+        if origin.partitioned {
+            section.value(annotation::PARTITION_ID, &Value::Short(view.partition.index().into()));
+        }
         let forwarded = view.forwarded.as_deref();
         // Not where the message has one number only (G's live test of every annotation).
-        let number_of_topic = origin.copies.then_some(view.body.0);
+        let number_of_topic = origin.copies.then(|| view.shown_number_of_topic().0);
         let first_number =
             forwarded.map(|forwarded| forwarded.enqueued_sequence_number.0).or(number_of_topic);
         if let Some(first_number) = first_number {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use peeklock_engine::{EntityOptions, MessageKey, NewMessage, Timestamp};
+use peeklock_engine::{EntityOptions, MessageKey, NewMessage, PartitionKey, Timestamp};
 use smallvec::SmallVec;
 
 use crate::Unfit;
@@ -28,6 +28,8 @@ pub struct RequiredProperties {
     pub rule_properties: bool,
     /// What duplicates are told by.
     pub key: bool,
+    /// What partitions are chosen by.
+    pub partition_key: bool,
 }
 
 impl RequiredProperties {
@@ -35,7 +37,8 @@ impl RequiredProperties {
     #[must_use]
     pub const fn by(options: &EntityOptions) -> Self {
         let rule_properties = matches!(options, EntityOptions::Topic(_));
-        Self { rule_properties, key: options.requires_duplicate_detection() }
+        let partition_key = options.is_partitioned();
+        Self { rule_properties, key: options.requires_duplicate_detection(), partition_key }
     }
 }
 
@@ -99,8 +102,12 @@ pub fn read_message(
     let session_id = properties.group_id.clone();
     let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
     // An id given here is nobody else's.
-    let key = wanted.key.then(|| rule_properties::id_text(&properties.message_id)).flatten();
-    let message_key = key.map(|id| MessageKey::of(&id));
+    let id = wanted.key.then(|| rule_properties::id_text(&properties.message_id)).flatten();
+    let (message_key, partition_key) = if wanted.partition_key {
+        PartitionKey::of_message(session_id.as_deref(), annotated.partition_key.as_deref(), id.as_deref())
+    } else {
+        (id.map(|id| MessageKey::of(&id)), None)
+    };
     let content = if properties.message_id == Value::Null {
         properties.message_id = Value::String(format!("{:032x}", next_id()).into());
         with_properties(&payload, &sections, &properties)
@@ -124,6 +131,7 @@ pub fn read_message(
         reserved_number: None,
         origin: None,
         message_key,
+        partition_key,
     })
 }
 

@@ -125,5 +125,8 @@ fn write_rule(document: &mut Document, rule: &AuthorizationRule) {
     });
     document.text("KeyName", &rule.name);
     document.text("PrimaryKey", rule.primary_key.expose());
-    document.text("SecondaryKey", rule.secondary_key.expose());
+    // A rule of the file may have one key; an empty element would be read as an empty key.
+    if !rule.secondary_key.expose().is_empty() {
+        document.text("SecondaryKey", rule.secondary_key.expose());
+    }
 }

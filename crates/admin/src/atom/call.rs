@@ -37,6 +37,8 @@ pub(crate) const DEAD_LETTER_FORWARD_TOKEN: HeaderName =
 pub(crate) struct Call {
     /// What it is about.
     pub(crate) target: Target,
+    /// What it takes a right to.
+    pub(crate) resource: Resource,
     /// Its method.
     pub(crate) method: Method,
     /// The host and port by which its client knows this broker.
@@ -57,9 +59,11 @@ impl Call {
     /// # Errors
     /// A path or parameter that makes no sense.
     pub(crate) fn new(request: &Request) -> Result<Self, Error> {
-        let target = Target::parse(request.uri().path()).map_err(Error::bad_request)?;
+        let (target, resource) =
+            Target::parse(request.uri().path()).map_err(|error| Error::address(&error))?;
         let mut call = Self {
             target,
+            resource,
             method: request.method().clone(),
             host: host(request),
             api_version: API_VERSION_DEFAULT.to_owned(),

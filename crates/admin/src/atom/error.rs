@@ -1,6 +1,7 @@
 //! Why a request of the management API fails (azure-sdk-for-net's constants).
 
 use axum::http::StatusCode;
+use peeklock_access::AddressError;
 use peeklock_engine::Refusal;
 use peeklock_engine::runtime::{ChangeError, StorageError};
 
@@ -16,6 +17,11 @@ impl Error {
     pub(super) fn exists(name: &str) -> Self {
         let text = format!("Conflict. The messaging entity '{name}' already exists.");
         Self::new(StatusCode::CONFLICT, 40900, text)
+    }
+
+    /// The path is the address of nothing.
+    pub(super) fn address(error: &AddressError) -> Self {
+        Self::bad_request(sentence(&error.to_string()))
     }
 
     /// The path has no description: the service's own words, without a sub-code.

@@ -78,7 +78,7 @@ fn write_sql(document: &mut Document, kind: &str, expression: &str, parameters: 
 }
 
 fn write_correlation(document: &mut Document, filter: &CorrelationFilter) {
-    // Fields are reached through the same doors by which they are set.
+    // Fields are read by the same functions that set them.
     let filter = &mut filter.clone();
     for (name, field) in FIELDS {
         if let Some(text) = field(filter) {

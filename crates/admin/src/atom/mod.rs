@@ -132,8 +132,8 @@ async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
 type Answer = (StatusCode, Option<Document>);
 
 async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
-    if let Target::DeadLetters(name) = &session.call.target
-        && session.exists(name)
+    if let Target::Inside(node) = &session.call.target
+        && session.exists(&node.name)
     {
         return Err(Error::verb(session.call.method.as_str()));
     }
@@ -162,7 +162,9 @@ fn is_missing<T>(session: &Session<'_>, found: &Result<T, Error>) -> bool {
 
 fn get(session: &Session<'_>) -> Result<Document, Error> {
     match &session.call.target {
-        Target::Root | Target::DeadLetters(_) => Err(Error::entity_not_found(&session.call.target.display())),
+        Target::Root | Target::Nothing(..) | Target::Inside(_) => {
+            Err(Error::entity_not_found(&session.call.target.display()))
+        }
         Target::NamespaceInfo => Ok(namespace_info::get(session)),
         Target::Entities(kind) => Ok(entity::list(session, *kind)),
         Target::Entity(name) => entity::get(session, name),
@@ -210,7 +212,9 @@ async fn delete(session: &Session<'_>) -> Result<(), Error> {
             }
         }
         Target::Rule(topic, subscription, name) => namespace.delete_rule(topic, subscription, name).await?,
-        Target::DeadLetters(_) => return Err(Error::entity_not_found(&session.call.target.display())),
+        Target::Nothing(..) | Target::Inside(_) => {
+            return Err(Error::entity_not_found(&session.call.target.display()));
+        }
         _ => return Err(not_allowed(session.call)),
     }
     Ok(())
@@ -218,10 +222,11 @@ async fn delete(session: &Session<'_>) -> Result<(), Error> {
 
 /// Before a body is read: what it describes must be something that can be put.
 fn check_is_one(call: &Call) -> Result<(), Error> {
-    match call.target {
+    match &call.target {
         Target::Entity(_) | Target::Subscription(..) | Target::Rule(..) => Ok(()),
         // What no entity can be called.
-        Target::DeadLetters(_) => Err(Error::verb(call.method.as_str())),
+        Target::Nothing(_, error) => Err(Error::address(error)),
+        Target::Inside(_) => Err(Error::verb(call.method.as_str())),
         _ => Err(not_allowed(call)),
     }
 }

@@ -1,10 +1,11 @@
 //! What a path names.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
-use peeklock_access::Resource;
+use peeklock_access::{AddressError, EntityNode, ResolvedNode, Resource};
 use peeklock_engine::runtime::EntityKind;
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 /// What is escaped in the paths of URLs that are shown; JS takes names from them as they are.
 const ESCAPED: &AsciiSet = &CONTROLS
@@ -22,13 +23,15 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'^');
 
-/// What a request is about; names as written.
+/// What a request is about; names as written. What the path names is decided by [`ResolvedNode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Nothing: the namespace itself.
     Root,
-    /// The dead-letter queue of a queue or topic, which has no description.
-    DeadLetters(String),
+    /// The path of nothing, and why.
+    Nothing(String, AddressError),
+    /// A queue inside a queue, topic or subscription, or its management node: it has no description.
+    Inside(EntityNode),
     /// `$namespaceinfo`
     NamespaceInfo,
     /// All queues, or all topics.
@@ -46,74 +49,47 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Reads the path of a URL: from the right, because names of queues and topics may have slashes, whether these are
-    /// escaped (Python) or not (JS). Literal words match case-insensitively.
+    /// Reads the path of a URL, and what those who ask for it need a right to.
     ///
     /// # Errors
-    /// What is wrong with it, as a sentence.
-    pub(crate) fn parse(path: &str) -> Result<Self, String> {
-        let path = path.strip_prefix('/').unwrap_or(path);
-        if path.is_empty() {
-            return Ok(Self::Root);
-        }
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let decode = |part: &str| percent_decode_str(part).decode_utf8().map(|part| part.into_owned());
-        let parts: Result<Vec<String>, _> = path.split('/').map(decode).collect();
-        let parts = parts.map_err(|_| "The path of the request is not UTF-8.".to_owned())?;
-        let is = |part: &String, word: &str| part.eq_ignore_ascii_case(word);
-        Ok(match parts.as_slice() {
-            [topic @ .., subscriptions, name, rules, rule]
-                if !topic.is_empty() && is(subscriptions, "subscriptions") && is(rules, "rules") =>
-            {
-                Self::Rule(topic.join("/"), name.clone(), rule.clone())
+    /// What is no text, or too long to be looked at.
+    pub(crate) fn parse(path: &str) -> Result<(Self, Resource), AddressError> {
+        let node = match ResolvedNode::of(path) {
+            Err(error @ (AddressError::Name { .. } | AddressError::Empty)) => {
+                return Ok((Self::nothing(path, error), Resource::namespace()));
             }
-            [topic @ .., subscriptions, name, rules]
-                if !topic.is_empty() && is(subscriptions, "subscriptions") && is(rules, "rules") =>
-            {
-                Self::Rules(topic.join("/"), name.clone())
+            node => node?,
+        };
+        let resource = node.resource().unwrap_or_default();
+        let target = match node {
+            ResolvedNode::Namespace => Self::Root,
+            ResolvedNode::NamespaceInfo => Self::NamespaceInfo,
+            ResolvedNode::Queues => Self::Entities(EntityKind::Queue),
+            ResolvedNode::Topics => Self::Entities(EntityKind::Topic),
+            ResolvedNode::Cbs => Self::nothing(path, AddressError::Empty),
+            ResolvedNode::Entity(entity) if !entity.is_whole() => Self::Inside(entity),
+            ResolvedNode::Entity(EntityNode { name, subscription: None, .. }) => Self::Entity(name),
+            ResolvedNode::Entity(EntityNode { name: topic, subscription: Some(name), .. }) => {
+                Self::Subscription(topic, name)
             }
-            [topic @ .., subscriptions, name] if !topic.is_empty() && is(subscriptions, "subscriptions") => {
-                Self::Subscription(topic.join("/"), name.clone())
-            }
-            [topic @ .., subscriptions] if !topic.is_empty() && is(subscriptions, "subscriptions") => {
-                Self::Subscriptions(topic.join("/"))
-            }
-            [resources, queues] if is(resources, "$Resources") && is(queues, "queues") => {
-                Self::Entities(EntityKind::Queue)
-            }
-            [resources, topics] if is(resources, "$Resources") && is(topics, "topics") => {
-                Self::Entities(EntityKind::Topic)
-            }
-            [info] if is(info, "$namespaceinfo") => Self::NamespaceInfo,
-            [name @ .., dead_letters] if !name.is_empty() && is(dead_letters, "$DeadLetterQueue") => {
-                Self::DeadLetters(name.join("/"))
-            }
-            name => Self::Entity(name.join("/")),
-        })
+            ResolvedNode::Subscriptions { topic } => Self::Subscriptions(topic),
+            ResolvedNode::Rules { topic, subscription } => Self::Rules(topic, subscription),
+            ResolvedNode::Rule { topic, subscription, rule } => Self::Rule(topic, subscription, rule),
+        };
+        Ok((target, resource))
     }
 
-    /// What whoever asks for this needs the right to manage.
-    pub(crate) fn resource(&self) -> Resource {
-        match self {
-            Self::Root => Resource::namespace(),
-            Self::NamespaceInfo => Resource::namespace_info(),
-            Self::Entities(EntityKind::Queue) => Resource::queues(),
-            Self::Entities(EntityKind::Topic) => Resource::topics(),
-            Self::Entity(name) | Self::DeadLetters(name) | Self::Subscriptions(name) => {
-                Resource::entity(name)
-            }
-            Self::Subscription(topic, name) | Self::Rules(topic, name) | Self::Rule(topic, name, _) => {
-                Resource::subscription(topic, name)
-            }
-        }
+    fn nothing(path: &str, error: AddressError) -> Self {
+        Self::Nothing(path.trim_matches('/').to_owned(), error)
     }
 
-    /// The queue or topic that it is or is in.
+    /// The queue or topic that it is or is in, whether there can be one or not.
     pub(crate) fn entity(&self) -> Option<&str> {
         match self {
             Self::Root | Self::NamespaceInfo | Self::Entities(_) => None,
-            Self::Entity(name)
-            | Self::DeadLetters(name)
+            Self::Nothing(name, _)
+            | Self::Inside(EntityNode { name, .. })
+            | Self::Entity(name)
             | Self::Subscriptions(name)
             | Self::Subscription(name, _)
             | Self::Rules(name, _)
@@ -125,15 +101,16 @@ impl Target {
     pub(crate) fn url_path(&self) -> String {
         let mut path = String::new();
         for part in self.parts() {
-            let _ = write!(path, "/{}", utf8_percent_encode(part, ESCAPED));
+            let _ = write!(path, "/{}", utf8_percent_encode(&part, ESCAPED));
         }
         path
     }
 
-    fn parts(&self) -> Vec<&str> {
-        match self {
+    fn parts(&self) -> Vec<Cow<'_, str>> {
+        let parts: Vec<&str> = match self {
+            Self::Inside(node) => return vec![Cow::Owned(node.to_string())],
             Self::Root => Vec::new(),
-            Self::DeadLetters(name) => vec![name, "$DeadLetterQueue"],
+            Self::Nothing(path, _) => vec![path],
             Self::NamespaceInfo => vec!["$namespaceinfo"],
             Self::Entities(EntityKind::Queue) => vec!["$Resources", "queues"],
             Self::Entities(EntityKind::Topic) => vec!["$Resources", "topics"],
@@ -144,27 +121,14 @@ impl Target {
             Self::Rule(topic, subscription, name) => {
                 vec![topic, "Subscriptions", subscription, "Rules", name]
             }
-        }
+        };
+        parts.into_iter().map(Cow::Borrowed).collect()
     }
 
     /// As it is called in messages to people.
     pub(crate) fn display(&self) -> String {
         self.parts().join("/")
     }
-}
-
-/// A name that is the target of forwarding, from a URL (whatever its host: clients write what they take it for) or a bare
-/// name; `None` for none. Java 7.17.20 puts a URL before what it got, even if that is one: the last counts.
-pub(crate) fn forward_target(text: &str) -> Option<String> {
-    let text = text.trim();
-    let path = match text.rsplit_once("://") {
-        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-        None => text,
-    };
-    let name = path.trim_matches('/');
-    let decoded =
-        percent_decode_str(name).decode_utf8().map_or_else(|_| name.to_owned(), |name| name.into_owned());
-    (!decoded.is_empty()).then_some(decoded)
 }
 
 /// The target of forwarding as the SDKs expect it.

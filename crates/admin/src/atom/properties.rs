@@ -2,13 +2,14 @@
 
 use std::ops::RangeInclusive;
 
+use peeklock_access::forwarding_target;
 use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet, SizeUnit};
 use peeklock_engine::{EntityStatus, Tier, Timestamp};
 
 use super::authorization_rules;
 use super::details::{EntityDetails, added_in};
 use super::duration;
-use super::path::{forward_target, forward_url};
+use super::path::forward_url;
 use super::xml::{Document, Element};
 use crate::Limits;
 use crate::error::Error;
@@ -91,7 +92,7 @@ impl<O: OptionSet> Reading<'_, O> {
                 number(text, range).map(|count| count * unit.bytes())
             }),
             OptionKind::Text(at, chars_max) => put(at, options, free_text(element, *chars_max)?),
-            OptionKind::Target(at) => put(at, options, text.and_then(forward_target).map(Into::into)),
+            OptionKind::Target(at) => put(at, options, text.and_then(forwarding_target).map(Into::into)),
             OptionKind::Status(at) => self.assign(options, option, at, text, status),
             OptionKind::AuthorizationRules(at) => {
                 let current = self.current.and_then(|current| at.get(current));

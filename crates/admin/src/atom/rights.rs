@@ -24,9 +24,9 @@ pub(super) enum Verdict {
 /// # Errors
 /// 401.
 pub(super) fn check(admin: &Admin, call: &Call) -> Result<Verdict, Error> {
-    let resource = call.target.resource();
-    let grant = admin.verify(&call.headers, &resource)?;
-    if call.target == Target::NamespaceInfo || grant.permits(&resource, Right::Manage, admin.access.now()) {
+    let resource = &call.resource;
+    let grant = admin.verify(&call.headers, resource)?;
+    if call.target == Target::NamespaceInfo || grant.permits(resource, Right::Manage, admin.access.now()) {
         return Ok(Verdict::Allowed(grant));
     }
     let is_missing = |name: &str| admin.namespace.options(name).is_none();

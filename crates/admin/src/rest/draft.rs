@@ -116,7 +116,7 @@ mod tests {
             ..MessageSettings::default()
         };
         let message = draft(settings)
-            .into_message(RequiredProperties { rule_properties: true, key: false }, 0)
+            .into_message(RequiredProperties { rule_properties: true, ..RequiredProperties::default() }, 0)
             .expect("sound");
         assert_eq!(message.time_to_live_ms, Some(5000));
         assert_eq!(message.scheduled_enqueue_time, Some(Timestamp(9000)));

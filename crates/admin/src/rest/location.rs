@@ -17,7 +17,7 @@ const PLAIN: &AsciiSet =
 /// The address to complete, unlock or renew at: absolute, so that clients can use it as it is, with the host they reached
 /// the broker by. Relative only if they gave none that can be repeated.
 pub(super) fn of(head: &Parts, place: &Place, number: u64, lock: LockToken) -> Option<HeaderValue> {
-    let path = place.to_string();
+    let path = place.entity.to_string();
     let path = utf8_percent_encode(&path, PLAIN);
     let origin = origin(head).unwrap_or_default();
     HeaderValue::try_from(format!("{origin}/{path}/messages/{number}/{}", Uuid::from_u128(lock.0))).ok()
@@ -26,7 +26,7 @@ pub(super) fn of(head: &Parts, place: &Place, number: u64, lock: LockToken) -> O
 fn origin(head: &Parts) -> Option<String> {
     let host = head.headers.get(HOST)?.to_str().ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
-    // A request line has no scheme; whoever serves TLS says so beside it.
+    // A request line has no scheme; the server passes it along when it serves TLS.
     let scheme = head.extensions.get::<Scheme>().map_or("http", Scheme::as_str);
     (!host.is_empty() && host.bytes().all(is_plain)).then(|| format!("{scheme}://{host}"))
 }

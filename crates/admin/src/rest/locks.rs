@@ -10,7 +10,7 @@ use super::place::Place;
 use super::refusal;
 use crate::error::Error;
 
-/// Settles the message under a lock, whoever took it.
+/// Settles the message under a lock, also one that another client took.
 ///
 /// # Errors
 /// 404 for a lock that ended or never was.

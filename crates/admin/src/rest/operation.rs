@@ -1,17 +1,15 @@
 //! What a request asks for: its method and the end of its path.
 
 use axum::http::Method;
-use peeklock_engine::{Right, SubQueue};
-
-use crate::path::{EntityPath, Segments};
+use peeklock_access::{EntityNode, ResolvedNode};
+use peeklock_engine::Right;
+use percent_encoding::percent_decode_str;
 
 /// What is to be done, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// The queue, topic or subscription.
-    pub(crate) entity: EntityPath,
-    /// Which queue inside it.
-    pub(crate) sub_queue: SubQueue,
+    /// The queue, topic or subscription, or a queue inside it.
+    pub(crate) entity: EntityNode,
     /// What.
     pub(crate) verb: Verb,
 }
@@ -45,50 +43,62 @@ impl Verb {
 impl Operation {
     /// Reads method and path; `None` for what is no operation on messages.
     pub(crate) fn read(method: &Method, path: &str) -> Option<Self> {
-        let mut segments = Segments::read(path)?;
-        let verb = if segments.pop_word("messages") {
-            (*method == Method::POST).then_some(Verb::Send)?
-        } else {
-            let last = segments.pop()?;
-            let is_of_messages = segments.pop_word("messages");
-            if is_of_messages && last.eq_ignore_ascii_case("head") {
-                match *method {
-                    Method::POST => Verb::PeekLock,
-                    Method::DELETE => Verb::ReceiveAndDelete,
-                    _ => return None,
-                }
-            } else if is_of_messages && last.eq_ignore_ascii_case("purge") {
-                (*method == Method::POST).then_some(Verb::Purge)?
-            } else {
-                // The message's number or id; its lock says it all.
-                segments.pop()?;
-                if !segments.pop_word("messages") {
-                    return None;
-                }
-                match *method {
-                    Method::DELETE => Verb::Complete(last),
-                    Method::PUT => Verb::Unlock(last),
-                    Method::POST => Verb::Renew(last),
-                    _ => return None,
-                }
-            }
-        };
-        let sub_queue = match segments.pop_word("$deadletterqueue") {
-            true if segments.pop_word("$transfer") => SubQueue::TransferDeadLetter,
-            true => SubQueue::DeadLetter,
-            false => SubQueue::Main,
-        };
-        Some(Self { entity: segments.into_entity()?, sub_queue, verb })
+        let (entity, verb) = read_verb(method, path.trim_end_matches('/'))?;
+        match ResolvedNode::of(entity) {
+            Ok(ResolvedNode::Entity(entity)) if !entity.management => Some(Self { entity, verb }),
+            _ => None,
+        }
     }
+}
+
+/// Takes off a path from the right what says what to do; what is left is the address of an entity, still encoded.
+fn read_verb<'a>(method: &Method, path: &'a str) -> Option<(&'a str, Verb)> {
+    let (rest, last) = pop(path)?;
+    if is(&last, "messages") {
+        return (*method == Method::POST).then_some((rest, Verb::Send));
+    }
+    let (rest, second) = pop(rest)?;
+    if is(&second, "messages") && is(&last, "head") {
+        return match *method {
+            Method::POST => Some((rest, Verb::PeekLock)),
+            Method::DELETE => Some((rest, Verb::ReceiveAndDelete)),
+            _ => None,
+        };
+    }
+    if is(&second, "messages") && is(&last, "purge") {
+        return (*method == Method::POST).then_some((rest, Verb::Purge));
+    }
+    // `second` is the message's number or id; its lock says it all.
+    let (rest, third) = pop(rest)?;
+    let verb = match *method {
+        Method::DELETE => Verb::Complete(last),
+        Method::PUT => Verb::Unlock(last),
+        Method::POST => Verb::Renew(last),
+        _ => return None,
+    };
+    is(&third, "messages").then_some((rest, verb))
+}
+
+/// The last segment of a path, decoded by itself, and what is before; `None` if one of them is empty.
+fn pop(path: &str) -> Option<(&str, String)> {
+    let (rest, last) = path.rsplit_once('/')?;
+    let last = percent_decode_str(last).decode_utf8().ok()?;
+    (!last.is_empty() && !rest.is_empty() && !rest.ends_with('/')).then(|| (rest, last.into_owned()))
+}
+
+fn is(segment: &str, word: &str) -> bool {
+    segment.eq_ignore_ascii_case(word)
 }
 
 #[cfg(test)]
 mod tests {
+    use peeklock_engine::SubQueue;
+
     use super::*;
 
     fn read(method: Method, path: &str) -> Option<(String, SubQueue, Verb)> {
         let read = Operation::read(&method, path)?;
-        Some((read.entity.to_string(), read.sub_queue, read.verb))
+        Some((read.entity.entity_path(), read.entity.sub_queue, read.verb))
     }
 
     #[test]
@@ -121,6 +131,30 @@ mod tests {
         assert_eq!(sub_queue, SubQueue::TransferDeadLetter);
     }
 
+    /// In the path of its rule, the word is the subscription's name.
+    #[test]
+    fn a_subscription_may_be_called_messages() {
+        for method in [Method::PUT, Method::DELETE, Method::POST] {
+            assert_eq!(read(method, "/t/subscriptions/messages/rules/r"), None);
+        }
+        assert_eq!(read(Method::POST, "/t/subscriptions/messages"), None);
+        let send = Some(("t/Subscriptions/messages".to_owned(), SubQueue::Main, Verb::Send));
+        assert_eq!(read(Method::POST, "/t/subscriptions/messages/messages"), send);
+    }
+
+    #[test]
+    fn slashes_may_be_escaped() {
+        for path in ["/a%2Fb/messages", "//a/b/messages/"] {
+            assert_eq!(
+                read(Method::POST, path),
+                Some(("a/b".to_owned(), SubQueue::Main, Verb::Send)),
+                "{path}"
+            );
+        }
+        let dead = read(Method::POST, "/t%2Fsubscriptions%2fs%2F%24DeadLetterQueue/messages/head");
+        assert_eq!(dead, Some(("t/Subscriptions/s".to_owned(), SubQueue::DeadLetter, Verb::PeekLock)));
+    }
+
     #[test]
     fn what_is_no_operation_on_messages_is_left_to_others() {
         let others = [
@@ -132,6 +166,13 @@ mod tests {
             (Method::PUT, "/t/subscriptions/s/rules/r"),
             (Method::POST, "/messages"),
             (Method::POST, "/q/$nowhere/messages/head"),
+            (Method::POST, "/q/$management/messages"),
+            (Method::POST, "/$Resources/queues/messages"),
+            (Method::POST, "/q//messages"),
+            (Method::POST, "/q/messages//head"),
+            (Method::POST, "/a//b/messages"),
+            (Method::POST, "/q%252fx/messages"),
+            (Method::POST, "/%ff/messages"),
             (Method::DELETE, "/"),
         ];
         for (method, path) in others {

@@ -1,7 +1,6 @@
 //! Where an operation is carried out.
 
-use std::fmt;
-
+use peeklock_access::EntityNode;
 use peeklock_engine::runtime::{Namespace, PartitionHandle};
 use peeklock_engine::{EntityOptions, QueuePath, SubQueue};
 use peeklock_message::delivery::Origin;
@@ -10,13 +9,12 @@ use peeklock_message::submission::RequiredProperties;
 use super::operation::{Operation, Verb};
 use super::refusal;
 use crate::error::Error;
-use crate::path::EntityPath;
 
 /// An entity found.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     /// As the request names it.
-    pub(super) entity: EntityPath,
+    pub(super) entity: EntityNode,
     /// Where commands go.
     pub(super) partition: PartitionHandle,
     /// Which queue, in commands.
@@ -35,7 +33,7 @@ impl Place {
     /// # Errors
     /// 410 if it is not there, 400 if nothing of this kind can be done with it.
     pub(super) fn find(namespace: &Namespace, operation: &Operation) -> Result<Self, Error> {
-        let Operation { entity, sub_queue, verb } = operation;
+        let Operation { entity, verb } = operation;
         let found = match &entity.subscription {
             Some(name) => namespace
                 .subscription(&entity.name, name)
@@ -47,34 +45,21 @@ impl Place {
             }),
         };
         let Some((partition, queue, sessions, options)) = found else {
-            return Err(refusal::gone(format!("The messaging entity '{entity}' could not be found.")));
+            return Err(refusal::gone(format!(
+                "The messaging entity '{}' could not be found.",
+                entity.entity_path()
+            )));
         };
         let copies = entity.subscription.is_some();
         let is_topic = !copies && matches!(*options, EntityOptions::Topic(_));
-        check(*verb == Verb::Send, is_topic, copies, *sub_queue)?;
+        check(*verb == Verb::Send, is_topic, copies, entity.sub_queue)?;
         Ok(Self {
             entity: entity.clone(),
             partition,
-            source: QueuePath { queue, sub_queue: *sub_queue },
+            source: QueuePath { queue, sub_queue: entity.sub_queue },
             wanted: RequiredProperties::by(&options),
-            origin: Origin { sessions, copies },
+            origin: Origin { sessions, copies, partitioned: options.is_partitioned() },
             message_bytes_max: options.max_message_size_bytes(),
-        })
-    }
-}
-
-/// Shows the path at which its messages are.
-impl fmt::Display for Place {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { entity, source, .. } = self;
-        formatter.write_str(&entity.name)?;
-        if let Some(subscription) = &entity.subscription {
-            write!(formatter, "/Subscriptions/{subscription}")?;
-        }
-        formatter.write_str(match source.sub_queue {
-            SubQueue::Main => "",
-            SubQueue::DeadLetter => "/$DeadLetterQueue",
-            SubQueue::TransferDeadLetter => "/$Transfer/$DeadLetterQueue",
         })
     }
 }

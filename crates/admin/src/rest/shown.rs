@@ -36,7 +36,7 @@ pub(super) fn response(mut held: UnsentMessage, place: &Place, head: &Parts) -> 
     })?;
     let status = match received.lock {
         Some(lock) => {
-            let number = received.view.sequence_number.0;
+            let number = received.view.shown_number().0;
             if let Some(location) = location::of(head, place, number, lock.token) {
                 headers.insert(LOCATION, location);
             }
@@ -105,7 +105,7 @@ fn broker_properties(
         ("DeadLetterSource", annotated_text(annotation::DEAD_LETTER_SOURCE)),
         // The first receive is delivery 1.
         ("DeliveryCount", Some(json!(u64::from(view.delivery_count) + 1))),
-        ("EnqueuedSequenceNumber", Some(first_number.unwrap_or_else(|| json!(view.sequence_number.0)))),
+        ("EnqueuedSequenceNumber", Some(first_number.unwrap_or_else(|| json!(view.shown_number().0)))),
         ("EnqueuedTimeUtc", Some(instant(view.enqueued_at))),
         ("ExpiresAtUtc", (view.expires_at != Timestamp::NEVER).then(|| instant(view.expires_at))),
         ("Label", text(&properties.subject)),
@@ -119,7 +119,7 @@ fn broker_properties(
             "ScheduledEnqueueTimeUtc",
             scheduled.and_then(|at_ms| u64::try_from(at_ms).ok()).map(|at_ms| instant(Timestamp(at_ms))),
         ),
-        ("SequenceNumber", Some(json!(view.sequence_number.0))),
+        ("SequenceNumber", Some(json!(view.shown_number().0))),
         ("SessionId", text(&properties.group_id)),
         ("State", Some(Json::from(state))),
         ("TimeToLive", life_seconds),

@@ -1,4 +1,4 @@
-//! A port that speaks AMQP over plain TCP and nothing else: for tests, and for whoever embeds the front end.
+//! A port that speaks AMQP over plain TCP and nothing else: for tests, and for programs that embed the front end.
 
 use std::fmt;
 use std::future::{Future, pending};

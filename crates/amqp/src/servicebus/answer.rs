@@ -7,9 +7,9 @@ use crate::wire::{Str, Value};
 
 /// Link property: the largest batch a sender may send, a long of bytes. Clients bound their batches by it, where messages
 /// may be larger (azure-sdk-for-net 57941).
-const BATCH_BYTES_MAX: &str = "com.microsoft:max-message-batch-size";
+const MAX_BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
 /// A batch has at most so many bytes, whatever a message may have.
-const BATCH_BYTES: u64 = 1024 * 1024;
+pub(super) const BATCH_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Link property by which an SDK's receiver is known.
 const RECEIVER_NAME: &str = "com.microsoft:receiver-name";
@@ -116,9 +116,9 @@ pub(super) fn temporary_capabilities(is_temporary: bool, target: Option<&Target>
 
 /// Tells a sender how large its batches may be.
 pub(super) fn limit_batches(reply: &mut Attach, message_bytes_max: u64) {
-    let bytes = i64::try_from(message_bytes_max.min(BATCH_BYTES)).unwrap_or(i64::MAX);
-    reply.properties.retain(|(key, _)| &**key != BATCH_BYTES_MAX);
-    reply.properties.push((BATCH_BYTES_MAX.into(), Value::Long(bytes)));
+    let bytes = i64::try_from(message_bytes_max.min(BATCH_BYTES_MAX)).unwrap_or(i64::MAX);
+    reply.properties.retain(|(key, _)| &**key != MAX_BATCH_SIZE);
+    reply.properties.push((MAX_BATCH_SIZE.into(), Value::Long(bytes)));
 }
 
 /// The largest message that a receiver takes, in bytes; `None` for any.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use peeklock_access::{Access, Grant, Resource};
+use peeklock_access::{Access, AddressError, Grant, ResolvedNode, Resource};
 use peeklock_engine::{Right, Timestamp};
 use tokio::sync::watch;
 
@@ -35,16 +35,17 @@ impl Need {
     }
 }
 
-/// A token that is good, and the path of its audience.
+/// A token that is good, and its audience.
 pub(crate) struct Verified {
+    audience: ResolvedNode,
     path: Box<str>,
     grant: Grant,
 }
 
 impl Verified {
-    /// The canonical path of its audience; empty for the namespace.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
+    /// The queue or topic that its audience is or is in.
+    pub(crate) fn entity_name(&self) -> Option<&str> {
+        self.audience.entity_name()
     }
 }
 
@@ -89,11 +90,8 @@ impl Authorization {
     /// # Errors
     /// Tokens that grant nothing, audiences that are none, more than [`TOKENS_MAX`].
     pub(crate) fn verify(&self, audience: &str, token: &str) -> Result<Verified, Fault> {
-        let resource = Resource::of(audience).ok_or_else(|| {
-            Fault::Argument(format!(
-                "The audience '{}' is no address, or could be read in two ways.",
-                excerpt(audience)
-            ))
+        let (node, resource) = read_audience(audience).map_err(|error| {
+            Fault::Argument(format!("The audience '{}' can't be used: {error}.", excerpt(audience)))
         })?;
         let now = self.access.now();
         let grant = self.access.token(token, &resource, now).map_err(|denied| {
@@ -103,11 +101,11 @@ impl Authorization {
         if self.tokens.len() >= TOKENS_MAX && !self.tokens.contains_key(resource.path()) {
             return Err(Fault::NotAllowed("A connection holds tokens for at most 10 000 audiences."));
         }
-        Ok(Verified { path: resource.path().into(), grant })
+        Ok(Verified { audience: node, path: resource.path().into(), grant })
     }
 
     /// Keeps a token that was verified; one for the same audience is replaced, links are not disturbed.
-    pub(crate) fn keep(&mut self, Verified { path, grant }: Verified) {
+    pub(crate) fn keep(&mut self, Verified { path, grant, .. }: Verified) {
         tracing::debug!(resource = &*path, principal = &*grant.principal, "token accepted");
         self.next_expiry = self.next_expiry.into_iter().chain(grant.expires_at).min();
         self.tokens.insert(path, grant);
@@ -181,6 +179,13 @@ impl Authorization {
         self.tokens.retain(|_, grant| access.stands(grant));
         true
     }
+}
+
+/// What a token is for, and what rights there are about.
+fn read_audience(audience: &str) -> Result<(ResolvedNode, Resource), AddressError> {
+    let node = ResolvedNode::of(audience)?;
+    let resource = node.resource().ok_or(AddressError::Empty)?;
+    Ok((node, resource))
 }
 
 /// At most the first hundred characters, for error texts.

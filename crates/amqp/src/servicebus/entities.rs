@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use peeklock_access::Resource;
+use peeklock_access::{EntityNode, Resource};
 use peeklock_budget::throttle::Bucket;
 use peeklock_engine::runtime::{
     ClientSubscription, EntityRef, Mailbox, Namespace, PartitionHandle, SubscriptionRef, Temporary,
@@ -10,10 +10,10 @@ use peeklock_engine::runtime::{
 };
 use peeklock_engine::{
     Command, EntityOptions, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp,
+    name_key,
 };
 use smallvec::SmallVec;
 
-use super::address::EntityAddress;
 use super::delivery::Origin;
 use super::errors::Fault;
 use super::submission::RequiredProperties;
@@ -119,7 +119,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Entity {
     /// As resolved.
-    pub(crate) address: EntityAddress,
+    pub(crate) address: EntityNode,
     /// The same as rights see it: without the queue inside.
     pub(crate) resource: Resource,
     /// Identifies the management node: links with the same key answer each other.
@@ -138,6 +138,8 @@ pub(crate) struct Entity {
     pub(crate) is_temporary: bool,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
+    /// Whether its messages belong to partitions; of a subscription, its topic's. Never changes.
+    pub(crate) is_partitioned: bool,
     /// Whether messages could be sent to it at the time of attach.
     is_enabled_for_sending: bool,
     /// What it wants to know of messages sent to it; never changes.
@@ -150,18 +152,18 @@ pub(crate) struct Entity {
 
 impl Entity {
     /// A queue or topic as found; `uri` is its address as written.
-    pub(crate) fn new(address: EntityAddress, uri: String, found: EntityRef) -> Self {
+    pub(crate) fn new(address: EntityNode, uri: String, found: EntityRef) -> Self {
         let EntityRef { partition, queue, options } = found;
         let (kind, requires_session) = match &*options {
             EntityOptions::Queue(queue) => (Kind::Queue, queue.requires_session),
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
-        let wanted = RequiredProperties::by(&options);
+        let (wanted, is_partitioned) = (RequiredProperties::by(&options), options.is_partitioned());
         let is_temporary = options.is_temporary();
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
-        let root = address.name.to_lowercase().into();
+        let root = name_key(&address.name).into();
         Self {
             address,
             resource,
@@ -173,6 +175,7 @@ impl Entity {
             kind,
             is_temporary,
             requires_session,
+            is_partitioned,
             is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
@@ -181,16 +184,16 @@ impl Entity {
     }
 
     /// A subscription as found; `uri` is its address as written.
-    pub(crate) fn subscription(address: EntityAddress, uri: String, found: SubscriptionRef) -> Self {
+    pub(crate) fn subscription(address: EntityNode, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
         let is_temporary = options.is_temporary();
         // Nothing is sent to it.
-        let wanted = RequiredProperties::default();
+        let (wanted, is_partitioned) = (RequiredProperties::default(), topic.is_partitioned());
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
         let (node, resource) = (node(&address), address.resource());
-        let root = address.name.to_lowercase().into();
+        let root = name_key(&address.name).into();
         Self {
             address,
             resource,
@@ -202,6 +205,7 @@ impl Entity {
             kind,
             is_temporary,
             requires_session,
+            is_partitioned,
             is_enabled_for_sending,
             wanted,
             max_message_size_bytes,
@@ -212,11 +216,6 @@ impl Entity {
     /// What it wants to know of messages sent to it.
     pub(crate) const fn wanted(&self) -> RequiredProperties {
         self.wanted
-    }
-
-    /// The queue, topic or subscription without the queue inside, in lower case.
-    pub(crate) fn resource_key(&self) -> String {
-        EntityAddress { sub_queue: SubQueue::Main, ..self.address.clone() }.key()
     }
 
     /// The queue inside the entity that the address names.
@@ -236,7 +235,8 @@ impl Entity {
 
     /// What is particular about messages that rest here.
     pub(crate) fn origin(&self) -> Origin {
-        Origin { sessions: self.requires_session, copies: self.kind == Kind::Subscription }
+        let (sessions, copies) = (self.requires_session, self.kind == Kind::Subscription);
+        Origin { sessions, copies, partitioned: self.is_partitioned }
     }
 
     /// Whether messages may be sent to what the address names.
@@ -295,6 +295,6 @@ impl Entity {
     }
 }
 
-fn node(address: &EntityAddress) -> Box<str> {
+fn node(address: &EntityNode) -> Box<str> {
     format!("{}/$management", address.key()).into()
 }

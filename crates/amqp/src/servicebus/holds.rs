@@ -18,8 +18,8 @@ pub(super) const HOLDS_MAX: usize = 1_000;
 
 /// What a link keeps in existence, until this is dropped.
 pub(super) struct Held {
-    /// See [`super::address::EntityAddress::key`].
-    key: String,
+    /// The path of what was created, as rights see it; `None` until it is there.
+    path: Option<Box<str>>,
     /// What of the source holds beyond what holds for others.
     confirmed: Option<Confirmed>,
     _hold: Hold,
@@ -84,10 +84,9 @@ impl ConnectionHandler {
         creating: Creating,
         create: impl FnOnce(&Self, u64) -> Hold,
     ) {
-        let key = creating.address.to_lowercase();
         let tag = self.pending.insert(Pending::Create { link, creating: Box::new(creating) });
         let hold = create(self, u64::try_from(tag).unwrap_or(u64::MAX));
-        self.holds.insert(link, Held { key, confirmed, _hold: hold });
+        self.holds.insert(link, Held { path: None, confirmed, _hold: hold });
     }
 
     /// What a link asked for is there, or not.
@@ -126,6 +125,9 @@ impl ConnectionHandler {
     ) -> Result<(), Fault> {
         let Creating { session, mut attach, address, .. } = creating;
         let Node::Entity(entity) = self.resolve(&address)? else { return Err(Fault::Internal) };
+        if let Some(held) = self.holds.get_mut(&link) {
+            held.path = Some(entity.resource.path().into());
+        }
         let name: Str = address.into();
         if let (Role::Receiver, Some(source)) = (attach.role, &mut attach.source) {
             if source.dynamic {
@@ -146,8 +148,8 @@ impl ConnectionHandler {
     /// # Errors
     /// [`Fault::NotAllowed`].
     pub(super) fn check_owned(&self, entity: &Entity) -> Result<(), Fault> {
-        let key = || entity.resource_key();
-        if !entity.is_temporary || self.holds.values().any(|held| held.key == key()) {
+        let path = Some(entity.resource.path());
+        if !entity.is_temporary || self.holds.values().any(|held| held.path.as_deref() == path) {
             return Ok(());
         }
         Err(Fault::NotAllowed(

@@ -4,7 +4,6 @@
 //! and what the engine answers into deliveries, dispositions and responses; it waits for nothing and keeps only what
 //! is needed to put the two together.
 
-mod address;
 mod answer;
 mod attach;
 mod authorization;

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use peeklock_engine::Refusal;
 use rand::RngExt;
 
-use super::address::{self, Address};
 use super::authorization::{Need, Verified};
 use super::early::EarlyRequest;
 use super::entities::Entity;
@@ -73,8 +72,7 @@ impl ConnectionHandler {
     /// What is answered to a good token for a queue or topic that does not exist. Whether a subscription exists is answered
     /// when a link is attached, as in Service Bus (azure-sdk-for-net 6943).
     fn missing_entity(&self, request: &Request, verified: &Verified) -> Option<Fault> {
-        let Ok(Address::Entity(address)) = address::parse(verified.path()) else { return None };
-        if self.entities.entity(&address.name).is_some() {
+        if self.entities.entity(verified.entity_name()?).is_some() {
             return None;
         }
         let uri = self.uri(request.property("name").unwrap_or_default());
@@ -210,8 +208,8 @@ impl ConnectionHandler {
         }
         let arguments = arguments?;
         let (random, sessions) = (&mut self.random, &self.sessions);
-        let mut context =
-            Context { entity, sessions, room_bytes: self.room_bytes, next_id: &mut || random.random() };
+        let (tier, room_bytes) = (self.config.tier, self.room_bytes);
+        let mut context = Context { entity, sessions, tier, room_bytes, next_id: &mut || random.random() };
         management::prepare(operation, &arguments, &mut context)
     }
 

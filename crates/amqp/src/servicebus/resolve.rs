@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use peeklock_access::Resource;
+use peeklock_access::{EntityNode, ResolvedNode, Resource};
 use peeklock_budget::throttle::Bucket;
 use peeklock_engine::{Right, SubQueue};
 
 use super::ConnectionHandler;
-use super::address::{self, Address, AddressError, EntityAddress};
 use super::authorization::{Need, excerpt};
 use super::entities::{Entity, Kind};
 use super::errors::Fault;
@@ -20,20 +19,13 @@ pub(super) enum Node {
 }
 
 impl ConnectionHandler {
-    /// Finds what an address names: as written first, percent-decoded second.
+    /// Finds what an address names.
     pub(super) fn resolve(&self, written: &str) -> Result<Node, Fault> {
-        let parsed = match address::parse(written) {
-            Ok(Address::Cbs) => return Ok(Node::Cbs),
-            Ok(Address::Entity(address)) => self.lookup(written, address),
-            Err(AddressError::TooLong | AddressError::Empty | AddressError::UnknownSubQueue) => None,
+        let entity = match ResolvedNode::of(written) {
+            Ok(ResolvedNode::Cbs) => return Ok(Node::Cbs),
+            Ok(ResolvedNode::Entity(address)) => self.lookup(written, address),
+            _ => None,
         };
-        let entity = parsed.or_else(|| {
-            let decoded = address::percent_decoded(written)?;
-            match address::parse(&decoded) {
-                Ok(Address::Entity(address)) => self.lookup(written, address),
-                _ => None,
-            }
-        });
         match entity {
             Some(entity) if entity.address.management => Ok(Node::Management(entity)),
             Some(entity) => Ok(Node::Entity(entity)),
@@ -41,7 +33,7 @@ impl ConnectionHandler {
         }
     }
 
-    fn lookup(&self, written: &str, address: EntityAddress) -> Option<Arc<Entity>> {
+    fn lookup(&self, written: &str, address: EntityNode) -> Option<Arc<Entity>> {
         let uri = self.uri(written);
         let mut entity = match &address.subscription {
             Some(name) => {

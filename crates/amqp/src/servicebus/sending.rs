@@ -6,6 +6,7 @@ use peeklock_engine::{Command, NewMessage, Refusal};
 use rand::RngExt;
 use smallvec::SmallVec;
 
+use super::answer::BATCH_BYTES_MAX;
 use super::entities::Entity;
 use super::errors::Fault;
 use super::submission::{BATCH_MESSAGE_FORMAT, read_transfer};
@@ -170,11 +171,14 @@ impl ConnectionHandler {
     }
 }
 
-/// A batch is bounded as a whole, as a message is: clients fill batches up to the link's limit.
+/// A batch is bounded as a whole: clients fill batches up to the link's limit for them.
 fn check_size(entity: &Entity, message_format: u32, size: usize) -> Result<(), Fault> {
     let limit_bytes = entity.max_message_size_bytes;
     let size_bytes = u64::try_from(size).unwrap_or(u64::MAX);
-    if size_bytes > limit_bytes && (message_format == BATCH_MESSAGE_FORMAT || message_format == 0) {
+    if message_format == BATCH_MESSAGE_FORMAT && size_bytes > limit_bytes.min(BATCH_BYTES_MAX) {
+        return Err(Fault::BatchTooLarge { size_bytes, limit_bytes: limit_bytes.min(BATCH_BYTES_MAX) });
+    }
+    if message_format == 0 && size_bytes > limit_bytes {
         return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes }.into());
     }
     Ok(())

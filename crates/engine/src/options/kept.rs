@@ -1,14 +1,15 @@
 //! Properties that are kept and given back.
 
-/// What Service Bus lets clients say about an entity and what changes nothing in this broker: everything is batched,
-/// durable, ordered and in one partition here anyway. Each kind of entity uses some of it.
+/// What Service Bus lets clients say about an entity and what changes nothing in this broker, since everything is batched,
+/// durable and ordered here; and whether it is partitioned, which shows in its messages ([`crate::KeyPartition`]). Each kind of
+/// entity uses some of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// The owner's own words, at most 1024 characters.
     pub user_metadata: Option<Box<str>>,
     /// Whether the store may batch; default true.
     pub enable_batched_operations: bool,
-    /// Whether the entity is partitioned; never changes.
+    /// Whether the entity is partitioned, the one property here with an effect; never changes.
     pub enable_partitioning: bool,
     /// Whether messages may rest in memory first.
     pub enable_express: bool,

@@ -242,6 +242,15 @@ impl EntityOptions {
         }
     }
 
+    /// Whether its messages belong to partitions, which clients see in their numbers.
+    #[must_use]
+    pub const fn is_partitioned(&self) -> bool {
+        match self {
+            Self::Queue(queue) => queue.kept.enable_partitioning,
+            Self::Topic(topic) => topic.kept.enable_partitioning,
+        }
+    }
+
     /// Whether it takes and gives messages.
     #[must_use]
     pub const fn status(&self) -> EntityStatus {

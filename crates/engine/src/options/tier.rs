@@ -1,6 +1,7 @@
 //! The tiers of Service Bus, and what the entities of each may be.
 
 use super::schema::OptionSet;
+use crate::DELETE_COUNT_MAX;
 
 const DAY_MS: u64 = 86_400_000;
 const KILOBYTE: u64 = 1 << 10;
@@ -79,6 +80,15 @@ impl Tier {
         match self {
             Self::Basic | Self::Standard => 16,
             Self::Premium => 1,
+        }
+    }
+
+    /// Messages that a client may delete with one request, at most (azure-docs 127665).
+    #[must_use]
+    pub const fn delete_count_max(self) -> u32 {
+        match self {
+            Self::Basic | Self::Standard => 500,
+            Self::Premium => DELETE_COUNT_MAX,
         }
     }
 

@@ -137,7 +137,7 @@ impl Step<'_> {
 
     /// A number that was reserved must still be without a message.
     fn check_reserved_number(&self, message: &NewMessage, reserved: &mut Reserved) -> Result<(), Refusal> {
-        let Some(number) = message.reserved_number else { return Ok(()) };
+        let Some((_, number)) = message.reserved_number.map(SequenceNumber::split) else { return Ok(()) };
         let queue = &self.state().entity;
         let is_taken = queue.messages.each().iter().any(|messages| messages.get(number).is_some())
             || queue.quarantined.contains_key(&number)
@@ -145,7 +145,8 @@ impl Step<'_> {
         if is_taken { Err(Refusal::Unavailable) } else { Ok(()) }
     }
 
-    /// Answers whether a command could be carried out now, and reserves numbers for messages that are scheduled.
+    /// Answers whether a command could be carried out now, and with which numbers: it reserves them for messages that are
+    /// scheduled.
     pub(super) fn provisional(&mut self, request: Option<RequestId>, command: &Command) {
         let possible = self.prepare(command, &mut Reserved::default());
         let numbers = possible.map(|()| self.reserve_numbers(command));
@@ -153,14 +154,23 @@ impl Step<'_> {
     }
 
     fn reserve_numbers(&mut self, command: &Command) -> SmallVec<[SequenceNumber; 1]> {
-        let Command::Send { messages } = command else { return SmallVec::new() };
+        let messages = match command {
+            Command::Send { messages } => messages,
+            Command::Settle { tokens, .. } if self.options.is_partitioned() => {
+                return tokens.iter().filter_map(|token| self.shown_number_of(*token)).collect();
+            }
+            _ => return SmallVec::new(),
+        };
+        let (in_turn, first) = (self.partition_in_turn(), self.state().entity.next_number.0);
         // Also where that is over by now: whoever asked can't know, and counts on a number for each.
         let is_scheduled = |message: &&NewMessage| message.scheduled_enqueue_time.is_some();
-        let count = messages.iter().filter(is_scheduled).count() as u64;
-        let first = self.state().entity.next_number.0;
-        if count > 0 {
-            self.emit(Event::NumbersReserved { next: SequenceNumber(first.saturating_add(count)) });
+        let scheduled = messages.iter().filter(is_scheduled).zip(first..);
+        let shown = |(message, number)| self.partition_of(message, in_turn).shown(SequenceNumber(number));
+        let numbers: SmallVec<[SequenceNumber; 1]> = scheduled.map(shown).collect();
+        if !numbers.is_empty() {
+            let next = SequenceNumber(first.saturating_add(numbers.len() as u64));
+            self.emit(Event::NumbersReserved { next });
         }
-        (first..first.saturating_add(count)).map(SequenceNumber).collect()
+        numbers
     }
 }

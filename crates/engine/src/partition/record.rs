@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use crate::{
-    BodyRef, DeadLetter, Forwarded, MessageState, MessageView, Origin, Properties, PropertyChanges, QueueId,
-    RuleProperties, SequenceNumber, SessionId, SubQueue, Timestamp,
+    BodyRef, DeadLetter, Forwarded, KeyPartition, MessageState, MessageView, Origin, Properties,
+    PropertyChanges, QueueId, RuleProperties, SequenceNumber, SessionId, SubQueue, Timestamp,
 };
 
 /// Stands for "no limit" in a packed time-to-live.
 const NO_LIMIT_MS: u64 = u64::MAX;
-/// Low bits of [`Record::count_and_place`] that hold the place: two for the sub-queue, two for the state.
+/// Low bits of [`Record::packed`] that hold the place: two for the sub-queue, two for the state.
 const PLACE_BITS: u32 = 4;
-/// Delivery counts stop here (28 bits).
-const DELIVERY_COUNT_MAX: u32 = u32::MAX >> PLACE_BITS;
+/// The bits above those, for the partition of a partitioned entity.
+const PARTITION_BITS: u32 = 4;
+/// The bits above all of these hold the delivery count.
+const COUNT_SHIFT: u32 = PLACE_BITS + PARTITION_BITS;
+/// Delivery counts stop here (24 bits).
+const DELIVERY_COUNT_MAX: u32 = u32::MAX >> COUNT_SHIFT;
+const _: () = assert!(KeyPartition::COUNT == 1 << PARTITION_BITS);
 
 /// The durable facts of one message except its number and its content: 32 bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,7 +26,7 @@ pub struct Record {
     time_to_live_ms: u64,
     extra: Option<Arc<Extra>>,
     content_bytes: u32,
-    count_and_place: u32,
+    packed: u32,
 }
 
 /// What few messages have. Shared between messages that have the same.
@@ -67,7 +72,7 @@ impl Record {
             time_to_live_ms: time_to_live_ms.unwrap_or(NO_LIMIT_MS),
             extra: None,
             content_bytes,
-            count_and_place: 0,
+            packed: 0,
         }
     }
 
@@ -94,7 +99,7 @@ impl Record {
     /// When it is to be removed although nobody touched it: only active messages of the main queue expire, deferred
     /// (S-36), scheduled (S-9) and dead-lettered ones never.
     pub(crate) fn expiry(&self) -> Timestamp {
-        if self.count_and_place & ((1 << PLACE_BITS) - 1) == 0 {
+        if self.packed & ((1 << PLACE_BITS) - 1) == 0 {
             self.enqueued_at.plus_ms(self.time_to_live_ms)
         } else {
             Timestamp::NEVER
@@ -108,12 +113,12 @@ impl Record {
 
     /// Failed deliveries so far.
     pub(crate) const fn delivery_count(&self) -> u32 {
-        self.count_and_place >> PLACE_BITS
+        self.packed >> COUNT_SHIFT
     }
 
     /// The queue inside the entity in which it rests.
     pub(crate) const fn sub_queue(&self) -> SubQueue {
-        match (self.count_and_place >> 2) & 3 {
+        match (self.packed >> 2) & 3 {
             0 => SubQueue::Main,
             1 => SubQueue::DeadLetter,
             _ => SubQueue::TransferDeadLetter,
@@ -122,7 +127,7 @@ impl Record {
 
     /// Active, deferred or scheduled.
     pub(crate) const fn state(&self) -> MessageState {
-        match self.count_and_place & 3 {
+        match self.packed & 3 {
             0 => MessageState::Active,
             1 => MessageState::Deferred,
             _ => MessageState::Scheduled,
@@ -182,6 +187,7 @@ impl Record {
         MessageView {
             queue,
             sequence_number: number,
+            partition: self.partition(),
             enqueued_at: self.enqueued_at,
             expires_at: self.expires_at(),
             time_to_live_ms: self.time_to_live_ms(),
@@ -209,13 +215,26 @@ impl Record {
             MessageState::Deferred => 1,
             MessageState::Scheduled => 2,
         };
-        self.count_and_place = self.delivery_count() << PLACE_BITS | sub_queue << 2 | state;
+        self.packed = self.packed & !((1 << PLACE_BITS) - 1) | sub_queue << 2 | state;
     }
 
-    /// Sets the number of failed deliveries, at most 2^28 - 1.
+    /// Sets the number of failed deliveries, at most 2^24 - 1.
     pub(crate) fn set_delivery_count(&mut self, count: u32) {
-        let place = self.count_and_place & ((1 << PLACE_BITS) - 1);
-        self.count_and_place = count.min(DELIVERY_COUNT_MAX) << PLACE_BITS | place;
+        let others = self.packed & ((1 << COUNT_SHIFT) - 1);
+        self.packed = count.min(DELIVERY_COUNT_MAX) << COUNT_SHIFT | others;
+    }
+
+    /// The partition of a partitioned entity to which it belongs; elsewhere the first.
+    pub(crate) fn partition(&self) -> KeyPartition {
+        // Four bits name one of 16.
+        let index = (self.packed >> PLACE_BITS & ((1 << PARTITION_BITS) - 1)) as u8;
+        KeyPartition::new(index).unwrap_or_default()
+    }
+
+    /// Assigns it to a partition.
+    pub(crate) fn set_partition(&mut self, partition: KeyPartition) {
+        let others = self.packed & !(((1 << PARTITION_BITS) - 1) << PLACE_BITS);
+        self.packed = others | u32::from(partition.index()) << PLACE_BITS;
     }
 
     /// Counts one more failed delivery.
@@ -252,21 +271,27 @@ mod tests {
     }
 
     #[test]
-    fn count_and_place_do_not_disturb_each_other() {
+    fn count_place_and_partition_do_not_disturb_each_other() {
         let sub_queues = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter];
         let states = [MessageState::Active, MessageState::Deferred, MessageState::Scheduled];
         for sub_queue in sub_queues {
             for state in states {
                 let mut record = Record::new(Timestamp(1), None, 0);
+                let partition = KeyPartition::new(13).unwrap();
+                record.set_partition(partition);
                 record.set_place(sub_queue, state);
                 record.set_delivery_count(u32::MAX);
                 record.count_failed_delivery();
                 assert_eq!((record.sub_queue(), record.state()), (sub_queue, state));
+                assert_eq!(record.partition(), partition);
                 assert_eq!(record.delivery_count(), DELIVERY_COUNT_MAX);
                 record.set_delivery_count(0);
                 record.count_failed_delivery();
                 assert_eq!((record.sub_queue(), record.state()), (sub_queue, state));
                 assert_eq!(record.delivery_count(), 1);
+                record.set_partition(KeyPartition::default());
+                assert_eq!((record.sub_queue(), record.state()), (sub_queue, state));
+                assert_eq!((record.delivery_count(), record.partition().index()), (1, 0));
             }
         }
     }

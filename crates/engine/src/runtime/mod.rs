@@ -1,4 +1,4 @@
-//! Partitions as actors over a storage shard and a clock; the doors for time and randomness.
+//! Partitions as actors over a storage shard and a clock; the ports for time and randomness.
 //!
 //! - [`Namespace`] finds and declares entities: a `directory` of them, and the `host` of each shard, which is a failure scope of
 //!   its own. `catalogue` alone changes them (its `deletion` when they end), `record` is their form on disk, `restore` reads
@@ -11,7 +11,7 @@
 //! - `joint` is how several partitions change together: transactions, forwarding.
 //! - `forwarder` is the task that takes messages from one entity to another.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
-//! - [`Clock`] and `random` are the doors; `catch_up` is what follows when time is moved, `host::set_back` when it was
+//! - [`Clock`] and `random` are the ports; `catch_up` is what follows when time is moved, `host::set_back` when it was
 //!   corrected; `body_cache` keeps recent contents.
 
 mod accessed;

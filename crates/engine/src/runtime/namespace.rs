@@ -26,7 +26,7 @@ use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
 pub struct NamespaceOptions {
     /// Memory for recently written contents, over all partitions, in bytes.
     pub body_cache_bytes: usize,
-    /// Seed of the randomness door; `None` draws one from the operating system. Lock tokens repeat with the seed, so
+    /// Seed of the random numbers; `None` draws one from the operating system. Lock tokens repeat with the seed, so
     /// it is for tests, and one that restarts a namespace gives each start another.
     pub seed: Option<u64>,
     /// Reads out of an encoded message what rules see of it, for messages forwarded to a topic; without it rules see

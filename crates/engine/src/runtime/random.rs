@@ -1,4 +1,4 @@
-//! The door for randomness: one generator per partition.
+//! The port for randomness: one generator per partition.
 
 use rand::rngs::{StdRng, SysRng};
 use rand::{Rng, SeedableRng, TryRng};

@@ -13,7 +13,8 @@ use super::property::{StoredChanges, StoredRuleProperties};
 use super::{frame, legacy};
 use crate::partition::record::{Extra, Record};
 use crate::{
-    BodyRef, DeadLetter, Forwarded, MessageState, Properties, Property, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, DeadLetter, Forwarded, KeyPartition, MessageState, Properties, Property, SequenceNumber,
+    SubQueue, Timestamp,
 };
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -42,6 +43,9 @@ struct Head {
     /// Apart, so that what is read and written for every message stays small.
     #[prost(message, optional, boxed, tag = "11")]
     rare: Option<Box<Rare>>,
+    /// The partition of a partitioned entity, from 0 to 15.
+    #[prost(uint32, tag = "12")]
+    partition: u32,
 }
 
 /// What few messages have.
@@ -117,6 +121,7 @@ pub(crate) fn append_head(record: &Record, to: &mut Vec<u8>) {
         scheduled_enqueue_time_ms: record.scheduled_enqueue_time().map(|at| at.0),
         header_bytes: extra.map_or(0, |extra| extra.header_bytes),
         rare: extra.and_then(|extra| Rare::of(extra)),
+        partition: record.partition().index().into(),
     };
     frame::append(&head, to);
 }
@@ -158,6 +163,7 @@ impl TryFrom<Head> for Record {
         let mut record = Self::new(Timestamp(head.enqueued_at_ms), head.time_to_live_ms, head.body_bytes);
         record.set_place(sub_queue_from_number(head.sub_queue)?, state_from_number(head.state)?);
         record.set_delivery_count(head.delivery_count);
+        record.set_partition(partition_from_index(head.partition)?);
         let is_plain = head.body.is_none()
             && head.session_id.is_none()
             && head.scheduled_enqueue_time_ms.is_none()
@@ -174,6 +180,11 @@ impl TryFrom<Head> for Record {
         }
         Ok(record)
     }
+}
+
+fn partition_from_index(index: u32) -> Result<KeyPartition, String> {
+    let partition = u8::try_from(index).ok().and_then(KeyPartition::new);
+    partition.ok_or_else(|| format!("there is no partition {index}"))
 }
 
 impl Rare {

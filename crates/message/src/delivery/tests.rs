@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use peeklock_engine::{BodyRef, DeadLetter, Lock, LockToken, Property, SequenceNumber, SubQueue, Timestamp};
+use peeklock_engine::{
+    BodyRef, DeadLetter, KeyPartition, Lock, LockToken, Property, SequenceNumber, SubQueue, Timestamp,
+};
 
 use super::*;
 use peeklock_wire::message::lookup;
@@ -13,6 +15,7 @@ fn view() -> MessageView {
     MessageView {
         queue: peeklock_engine::QueueId(1),
         sequence_number: SequenceNumber(5),
+        partition: KeyPartition::default(),
         enqueued_at: Timestamp(1000),
         expires_at: Timestamp::NEVER,
         time_to_live_ms: None,
@@ -132,6 +135,23 @@ fn the_number_at_the_first_entity_is_written_where_there_is_another() {
         let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
         assert_eq!(lookup(&annotations, "x-opt-enqueue-sequence-number"), expected);
     }
+}
+
+#[test]
+fn numbers_name_the_partition_where_there_are_any() {
+    let partition = KeyPartition::new(7).unwrap();
+    let message = received(content(&[], &[]), MessageView { body: BodyRef(3), partition, ..view() }, None);
+    let origin = Origin { copies: true, partitioned: true, ..Origin::default() };
+    let slices = Encoder::default().encode(&message, Way::Link, origin).unwrap();
+    let sections = Sections::split(&Bytes::from(slices.concat())).unwrap();
+    let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(lookup(&annotations, "x-opt-sequence-number"), Some(&Value::Long(7 << 48 | 5)));
+    assert_eq!(lookup(&annotations, "x-opt-enqueue-sequence-number"), Some(&Value::Long(7 << 48 | 3)));
+    assert_eq!(lookup(&annotations, "x-opt-partition-id"), Some(&Value::Short(7)));
+    let slices = Encoder::default().encode(&message, Way::Link, Origin::default()).unwrap();
+    let sections = Sections::split(&Bytes::from(slices.concat())).unwrap();
+    let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+    assert_eq!(lookup(&annotations, "x-opt-partition-id"), None);
 }
 
 #[test]

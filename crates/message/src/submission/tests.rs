@@ -67,7 +67,7 @@ fn duplicates_are_told_by_the_id_as_the_sdks_show_it() {
         let payload = message(Header::default(), &[], &properties);
         read_message(&payload, wanted, &mut || 0xfeed).unwrap().message_key
     };
-    let wanted = RequiredProperties { key: true, rule_properties: false };
+    let wanted = RequiredProperties { key: true, ..RequiredProperties::default() };
     assert_eq!(key("m".into(), wanted), Some(MessageKey::of("m")));
     assert_eq!(key("".into(), wanted), Some(MessageKey::of("")));
     assert_eq!(key(Value::ULong(7), wanted), key("7".into(), wanted));
@@ -75,7 +75,35 @@ fn duplicates_are_told_by_the_id_as_the_sdks_show_it() {
     let uuid = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes();
     assert_eq!(key(Value::Uuid(uuid), wanted), key("00112233-4455-6677-8899-aabbccddeeff".into(), wanted));
     assert_eq!(key(Value::Null, wanted), None, "an id given here is nobody else's");
-    assert_eq!(key("m".into(), RequiredProperties { key: false, rule_properties: true }), None);
+    assert_eq!(
+        key("m".into(), RequiredProperties { rule_properties: true, ..RequiredProperties::default() }),
+        None
+    );
+}
+
+#[test]
+fn partitions_are_chosen_by_session_partition_key_or_the_id_that_duplicates_are_told_by() {
+    let keys = |session: Option<&str>, key: Option<&str>, looks_for_duplicates: bool| {
+        let properties = MessageProperties {
+            message_id: "m".into(),
+            group_id: session.map(Into::into),
+            ..MessageProperties::default()
+        };
+        let annotations: Vec<_> = key
+            .iter()
+            .map(|key| (Value::Symbol("x-opt-partition-key".into()), Value::String((*key).into())))
+            .collect();
+        let payload = message(Header::default(), &annotations, &properties);
+        let wanted =
+            RequiredProperties { partition_key: true, key: looks_for_duplicates, rule_properties: false };
+        read_message(&payload, wanted, &mut || 0xfeed).unwrap().partition_key
+    };
+    assert_eq!(keys(Some("S"), Some("S"), true), Some(PartitionKey::of("s")));
+    assert_eq!(keys(None, Some("K"), true), Some(PartitionKey::of("K")));
+    assert_eq!(keys(None, None, true), Some(PartitionKey::of("m")));
+    assert_eq!(keys(None, None, false), None);
+    let payload = message(Header::default(), &[], &with_id("m"));
+    assert_eq!(read(&payload).unwrap().partition_key, None, "not asked for");
 }
 
 #[test]

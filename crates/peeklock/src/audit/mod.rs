@@ -1,6 +1,6 @@
 //! The audit log: one JSON line for each administrative change, made or refused.
 //!
-//! Whoever makes a change says so with a `tracing` event whose target is [`TARGET`]; so no room has to know of this one. Its
+//! The code that makes a change emits a `tracing` event whose target is [`TARGET`]; so no crate depends on this module. Its
 //! fields become the line's: `protocol`, `principal`, `peer`, `operation`, `entity`, `outcome`, `changed` (names of
 //! options, never their values). Nobody waits for the file: lines go through a bounded queue to a thread that writes them,
 //! and what finds the queue full is counted in the next line. Attempts

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::str::FromStr;
 
+use peeklock_engine::{name_key, same_name};
+
 use super::entity::{check_name, check_subscription_name};
 use super::queue::QueueConfig;
 use super::topic::TopicConfig;
@@ -83,7 +85,7 @@ pub(super) fn topics(
     }
     let mut seen = HashSet::new();
     asked.retain(|asked| {
-        let key = (asked.topic.to_lowercase(), asked.subscription.as_ref().map(|name| name.to_lowercase()));
+        let key = (name_key(&asked.topic), asked.subscription.as_deref().map(name_key));
         seen.insert(key) && !topics.iter().any(|topic| declares(topic, asked))
     });
     Ok(asked)
@@ -94,11 +96,6 @@ fn declares(topic: &TopicConfig, asked: &AskedTopic) -> bool {
         && asked.subscription.as_ref().is_none_or(|name| {
             topic.subscriptions.iter().any(|subscription| same_name(&subscription.name, name))
         })
-}
-
-/// Names of entities match regardless of case.
-pub(crate) fn same_name(one: &str, other: &str) -> bool {
-    one.to_lowercase() == other.to_lowercase()
 }
 
 #[cfg(test)]

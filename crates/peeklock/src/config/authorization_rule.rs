@@ -53,7 +53,12 @@ fn read(mut table: Table<'_, '_>, place: &Place, owner: &str) -> Option<(Authori
     }
     let rights = read_rights(&mut table, place);
     let primary_key = read_key(&mut table, place, PRIMARY);
-    let secondary_key = read_key(&mut table, place, SECONDARY);
+    // An empty key is none: nothing that a client shows matches it.
+    let secondary_key = if SECONDARY.iter().any(|key| table.value(key).is_some()) {
+        read_key(&mut table, place, SECONDARY)
+    } else {
+        Some(Secret::new(""))
+    };
     table.finish();
     let (name, place) = name?;
     let rule = AuthorizationRule {

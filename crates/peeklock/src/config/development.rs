@@ -6,7 +6,7 @@ use super::{ConfigError, ListenAddress};
 /// Help for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DevelopmentConfig {
-    /// Whether whoever reaches HTTP may move the broker's clock forward.
+    /// Whether every client of the HTTP port may move the broker's clock forward.
     pub(crate) time_travel: bool,
     /// Whether that is allowed although other machines can connect.
     pub(crate) allow_remote: bool,

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use peeklock_amqp::servicebus::TransactionLimits;
 use peeklock_budget::throttle::Rates;
+use peeklock_engine::same_name;
 use toml::de::DeTable;
 
 use super::ListenAddress;
 use super::amqp::{self, AmqpConfig};
-use super::asked::same_name;
 use super::authorization::{self, AuthorizationConfig, AuthorizationFlags};
 use super::development::{self, DevelopmentConfig};
 use super::emulator;

@@ -48,7 +48,7 @@ use entity::Bounds;
 
 pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
-pub(crate) use asked::{AskedTopic, same_name};
+pub(crate) use asked::AskedTopic;
 pub(crate) use authorization::AuthorizationConfig;
 pub(crate) use convert::to_toml;
 pub(crate) use development::DevelopmentConfig;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use peeklock_engine::name_key;
+
 use super::problem::Collector;
 
 /// Where something stands in the file, in bytes.
@@ -10,7 +12,7 @@ pub(super) type Place = Range<usize>;
 
 /// The names declared so far in one name space.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashMap<String, Seen>);
+pub(super) struct Names(HashMap<Box<str>, Seen>);
 
 #[derive(Debug)]
 struct Seen {
@@ -30,7 +32,7 @@ impl Names {
         place: &Place,
         problems: &Collector<'_>,
     ) -> bool {
-        if let Some(Seen { kind: first_kind, name: first, line }) = self.0.get(&name.to_lowercase()) {
+        if let Some(Seen { kind: first_kind, name: first, line }) = self.0.get(&name_key(name)) {
             let of_other_kind = if *first_kind == kind { String::new() } else { format!("{first_kind} ") };
             let message = format!(
                 "{title}{kind} \"{name}\" is already declared in line {line} as {of_other_kind}\"{first}\"; names match regardless of case"
@@ -39,7 +41,7 @@ impl Names {
             return false;
         }
         let seen = Seen { kind, name: name.to_owned(), line: problems.line(place.start) };
-        self.0.insert(name.to_lowercase(), seen);
+        self.0.insert(name_key(name), seen);
         true
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn explain(config: &Config) {
     tracing::debug!("Logging in Config.json has no effect: the log goes to standard error");
 }
 
-/// Tells whoever waits for the emulator that it is there.
+/// Reports readiness in the words that tools for the emulator wait for.
 pub(super) fn greet(config: &Config) {
     if config.stands_in {
         output::line(UP);

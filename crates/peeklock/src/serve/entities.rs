@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use peeklock_engine::runtime::Namespace;
-use peeklock_engine::{EntityOptions, QueueOptions, TopicOptions};
+use peeklock_engine::{EntityOptions, QueueOptions, TopicOptions, same_name};
 use peeklock_storage::Limits;
 
 use super::error::ServeError;
 use super::subscriptions;
-use crate::config::{Config, QUEUE_DEFAULT, same_name};
+use crate::config::{Config, QUEUE_DEFAULT};
 
 const KILOBYTE: u64 = 1024;
 

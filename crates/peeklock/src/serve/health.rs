@@ -9,7 +9,7 @@ use peeklock_storage::{Place, ScrubDamage};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// Damages listed at most: whoever asks need not have authenticated, and the log has them all.
+/// Damages listed at most: unauthenticated clients may ask, and the log has them all.
 const DAMAGES_LISTED_MAX: usize = 100;
 
 /// How far the broker is.
@@ -38,7 +38,7 @@ impl State {
     }
 }
 
-/// Shared by whoever changes it and whoever reports it; starts as [`State::Starting`].
+/// Shared by the parts that change it and those that report it; starts as [`State::Starting`].
 #[derive(Clone, Default)]
 pub(super) struct Health {
     state: Arc<AtomicU8>,
@@ -118,7 +118,7 @@ impl Health {
 }
 
 fn describe(damage: &Damage) -> Value {
-    // Whoever asks need not have authenticated: where the data directory is stays in the log.
+    // Unauthenticated clients may ask: where the data directory is stays in the log.
     let file = damage.place.as_ref().and_then(|place| Path::new(&place.unit).file_name());
     json!({
         "entity": damage.entity,

@@ -216,7 +216,7 @@ impl Visit {
         }
     }
 
-    /// The peer was let in by whoever answers; it is a regular as long as there is room for regulars.
+    /// The peer has authenticated; it counts among authenticated connections as long as there is room for them.
     fn admit(&self) {
         if self.regular.get().is_none()
             && let Ok(permit) = Arc::clone(&self.regulars).try_acquire_owned()

@@ -1,5 +1,5 @@
 //! What `GET /metrics` answers: numbers about the whole broker, in Prometheus's text format. Nothing about single entities:
-//! whoever asks need not have authenticated.
+//! unauthenticated clients may ask.
 
 use std::fmt::Display;
 use std::fs;

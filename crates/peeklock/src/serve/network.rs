@@ -135,7 +135,7 @@ impl Network {
         (&mut self.serving).await
     }
 
-    /// Lets connections finish. Whoever asks how the broker is gets an answer still.
+    /// Lets connections finish. Health is still reported meanwhile.
     pub(super) async fn drain(&self, grace: Duration) {
         let connections = self.amqp.borrow().clone();
         let amqp = async {
@@ -146,7 +146,7 @@ impl Network {
         tokio::join!(amqp, self.http.drain(grace));
     }
 
-    /// Cuts whoever is left.
+    /// Closes the connections that are left.
     pub(super) async fn close(self) {
         for task in [Some(self.serving), self.keeping_up].into_iter().flatten() {
             task.abort();

@@ -79,7 +79,7 @@ async fn report_metrics(State(health): State<Health>) -> impl IntoResponse {
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&health))
 }
 
-/// Whoever can answer is alive.
+/// A process that answers is alive.
 async fn report_live() -> impl IntoResponse {
     ([(CONTENT_TYPE, JSON)], "{\"status\":\"alive\"}")
 }

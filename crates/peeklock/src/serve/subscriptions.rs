@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Namespace, Output, Request, Response, SubscriptionRef};
-use peeklock_engine::{Command, CorrelationFilter, Filter, PropertyValue, Rule, SubscriptionOptions};
+use peeklock_engine::{
+    Command, CorrelationFilter, Filter, PropertyValue, Rule, SubscriptionOptions, same_name,
+};
 
 use super::error::ServeError;
-use crate::config::{Config, SubscriptionConfig, TopicConfig, same_name};
+use crate::config::{Config, SubscriptionConfig, TopicConfig};
 
 /// Rules asked for at a time.
 const RULES_PER_PAGE: u32 = 100;

@@ -142,7 +142,7 @@ impl File for Handle {
     }
 
     fn drop_cached(&self, offset: u64, bytes: u64) {
-        // Whoever reads next learns why it can't be opened.
+        // The next reader gets the reason why it can't be opened.
         if let Ok(file) = self.file() {
             file.drop_cached(offset, bytes);
         }

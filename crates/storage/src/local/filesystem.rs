@@ -1,4 +1,4 @@
-//! The one door to files: everything the log does to a disk passes here, so that tests can break it.
+//! The one port to files: everything the log does to a disk passes here, so that tests can break it.
 
 use std::fmt::Debug;
 use std::io;

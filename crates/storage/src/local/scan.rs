@@ -7,7 +7,7 @@ use super::segments::SegmentFile;
 use super::walk::{Damage, End, walk_with};
 use crate::{Error, Key};
 
-/// A put that was passed over because its value is damaged: the index points at it, and whoever reads it finds out.
+/// A put that was passed over because its value is damaged: the index points at it, and a reader gets the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DamagedPut {
     pub(super) segment: u32,

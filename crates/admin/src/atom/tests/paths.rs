@@ -1,9 +1,12 @@
+use axum::http::Method;
+use peeklock_access::{Resource, forwarding_target};
 use peeklock_engine::runtime::EntityKind;
 
-use crate::atom::path::{Target, forward_target, forward_url};
+use crate::atom::path::{Target, forward_url};
+use crate::rest::Operation;
 
 fn target(path: &str) -> Target {
-    Target::parse(path).unwrap()
+    Target::parse(path).unwrap().0
 }
 
 #[test]
@@ -34,7 +37,6 @@ fn lists_and_literal_words_are_found() {
         target("/t/subscriptions/subscriptions"),
         Target::Subscription("t".into(), "subscriptions".into())
     );
-    assert_eq!(target("/subscriptions"), Target::Entity("subscriptions".into()));
     assert!(Target::parse("/%ff").is_err());
 }
 
@@ -44,20 +46,55 @@ fn urls_have_the_capitals_that_js_looks_for() {
         target("/a%2Fb/subscriptions/s t/rules/$Default").url_path(),
         "/a/b/Subscriptions/s%20t/Rules/$Default"
     );
-    assert_eq!(target("/a%25b%3Fc").url_path(), "/a%25b%3Fc");
+    assert_eq!(target("/a%25b").url_path(), "/a%25b");
 }
 
 #[test]
-fn forwarding_ignores_the_host() {
-    for text in
-        ["sb://localhost:1/a/b", "sb://ns.servicebus.windows.net/a/b", "https://x/a%2Fb/", "a/b", " /a/b "]
-    {
-        assert_eq!(forward_target(text).as_deref(), Some("a/b"), "{text}");
-    }
-    let twice = "https://localhost/sb://localhost:1/a/b";
-    assert_eq!(forward_target(twice).as_deref(), Some("a/b"), "what Java makes of what it got");
-    assert_eq!(forward_target(""), None);
-    assert_eq!(forward_target("sb://host/"), None);
+fn a_target_of_forwarding_is_read_as_it_is_written() {
     assert_eq!(forward_url("h:1", "a/b c"), "sb://h:1/a/b%20c");
-    assert_eq!(forward_target(&forward_url("h:1", "a%b c")).as_deref(), Some("a%b c"));
+    assert_eq!(forwarding_target(&forward_url("h:1", "a%b c")).as_deref(), Some("a%b c"));
+}
+
+/// A token is put for what it is for with AMQP, and checked for what a request is for.
+#[test]
+fn paths_of_requests_and_audiences_of_tokens_take_the_same_right() {
+    for path in [
+        "/q",
+        "//Q//",
+        "/a%2Fb",
+        "/q/$management",
+        "/q%2f%24management",
+        "/q/$Transfer/$DeadLetterQueue",
+        "/t/Subscriptions/S/$DeadLetterQueue",
+        "/t%2Fsubscriptions%2Fs",
+        "/t/subscriptions/s/rules/$Default",
+        "/t/subscriptions/rules",
+        "/$Resources/queues",
+        "/",
+        "/a//b",
+        "/$cbs",
+        "/t/subscriptions/a%2Fb",
+    ] {
+        let expected = Resource::of(path).unwrap_or_default();
+        assert_eq!(Target::parse(path).unwrap().1, expected, "{path}");
+        let operation = Operation::read(&Method::POST, &format!("{}/messages", path.trim_end_matches('/')));
+        let of_operation = operation.map(|operation| operation.entity.resource());
+        assert!(of_operation.is_none_or(|resource| resource == expected), "{path}");
+    }
+}
+
+#[test]
+fn what_has_no_description_is_told_from_what_has_one() {
+    for path in [
+        "/q/$DeadLetterQueue",
+        "/q/$Transfer/$DeadLetterQueue",
+        "/q/$management",
+        "/t/subscriptions/s/$management",
+    ] {
+        assert!(matches!(target(path), Target::Inside(_)), "{path}");
+    }
+    for path in ["/subscriptions", "/a//b", "/$cbs", "/$x", "/t/subscriptions/a/b"] {
+        assert!(matches!(target(path), Target::Nothing(..)), "{path}");
+    }
+    assert_eq!(target("//q"), Target::Entity("q".into()));
 }

@@ -133,7 +133,14 @@ async fn what_does_not_exist_is_not_found() {
 async fn a_dead_letter_queue_has_no_description() {
     let broker = Broker::with_subscription().await;
     assert_eq!(broker.create("/a/b", "<QueueDescription/>").await.status, 201);
-    for path in ["/t/$DeadLetterQueue", "/a/b/$deadletterqueue?enrich=True", "/a%2Fb/%24DeadLetterQueue"] {
+    for path in [
+        "/t/$DeadLetterQueue",
+        "/a/b/$deadletterqueue?enrich=True",
+        "/a%2Fb/%24DeadLetterQueue",
+        "/a/b/$Transfer/$DeadLetterQueue",
+        "/a/b/$management",
+        "/t/subscriptions/s/$DeadLetterQueue",
+    ] {
         let answer = broker.get(path).await;
         let start = "<Error><Code>400</Code><Detail>The specified HTTP verb (GET) is not valid. TrackingId:";
         assert_eq!(answer.status, 400);
@@ -153,13 +160,17 @@ async fn names_that_can_not_be_are_refused() {
         assert_eq!(answer.status, 400, "{path}: {}", answer.body);
     }
     let long = "x".repeat(51);
-    for name in ["a%2Fb", "$x", long.as_str()] {
+    for name in ["$x", "a%252Fb", long.as_str()] {
         let path = format!("/t/subscriptions/{name}");
         broker
             .create(&path, "<SubscriptionDescription/>")
             .await
             .refused(400, "can't be the name of a subscription");
     }
+    broker
+        .create("/t/subscriptions/a%2Fb", "<SubscriptionDescription/>")
+        .await
+        .refused(400, "can't be the name of an entity");
     let path = format!("/t/subscriptions/s/rules/{long}");
     broker.create(&path, "<RuleDescription/>").await.refused(400, "can't be the name of a rule");
 }

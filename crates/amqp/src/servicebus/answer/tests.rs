@@ -108,9 +108,9 @@ fn batches_are_bounded_where_messages_may_be_larger() {
         [(262_144, 262_144), (1_048_576, 1_048_576), (104_857_600, 1_048_576)]
     {
         let mut reply = plain_attach("s", Role::Receiver, "c", "q");
-        reply.properties = vec![(BATCH_BYTES_MAX.into(), Value::Int(5))];
+        reply.properties = vec![(MAX_BATCH_SIZE.into(), Value::Int(5))];
         limit_batches(&mut reply, message_bytes_max);
-        assert_eq!(reply.properties, [(BATCH_BYTES_MAX.into(), Value::Long(expected))]);
+        assert_eq!(reply.properties, [(MAX_BATCH_SIZE.into(), Value::Long(expected))]);
     }
 }
 

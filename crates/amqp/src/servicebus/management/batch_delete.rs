@@ -2,7 +2,7 @@
 //! one time until the answer is 0 or 204.
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Refusal, Timestamp};
+use peeklock_engine::{Command, Refusal, Tier, Timestamp};
 
 use super::{Arguments, Context, Prepared, arguments};
 use crate::servicebus::envelope::Answer;
@@ -22,12 +22,18 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     }
     let command = Command::DeleteMessages {
         source: context.entity.source(),
-        // What is not in range is refused by the engine.
-        count_max: u32::try_from(count).unwrap_or(if count < 0 { 0 } else { u32::MAX }),
+        count_max: check_count(count, context.tier)?,
         enqueued_until: Timestamp(u64::try_from(at_ms).unwrap_or(0)),
         receiver,
     };
     Ok(Prepared::new(command, |response, _| finish(response)))
+}
+
+/// How many messages a request may delete depends on the tier.
+fn check_count(count: i64, tier: Tier) -> Result<u32, Fault> {
+    let most = tier.delete_count_max();
+    let in_range = u32::try_from(count).ok().filter(|count| (1..=most).contains(count));
+    in_range.ok_or(Fault::DeleteCount { requested: count, most })
 }
 
 /// Nothing deleted is 204 with a condition: J 7.10.0-beta.2 takes no other 204 for 0.

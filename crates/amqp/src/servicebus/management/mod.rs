@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, session_key};
+use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Tier, session_key};
 
 use super::delivery::Encoder;
 use super::entities::Entity;
@@ -74,6 +74,8 @@ pub(crate) struct Context<'a> {
     pub(crate) entity: &'a Entity,
     /// Which receivers of the connection hold sessions, by the keys of their ids.
     pub(crate) sessions: &'a HashMap<(QueueId, Arc<str>), ReceiverId>,
+    /// The tier of the namespace.
+    pub(crate) tier: Tier,
     /// Bytes that answers may still take on this connection.
     pub(crate) room_bytes: usize,
     /// Gives ids to messages that have none.

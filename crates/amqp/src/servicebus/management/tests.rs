@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use peeklock_access::ResolvedNode;
 use peeklock_engine::runtime::{EntityRef, PartitionHandle, SubscriptionRef};
 use peeklock_engine::{
     BodyRef, Lock, LockToken, MessageState, MessageView, QueueId, QueueOptions, ReceiveMode, Received,
@@ -8,7 +9,6 @@ use peeklock_engine::{
 };
 
 use super::*;
-use crate::servicebus::address::{Address, parse};
 use crate::servicebus::envelope::lookup;
 use crate::servicebus::errors::symbol;
 use crate::wire::Value;
@@ -22,7 +22,7 @@ mod sessions;
 const HOLDER: ReceiverId = ReceiverId(9);
 
 fn entity(path: &str) -> Entity {
-    let Ok(Address::Entity(address)) = parse(path) else { panic!("an entity") };
+    let Ok(ResolvedNode::Entity(address)) = ResolvedNode::of(path) else { panic!("an entity") };
     let (partition, _) = PartitionHandle::new();
     let requires_session = address.name == "sessions";
     let queue = QueueOptions { max_message_size_bytes: 1000, requires_session, ..QueueOptions::default() };
@@ -41,12 +41,16 @@ fn string(text: &str) -> Value {
 }
 
 fn prepare(operation: &str, path: &str, body: &[(&str, Value)]) -> Result<Prepared, Fault> {
+    prepare_in(Tier::Premium, operation, path, body)
+}
+
+fn prepare_in(tier: Tier, operation: &str, path: &str, body: &[(&str, Value)]) -> Result<Prepared, Fault> {
     let body = body.iter().map(|(key, value)| (string(key), value.clone())).collect();
     let arguments = Arguments::new(Value::Map(body))?;
     let entity = entity(path);
     let sessions = HashMap::from([((QueueId(1), Arc::from("held")), HOLDER)]);
-    let mut context =
-        Context { entity: &entity, sessions: &sessions, room_bytes: usize::MAX, next_id: &mut || 1 };
+    let (entity, sessions) = (&entity, &sessions);
+    let mut context = Context { entity, sessions, tier, room_bytes: usize::MAX, next_id: &mut || 1 };
     super::prepare(Operation::parse(operation)?, &arguments, &mut context)
 }
 
@@ -83,6 +87,7 @@ fn received(lock: Option<Lock>) -> Received {
     let view = MessageView {
         queue: QueueId(1),
         sequence_number: SequenceNumber(3),
+        partition: peeklock_engine::KeyPartition::default(),
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,
         time_to_live_ms: None,

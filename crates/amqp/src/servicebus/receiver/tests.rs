@@ -1,12 +1,12 @@
+use peeklock_access::ResolvedNode;
 use peeklock_engine::runtime::{EntityRef, PartitionHandle};
 use peeklock_engine::{QueueId, QueueOptions};
 use proptest::prelude::*;
 
 use super::*;
-use crate::servicebus::address::{Address, parse};
 
 fn receiver() -> Receiver {
-    let Ok(Address::Entity(address)) = parse("q") else { panic!("an entity") };
+    let Ok(ResolvedNode::Entity(address)) = ResolvedNode::of("q") else { panic!("an entity") };
     let (partition, _) = PartitionHandle::new();
     let options = Arc::new(QueueOptions::default().into());
     let found = EntityRef { partition, queue: QueueId(1), options };

@@ -146,10 +146,24 @@ fn a_token_opens_no_other_audience() {
 fn an_audience_without_canonical_form_is_refused() {
     let mut harness = Harness::with(access(), &Peer::default());
     let cbs = harness.requester("$cbs");
-    for audience in ["sb://localhost/q%2fx", "sb://localhost/$x/q", "sb://localhost/q//x", "$cbs"] {
+    for audience in ["sb://localhost/q%252fx", "sb://localhost/$x/q", "sb://localhost/q//x", "$cbs"] {
         assert_eq!(put(&mut harness, cbs, audience, HOUR), Some(400), "{audience}");
     }
     refuses(&mut harness, "q");
+}
+
+#[test]
+fn an_encoded_slash_is_a_slash_in_audiences_and_addresses_of_links() {
+    let mut harness = Harness::with(access(), &Peer::default());
+    let cbs = harness.requester("%24cbs");
+    assert_eq!(put(&mut harness, cbs, "sb://localhost/t%2FSubscriptions%2Fs", TOPIC_HOUR), Some(202));
+    for address in ["t%2FSubscriptions%2fS", "/t/subscriptions/s/", "amqp://user@h/t%2fSubscriptions%2FS"] {
+        let attach = harness.receiver_attach(address);
+        harness.attach(attach);
+        assert!(matches!(harness.command().1, Command::OpenReceiver { .. }), "{address}");
+    }
+    refuses(&mut harness, "t%2fSubscriptions%2fother");
+    refuses(&mut harness, "t");
 }
 
 #[test]

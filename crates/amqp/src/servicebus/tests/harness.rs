@@ -362,6 +362,7 @@ pub(super) fn view(number: u64) -> MessageView {
     MessageView {
         queue: QUEUE,
         sequence_number: SequenceNumber(number),
+        partition: peeklock_engine::KeyPartition::default(),
         enqueued_at: Timestamp(1),
         expires_at: Timestamp::NEVER,
         time_to_live_ms: None,

@@ -3,10 +3,11 @@
 //! A link to the coordinator declares them and ends them (`control`). Work comes on the other links of the connection
 //! (`work`): each piece is asked for provisionally, which changes nothing, and is then kept in a joint step of the engine; its
 //! commit carries out all of it or nothing. What one transaction may consist of is decided in `table`, which entities it may
-//! span in `roots`, and what has to wait for a commit under way in `order`.
+//! span in `roots`, which messages of a partitioned entity in `one_partition`, and what has to wait for a commit under way in `order`.
 
 mod control;
 mod forgotten;
+mod one_partition;
 mod order;
 mod roots;
 mod table;

@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use peeklock_engine::runtime::PartitionHandle;
-use peeklock_engine::{Command, NewMessage};
+use peeklock_engine::{Command, NewMessage, SequenceNumber};
 use smallvec::SmallVec;
 
 use super::forgotten::Forgotten;
+use super::one_partition::OnePartition;
 use super::weight::{Weight, bytes_of};
 use super::{Discharge, JointStep, Place, Staged, TxnId};
 use crate::endpoint::{LinkId, NowMs};
@@ -31,6 +32,8 @@ pub(super) struct Open {
     coordinator: LinkId,
     /// The work so far; `None` before the first and after a failure.
     pub(super) step: Option<Box<dyn JointStep>>,
+    /// What its work on a partitioned entity has in common.
+    one_partition: OnePartition,
     /// The top-level entity of all work.
     root: Option<Arc<str>>,
     /// All entities that the commit changes.
@@ -74,6 +77,7 @@ impl Table {
             coordinator,
             step: None,
             root: None,
+            one_partition: OnePartition::default(),
             touched: SmallVec::new(),
             weight: Weight::default(),
             asked: 0,
@@ -115,6 +119,21 @@ impl Table {
             return Err(fault);
         }
         Ok(id)
+    }
+
+    /// Notes which partition of a partitioned entity a piece of work is about; see [`OnePartition::add`].
+    ///
+    /// # Errors
+    /// Another than work before.
+    pub(super) fn add_to_partition(
+        &mut self,
+        id: TxnId,
+        command: &Command,
+        numbers: &[SequenceNumber],
+        session: Option<&str>,
+    ) -> Result<(), Fault> {
+        let open = self.open.get_mut(&id);
+        open.map_or(Ok(()), |open| open.one_partition.add(command, numbers, session))
     }
 
     /// One more piece of work is asked for.

@@ -221,7 +221,8 @@ impl ConnectionHandler {
             Response::Provisional(Ok(numbers)) => {
                 let command = numbered(command, &numbers);
                 let (entity, sender) = (&entity, sender.as_deref());
-                self.add_command(id, entity, sender, command).map(|()| numbers)
+                let is_one = self.check_partition(id, (entity, sender), &command, &numbers);
+                is_one.and_then(|()| self.add_command(id, entity, sender, command)).map(|()| numbers)
             }
             Response::Provisional(Err(refusal)) if settles => Err(match &answer {
                 Answer::Request { finish, .. } => {

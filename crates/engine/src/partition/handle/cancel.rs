@@ -3,6 +3,7 @@
 use super::super::record::Record;
 use super::super::step::Step;
 use super::check_numbers;
+use super::key_partition::named;
 use crate::event::Removal;
 use crate::{MessageState, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
 
@@ -17,27 +18,28 @@ impl Step<'_> {
     }
 
     fn try_cancel_scheduled(&mut self, numbers: &[SequenceNumber]) -> Result<(), Refusal> {
-        let records = self.cancellable(numbers)?;
-        for (number, record) in numbers.iter().zip(&records) {
+        for (number, record) in &self.cancellable(numbers)? {
             self.remove(self.state().entity.id, *number, SubQueue::Main, record, Removal::Cancelled);
         }
         Ok(())
     }
 
-    /// The scheduled messages of these numbers, if all of them can be cancelled.
+    /// The scheduled messages of these shown numbers, if all of them can be cancelled, under the numbers that the entity counted.
     pub(in crate::partition) fn cancellable(
         &self,
         numbers: &[SequenceNumber],
-    ) -> Result<Vec<Record>, Refusal> {
+    ) -> Result<Vec<(SequenceNumber, Record)>, Refusal> {
         check_numbers(numbers)?;
         // Also where sending is disabled (azure-sdk-for-net 22454).
         if !self.takes() {
             self.check_gives(self.state().entity.id)?;
         }
         let scheduled = |number: &SequenceNumber| {
-            let record = self.state().entity.messages.get(SubQueue::Main).get(*number);
-            let record = record.filter(|record| record.state() == MessageState::Scheduled);
-            record.cloned().ok_or(Refusal::MessageNotFound(number.0))
+            let messages = self.state().entity.messages.get(SubQueue::Main);
+            let named = named(*number, |number| messages.get(number));
+            let named = named.filter(|(_, record)| record.state() == MessageState::Scheduled);
+            let (counted, record) = named.ok_or(Refusal::MessageNotFound(number.0))?;
+            Ok((counted, record.clone()))
         };
         numbers.iter().map(scheduled).collect()
     }

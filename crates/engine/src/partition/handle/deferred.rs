@@ -3,6 +3,7 @@
 use super::super::record::Record;
 use super::super::step::Step;
 use super::check_numbers;
+use super::key_partition::{is_quarantined, named};
 use crate::{
     Lock, MessageState, MessageView, QueueId, QueuePath, RECEIVE_DEFERRED_BYTES_MAX, ReceiveMode, ReceiverId,
     Refusal, Reply, RequestId, SequenceNumber, SessionId, SubQueue,
@@ -18,8 +19,8 @@ impl Step<'_> {
         bytes_max: usize,
     ) {
         let received = self.find_deferred(numbers, source, receiver, bytes_max).map(|records| {
-            let pairs = numbers.iter().zip(&records);
-            pairs.map(|(number, record)| self.take_deferred(source.queue, *number, record, mode)).collect()
+            let take = |(number, record): &_| self.take_deferred(source.queue, *number, record, mode);
+            records.iter().map(take).collect()
         });
         self.reply(request, Reply::Received(received));
     }
@@ -30,24 +31,24 @@ impl Step<'_> {
         source: QueuePath,
         receiver: Option<ReceiverId>,
         bytes_max: usize,
-    ) -> Result<Vec<Record>, Refusal> {
+    ) -> Result<Vec<(SequenceNumber, Record)>, Refusal> {
         check_numbers(numbers)?;
         let queue = self.readable(source.queue)?;
         let session = self.session_for_deferred(source, receiver)?;
         let messages = queue.messages.get(source.sub_queue);
-        let deferred = |number: &SequenceNumber| match messages.get(*number) {
-            Some(record)
+        let deferred = |shown: &SequenceNumber| match named(*shown, |number| messages.get(number)) {
+            Some((number, record))
                 if record.state() == MessageState::Deferred
-                    && !messages.is_locked(*number)
+                    && !messages.is_locked(number)
                     && session.as_ref().is_none_or(|session| record.is_of_session(session)) =>
             {
-                Ok(record.clone())
+                Ok((number, record.clone()))
             }
-            _ if queue.quarantined.contains_key(number) => Err(Refusal::MessageDamaged(number.0)),
-            _ => Err(Refusal::MessageNotFound(number.0)),
+            _ if is_quarantined(queue, *shown) => Err(Refusal::MessageDamaged(shown.0)),
+            _ => Err(Refusal::MessageNotFound(shown.0)),
         };
-        let records: Vec<Record> = numbers.iter().map(deferred).collect::<Result<_, _>>()?;
-        let bytes: u64 = records.iter().map(|record| u64::from(record.content_bytes())).sum();
+        let records: Vec<_> = numbers.iter().map(deferred).collect::<Result<_, _>>()?;
+        let bytes: u64 = records.iter().map(|(_, record)| u64::from(record.content_bytes())).sum();
         if records.len() > 1 && bytes > RECEIVE_DEFERRED_BYTES_MAX as u64 {
             return Err(Refusal::InvalidArgument(format!(
                 "The messages take {bytes} bytes; at most {RECEIVE_DEFERRED_BYTES_MAX} are given out at once: ask for fewer."

@@ -12,7 +12,7 @@ use crate::{
     Refusal, SequenceNumber, SubQueue, Timestamp,
 };
 
-/// What whoever wants to receive from a forwarding queue is told (semantics §14.1).
+/// The refusal of a receiver on a forwarding queue (semantics §14.1).
 const IS_FORWARDED: Refusal =
     Refusal::NotAllowed("Cannot create a receiver on an entity with auto-forwarding enabled.");
 

@@ -6,6 +6,7 @@ mod deferred;
 mod delete;
 mod entity;
 mod forward;
+mod key_partition;
 mod peek;
 mod quarantine;
 mod receiver;

@@ -4,6 +4,7 @@
 use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::step::Step;
+use super::key_partition::is_quarantined;
 use crate::{
     Lock, MessageView, QueueId, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SessionId, SubQueue,
 };
@@ -25,10 +26,11 @@ impl Step<'_> {
             Ok(queue) => queue,
             Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
-        // A page leaves it out, so that whoever browses comes past it.
-        if count_max == 1 && queue.quarantined.contains_key(&from) {
+        // A page leaves it out, so that browsing goes on behind it.
+        if count_max == 1 && is_quarantined(queue, from) {
             return self.reply(request, Reply::Received(Err(Refusal::MessageDamaged(from.0))));
         }
+        let from = from.start(self.options.is_partitioned());
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
         let views = match session {
             None => show(queue.id, queue.messages.get(source.sub_queue).range(from), count_max, bytes_max),

@@ -8,7 +8,9 @@ use super::super::properties::{HEADER_BYTES_MAX, noted_header_bytes};
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::event::Event;
-use crate::{DeadLetter, MessageState, NewMessage, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
+use crate::{
+    DeadLetter, KeyPartition, MessageState, NewMessage, Refusal, Reply, RequestId, SequenceNumber, SubQueue,
+};
 
 impl Step<'_> {
     /// Whether messages that could not be delivered elsewhere can be kept here.
@@ -25,27 +27,35 @@ impl Step<'_> {
         messages: SmallVec<[NewMessage; 1]>,
         why: &Arc<DeadLetter>,
     ) {
+        let in_turn = self.partition_in_turn();
         let kept = self.check_keeps_undelivered().map(|()| {
-            let keep = |message| self.keep_one(message, why);
+            let keep = |message| self.keep_one(message, in_turn, why);
             messages.into_iter().map(keep).collect()
         });
         self.reply(request, Reply::Sent(kept));
     }
 
-    fn keep_one(&mut self, message: NewMessage, why: &Arc<DeadLetter>) -> SequenceNumber {
+    fn keep_one(
+        &mut self,
+        message: NewMessage,
+        in_turn: KeyPartition,
+        why: &Arc<DeadLetter>,
+    ) -> SequenceNumber {
         let number = self.state().entity.next_number;
+        let partition = self.partition_of(&message, in_turn);
         let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
         let time_to_live_ms =
             self.state().entity.policy.effective_time_to_live_ms(message.asked_life_ms(self.now));
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
         record.set_place(SubQueue::TransferDeadLetter, MessageState::Active);
+        record.set_partition(partition);
         let header_bytes = noted_header_bytes(message.header_bytes);
         record.edit_extra(|extra| {
             extra.header_bytes = header_bytes;
             extra.dead_letter = Some(Arc::clone(why));
         });
         self.emit(Event::Accepted { number, is_reserved: false, record, content: message.content });
-        number
+        partition.shown(number)
     }
 
     pub(in crate::partition) fn send(
@@ -63,7 +73,12 @@ impl Step<'_> {
         messages: SmallVec<[NewMessage; 1]>,
     ) -> Result<SmallVec<[SequenceNumber; 1]>, Refusal> {
         self.admit(&messages, 0)?;
-        Ok(messages.into_iter().map(|message| self.accept(message)).collect())
+        let in_turn = self.partition_in_turn();
+        let accept = |message| {
+            let partition = self.partition_of(&message, in_turn);
+            partition.shown(self.accept(message, partition))
+        };
+        Ok(messages.into_iter().map(accept).collect())
     }
 
     /// Whether all of them fit, beside so many bytes of others; then the bytes of all.
@@ -79,6 +94,7 @@ impl Step<'_> {
         if messages.iter().any(|message| message.origin.is_none()) {
             self.check_takes()?;
         }
+        self.check_partition_keys(messages)?;
         let limit_bytes = self.options.max_message_size_bytes().min(u64::from(u32::MAX));
         let mut new_bytes = other_bytes;
         let requires_session = self.state().entity.sessions.is_some();
@@ -107,12 +123,12 @@ impl Step<'_> {
 
     /// Stores or publishes one message; of a duplicate nothing comes but the number of the message it repeats: whoever
     /// schedules one again because no answer came can cancel it.
-    fn accept(&mut self, message: NewMessage) -> SequenceNumber {
+    fn accept(&mut self, message: NewMessage, partition: KeyPartition) -> SequenceNumber {
         if let Some(original) = self.original_of(&message) {
             return original;
         }
         let (key, is_reserved) = (message.message_key, message.reserved_number.is_some());
-        let number = self.store(message);
+        let number = self.store(message, partition);
         let remembered = if is_reserved && key.is_some() { self.reserve_number() } else { number };
         self.remember(key, remembered);
         number
@@ -126,7 +142,7 @@ impl Step<'_> {
     }
 
     /// Stores one message under the next number, or publishes it.
-    fn store(&mut self, message: NewMessage) -> SequenceNumber {
+    fn store(&mut self, message: NewMessage, partition: KeyPartition) -> SequenceNumber {
         // `admit` refused longer ones.
         let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
         // What has a number already is activated by its timer, even if that is due.
@@ -134,12 +150,16 @@ impl Step<'_> {
         let scheduled_enqueue_time =
             message.scheduled_enqueue_time.filter(|at| *at > self.now || is_reserved);
         if self.is_topic() && scheduled_enqueue_time.is_none() {
-            return self.publish(message, content_bytes);
+            return self.publish(message, content_bytes, partition);
         }
-        let number = message.reserved_number.unwrap_or(self.state().entity.next_number);
+        let number = match message.reserved_number {
+            Some(shown) => shown.split().1,
+            None => self.state().entity.next_number,
+        };
         let time_to_live_ms =
             self.state().entity.policy.effective_time_to_live_ms(message.asked_life_ms(self.now));
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
+        record.set_partition(partition);
         // Rules are asked when it is published, possibly after a restart.
         let rule_properties = message.rule_properties.filter(|_| self.is_topic());
         if scheduled_enqueue_time.is_some() {

@@ -8,7 +8,7 @@ use crate::event::{Event, Subscription};
 use crate::names::name_key;
 use crate::{Effect, EntityTimes, Intent, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
 
-/// What a queue answers to whoever takes it for a topic.
+/// The answer of a queue to a command for topics.
 const NO_SUBSCRIPTIONS: Refusal =
     Refusal::NotAllowed("A queue has no subscriptions and no rules; only a topic has.");
 
@@ -100,7 +100,7 @@ impl Step<'_> {
         self.reply(request, Reply::Done(deleted));
     }
 
-    /// Deletes a subscription with all that rests in it, and tells whoever is attached.
+    /// Deletes a subscription with everything in it, and closes attached links.
     pub(in crate::partition) fn end_subscription(&mut self, queue: QueueId) {
         self.refuse_session_waiters(queue, &Refusal::EntityDeleted);
         let bodies = self.state().bodies_only_in(queue);

@@ -8,6 +8,7 @@ mod duplicates;
 mod expiry;
 mod forwarding;
 mod idle;
+mod key_partition;
 mod locks;
 mod messages;
 mod model;

@@ -56,6 +56,11 @@ fn what_takes_effect_together_does_what_the_model_does() {
     agree(Area::Units);
 }
 
+#[test]
+fn what_is_partitioned_does_what_the_model_does() {
+    agree(Area::Partitions);
+}
+
 /// The comparison would be worth nothing if it could not fail.
 fn every_broken_rule_is_noticed(area: Area) {
     const HISTORIES_MAX: usize = 2000;
@@ -103,4 +108,9 @@ fn every_broken_rule_of_duplicates_is_noticed() {
 #[test]
 fn every_broken_rule_of_units_is_noticed() {
     every_broken_rule_is_noticed(Area::Units);
+}
+
+#[test]
+fn every_broken_rule_of_partitions_is_noticed() {
+    every_broken_rule_is_noticed(Area::Partitions);
 }

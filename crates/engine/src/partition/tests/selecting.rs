@@ -81,6 +81,40 @@ fn what_comes_back_is_asked_about_again_and_holds_back_what_is_behind_it() {
 }
 
 #[test]
+fn what_is_held_back_is_asked_about_when_it_is_due_and_holds_back_nothing_before() {
+    const DELAY_MS: u64 = 5_000;
+    let mut rig = rig_with(3);
+    let (receiver, _) = select(&mut rig, SubQueue::Main, 1);
+    let (other, _) = select(&mut rig, SubQueue::Main, 0);
+    let effects = examined(&mut rig, receiver, &[1, 3]);
+    let Some(Effect::Deliver { lock: Some(lock), .. }) = effects.first() else { panic!("{effects:?}") };
+    let until = rig.now.plus_ms(DELAY_MS);
+    rig.settle(lock.token, Settlement::Postpone { modify: Vec::new(), until }).unwrap();
+    let effects = rig.credit(receiver, 5, false);
+    assert_eq!((asked(&effects), numbers(effects)), (vec![], vec![3]));
+    assert_eq!(asked(&rig.credit(other, 5, false)), [2]);
+    assert_eq!(examined(&mut rig, other, &[]), []);
+    assert_eq!(asked(&rig.advance(DELAY_MS - 1)), []);
+    // Both are asked: it is one of those that neither has seen since.
+    assert_eq!(asked(&rig.advance(1)), [1, 1]);
+    assert_eq!(numbers(examined(&mut rig, other, &[])), []);
+    assert_eq!(numbers(examined(&mut rig, receiver, &[1])), [1]);
+}
+
+#[test]
+fn what_is_due_while_it_is_held_back_survives_a_restart_for_selectors() {
+    let mut rig = rig_with(1);
+    let (_, token) = rig.take_one().unwrap();
+    let until = rig.now.plus_ms(LOCK_MS);
+    rig.settle(token, Settlement::Postpone { modify: Vec::new(), until }).unwrap();
+    rig.restart();
+    let (receiver, effects) = select(&mut rig, SubQueue::Main, 5);
+    assert_eq!(asked(&effects), []);
+    assert_eq!(asked(&rig.advance(LOCK_MS)), [1]);
+    assert_eq!(numbers(examined(&mut rig, receiver, &[1])), [1]);
+}
+
+#[test]
 fn what_was_locked_while_it_was_looked_at_is_asked_about_again() {
     let mut rig = rig_with(1);
     let (receiver, effects) = select(&mut rig, SubQueue::Main, 5);

@@ -167,7 +167,10 @@ impl Copier<'_> {
     fn record(&self, policy: &Policy, time_to_live_ms: Option<u64>) -> Record {
         let in_topic_ms = self.state.entity.policy.effective_time_to_live_ms(time_to_live_ms);
         let enqueued_at = crate::Timestamp(self.subject.arrival.enqueued_at_ms);
-        Record::new(enqueued_at, policy.effective_time_to_live_ms(in_topic_ms), self.original.content_bytes)
+        let time_to_live_ms = policy.effective_time_to_live_ms(in_topic_ms);
+        let mut record = Record::new(enqueued_at, time_to_live_ms, self.original.content_bytes);
+        record.set_partition(self.original.partition);
+        record
     }
 
     /// Copies that nothing changed share also this.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::super::record::Extra;
-use crate::{Arrival, BodyRef, Forwarded, RuleProperties, SequenceNumber, Timestamp};
+use crate::{Arrival, BodyRef, Forwarded, KeyPartition, RuleProperties, SequenceNumber, Timestamp};
 
 /// What the copies of a message have in common, and what rules see beside its [`RuleProperties`].
 pub(super) struct Original {
     /// The topic's number for it.
     pub(super) number: SequenceNumber,
+    /// The partition of a partitioned topic to which it belongs, and with it all copies.
+    pub(super) partition: KeyPartition,
     /// Where its content is.
     pub(super) body: BodyRef,
     /// Length of that.
@@ -27,9 +29,9 @@ impl Original {
     /// What rules see beside the facts: `time_to_live_ms` is its life in the topic.
     pub(super) fn arrival(&self, now: Timestamp, time_to_live_ms: Option<u64>) -> Arrival<'_> {
         let arrival = Arrival {
-            sequence_number: self.number.0,
+            sequence_number: self.partition.shown(self.number).0,
             // As readers of copies are shown it.
-            enqueued_sequence_number: self.body.0,
+            enqueued_sequence_number: self.partition.shown(SequenceNumber(self.body.0)).0,
             enqueued_at_ms: now.0,
             time_to_live_ms,
             scheduled_enqueue_time_ms: self.scheduled_enqueue_time.map(|at| at.0),

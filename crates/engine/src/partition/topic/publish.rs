@@ -7,7 +7,7 @@ use super::super::record::Extra;
 use super::super::step::{CHANGED_BYTES_PER_CALL_MAX, Step};
 use super::original::Original;
 use crate::event::{Event, Publication};
-use crate::{BodyRef, EntityOptions, NewMessage, SequenceNumber, SessionId, SubQueue};
+use crate::{BodyRef, EntityOptions, KeyPartition, NewMessage, SequenceNumber, SessionId, SubQueue};
 
 impl Step<'_> {
     /// Whether the entity is a topic.
@@ -20,6 +20,7 @@ impl Step<'_> {
         &mut self,
         message: NewMessage,
         content_bytes: u32,
+        partition: KeyPartition,
     ) -> SequenceNumber {
         let number = self.state().entity.next_number;
         let body = BodyRef(number.0);
@@ -35,6 +36,7 @@ impl Step<'_> {
         }
         let copies = self.copies(&Original {
             number,
+            partition,
             body,
             content_bytes,
             time_to_live_ms,
@@ -58,13 +60,14 @@ impl Step<'_> {
         let entity = &self.state().entity;
         let Some(record) = entity.messages.get(SubQueue::Main).get(scheduled) else { return };
         let (number, body) = (entity.next_number, record.body(scheduled));
-        let content_bytes = record.content_bytes();
+        let (content_bytes, partition) = (record.content_bytes(), record.partition());
         let mut extra = record.extra().map(|extra| Extra::clone(extra)).unwrap_or_default();
         let (rule_properties, scheduled_enqueue_time) =
             (extra.rule_properties.take(), extra.scheduled_enqueue_time.take());
         extra.body = Some(body);
         let copies = self.copies(&Original {
             number,
+            partition,
             body,
             content_bytes,
             time_to_live_ms: record.time_to_live_ms(),

@@ -51,7 +51,7 @@ impl Actor {
         let takes = not_taken.is_none() && waiter.kind == AnswerKind::Received { takes: true };
         let is_all_or_none = !takes && messages.iter().any(|message| message.lock.is_some());
         let first = unreadable.first().and_then(|(at, _)| messages.get(*at));
-        let damaged = first.map(|message| Refusal::MessageDamaged(message.view.sequence_number.0));
+        let damaged = first.map(|message| Refusal::MessageDamaged(message.view.shown_number().0));
         let refusal = not_taken.or(damaged);
         for (position, why) in unreadable.into_iter().rev() {
             if position >= messages.len() {

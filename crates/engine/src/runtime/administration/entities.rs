@@ -42,7 +42,7 @@ impl Namespace {
         self.describe(name).ok_or_else(|| not_found(name))
     }
 
-    /// Deletes a queue, or a topic with its subscriptions, and all that rests in it, durably. Whoever is attached is told.
+    /// Deletes a queue, or a topic with its subscriptions, and everything in it, durably. Attached links are closed.
     ///
     /// # Errors
     /// [`ChangeError`]. When the store refuses, the entity is gone all the same until a restart; asking again tries

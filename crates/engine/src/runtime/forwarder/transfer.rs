@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Forwarder;
+use crate::names::name_key;
 use crate::{
-    Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, PropertyChanges, SequenceNumber,
+    Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, PartitionKey, PropertyChanges,
     SubQueue, Timestamp,
 };
 
@@ -15,11 +16,11 @@ impl Forwarder {
         let (view, content) = (&delivery.message.view, &delivery.message.content);
         let earlier = view.forwarded.as_deref();
         // What a topic's copy shows as its first number is the topic's.
-        let number = if departing.is_copy { SequenceNumber(view.body.0) } else { view.sequence_number };
+        let number = if departing.is_copy { view.shown_number_of_topic() } else { view.shown_number() };
         let is_dead = departing.source.sub_queue != SubQueue::Main;
         let source = if is_dead {
             // In lower case, as NServiceBus' tests assert of the service.
-            Some(Arc::from(self.name.to_lowercase()))
+            Some(Arc::from(name_key(&self.name)))
         } else {
             earlier.and_then(|earlier| earlier.dead_letter_source.clone())
         };
@@ -29,10 +30,7 @@ impl Forwarder {
             dead_letter_source: source,
         };
         let is_topic = matches!(to, EntityOptions::Topic(_));
-        let wants_key = match to {
-            EntityOptions::Queue(queue) => queue.requires_duplicate_detection,
-            EntityOptions::Topic(topic) => topic.requires_duplicate_detection,
-        };
+        let (wants_key, is_partitioned) = (to.requires_duplicate_detection(), to.is_partitioned());
         let read = || self.routes.rule_properties(content, view);
         let origin = Origin {
             forwarded: Arc::new(forwarded),
@@ -43,18 +41,23 @@ impl Forwarder {
             modified: view.modified.clone(),
             dead_letter: view.dead_letter.clone(),
         };
-        let rule_properties = if is_topic || wants_key { read() } else { None };
-        let id = rule_properties
-            .as_ref()
-            .filter(|_| wants_key)
-            .and_then(|rule_properties| rule_properties.message_id.as_deref());
+        let rule_properties = if is_topic || wants_key || is_partitioned { read() } else { None };
+        let seen = rule_properties.as_ref();
+        let id = seen.filter(|_| wants_key).and_then(|seen| seen.message_id.as_deref());
+        let (message_key, partition_key) = if is_partitioned {
+            let partition_key = seen.and_then(|seen| seen.partition_key.as_deref());
+            PartitionKey::of_message(departing.session_id.as_deref(), partition_key, id)
+        } else {
+            (id.map(MessageKey::of), None)
+        };
         Some(NewMessage {
             content: content.clone(),
             time_to_live_ms: view.time_to_live_ms.filter(|_| is_dead),
             session_id: departing.session_id.as_deref().map(Box::from),
             header_bytes: departing.header_bytes,
             scheduled_enqueue_time: view.changes.as_deref().and_then(scheduled_by_action),
-            message_key: id.map(MessageKey::of),
+            message_key,
+            partition_key,
             rule_properties: rule_properties.filter(|_| is_topic),
             origin: Some(Box::new(origin)),
             ..NewMessage::default()

@@ -133,7 +133,7 @@ impl ShardHost {
         self.spawner.shared.scope.failure().map(|reason| self.lost_because(reason))
     }
 
-    /// Resolves when the shard is lost; whoever waits is refused from then on.
+    /// Resolves when the shard is lost; requests that wait are refused from then on.
     pub(super) async fn when_lost(&self) -> LostShard {
         let reason = self.spawner.shared.scope.failed().await;
         self.lost_because(reason)

@@ -91,7 +91,7 @@ async fn answer_when_durable(commits: Vec<peeklock_storage::Commit>, answers: Ve
     }
 }
 
-/// What whoever asked for a refused batch is told.
+/// The answer to the participants of a refused batch.
 const fn refusal(error: &Error) -> Refusal {
     match error {
         Error::Full { .. } | Error::TooLarge { .. } => Refusal::StorageFull,

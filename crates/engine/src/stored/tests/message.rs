@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use crate::partition::record::{Extra, Record};
 use crate::stored::frame::testing::check_tolerance;
 use crate::stored::{append_head, body_of, read_head};
-use crate::{BodyRef, DeadLetter, Forwarded, MessageState, Property, SequenceNumber, SubQueue, Timestamp};
+use crate::{
+    BodyRef, DeadLetter, Forwarded, KeyPartition, MessageState, Property, SequenceNumber, SubQueue, Timestamp,
+};
 
 fn written(record: &Record) -> Vec<u8> {
     let mut stored = Vec::new();
@@ -72,8 +74,11 @@ fn scheduled() -> Record {
 #[test]
 fn records_are_pinned() {
     let plain = Record::new(Timestamp(300), None, 6);
-    let expected: [(Record, &[u8]); 3] = [
+    let mut partitioned = plain.clone();
+    partitioned.set_partition(KeyPartition::new(15).unwrap());
+    let expected: [(Record, &[u8]); 4] = [
         (plain, b"\x10\x05\x08\xac\x02\x10\x06"),
+        (partitioned, b"\x10\x07\x08\xac\x02\x10\x06`\x0f"),
         (
             dead_lettered(),
             b"\x10%\x08\xac\x02\x10\x06\x18\x05 \x07(\x010\x018\tB\x01SZ\x11\n\x03\n\x01r\x12\n\n\
@@ -93,6 +98,11 @@ fn records_are_pinned() {
         assert_eq!(read_head(&stored), Ok(record));
         check_tolerance(&stored, read_head);
     }
+}
+
+#[test]
+fn a_partition_that_does_not_exist_is_refused() {
+    assert_eq!(read_head(b"\x10\x07\x08\xac\x02\x10\x06`\x10"), Err("there is no partition 16".to_owned()));
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn partition_key_and_schedule_are_annotations() {
 fn the_session_s_partition_key_is_that_of_the_changed_session() {
     let shown = |annotations: &[(Value, Value)], changes| {
         let message = received(content(annotations, &[]), changed(changes), None);
-        let origin = Origin { sessions: true, copies: true };
+        let origin = Origin { sessions: true, copies: true, partitioned: false };
         let whole = Encoder::default().encode_whole(&message, Way::Management, origin).unwrap();
         let sections = Sections::split(&whole).unwrap();
         let annotations = Sections::decode_map(&sections.message_annotations).unwrap();

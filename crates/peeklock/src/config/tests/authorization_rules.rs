@@ -49,6 +49,19 @@ fn keys_come_from_files_and_variables() {
 }
 
 #[test]
+fn a_rule_without_a_secondary_key_has_one_key() {
+    let text = rule("name = \"r\"\nrights = [\"Send\"]\nprimary_key = \"one\"");
+    let config = merged(ServeArgs::default(), &text);
+    let [rule] = &*config.queues[0].options.authorization_rules else { panic!("not one rule") };
+    assert_eq!((rule.primary_key.expose(), rule.secondary_key.expose()), ("one", ""));
+    let empty = ["secondary_key = \"\"", "secondary_key_file = \"/dev/null\""];
+    for line in empty.into_iter().chain(["secondary_key_env = \"PEEKLOCK_NO_KEY\""]) {
+        let message = only_message(&format!("{text}\n{line}"));
+        assert!(message.contains("secondary_key"), "a key that is named must be there: {message}");
+    }
+}
+
+#[test]
 fn a_bad_rule_is_refused_with_its_place_and_advice() {
     let start = "t:3:1: queue \"q\", authorization rule \"r\": ";
     for (lines, expected) in [

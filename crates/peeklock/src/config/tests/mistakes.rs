@@ -148,8 +148,8 @@ const BAD_TOPIC: &[(&str, &str)] = &[
         "topic \"t\": forward_to: subscriptions have it, not topics; write it in [[topics.",
     ),
     (
-        "[[topics.authorization_rules]]\nname = \"r\"\nrights = [\"Send\"]\nprimary_key = \"k\"",
-        "3:1: topic \"t\", authorization rule \"r\": secondary_key: missing; write secondary_key = ",
+        "[[topics.authorization_rules]]\nname = \"r\"\nrights = [\"Send\"]\nsecondary_key = \"k\"",
+        "3:1: topic \"t\", authorization rule \"r\": primary_key: missing; write primary_key = ",
     ),
     (
         "requires_session = true",

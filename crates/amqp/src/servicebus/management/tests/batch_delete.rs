@@ -22,13 +22,11 @@ fn count_time_and_queue_are_passed_on() {
 }
 
 #[test]
-fn integers_come_in_every_width_and_those_out_of_range_are_left_to_the_engine() {
-    let widths = [(Value::Int(4), 4), (Value::Long(4), 4), (Value::UInt(4), 4)];
-    let beyond = [(Value::Int(0), 0), (Value::Int(-1), 0), (Value::Long(1 << 40), u32::MAX)];
-    for (count, expected) in widths.into_iter().chain(beyond) {
+fn integers_come_in_every_width() {
+    for count in [Value::Int(4), Value::Long(4), Value::UInt(4)] {
         let prepared = delete("q", &[("message-count", count)]).unwrap();
         let Command::DeleteMessages { count_max, .. } = prepared.command else { panic!("a deletion") };
-        assert_eq!(count_max, expected);
+        assert_eq!(count_max, 4);
     }
     let prepared = delete("q", &[("enqueued-time-utc", Value::Timestamp(-5))]).unwrap();
     let Command::DeleteMessages { enqueued_until, .. } = prepared.command else { panic!("a deletion") };
@@ -80,4 +78,25 @@ fn it_takes_the_right_to_listen_and_is_no_work_of_a_transaction() {
     let operation = Operation::parse(OPERATION).unwrap();
     assert_eq!(operation.right(), peeklock_engine::Right::Listen);
     assert!(!operation.is_transactional() && !operation.finishes() && !operation.sends());
+}
+
+#[test]
+fn the_largest_count_depends_on_the_tier() {
+    for (tier, most) in [(Tier::Basic, 500), (Tier::Standard, 500), (Tier::Premium, 4_000)] {
+        let delete = |count: i64| {
+            let body = [("message-count", Value::Long(count)), ("enqueued-time-utc", Value::Timestamp(77))];
+            prepare_in(tier, OPERATION, "q", &body)
+        };
+        assert!(delete(1).is_ok() && delete(most).is_ok(), "{tier:?}");
+        for count in [0, -1, most + 1, 1 << 40] {
+            let refused = delete(count).err().unwrap();
+            assert_eq!(
+                refused.condition_and_status(),
+                ("com.microsoft:argument-out-of-range", 400),
+                "{tier:?}"
+            );
+            let words = format!("requested {count}. Message count should be between 1 and {most}.");
+            assert!(refused.to_string().ends_with(&words), "{refused}");
+        }
+    }
 }

@@ -113,6 +113,7 @@ impl Model {
         messages: SmallVec<[NewMessage; 1]>,
     ) -> Result<SmallVec<[SequenceNumber; 1]>, Refusal> {
         let sent = self.check_sizes(&messages)?;
+        self.in_turn = self.turn_now();
         let max_size_bytes = self.options.max_size_bytes();
         if self.size_bytes() + sent > max_size_bytes {
             if self.turn.breaks(Rule::WhatIsRefusedIsNotRemembered) {
@@ -127,7 +128,7 @@ impl Model {
                 if self.turn.breaks(Rule::ABatchCanRepeatItself) { before.clone() } else { now.clone() };
             let original = self.original_of(one);
             self.remembered = now;
-            self.send_one(one, original)
+            self.partition_of(one).shown(self.send_one(one, original))
         };
         Ok(messages.iter().map(send).collect())
     }
@@ -137,6 +138,7 @@ impl Model {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument(String::new()));
         }
+        self.check_keys(messages)?;
         let entity = &self.queues[&ENTITY];
         let QueueOptions { max_message_size_bytes, requires_session, .. } = entity.options;
         let empty_is_one = self.turn.keeps(Rule::TheEmptyIdIsASession);
@@ -161,9 +163,10 @@ impl Model {
     }
 
     pub(super) fn store(&mut self, new: &NewMessage) -> SequenceNumber {
-        let now = self.turn.now;
+        let (now, partition) = (self.turn.now, self.partition_of(new));
         let entity = self.queues.get_mut(&ENTITY).unwrap();
         let mut message = Message::new(new, SequenceNumber(entity.next_number));
+        message.view.partition = partition;
         message.scheduled_for = new.scheduled_enqueue_time.map(|at| at.0).filter(|at| *at > now);
         if self.is_topic() && message.scheduled_for.is_none() {
             return self.publish(message, now);

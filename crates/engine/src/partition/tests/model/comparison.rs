@@ -143,11 +143,13 @@ impl Comparison {
         match &self.model.options {
             EntityOptions::Queue(queue) => QueueOptions {
                 requires_duplicate_detection: queue.requires_duplicate_detection,
+                kept: queue.kept.clone(),
                 ..to.queue(queue.requires_session)
             }
             .into(),
             EntityOptions::Topic(topic) => TopicOptions {
                 requires_duplicate_detection: topic.requires_duplicate_detection,
+                kept: topic.kept.clone(),
                 ..to.topic()
             }
             .into(),

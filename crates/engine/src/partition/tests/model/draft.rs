@@ -106,6 +106,8 @@ pub(in crate::partition::tests) struct Draft {
     pub(super) label: Option<usize>,
     /// The message id, where duplicates are looked for.
     pub(super) id: Option<usize>,
+    /// The partition key, where there are partitions.
+    pub(super) key: Option<usize>,
     /// A user property: whether its name is in upper case, its value.
     pub(super) user: Option<(bool, i64)>,
 }

@@ -79,12 +79,22 @@ fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
             prop::option::weighted(has_session, 0..4usize),
             sometimes(8, 0..3usize),
             user,
-            sometimes(8, 0..3usize),
+            (sometimes(8, 0..3usize), sometimes(6, 0..3usize)),
         ),
     )
-        .prop_map(|((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user, id))| {
-            Draft { bytes, header_bytes, time_to_live_ms, delay_ms, session, label, user, id }
-        })
+        .prop_map(
+            |((bytes, header_bytes, time_to_live_ms, delay_ms), (session, label, user, (id, key)))| Draft {
+                bytes,
+                header_bytes,
+                time_to_live_ms,
+                delay_ms,
+                session,
+                label,
+                user,
+                id,
+                key,
+            },
+        )
 }
 
 fn picks() -> impl Strategy<Value = Vec<usize>> {
@@ -318,6 +328,22 @@ fn histories_with_duplicates(kind: Kind, units: bool) -> BoxedStrategy<History> 
     histories_of(kind, false, units).prop_map(with_duplicates).boxed()
 }
 
+/// As they are, of a partitioned entity. Most batches have one key.
+fn partitioned((mut options, mut moves, seed): History) -> History {
+    match &mut options {
+        EntityOptions::Queue(queue) => queue.kept.enable_partitioning = true,
+        EntityOptions::Topic(topic) => topic.kept.enable_partitioning = true,
+    }
+    for one in &mut moves {
+        if let Move::Send(drafts) = one
+            && let Some(Draft { bytes: 1.., session, key, id, .. }) = drafts.first().cloned()
+        {
+            drafts.iter_mut().for_each(|draft| (draft.session, draft.key, draft.id) = (session, key, id));
+        }
+    }
+    (options, moves, seed)
+}
+
 fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> {
     let entity = options(idles).prop_map(move |options| match kind {
         Kind::Queue => options.queue(false).into(),
@@ -356,6 +382,16 @@ pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<Histor
             1 => histories_with_duplicates(Kind::Queue, true),
             1 => histories_with_duplicates(Kind::Topic, true),
         ]
+        .boxed(),
+        Area::Partitions => prop_oneof![
+            3 => histories_of(Kind::Queue, false, false),
+            1 => histories_of(Kind::Sessions, false, false),
+            2 => histories_of(Kind::Topic, false, false),
+            1 => histories_of(Kind::Queue, false, true),
+            1 => histories_with_duplicates(Kind::Queue, false),
+            1 => histories_with_duplicates(Kind::Topic, false),
+        ]
+        .prop_map(partitioned)
         .boxed(),
     }
 }

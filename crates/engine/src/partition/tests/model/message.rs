@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    BodyRef, Lock, MessageState, MessageView, NewMessage, QueueId, RuleProperties, SequenceNumber, SubQueue,
-    Timestamp,
+    BodyRef, KeyPartition, Lock, MessageState, MessageView, NewMessage, QueueId, RuleProperties,
+    SequenceNumber, SubQueue, Timestamp,
 };
 
 #[derive(Debug, Clone)]
@@ -28,6 +28,7 @@ impl Message {
         let view = MessageView {
             queue: QueueId::default(),
             sequence_number: body,
+            partition: KeyPartition::default(),
             enqueued_at: Timestamp::default(),
             expires_at: Timestamp::NEVER,
             time_to_live_ms: new.time_to_live_ms,

@@ -2,7 +2,7 @@
 //! speed, storage or the partition's own code. Each rule can be broken on purpose, to see that the comparison notices.
 //!
 //! - [`Model`] takes commands; `queue` is a queue or subscription, `ending` how locks and stays end there, `session`
-//!   its sessions; `topic`, `publishing` and `idle` are about several of them, `duplicates` about what was sent before;
+//!   its sessions; `partitions` is what is shown of its numbers; `topic`, `publishing` and `idle` are about several of them, `duplicates` about what was sent before;
 //!   `sql` is what the few conditions and actions of the histories mean.
 //! - `units` are commands that take effect as a whole or not at all.
 //! - [`Rule`] lists what can be broken.
@@ -18,6 +18,7 @@ pub(super) mod histories;
 mod idle;
 mod message;
 mod moves;
+mod partitions;
 mod publishing;
 mod queue;
 mod rule;
@@ -40,8 +41,8 @@ use self::queue::Queue;
 use self::turn::Turn;
 use crate::partition::Counts;
 use crate::{
-    Command, Effect, EntityOptions, LockToken, MessageState, MessageView, QueueId, QueueOptions, ReceiverId,
-    Refusal, RequestId, SequenceNumber, SubQueue, Subscription, Timestamp,
+    Command, Effect, EntityOptions, KeyPartition, LockToken, MessageState, MessageView, QueueId,
+    QueueOptions, ReceiverId, Refusal, RequestId, SequenceNumber, SubQueue, Subscription, Timestamp,
 };
 
 use super::rig::QUEUE;
@@ -71,6 +72,8 @@ pub(super) struct Model {
     /// A topic's next number after a restart.
     topic_number_stored: u64,
     remembered: Vec<Remembered>,
+    /// The partition of messages without a key that are sent now.
+    in_turn: KeyPartition,
     turn: Turn,
 }
 
@@ -92,6 +95,7 @@ impl Model {
             watchers: BTreeMap::new(),
             topic_number_stored: 1,
             remembered: Vec::new(),
+            in_turn: KeyPartition::default(),
             turn: Turn::new(broken),
         }
     }

@@ -10,11 +10,15 @@ use super::comparison::Comparison;
 use super::draft::{Draft, FilterDraft, LockDraft, Move, RuleDraft, SessionRequestDraft, Verb};
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::{
-    Command, CorrelationFilter, CreditLimit, DeadLetter, Filter, LockToken, MessageKey, NewMessage, Property,
-    PropertyValue, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, RuleProperties, Selector,
-    SequenceNumber, SessionLock, SessionRequest, Settlement, SqlAction, SubQueue, Timestamp,
+    Command, CorrelationFilter, CreditLimit, DeadLetter, Filter, LockToken, MessageKey, NewMessage,
+    PartitionKey, Property, PropertyValue, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions,
+    RuleProperties, Selector, SequenceNumber, SessionLock, SessionRequest, Settlement, SqlAction, SubQueue,
+    Timestamp,
 };
 
+const KEYS: [&str; 3] = ["k", "l", "m"];
+/// The pick for which a number of a wrong partition is given.
+const WRONG_PARTITION: usize = 3;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const RULE_NAMES: [&str; 5] = ["$Default", "$default", "x", "X", "#"];
 const LABELS: [&str; 3] = ["red", "RED", "blue"];
@@ -35,7 +39,10 @@ impl Comparison {
             }
             Move::Cancel(picks) => {
                 let next = self.partition.state.entity.next_number.0;
-                let number = |pick: &usize| SequenceNumber(next.saturating_sub(*pick as u64));
+                let number = |pick: &usize| {
+                    let number = SequenceNumber(next.saturating_sub(*pick as u64));
+                    self.model.shown(QUEUE, number, *pick == WRONG_PARTITION)
+                };
                 Command::CancelScheduled { numbers: picks.iter().map(number).collect() }
             }
             Move::Open { queue, sub_queue, mode, requested, wrongly, after_ms } => {
@@ -77,7 +84,7 @@ impl Comparison {
                 self.receive_deferred(picks, (*queue, *sub_queue), *mode, *receiver)
             }
             Move::Peek { from, count_max, bytes_max, queue, sub_queue, session } => Command::Peek {
-                from: SequenceNumber(*from),
+                from: self.model.somewhere(*from),
                 count_max: *count_max,
                 bytes_max: *bytes_max,
                 source: QueuePath { queue: self.queue(*queue), sub_queue: *sub_queue },
@@ -172,16 +179,25 @@ impl Comparison {
             session_id: draft.session.map(|session| SESSIONS[session].into()),
             ..RuleProperties::default()
         };
+        let (session, id) = (draft.session.map(|session| SESSIONS[session]), draft.id.map(|id| IDS[id]));
+        let (message_key, partition_key) = if self.model.options.is_partitioned() {
+            let key = draft.key.map(|key| KEYS[key]);
+            let id = id.filter(|_| self.model.options.requires_duplicate_detection());
+            PartitionKey::of_message(session, key, id)
+        } else {
+            (id.map(MessageKey::of), None)
+        };
         NewMessage {
             content: Bytes::from(vec![7; draft.bytes]),
             time_to_live_ms: draft.time_to_live_ms,
             scheduled_enqueue_time: draft.delay_ms.map(|ms| Timestamp(self.now + ms)),
-            session_id: draft.session.map(|session| SESSIONS[session].into()),
+            session_id: session.map(Into::into),
             header_bytes: draft.header_bytes,
             rule_properties: Some(Arc::new(rule_properties)),
             reserved_number: None,
             origin: None,
-            message_key: draft.id.map(|id| MessageKey::of(IDS[id])),
+            message_key,
+            partition_key,
         }
     }
 
@@ -240,7 +256,10 @@ impl Comparison {
             .iter()
             .map(|(view, _)| view)
             .filter(|view| view.queue == queue && view.state == crate::MessageState::Deferred);
-        let mut choice: Vec<_> = deferred.map(|view| view.sequence_number).collect();
+        let mut choice: Vec<_> = deferred
+            .enumerate()
+            .map(|(at, view)| self.model.shown(queue, view.sequence_number, at == WRONG_PARTITION))
+            .collect();
         // And one that is not deferred.
         choice.push(self.partition.state.entity.next_number);
         let numbers = picks.iter().map(|pick| choice[pick % choice.len()]).collect();

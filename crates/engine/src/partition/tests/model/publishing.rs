@@ -9,8 +9,8 @@ use super::sql::{self, Truth};
 use super::topic::{in_order, same_name};
 use super::{ENTITY, Model, Rule, Turn};
 use crate::{
-    CorrelationFilter, Filter, PropertyChanges, PropertyValue, RuleProperties, SequenceNumber, Subscription,
-    TextProperty,
+    CorrelationFilter, Filter, KeyPartition, PropertyChanges, PropertyValue, RuleProperties, SequenceNumber,
+    Subscription, TextProperty,
 };
 
 const HEADER_BYTES_MAX: usize = 65_536;
@@ -33,6 +33,13 @@ impl Model {
         let was_scheduled = message.scheduled_for.take().is_some();
         message.view.state = crate::MessageState::Active;
         let rule_properties = message.rule_properties.as_deref().cloned().unwrap_or_default();
+        let shown = match self.turn.keeps(Rule::RulesSeeTheNumberThatIsShown) {
+            true => message.view.partition.shown(number),
+            false => number,
+        };
+        if self.turn.breaks(Rule::CopiesBelongToThePartitionOfTheirMessage) {
+            message.view.partition = KeyPartition::default();
+        }
         // What this message has no business with.
         let mut leaked = None;
         let topic = Queue::new(super::QUEUE, topic_options);
@@ -45,7 +52,7 @@ impl Model {
             {
                 continue;
             }
-            for share in shares(&self.turn, subscription, &rule_properties, number.0) {
+            for share in shares(&self.turn, subscription, &rule_properties, shown.0) {
                 let Some(copy) = made(&self.turn, (&topic, queue), &message, &share, &mut leaked) else {
                     continue;
                 };

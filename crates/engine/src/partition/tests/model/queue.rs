@@ -8,8 +8,8 @@ use super::selecting::Selected;
 use super::session::{Session, Waiter};
 use super::{Rule, Turn};
 use crate::{
-    CreditLimit, Effect, Lock, LockToken, MessageState, MessageView, QueueId, QueueOptions, ReceiveMode,
-    ReceiverId, ReceiverOptions, Refusal, SequenceNumber, SubQueue, Timestamp,
+    CreditLimit, Effect, KeyPartition, Lock, LockToken, MessageState, MessageView, QueueId, QueueOptions,
+    ReceiveMode, ReceiverId, ReceiverOptions, Refusal, SequenceNumber, SubQueue, Timestamp,
 };
 
 pub(super) type Taken = (MessageView, Option<Lock>);
@@ -115,16 +115,18 @@ impl Queue {
 
     pub(super) fn cancel(&mut self, turn: &Turn, numbers: &[SequenceNumber]) -> Result<(), Refusal> {
         check(numbers)?;
-        for number in numbers {
-            if self.messages.get(&number.0).is_none_or(|message| message.scheduled_for.is_none()) {
-                return Err(Refusal::MessageNotFound(number.0));
-            }
+        let mut cancelled = Vec::new();
+        for shown in numbers {
+            let named = self.named(turn, *shown, Rule::CancellingTakesTheNumberThatWasShown);
+            let named = named.filter(|number| self.messages[number].scheduled_for.is_some());
+            let number = named.ok_or(Refusal::MessageNotFound(shown.0))?;
             if turn.breaks(Rule::CancellingIsAllOrNothing) {
-                self.messages.remove(&number.0);
+                self.messages.remove(&number);
             }
+            cancelled.push(number);
         }
-        for number in numbers {
-            self.messages.remove(&number.0);
+        for number in cancelled {
+            self.messages.remove(&number);
         }
         Ok(())
     }
@@ -166,13 +168,18 @@ impl Queue {
                 && session.as_ref().is_none_or(|session| message.is_of(session))
         };
         let mut received = Vec::new();
-        let missing = numbers.iter().find(|number| !self.messages.get(&number.0).is_some_and(is_there));
-        for number in numbers {
+        let found: Vec<Option<u64>> = numbers
+            .iter()
+            .map(|shown| self.named(turn, *shown, Rule::ReceivingTakesTheNumberThatWasShown))
+            .map(|named| named.filter(|number| is_there(&self.messages[number])))
+            .collect();
+        let missing = numbers.iter().zip(&found).find(|(_, found)| found.is_none()).map(|(shown, _)| shown);
+        for number in found.into_iter().flatten() {
             if missing.is_some() && turn.keeps(Rule::ReceivingDeferredIsAllOrNothing) {
                 break;
             }
-            if Some(number) != missing && self.messages.get(&number.0).is_some_and(is_there) {
-                received.push(self.hand_out(turn, number.0, mode));
+            if is_there(&self.messages[&number]) {
+                received.push(self.hand_out(turn, number, mode));
             }
         }
         missing.map_or(Ok(received), |number| Err(Refusal::MessageNotFound(number.0)))
@@ -189,7 +196,11 @@ impl Queue {
         let session = session.filter(|_| turn.keeps(Rule::PeekingShowsOneSession));
         let wanted = self.messages.values().filter(|message| {
             message.view.sub_queue == sub_queue
-                && message.view.sequence_number >= from
+                && if turn.keeps(Rule::BrowsingIsInOneOrder) {
+                    message.view.sequence_number.0 >= from.0 % (1 << 48)
+                } else {
+                    message.view.shown_number() >= from
+                }
                 && session.is_none_or(|session| message.is_of(session))
         });
         let mut bytes = 0;
@@ -352,6 +363,9 @@ impl Queue {
             }
         }
         for message in self.messages.values_mut() {
+            if turn.breaks(Rule::PartitionsSurviveARestart) {
+                message.view.partition = KeyPartition::default();
+            }
             message.lock = None;
             if turn.breaks(Rule::APostponementSurvivesARestart) {
                 message.held_until = None;

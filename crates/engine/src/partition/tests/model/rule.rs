@@ -17,6 +17,8 @@ pub(in crate::partition::tests) enum Area {
     Duplicates,
     /// Any of them, with commands that take effect together.
     Units,
+    /// Any of them, partitioned.
+    Partitions,
 }
 
 /// Writes the list of rules once: the type, all its values, and the area in which breaking one shows.
@@ -346,5 +348,29 @@ rules! {
         AUnitIsUse,
         /// Only what can be part of a transaction is.
         OthersAreNoPartOfAUnit,
+    }
+    Partitions {
+        /// The key of a message decides to which partition it belongs (§15).
+        TheKeyDecidesThePartition,
+        /// Messages without a key take turns (§15).
+        MessagesWithoutAKeyTakeTurns,
+        /// Those of one batch belong to one partition.
+        ABatchBelongsToOnePartition,
+        /// A batch whose messages have different keys is refused.
+        ABatchHasOneKey,
+        /// So is one without a key where duplicates are looked for.
+        DuplicatesNeedAKey,
+        /// A number of another partition names no message to cancel.
+        CancellingTakesTheNumberThatWasShown,
+        /// Nor one to receive.
+        ReceivingTakesTheNumberThatWasShown,
+        /// Browsing goes on in all partitions behind the last one shown.
+        BrowsingIsInOneOrder,
+        /// The copies of a message belong to its partition.
+        CopiesBelongToThePartitionOfTheirMessage,
+        /// Rules see the number that readers see.
+        RulesSeeTheNumberThatIsShown,
+        /// Partitions are durable.
+        PartitionsSurviveARestart,
     }
 }

@@ -150,7 +150,7 @@ fn changes_are_read_back_exactly() {
     assert_eq!(rig.peek(queue, SubQueue::Main), before);
 }
 
-/// `newid()` comes out of the one door of randomness, so a history repeats with its seed.
+/// `newid()` comes out of the one port for randomness, so a history repeats with its seed.
 #[test]
 fn new_ids_are_drawn_and_repeat_with_the_seed() {
     let mut drawn = Vec::new();
