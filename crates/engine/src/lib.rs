@@ -40,8 +40,8 @@ pub use message::{
 };
 pub use message_key::MessageKey;
 pub use names::{
-    check_authorization_rule_name, check_entity_name, check_rule_name, check_subscription_name, name_key,
-    reads_like_a_host, same_name,
+    check_addressed_subscription_name, check_authorization_rule_name, check_entity_name, check_rule_name,
+    check_subscription_name, name_key, reads_like_a_host, same_name,
 };
 pub use options::{
     AuthorizationRule, CLIENT_ID_CHARS_MAX, ClientAffinity, EntityOptions, EntityStatus, EntityTimes,

@@ -114,6 +114,19 @@ pub(crate) fn check_client_subscription_name(name: &str) -> Result<(), String> {
     check_escapes(name)
 }
 
+/// Checks the name of a subscription in an address: one that a client for JMS created may be longer.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn check_addressed_subscription_name(name: &str) -> Result<(), String> {
+    let is_of_client = name.ends_with("$D") || name.ends_with("$ND");
+    if is_of_client && !name.starts_with('$') {
+        check_client_subscription_name(name)
+    } else {
+        check_subscription_name(name)
+    }
+}
+
 /// Checks a client id that becomes a part of such a name; it may be empty.
 ///
 /// # Errors
@@ -191,6 +204,17 @@ mod tests {
         }
         assert!(check_subscription_name("$Default").unwrap_err().contains("kept for the broker"));
         assert!(check_subscription_name("a%20b").unwrap_err().contains("%20"));
+    }
+
+    #[test]
+    fn addresses_name_subscriptions_of_clients_with_their_client_ids() {
+        let of_client =
+            |name: usize, client: usize| format!("{}${}$ND", "s".repeat(name), "c".repeat(client));
+        assert_eq!(check_addressed_subscription_name(&of_client(50, CLIENT_ID_CHARS_MAX)), Ok(()));
+        assert_eq!(check_addressed_subscription_name("s$$D"), Ok(()));
+        for bad in [&*of_client(200, 1), "$c$D", "$Default", &"s".repeat(51), "a/b$$D"] {
+            assert!(check_addressed_subscription_name(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

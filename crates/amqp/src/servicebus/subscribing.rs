@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use peeklock_access::Resource;
 use peeklock_engine::runtime::{ClientSubscription, Response, Temporary};
-use peeklock_engine::{ClientAffinity, Refusal, Right, Selector, SubQueue, SubscriptionOptions};
+use peeklock_engine::{
+    CLIENT_ID_CHARS_MAX, ClientAffinity, Refusal, Right, Selector, SubQueue, SubscriptionOptions,
+};
 use rand::RngExt;
 
 use super::authorization::Need;
@@ -66,6 +68,8 @@ impl Client {
             };
             (seconds > 0).then(|| seconds.saturating_mul(1000).max(IDLE_MS_MIN))
         };
+        // One that is longer is refused wherever it matters.
+        let container_id: String = container_id.chars().take(CLIENT_ID_CHARS_MAX + 1).collect();
         Self {
             container_id: container_id.into(),
             queue_idle_ms: idle_ms(QUEUE_IDLE),
