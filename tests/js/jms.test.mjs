@@ -92,7 +92,8 @@ describe("what clients for JMS attach", { concurrency: 4 }, () => {
   });
   after(() => daemon.close());
 
-  const queues = () => names(administration.listQueues());
+  // Not by listing: other tests create and delete queues meanwhile, which moves pages.
+  const exists = (queue) => administration.queueExists(queue);
   const connected = (test, options) => async () => {
     const connection = await connect(daemon, options);
     try {
@@ -107,12 +108,12 @@ describe("what clients for JMS attach", { concurrency: 4 }, () => {
     const receiver = await openReceiver(connection, { source });
     const { address } = receiver.source;
     assert.match(address, /^temporary-queue-[0-9a-f]{32}$/);
-    assert((await queues()).includes(address));
+    assert(await exists(address));
     const relay = await sender(connection, {});
     assert.equal(await send(relay, { to: address, body: "x" }), "accepted");
     assert.deepEqual(await take(receiver, 1), ["x"]);
     receiver.close();
-    await until(async () => !(await queues()).includes(address), "the end of the queue");
+    await until(async () => !(await exists(address)), "the end of the queue");
     assert.equal(await send(relay, { to: address, body: "late" }), "amqp:not-found");
   }));
 
@@ -133,7 +134,7 @@ describe("what clients for JMS attach", { concurrency: 4 }, () => {
     }
     const topic = connection.open_receiver({ source: { dynamic: true, capabilities: ["temporary-topic"] } });
     assert.equal((await refusal(topic, "receiver")).condition, "amqp:not-implemented");
-    assert(!(await queues()).includes("mine"));
+    assert(!(await exists("mine")));
   }));
 
   it("a connection has a limited number of temporary entities, and they go with it", async () => {
@@ -147,8 +148,8 @@ describe("what clients for JMS attach", { concurrency: 4 }, () => {
     const more = connection.open_sender({ target: { dynamic: true, capabilities: QUEUE } });
     assert.equal((await refusal(more, "sender")).condition, "amqp:resource-limit-exceeded");
     connection.socket.destroy(new Error("cut"));
-    const made = new Set(links.map((link) => link.target.address));
-    await until(async () => !(await queues()).some((name) => made.has(name)), "the end of the queues");
+    const some = links.filter((_, n) => n % 100 === 0).map((link) => link.target.address);
+    await until(async () => !(await Promise.all(some.map(exists))).some(Boolean), "the end of the queues");
   });
 
   it("messages without a destination, or for what is not there, are rejected by the relay", connected(async (connection) => {

@@ -137,9 +137,18 @@ impl Daemon {
     /// Memory that the daemon allocated and that is resident, in bytes; Linux only. Pages of its program file, which the kernel
     /// maps in as they are used, don't count.
     pub fn resident_bytes(&self) -> u64 {
+        self.status_bytes("RssAnon:")
+    }
+
+    /// The most memory that was ever resident at a time, in bytes, pages of the program file included; Linux only.
+    pub fn peak_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, name: &str) -> u64 {
         let id = self.child.as_ref().expect("the daemon runs").id();
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
         kilobytes * 1024
     }

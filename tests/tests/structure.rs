@@ -9,21 +9,36 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The crates that each crate may depend on, tests aside.
-const DEPENDENCIES: [(&str, &[&str]); 12] = [
+const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("peeklock-budget", &[]),
     ("peeklock-storage", &[]),
     ("peeklock-rules", &[]),
     ("peeklock-engine", &["peeklock-budget", "peeklock-rules", "peeklock-storage"]),
     ("peeklock-access", &["peeklock-engine"]),
+    ("peeklock-errors", &["peeklock-access", "peeklock-engine"]),
     ("peeklock-wire", &[]),
     ("peeklock-message", &["peeklock-engine", "peeklock-wire"]),
     (
         "peeklock-amqp",
-        &["peeklock-access", "peeklock-budget", "peeklock-engine", "peeklock-message", "peeklock-wire"],
+        &[
+            "peeklock-access",
+            "peeklock-budget",
+            "peeklock-engine",
+            "peeklock-errors",
+            "peeklock-message",
+            "peeklock-wire",
+        ],
     ),
     (
         "peeklock-admin",
-        &["peeklock-access", "peeklock-budget", "peeklock-engine", "peeklock-message", "peeklock-wire"],
+        &[
+            "peeklock-access",
+            "peeklock-budget",
+            "peeklock-engine",
+            "peeklock-errors",
+            "peeklock-message",
+            "peeklock-wire",
+        ],
     ),
     ("peeklock-net", &[]),
     (
@@ -44,12 +59,13 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
 ];
 
 /// Words that may not appear under a path, tests aside.
-const FORBIDDEN_WORDS: [(&str, &[&str]); 11] = [
+const FORBIDDEN_WORDS: [(&str, &[&str]); 12] = [
     ("crates/budget/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time"]),
     ("crates/rules/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time", "rand::", "serde"]),
     ("crates/engine/src/partition", &["tokio", "std::fs", "std::time", "serde", "postcard", "prost"]),
     ("crates/engine/src/options", &["serde", "postcard", "prost"]),
     ("crates/engine/src", &["std::net", "amqp::"]),
+    ("crates/errors/src", &["tokio", "std::net", "std::fs", "std::time"]),
     ("crates/storage/src", &["peeklock_"]),
     ("crates/wire/src", &["tokio", "peeklock_", "std::net", "std::fs"]),
     ("crates/net/src", &["peeklock_", "axum", "hyper"]),

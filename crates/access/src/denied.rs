@@ -9,8 +9,7 @@ fn shown(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// Why not. The texts are for whoever presented it and tell nothing about keys; each has its sub-code of the management
-/// API (azure-sdk-for-net's constants).
+/// Why not. The texts are for whoever presented it and tell nothing about keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// Nothing was presented.
@@ -49,19 +48,4 @@ pub enum Denied {
         /// What it takes.
         right: &'static str,
     },
-}
-
-impl Denied {
-    /// The sub-code of the management API.
-    #[must_use]
-    pub const fn sub_code(&self) -> u16 {
-        match self {
-            Self::Right { .. } | Self::Role => 40100,
-            Self::Missing => 40102,
-            Self::Signature | Self::UnknownKey | Self::Issuer => 40103,
-            Self::Audience => 40104,
-            Self::Malformed(_) => 40105,
-            Self::Expired(_) | Self::NotYet => 40106,
-        }
-    }
 }

@@ -6,11 +6,12 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use peeklock_access::Denied;
+use peeklock_errors::{ErrorKind, Http, NO_SUB_CODE};
 use peeklock_wire::loggable;
 use uuid::Uuid;
 
-/// Of errors that are written without a sub-code.
-pub(crate) const NO_SUB_CODE: u16 = 0;
+/// What an error is told as that HTTP has no status for.
+const INTERNAL: Http = Http { status: 500, sub_code: 50000 };
 
 /// Refuses a request. N finds the sub-code by the text `SubCode=digits.`, with the full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,44 +26,35 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    /// Any.
-    pub(crate) fn new(status: StatusCode, sub_code: u16, text: impl Into<Cow<'static, str>>) -> Self {
+    /// An error of the table.
+    pub(crate) fn of(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
+        let Http { status, sub_code } = kind.row().http.unwrap_or(INTERNAL);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, sub_code, text: text.into() }
     }
 
     /// The request makes no sense.
     pub(crate) fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, 40000, text)
+        Self::of(ErrorKind::InvalidArgument, text)
     }
 
-    /// There is no such thing.
-    pub(crate) fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, 40400, text)
-    }
-
-    /// Messages are to be forwarded to an entity that does not exist: a bad request with the sub-code of what is not found, and
-    /// the words of the service (azure-service-bus 203).
+    /// Messages are to be forwarded to an entity that does not exist: the words of the service (azure-service-bus 203).
     pub(crate) fn forwarding_target_not_found(property: &str, target: &str) -> Self {
         let text = format!(
             "The auto forwarding destination entity does not exist: '{property}' names '{target}', which is neither a queue nor \
              a topic."
         );
-        Self::new(StatusCode::BAD_REQUEST, 40400, text)
-    }
-
-    /// More than is allowed.
-    pub(crate) fn quota_exceeded(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, 40300, text)
+        Self::of(ErrorKind::ForwardingTargetNotFound, text)
     }
 
     /// Later, perhaps; the SDKs retry.
     pub(crate) fn busy(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, 50004, text)
+        Self::of(ErrorKind::Unavailable, text)
     }
 
     /// The broker failed.
     pub(crate) fn internal() -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, 50000, "The broker failed to carry out the operation.")
+        Self::of(ErrorKind::Internal, "The broker failed to carry out the operation.")
     }
 
     /// The body; `tracking` finds it again in the log.
@@ -81,10 +73,7 @@ impl Error {
 
 impl From<Denied> for Error {
     fn from(denied: Denied) -> Self {
-        if denied == Denied::UnknownKey {
-            return Self::busy(denied.to_string());
-        }
-        Self::new(StatusCode::UNAUTHORIZED, denied.sub_code(), denied.to_string())
+        Self::of((&denied).into(), denied.to_string())
     }
 }
 
@@ -122,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_body_has_the_form_that_the_sdks_read() {
-        let body = Error::not_found("No '<q>' & no \u{1}.").body(Uuid::nil());
+        let body = Error::of(ErrorKind::EntityNotFound, "No '<q>' & no \u{1}.").body(Uuid::nil());
         let start = "<Error><Code>404</Code><Detail>SubCode=40400. No '&lt;q&gt;' &amp; no ?. \
                      TrackingId:00000000-0000-0000-0000-000000000000_G0, SystemTracker:peeklock, Timestamp:";
         assert!(body.starts_with(start), "{body}");

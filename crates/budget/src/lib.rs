@@ -8,6 +8,8 @@
 //! little each, a newcomer always finds some room, and the sum stays below the limit. (This is the "dynamic threshold"
 //! by which switches share their packet buffers: Choudhury and Hahne, 1998.)
 //!
+//! What is larger than an allowance is taken by turns ([`turn`]), out of a part of the budget that allowances leave free.
+//!
 //! Holders that can't go on for lack of room say so with a [`Waiting`]. While there is one, others know that what they
 //! hold idly is wanted.
 
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub mod throttle;
+pub mod turn;
 
 #[cfg(test)]
 mod tests;
@@ -81,6 +84,9 @@ pub struct Budget(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     limit_bytes: usize,
+    /// The part that is left for whoever has its turn.
+    turn_bytes: usize,
+    line: turn::Line,
     used_bytes: AtomicUsize,
     by_owner: [AtomicUsize; Owner::ALL.len()],
     waiting: AtomicUsize,
@@ -98,8 +104,16 @@ impl Budget {
     /// A budget of so many bytes.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
+        Self::with_turns(limit_bytes, 0)
+    }
+
+    /// A budget of so many bytes, `turn_bytes` of which are left for the holder that has its turn.
+    #[must_use]
+    pub fn with_turns(limit_bytes: usize, turn_bytes: usize) -> Self {
         Self(Arc::new(Inner {
             limit_bytes,
+            turn_bytes,
+            line: turn::Line::default(),
             used_bytes: AtomicUsize::new(0),
             by_owner: Default::default(),
             waiting: AtomicUsize::new(0),
@@ -134,20 +148,25 @@ impl Budget {
     /// How much one holder may hold at this moment, in bytes.
     #[must_use]
     pub fn allowance(&self) -> usize {
-        (self.free_bytes() / FREE_PER_ALLOWANCE).max(FREE_OF_CHARGE_BYTES)
+        let free_bytes = self.free_bytes().saturating_sub(self.0.turn_bytes);
+        (free_bytes / FREE_PER_ALLOWANCE).max(FREE_OF_CHARGE_BYTES)
     }
 
     /// The most that a single holder may hold while nobody else holds anything, in bytes.
     #[must_use]
     pub fn largest_share(&self) -> usize {
         // x = (limit - x) / FREE_PER_ALLOWANCE
-        self.0.limit_bytes / (FREE_PER_ALLOWANCE + 1)
+        self.0.limit_bytes.saturating_sub(self.0.turn_bytes) / (FREE_PER_ALLOWANCE + 1)
     }
 
     /// Whether a holder can't go on for lack of room.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.0.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    fn line(&self) -> &turn::Line {
+        &self.0.line
     }
 
     /// An empty share.

@@ -56,3 +56,42 @@ fn whoever_waits_is_counted_until_it_goes_on() {
     drop(waiting);
     assert!(!budget.is_contended());
 }
+
+#[test]
+fn turns_are_taken_in_order() {
+    let budget = Budget::default();
+    let [first, second, third] = [(); 3].map(|()| budget.line_up());
+    assert_eq!([&first, &second, &third].map(|place| place.is_first()), [true, false, false]);
+    drop(second);
+    assert!(first.is_first() && !third.is_first());
+    third.got_on();
+    assert_eq!(budget.turn_progress(), 0, "it was not its turn");
+    first.got_on();
+    assert_eq!(budget.turn_progress(), 1);
+    drop(first);
+    assert!(third.is_first());
+    drop(third);
+    assert!(budget.line_up().is_first());
+}
+
+#[test]
+fn whoever_has_its_turn_finds_room_however_many_hold_parts() {
+    const LARGE: usize = 16 * MIB;
+    let budget = Budget::with_turns(64 * MIB, LARGE);
+    let mut shares: Vec<Share> = (0..200).map(|_| budget.share(Owner::Incoming)).collect();
+    let mut places = Vec::new();
+    while places.len() < shares.len() {
+        for share in &mut shares {
+            let wanted = share.bytes() + STEP_BYTES;
+            if wanted <= budget.allowance() {
+                share.set(wanted);
+            } else if places.len() < 200 {
+                places.push(budget.line_up());
+            }
+        }
+    }
+    assert!(
+        budget.free_bytes() >= LARGE - 200 * STEP_BYTES && shares.iter().all(|share| share.bytes() < LARGE)
+    );
+    assert!(budget.largest_share() >= LARGE, "alone, nobody needs a turn");
+}

@@ -1,13 +1,16 @@
-//! What a partition can be asked to do.
+//! What a partition can be asked to do; `descriptor` is what has to be known of each command.
+
+mod descriptor;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+pub(crate) use self::descriptor::{AnswerKind, Descriptor, Link, Uses, Writes};
 use crate::{
-    DeadLetter, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode, ReceiverId, Refusal,
-    Reply, Rule, SequenceNumber, SettleFailure, SubscriptionOptions, Timestamp,
+    DeadLetter, EntityOptions, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode,
+    ReceiverId, Rule, SequenceNumber, SubscriptionOptions, Timestamp,
 };
 
 /// Contents that [`Command::ReceiveDeferred`] gives out at once, in bytes; a single message has no limit but its own. The answer is
@@ -244,46 +247,18 @@ pub enum Command {
         /// The receiver to which it was assigned, and the bytes of content counted against its credit.
         receiver: Option<(ReceiverId, u64)>,
     },
+    /// Changes the options of the queue or topic; answers [`crate::Reply::Done`]. The catalogue of the shard has checked and
+    /// stored them before: its record is the only one, a partition reads none, and one that is read back from the store begins
+    /// with what the catalogue has.
+    ChangeOptions {
+        /// All of them, as they are from now on.
+        options: Arc<EntityOptions>,
+    },
     /// Ends the entity with everything in it: attached links are closed, and every later command is refused.
     /// Answers [`crate::Reply::Done`]; [`crate::Effect::Ended`] comes before.
     EndEntity,
     /// Lets due timers fire; carries no request of its own.
     Tick,
-}
-
-impl Command {
-    /// The answer that refuses everything the command asks for; `None` for commands that cause no answer.
-    #[must_use]
-    pub fn refused(&self, refusal: Refusal) -> Option<Reply> {
-        Some(match self {
-            Self::Send { .. } | Self::KeepUndelivered { .. } => Reply::Sent(Err(refusal)),
-            Self::OpenReceiver { .. } => Reply::Opened(Err(refusal)),
-            Self::Settle { tokens, .. } => Reply::Settled(SettleFailure::all(tokens.len(), &refusal)),
-            Self::Provisional(_) => Reply::Provisional(Err(refusal)),
-            Self::RenewLocks { .. } => Reply::Renewed(Err(refusal)),
-            Self::ReceiveDeferred { .. } | Self::Peek { .. } => Reply::Received(Err(refusal)),
-            Self::DeleteMessages { .. } => Reply::Deleted(Err(refusal)),
-            Self::RenewSessionLock { .. } => Reply::SessionRenewed(Err(refusal)),
-            Self::GetSessionState { .. } => Reply::SessionState(Err(refusal)),
-            Self::ListSessions { .. } => Reply::Sessions(Err(refusal)),
-            Self::ListRules { .. } => Reply::Rules(Err(refusal)),
-            Self::CancelScheduled { .. }
-            | Self::SetSessionState { .. }
-            | Self::DeclareSubscription { .. }
-            | Self::DeleteSubscription { .. }
-            | Self::AddRule { .. }
-            | Self::ReplaceRule { .. }
-            | Self::RemoveRule { .. }
-            | Self::EndEntity => Reply::Done(Err(refusal)),
-            Self::Watch { .. }
-            | Self::Select { .. }
-            | Self::Examined { .. }
-            | Self::Credit { .. }
-            | Self::CloseReceiver { .. }
-            | Self::Quarantine { .. }
-            | Self::Tick => return None,
-        })
-    }
 }
 
 /// How a message was assigned to the receiver that would have got it, see [`Command::Quarantine`].

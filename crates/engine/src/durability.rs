@@ -53,6 +53,7 @@ impl Event {
             | Self::Used { stored: false, .. }
             | Self::Quarantined { .. }
             | Self::NotDelivered { .. }
+            | Self::OptionsChanged { .. }
             | Self::Ended => Durability::Volatile,
         }
     }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 pub use self::details::{Deletion, Publication, SubscriptionCopy};
 use crate::partition::{Record, SelectionChange};
 use crate::{
-    BodyRef, CreditLimit, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId, ReceiverOptions,
-    RequestId, Rule, SequenceNumber, SessionId, SubQueue, SubscriptionOptions, Timestamp,
+    BodyRef, CreditLimit, EntityOptions, EntityTimes, LockToken, MessageKey, QueueId, ReceiverId,
+    ReceiverOptions, RequestId, Rule, SequenceNumber, SessionId, SubQueue, SubscriptionOptions, Timestamp,
 };
 
 /// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
@@ -253,6 +253,11 @@ pub enum Event {
         first: SequenceNumber,
         /// The last to be forgotten.
         last: SequenceNumber,
+    },
+    /// The options of the entity changed, which counts as a use. Nothing is written: the catalogue has stored them.
+    OptionsChanged {
+        /// All of them, as they are from now on.
+        options: Arc<EntityOptions>,
     },
     /// The entity is about to be deleted: it takes no commands any more.
     Ended,

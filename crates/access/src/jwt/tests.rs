@@ -377,7 +377,7 @@ fn fixed_keys_need_no_issuer() {
     assert!(shown(&access, &signer.token("EdDSA", &claims(json!({ "iss": "anybody" })))).is_ok());
     let unknown = signer.signed("EdDSA", &json!({ "alg": "EdDSA", "kid": "new" }), &claims(json!({})));
     assert_eq!(shown(&access, &unknown), Err(Denied::Signature));
-    assert_eq!(shown(&access_to(policy()), "a.b.c").map_err(|denied| denied.sub_code()), Err(40105));
+    assert!(matches!(shown(&access_to(policy()), "a.b.c"), Err(Denied::Malformed(_))));
     let nobody = Access::new(Policy::default(), Arc::new(NoRules), Arc::new(ManualClock::new(NOW)));
     assert_eq!(shown(&nobody, &unknown), Err(Denied::Signature));
 }

@@ -1,22 +1,25 @@
 //! Why a request of the management API fails (azure-sdk-for-net's constants).
 
-use axum::http::StatusCode;
 use peeklock_access::AddressError;
 use peeklock_engine::Refusal;
 use peeklock_engine::runtime::{ChangeError, StorageError};
+use peeklock_errors::ErrorKind;
 
-use crate::error::{Error, NO_SUB_CODE};
+use crate::error::Error;
 
 impl Error {
     /// There is no such entity.
     pub(super) fn entity_not_found(name: &str) -> Self {
-        Self::not_found(format!("Not Found. The messaging entity '{name}' could not be found."))
+        Self::of(
+            ErrorKind::EntityNotFound,
+            format!("Not Found. The messaging entity '{name}' could not be found."),
+        )
     }
 
     /// What is to be created exists.
     pub(super) fn exists(name: &str) -> Self {
         let text = format!("Conflict. The messaging entity '{name}' already exists.");
-        Self::new(StatusCode::CONFLICT, 40900, text)
+        Self::of(ErrorKind::EntityExists, text)
     }
 
     /// The path is the address of nothing.
@@ -27,49 +30,51 @@ impl Error {
     /// The path has no description: the service's own words, without a sub-code.
     pub(super) fn verb(method: &str) -> Self {
         let text = format!("The specified HTTP verb ({method}) is not valid.");
-        Self::new(StatusCode::BAD_REQUEST, NO_SUB_CODE, text)
+        Self::of(ErrorKind::NoDescription, text)
     }
 
     /// Only `If-Match: *` is understood.
     pub(super) fn precondition() -> Self {
         let text =
             "Precondition Failed. Entities have no versions here: 'If-Match: *' updates whatever is there.";
-        Self::new(StatusCode::PRECONDITION_FAILED, 41200, text)
+        Self::of(ErrorKind::PreconditionFailed, text)
     }
 
     /// The method is not for this path.
     pub(super) fn method(method: &str, path: &str) -> Self {
         let text = format!("Method Not Allowed. {method} is not for '{path}'.");
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, 40500, text)
+        Self::of(ErrorKind::MethodNotAllowed, text)
     }
 
     /// The body is too large.
     pub(super) fn too_large(bytes_max: usize) -> Self {
         let text = format!("Payload Too Large. The body of a request has at most {bytes_max} bytes.");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, 41300, text)
+        Self::of(ErrorKind::BodyTooLarge, text)
     }
 
     /// The body did not come in time.
     pub(super) fn time_out() -> Self {
         let text = "Request Timeout. The body of the request did not come in time.";
-        Self::new(StatusCode::REQUEST_TIMEOUT, 40800, text)
+        Self::of(ErrorKind::BodyTimeOut, text)
     }
 
-    /// The namespace or the topic has as much as it may have. N and J: QuotaExceeded for 403; for the 405 that the sub-codes of
-    /// topics suggest they have no exception of their own. 40300 is what Service Bus answers about too many entities.
-    fn too_many(refusal: &Refusal) -> Self {
-        let sub_code = match refusal {
-            Refusal::TooManyEntities(_) => 40300,
-            Refusal::TooManySqlFilters(_) => 40501,
-            Refusal::TooManyCorrelationFilters(_) => 40502,
-            _ => 40503,
+    /// What the engine refused: the service begins what is too much with the word for the status.
+    fn refused(refusal: &Refusal) -> Self {
+        let kind = ErrorKind::from(refusal);
+        let text = match kind {
+            ErrorKind::TooManyEntities
+            | ErrorKind::TooManySubscriptions
+            | ErrorKind::TooManySqlFilters
+            | ErrorKind::TooManyCorrelationFilters => format!("Forbidden. {refusal}"),
+            _ => sentence(&refusal.to_string()),
         };
-        Self::new(StatusCode::FORBIDDEN, sub_code, format!("Forbidden. {refusal}"))
+        Self::of(kind, text)
     }
 
     fn from_storage(error: &StorageError) -> Self {
         match error {
-            StorageError::Full { .. } => Self::quota_exceeded(
+            StorageError::Full { .. } => Self::of(
+                ErrorKind::StorageFull,
                 "Forbidden. The broker's storage is full; changes are made again as soon as there is room.",
             ),
             StorageError::TooLarge { reason } => Self::bad_request(sentence(reason)),
@@ -93,7 +98,7 @@ impl From<ChangeError> for Error {
             ChangeError::NotFound { name } => Self::entity_not_found(&name),
             ChangeError::Exists { name } => Self::exists(&name),
             ChangeError::Invalid { reason } => Self::bad_request(sentence(&reason)),
-            ChangeError::TooMany(refusal) => Self::too_many(&refusal),
+            ChangeError::Refused(refusal) => Self::refused(&refusal),
             ChangeError::Store(error) => Self::from_storage(&error),
         }
     }
@@ -135,12 +140,16 @@ mod tests {
             (ChangeError::NotFound { name: name.clone() }.into(), 404, 40400),
             (Error::method("POST", "q"), 405, 40500),
             (Error::verb("GET"), 400, 0),
-            (ChangeError::TooMany(Refusal::TooManyEntities(1)).into(), 403, 40300),
-            (ChangeError::TooMany(Refusal::TooManySqlFilters(1)).into(), 403, 40501),
-            (ChangeError::TooMany(Refusal::TooManyCorrelationFilters(1)).into(), 403, 40502),
-            (ChangeError::TooMany(Refusal::TooManySubscriptions(1)).into(), 403, 40503),
+            (ChangeError::Refused(Refusal::TooManyEntities(1)).into(), 403, 40300),
+            (ChangeError::Refused(Refusal::TooManySqlFilters(1)).into(), 403, 40501),
+            (ChangeError::Refused(Refusal::TooManyCorrelationFilters(1)).into(), 403, 40502),
+            (ChangeError::Refused(Refusal::TooManySubscriptions(1)).into(), 403, 40503),
             (Error::time_out(), 408, 40800),
             (ChangeError::Exists { name }.into(), 409, 40900),
+            (ChangeError::Refused(Refusal::EntityDamaged("q".into())).into(), 403, 40301),
+            (ChangeError::Refused(Refusal::EntityDisabled).into(), 403, 40301),
+            (ChangeError::Refused(Refusal::MemoryShort).into(), 503, 50004),
+            (ChangeError::Refused(Refusal::NotAllowed("x")).into(), 400, 40000),
             (Error::precondition(), 412, 41200),
             (Error::too_large(1), 413, 41300),
             (store(StorageError::InDoubt { reason: reason.clone() }), 500, 50000),

@@ -1,14 +1,15 @@
 //! Whether a request is allowed, and what a client is told if it is not: the service's own words, which the tests of Go's
 //! SDK assert.
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use peeklock_access::{Denied, Grant};
 use peeklock_engine::Right;
+use peeklock_errors::ErrorKind;
 
 use super::call::Call;
 use super::path::Target;
 use crate::Admin;
-use crate::error::{Error, NO_SUB_CODE};
+use crate::error::Error;
 
 /// What a token allows.
 pub(super) enum Verdict {
@@ -48,14 +49,14 @@ fn refusal(call: &Call) -> Error {
         let text = format!(
             "401 SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation on endpoint 'sb://{host}/{path}'."
         );
-        return Error::new(StatusCode::UNAUTHORIZED, NO_SUB_CODE, text);
+        return Error::of(ErrorKind::ManageRightMissing, text);
     }
     let text = if call.method == Method::GET {
         format!("{claims} claims required for this operation.")
     } else {
         format!("Authorization failed for specified action: {claims}.")
     };
-    Error::new(StatusCode::UNAUTHORIZED, NO_SUB_CODE, text)
+    Error::of(ErrorKind::ManageRightMissing, text)
 }
 
 /// What the service calls an operation on something within a topic.

@@ -1,9 +1,9 @@
 //! The body of a request, bounded.
 
 use axum::body::{Body, HttpBody};
-use axum::http::StatusCode;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use peeklock_errors::ErrorKind;
 use tokio::time::timeout;
 
 use super::limits::SILENCE_MAX;
@@ -16,7 +16,7 @@ use crate::error::Error;
 pub(super) async fn read(mut body: Body, bytes_max: u64) -> Result<Bytes, Error> {
     let too_long = || {
         let text = format!("The body is longer than the {bytes_max} bytes that can be accepted here.");
-        Error::new(StatusCode::PAYLOAD_TOO_LARGE, 41300, text)
+        Error::of(ErrorKind::BodyTooLarge, text)
     };
     if body.size_hint().lower() > bytes_max {
         return Err(too_long());
@@ -25,7 +25,7 @@ pub(super) async fn read(mut body: Body, bytes_max: u64) -> Result<Bytes, Error>
     loop {
         let frame = timeout(SILENCE_MAX, body.frame()).await;
         let frame = frame.map_err(|_| {
-            Error::new(StatusCode::REQUEST_TIMEOUT, 40800, "The rest of the request did not come in time.")
+            Error::of(ErrorKind::BodyTimeOut, "The rest of the request did not come in time.")
         })?;
         let Some(frame) = frame else { return Ok(read.freeze()) };
         let frame = frame.map_err(|error| Error::bad_request(format!("The body broke off: {error}.")))?;

@@ -31,6 +31,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use peeklock_access::{Access, Denied, Grant};
 use peeklock_engine::{ReceiveMode, Settlement};
+use peeklock_errors::ErrorKind;
 use tokio::time::sleep;
 
 use crate::error::Error;
@@ -79,7 +80,8 @@ fn check_rates(admin: &Admin, entity: &str, principal: &str) -> Result<(), Error
     if buckets.iter().flatten().all(|bucket| bucket.take(now_ms, 1)) {
         return Ok(());
     }
-    Err(Error::busy(
+    Err(Error::of(
+        ErrorKind::Throttled,
         "The request was terminated because the entity is being throttled. Error code : 50009. Please wait 2 seconds and try again.",
     ))
 }

@@ -14,6 +14,9 @@ pub(super) const PAYLOAD_COPY_BYTES_MAX: usize = 4 * 1024;
 /// Bytes that one link may send before the next one has its turn.
 pub(super) const LINK_TURN_BYTES: usize = 16 * 1024;
 
+/// Bytes up to which the buffer of a partly received delivery is doubled when it is full.
+pub(super) const DOUBLED_BYTES_MAX: usize = 8 << 20;
+
 /// More than a frame header and the longest transfer performative that we write take.
 pub(super) const TRANSFER_OVERHEAD_BYTES: usize = 80;
 

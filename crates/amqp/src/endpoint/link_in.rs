@@ -105,6 +105,14 @@ impl LinkIn {
         !std::mem::replace(&mut self.flow_due, true)
     }
 
+    /// The most that a delivery may have, in bytes, if the connection takes so much.
+    fn bytes_max(&self, limit_bytes: usize) -> usize {
+        match self.max_message_size {
+            0 => limit_bytes,
+            most => usize::try_from(most).map_or(limit_bytes, |most| most.min(limit_bytes)),
+        }
+    }
+
     fn exceeds_size(&self, bytes: usize) -> bool {
         self.max_message_size > 0 && bytes as u64 > self.max_message_size
     }
@@ -187,9 +195,11 @@ impl Connection {
     }
 
     fn next_frame(&mut self, key: usize, transfer: Transfer, payload: &[u8]) -> Result<(), Fault> {
+        let limit_bytes = self.reassembly_bytes_max();
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let session = link.session;
         let Some(side) = link.as_in() else { return Ok(()) };
+        let bytes_max = side.bytes_max(limit_bytes);
         let Some(partial) = side.partial.as_deref_mut() else { return Ok(()) };
         if transfer.aborted {
             self.reassembly_bytes -= partial.len();
@@ -203,11 +213,11 @@ impl Connection {
             let Some(partial) = side.partial.as_deref_mut() else { return Ok(()) };
             self.reassembly_bytes -= partial.len();
             partial.give_up(why);
-            partial.append(transfer, payload);
+            partial.append(transfer, payload, bytes_max);
             return if more { Ok(()) } else { self.refuse_given_up(key) };
         }
         let Some(partial) = side.partial.as_deref_mut() else { return Ok(()) };
-        partial.append(transfer, payload);
+        partial.append(transfer, payload, bytes_max);
         if more {
             return self.count_reassembly(key, payload.len());
         }

@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::limits::DOUBLED_BYTES_MAX;
 use crate::wire::performative::{DeliveryState, Error, Transfer};
 
 /// A delivery of which more frames are to come.
@@ -73,14 +74,25 @@ impl Partial {
         self.settled
     }
 
-    /// Adds a frame. Settled on any frame means settled (part 2.7.5); Python repeats id and tag on each.
-    pub(super) fn append(&mut self, transfer: Transfer, payload: &[u8]) {
+    /// Adds a frame of a delivery that has at most `bytes_max`. Settled on any frame means settled (part 2.7.5); Python repeats id
+    /// and tag on each.
+    pub(super) fn append(&mut self, transfer: Transfer, payload: &[u8], bytes_max: usize) {
         self.settled |= transfer.settled.unwrap_or_default();
         if transfer.state.is_some() {
             self.state = transfer.state;
         }
         if self.given_up.is_none() {
+            self.make_room(payload.len(), bytes_max);
             self.payload.extend_from_slice(payload);
+        }
+    }
+
+    /// A buffer that is doubled again and again takes up to three times the memory of a large delivery. From a certain size on,
+    /// it gets its largest size at once: pages that are not written take no memory.
+    fn make_room(&mut self, more_bytes: usize, bytes_max: usize) {
+        let len = self.payload.len();
+        if len >= DOUBLED_BYTES_MAX && self.payload.capacity() - len < more_bytes {
+            self.payload.reserve(bytes_max.saturating_sub(len).max(more_bytes));
         }
     }
 

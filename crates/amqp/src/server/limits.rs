@@ -59,6 +59,10 @@ pub(super) const MEMORY_PATIENCE_STEPS: u64 = 8;
 /// Bytes that count as progress of a peer.
 pub(super) const PROGRESS_BYTES_MIN: u64 = 64 * 1024;
 
+/// Bytes by which a connection must get on during its turn, each time, so that those behind it go on waiting: at a slower
+/// pace a turn takes longer than they should wait.
+pub(super) const TURN_PROGRESS_BYTES_MIN: u64 = 1 << 20;
+
 /// How often a connection that waits for memory looks again, in milliseconds.
 pub(super) const MEMORY_LOOK_MS: u64 = 50;
 

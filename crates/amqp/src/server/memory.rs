@@ -1,6 +1,8 @@
 //! What one connection holds of the process's memory, and what becomes of it when that gets short.
 //!
-//! Back-pressure comes first: a connection that holds its allowance is not read from and gets no further deliveries. If
+//! Back-pressure comes first: a connection that holds its allowance is not read from and gets no further deliveries. Connections
+//! that hold parts of messages then stand in line: one after the other has its turn and is read from until its message is
+//! complete, and those behind wait as long as the first gets on. If
 //! memory is short and its peer neither sends nor takes anything for a while, what it holds idly goes: partly received
 //! deliveries are given up, also in the midst of a frame, each refused when its last frame has come, and open transactions are
 //! rolled back; a connection whose peer does not read what it asked for is closed. So whoever waits for room gets it, and
@@ -9,11 +11,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use peeklock_budget::turn::Place;
 use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
 use peeklock_engine::runtime::Account;
 
 use super::limits::{
     MEMORY_LOOK_MS, MEMORY_PATIENCE_MS, MEMORY_PATIENCE_STEP_MS, MEMORY_PATIENCE_STEPS, PROGRESS_BYTES_MIN,
+    TURN_PROGRESS_BYTES_MIN,
 };
 use crate::endpoint::NowMs;
 
@@ -57,6 +61,12 @@ pub(super) struct Memory {
     /// As of the last turn, in bytes.
     allowance: usize,
     waiting: Option<Waiting>,
+    /// There while parts of messages are held and the allowance is used up.
+    place: Option<Place>,
+    /// How far turns had got on when this connection last looked.
+    turn_progress: u64,
+    /// What the peer had moved when this connection last got on during its turn.
+    turn_moved: u64,
     /// Since when the peer has moved less than the minimum, and what it had moved by then.
     idle_since: Option<(NowMs, u64)>,
     /// Bytes read and written so far.
@@ -75,6 +85,9 @@ impl Memory {
             held: HeldMemory::default(),
             allowance: budget.allowance(),
             waiting: None,
+            place: None,
+            turn_progress: 0,
+            turn_moved: 0,
             idle_since: None,
             moved: 0,
             patience_ms: MEMORY_PATIENCE_MS + step * MEMORY_PATIENCE_STEP_MS,
@@ -99,11 +112,35 @@ impl Memory {
         }
         if !is_over {
             self.waiting = None;
+            self.place = None;
             self.idle_since = None;
             return Verdict::Keep;
         }
         self.waiting.get_or_insert_with(|| self.budget.wait());
+        self.line_up(now);
         self.judge(now)
+    }
+
+    /// Stands in line as long as a message is incomplete.
+    fn line_up(&mut self, now: NowMs) {
+        if self.held.partial + self.held.frame < FREE_OF_CHARGE_BYTES {
+            self.place = None;
+            return;
+        }
+        let place = self.place.get_or_insert_with(|| self.budget.line_up());
+        if place.is_first() {
+            if self.moved - self.turn_moved >= TURN_PROGRESS_BYTES_MIN {
+                self.turn_moved = self.moved;
+                place.got_on();
+            }
+        } else if self.budget.turn_progress() != self.turn_progress {
+            self.turn_progress = self.budget.turn_progress();
+            self.idle_since = Some((now, self.moved));
+        }
+    }
+
+    fn has_turn(&self) -> bool {
+        self.place.as_ref().is_some_and(Place::is_first)
     }
 
     /// The connection holds its allowance.
@@ -116,6 +153,7 @@ impl Memory {
         if now.saturating_sub(since) < self.patience_ms {
             return Verdict::Keep;
         }
+        self.place = None;
         if self.held.partial + self.held.kept > 0 {
             Verdict::GiveUp
         } else if self.held.frame >= FREE_OF_CHARGE_BYTES {
@@ -135,6 +173,9 @@ impl Memory {
 
     /// Bytes that may be read at once; 0 when nothing may be read.
     pub(super) fn readable_bytes(&self) -> usize {
+        if self.has_turn() {
+            return self.budget.free_bytes();
+        }
         match self.allowance.saturating_sub(self.held_bytes()) {
             0 => 0,
             room => room.max(FREE_OF_CHARGE_BYTES),
@@ -161,6 +202,7 @@ impl Memory {
         self.incoming.set(self.held.unanswered);
         self.outgoing.set(unwritten_bytes);
         self.waiting = None;
+        self.place = None;
     }
 
     /// The connection is over; what it sent stays reported until it is answered.

@@ -1,38 +1,16 @@
-//! The one table from what went wrong to what a client is told: AMQP condition, management status, text.
+//! What went wrong, as a client is told. Condition and status are those of the table of errors (`peeklock_errors`).
 
 use peeklock_access::Denied;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Refusal, Timestamp};
+use peeklock_errors::ErrorKind;
 use peeklock_message::Unfit;
+
+pub use peeklock_errors::condition;
 
 use super::clock_text;
 use crate::wire::performative::Error;
 use crate::wire::{Value, loggable};
-
-/// Conditions that a client of the dialect meets, as symbols: AMQP's own and those of Service Bus.
-#[allow(missing_docs)] // reason: each constant is the symbol it holds
-pub mod condition {
-    pub use crate::endpoint::condition::{
-        DECODE_ERROR, INTERNAL_ERROR, INVALID_FIELD, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND,
-        NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
-    };
-
-    pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
-    pub const ARGUMENT_OUT_OF_RANGE: &str = "com.microsoft:argument-out-of-range";
-    pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
-    pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
-    pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
-    pub const SESSION_NOT_FOUND: &str = "com.microsoft:session-not-found";
-    pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
-    pub const TIMEOUT: &str = "com.microsoft:timeout";
-    pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
-    pub const ENTITY_DISABLED: &str = "com.microsoft:entity-disabled";
-    pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
-    pub const TRANSACTION_UNKNOWN_ID: &str = "amqp:transaction:unknown-id";
-    pub const TRANSACTION_ROLLBACK: &str = "amqp:transaction:rollback";
-    pub const TRANSACTION_TIMEOUT: &str = "amqp:transaction:timeout";
-    pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
-}
 
 /// Every error that is reported to a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -162,93 +140,40 @@ impl From<Unfit> for Fault {
 }
 
 impl Fault {
-    /// The condition and the management status, row by row. P: Python azure-servicebus 7.15.0, J: JS
-    /// @azure/service-bus 7.9.5, N: .NET, each as found in its error mapping; spec: AMQP 1.0.
+    /// Its row in the table of errors.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused(refusal) => refusal.into(),
+            Self::Denied(denied) => denied.into(),
+            Self::EntityNotFound { .. } => ErrorKind::EntityNotFound,
+            Self::Unauthorized { .. } => ErrorKind::RightMissing,
+            Self::GrantEnded { .. } => ErrorKind::GrantEnded,
+            Self::MalformedMessage(_) => ErrorKind::MalformedMessage,
+            Self::Argument(_) => ErrorKind::InvalidArgument,
+            Self::DeleteCount { .. } => ErrorKind::CountOutOfRange,
+            Self::BatchTooLarge { .. } => ErrorKind::MessageTooLarge,
+            Self::InvalidField(_) => ErrorKind::InvalidField,
+            Self::NotAllowed(_) | Self::NoTransactions { .. } => ErrorKind::NotAllowed,
+            Self::NotImplemented(_) => ErrorKind::NotImplemented,
+            Self::TooMuchWaiting | Self::TooManyTransactions(_) => ErrorKind::Unavailable,
+            Self::Throttled => ErrorKind::Throttled,
+            Self::TooMuchUnsettled(_) => ErrorKind::TooMuchUnsettled,
+            Self::TransactionUnknown => ErrorKind::TransactionUnknown,
+            Self::TransactionTimedOut => ErrorKind::TransactionTimedOut,
+            Self::TransactionRolledBack(_) => ErrorKind::TransactionRolledBack,
+            Self::TransactionTooLarge(_) | Self::TooManyCoordinators(_) | Self::TooManyHeld(_) => {
+                ErrorKind::TransactionTooLarge
+            }
+            Self::Internal => ErrorKind::Internal,
+        }
+    }
+
+    /// The condition and the status of a response.
     #[must_use]
     pub fn condition_and_status(&self) -> (&'static str, i32) {
-        match self {
-            // P, J, N: the exception for lost locks; 410 in the table of every SDK's management client.
-            Self::Refused(Refusal::MessageLockLost) => (condition::MESSAGE_LOCK_LOST, 410),
-            // P, J, N: deferred receive and cancel of unknown numbers.
-            Self::Refused(Refusal::MessageNotFound(_)) => (condition::MESSAGE_NOT_FOUND, 404),
-            // N: InvalidOperationException; 400 is the status N and J fall back on for not-allowed.
-            Self::Refused(Refusal::AlreadyDeadLettered) => (condition::NOT_ALLOWED, 400),
-            // P, J, N: MessageSizeExceeded; spec 2.8.18.
-            Self::Refused(Refusal::MessageTooLarge { .. } | Refusal::HeaderTooLarge { .. })
-            | Self::BatchTooLarge { .. } => (condition::MESSAGE_SIZE_EXCEEDED, 403),
-            // P, J, N: QuotaExceeded, final: the SDK does not retry.
-            Self::Refused(
-                Refusal::EntityFull { .. }
-                | Refusal::StorageFull
-                | Refusal::TooManyEntities(_)
-                | Refusal::TooManySubscriptions(_)
-                | Refusal::TooManySqlFilters(_)
-                | Refusal::TooManyCorrelationFilters(_),
-            ) => (condition::RESOURCE_LIMIT_EXCEEDED, 403),
-            // P, J, N: ServiceBusy, retried by the SDK after some seconds.
-            Self::Refused(Refusal::Unavailable | Refusal::MemoryShort)
-            | Self::TooMuchWaiting
-            | Self::TooManyTransactions(_)
-            | Self::Throttled => (condition::SERVER_BUSY, 503),
-            // P, J, N: MessagingEntityNotFound (J looks at the text too).
-            Self::Refused(Refusal::EntityDeleted | Refusal::RuleNotFound(_))
-            | Self::EntityNotFound { .. } => (condition::NOT_FOUND, 404),
-            // P, J, N: ArgumentException and its like, final.
-            Self::Refused(Refusal::InvalidArgument(_)) | Self::Argument(_) => {
-                (condition::ARGUMENT_ERROR, 400)
-            }
-            // J 34274: ArgumentOutOfRangeError, final.
-            Self::DeleteCount { .. } => (condition::ARGUMENT_OUT_OF_RANGE, 400),
-            // Spec 2.8.15.
-            Self::InvalidField(_) => (condition::INVALID_FIELD, 400),
-            // Not seen by a client that follows the protocol; spec 2.8.15.
-            Self::Refused(Refusal::ReceiverNotFound) | Self::Internal => (condition::INTERNAL_ERROR, 500),
-            // Service trace of June 2026: session receiver on a plain queue; N: InvalidOperationException.
-            Self::Refused(
-                Refusal::SessionNotSupported
-                | Refusal::SessionRequired
-                | Refusal::SessionIdMissing
-                | Refusal::NotAllowed(_),
-            )
-            | Self::NotAllowed(_)
-            | Self::NoTransactions { .. } => (condition::NOT_ALLOWED, 400),
-            // P, J, N: SessionLockLost; 410 in the table of every SDK's management client.
-            Self::Refused(Refusal::SessionLockLost) => (condition::SESSION_LOCK_LOST, 410),
-            // P, J, N: SessionCannotBeLocked, at attach.
-            Self::Refused(Refusal::SessionCannotBeLocked(_)) => (condition::SESSION_CANNOT_BE_LOCKED, 410),
-            // P: OperationTimeoutError, J, N: ServiceTimeout, when no session came in time.
-            Self::Refused(Refusal::NoSessionAvailable) => (condition::TIMEOUT, 408),
-            // P: MessagingEntityDisabledError, J, N: MessagingEntityDisabled, final.
-            Self::Refused(Refusal::EntityDisabled | Refusal::EntityDamaged(_)) => {
-                (condition::ENTITY_DISABLED, 400)
-            }
-            // P, J, N: MessagingEntityAlreadyExists.
-            Self::Refused(Refusal::RuleExists(_) | Refusal::SubscriptionExists(_)) => {
-                (condition::ENTITY_ALREADY_EXISTS, 409)
-            }
-            // All SDKs try again; after 401 they don't.
-            Self::Denied(Denied::UnknownKey) => (condition::SERVER_BUSY, 503),
-            // P, J, N: authorization errors; put-token: 401.
-            Self::Unauthorized { .. } | Self::GrantEnded { .. } | Self::Denied(_) => {
-                (condition::UNAUTHORIZED_ACCESS, 401)
-            }
-            // Spec 2.8.15; P: in its no-retry list.
-            Self::MalformedMessage(_) | Self::Refused(Refusal::MessageDamaged(_)) => {
-                (condition::DECODE_ERROR, 400)
-            }
-            // P, J, N: NotSupportedException and its like; 501 for unknown management operations.
-            Self::NotImplemented(_) => (condition::NOT_IMPLEMENTED, 501),
-            // Spec 4.5.9; N: a general, transient error, which its tests ask for.
-            Self::TransactionUnknown => (condition::TRANSACTION_UNKNOWN_ID, 400),
-            Self::TransactionRolledBack(_) => (condition::TRANSACTION_ROLLBACK, 400),
-            Self::TransactionTimedOut => (condition::TRANSACTION_TIMEOUT, 408),
-            // N: QuotaExceeded, final; more of the same would fail as well.
-            Self::TransactionTooLarge(_) | Self::TooManyCoordinators(_) | Self::TooManyHeld(_) => {
-                (condition::RESOURCE_LIMIT_EXCEEDED, 403)
-            }
-            // Spec 2.8.15.
-            Self::TooMuchUnsettled(_) => (condition::RESOURCE_LIMIT_EXCEEDED, 403),
-        }
+        let row = self.kind().row();
+        row.amqp.map_or((condition::INTERNAL_ERROR, 500), |amqp| (amqp.condition, amqp.status))
     }
 }
 

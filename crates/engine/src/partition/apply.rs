@@ -1,14 +1,18 @@
 //! The only writer of [`State`]: total, without clock, randomness or errors. An event about something that is not
 //! there changes nothing.
 
+use std::sync::Arc;
+
 use super::Record;
 use super::duplicates::Remembered;
 use super::locks::LockedMessage;
+use super::policy::Policy;
 use super::selection::SelectionChange;
 use super::state::{State, Watched};
 use crate::event::{Deletion, Event, Removal};
 use crate::{
-    CreditLimit, LockToken, QueueId, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber, SubQueue,
+    CreditLimit, EntityOptions, LockToken, QueueId, ReceiveMode, ReceiverId, ReceiverOptions, SequenceNumber,
+    SubQueue, Timestamp,
 };
 
 impl State {
@@ -58,6 +62,7 @@ impl State {
                 }
             }
             Event::Remembered { .. } | Event::Forgotten { .. } => self.apply_to_duplicates(event),
+            Event::OptionsChanged { options } => self.change_options(options),
             Event::Ended => self.ended = true,
             Event::TraceErased { queue, number, .. } => self.erase_trace(*queue, *number),
             Event::Quarantined { .. } | Event::NotDelivered { .. } => self.apply_damage(event),
@@ -72,6 +77,16 @@ impl State {
             | Event::SessionRenewed { .. }
             | Event::SessionUnlocked { .. }
             | Event::SessionStateSet { .. } => self.apply_to_sessions(event),
+        }
+    }
+
+    fn change_options(&mut self, options: &Arc<EntityOptions>) {
+        self.options = Arc::clone(options);
+        self.forwarding_changed = true;
+        if let Some(entity) = self.queue_mut(self.entity.id) {
+            entity.policy = Arc::new(Policy::from(&**options));
+            // An update counts as use (S-30, S-31), like a creation: it is noted when the queue is looked after.
+            entity.used_at = Timestamp::default();
         }
     }
 

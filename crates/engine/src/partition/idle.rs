@@ -5,6 +5,7 @@
 
 use super::queue::Queue;
 use super::step::Step;
+use crate::command::Uses;
 use crate::event::Event;
 use crate::{Command, End, QueueId, SubQueue, Timestamp};
 
@@ -67,44 +68,18 @@ pub(super) enum Use {
 impl Step<'_> {
     /// What a command is about to use (§17).
     pub(super) fn use_of(&self, command: &Command) -> Use {
-        match command {
-            Command::Send { .. }
-            | Command::KeepUndelivered { .. }
-            | Command::CancelScheduled { .. }
-            | Command::DeleteSubscription { .. } => Use::Entity,
-            Command::Settle { queue, .. }
-            | Command::RenewLocks { queue, .. }
-            | Command::AddRule { queue, .. }
-            | Command::ReplaceRule { queue, .. }
-            | Command::RemoveRule { queue, .. } => Use::Queue(*queue),
-            Command::DeclareSubscription { queue, name, .. } => {
-                Use::Queue(self.declared(*queue, name).unwrap_or(*queue))
-            }
+        match command.describe().uses {
+            Uses::Nothing => Use::Nothing,
+            Uses::Entity => Use::Entity,
             // Browsing keeps queues and subscriptions (S-30, S-32), not topics (S-31).
-            Command::Peek { source, .. } if self.is_topic() && source.queue == self.state().entity.id => {
-                Use::Nothing
+            Uses::Browsed(queue) if self.is_topic() && queue == self.state().entity.id => Use::Nothing,
+            Uses::Queue(queue) | Uses::Browsed(queue) => Use::Queue(queue),
+            Uses::Subscription { queue, name } => Use::Queue(self.declared(queue, name).unwrap_or(queue)),
+            // Forwarding is no use by a receiver.
+            Uses::SourceOf(receiver) if self.state().is_forwarder(receiver) => Use::Nothing,
+            Uses::SourceOf(receiver) => {
+                self.state().homes.get(&receiver).map_or(Use::Nothing, |queue| Use::Queue(*queue))
             }
-            Command::ReceiveDeferred { source, .. }
-            | Command::Peek { source, .. }
-            | Command::DeleteMessages { source, .. } => Use::Queue(source.queue),
-            Command::Credit { receiver, .. } if self.state().is_forwarder(*receiver) => Use::Nothing,
-            Command::Credit { receiver, .. }
-            | Command::RenewSessionLock { receiver }
-            | Command::GetSessionState { receiver }
-            | Command::SetSessionState { receiver, .. } => {
-                self.state().homes.get(receiver).map_or(Use::Nothing, |queue| Use::Queue(*queue))
-            }
-            Command::Provisional(command) => self.use_of(command),
-            Command::OpenReceiver { .. }
-            | Command::Select { .. }
-            | Command::Examined { .. }
-            | Command::Watch { .. }
-            | Command::CloseReceiver { .. }
-            | Command::ListSessions { .. }
-            | Command::ListRules { .. }
-            | Command::Quarantine { .. }
-            | Command::EndEntity
-            | Command::Tick => Use::Nothing,
         }
     }
 

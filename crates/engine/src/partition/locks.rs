@@ -1,7 +1,8 @@
 //! Locks: found by token, ended in order of time.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+
+use rustc_hash::FxBuildHasher;
 
 use crate::{LockToken, QueueId, SequenceNumber, SubQueue, Timestamp};
 
@@ -30,8 +31,9 @@ pub(super) struct LockedMessage {
 /// All locks of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// Only ever looked up, never walked in a way that shows its order.
-    held: HashMap<LockToken, LockedMessage, BuildHasherDefault<TokenHasher>>,
+    /// Only ever looked up, never walked in a way that shows its order. Tokens are random, and only those drawn here are ever
+    /// stored, so a peer can't choose colliding ones.
+    held: HashMap<LockToken, LockedMessage, FxBuildHasher>,
     ends: BTreeSet<(Timestamp, SequenceNumber, LockToken)>,
 }
 
@@ -104,25 +106,5 @@ impl Locks {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.held.len()
-    }
-}
-
-/// Tokens are random already; only those drawn here are ever stored, so a peer can't choose colliding ones.
-#[derive(Debug, Default)]
-struct TokenHasher(u64);
-
-impl Hasher for TokenHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u128(&mut self, token: u128) {
-        self.0 = (token as u64) ^ ((token >> 64) as u64);
     }
 }

@@ -52,7 +52,6 @@ use rand::Rng;
 
 pub use self::credible::Credible;
 pub use self::persist::{persist, touch};
-use self::policy::Policy;
 pub(crate) use self::properties::changes_bytes;
 pub use self::record::Record;
 pub use self::restore::UnreadRecord;
@@ -108,7 +107,6 @@ pub struct Counts {
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
 pub struct Partition {
-    options: EntityOptions,
     rule_limits: RuleLimits,
     state: State,
 }
@@ -117,8 +115,12 @@ impl Partition {
     /// An empty entity. `id` is that of the storage partition it lives in.
     #[must_use]
     pub fn new(id: QueueId, options: impl Into<EntityOptions>) -> Self {
-        let options = options.into();
-        Self { state: State::new(id, &options), options, rule_limits: RuleLimits::default() }
+        Self::sharing(id, Arc::new(options.into()))
+    }
+
+    /// The same with options that others share.
+    pub(crate) fn sharing(id: QueueId, options: Arc<EntityOptions>) -> Self {
+        Self { state: State::new(id, options), rule_limits: RuleLimits::default() }
     }
 
     /// The same with other limits of rules than the default ones.
@@ -147,20 +149,13 @@ impl Partition {
         command: Command,
         outputs: &mut Outputs,
     ) {
-        let options = (&self.options, &self.rule_limits);
-        Step::new(now, options, &mut self.state, random, outputs).run(request, command);
+        Step::new(now, &self.rule_limits, &mut self.state, random, outputs).run(request, command);
     }
 
-    /// Changes the options; messages already stored keep their times (S-11). A [`Command::Tick`] is to follow: it detaches
-    /// whoever a new status leaves nothing to do.
-    pub fn set_options(&mut self, options: impl Into<EntityOptions>) {
-        self.options = options.into();
-        self.state.forwarding_changed = true;
-        // Receivers of what is forwarded from now on are closed by the next call.
-        self.state.queue_mut(self.state.entity.id);
-        self.state.entity.policy = Arc::new(Policy::from(&self.options));
-        // An update counts as use (S-30, S-31): the next call notes it.
-        self.state.entity.used_at = Timestamp::default();
+    /// Lets the event of [`Command::ChangeOptions`] happen to a partition to which nothing is attached, because it has no actor
+    /// yet: nothing else follows from the command at once.
+    pub(crate) fn follow_options(&mut self, options: Arc<EntityOptions>) {
+        self.state.apply(&Event::OptionsChanged { options });
     }
 
     /// Whether anything goes on from here to other entities.
@@ -177,10 +172,10 @@ impl Partition {
         }
         let mut found = Vec::new();
         // What is not to give keeps what it has.
-        if !self.options.status().gives() {
+        if !self.state.options.status().gives() {
             return Some(found);
         }
-        if let EntityOptions::Queue(queue) = &self.options {
+        if let EntityOptions::Queue(queue) = &*self.state.options {
             note_targets(self.state.entity.id, &queue.forwarding, &mut found);
         }
         for subscription in self.subscriptions().filter(|subscription| subscription.options.status.gives()) {
@@ -233,9 +228,8 @@ impl Partition {
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
-        let options = options.into();
-        let state = State::restore(id, &options, credible, meta, head)?;
-        Ok(Self { state, options, rule_limits: RuleLimits::default() })
+        let state = State::restore(id, Arc::new(options.into()), credible, meta, head)?;
+        Ok(Self { state, rule_limits: RuleLimits::default() })
     }
 
     /// The latest instant at which something happened of what was read back; the epoch if there is none.

@@ -155,6 +155,7 @@ impl<'a> TurnChanges<'a> {
             | Event::SessionUnlocked { .. }
             | Event::Quarantined { .. }
             | Event::NotDelivered { .. }
+            | Event::OptionsChanged { .. }
             | Event::Ended => {}
         }
     }

@@ -5,7 +5,7 @@
 //! undelivered, states of sessions) has to fit together. What the unit takes away makes no room for it. Whoever prepares carries out
 //! at once or not at all; there is nothing to take back.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::Rng;
 use smallvec::SmallVec;
@@ -17,17 +17,43 @@ use crate::{
     Command, Effect, LockToken, NewMessage, ReceiverId, Refusal, Reply, RequestId, SequenceNumber, Timestamp,
 };
 
-/// What the commands before have taken.
+/// What the commands before have taken. The usual unit, with one lock and messages without reserved numbers, allocates nothing.
 #[derive(Debug, Default)]
 struct Reserved {
-    tokens: HashSet<LockToken>,
-    cancelled: HashSet<SequenceNumber>,
+    tokens: Distinct<LockToken>,
+    cancelled: Distinct<SequenceNumber>,
     /// Numbers reserved before that messages take.
-    numbers: HashSet<SequenceNumber>,
+    numbers: Distinct<SequenceNumber>,
     /// How long the states of sessions are by then, by holder, in bytes.
-    state_bytes: HashMap<ReceiverId, u64>,
+    state_bytes: BTreeMap<ReceiverId, u64>,
     /// By how much the entity grows, in bytes.
     content_bytes: u64,
+}
+
+/// A set whose first element needs no allocation.
+#[derive(Debug)]
+struct Distinct<T> {
+    first: Option<T>,
+    others: BTreeSet<T>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self { first: None, others: BTreeSet::new() }
+    }
+}
+
+impl<T: Ord> Distinct<T> {
+    /// Adds an element; false if it was there.
+    fn insert(&mut self, element: T) -> bool {
+        match &self.first {
+            None => {
+                self.first = Some(element);
+                true
+            }
+            Some(first) => *first != element && self.others.insert(element),
+        }
+    }
 }
 
 /// Whose answer is looked at where it arises.
@@ -45,8 +71,7 @@ impl Partition {
         commands: impl Iterator<Item = (N, &'a Command)>,
         outputs: &mut Outputs,
     ) -> Result<(), (N, Refusal)> {
-        let options = (&self.options, &self.rule_limits);
-        let step = Step::new(now, options, &mut self.state, random, outputs);
+        let step = Step::new(now, &self.rule_limits, &mut self.state, random, outputs);
         let mut reserved = Reserved::default();
         for (name, command) in commands {
             step.prepare(command, &mut reserved).map_err(|refusal| (name, refusal))?;
@@ -66,8 +91,7 @@ impl Partition {
         command: Command,
         outputs: &mut Outputs,
     ) -> Result<(), Refusal> {
-        let options = (&self.options, &self.rule_limits);
-        Step::new(now, options, &mut self.state, random, outputs).run_prepared(JOINT, command);
+        Step::new(now, &self.rule_limits, &mut self.state, random, outputs).run_prepared(JOINT, command);
         match outputs.effects.pop_if(|effect| matches!(effect, Effect::Reply { request: JOINT, .. })) {
             Some(Effect::Reply { reply, .. }) => refusal_of(reply).map_or(Ok(()), Err),
             _ => Err(Refusal::NotAllowed(NOT_TRANSACTIONAL)),
@@ -156,7 +180,7 @@ impl Step<'_> {
     fn reserve_numbers(&mut self, command: &Command) -> SmallVec<[SequenceNumber; 1]> {
         let messages = match command {
             Command::Send { messages } => messages,
-            Command::Settle { tokens, .. } if self.options.is_partitioned() => {
+            Command::Settle { tokens, .. } if self.state().options.is_partitioned() => {
                 return tokens.iter().filter_map(|token| self.shown_number_of(*token)).collect();
             }
             _ => return SmallVec::new(),

@@ -20,7 +20,7 @@ impl State {
     /// Rebuilds the durable part of the entity from what is stored in its partition.
     pub(super) fn restore(
         id: QueueId,
-        options: &EntityOptions,
+        options: Arc<EntityOptions>,
         credible: Credible,
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,

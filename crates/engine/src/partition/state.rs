@@ -1,6 +1,7 @@
 //! What a partition remembers. Only [`super::apply`] writes it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::Counts;
 use super::credible::Credible;
@@ -25,6 +26,8 @@ pub struct Watched {
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
 pub(super) struct State {
+    /// Of the queue or topic, as the catalogue has them.
+    pub(super) options: Arc<EntityOptions>,
     /// The queue itself; of a topic, what is scheduled on it.
     pub(super) entity: Queue,
     /// The subscriptions of a topic.
@@ -68,12 +71,13 @@ pub(super) struct State {
 
 impl State {
     /// That of an empty entity.
-    pub(super) fn new(id: QueueId, options: &EntityOptions) -> Self {
+    pub(super) fn new(id: QueueId, options: Arc<EntityOptions>) -> Self {
         Self {
-            entity: Queue::new(id, Policy::from(options)),
+            entity: Queue::new(id, Policy::from(&*options)),
             subscriptions: BTreeMap::new(),
-            topic: matches!(options, EntityOptions::Topic(_)).then(Box::default),
+            topic: matches!(*options, EntityOptions::Topic(_)).then(Box::default),
             duplicates: options.requires_duplicate_detection().then(Box::default),
+            options,
             size_bytes: 0,
             locks: Locks::default(),
             homes: BTreeMap::new(),

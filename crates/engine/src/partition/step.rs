@@ -9,8 +9,8 @@ use super::policy::Policy;
 use super::queue::Queue;
 use super::state::State;
 use crate::{
-    Command, Effect, EntityOptions, Event, LockToken, QueueId, QueuePath, Refusal, Reply, RequestId,
-    RuleLimits, SubQueue, Timestamp,
+    Command, Effect, Event, LockToken, QueueId, QueuePath, Refusal, Reply, RequestId, RuleLimits, SubQueue,
+    Timestamp,
 };
 
 /// Locks ended and messages activated in one call; what is left over follows in the next.
@@ -29,8 +29,6 @@ pub(super) const EXPIRIES_PER_CALL_MAX: usize = 1024;
 pub(super) struct Step<'a> {
     /// Now.
     pub(super) now: Timestamp,
-    /// The entity's options.
-    pub(super) options: &'a EntityOptions,
     /// How much topics may have of rules.
     pub(super) rule_limits: &'a RuleLimits,
     /// Messages that may still expire in this call.
@@ -50,7 +48,7 @@ impl<'a> Step<'a> {
     /// Gets ready for one command.
     pub(super) fn new(
         now: Timestamp,
-        (options, rule_limits): (&'a EntityOptions, &'a RuleLimits),
+        rule_limits: &'a RuleLimits,
         state: &'a mut State,
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
@@ -60,7 +58,6 @@ impl<'a> Step<'a> {
         let changed_bytes_left = CHANGED_BYTES_PER_CALL_MAX;
         Self {
             now,
-            options,
             rule_limits,
             expiries_left,
             returns_left,
@@ -150,8 +147,9 @@ impl<'a> Step<'a> {
             Command::Quarantine { queue, number, assigned, receiver } => {
                 self.quarantine(queue, number, assigned, receiver);
             }
+            Command::ChangeOptions { options } => self.change_options(request, options),
             Command::EndEntity => self.end_when_asked(request),
-            Command::Tick => self.obey_status(self.state().entity.id),
+            Command::Tick => {}
         }
     }
 

@@ -1,90 +1,8 @@
 //! Answers on behalf of a partition that could not act: the wrong time, the wrong size, or nobody there.
 
 use super::{Mailbox, Output, Request, Response};
-use crate::{Command, Refusal, Reply, SettleFailure};
-
-/// Which answer a command causes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AnswerKind {
-    Sent,
-    Done,
-    Opened {
-        receiver: crate::ReceiverId,
-    },
-    Settled {
-        tokens: usize,
-    },
-    Provisional,
-    Renewed,
-    Deleted,
-    SessionRenewed,
-    SessionState,
-    Sessions,
-    Rules,
-    /// Contents that a receiver with a selector is asked about.
-    Examination {
-        receiver: crate::ReceiverId,
-    },
-    /// Contents; `takes` when the messages leave the store with the answer.
-    Received {
-        takes: bool,
-    },
-}
-
-impl AnswerKind {
-    /// `None` for commands that cause no answer.
-    pub(super) fn of(command: &Command) -> Option<Self> {
-        Some(match command {
-            Command::Send { .. } | Command::KeepUndelivered { .. } => Self::Sent,
-            Command::CancelScheduled { .. }
-            | Command::SetSessionState { .. }
-            | Command::DeclareSubscription { .. }
-            | Command::DeleteSubscription { .. }
-            | Command::AddRule { .. }
-            | Command::ReplaceRule { .. }
-            | Command::RemoveRule { .. }
-            | Command::EndEntity => Self::Done,
-            Command::Provisional(_) => Self::Provisional,
-            Command::OpenReceiver { receiver, .. } => Self::Opened { receiver: *receiver },
-            Command::Settle { tokens, .. } => Self::Settled { tokens: tokens.len() },
-            Command::RenewLocks { .. } => Self::Renewed,
-            Command::DeleteMessages { .. } => Self::Deleted,
-            Command::RenewSessionLock { .. } => Self::SessionRenewed,
-            Command::GetSessionState { .. } => Self::SessionState,
-            Command::ListSessions { .. } => Self::Sessions,
-            Command::ListRules { .. } => Self::Rules,
-            Command::ReceiveDeferred { mode, .. } => {
-                Self::Received { takes: *mode == crate::ReceiveMode::ReceiveAndDelete }
-            }
-            Command::Peek { .. } => Self::Received { takes: false },
-            Command::Watch { .. }
-            | Command::Select { .. }
-            | Command::Examined { .. }
-            | Command::Credit { .. }
-            | Command::CloseReceiver { .. }
-            | Command::Quarantine { .. }
-            | Command::Tick => return None,
-        })
-    }
-
-    /// The answer that refuses everything the command asked for.
-    pub(super) fn refused(self, refusal: Refusal) -> Response {
-        match self {
-            Self::Sent => Response::Sent(Err(refusal)),
-            Self::Done => Response::Done(Err(refusal)),
-            Self::Opened { .. } => Response::Opened(Err(refusal)),
-            Self::Settled { tokens } => Response::Settled(SettleFailure::all(tokens, &refusal)),
-            Self::Provisional => Response::Provisional(Err(refusal)),
-            Self::Renewed => Response::Renewed(Err(refusal)),
-            Self::Deleted => Response::Deleted(Err(refusal)),
-            Self::SessionRenewed => Response::SessionRenewed(Err(refusal)),
-            Self::SessionState => Response::SessionState(Err(refusal)),
-            Self::Sessions => Response::Sessions(Err(refusal)),
-            Self::Rules => Response::Rules(Err(refusal)),
-            Self::Received { .. } | Self::Examination { .. } => Response::Received(Err(refusal)),
-        }
-    }
-}
+use crate::command::{AnswerKind, Link};
+use crate::{Refusal, Reply};
 
 /// Somebody who waits for an answer.
 #[derive(Debug)]
@@ -106,28 +24,30 @@ impl Waiter {
     }
 
     pub(super) fn refuse(&self, refusal: Refusal) {
-        self.answer(self.kind.refused(refusal));
+        // A refusal brings no messages.
+        let response = response(self.kind.refused(refusal));
+        self.answer(response.unwrap_or_else(|_| Response::Received(Ok(Vec::new()))));
     }
 }
 
-/// Splits a request into who waits for it and what to do.
-pub(super) fn waiter(mailbox: Mailbox, tag: Option<u64>, command: &Command) -> Option<Waiter> {
-    let kind = AnswerKind::of(command)?;
-    tag.map(|tag| Waiter { mailbox, tag, kind })
+/// Who waits for the answer of a command.
+pub(super) fn waiter(mailbox: Mailbox, tag: Option<u64>, kind: Option<AnswerKind>) -> Option<Waiter> {
+    Some(Waiter { mailbox, tag: tag?, kind: kind? })
 }
 
 /// Answers a request that will not be carried out. Receivers learn that they are closed.
 pub(super) fn refuse(request: Request, refusal: &Refusal) {
     let Request { mailbox, tag, command } = request;
-    match &command {
-        Command::Credit { receiver, .. } | Command::Watch { watcher: receiver, .. } => {
-            mailbox.put(Output::ReceiverClosed { receiver: *receiver, refusal: refusal.clone() });
+    let described = command.describe();
+    match described.link {
+        Link::Credits(receiver) | Link::Watches(receiver) => {
+            mailbox.put(Output::ReceiverClosed { receiver, refusal: refusal.clone() });
         }
-        Command::OpenReceiver { receiver, .. } if tag.is_none() => {
-            mailbox.put(Output::ReceiverClosed { receiver: *receiver, refusal: refusal.clone() });
+        Link::Opens(receiver) if tag.is_none() => {
+            mailbox.put(Output::ReceiverClosed { receiver, refusal: refusal.clone() });
         }
-        command => {
-            if let Some(waiter) = waiter(mailbox, tag, command) {
+        Link::Unchanged | Link::Opens(_) | Link::Closes(_) => {
+            if let Some(waiter) = waiter(mailbox, tag, described.answer) {
                 waiter.refuse(refusal.clone());
             }
         }

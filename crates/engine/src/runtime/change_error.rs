@@ -24,10 +24,10 @@ pub enum ChangeError {
         /// What is wrong, and what it must be.
         reason: String,
     },
-    /// The namespace or the topic has as much as it may have: [`Refusal::TooManyEntities`], [`Refusal::TooManySubscriptions`],
-    /// [`Refusal::TooManySqlFilters`] or [`Refusal::TooManyCorrelationFilters`].
+    /// The catalogue or a partition refused it for another reason, such as [`Refusal::TooManyEntities`] or
+    /// [`Refusal::EntityDamaged`].
     #[error(transparent)]
-    TooMany(Refusal),
+    Refused(Refusal),
     /// The store is full or lost, or the broker stops.
     #[error(transparent)]
     Store(#[from] peeklock_storage::Error),
@@ -52,17 +52,14 @@ impl ChangeError {
         match refusal {
             Refusal::EntityDeleted | Refusal::RuleNotFound(_) => Self::NotFound { name },
             Refusal::RuleExists(_) | Refusal::SubscriptionExists(_) => Self::Exists { name },
-            Refusal::TooManyEntities(_)
-            | Refusal::TooManySubscriptions(_)
-            | Refusal::TooManySqlFilters(_)
-            | Refusal::TooManyCorrelationFilters(_) => Self::TooMany(refusal),
             Refusal::StorageFull => {
                 Self::Store(peeklock_storage::Error::Full { reason: refusal.to_string() })
             }
             Refusal::Unavailable => {
                 Self::Store(peeklock_storage::Error::Unavailable { reason: refusal.to_string() })
             }
-            other => Self::Invalid { reason: other.to_string() },
+            Refusal::InvalidArgument(reason) => Self::Invalid { reason },
+            other => Self::Refused(other),
         }
     }
 }

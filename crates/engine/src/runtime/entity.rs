@@ -229,21 +229,23 @@ impl Entity {
         }
     }
 
-    /// Takes over options that are already stored.
-    pub(super) fn set_options(&self, options: EntityOptions, times: EntityTimes) {
+    /// Takes over options that the catalogue has stored. A running actor carries out a [`crate::Command::ChangeOptions`] in
+    /// order with its other commands.
+    pub(super) fn change_options(&self, options: EntityOptions, times: EntityTimes) {
+        let options = Arc::new(options);
         match &mut *self.actor() {
-            ActorState::Dormant(partition) => partition.set_options(options.clone()),
+            ActorState::Dormant(partition) => partition.follow_options(Arc::clone(&options)),
             ActorState::Running { control, .. } => {
                 // An actor that is gone needs no options.
-                let _ = control.send(Control::SetOptions(options.clone()));
+                let _ = control.send(Control::ChangeOptions(Arc::clone(&options)));
             }
             ActorState::Damaged(_) | ActorState::Stopped => {}
         }
-        let declared = Declared { options: Arc::new(options), times };
+        let declared = Declared { options, times };
         *self.declared.write().unwrap_or_else(PoisonError::into_inner) = declared;
     }
 
-    /// Asks the actor whether it still takes commands, with the options set before; `None` when no actor runs that could
+    /// Asks the actor whether it still takes commands, with the options given before; `None` when no actor runs that could
     /// have ended.
     pub(super) fn confirm(&self) -> Option<oneshot::Receiver<bool>> {
         let ActorState::Running { control, .. } = &*self.actor() else { return None };
@@ -292,7 +294,7 @@ impl Entity {
             name: self.name.clone(),
             handle: handle.clone(),
             partition,
-            options: EntityOptions::clone(&self.options()),
+            options: self.options(),
             random: self.spawner.random.partition(self.id),
             set_backs: self.set_backs,
             counts: Arc::clone(&self.counts),

@@ -51,7 +51,7 @@ async fn no_more_queues_and_topics_are_created_than_there_may_be() {
     let created = names.map(create).into_iter().collect::<tokio::task::JoinSet<_>>().join_all().await;
     assert_eq!(created.iter().filter(|created| created.is_ok()).count(), 3);
     for refused in created.into_iter().filter_map(Result::err) {
-        assert!(matches!(refused, ChangeError::TooMany(Refusal::TooManyEntities(3))), "{refused:?}");
+        assert!(matches!(refused, ChangeError::Refused(Refusal::TooManyEntities(3))), "{refused:?}");
     }
     let kept = names.into_iter().find(|name| namespace.describe(name).is_some()).unwrap();
     namespace.update(kept, with_deliveries(4)).await.unwrap();

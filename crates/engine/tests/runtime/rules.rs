@@ -82,7 +82,7 @@ async fn what_is_too_much_is_refused_and_what_there_is_counted() {
     };
     assert_eq!(sizes(), (2, 2, 1), "a true filter is a SQL filter");
     let refusal = |result: Result<(), ChangeError>| match result {
-        Err(ChangeError::TooMany(refusal)) => refusal,
+        Err(ChangeError::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     };
     let more = create("c", Vec::new()).await;

@@ -1,7 +1,7 @@
 //! A shard that is lost ends its host, and nothing else: whoever waits is refused in a way that makes clients retry.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{
@@ -12,6 +12,9 @@ use peeklock_storage::{
     Space, Store,
 };
 use tokio::sync::watch;
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, refused, send, token};
 use crate::forwarding::client_of;
@@ -242,14 +245,20 @@ impl Shard for Panicking {
     }
 }
 
-#[tokio::test]
-async fn an_actor_that_panics_ends_its_host_and_leaves_nobody_waiting() {
+/// Two queues over a shard that panics when it is told to.
+async fn panicking_broker() -> (Broker, Arc<Panicking>) {
     let store = MemoryStore::new();
     let lease = store.acquire(ShardId(0)).await.unwrap();
     let panicking = Arc::new(Panicking { shard: Arc::clone(lease.shard()), panics: AtomicBool::new(false) });
     let lease = lease.over(Arc::clone(&panicking) as Arc<dyn Shard>);
     let broker = Broker::over(store, lease, TestClock::new(START), 1 << 20, 1).await;
     broker.namespace.declare(OTHER, QueueOptions::default()).await.unwrap();
+    (broker, panicking)
+}
+
+#[tokio::test]
+async fn an_actor_that_panics_ends_its_host_and_leaves_nobody_waiting() {
+    let (broker, panicking) = panicking_broker().await;
     let (mut client, mut other) = (broker.client(), client_of(&broker, OTHER));
     let receivers = [
         client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1),
@@ -261,4 +270,72 @@ async fn an_actor_that_panics_ends_its_host_and_leaves_nobody_waiting() {
     assert!(matches!(broker.namespace.shard_lost().await.reason, Error::Stopped { .. }));
     assert_eq!(refusals(client.all().await), (vec![receivers[0]], vec![tag]));
     assert_eq!(refusals(other.all().await), (vec![receivers[1]], vec![]));
+}
+
+/// Nobody knows whether they happened: that of a round that ends with a panic may be on disk already.
+#[tokio::test]
+async fn transactions_are_answered_when_the_committer_panics_in_their_round() {
+    let (broker, panicking) = panicking_broker().await;
+    let mut other = client_of(&broker, OTHER);
+    panicking.panics.store(true, Ordering::Relaxed);
+    for tag in [1, 2] {
+        let mut transaction = broker.namespace.begin_transaction();
+        for entity in [QUEUE, OTHER] {
+            transaction.add(&client_of(&broker, entity).handle, send("joint"));
+        }
+        transaction.commit(other.mailbox.clone(), tag);
+    }
+    assert!(matches!(broker.namespace.shard_lost().await.reason, Error::Stopped { .. }));
+    let (closed, mut answered) = refusals(other.all().await);
+    answered.sort_unstable();
+    assert_eq!((closed, answered), (vec![], vec![1, 2]));
+}
+
+/// The errors in the log of this thread.
+#[derive(Clone, Default)]
+struct Errors(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Errors {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::ERROR
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = String::new();
+        event
+            .record(&mut |field: &Field, value: &dyn std::fmt::Debug| line += &format!("{field}={value:?} "));
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn a_loss_is_logged_once_with_its_reason() {
+    let errors = Errors::default();
+    let _logging = tracing::subscriber::set_default(errors.clone());
+    for loss in losses() {
+        let (broker, mut client, ..) = busy_broker().await;
+        let namespace = broker.namespace.clone();
+        broker.store.hold();
+        client.send("two");
+        let deletion = tokio::spawn(async move { namespace.delete(OTHER).await });
+        quiet().await;
+        broker.store.lose(loss.clone());
+        assert_eq!(broker.namespace.shard_lost().await.reason, loss);
+        quiet().await;
+        assert!(deletion.await.unwrap().is_err());
+        let logged = std::mem::take(&mut *errors.0.lock().unwrap());
+        assert!(logged.len() == 1 && logged[0].contains(&loss.to_string()), "{loss}: {logged:#?}");
+    }
 }

@@ -39,8 +39,8 @@ pub(crate) struct AmqpConfig {
     pub(crate) sessions_max: u64,
     /// Links per connection.
     pub(crate) links_max: u64,
-    /// Sum of partly received messages per connection, in bytes.
-    pub(crate) reassembly_bytes_max: u64,
+    /// Sum of partly received messages per connection, in bytes; `None` for what the memory allows.
+    pub(crate) reassembly_bytes_max: Option<u64>,
 }
 
 impl Default for AmqpConfig {
@@ -55,14 +55,18 @@ impl Default for AmqpConfig {
             connections_max: 10_000,
             sessions_max: endpoint.sessions_max as u64,
             links_max: endpoint.links_max as u64,
-            reassembly_bytes_max: endpoint.reassembly_bytes_max as u64,
+            reassembly_bytes_max: None,
         }
     }
 }
 
 impl AmqpConfig {
-    /// The limits and the identity of each connection.
-    pub(crate) fn endpoint(&self, authorization: &AuthorizationConfig) -> endpoint::Config {
+    /// The limits and the identity of each connection, which may hold `reassembly_bytes_max` of partly received messages.
+    pub(crate) fn endpoint(
+        &self,
+        authorization: &AuthorizationConfig,
+        reassembly_bytes_max: u64,
+    ) -> endpoint::Config {
         let mut mechanisms: Vec<String> = MECHANISMS.map(str::to_owned).to_vec();
         mechanisms.retain(|mechanism| authorization.offers(mechanism));
         let default = endpoint::Config::default();
@@ -74,7 +78,7 @@ impl AmqpConfig {
             sasl_optional: self.sasl_optional,
             links_max: usize::try_from(self.links_max).unwrap_or(usize::MAX),
             sessions_max: usize::try_from(self.sessions_max).unwrap_or(usize::MAX),
-            reassembly_bytes_max: usize::try_from(self.reassembly_bytes_max).unwrap_or(usize::MAX),
+            reassembly_bytes_max: usize::try_from(reassembly_bytes_max).unwrap_or(usize::MAX),
             offered_capabilities: CAPABILITIES.map(str::to_owned).to_vec(),
             open_time_out_ms: self.open_time_out_ms,
             ..default
@@ -95,9 +99,9 @@ pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<ListenAddress>, AmqpConf
         connections_max: table.integer("connections_max", default.connections_max, &CONNECTIONS),
         sessions_max: table.integer("sessions_max", default.sessions_max, &SESSIONS),
         links_max: table.integer("links_max", default.links_max, &LINKS),
-        reassembly_bytes_max: table.size_bytes(
+        reassembly_bytes_max: table.size_bytes_or_automatic(
             "reassembly_size_max",
-            default.reassembly_bytes_max,
+            "32 MiB",
             &REASSEMBLY_BYTES,
         ),
     };

@@ -26,7 +26,10 @@ impl Bounds {
         Self {
             limits: file.limits,
             tier: file.namespace.tier,
-            reassembly_bytes_max: file.amqp.reassembly_bytes_max,
+            reassembly_bytes_max: LimitsConfig::reassembly_bytes_max(
+                file.amqp.reassembly_bytes_max,
+                file.limits.memory_bytes_max,
+            ),
         }
     }
 }

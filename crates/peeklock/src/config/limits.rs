@@ -23,6 +23,10 @@ const MEMORY_BYTES: RangeInclusive<u64> = 4 << 20..=1024 << 30;
 /// whose message is as large as allowed may go on while others hold something as well.
 pub(crate) const LARGEST_PARTS_OF_MEMORY: u64 = 4;
 
+/// What a connection may hold of partly received messages where the memory allows it and nothing else is said: the largest
+/// message that an entity may have, in a request to schedule it.
+const REASSEMBLY_BYTES_MAX: u64 = 104 << 20;
+
 /// What no entity may go beyond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LimitsConfig {
@@ -57,12 +61,19 @@ impl LimitsConfig {
         Self { message_time_to_live_max_ms: limits.into_iter().flatten().min(), ..self }
     }
 
+    /// What a connection may hold of partly received messages, in bytes: what is asked for, or what a budget of
+    /// `memory_bytes` allows. Without the latter, as much as a machine with memory enough allows.
+    pub(crate) fn reassembly_bytes_max(asked: Option<u64>, memory_bytes: Option<u64>) -> u64 {
+        let automatic = memory_bytes.map_or(u64::MAX, |bytes| bytes / LARGEST_PARTS_OF_MEMORY);
+        asked.unwrap_or(automatic.min(REASSEMBLY_BYTES_MAX))
+    }
+
     /// Whether the memory holds what a connection may send.
     ///
     /// # Errors
     /// What to write instead.
-    pub(super) fn check(&self, reassembly_bytes_max: u64) -> Result<(), String> {
-        let least = reassembly_bytes_max.saturating_mul(LARGEST_PARTS_OF_MEMORY);
+    pub(super) fn check(&self, reassembly_bytes_max: Option<u64>) -> Result<(), String> {
+        let least = reassembly_bytes_max.unwrap_or(0).saturating_mul(LARGEST_PARTS_OF_MEMORY);
         match self.memory_bytes_max {
             Some(bytes) if bytes < least => Err(format!(
                 "memory_max in [limits] is {}, less than {LARGEST_PARTS_OF_MEMORY} times reassembly_size_max in [amqp]; write at least \"{}\", or a smaller reassembly_size_max",
@@ -85,7 +96,7 @@ pub(super) fn read(mut table: Table<'_, '_>) -> LimitsConfig {
         ),
         message_time_to_live_max_ms: read_time_to_live(&mut table),
         entities_max: table.integer("entities_max", default.entities_max, &ENTITIES_RANGE),
-        memory_bytes_max: read_memory(&mut table),
+        memory_bytes_max: table.size_bytes_or_automatic("memory_max", "512 MiB", &MEMORY_BYTES),
         rules: read_rules(&mut table),
     };
     table.finish();
@@ -98,14 +109,6 @@ fn read_time_to_live(table: &mut Table<'_, '_>) -> Option<u64> {
         duration::parse_open(text, TIME_TO_LIVE_MS_MIN, too_short)
     };
     table.text("message_time_to_live_max", "\"P14D\"", parse).flatten()
-}
-
-fn read_memory(table: &mut Table<'_, '_>) -> Option<u64> {
-    let read = table.text("memory_max", "\"512 MiB\"", |text| match text {
-        "automatic" => Ok(None),
-        _ => size::parse_in(text, &MEMORY_BYTES).map(Some),
-    });
-    read.flatten()
 }
 
 fn read_rules(table: &mut Table<'_, '_>) -> RuleLimits {

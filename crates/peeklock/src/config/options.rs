@@ -301,7 +301,7 @@ impl Source for Table<'_, '_> {
                 "a message of {message_kb} KB never fits into a {noun} of {megabytes} MB; raise max_size_in_megabytes"
             ),
             Room::Connection(bytes) => format!(
-                "a message of {message_kb} KB never comes through a connection with reassembly_size_max = \"{}\"; raise that in [amqp]",
+                "a message of {message_kb} KB never comes through a connection with reassembly_size_max = \"{}\"; raise that in [amqp], or memory_max in [limits]",
                 size::display(*bytes)
             ),
         }

@@ -97,6 +97,20 @@ impl<'a, 'i> Table<'a, 'i> {
             .unwrap_or(default)
     }
 
+    /// The same, or "automatic", which is `None` as if nothing were said.
+    pub(crate) fn size_bytes_or_automatic(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        range: &RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let read = self.text(key, &format!("\"{example}\""), |text| match text {
+            "automatic" => Ok(None),
+            _ => size::parse_in(text, range).map(Some),
+        });
+        read.flatten()
+    }
+
     /// A whole number within a range.
     pub(crate) fn integer(&mut self, key: &'static str, default: u64, range: &RangeInclusive<u64>) -> u64 {
         self.read(key, |value| {

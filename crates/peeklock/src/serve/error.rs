@@ -77,6 +77,22 @@ pub(super) enum ServeError {
         /// What the store takes, in KB.
         limit_kb: u64,
     },
+    /// An entity asks for more than the memory for messages under way can hold.
+    #[error(
+        "{kind} \"{name}\": max_message_size_in_kilobytes = {asked_kb} is more than {memory_mb} MiB of memory for messages under way allow; write at most {limit_kb}, or raise memory_max in [limits]"
+    )]
+    Memory {
+        /// Queue or topic.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// What its options say, in KB.
+        asked_kb: u64,
+        /// What the memory allows, in KB.
+        limit_kb: u64,
+        /// The memory, in MiB.
+        memory_mb: u64,
+    },
     /// TLS can't be served.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -118,6 +134,7 @@ impl ServeError {
                 | StartError::Refused { .. },
             )
             | Self::MessageSize { .. }
+            | Self::Memory { .. }
             | Self::Tls(_) => Exit::Usage,
             Self::Bind { .. }
             | Self::System(_)

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use peeklock_budget::Budget;
 
-use crate::config::{Config, LARGEST_PARTS_OF_MEMORY};
+use super::error::ServeError;
+use crate::config::{Config, LARGEST_PARTS_OF_MEMORY, LimitsConfig};
 
 const MIB: u64 = 1 << 20;
 
@@ -16,23 +17,68 @@ const PART_OF_MACHINE: u64 = 4;
 /// The budget without a setting is never more than this: more brings nothing.
 const BYTES_MAX: u64 = 1024 * MIB;
 
+/// Nor is it less, without another word about the largest messages.
+const BYTES_MIN: u64 = 128 * MIB;
+
 /// Memory of a machine that doesn't say what it has.
 const MACHINE_BYTES_UNKNOWN: u64 = 1024 * MIB;
 
-/// The budget that the configuration asks for, or one that fits the container or the machine.
-pub(super) fn budget(config: &Config) -> Budget {
-    let bytes = config.limits.memory_bytes_max.unwrap_or_else(|| {
-        let available = available_bytes(Path::new("/"));
-        fitting(available, config.amqp.reassembly_bytes_max)
-    });
-    tracing::info!(bytes, "memory for messages under way");
-    Budget::new(usize::try_from(bytes).unwrap_or(usize::MAX))
+/// What peers may make the process hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Memory {
+    /// In all, in bytes.
+    budget_bytes: u64,
+    /// What one connection may hold of partly received messages, in bytes.
+    pub(super) reassembly_bytes_max: u64,
 }
 
-/// A part of what there is, and room for one largest message in any case.
-fn fitting(available_bytes: u64, reassembly_bytes_max: u64) -> u64 {
-    let least = reassembly_bytes_max.saturating_mul(LARGEST_PARTS_OF_MEMORY);
-    (available_bytes / PART_OF_MACHINE).min(BYTES_MAX).max(least)
+impl Memory {
+    /// What the configuration asks for, or what fits the container or the machine.
+    ///
+    /// # Errors
+    /// An entity of the configuration has larger messages than that allows.
+    pub(super) fn of(config: &Config) -> Result<Self, ServeError> {
+        let memory = Self::fitting(
+            || available_bytes(Path::new("/")),
+            config.limits.memory_bytes_max,
+            config.amqp.reassembly_bytes_max,
+        );
+        let Self { budget_bytes, reassembly_bytes_max } = memory;
+        tracing::info!(bytes = budget_bytes, reassembly_bytes_max, "memory for messages under way");
+        let queues = config.queues.iter().map(|one| ("queue", &one.name, one.options.max_message_size_bytes));
+        let topics = config.topics.iter().map(|one| ("topic", &one.name, one.options.max_message_size_bytes));
+        let too_large = queues.chain(topics).find(|(.., bytes)| *bytes > reassembly_bytes_max);
+        too_large.map_or(Ok(memory), |(kind, name, asked_bytes)| {
+            Err(ServeError::Memory {
+                kind,
+                name: name.to_string(),
+                asked_kb: asked_bytes / 1024,
+                limit_kb: reassembly_bytes_max / 1024,
+                memory_mb: budget_bytes / MIB,
+            })
+        })
+    }
+
+    fn fitting(
+        available_bytes: impl FnOnce() -> u64,
+        asked_bytes: Option<u64>,
+        asked_reassembly_bytes: Option<u64>,
+    ) -> Self {
+        let budget_bytes = asked_bytes.unwrap_or_else(|| {
+            let least = asked_reassembly_bytes.map(|bytes| bytes.saturating_mul(LARGEST_PARTS_OF_MEMORY));
+            (available_bytes() / PART_OF_MACHINE).min(BYTES_MAX).max(least.unwrap_or(BYTES_MIN))
+        });
+        let reassembly_bytes_max =
+            LimitsConfig::reassembly_bytes_max(asked_reassembly_bytes, Some(budget_bytes));
+        Self { budget_bytes, reassembly_bytes_max }
+    }
+
+    /// The budget, with room for a largest message in turn.
+    pub(super) fn budget(self) -> Budget {
+        let [bytes, turn_bytes] = [self.budget_bytes, self.reassembly_bytes_max]
+            .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        Budget::with_turns(bytes, turn_bytes)
+    }
 }
 
 /// The least of the machine's memory and the limits of the process's control groups; `root` is `/` but in tests.
@@ -98,9 +144,20 @@ mod tests {
 
     #[test]
     fn a_budget_fits_the_machine_and_holds_a_largest_message() {
-        assert_eq!(fitting(2048 * MIB, 32 * MIB), 512 * MIB);
-        assert_eq!(fitting(256 * MIB, 32 * MIB), 128 * MIB);
-        assert_eq!(fitting(64 * 1024 * MIB, 32 * MIB), 1024 * MIB);
-        assert_eq!(fitting(2048 * MIB, 1024 * MIB), 4096 * MIB);
+        let fitting = |available_mib: u64, asked: Option<u64>, reassembly: Option<u64>| {
+            let memory = Memory::fitting(
+                || available_mib * MIB,
+                asked.map(|mib| mib * MIB),
+                reassembly.map(|mib| mib * MIB),
+            );
+            (memory.budget_bytes / MIB, memory.reassembly_bytes_max / MIB)
+        };
+        assert_eq!(fitting(2048, None, None), (512, 104));
+        assert_eq!(fitting(64 * 1024, None, None), (1024, 104));
+        assert_eq!(fitting(256, None, None), (128, 32));
+        assert_eq!(fitting(2048, None, Some(32)), (512, 32));
+        assert_eq!(fitting(2048, None, Some(1024)), (4096, 1024));
+        assert_eq!(fitting(2048, Some(64), None), (64, 16));
+        assert_eq!(fitting(2048, Some(2048), None), (2048, 104));
     }
 }

@@ -47,6 +47,7 @@ use descriptors::Room;
 use development::TimeTravel;
 use error::ServeError;
 use health::{Health, State};
+use memory::Memory;
 use network::{Listening, Network};
 use ready::{Addresses, ReadyFile};
 use reload::Reload;
@@ -101,6 +102,7 @@ async fn serve(
     let room = Room::within_limits(config.amqp.connections_max, config.network.unauthenticated_max);
     let listening = Listening::bind(&config).await?;
     let health = Health::default();
+    let memory = Memory::of(&config)?;
     // The one clock of all that decides.
     let time = SystemClock::new();
     let travel = config.development.time_travel.then(|| TimeTravel::over(time.clone()));
@@ -111,7 +113,7 @@ async fn serve(
     let store = OpenStore::open(&config).await?;
     let limits = store.lease.limits();
     let clock = entity_clock(travel.as_ref(), &time);
-    let namespace = Namespace::start(store.lease.clone(), clock, namespace_options(&config)).await?;
+    let namespace = Namespace::start(store.lease.clone(), clock, namespace_options(&config, memory)).await?;
     entities::declare(&namespace, &config, limits).await?;
     // Whatever the store says of the time is known by now.
     let following = tokio::spawn(time.clone().keep_up());
@@ -123,11 +125,11 @@ async fn serve(
         // Nothing corrects or moves it: an hour's jump must not look like an hour's silence of every client.
         Arc::new(ElapsedClock::default()),
         // Unauthenticated connections are limited beside, so that authenticated ones find a place however many there are.
-        listener_options(&config, room.connections_max.saturating_add(room.unauthenticated_max)),
+        listener_options(&config, memory, room.connections_max.saturating_add(room.unauthenticated_max)),
     )
     .within(namespace.budget().clone());
 
-    let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits));
+    let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits, memory));
     let admin = admin.named(config.namespace.name.as_deref()).throttled(throttles);
     // Nobody else sets it.
     let _ = administration.set(admin.router());
@@ -197,12 +199,12 @@ const fn exit_without(lost: LostShard) -> ServeError {
     ServeError::Lost(lost)
 }
 
-fn namespace_options(config: &Config) -> NamespaceOptions {
+fn namespace_options(config: &Config, memory: Memory) -> NamespaceOptions {
     let body_cache_bytes = usize::try_from(config.storage.body_cache_bytes).unwrap_or(usize::MAX);
     let read_rule_properties =
         Some(peeklock_message::rule_properties::read_rule_properties as ReadRuleProperties);
     let rule_limits = config.limits.rules;
-    let budget = memory::budget(config);
+    let budget = memory.budget();
     let entities_max = usize::try_from(config.limits.entities_max).ok();
     NamespaceOptions {
         body_cache_bytes,
@@ -215,12 +217,12 @@ fn namespace_options(config: &Config) -> NamespaceOptions {
 }
 
 /// What the file's entities must keep to, those made at run time must as well.
-fn admin_limits(config: &Config, store: peeklock_storage::Limits) -> AdminLimits {
+fn admin_limits(config: &Config, store: peeklock_storage::Limits, memory: Memory) -> AdminLimits {
     let store_bytes = store.value_bytes_max.min(store.batch_bytes_max) as u64;
     AdminLimits {
         auto_delete_on_idle_min_ms: config.limits.auto_delete_on_idle_min_ms,
         message_time_to_live_max_ms: config.limits.message_time_to_live_max_ms,
-        message_size_max_bytes: store_bytes.min(config.amqp.reassembly_bytes_max),
+        message_size_max_bytes: store_bytes.min(memory.reassembly_bytes_max),
         tier: config.namespace.tier,
     }
 }
@@ -247,10 +249,10 @@ fn service_bus(
     Arc::new(bus.throttled(throttles.clone()))
 }
 
-fn listener_options(config: &Config, connections_max: u64) -> ListenerOptions {
+fn listener_options(config: &Config, memory: Memory, connections_max: u64) -> ListenerOptions {
     ListenerOptions {
         connections_max: usize::try_from(connections_max).unwrap_or(usize::MAX),
-        endpoint: config.amqp.endpoint(&config.authorization),
+        endpoint: config.amqp.endpoint(&config.authorization, memory.reassembly_bytes_max),
         grace_ms: config.amqp.drain_time_out_ms,
     }
 }

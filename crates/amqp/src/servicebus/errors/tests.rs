@@ -121,5 +121,26 @@ fn conditions_and_statuses_agree_with_the_sdk_tables() {
         let (condition, status) = fault.condition_and_status();
         let row = ALLOWED.iter().find(|(known, _)| *known == status);
         assert!(row.is_some_and(|(_, conditions)| conditions.contains(&condition)), "{fault:?}");
+        assert!(fault.kind().row().amqp.is_some(), "{fault:?}");
+    }
+}
+
+/// The endpoint knows nothing of the table.
+#[test]
+fn the_conditions_of_amqp_are_those_of_the_endpoint() {
+    use crate::endpoint::condition as endpoint;
+
+    for (one, other) in [
+        (condition::DECODE_ERROR, endpoint::DECODE_ERROR),
+        (condition::INTERNAL_ERROR, endpoint::INTERNAL_ERROR),
+        (condition::INVALID_FIELD, endpoint::INVALID_FIELD),
+        (condition::MESSAGE_SIZE_EXCEEDED, endpoint::MESSAGE_SIZE_EXCEEDED),
+        (condition::NOT_ALLOWED, endpoint::NOT_ALLOWED),
+        (condition::NOT_FOUND, endpoint::NOT_FOUND),
+        (condition::NOT_IMPLEMENTED, endpoint::NOT_IMPLEMENTED),
+        (condition::RESOURCE_LIMIT_EXCEEDED, endpoint::RESOURCE_LIMIT_EXCEEDED),
+        (condition::UNAUTHORIZED_ACCESS, endpoint::UNAUTHORIZED_ACCESS),
+    ] {
+        assert_eq!(one, other);
     }
 }

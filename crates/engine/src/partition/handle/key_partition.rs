@@ -22,12 +22,12 @@ impl Step<'_> {
     /// Messages sent together go to one partition, so they must have the same key, or none. What was forwarded was sent one by
     /// one.
     pub(super) fn check_partition_keys(&self, messages: &[NewMessage]) -> Result<(), Refusal> {
-        if !self.options.is_partitioned() {
+        if !self.state().options.is_partitioned() {
             return Ok(());
         }
         let mut keys = messages.iter().filter(|message| message.origin.is_none());
         let Some(first) = keys.next().map(|message| message.partition_key) else { return Ok(()) };
-        let looks_for_duplicates = self.options.requires_duplicate_detection();
+        let looks_for_duplicates = self.state().options.requires_duplicate_detection();
         if keys.any(|message| message.partition_key != first) {
             return Err(if looks_for_duplicates { DISTINCT_KEYS_OR_IDS } else { DISTINCT_KEYS });
         }
@@ -45,7 +45,7 @@ impl Step<'_> {
         message: &NewMessage,
         in_turn: KeyPartition,
     ) -> KeyPartition {
-        if !self.options.is_partitioned() {
+        if !self.state().options.is_partitioned() {
             return KeyPartition::default();
         }
         let reserved = message.reserved_number.and_then(|shown| shown.split().0);

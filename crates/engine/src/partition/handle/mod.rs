@@ -7,6 +7,7 @@ mod delete;
 mod entity;
 mod forward;
 mod key_partition;
+mod options;
 mod peek;
 mod quarantine;
 mod receiver;

@@ -30,7 +30,7 @@ impl Step<'_> {
         if count_max == 1 && is_quarantined(queue, from) {
             return self.reply(request, Reply::Received(Err(Refusal::MessageDamaged(from.0))));
         }
-        let from = from.start(self.options.is_partitioned());
+        let from = from.start(self.state().options.is_partitioned());
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
         let views = match session {
             None => show(queue.id, queue.messages.get(source.sub_queue).range(from), count_max, bytes_max),

@@ -95,7 +95,7 @@ impl Step<'_> {
             self.check_takes()?;
         }
         self.check_partition_keys(messages)?;
-        let limit_bytes = self.options.max_message_size_bytes().min(u64::from(u32::MAX));
+        let limit_bytes = self.state().options.max_message_size_bytes().min(u64::from(u32::MAX));
         let mut new_bytes = other_bytes;
         let requires_session = self.state().entity.sessions.is_some();
         for message in messages {
@@ -114,7 +114,7 @@ impl Step<'_> {
                 new_bytes = new_bytes.saturating_add(size_bytes);
             }
         }
-        let limit_bytes = self.options.max_size_bytes();
+        let limit_bytes = self.state().options.max_size_bytes();
         if self.state().size_bytes.saturating_add(new_bytes) > limit_bytes {
             return Err(Refusal::EntityFull { limit_bytes });
         }

@@ -65,11 +65,11 @@ impl Step<'_> {
         size_bytes: u64,
         other_bytes: u64,
     ) -> Result<(), Refusal> {
-        let limit_bytes = self.options.max_message_size_bytes();
+        let limit_bytes = self.state().options.max_message_size_bytes();
         if size_bytes > limit_bytes {
             return Err(Refusal::MessageTooLarge { size_bytes, limit_bytes });
         }
-        let limit_bytes = self.options.max_size_bytes();
+        let limit_bytes = self.state().options.max_size_bytes();
         let all_bytes = self.state().size_bytes.saturating_add(other_bytes);
         let total_bytes = all_bytes.saturating_sub(before_bytes).saturating_add(size_bytes);
         if total_bytes > limit_bytes && size_bytes > before_bytes {

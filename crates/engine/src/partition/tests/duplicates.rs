@@ -98,14 +98,13 @@ fn a_window_can_shrink_and_grow() {
         ..detecting()
     };
     rig.send(with_id("a"));
-    rig.partition.set_options(window(100_000));
+    rig.change_options(window(100_000));
     rig.advance(99_999);
     assert_eq!(rig.send(with_id("a")), 1);
     rig.send(with_id("b"));
     rig.advance(30_000);
     assert_eq!(remembered(&rig), 1, "b");
-    rig.partition.set_options(window(20_000));
-    rig.advance(0);
+    rig.change_options(window(20_000));
     assert_eq!(remembered(&rig), 0);
     assert_eq!(rig.send(with_id("b")), 3);
 }

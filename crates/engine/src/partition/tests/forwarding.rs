@@ -46,8 +46,7 @@ fn of_two_forwarders_the_second_waits_until_the_first_has_let_go() {
     let first = read(&mut rig, 91);
     assert_eq!(first.len(), 3);
     for change in [options(), forwarding()] {
-        rig.partition.set_options(change);
-        rig.handle(None, Command::Tick);
+        rig.change_options(change);
         for mode in [ReceiveMode::Forward, ReceiveMode::PeekLock] {
             assert!(matches!(try_open(&mut rig, 92, mode), Reply::Opened(Err(_))));
         }

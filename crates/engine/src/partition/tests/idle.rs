@@ -101,8 +101,7 @@ fn s30_sends_receives_peeks_settlements_and_updates_start_the_time_anew() {
         ("update", |rig| {
             let changed =
                 QueueOptions { max_delivery_count: 3, auto_delete_on_idle_ms: Some(IDLE_MS), ..options() };
-            rig.partition.set_options(changed);
-            rig.handle(None, Command::Tick);
+            rig.change_options(changed);
         }),
     ];
     for (name, use_it) in uses {

@@ -13,6 +13,7 @@ mod locks;
 mod messages;
 mod model;
 mod model_test;
+mod options;
 mod peek;
 mod persistence;
 mod postponing;

@@ -2,6 +2,7 @@
 //! always hold: counts equal a recount, and what is stored restores to the live state less its volatile part.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_storage::{Batch, Entry, Operation, PartitionId, Space};
@@ -104,7 +105,7 @@ pub(super) fn check_invariants(partition: &Partition, store: &Store) {
     sessions::tests::check(&partition.state, &partition.state.entity);
     let live = Durable::of(partition);
     assert_eq!(live.counts, live.recount());
-    assert_eq!(Durable::of(&store.restore(partition.options.clone())), live);
+    assert_eq!(Durable::of(&store.restore(EntityOptions::clone(&partition.state.options))), live);
     let bodies: Vec<u64> = store.entries(Space::Body).iter().map(|entry| entry.number).collect();
     let mut referred: Vec<u64> =
         live.messages.iter().map(|(number, record)| record.body(*number).0).collect();
@@ -196,8 +197,12 @@ impl Rig {
         self.handle(None, Command::Tick)
     }
 
+    pub(super) fn change_options(&mut self, options: QueueOptions) -> Vec<Effect> {
+        self.handle(None, Command::ChangeOptions { options: Arc::new(options.into()) })
+    }
+
     pub(super) fn restart(&mut self) {
-        self.partition = self.store.restore(self.partition.options.clone());
+        self.partition = self.store.restore(EntityOptions::clone(&self.partition.state.options));
     }
 
     pub(super) fn try_send(&mut self, messages: Vec<NewMessage>) -> Result<Vec<u64>, Refusal> {

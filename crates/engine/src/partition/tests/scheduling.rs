@@ -82,7 +82,7 @@ fn s9_its_life_starts_at_activation() {
 fn a_default_lowered_meanwhile_caps_at_activation() {
     let mut rig = Rig::new(options());
     rig.send(scheduled(&rig, 5000));
-    rig.partition.set_options(QueueOptions { default_message_time_to_live_ms: Some(7), ..options() });
+    rig.change_options(QueueOptions { default_message_time_to_live_ms: Some(7), ..options() });
     rig.advance(5000);
     assert_eq!(rig.peek(SubQueue::Main)[0].time_to_live_ms, Some(7));
 }

@@ -94,7 +94,7 @@ fn s12_s13_s14_the_default_applies_and_caps() {
 fn s11_a_changed_default_applies_to_later_messages_only() {
     let mut rig = Rig::new(options());
     rig.send(message("a"));
-    rig.partition.set_options(QueueOptions { default_message_time_to_live_ms: Some(1000), ..options() });
+    rig.change_options(QueueOptions { default_message_time_to_live_ms: Some(1000), ..options() });
     rig.send(message("b"));
     let times: Vec<_> = rig.peek(SubQueue::Main).iter().map(|view| view.time_to_live_ms).collect();
     assert_eq!(times, [None, Some(1000)]);

@@ -11,9 +11,8 @@ const STATUSES: [EntityStatus; 4] =
     [EntityStatus::Active, EntityStatus::Disabled, EntityStatus::SendDisabled, EntityStatus::ReceiveDisabled];
 
 fn set_status(rig: &mut Rig, status: EntityStatus) -> Vec<Effect> {
-    let EntityOptions::Queue(options) = rig.partition.options.clone() else { panic!("a queue") };
-    rig.partition.set_options(QueueOptions { status, ..options });
-    rig.handle(None, Command::Tick)
+    let EntityOptions::Queue(options) = &*rig.partition.state.options else { panic!("a queue") };
+    rig.change_options(QueueOptions { status, ..options.clone() })
 }
 
 /// Whether a status leaves a happening as it is.

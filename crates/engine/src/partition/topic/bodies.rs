@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
+
+use rustc_hash::FxBuildHasher;
 
 use crate::BodyRef;
 
@@ -14,8 +15,9 @@ const SPARSE_RATIO: usize = 8;
 /// Counts of references by content.
 #[derive(Debug, Default)]
 pub(in crate::partition) struct Bodies {
-    /// Only ever looked up, never walked: its order is unobservable.
-    counts: HashMap<u64, u32, BuildHasherDefault<NumberHasher>>,
+    /// Only ever looked up, never walked: its order is unobservable. Numbers are given out one by one by the topic itself, so
+    /// nobody can choose colliding ones.
+    counts: HashMap<u64, u32, FxBuildHasher>,
 }
 
 impl Bodies {
@@ -59,28 +61,6 @@ impl Bodies {
     #[cfg(test)]
     pub(in crate::partition) fn len(&self) -> usize {
         self.counts.len()
-    }
-}
-
-/// Numbers are given out one by one by the topic itself, so nobody can choose colliding ones. A multiplication spreads
-/// them over the high bits, by which the table tells entries apart.
-#[derive(Debug, Default)]
-struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // 2^64 divided by the golden ratio.
-        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

@@ -7,12 +7,12 @@ use super::super::record::Extra;
 use super::super::step::{CHANGED_BYTES_PER_CALL_MAX, Step};
 use super::original::Original;
 use crate::event::{Event, Publication};
-use crate::{BodyRef, EntityOptions, KeyPartition, NewMessage, SequenceNumber, SessionId, SubQueue};
+use crate::{BodyRef, KeyPartition, NewMessage, SequenceNumber, SessionId, SubQueue};
 
 impl Step<'_> {
     /// Whether the entity is a topic.
     pub(in crate::partition) const fn is_topic(&self) -> bool {
-        matches!(self.options, EntityOptions::Topic(_))
+        self.state().topic.is_some()
     }
 
     /// Publishes a message under the topic's next number.

@@ -1,22 +1,20 @@
 //! Which queues and subscriptions clients used, noted once for each turn.
 
 use super::Actor;
-use crate::{Command, QueueId, Timestamp};
+use crate::command::{Descriptor, Uses};
+use crate::{QueueId, Timestamp};
 
 impl Actor {
     /// What a client is about to use: sending, receiving, browsing, settling; attaching alone is nothing.
-    pub(super) fn note_access(&mut self, command: &Command) {
-        let used = match command {
-            Command::Send { .. } | Command::CancelScheduled { .. } => Some(QueueId(self.owned.id.0)),
-            Command::Settle { queue, .. } | Command::RenewLocks { queue, .. } => Some(*queue),
-            Command::ReceiveDeferred { source, .. }
-            | Command::Peek { source, .. }
-            | Command::DeleteMessages { source, .. } => Some(source.queue),
-            Command::Credit { receiver, .. }
-            | Command::RenewSessionLock { receiver }
-            | Command::GetSessionState { receiver }
-            | Command::SetSessionState { receiver, .. } => self.owned.partition.home(*receiver),
-            _ => None,
+    pub(super) fn note_access(&mut self, command: &Descriptor<'_>) {
+        if !command.is_access {
+            return;
+        }
+        let used = match command.uses {
+            Uses::Entity => Some(QueueId(self.owned.id.0)),
+            Uses::Queue(queue) | Uses::Browsed(queue) | Uses::Subscription { queue, .. } => Some(queue),
+            Uses::SourceOf(receiver) => self.owned.partition.home(receiver),
+            Uses::Nothing => None,
         };
         // Neighbours in a turn mostly use the same.
         if let Some(queue) = used.filter(|queue| self.accessed.last() != Some(queue)) {

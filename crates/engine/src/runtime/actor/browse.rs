@@ -9,8 +9,9 @@ use peeklock_storage::{Error, PartitionId, Shard};
 use super::commits::CommitNumber;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
 use super::reads::{Content, Reads, Source};
+use crate::command::AnswerKind;
 use crate::layout::body_key;
-use crate::runtime::answer::{AnswerKind, Waiter};
+use crate::runtime::answer::Waiter;
 use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Command, Received, Refusal, Settlement};
 

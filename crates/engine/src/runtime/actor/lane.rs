@@ -10,11 +10,12 @@
 use std::collections::VecDeque;
 use std::task::Context;
 
+use peeklock_budget::turn::Place;
 use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
 use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
-use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX};
+use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX, TURN_CONTENT_BYTES_MIN};
 use super::reads::{Content, Reads, Source};
 use crate::layout::body_key;
 use crate::runtime::damage::Unreadable;
@@ -71,6 +72,8 @@ pub(super) struct DeliveryLane {
     share: Share,
     /// There while contents can't be asked for because others hold the memory.
     short: Option<Waiting>,
+    /// There while the next content is larger than what may be asked for.
+    place: Option<Place>,
     arrived: Vec<Content>,
 }
 
@@ -81,6 +84,7 @@ impl DeliveryLane {
             held_bytes: 0,
             share: budget.share(Owner::Deliveries),
             short: None,
+            place: None,
             partition,
             items: VecDeque::new(),
             left: 0,
@@ -129,10 +133,11 @@ impl DeliveryLane {
         while let Some((_, first_bytes)) = self.wanted.front() {
             let first_bytes = *first_bytes as usize;
             let room = self.budget.allowance().saturating_sub(self.held_bytes);
-            if first_bytes > room {
+            if first_bytes > room && !self.has_turn(first_bytes) {
                 self.short = Some(self.budget.wait());
                 return;
             }
+            self.place = None;
             // Several reads are under way at a time; one content is always allowed, whatever its size.
             let ahead = READ_BYTES_AHEAD_MAX.saturating_sub(self.reads.bytes());
             if first_bytes > ahead && !self.reads.is_empty() {
@@ -145,6 +150,16 @@ impl DeliveryLane {
             self.held_bytes += bytes;
             self.share.set(self.held_bytes);
         }
+    }
+
+    /// Stands in line for a large content that is larger than the allowance; true when it is its turn and there is room.
+    fn has_turn(&mut self, content_bytes: usize) -> bool {
+        if content_bytes < TURN_CONTENT_BYTES_MIN || self.held_bytes > 0 {
+            self.place = None;
+            return false;
+        }
+        let place = self.place.get_or_insert_with(|| self.budget.line_up());
+        place.is_first() && content_bytes <= self.budget.free_bytes()
     }
 
     /// How many contents go together into a read of about `most` bytes, at least one, and their bytes.

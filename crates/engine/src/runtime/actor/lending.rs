@@ -3,6 +3,7 @@
 //! Between two turns everything that was decided is submitted. While the state is away nothing is handled, so a batch of
 //! this partition can come neither before nor between the parts of a joint one.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use peeklock_storage::Error;
@@ -30,7 +31,7 @@ impl Actor {
     /// The state has to be read back from the store.
     pub(super) async fn lend_if_asked(&mut self) -> Result<(), Error> {
         let Some(request) = self.loan.take() else { return Ok(()) };
-        let placeholder = Partition::new(QueueId(self.owned.id.0), self.owned.options.clone());
+        let placeholder = Partition::sharing(QueueId(self.owned.id.0), Arc::clone(&self.owned.options));
         let (back, returned) = oneshot::channel();
         let lent = Lent {
             id: self.owned.id,

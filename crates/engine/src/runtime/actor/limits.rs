@@ -50,6 +50,9 @@ pub(super) const READ_KEYS_MAX: usize = 128;
 /// Contents being read at a time, as far as their usual size is known.
 pub(super) const READ_BYTES_AHEAD_MAX: usize = 8 << 20;
 
+/// Smaller contents wait for the allowance instead of taking a turn of the memory budget, in bytes.
+pub(super) const TURN_CONTENT_BYTES_MIN: usize = 1 << 20;
+
 /// How soon an actor looks again that found no memory for contents, in milliseconds.
 pub(super) const MEMORY_LOOK_MS: u64 = 50;
 

@@ -82,8 +82,8 @@ pub(super) struct Shared {
 /// Requests of the namespace to an actor.
 #[derive(Debug)]
 pub(super) enum Control {
-    /// New options, already stored.
-    SetOptions(EntityOptions),
+    /// New options, which the catalogue has stored.
+    ChangeOptions(Arc<EntityOptions>),
     /// Say whether the entity still takes commands, with the options as of now.
     Confirm(oneshot::Sender<bool>),
     /// Say when nothing due is left to do.
@@ -124,7 +124,7 @@ pub(super) struct OwnedPartition {
     /// The actor's own, for its forwarders.
     pub(super) handle: PartitionHandle,
     pub(super) partition: Partition,
-    pub(super) options: EntityOptions,
+    pub(super) options: Arc<EntityOptions>,
     pub(super) random: StdRng,
     /// How often the clock had been set back when the partition was read from the store.
     pub(super) set_backs: u64,
@@ -152,6 +152,8 @@ pub(super) struct Actor {
     requests: Vec<Request>,
     /// Commands that the actor gives itself: locks to give back, receivers to close.
     internal: VecDeque<Command>,
+    /// Requests to confirm that the entity takes commands, which wait for the commands before them.
+    confirmations: Vec<oneshot::Sender<bool>>,
     outputs: Outputs,
     /// Queues and subscriptions that clients used in this turn.
     accessed: Vec<QueueId>,
@@ -217,6 +219,7 @@ impl Actor {
             loan: None,
             requests: Vec::new(),
             internal: VecDeque::new(),
+            confirmations: Vec::new(),
             outputs: Outputs::default(),
             accessed: Vec::new(),
             event_ends: Vec::new(),
@@ -293,7 +296,7 @@ impl Actor {
 
     /// Ready when there is something to do. All sources are polled, so that each knows whom to wake.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
-        let mut work = !self.internal.is_empty();
+        let mut work = !self.internal.is_empty() || !self.confirmations.is_empty();
         match self.commits.poll(context) {
             Poll::Ready(Err(error)) => return Poll::Ready(Wake::Failed(error)),
             Poll::Ready(Ok(())) => work = true,
@@ -339,16 +342,15 @@ impl Actor {
         let mut work = false;
         while !self.stopping && !self.is_lost {
             match self.control.poll_recv(context) {
-                Poll::Ready(Some(Control::SetOptions(options))) => {
-                    self.owned.partition.set_options(options.clone());
-                    self.owned.options = options;
-                    // Lets follow what follows from them.
-                    self.internal.push_back(Command::Tick);
-                    // Something may be due from now on, and nobody else arms the alarm for it.
+                Poll::Ready(Some(Control::ChangeOptions(options))) => {
+                    // A state that is read back before the command is carried out begins with them.
+                    self.owned.options = Arc::clone(&options);
+                    self.internal.push_back(Command::ChangeOptions { options });
                     work = true;
                 }
                 Poll::Ready(Some(Control::Confirm(answer))) => {
-                    let _ = answer.send(!self.owned.partition.has_ended());
+                    self.confirmations.push(answer);
+                    work = true;
                 }
                 Poll::Ready(Some(Control::CatchUp(requested))) => {
                     let was_due = self.is_due(requested.until);

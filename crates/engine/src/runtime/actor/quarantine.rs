@@ -2,8 +2,8 @@
 
 use super::Actor;
 use super::browse::Browse;
+use crate::command::AnswerKind;
 use crate::runtime::Response;
-use crate::runtime::answer::AnswerKind;
 use crate::runtime::damage::Unreadable;
 use crate::{Assigned, Command, Delivery, MessageView, QueueId, Received, ReceiverId, Refusal};
 

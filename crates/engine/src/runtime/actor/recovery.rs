@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::commits::Commits;
 use super::lane::DeliveryLane;
 use super::{Actor, Browses};
+use crate::command::Link;
 use crate::partition::{Credible, Partition, Watched};
 use crate::runtime::StartError;
 use crate::runtime::answer;
@@ -16,7 +17,7 @@ use crate::runtime::joint::LoanRequest;
 use crate::runtime::patience::Patience;
 use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::{Output, Request};
-use crate::{Command, Refusal, Timestamp};
+use crate::{Command, EntityOptions, Refusal, Timestamp};
 
 impl Actor {
     /// After a batch that found no room, or a store that could not be reached: nothing of it was applied, nor of those that build on it (the store sees to
@@ -31,7 +32,8 @@ impl Actor {
         // What became durable before must not be refused: whoever is refused may try again.
         self.release();
         if error.is_loss() {
-            tracing::error!(partition, %error, "the shard is lost; the partition stops");
+            // The host logs the loss, once and with the reason that the store gives.
+            tracing::debug!(partition, %error, "the shard is lost; the partition stops");
             self.refuse_everything(&Refusal::Unavailable);
             return Err(Some(error));
         }
@@ -107,7 +109,8 @@ impl Actor {
             // Nothing happened later than now, whatever the store says.
             let credible = Credible::until(self.now.max(self.travelled));
             let (shard, damages) = (&*self.shared.shard, &self.shared.damages);
-            let (subject, options) = ((self.owned.id, self.owned.name.as_str()), self.owned.options.clone());
+            let subject = (self.owned.id, self.owned.name.as_str());
+            let options = EntityOptions::clone(&self.owned.options);
             let first = FirstPages::ask(shard, self.owned.id);
             let reading = restore(shard, subject, options, credible, first, damages, patience);
             match refusing_loans(&mut self.loans, reading).await {
@@ -132,6 +135,7 @@ impl Actor {
         let mut sleep = self.shared.clock.sleep_until(self.shared.clock.now().plus_ms(pause_ms));
         std::future::poll_fn(|context| {
             self.poll_control(context);
+            self.confirm();
             while let Poll::Ready(Some(refused)) = self.loans.poll_recv(context) {
                 drop(refused);
             }
@@ -218,5 +222,5 @@ async fn refusing_loans<T>(
 }
 
 fn is_closing(request: &Request) -> bool {
-    matches!(request.command, Command::CloseReceiver { .. })
+    matches!(request.command.describe().link, Link::Closes(_))
 }

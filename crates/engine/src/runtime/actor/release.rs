@@ -4,7 +4,8 @@ use super::browse::Browse;
 use super::commits::CommitNumber;
 use super::lane::Ready;
 use super::{Actor, PendingReply};
-use crate::runtime::answer::{self, AnswerKind, ReceivedReply, Waiter};
+use crate::command::AnswerKind;
+use crate::runtime::answer::{self, ReceivedReply, Waiter};
 use crate::runtime::catalogue::deletion::Ended;
 use crate::runtime::{Output, Response};
 use crate::{

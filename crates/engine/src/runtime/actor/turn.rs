@@ -5,6 +5,7 @@ use peeklock_storage::{Batch, Pressure};
 use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
 use super::weight::{check_weight, weight};
 use super::{Actor, OwnedPartition};
+use crate::command::{Descriptor, Link};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer;
@@ -22,11 +23,7 @@ impl Actor {
     pub(super) fn turn(&mut self) -> bool {
         let storage_full = *self.pressure.borrow() == Pressure::Full;
         let moment = Moment { now: self.now, storage_full };
-        while self.outputs.events.len() < TURN_EVENTS_MAX
-            && let Some(command) = self.internal.pop_front()
-        {
-            self.handle(&moment, None, command);
-        }
+        let is_confirmed = self.handle_internal(&moment);
         let postponed = self.admit_all(&moment);
         // Otherwise the next commit wakes the actor.
         let mut behind = self.is_due(moment.now) && self.commits.has_room_for_timers();
@@ -36,6 +33,9 @@ impl Actor {
         }
         behind |= self.travel(moment);
         self.flush();
+        if is_confirmed {
+            self.confirm();
+        }
         self.take_what_is_read(&moment);
         self.show_access(self.now);
         self.see_to_forwarders();
@@ -55,6 +55,25 @@ impl Actor {
             self.handled_since_yield = 0;
         }
         crowded || behind || postponed
+    }
+
+    /// Carries out what the actor asks of itself, up to the limit of one turn; true when nothing is left.
+    fn handle_internal(&mut self, moment: &Moment) -> bool {
+        while self.outputs.events.len() < TURN_EVENTS_MAX
+            && let Some(command) = self.internal.pop_front()
+        {
+            self.handle(moment, None, command);
+        }
+        self.internal.is_empty()
+    }
+
+    /// Answers whether the entity takes commands, after everything that came before the question; the catalogue has heard of
+    /// an end by then.
+    pub(super) fn confirm(&mut self) {
+        let takes_commands = !self.owned.partition.has_ended();
+        for answer in self.confirmations.drain(..) {
+            let _ = answer.send(takes_commands);
+        }
     }
 
     /// Carries out what was asked, up to the limit of one turn and of what may be under way to the store, which few commands
@@ -100,36 +119,29 @@ impl Actor {
 
     /// Carries out a request, or refuses it before the state is touched.
     fn admit(&mut self, moment: &Moment, request: Request) {
-        if !self.is_of_this_epoch(&request.command) {
-            // Whoever was attached to an earlier owner of the shard attaches again.
-            answer::refuse(request, &Refusal::Unavailable);
-            return;
-        }
-        let partition = &self.owned.partition;
-        if let Err(refusal) =
-            check_weight(partition, moment.now, &request.command, moment.storage_full, self.limits)
-        {
-            answer::refuse(request, &refusal);
-            return;
-        }
-        let weight = weight(&request.command);
+        let described = request.command.describe();
+        let answer = described.answer;
+        let weight = match self.check(moment, &described) {
+            Ok(weight) => weight,
+            Err(refusal) => return answer::refuse(request, &refusal),
+        };
         let batch_bytes_max = self.limits.batch_bytes_max.min(BATCH_BYTES_MAX);
         if self.batch_bytes > 0 && self.batch_bytes.saturating_add(weight) > batch_bytes_max {
             self.flush();
         }
         self.batch_bytes = self.batch_bytes.saturating_add(weight);
-        self.note_access(&request.command);
-        let Request { mailbox, tag, command } = request;
-        match &command {
-            Command::OpenReceiver { receiver, .. } | Command::Watch { watcher: receiver, .. } => {
-                self.receivers.insert(*receiver, mailbox.clone());
+        self.note_access(&described);
+        match described.link {
+            Link::Opens(receiver) | Link::Watches(receiver) => {
+                self.receivers.insert(receiver, request.mailbox.clone());
             }
-            Command::CloseReceiver { receiver } => {
-                self.receivers.remove(receiver);
+            Link::Closes(receiver) => {
+                self.receivers.remove(&receiver);
             }
-            _ => {}
+            Link::Unchanged | Link::Credits(_) => {}
         }
-        let waiter = answer::waiter(mailbox, tag, &command);
+        let Request { mailbox, tag, command } = request;
+        let waiter = answer::waiter(mailbox, tag, answer);
         let request = waiter.map(|waiter| RequestId(self.waiters.insert(waiter) as u64));
         self.handle(moment, request, command);
         // What copies take is known only now.
@@ -138,15 +150,14 @@ impl Actor {
         }
     }
 
-    /// Whether the receiver that is to be opened, or to get messages, has an id of this owner of the shard. Other commands
-    /// name only receivers that are open, or are refused by the partition.
-    fn is_of_this_epoch(&self, command: &Command) -> bool {
-        match command {
-            Command::OpenReceiver { receiver, .. }
-            | Command::Watch { watcher: receiver, .. }
-            | Command::Credit { receiver, .. } => receiver.is_of(self.shared.epoch),
-            _ => true,
+    /// Whether a command may be carried out; what it writes, copies apart: an estimate in bytes.
+    fn check(&self, moment: &Moment, command: &Descriptor<'_>) -> Result<usize, Refusal> {
+        if command.link.id_of_this_epoch().is_some_and(|receiver| !receiver.is_of(self.shared.epoch)) {
+            // Links attached to an earlier owner of the shard attach again.
+            return Err(Refusal::Unavailable);
         }
+        check_weight(&self.owned.partition, moment.now, command, moment.storage_full, self.limits)?;
+        Ok(weight(command.writes))
     }
 
     fn handle(&mut self, moment: &Moment, request: Option<RequestId>, command: Command) {

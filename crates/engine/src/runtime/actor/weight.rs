@@ -6,49 +6,26 @@ use super::limits::{
     COPY_BYTES_MAX_ESTIMATE, DELETION_BYTES_ESTIMATE, RECORD_BYTES_ESTIMATE, RULES_BYTES_ESTIMATE,
     TRACE_BYTES_ESTIMATE,
 };
+use crate::command::{Descriptor, Writes};
 use crate::partition::{Partition, changes_bytes};
-use crate::{Command, DELETE_COUNT_MAX, NewMessage, Refusal, Settlement, Timestamp};
+use crate::{DELETE_COUNT_MAX, NewMessage, Refusal, Settlement, Timestamp};
 
 /// An upper estimate of what a command writes, in bytes, copies of a topic's messages apart.
-pub(super) fn weight(command: &Command) -> usize {
-    match command {
-        Command::Send { messages } => messages.iter().map(message_weight).fold(0, usize::saturating_add),
-        Command::KeepUndelivered { messages, why } => {
-            let weight = |message| message_weight(message).saturating_add(dead_letter_bytes(why));
+pub(super) fn weight(writes: Writes<'_>) -> usize {
+    match writes {
+        Writes::Nothing => 0,
+        Writes::Messages { messages, why } => {
+            let why_bytes = why.map_or(0, dead_letter_bytes);
+            let weight = |message| message_weight(message).saturating_add(why_bytes);
             messages.iter().map(weight).fold(0, usize::saturating_add)
         }
-        Command::Settle { tokens, settlement, .. } => {
-            tokens.len().saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
+        Writes::Settled { count, settlement } => {
+            count.saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
         }
-        Command::RenewLocks { tokens, .. } => tokens.len() * RECORD_BYTES_ESTIMATE,
-        Command::CancelScheduled { numbers } | Command::ReceiveDeferred { numbers, .. } => {
-            numbers.len() * RECORD_BYTES_ESTIMATE
-        }
-        Command::DeleteMessages { count_max, .. } => {
-            (*count_max).min(DELETE_COUNT_MAX) as usize * DELETION_BYTES_ESTIMATE
-        }
-        Command::SetSessionState { state, .. } => {
-            state.as_ref().map_or(0, bytes::Bytes::len) + RECORD_BYTES_ESTIMATE
-        }
-        Command::DeclareSubscription { .. } | Command::AddRule { .. } | Command::ReplaceRule { .. } => {
-            RULES_BYTES_ESTIMATE
-        }
-        Command::DeleteSubscription { .. } | Command::RemoveRule { .. } => RECORD_BYTES_ESTIMATE,
-        Command::OpenReceiver { .. }
-        | Command::Watch { .. }
-        | Command::Select { .. }
-        | Command::Examined { .. }
-        | Command::RenewSessionLock { .. }
-        | Command::GetSessionState { .. }
-        | Command::ListSessions { .. }
-        | Command::ListRules { .. }
-        | Command::Credit { .. }
-        | Command::CloseReceiver { .. }
-        | Command::Peek { .. }
-        | Command::Provisional(_)
-        | Command::Quarantine { .. }
-        | Command::EndEntity
-        | Command::Tick => 0,
+        Writes::Records(count) => count * RECORD_BYTES_ESTIMATE,
+        Writes::Deletions(count_max) => count_max.min(DELETE_COUNT_MAX) as usize * DELETION_BYTES_ESTIMATE,
+        Writes::SessionState(bytes) => bytes + RECORD_BYTES_ESTIMATE,
+        Writes::Rules => RULES_BYTES_ESTIMATE,
     }
 }
 
@@ -56,16 +33,17 @@ pub(super) fn weight(command: &Command) -> usize {
 pub(in crate::runtime) fn check_weight(
     partition: &Partition,
     now: Timestamp,
-    command: &Command,
+    command: &Descriptor<'_>,
     storage_full: bool,
     limits: Limits,
 ) -> Result<usize, Refusal> {
     let limit = limits.batch_bytes_max;
-    if storage_full && grows(command) {
+    if storage_full && command.grows {
         return Err(Refusal::StorageFull);
     }
-    let weight = weight(command).saturating_add(copies_weight(partition, now, command, limit));
-    if let Some(largest) = largest_content(command) {
+    let writes = command.writes;
+    let weight = weight(writes).saturating_add(copies_weight(partition, now, writes, limit));
+    if let Some(largest) = largest_content(writes) {
         let too_large =
             |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
         if largest > limits.value_bytes_max {
@@ -81,25 +59,11 @@ pub(in crate::runtime) fn check_weight(
     Ok(weight)
 }
 
-/// Whether a command adds to what is stored: what is left on a full disk is for those that take away. The store itself
-/// knows only contents by sight.
-const fn grows(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Send { .. }
-            | Command::KeepUndelivered { .. }
-            | Command::SetSessionState { state: Some(_), .. }
-            | Command::AddRule { .. }
-            | Command::ReplaceRule { .. }
-    )
-}
-
-/// Length of the largest content that a command brings along; `None` if it is not about such.
-fn largest_content(command: &Command) -> Option<usize> {
-    let length = |message: &NewMessage| message.content.len();
-    match command {
-        Command::Send { messages } | Command::KeepUndelivered { messages, .. } => {
-            Some(messages.iter().map(length).max().unwrap_or(0))
+/// Length of the largest body that a command brings along; `None` if it is not about such.
+fn largest_content(writes: Writes<'_>) -> Option<usize> {
+    match writes {
+        Writes::Messages { messages, .. } => {
+            Some(messages.iter().map(|message| message.content.len()).max().unwrap_or(0))
         }
         _ => None,
     }
@@ -126,18 +90,18 @@ fn own_bytes(message: &NewMessage) -> usize {
 /// An upper estimate of what copies of a topic's messages take beside [`weight`], in bytes. What is fine if every subscription
 /// gets all copies its rules may make is not looked at; else the rules are asked beforehand, which costs as much as
 /// publishing does.
-fn copies_weight(partition: &Partition, now: Timestamp, command: &Command, limit_bytes: usize) -> usize {
+fn copies_weight(partition: &Partition, now: Timestamp, writes: Writes<'_>, limit_bytes: usize) -> usize {
     let copies_max = partition.copies_max();
     if copies_max == 0 {
         return 0;
     }
-    let Command::Send { messages } = command else { return 0 };
+    let Writes::Messages { messages, why: None } = writes else { return 0 };
     let record_bytes = |message: &NewMessage| COPY_BYTES_MAX_ESTIMATE + own_bytes(message);
     // Where the store takes less at once than the engine allows for, that is not to refuse every message.
     let changed_bytes = partition.changed_bytes_max().min(limit_bytes / 4);
     let most = messages.iter().map(|message| record_bytes(message).saturating_mul(copies_max));
     let most = most.fold(changed_bytes, usize::saturating_add);
-    if most.saturating_add(weight(command)) <= limit_bytes {
+    if most.saturating_add(weight(writes)) <= limit_bytes {
         return most;
     }
     let copies = messages.iter().enumerate().map(|(index, message)| {

@@ -68,7 +68,8 @@ impl Catalogue {
             }
             Err(error) => {
                 if error.is_loss() {
-                    tracing::error!(entities = ?names, %error, "the deletion of entities is in doubt");
+                    // The host logs the loss.
+                    tracing::debug!(entities = ?names, %error, "the deletion of entities is in doubt");
                     shared.scope.fail(error);
                 } else {
                     tracing::warn!(entities = ?names, %error, "what is stored of deleted entities stays for now");

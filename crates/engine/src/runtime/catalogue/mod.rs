@@ -153,7 +153,7 @@ impl Catalogue {
     fn take_over(&self, key: Box<str>, change: Change) {
         let Change { name, id, options, times, existing, .. } = change;
         if let Some(entity) = existing {
-            entity.set_options(options, times);
+            entity.change_options(options, times);
             return entity.start_if_timed();
         }
         let limits = self.spawner.shared.rule_limits;

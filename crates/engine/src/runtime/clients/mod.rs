@@ -37,8 +37,10 @@ fn refusal(error: ChangeError) -> Refusal {
     match error {
         ChangeError::NotFound { .. } => Refusal::EntityDeleted,
         ChangeError::Exists { name } => Refusal::SubscriptionExists(name.into()),
-        ChangeError::Invalid { reason } => Refusal::InvalidArgument(format!("{reason}.")),
-        ChangeError::TooMany(refusal) => refusal,
+        ChangeError::Invalid { reason } => {
+            Refusal::InvalidArgument(format!("{}.", reason.trim_end_matches('.')))
+        }
+        ChangeError::Refused(refusal) => refusal,
         ChangeError::Store(super::StorageError::Full { .. }) => Refusal::StorageFull,
         ChangeError::Store(_) => Refusal::Unavailable,
     }

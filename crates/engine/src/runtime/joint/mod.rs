@@ -61,7 +61,29 @@ pub(super) enum Answer {
     /// Each unit apart.
     Outcomes(oneshot::Sender<Vec<UnitOutcome>>),
     /// A transaction: a single unit.
-    Mailbox(Mailbox, u64),
+    Transaction(CommitAnswer),
+}
+
+/// The answer to the commit of a transaction, sent when it is dropped. Nobody knows what became of one that was dropped without
+/// an outcome, because the committer panicked: it is refused like everything that is under way when the shard is lost.
+#[derive(Debug)]
+pub(super) struct CommitAnswer {
+    mailbox: Mailbox,
+    tag: u64,
+    outcome: Result<(), Refusal>,
+}
+
+impl CommitAnswer {
+    pub(super) const fn new(mailbox: Mailbox, tag: u64) -> Self {
+        Self { mailbox, tag, outcome: Err(Refusal::Unavailable) }
+    }
+}
+
+impl Drop for CommitAnswer {
+    fn drop(&mut self) {
+        let outcome = std::mem::replace(&mut self.outcome, Ok(()));
+        self.mailbox.put(Output::Response { tag: self.tag, response: Response::Committed(outcome) });
+    }
 }
 
 impl Answer {
@@ -70,10 +92,9 @@ impl Answer {
         match self {
             // Whoever asked may be gone.
             Self::Outcomes(answer) => drop(answer.send(outcomes)),
-            Self::Mailbox(mailbox, tag) => {
+            Self::Transaction(mut answer) => {
                 let refused = outcomes.into_iter().find_map(Result::err);
-                let response = Response::Committed(refused.map_or(Ok(()), |failure| Err(failure.refusal)));
-                mailbox.put(Output::Response { tag, response });
+                answer.outcome = refused.map_or(Ok(()), |failure| Err(failure.refusal));
             }
         }
     }

@@ -135,7 +135,8 @@ impl<'a> Round<'a> {
         for (step, Step { place, command, .. }) in steps.iter().enumerate() {
             let weight = match self.participants.get(*place) {
                 Some(Ok(Participant { lent, .. })) => {
-                    check_weight(&lent.partition, lent.now, command, self.storage_full, self.limits)
+                    let command = command.describe();
+                    check_weight(&lent.partition, lent.now, &command, self.storage_full, self.limits)
                 }
                 Some(Err(refusal)) => Err(refusal.clone()),
                 None => Err(Refusal::Unavailable),

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Answer, Job, JointSteps, Unit, UnitStep};
+use super::{Answer, CommitAnswer, Job, JointSteps, Unit, UnitStep};
 use crate::runtime::{Mailbox, Namespace, PartitionHandle};
 use crate::{Command, NewMessage};
 
@@ -28,7 +28,7 @@ impl Transaction {
     /// Adds a `Send`, `Settle`, `CancelScheduled` or `SetSessionState`, which [`Command::Provisional`] has found possible. Any
     /// other command makes the commit fail.
     pub fn add(&mut self, entity: &PartitionHandle, command: Command) {
-        self.content_bytes = self.content_bytes.saturating_add(content_bytes(&command));
+        self.content_bytes = self.content_bytes.saturating_add(command.describe().writes.content_bytes());
         self.unit.steps.push(UnitStep { entity: entity.clone(), command, via: None });
     }
 
@@ -41,7 +41,7 @@ impl Transaction {
         messages: SmallVec<[NewMessage; 1]>,
     ) {
         let command = Command::Send { messages };
-        self.content_bytes = self.content_bytes.saturating_add(content_bytes(&command));
+        self.content_bytes = self.content_bytes.saturating_add(command.describe().writes.content_bytes());
         self.unit.steps.push(UnitStep { entity: target.clone(), command, via: Some(via.clone()) });
     }
 
@@ -66,14 +66,9 @@ impl Transaction {
     /// Carries it out. `mailbox` gets [`crate::runtime::Response::Committed`] with `tag`, once all of it is durable, or the
     /// reason why nothing of it happened.
     pub fn commit(self, mailbox: Mailbox, tag: u64) {
-        self.joint.submit(Job { units: vec![self.unit], answer: Answer::Mailbox(mailbox, tag) });
-    }
-}
-
-fn content_bytes(command: &Command) -> usize {
-    match command {
-        Command::Send { messages } => messages.iter().map(|message| message.content.len()).sum(),
-        Command::SetSessionState { state, .. } => state.as_ref().map_or(0, bytes::Bytes::len),
-        _ => 0,
+        self.joint.submit(Job {
+            units: vec![self.unit],
+            answer: Answer::Transaction(CommitAnswer::new(mailbox, tag)),
+        });
     }
 }

@@ -28,6 +28,7 @@ impl World {
         let expected = match refusal {
             Refusal::SessionLockLost => self.sessions.may_be_lost(receiver, self.now()),
             Refusal::EntityDeleted => self.topic.may_be_deleted(queue) || self.temporary.knows(queue),
+            Refusal::EntityDisabled => self.updates.may_close(queue),
             _ => self.was_full || self.reads_fail || self.in_doubt || self.ending,
         };
         assert!(expected, "{receiver:?} was closed for no reason: {refusal}");

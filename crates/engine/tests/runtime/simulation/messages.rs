@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::{
-    Command, CreditLimit, Delivery, NewMessage, QueueId, QueuePath, ReceiveMode, Received, ReceiverId,
-    ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
+    Command, CreditLimit, Delivery, KeyPartition, NewMessage, PartitionKey, QueueId, QueuePath, ReceiveMode,
+    Received, ReceiverId, ReceiverOptions, Refusal, SequenceNumber, Settlement, SubQueue, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -34,6 +34,9 @@ impl World {
         let due = delay_ms.map(|delay_ms| self.now().plus_ms(delay_ms));
         let mut messages = SmallVec::new();
         let mut contents = Vec::new();
+        // Some messages have a key, all of one batch the same.
+        let first = flavours.first().filter(|flavour| flavour.is_multiple_of(2));
+        let partition_key = first.map(|flavour| PartitionKey::of(&session_id(*flavour, false)));
         for (position, flavour) in flavours.iter().enumerate() {
             let session = (to == Place::Sessions).then(|| session_id(*flavour, false));
             let content = self.new_content(&session.as_ref().map_or(String::new(), |id| format!("@{id}")));
@@ -42,6 +45,7 @@ impl World {
                 scheduled_enqueue_time: due,
                 session_id: session.map(|_| session_id(*flavour, position % 2 == 1).into()),
                 rule_properties: rule_properties(*flavour).filter(|_| to == Place::Topic).map(Arc::new),
+                partition_key,
                 ..NewMessage::default()
             });
             if to == Place::Topic {
@@ -59,6 +63,16 @@ impl World {
         self.submit(&address, Command::Send { messages }, Some(asked));
     }
 
+    /// The partition that a message has for good: the given one, if it is not known.
+    fn partition(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        unless_known: KeyPartition,
+    ) -> KeyPartition {
+        *self.partitions.entry((queue, number)).or_insert(unless_known)
+    }
+
     pub(super) fn sent(
         &mut self,
         queue: QueueId,
@@ -66,11 +80,15 @@ impl World {
         (at, scheduled): (Timestamp, bool),
         result: Result<SmallVec<[SequenceNumber; 1]>, Refusal>,
     ) {
+        assert!(self.updates.may_answer(queue, &result), "{result:?} in spite of the status");
         match result {
             Ok(numbers) => {
                 assert_eq!(numbers.len(), contents.len());
                 self.temporary.used(queue, at);
-                for (content, number) in contents.iter().zip(numbers) {
+                for (content, shown) in contents.iter().zip(numbers) {
+                    let (partition, number) = shown.split();
+                    let partition = partition.expect("a partition that there is");
+                    assert_eq!(self.partition(queue, number, partition), partition);
                     self.auditor(queue).accepted(content, Some(number));
                     // It gets another number when its time comes.
                     if !scheduled {
@@ -78,7 +96,7 @@ impl World {
                     }
                 }
             }
-            Err(Refusal::StorageFull) => {
+            Err(Refusal::StorageFull | Refusal::EntityDisabled) => {
                 contents.iter().for_each(|content| self.auditor(queue).refused(content));
             }
             Err(Refusal::EntityDeleted) if self.temporary.knows(queue) => {}
@@ -158,6 +176,8 @@ impl World {
         assert!(!selects || is_selected(&delivery.message.content), "a message that was not selected");
         let Received { view, lock, .. } = &delivery.message;
         assert_eq!((view.queue, view.sub_queue), (address.queue, sub_queue));
+        let known = *self.partitions.entry((view.queue, view.sequence_number)).or_insert(view.partition);
+        assert_eq!(known, view.partition, "{view:?} is of another partition than before");
         self.time.enqueued(view);
         let now = self.now();
         assert!(lock.is_none_or(|lock| lock.locked_until <= now.plus_ms(LOCK_MS)), "{lock:?} at {now:?}");
@@ -242,7 +262,8 @@ impl World {
             self.auditor(address.queue).leaving(&taken.content);
         }
         let source = QueuePath { queue: address.queue, sub_queue: taken.sub_queue };
-        let (numbers, receiver) = (vec![taken.number], taken.session);
+        let shown = self.partition(address.queue, taken.number, KeyPartition::default()).shown(taken.number);
+        let (numbers, receiver) = (vec![shown], taken.session);
         let command = Command::ReceiveDeferred { numbers, source, mode, receiver, bytes_max: usize::MAX };
         self.submit(&address, command, Some(Asked::Take { taken, mode }));
     }

@@ -2,6 +2,7 @@
 //! shrinks; `PROPTEST_CASES` sets how many are tried.
 //!
 //! - `steps` is what may happen, `strategies` how often it does, `world` lets it happen, `messages` is what is common to all places.
+//! - `options` of queues change.
 //! - `rules` are those of the topic, and the copies that come of them.
 //! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
 //! - `rot` changes what is on the disk, and knows what that may cost.
@@ -15,6 +16,7 @@ mod end;
 mod forwarding;
 mod found;
 mod messages;
+mod options;
 mod rot;
 mod rules;
 mod sessions;

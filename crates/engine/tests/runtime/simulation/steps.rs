@@ -1,6 +1,6 @@
 //! What may happen.
 
-use peeklock_engine::{ReceiveMode, SubQueue};
+use peeklock_engine::{EntityStatus, ReceiveMode, SubQueue};
 use peeklock_storage::local::{Call, Event};
 
 use super::forwarding::network::Node;
@@ -72,6 +72,11 @@ pub(super) enum Step {
     },
     Topic(TopicStep),
     Session(SessionStep),
+    /// One of the queues is updated.
+    ChangeOptions {
+        queue: usize,
+        options: NewOptions,
+    },
     DeclareTemporary,
     DeleteTemporary,
     Forward(ForwardStep),
@@ -138,6 +143,15 @@ pub(super) enum ForwardStep {
     Ghost {
         there: bool,
     },
+}
+
+/// What a queue gets by an update.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewOptions {
+    pub(super) lock_ms: u64,
+    pub(super) max_delivery_count: u32,
+    pub(super) life_ms: Option<u64>,
+    pub(super) status: EntityStatus,
 }
 
 /// How a lock ends.

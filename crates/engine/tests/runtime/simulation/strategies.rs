@@ -1,6 +1,6 @@
 //! How often what may happen does.
 
-use peeklock_engine::{ReceiveMode, SubQueue};
+use peeklock_engine::{EntityStatus, ReceiveMode, SubQueue};
 use peeklock_storage::local::{Call, Event};
 use proptest::prelude::*;
 use proptest::strategy::Union;
@@ -8,7 +8,9 @@ use proptest::strategy::Union;
 use super::clock;
 use super::forwarding::network::{LOOSE_TO, READ, SOURCES, TURNS_TO};
 use super::rules::RULES;
-use super::steps::{Area, DiskStep, FLAVOURS, ForwardStep, How, Place, SessionStep, Step, TopicStep};
+use super::steps::{
+    Area, DiskStep, FLAVOURS, ForwardStep, How, NewOptions, Place, SessionStep, Step, TopicStep,
+};
 use super::topic::SUBSCRIPTIONS;
 use super::world::QUEUES;
 
@@ -116,7 +118,9 @@ impl Area {
     fn steps(self) -> Weighted {
         let queue = || (0..QUEUES.len()).prop_map(Place::Queue);
         match self {
-            Self::Queues => vec![(8, send(queue())), (5, receive(queue())), (1, delete(queue()))],
+            Self::Queues => {
+                vec![(8, send(queue())), (5, receive(queue())), (1, delete(queue())), (2, change_options())]
+            }
             Self::Transactions => {
                 let to = prop::collection::vec(0..QUEUES.len(), 0..4);
                 let transact =
@@ -189,6 +193,22 @@ fn receive(from: impl Strategy<Value = Place> + 'static) -> BoxedStrategy<Step> 
 
 fn delete(from: impl Strategy<Value = Place> + 'static) -> BoxedStrategy<Step> {
     (from, 1..20_u32).prop_map(|(from, count)| Step::Delete { from, count }).boxed()
+}
+
+fn change_options() -> BoxedStrategy<Step> {
+    let status = prop_oneof![
+        5 => Just(EntityStatus::Active),
+        1 => Just(EntityStatus::Disabled),
+        1 => Just(EntityStatus::SendDisabled),
+        1 => Just(EntityStatus::ReceiveDisabled),
+    ];
+    let life_ms = prop::option::weighted(0.3, 1_000..60_000_u64);
+    (0..QUEUES.len(), 5_000..60_000_u64, 1..4_u32, life_ms, status)
+        .prop_map(|(queue, lock_ms, max_delivery_count, life_ms, status)| {
+            let options = NewOptions { lock_ms, max_delivery_count, life_ms, status };
+            Step::ChangeOptions { queue, options }
+        })
+        .boxed()
 }
 
 fn topic_step() -> BoxedStrategy<Step> {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::{Clock, Machine, Mailbox, MailboxReceiver, PartitionHandle, Request};
 use peeklock_engine::{
-    Command, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, SequenceNumber, SubQueue, Timestamp,
-    TopicOptions,
+    Command, Kept, KeyPartition, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, SequenceNumber,
+    SubQueue, Timestamp, TopicOptions,
 };
 
 use super::clock::Time;
 use super::forwarding::{Forwarding, network};
+use super::options::Updates;
 use super::sessions::{Sessions, StateAsked};
 use super::steps::{DiskStep, How, Place, Step};
 use super::storage::Storage;
@@ -124,8 +125,11 @@ pub(super) struct World {
     pub(super) topic: Topic,
     pub(super) sessions: Sessions,
     pub(super) temporary: Temporary,
+    pub(super) updates: Updates,
     pub(super) forwarding: Forwarding,
     pub(super) time: Time,
+    /// The partition of each message that was accepted or delivered, by its number in its queue.
+    pub(super) partitions: BTreeMap<(QueueId, SequenceNumber), KeyPartition>,
     /// Transactions of which it is not known whether they happened.
     pub(super) doubtful: Vec<Work>,
     /// Messages sent so far.
@@ -137,7 +141,9 @@ async fn boot(store: Storage, clock: TestClock, seed: u64) -> (Broker<Storage>, 
     let broker =
         Broker::reading(store, lease, clock, BODY_CACHE_BYTES, seed, Some(network::read_rule_properties))
             .await;
-    broker.namespace.declare(QUEUES[1], QueueOptions::default()).await.unwrap();
+    let kept = Kept { enable_partitioning: true, ..Kept::default() };
+    let partitioned = QueueOptions { kept, ..QueueOptions::default() };
+    broker.namespace.declare(QUEUES[1], partitioned).await.unwrap();
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
     // Messages of a session stay where they are however often it is lost.
     let options =
@@ -167,9 +173,11 @@ impl World {
             locks: Vec::new(),
             deferred: Vec::new(),
             auditors: BTreeMap::new(),
+            partitions: BTreeMap::new(),
             topic: Topic::default(),
             sessions: Sessions::default(),
             temporary: Temporary::default(),
+            updates: Updates::default(),
             forwarding: Forwarding::default(),
             time: Time::default(),
             doubtful: Vec::new(),
@@ -210,6 +218,7 @@ impl World {
             Step::CrashBehind { behind_ms } => self.crash_behind(*behind_ms).await,
             Step::Topic(step) => self.topic_step(*step),
             Step::Session(step) => self.session_step(*step),
+            Step::ChangeOptions { queue, options } => self.change_options(*queue, *options),
             Step::DeclareTemporary => self.declare_temporary(),
             Step::DeleteTemporary => self.delete_temporary(),
             Step::Forward(step) => self.forward_step(step),
@@ -246,6 +255,7 @@ impl World {
         self.listen();
         self.observe_topic();
         self.observe_temporary().await;
+        self.observe_updates().await;
         self.observe_forwarding().await;
     }
 
@@ -328,6 +338,7 @@ impl World {
         }
         self.sessions.restarted();
         self.temporary.restarted();
+        self.updates.restarted();
         self.forwarding.restarted();
         self.starts += 1;
         self.before_start();

@@ -63,7 +63,7 @@ impl Source for Object<'_, '_> {
     }
 
     fn too_large(message_kb: u64, _: &Room) -> String {
-        let advice = "raise MaxSizeInMegabytes, or reassembly_size_max in [amqp]";
+        let advice = "raise MaxSizeInMegabytes, or memory_max in [limits]";
         format!("a message of {message_kb} KB never fits; {advice}")
     }
 }

@@ -124,8 +124,12 @@ const BAD_TOPIC: &[(&str, &str)] = &[
         "4:33: topic \"t\": max_message_size_in_kilobytes: a message of 2048 KB never fits into a topic of 1 MB; raise",
     ),
     (
-        "max_message_size_in_kilobytes = 102400",
+        "max_message_size_in_kilobytes = 102400\n[amqp]\nreassembly_size_max = \"32 MiB\"",
         "a message of 102400 KB never comes through a connection with reassembly_size_max = \"32 MiB\"; raise",
+    ),
+    (
+        "max_message_size_in_kilobytes = 102400\n[limits]\nmemory_max = \"100 MiB\"",
+        "a message of 102400 KB never comes through a connection with reassembly_size_max = \"25 MiB\"; raise",
     ),
     (
         "default_message_time_to_live = \"999ms\"",

@@ -7,9 +7,9 @@ use super::message::Message;
 use super::queue::{Taken, check};
 use super::{ENTITY, Model, Rule};
 use crate::{
-    AcceptedSession, Command, Effect, LockToken, MessageState, NewMessage, QueueId, QueueOptions, QueuePath,
-    ReceiverId, ReceiverOptions, Refusal, Reply, SequenceNumber, SessionRequest, SettleFailure, Settlement,
-    Timestamp,
+    AcceptedSession, Command, Effect, EntityOptions, LockToken, MessageState, NewMessage, QueueId,
+    QueueOptions, QueuePath, ReceiverId, ReceiverOptions, Refusal, Reply, SequenceNumber, SessionRequest,
+    SettleFailure, Settlement, Timestamp,
 };
 
 const HEADER_BYTES_MAX: u64 = 65_536;
@@ -18,9 +18,7 @@ impl Model {
     pub(super) fn carry_out(&mut self, command: Command) -> Option<Reply> {
         Some(match command {
             Command::Send { messages } => Reply::Sent(self.send(messages)),
-            Command::CancelScheduled { numbers } => {
-                Reply::Done(self.queues.get_mut(&ENTITY)?.cancel(&self.turn, &numbers))
-            }
+            Command::CancelScheduled { numbers } => Reply::Done(self.cancel(&numbers)),
             Command::OpenReceiver { receiver, options, session } => {
                 Reply::Opened(self.open(receiver, options, session).transpose()?)
             }
@@ -84,7 +82,9 @@ impl Model {
                 let listed = match self.queues.get(&queue.0) {
                     None => Err(Refusal::EntityDeleted),
                     Some(queue) if !queue.options.requires_session => Err(Refusal::NotAllowed("")),
-                    Some(queue) => Ok(queue.list_sessions(&self.turn, updated_after)),
+                    Some(known) => {
+                        self.check_gives(queue).map(|()| known.list_sessions(&self.turn, updated_after))
+                    }
                 };
                 Reply::Sessions(listed.map(|all| all.into_iter().skip(skip).take(top).collect()))
             }
@@ -99,6 +99,10 @@ impl Model {
                 let (skip, top) = page(skip, top);
                 let listed = self.list_rules(queue);
                 Reply::Rules(listed.map(|all| all.into_iter().skip(skip).take(top).collect()))
+            }
+            Command::ChangeOptions { options } => {
+                self.change_options(EntityOptions::clone(&options));
+                Reply::Done(Ok(()))
             }
             Command::EndEntity => {
                 self.end_all(crate::End::Asked);
@@ -138,6 +142,7 @@ impl Model {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument(String::new()));
         }
+        self.check_takes()?;
         self.check_keys(messages)?;
         let entity = &self.queues[&ENTITY];
         let QueueOptions { max_message_size_bytes, requires_session, .. } = entity.options;
@@ -204,23 +209,33 @@ impl Model {
         }
     }
 
+    fn cancel(&mut self, numbers: &[SequenceNumber]) -> Result<(), Refusal> {
+        self.check_cancels(numbers)?;
+        self.queues.get_mut(&ENTITY).unwrap().cancel(&self.turn, numbers)
+    }
+
+    /// All who watch want to send.
     fn watch(&mut self, watcher: ReceiverId, queue: QueueId) {
-        if self.queues.contains_key(&queue.0) {
-            self.watchers.insert(watcher.0, queue.0);
-        } else {
-            let (receiver, refusal) = (watcher, Refusal::EntityDeleted);
-            self.turn.effects.push(Effect::ReceiverClosed { receiver, refusal });
-        }
+        let refusal = match (self.queues.contains_key(&queue.0), self.check_takes()) {
+            (false, _) => Refusal::EntityDeleted,
+            (true, Err(refusal)) => refusal,
+            (true, Ok(())) => {
+                self.watchers.insert(watcher.0, queue.0);
+                return;
+            }
+        };
+        self.turn.effects.push(Effect::ReceiverClosed { receiver: watcher, refusal });
     }
 
     fn settle(&mut self, id: QueueId, tokens: &[LockToken], settlement: &Settlement) -> Vec<SettleFailure> {
         let mut failures = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
             let before = self.messages();
-            let settled = match self.queues.get_mut(&id.0) {
-                Some(queue) => queue.settle(&self.turn, *token, settlement),
-                None => Err(Refusal::MessageLockLost),
-            };
+            let settled =
+                self.check_settles(id, settlement).and_then(|()| match self.queues.get_mut(&id.0) {
+                    Some(queue) => queue.settle(&self.turn, *token, settlement),
+                    None => Err(Refusal::MessageLockLost),
+                });
             if self.turn.breaks(Rule::CopiesArePrivate) {
                 let gone = before.iter().find(|(view, _)| {
                     view.queue == id && !self.queues[&id.0].messages.contains_key(&view.sequence_number.0)
@@ -242,6 +257,7 @@ impl Model {
         if tokens.is_empty() {
             return Err(Refusal::InvalidArgument(String::new()));
         }
+        self.check_gives(id)?;
         let queue = self.queues.get_mut(&id.0).ok_or(Refusal::MessageLockLost)?;
         queue.renew(&self.turn, tokens)
     }

@@ -102,10 +102,8 @@ impl Comparison {
                 Ok(())
             }
             Move::SetOptions(options) => {
-                let options = self.changed(options);
-                self.partition.set_options(options.clone());
-                self.model.set_options(options);
-                self.compare(Command::Tick)
+                let options = Arc::new(self.changed(options));
+                self.compare(Command::ChangeOptions { options })
             }
             Move::EndTurn => self.end_turn(),
             Move::Restart => {

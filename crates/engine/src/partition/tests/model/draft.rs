@@ -1,6 +1,6 @@
 //! The moves of a history, before anybody knows what there will be.
 
-use crate::{QueueOptions, ReceiveMode, SubQueue, SubscriptionOptions, TopicOptions};
+use crate::{EntityStatus, QueueOptions, ReceiveMode, SubQueue, SubscriptionOptions, TopicOptions};
 
 /// Length of a property that leaves 4 KiB of a header, where counting begins.
 pub(in crate::partition::tests) const LARGE: usize = 61_440;
@@ -170,6 +170,7 @@ pub(in crate::partition::tests) struct Options {
     pub(super) message_bytes_max: u64,
     pub(super) bytes_max: u64,
     pub(super) window_ms: u64,
+    pub(super) status: EntityStatus,
 }
 
 impl Options {
@@ -184,6 +185,7 @@ impl Options {
             max_message_size_bytes: self.message_bytes_max,
             max_size_bytes: self.bytes_max,
             duplicate_detection_history_time_window_ms: self.window_ms,
+            status: self.status,
             ..QueueOptions::default()
         }
     }
@@ -195,6 +197,7 @@ impl Options {
             max_message_size_bytes: self.message_bytes_max,
             max_size_bytes: self.bytes_max,
             duplicate_detection_history_time_window_ms: self.window_ms,
+            status: self.status,
             ..TopicOptions::default()
         }
     }
@@ -208,6 +211,7 @@ impl Options {
             dead_lettering_on_filter_evaluation_exceptions: self.dead_lettering_of_failures,
             requires_session,
             auto_delete_on_idle_ms: self.idle_ms,
+            status: self.status,
             ..SubscriptionOptions::default()
         }
     }

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::Area;
-use super::draft::{Draft, LARGE, LockDraft, Move, Options, SessionRequestDraft, Verb};
+use super::draft::{Draft, LARGE, LockDraft, Move, SessionRequestDraft, Verb};
+use super::options::{options, other_options};
 use super::topic_moves::{about_topics, declare};
 use crate::{EntityOptions, ReceiveMode, SubQueue};
 
@@ -33,36 +34,6 @@ pub(super) fn sometimes<T: std::fmt::Debug + Clone>(
     some: impl Strategy<Value = T>,
 ) -> impl Strategy<Value = Option<T>> {
     prop_oneof![10 - weight => Just(None), weight => some.prop_map(Some)]
-}
-
-pub(super) fn options(idles: bool) -> impl Strategy<Value = Options> {
-    let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
-    let life = sometimes(3, 0..25u64);
-    let sizes = (4..8u64, 20..80u64);
-    let flags = (any::<bool>(), any::<bool>());
-    (5..20u64, 1..4u32, life, flags, idle_ms, sizes, 6..30u64).prop_map(
-        |(
-            lock_duration_ms,
-            max_delivery_count,
-            time_to_live_ms,
-            (dead_lettering, dead_lettering_of_failures),
-            idle_ms,
-            (message, total),
-            window_ms,
-        )| {
-            Options {
-                lock_duration_ms,
-                max_delivery_count,
-                time_to_live_ms,
-                dead_lettering,
-                dead_lettering_of_failures,
-                idle_ms,
-                message_bytes_max: message,
-                bytes_max: total,
-                window_ms,
-            }
-        },
-    )
 }
 
 fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
@@ -287,7 +258,7 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
     }
     moves.extend(if units { Vec::new() } else { super::selecting::moves() });
     moves.push((6, Just(Move::EndTurn).boxed()));
-    moves.push((1, options(idles).prop_map(Move::SetOptions).boxed()));
+    moves.push((3, other_options(idles).prop_map(Move::SetOptions).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Wait).boxed()));
     moves.push((8, (0..12u64).prop_map(Move::Pass).boxed()));
     if kind != Kind::Queue {

@@ -62,6 +62,7 @@ impl Model {
             | Command::Select { .. }
             | Command::Examined { .. }
             | Command::CloseReceiver { .. }
+            | Command::ChangeOptions { .. }
             | Command::EndEntity
             | Command::KeepUndelivered { .. }
             | Command::Provisional(_)
@@ -136,7 +137,7 @@ impl Model {
 
     fn tell_attached(&mut self, id: QueueId) {
         let queue = self.queues.get_mut(&id.0).unwrap();
-        queue.refuse_waiters(&mut self.turn);
+        queue.refuse_waiters(&mut self.turn, &Refusal::EntityDeleted);
         let watching = self.watchers.iter().filter(|(_, watched)| **watched == id.0).map(|(id, _)| *id);
         let watching = watching.filter(|_| self.turn.keeps(Rule::WatchersAreTold)).collect::<Vec<_>>();
         for receiver in queue.receivers.keys().copied().chain(watching) {

@@ -4,6 +4,7 @@
 //! - [`Model`] takes commands; `queue` is a queue or subscription, `ending` how locks and stays end there, `session`
 //!   its sessions; `partitions` is what is shown of its numbers; `topic`, `publishing` and `idle` are about several of them, `duplicates` about what was sent before;
 //!   `sql` is what the few conditions and actions of the histories mean.
+//! - `status` is what a status forbids.
 //! - `units` are commands that take effect as a whole or not at all.
 //! - [`Rule`] lists what can be broken.
 //! - [`histories`] are random, made of moves (`draft`); [`comparison`] lets partition and model carry out one, each move
@@ -18,6 +19,7 @@ pub(super) mod histories;
 mod idle;
 mod message;
 mod moves;
+mod options;
 mod partitions;
 mod publishing;
 mod queue;
@@ -25,6 +27,7 @@ mod rule;
 mod selecting;
 mod session;
 mod sql;
+mod status;
 mod stored;
 mod topic;
 mod topic_moves;
@@ -100,13 +103,26 @@ impl Model {
         }
     }
 
-    pub(super) fn set_options(&mut self, options: EntityOptions) {
+    /// New options count from now on, and for ids that are remembered already.
+    fn change_options(&mut self, options: EntityOptions) {
+        if self.turn.breaks(Rule::OptionsCanChange) {
+            return;
+        }
         let entity = self.queues.get_mut(&ENTITY).unwrap();
         entity.options = queue_options(&options);
+        if self.turn.breaks(Rule::StoredMessagesKeepTheirTimes) {
+            let policy = entity.clone();
+            for message in entity.messages.values_mut() {
+                let life = policy.effective(&self.turn, message.view.time_to_live_ms);
+                message.live(message.view.enqueued_at.0, life);
+            }
+        }
         if self.turn.keeps(Rule::AnUpdateIsUse) {
             entity.used_at = 0;
         }
         self.options = options;
+        self.forget();
+        self.obey_status(QUEUE);
     }
 
     /// What readers would see of all messages.
@@ -247,12 +263,14 @@ impl Model {
         if self.is_topic() && id.0 == ENTITY {
             return Err(Refusal::NotAllowed(""));
         }
-        let queue = self.queues.get_mut(&id.0).ok_or(Refusal::EntityDeleted)?;
-        Ok((queue, &mut self.turn))
+        self.browsable(id)
     }
 
     /// The same to browse, or the topic.
     fn browsable(&mut self, id: QueueId) -> Result<(&mut Queue, &mut Turn), Refusal> {
+        if self.queues.contains_key(&id.0) {
+            self.check_gives(id)?;
+        }
         let queue = self.queues.get_mut(&id.0).ok_or(Refusal::EntityDeleted)?;
         Ok((queue, &mut self.turn))
     }

@@ -120,6 +120,16 @@ rules! {
         DeletingLeavesWhatIsDeferred,
         /// So do those enqueued after the time given, but not those enqueued at it.
         DeletingEndsAtItsInstant,
+        /// An update takes effect.
+        OptionsCanChange,
+        /// But messages that are there keep their times (S-11).
+        StoredMessagesKeepTheirTimes,
+        /// A status may forbid to send (§4.4).
+        AStatusStopsSending,
+        /// Or to receive, browse and settle (§4.4).
+        AStatusStopsReceiving,
+        /// Who can do nothing any more is detached (§4.4).
+        AStatusDetaches,
     }
     Sessions {
         /// Ids that differ in case are one session.

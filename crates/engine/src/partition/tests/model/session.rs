@@ -112,10 +112,10 @@ impl Queue {
         turn.reply_to(waiter.request, Reply::Opened(Err(refusal)));
     }
 
-    /// Refuses all that wait, because the queue goes.
-    pub(super) fn refuse_waiters(&mut self, turn: &mut Turn) {
+    /// Refuses all that wait, because the queue goes or gives nothing any more.
+    pub(super) fn refuse_waiters(&mut self, turn: &mut Turn, refusal: &Refusal) {
         while let Some(waiter) = self.waiters.first() {
-            self.stop_waiting(turn, waiter.receiver, Refusal::EntityDeleted);
+            self.stop_waiting(turn, waiter.receiver, refusal.clone());
         }
     }
 

@@ -21,6 +21,7 @@ pub(super) fn as_queue(options: &SubscriptionOptions) -> QueueOptions {
         dead_lettering_on_message_expiration: options.dead_lettering_on_message_expiration,
         requires_session: options.requires_session,
         auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
+        status: options.status,
         ..QueueOptions::default()
     }
 }
@@ -32,6 +33,7 @@ pub(super) fn as_queue_of_scheduled(options: &TopicOptions) -> QueueOptions {
         auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,
         max_message_size_bytes: options.max_message_size_bytes,
         max_size_bytes: options.max_size_bytes,
+        status: options.status,
         ..QueueOptions::default()
     }
 }
@@ -63,6 +65,7 @@ impl Model {
                 }
                 self.queues.get_mut(&queue.0).unwrap().options = as_queue(&options);
                 self.subscription(queue)?.options = options;
+                self.obey_status(queue);
                 Ok(())
             }
             Err(Refusal::EntityDeleted) => {

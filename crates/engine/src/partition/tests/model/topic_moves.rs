@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::draft::{FilterDraft, Move, RuleDraft};
-use super::histories::{Weighted, options, sometimes};
+use super::histories::{Weighted, sometimes};
+use super::options::other_options;
 use super::sql::{ACTIONS, CONDITIONS};
 use crate::Intent;
 
@@ -28,7 +29,7 @@ pub(super) fn declare(idles: bool) -> impl Strategy<Value = Move> {
     let wrong = prop_oneof![20 => Just(0), 1 => 1..4u8];
     let intent =
         prop_oneof![8 => Just(Intent::Declare), 1 => Just(Intent::Create), 1 => Just(Intent::Update)];
-    let parts = (intent, 0..3usize, options(idles), rules, wrong);
+    let parts = (intent, 0..3usize, other_options(idles), rules, wrong);
     parts.prop_map(|(intent, name, options, rules, wrong)| Move::Declare {
         intent,
         name,

@@ -78,6 +78,7 @@ impl Model {
                 tokens.iter().try_for_each(|token| self.can_settle(*queue, *token, settlement, taken))
             }
             Command::CancelScheduled { numbers } => {
+                self.check_cancels(numbers)?;
                 let entity = self.queues.get(&super::ENTITY).unwrap();
                 entity.clone().cancel(&self.turn, numbers)?;
                 let once = self.turn.keeps(Rule::AMessageIsCancelledOnceInAUnit);
@@ -100,6 +101,7 @@ impl Model {
         settlement: &Settlement,
         taken: &mut Taken,
     ) -> Result<(), Refusal> {
+        self.check_settles(id, settlement)?;
         let mut queue = self.queues.get(&id.0).ok_or(Refusal::MessageLockLost)?.clone();
         if self.turn.keeps(Rule::ALockThatIsOverDoesNotHoldInAUnit) {
             queue.forget_late_locks(self.turn.now);

@@ -122,8 +122,7 @@ fn s31_sends_updates_and_what_is_done_with_a_subscription_keep_a_topic() {
             auto_delete_on_idle_ms: Some(IDLE_MS),
             ..TopicOptions::default()
         };
-        rig.partition.set_options(changed);
-        rig.handle(None, Command::Tick);
+        rig.change_options(changed);
     });
     starts_the_time_anew(temporary_topic, update);
     OF_THE_SUBSCRIPTION.into_iter().for_each(|each| starts_the_time_anew(temporary_topic, each));

@@ -110,7 +110,7 @@ pub(in crate::partition::tests) fn check_invariants(partition: &Partition, store
 }
 
 fn topic_options(partition: &Partition) -> TopicOptions {
-    match &partition.options {
+    match &*partition.state.options {
         crate::EntityOptions::Topic(options) => options.clone(),
         other => panic!("{other:?}"),
     }
@@ -216,6 +216,11 @@ impl Rig {
     pub(super) fn advance(&mut self, ms: u64) -> Vec<Effect> {
         self.now = self.now.plus_ms(ms);
         self.handle(None, Command::Tick)
+    }
+
+    /// Changes the options of the topic.
+    pub(super) fn change_options(&mut self, options: TopicOptions) -> Vec<Effect> {
+        self.handle(None, Command::ChangeOptions { options: Arc::new(options.into()) })
     }
 
     pub(super) fn restart(&mut self) {

@@ -28,8 +28,7 @@ fn browsing_a_topic_shows_what_is_scheduled_on_it_and_nothing_else() {
     rig.advance(2_000);
     assert_eq!(rig.peek(TOPIC, SubQueue::Main), []);
     assert_eq!(rig.peek(queue, SubQueue::Main).len(), 2);
-    rig.partition
-        .set_options(TopicOptions { status: EntityStatus::ReceiveDisabled, ..TopicOptions::default() });
+    rig.change_options(TopicOptions { status: EntityStatus::ReceiveDisabled, ..TopicOptions::default() });
     assert_eq!(rig.try_peek(TOPIC, SubQueue::Main), Err(Refusal::EntityDisabled));
 }
 

@@ -14,8 +14,7 @@ fn set_status(rig: &mut Rig, queue: QueueId, name: &str, status: EntityStatus) -
 }
 
 fn set_status_of_topic(rig: &mut Rig, status: EntityStatus) -> Vec<Effect> {
-    rig.partition.set_options(TopicOptions { status, ..TopicOptions::default() });
-    rig.handle(None, Command::Tick)
+    rig.change_options(TopicOptions { status, ..TopicOptions::default() })
 }
 
 fn closed(receiver: ReceiverId) -> Effect {

@@ -53,7 +53,10 @@ const BAD_PROPERTIES: &[(&str, &str)] = &[
     ("\"AutoDeleteOnIdle\": \"PT1M\"", "AutoDeleteOnIdle: \"PT1M\" is too short; write at least \"PT5M\""),
     ("\"Status\": \"Off\"", "Status: \"Off\" is no status; write \"Active\""),
     ("\"MaxSizeInMegabytes\": 0", "MaxSizeInMegabytes: 0 is no whole number from 1"),
-    ("\"MaxMessageSizeInKilobytes\": 102400", "a message of 102400 KB never fits; raise"),
+    (
+        "\"MaxSizeInMegabytes\": 1, \"MaxMessageSizeInKilobytes\": 102400",
+        "a message of 102400 KB never fits; raise",
+    ),
     (
         "\"EnableExpress\": true, \"RequiresDuplicateDetection\": true",
         "EnableExpress: can't be combined with",

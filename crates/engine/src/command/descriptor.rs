@@ -1,0 +1,262 @@
+//! What the engine has to know of a command without carrying it out, in one table with one row for each command: its answer,
+//! what it uses, the link it is about, what it writes. The partition and its runtime go by this table, so a new command is one
+//! row here.
+
+use bytes::Bytes;
+
+use super::{Command, Settlement};
+use crate::{DeadLetter, NewMessage, QueueId, ReceiveMode, ReceiverId, Refusal, Reply, SettleFailure};
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Descriptor<'a> {
+    /// The answer that it causes, if any.
+    pub(crate) answer: Option<AnswerKind>,
+    /// What it uses: the time after which something idle is deleted begins anew (semantics §17).
+    pub(crate) uses: Uses<'a>,
+    /// Whether this use is an access by a client, whose time administrators see.
+    pub(crate) is_access: bool,
+    /// What it does to a receiver or watcher.
+    pub(crate) link: Link,
+    /// What it adds to a batch, copies of a topic's messages apart.
+    pub(crate) writes: Writes<'a>,
+    /// Whether it is refused on a full disk, because it adds to what is stored. The store itself recognizes bodies only.
+    pub(crate) grows: bool,
+}
+
+/// Which answer a command causes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerKind {
+    Sent,
+    Done,
+    Opened {
+        receiver: ReceiverId,
+    },
+    Settled {
+        tokens: usize,
+    },
+    Provisional,
+    Renewed,
+    Deleted,
+    SessionRenewed,
+    SessionState,
+    Sessions,
+    Rules,
+    /// Bodies; `takes` when the messages leave the store with the answer.
+    Received {
+        takes: bool,
+    },
+    /// Bodies that a receiver with a selector is asked about: no command's answer.
+    Examination {
+        receiver: ReceiverId,
+    },
+}
+
+/// What a command uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Uses<'a> {
+    /// Nothing: it reads rules or sessions, or attaches without a request for messages.
+    Nothing,
+    /// The queue, or the topic itself.
+    Entity,
+    /// A queue or subscription.
+    Queue(QueueId),
+    /// What is browsed: a queue, a subscription, or what is scheduled on a topic.
+    Browsed(QueueId),
+    /// What this receiver reads from.
+    SourceOf(ReceiverId),
+    /// A subscription, by its name if the id is unknown.
+    Subscription { queue: QueueId, name: &'a str },
+}
+
+/// What a command does to a receiver or watcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// Nothing, or nothing that its owner has to know.
+    Unchanged,
+    /// A receiver is opened.
+    Opens(ReceiverId),
+    /// A watcher is added.
+    Watches(ReceiverId),
+    /// A receiver gets credit.
+    Credits(ReceiverId),
+    /// A receiver or watcher is closed.
+    Closes(ReceiverId),
+}
+
+/// What a command adds to a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Writes<'a> {
+    /// Nothing, or nothing that counts.
+    Nothing,
+    /// Messages, and why they are dead letters if they are.
+    Messages { messages: &'a [NewMessage], why: Option<&'a DeadLetter> },
+    /// So many records that change by a settlement.
+    Settled { count: usize, settlement: &'a Settlement },
+    /// So many records of messages or subscriptions.
+    Records(usize),
+    /// Deletions of so many messages.
+    Deletions(u32),
+    /// A session's state of so many bytes.
+    SessionState(usize),
+    /// A subscription with its rules.
+    Rules,
+}
+
+impl Command {
+    /// Its row of the table.
+    pub(crate) fn describe(&self) -> Descriptor<'_> {
+        use AnswerKind as Answer;
+        match self {
+            Self::Send { messages } => answered(Answer::Sent)
+                .accessing(Uses::Entity)
+                .writing(Writes::Messages { messages, why: None })
+                .growing(true),
+            Self::KeepUndelivered { messages, why } => answered(Answer::Sent)
+                .using(Uses::Entity)
+                .writing(Writes::Messages { messages, why: Some(why) })
+                .growing(true),
+            Self::CancelScheduled { numbers } => {
+                answered(Answer::Done).accessing(Uses::Entity).writing(Writes::Records(numbers.len()))
+            }
+            Self::OpenReceiver { receiver, .. } => {
+                answered(Answer::Opened { receiver: *receiver }).about(Link::Opens(*receiver))
+            }
+            Self::Watch { watcher, .. } => UNANSWERED.about(Link::Watches(*watcher)),
+            Self::Credit { receiver, .. } => {
+                UNANSWERED.about(Link::Credits(*receiver)).accessing(Uses::SourceOf(*receiver))
+            }
+            Self::CloseReceiver { receiver } => UNANSWERED.about(Link::Closes(*receiver)),
+            Self::Settle { queue, tokens, settlement } => answered(Answer::Settled { tokens: tokens.len() })
+                .accessing(Uses::Queue(*queue))
+                .writing(Writes::Settled { count: tokens.len(), settlement }),
+            Self::RenewLocks { queue, tokens } => answered(Answer::Renewed)
+                .accessing(Uses::Queue(*queue))
+                .writing(Writes::Records(tokens.len())),
+            Self::ReceiveDeferred { numbers, source, mode, .. } => {
+                answered(Answer::Received { takes: *mode == ReceiveMode::ReceiveAndDelete })
+                    .accessing(Uses::Queue(source.queue))
+                    .writing(Writes::Records(numbers.len()))
+            }
+            Self::Peek { source, .. } => {
+                answered(Answer::Received { takes: false }).accessing(Uses::Browsed(source.queue))
+            }
+            Self::DeleteMessages { source, count_max, .. } => answered(Answer::Deleted)
+                .accessing(Uses::Queue(source.queue))
+                .writing(Writes::Deletions(*count_max)),
+            Self::RenewSessionLock { receiver } => {
+                answered(Answer::SessionRenewed).accessing(Uses::SourceOf(*receiver))
+            }
+            Self::GetSessionState { receiver } => {
+                answered(Answer::SessionState).accessing(Uses::SourceOf(*receiver))
+            }
+            Self::SetSessionState { receiver, state } => answered(Answer::Done)
+                .accessing(Uses::SourceOf(*receiver))
+                .writing(Writes::SessionState(state.as_ref().map_or(0, Bytes::len)))
+                .growing(state.is_some()),
+            Self::DeclareSubscription { queue, name, .. } => answered(Answer::Done)
+                .using(Uses::Subscription { queue: *queue, name })
+                .writing(Writes::Rules),
+            Self::DeleteSubscription { .. } => {
+                answered(Answer::Done).using(Uses::Entity).writing(Writes::Records(1))
+            }
+            Self::AddRule { queue, .. } | Self::ReplaceRule { queue, .. } => {
+                answered(Answer::Done).using(Uses::Queue(*queue)).writing(Writes::Rules).growing(true)
+            }
+            Self::RemoveRule { queue, .. } => {
+                answered(Answer::Done).using(Uses::Queue(*queue)).writing(Writes::Records(1))
+            }
+            Self::Provisional(command) => answered(Answer::Provisional).using(command.describe().uses),
+            Self::ListSessions { .. } => answered(Answer::Sessions),
+            Self::ListRules { .. } => answered(Answer::Rules),
+            // That an update is a use is part of its event.
+            Self::ChangeOptions { .. } | Self::EndEntity => answered(Answer::Done),
+            Self::Select { .. } | Self::Examined { .. } | Self::Quarantine { .. } | Self::Tick => UNANSWERED,
+        }
+    }
+
+    /// The answer that refuses everything the command asks for; `None` for commands that cause no answer.
+    #[must_use]
+    pub fn refused(&self, refusal: Refusal) -> Option<Reply> {
+        self.describe().answer.map(|answer| answer.refused(refusal))
+    }
+}
+
+/// A command without an answer that uses, writes and changes nothing.
+const UNANSWERED: Descriptor<'static> = Descriptor {
+    answer: None,
+    uses: Uses::Nothing,
+    is_access: false,
+    link: Link::Unchanged,
+    writes: Writes::Nothing,
+    grows: false,
+};
+
+/// The same with an answer.
+const fn answered(answer: AnswerKind) -> Descriptor<'static> {
+    Descriptor { answer: Some(answer), ..UNANSWERED }
+}
+
+impl<'a> Descriptor<'a> {
+    const fn using(self, uses: Uses<'a>) -> Self {
+        Self { uses, ..self }
+    }
+
+    const fn accessing(self, uses: Uses<'a>) -> Self {
+        Self { uses, is_access: true, ..self }
+    }
+
+    const fn about(self, link: Link) -> Self {
+        Self { link, ..self }
+    }
+
+    const fn writing(self, writes: Writes<'a>) -> Self {
+        Self { writes, ..self }
+    }
+
+    const fn growing(self, grows: bool) -> Self {
+        Self { grows, ..self }
+    }
+}
+
+impl AnswerKind {
+    /// The answer that refuses everything that was requested.
+    pub(crate) fn refused(self, refusal: Refusal) -> Reply {
+        match self {
+            Self::Sent => Reply::Sent(Err(refusal)),
+            Self::Done => Reply::Done(Err(refusal)),
+            Self::Opened { .. } => Reply::Opened(Err(refusal)),
+            Self::Settled { tokens } => Reply::Settled(SettleFailure::all(tokens, &refusal)),
+            Self::Provisional => Reply::Provisional(Err(refusal)),
+            Self::Renewed => Reply::Renewed(Err(refusal)),
+            Self::Deleted => Reply::Deleted(Err(refusal)),
+            Self::SessionRenewed => Reply::SessionRenewed(Err(refusal)),
+            Self::SessionState => Reply::SessionState(Err(refusal)),
+            Self::Sessions => Reply::Sessions(Err(refusal)),
+            Self::Rules => Reply::Rules(Err(refusal)),
+            Self::Received { .. } | Self::Examination { .. } => Reply::Received(Err(refusal)),
+        }
+    }
+}
+
+impl Link {
+    /// The receiver or watcher that the host must have given an id in the epoch in which it owns the shard. Other commands
+    /// name only receivers that are open, or are refused by the partition.
+    pub(crate) const fn id_of_this_epoch(self) -> Option<ReceiverId> {
+        match self {
+            Self::Opens(receiver) | Self::Watches(receiver) | Self::Credits(receiver) => Some(receiver),
+            Self::Unchanged | Self::Closes(_) => None,
+        }
+    }
+}
+
+impl Writes<'_> {
+    /// Length of the bodies and states that it brings along, in bytes.
+    pub(crate) fn content_bytes(self) -> usize {
+        match self {
+            Self::Messages { messages, .. } => messages.iter().map(|message| message.content.len()).sum(),
+            Self::SessionState(bytes) => bytes,
+            Self::Nothing | Self::Settled { .. } | Self::Records(_) | Self::Deletions(_) | Self::Rules => 0,
+        }
+    }
+}

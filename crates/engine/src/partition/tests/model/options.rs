@@ -1,0 +1,53 @@
+//! Random options of entities: small times and sizes.
+
+use proptest::prelude::*;
+
+use super::draft::Options;
+use super::histories::sometimes;
+use crate::EntityStatus;
+
+fn status() -> impl Strategy<Value = EntityStatus> {
+    prop_oneof![
+        9 => Just(EntityStatus::Active),
+        1 => Just(EntityStatus::Disabled),
+        1 => Just(EntityStatus::SendDisabled),
+        1 => Just(EntityStatus::ReceiveDisabled),
+    ]
+}
+
+/// Options that an entity gets when it is there already: only then a status shows what it does to what is attached.
+pub(super) fn other_options(idles: bool) -> impl Strategy<Value = Options> {
+    (options(idles), status()).prop_map(|(options, status)| Options { status, ..options })
+}
+
+/// Options that an entity is created with.
+pub(super) fn options(idles: bool) -> impl Strategy<Value = Options> {
+    let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
+    let life = sometimes(3, 0..25u64);
+    let sizes = (4..8u64, 20..80u64);
+    let flags = (any::<bool>(), any::<bool>());
+    (5..20u64, 1..4u32, life, flags, idle_ms, sizes, 6..30u64).prop_map(
+        |(
+            lock_duration_ms,
+            max_delivery_count,
+            time_to_live_ms,
+            (dead_lettering, dead_lettering_of_failures),
+            idle_ms,
+            (message, total),
+            window_ms,
+        )| {
+            Options {
+                lock_duration_ms,
+                max_delivery_count,
+                time_to_live_ms,
+                dead_lettering,
+                dead_lettering_of_failures,
+                idle_ms,
+                message_bytes_max: message,
+                bytes_max: total,
+                window_ms,
+                status: EntityStatus::Active,
+            }
+        },
+    )
+}

@@ -1,0 +1,96 @@
+//! Options of queues that change while messages are there: none is lost by it, and an update that was answered is in effect.
+
+use peeklock_engine::runtime::ChangeError;
+use peeklock_engine::{EntityStatus, QueueId, QueueOptions, Refusal};
+use peeklock_storage::Error;
+use tokio::task::JoinHandle;
+
+use super::clock::LOCK_MS;
+use super::steps::{NewOptions, Place};
+use super::world::{Asked, QUEUES, World};
+
+/// An update that was not answered yet.
+struct Update {
+    queue: QueueId,
+    status: EntityStatus,
+    answer: JoinHandle<Result<(), ChangeError>>,
+}
+
+/// What is known of the options of queues.
+#[derive(Default)]
+pub(super) struct Updates {
+    under_way: Option<Update>,
+    /// Queues in the order of their updates, each with its status if that is certain: others have their first options.
+    known: Vec<(QueueId, Option<EntityStatus>)>,
+}
+
+impl Updates {
+    /// A start gives all queues their first options.
+    pub(super) fn restarted(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The status of a queue, if it is certain for everything that was submitted and not answered yet.
+    fn status(&self, queue: QueueId) -> Option<EntityStatus> {
+        let known = self.known.iter().rev().find(|(known, _)| *known == queue);
+        known.map_or(Some(EntityStatus::Active), |(_, status)| *status)
+    }
+
+    /// Whether a message may have been accepted or refused because of the status.
+    pub(super) fn may_answer<T>(&self, queue: QueueId, sent: &Result<T, Refusal>) -> bool {
+        match (sent, self.status(queue)) {
+            (_, None) => true,
+            (Ok(_), Some(status)) => status.takes(),
+            (Err(Refusal::EntityDisabled), Some(status)) => !status.takes(),
+            (Err(_), Some(_)) => true,
+        }
+    }
+
+    /// Whether a receiver may have been closed because of the status.
+    pub(super) fn may_close(&self, queue: QueueId) -> bool {
+        self.status(queue).is_none_or(|status| !status.gives())
+    }
+}
+
+impl World {
+    /// Updates one queue; that takes until it is durable.
+    pub(super) fn change_options(&mut self, index: usize, new: NewOptions) {
+        let Some(address) = self.find(Place::Queue(index)).filter(|_| self.updates.under_way.is_none())
+        else {
+            return;
+        };
+        let NewOptions { lock_ms, max_delivery_count, life_ms, status } = new;
+        let options = QueueOptions {
+            lock_duration_ms: lock_ms.min(LOCK_MS),
+            max_delivery_count,
+            default_message_time_to_live_ms: life_ms,
+            // What expires stays where it can be seen.
+            dead_lettering_on_message_expiration: true,
+            status,
+            ..QueueOptions::default()
+        };
+        let namespace = self.broker.namespace.clone();
+        let update = async move { namespace.update(QUEUES[index], options).await.map(|_| ()) };
+        let (queue, answer) = (address.queue, tokio::spawn(update));
+        self.updates.known.push((queue, None));
+        self.updates.under_way = Some(Update { queue, status, answer });
+    }
+
+    pub(super) async fn observe_updates(&mut self) {
+        let Some(Update { queue, status, answer }) =
+            self.updates.under_way.take_if(|update| update.answer.is_finished())
+        else {
+            return;
+        };
+        let is_about = |asked: &Asked| matches!(asked, Asked::Send { queue: about, .. } if *about == queue);
+        // What was submitted before the update was answered may be answered as before.
+        let is_certain = !self.asked.values().any(is_about);
+        match answer.await.expect("an update does not panic") {
+            Ok(()) if is_certain => self.updates.known.push((queue, Some(status))),
+            Ok(()) => {}
+            Err(ChangeError::Store(Error::Full { .. })) if self.was_full => {}
+            Err(_) if self.in_doubt || self.reads_fail => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The table. P: Python azure-servicebus 7.15.0, J: JS @azure/service-bus 7.9.5, N: .NET, each as found in its error mapping;
+//! spec: AMQP 1.0. Sub-codes are azure-sdk-for-net's constants.
+
+use crate::condition::{
+    ARGUMENT_ERROR, ARGUMENT_OUT_OF_RANGE, DECODE_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED,
+    INTERNAL_ERROR, INVALID_FIELD, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED,
+    NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED,
+    SESSION_LOCK_LOST, TIMEOUT, TRANSACTION_ROLLBACK, TRANSACTION_TIMEOUT, TRANSACTION_UNKNOWN_ID,
+    UNAUTHORIZED_ACCESS,
+};
+use crate::{Amqp, Http, NO_SUB_CODE, Row};
+
+const FINAL: bool = false;
+const RETRYABLE: bool = true;
+const NO_AMQP: Option<Amqp> = None;
+const NO_HTTP: Option<Http> = None;
+
+const fn amqp(condition: &'static str, status: i32) -> Option<Amqp> {
+    Some(Amqp { condition, status })
+}
+
+const fn http(status: u16, sub_code: u16) -> Option<Http> {
+    Some(Http { status, sub_code })
+}
+
+macro_rules! table {
+    ($($kind:ident $meaning:literal $amqp:expr, $http:expr, $is_retryable:expr;)*) => {
+        /// A kind of error that clients are told about: a row of the table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorKind {
+            $(#[doc = $meaning] $kind,)*
+        }
+
+        impl ErrorKind {
+            /// All rows, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$kind,)*];
+
+            /// What clients are told.
+            #[must_use]
+            pub const fn row(self) -> Row {
+                match self {
+                    $(Self::$kind => {
+                        Row { meaning: $meaning, amqp: $amqp, http: $http, is_retryable: $is_retryable }
+                    })*
+                }
+            }
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => stringify!($kind),)*
+                }
+            }
+        }
+    };
+}
+
+table! {
+    // P, J, N: the exception for lost locks; 410 in the table of every SDK's management client.
+    MessageLockLost "the lock of a message ended, or was never given out"
+        amqp(MESSAGE_LOCK_LOST, 410), http(404, 40400), FINAL;
+    // P, J, N: SessionLockLost; 410 as above.
+    SessionLockLost "the lock of a session ended, or is another receiver's"
+        amqp(SESSION_LOCK_LOST, 410), http(404, 40400), FINAL;
+    // P, J, N: SessionCannotBeLocked, at attach.
+    SessionCannotBeLocked "another receiver holds the session"
+        amqp(SESSION_CANNOT_BE_LOCKED, 410), http(400, 40000), FINAL;
+    // P: OperationTimeoutError, J, N: ServiceTimeout.
+    NoSessionAvailable "no session became available in time"
+        amqp(TIMEOUT, 408), http(503, 50004), RETRYABLE;
+    // P, J, N: deferred receive and cancel of unknown numbers.
+    MessageNotFound "there is no message with the sequence number in the state that the operation needs"
+        amqp(MESSAGE_NOT_FOUND, 404), http(404, 40400), FINAL;
+    // Spec 2.8.15; P: in its list of errors that are final.
+    MessageDamaged "what is stored of the message is damaged"
+        amqp(DECODE_ERROR, 400), http(500, 50001), FINAL;
+    // P, J, N: MessageSizeExceeded; spec 2.8.18.
+    MessageTooLarge "the message, a batch, or the properties are larger than the entity accepts"
+        amqp(MESSAGE_SIZE_EXCEEDED, 403), http(403, 40300), FINAL;
+    // Spec 2.8.15.
+    MalformedMessage "the encoding of a message is broken"
+        amqp(DECODE_ERROR, 400), http(400, 40000), FINAL;
+    // P, J, N: QuotaExceeded, which SDKs take for final.
+    EntityFull "the entity has reached its size"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
+    StorageFull "the broker's storage is full"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
+    // N and J: QuotaExceeded for 403; for the 405 that the sub-codes of topics suggest they have no exception of their own.
+    TooManyEntities "the namespace has as many queues and topics as it may have"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
+    TooManySubscriptions "the topic has as many subscriptions as it may have"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40503), FINAL;
+    TooManySqlFilters "the topic has as many SQL filters as it may have"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40501), FINAL;
+    TooManyCorrelationFilters "the topic has as many correlation filters as it may have"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40502), FINAL;
+    // P, J, N: MessagingEntityNotFound (J looks at the text too).
+    EntityNotFound "the entity to attach to, to describe or to change, or the rule, does not exist"
+        amqp(NOT_FOUND, 404), http(404, 40400), FINAL;
+    // The documentation of the REST operations on messages.
+    EntityGone "the entity of an operation on messages does not exist, or was deleted"
+        amqp(NOT_FOUND, 404), http(410, 41000), FINAL;
+    // P, J, N: MessagingEntityAlreadyExists.
+    EntityExists "an entity or rule of this name exists already"
+        amqp(ENTITY_ALREADY_EXISTS, 409), http(409, 40900), FINAL;
+    // P: MessagingEntityDisabledError, J, N: MessagingEntityDisabled.
+    EntityDisabled "the status of the entity does not allow it"
+        amqp(ENTITY_DISABLED, 400), http(403, 40301), FINAL;
+    EntityDamaged "what is stored about the entity is damaged"
+        amqp(ENTITY_DISABLED, 400), http(403, 40301), FINAL;
+    // azure-service-bus 203.
+    ForwardingTargetNotFound "a target of forwarding does not exist"
+        NO_AMQP, http(400, 40400), FINAL;
+    // P, J, N: ArgumentException and its like.
+    InvalidArgument "a value is missing, of the wrong type or out of range"
+        amqp(ARGUMENT_ERROR, 400), http(400, 40000), FINAL;
+    // azure-sdk-for-js 34274: ArgumentOutOfRangeError.
+    CountOutOfRange "more or fewer messages to delete than one request may"
+        amqp(ARGUMENT_OUT_OF_RANGE, 400), NO_HTTP, FINAL;
+    // Spec 2.8.15.
+    InvalidField "a field of an attach, such as a selector, can't be understood"
+        amqp(INVALID_FIELD, 400), NO_HTTP, FINAL;
+    // A trace of the service of June 2026; N: InvalidOperationException.
+    NotAllowed "the operation is not for this entity or message"
+        amqp(NOT_ALLOWED, 400), http(400, 40000), FINAL;
+    // P, J, N: NotSupportedException and its like; 501 for unknown operations of `$management`.
+    NotImplemented "the operation or feature does not exist"
+        amqp(NOT_IMPLEMENTED, 501), NO_HTTP, FINAL;
+    // P, J, N: ServiceBusy, retried after some seconds.
+    Unavailable "the entity is starting, stopping or short of memory, or too much is under way"
+        amqp(SERVER_BUSY, 503), http(503, 50004), RETRYABLE;
+    Throttled "more messages a second than the operator allows"
+        amqp(SERVER_BUSY, 503), http(503, 50004), RETRYABLE;
+    // Spec 2.8.15.
+    TooMuchUnsettled "too many deliveries of a connection wait to be settled"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), NO_HTTP, FINAL;
+    // Spec 4.5.9; N: a general error, which its tests ask for.
+    TransactionUnknown "the id names no open transaction of the connection"
+        amqp(TRANSACTION_UNKNOWN_ID, 400), NO_HTTP, FINAL;
+    TransactionRolledBack "an operation of the transaction was refused"
+        amqp(TRANSACTION_ROLLBACK, 400), NO_HTTP, FINAL;
+    TransactionTimedOut "the transaction took too long"
+        amqp(TRANSACTION_TIMEOUT, 408), NO_HTTP, FINAL;
+    // N: QuotaExceeded; more of the same would fail as well.
+    TransactionTooLarge "the transaction, or the links to its coordinator, are more than there may be"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), NO_HTTP, FINAL;
+    // P, J, N: authorization errors; put-token: 401.
+    RightMissing "no token that was shown gives the right"
+        amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40100), FINAL;
+    // The service's own words, without a sub-code, which the tests of Go's SDK assert.
+    ManageRightMissing "the token does not give the right to read or change descriptions"
+        NO_AMQP, http(401, NO_SUB_CODE), FINAL;
+    GrantEnded "the token, key or rule of an open link ended"
+        amqp(UNAUTHORIZED_ACCESS, 401), NO_HTTP, FINAL;
+    TokenMissing "the request has no token"
+        amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40102), FINAL;
+    TokenSignature "the signature of the token is wrong, or its issuer is another one"
+        amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40103), FINAL;
+    TokenAudience "the token is for another resource"
+        amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40104), FINAL;
+    TokenMalformed "the token can't be read"
+        amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40105), FINAL;
+    TokenExpired "the time of the token is over, or has not begun"
+        amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40106), FINAL;
+    // All SDKs try again; after 401 they don't.
+    IssuerKeyUnknown "the issuer's keys are being fetched"
+        amqp(SERVER_BUSY, 503), http(503, 50004), RETRYABLE;
+    // The service's own words, without a sub-code.
+    NoDescription "a dead-letter queue or management node has no description"
+        NO_AMQP, http(400, NO_SUB_CODE), FINAL;
+    MethodNotAllowed "the method is not for this path"
+        NO_AMQP, http(405, 40500), FINAL;
+    BodyTimeOut "the body of a request did not come in time"
+        NO_AMQP, http(408, 40800), RETRYABLE;
+    PreconditionFailed "a condition other than If-Match: *"
+        NO_AMQP, http(412, 41200), FINAL;
+    BodyTooLarge "the body of a request is too large"
+        NO_AMQP, http(413, 41300), FINAL;
+    // Not seen by a client that follows the protocol; spec 2.8.15.
+    Internal "the broker failed"
+        amqp(INTERNAL_ERROR, 500), http(500, 50000), RETRYABLE;
+}
