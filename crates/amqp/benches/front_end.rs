@@ -15,15 +15,17 @@ use criterion::{
 use peeklock_access::Access;
 use peeklock_amqp::endpoint::{Config, Connection, Event, IncomingId, LinkId, Outgoing};
 use peeklock_amqp::server::{Application, ApplicationFactory, Peer};
-use peeklock_amqp::servicebus::{ConnectionHandler, DialectConfig, Entities, JointStep, Place, ServiceBus};
+use peeklock_amqp::servicebus::{
+    ConnectionHandler, DialectConfig, Entities, Hold, JointStep, Place, ServiceBus,
+};
 use peeklock_amqp::wire::Value;
 use peeklock_amqp::wire::message::{Header, MessageProperties};
 use peeklock_amqp::wire::performative::{
     Attach, DeliveryState, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
 };
 use peeklock_engine::runtime::{
-    EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Requests, Response,
-    SubscriptionRef,
+    ClientSubscription, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Requests,
+    Response, SubscriptionRef, Temporary,
 };
 use peeklock_engine::{
     BodyRef, Command, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, NewMessage,
@@ -62,6 +64,20 @@ impl Entities for OneQueue {
 
     fn begin_transaction(&self) -> Box<dyn JointStep> {
         Box::new(NoStep)
+    }
+
+    fn create_temporary(&self, _wanted: Temporary, _mailbox: Mailbox, _tag: u64) -> Hold {
+        Box::new(())
+    }
+
+    fn subscribe(&self, _wanted: ClientSubscription, _mailbox: Mailbox, _tag: u64) -> Hold {
+        Box::new(())
+    }
+
+    fn unsubscribe(&self, _name: &str, _mailbox: Mailbox, _tag: u64) {}
+
+    fn topic_of_client_subscription(&self, _name: &str) -> Option<String> {
+        None
     }
 }
 

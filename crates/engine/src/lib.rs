@@ -40,16 +40,17 @@ pub use message::{
 };
 pub use message_key::MessageKey;
 pub use names::{
-    check_authorization_rule_name, check_entity_name, check_rule_name, check_subscription_name, name_key,
-    reads_like_a_host, same_name,
+    check_addressed_subscription_name, check_authorization_rule_name, check_entity_name, check_rule_name,
+    check_subscription_name, name_key, reads_like_a_host, same_name,
 };
 pub use options::{
-    AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, RULE_LIMITS,
-    Right, Rights, RuleLimit, RuleLimits, Secret, SubscriptionOptions, Tier, TopicOptions, schema,
+    AuthorizationRule, CLIENT_ID_CHARS_MAX, ClientAffinity, EntityOptions, EntityStatus, EntityTimes,
+    Forwarding, Kept, QueueOptions, RULE_LIMITS, Right, Rights, RuleLimit, RuleLimits, Secret,
+    SubscriptionOptions, Tier, TopicOptions, schema,
 };
 pub use peeklock_rules::{
     Arrival, CorrelationFilter, Failure, Filter, Given, PropertyChanges, PropertyValue, RuleProperties,
-    Selector, SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
+    SelectableFields, Selector, SqlAction, SqlError, SqlFilter, Subject, TextProperty, decimal,
 };
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};

@@ -1,6 +1,8 @@
 //! What queues, topics, subscriptions and rules may be called, and how names are compared. Configuration, administration and
 //! the engine ask here, so that what can be declared can be addressed.
 
+use crate::options::CLIENT_ID_CHARS_MAX;
+
 /// Longest name of a queue or topic, in characters (Service Bus quotas).
 const ENTITY_NAME_CHARS_MAX: usize = 260;
 
@@ -9,6 +11,9 @@ const SHORT_NAME_CHARS_MAX: usize = 50;
 
 /// Longest name of a shared access rule, in characters (Service Bus quotas).
 const AUTHORIZATION_RULE_NAME_CHARS_MAX: usize = 256;
+
+/// Longest name of a subscription that a client for JMS created, in characters: its own name, the client id, `$` twice, `ND`.
+const CLIENT_SUBSCRIPTION_NAME_CHARS_MAX: usize = SHORT_NAME_CHARS_MAX + CLIENT_ID_CHARS_MAX + 4;
 
 /// Characters that can't be in the name of a queue or topic (azure-sdk-for-net's `EntityNameFormatter` and the service's own
 /// check).
@@ -100,6 +105,40 @@ pub fn check_subscription_name(name: &str) -> Result<(), String> {
     check_escapes(name)
 }
 
+/// Checks the name of a subscription that a client for JMS created: it contains the client id, so it may be longer than others.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub(crate) fn check_client_subscription_name(name: &str) -> Result<(), String> {
+    check_text(name, CLIENT_SUBSCRIPTION_NAME_CHARS_MAX, FORBIDDEN)?;
+    check_escapes(name)
+}
+
+/// Checks the name of a subscription in an address: one that a client for JMS created may be longer.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn check_addressed_subscription_name(name: &str) -> Result<(), String> {
+    let is_of_client = name.ends_with("$D") || name.ends_with("$ND");
+    if is_of_client && !name.starts_with('$') {
+        check_client_subscription_name(name)
+    } else {
+        check_subscription_name(name)
+    }
+}
+
+/// Checks a client id that becomes a part of such a name; it may be empty.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub(crate) fn check_client_id(client_id: &str) -> Result<(), String> {
+    if client_id.is_empty() {
+        return Ok(());
+    }
+    check_text(client_id, CLIENT_ID_CHARS_MAX, FORBIDDEN)?;
+    check_escapes(client_id)
+}
+
 /// Checks the name of a rule.
 ///
 /// # Errors
@@ -165,6 +204,17 @@ mod tests {
         }
         assert!(check_subscription_name("$Default").unwrap_err().contains("kept for the broker"));
         assert!(check_subscription_name("a%20b").unwrap_err().contains("%20"));
+    }
+
+    #[test]
+    fn addresses_name_subscriptions_of_clients_with_their_client_ids() {
+        let of_client =
+            |name: usize, client: usize| format!("{}${}$ND", "s".repeat(name), "c".repeat(client));
+        assert_eq!(check_addressed_subscription_name(&of_client(50, CLIENT_ID_CHARS_MAX)), Ok(()));
+        assert_eq!(check_addressed_subscription_name("s$$D"), Ok(()));
+        for bad in [&*of_client(200, 1), "$c$D", "$Default", &"s".repeat(51), "a/b$$D"] {
+            assert!(check_addressed_subscription_name(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -3,10 +3,10 @@
 mod value;
 
 use bytes::Bytes;
-use peeklock_engine::{MessageView, PropertyValue, RuleProperties};
+use peeklock_engine::{MessageView, PropertyValue, RuleProperties, SelectableFields};
 use uuid::Uuid;
 
-use peeklock_wire::message::{MessageProperties, Sections};
+use peeklock_wire::message::{Header, MessageProperties, Sections};
 use peeklock_wire::{DecodeError, Value};
 
 use crate::annotation::Annotated;
@@ -19,6 +19,7 @@ pub use value::{from_value, given_from_value, to_value};
 /// # Errors
 /// [`DecodeError`] when the application properties are malformed.
 pub(crate) fn read(
+    header: &Header,
     properties: MessageProperties,
     annotated: Annotated,
     application: &Bytes,
@@ -29,7 +30,15 @@ pub(crate) fn read(
         let (name, value) = entry?;
         user.push((name.into(), from_value(value)));
     }
+    let selectable = SelectableFields {
+        is_durable: header.durable == Some(true),
+        priority: header.priority,
+        creation_time_ms: properties.creation_time_ms,
+        group_sequence: properties.group_sequence,
+        user_id: properties.user_id.as_deref().and_then(|id| std::str::from_utf8(id).ok()).map(Into::into),
+    };
     Ok(RuleProperties {
+        selectable,
         correlation_id: into_id_text(properties.correlation_id),
         message_id: into_id_text(properties.message_id),
         to: properties.to,
@@ -50,8 +59,8 @@ pub(crate) fn read(
 pub fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleProperties> {
     let sections = Sections::split_trusted(content).ok()?;
     let annotated = Annotated::read(&sections.message_annotations).ok()?;
-    let properties = sections.decode_properties().ok()?;
-    let mut rule_properties = read(properties, annotated, &sections.application_properties).ok()?;
+    let (header, properties) = (sections.decode_header().ok()?, sections.decode_properties().ok()?);
+    let mut rule_properties = read(&header, properties, annotated, &sections.application_properties).ok()?;
     if let Some(changes) = &view.changes {
         changes.apply(&mut rule_properties);
     }

@@ -115,7 +115,8 @@ pub fn read_message(
         payload
     };
     let rule_properties = if wanted.rule_properties {
-        let rule_properties = rule_properties::read(properties, annotated, &sections.application_properties);
+        let rule_properties =
+            rule_properties::read(&header, properties, annotated, &sections.application_properties);
         Some(Arc::new(rule_properties.map_err(malformed)?))
     } else {
         None

@@ -1,6 +1,6 @@
 //! What a rule tests.
 
-use crate::{CorrelationFilter, Failure, PropertyValue, SqlError, SqlFilter, Subject};
+use crate::{CorrelationFilter, Failure, PropertyValue, Selector, SqlError, SqlFilter, Subject};
 
 /// What a rule tests.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +13,8 @@ pub enum Filter {
     Correlation(Box<CorrelationFilter>),
     /// A condition in SQL.
     Sql(Box<SqlFilter>),
+    /// A selector of JMS.
+    Selector(Box<Selector>),
 }
 
 impl Filter {
@@ -31,7 +33,7 @@ impl Filter {
         match self {
             Self::True => Some(true),
             Self::False => Some(false),
-            Self::Correlation(_) => None,
+            Self::Correlation(_) | Self::Selector(_) => None,
             Self::Sql(filter) => filter.constant(),
         }
     }
@@ -46,6 +48,8 @@ impl Filter {
             Self::False => Ok(false),
             Self::Correlation(filter) => Ok(filter.matches(subject.rule_properties)),
             Self::Sql(filter) => filter.matches(subject, new_id),
+            // A copy of a message that is published has not been delivered yet.
+            Self::Selector(selector) => Ok(selector.matches_message(subject.rule_properties, 0)),
         }
     }
 }

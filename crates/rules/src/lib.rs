@@ -26,6 +26,6 @@ pub use failure::Failure;
 pub use filter::Filter;
 pub use given::Given;
 pub use index::{Index, RulePlace, Verdict};
-pub use rule_properties::{PropertyValue, RuleProperties};
+pub use rule_properties::{PropertyValue, RuleProperties, SelectableFields};
 pub use sql::{SELECTOR_BYTES_MAX, Selector, SqlAction, SqlError, SqlFilter};
 pub use subject::{Arrival, Subject};

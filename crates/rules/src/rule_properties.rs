@@ -27,6 +27,23 @@ pub struct RuleProperties {
     pub partition_key: Option<Box<str>>,
     /// `x-opt-via-partition-key`.
     pub via_partition_key: Option<Box<str>>,
+    /// What selectors can name beside these.
+    pub selectable: SelectableFields,
+}
+
+/// Fields of a message that selectors of JMS can name and rules in SQL cannot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SelectableFields {
+    /// `durable` of the header.
+    pub is_durable: bool,
+    /// `priority` of the header.
+    pub priority: Option<u8>,
+    /// `creation-time`, in milliseconds since 1970.
+    pub creation_time_ms: Option<i64>,
+    /// `group-sequence`.
+    pub group_sequence: Option<u32>,
+    /// `user-id`, if it is a text.
+    pub user_id: Option<Box<str>>,
 }
 
 impl RuleProperties {

@@ -7,7 +7,7 @@ mod tests;
 
 use std::fmt;
 
-use peeklock_engine::{SubQueue, check_entity_name, check_subscription_name, name_key};
+use peeklock_engine::{SubQueue, check_addressed_subscription_name, check_entity_name, name_key};
 
 use crate::Resource;
 
@@ -259,7 +259,7 @@ pub fn forwarding_target(text: &str) -> Option<String> {
 fn of_topic(topic: &[&str], subscription: &str) -> Result<(String, String), AddressError> {
     let topic = entity_name(topic)?;
     let kind = "a subscription";
-    check_subscription_name(subscription).map_err(|reason| AddressError::Name {
+    check_addressed_subscription_name(subscription).map_err(|reason| AddressError::Name {
         name: subscription.to_owned(),
         kind,
         reason,

@@ -61,6 +61,8 @@ pub(super) fn write(document: &mut Document, filter: &Filter) {
         Filter::True => write_sql(document, "TrueFilter", "1=1", &[]),
         Filter::False => write_sql(document, "FalseFilter", "1=0", &[]),
         Filter::Sql(filter) => write_sql(document, "SqlFilter", filter.expression(), filter.parameters()),
+        // The protocol has no other form for it.
+        Filter::Selector(selector) => write_sql(document, "SqlFilter", selector.text(), &[]),
         Filter::Correlation(filter) => {
             document.element("Filter", &[("i:type", "CorrelationFilter")], |document| {
                 write_correlation(document, filter);

@@ -1,7 +1,7 @@
 //! `SubscriptionDescription`.
 
 use peeklock_engine::runtime::SubscriptionDescription;
-use peeklock_engine::{Rule, SubscriptionOptions, check_subscription_name};
+use peeklock_engine::{ClientAffinity, Rule, SubscriptionOptions, check_subscription_name};
 
 use super::details::EntityDetails;
 use super::feed::{self, Entry};
@@ -120,6 +120,20 @@ fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, foun
         entity::description(document, NAME, |document| {
             let described = (&subscription.options, &details);
             properties::write(document, orders::SUBSCRIPTION, described, &session.audience());
+            if let Some(client) = &subscription.options.client {
+                write_client(document, client);
+            }
         });
+    });
+}
+
+/// Whose the subscription is: elements that no SDK for messages reads; their names are those of the service's own library
+/// (`Microsoft.ServiceBus.Messaging.ClientAffineProperties`).
+fn write_client(document: &mut Document, client: &ClientAffinity) {
+    document.text("IsClientAffine", "true");
+    document.element("ClientAffineProperties", &[], |document| {
+        document.text("ClientId", &client.client_id);
+        document.text("IsDurable", &client.is_durable.to_string());
+        document.text("IsShared", &client.is_shared.to_string());
     });
 }

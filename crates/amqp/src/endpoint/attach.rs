@@ -211,16 +211,22 @@ impl Connection {
             self.flush_session_settlements(session);
             self.send_detach(key, detach.closed, None);
         }
-        self.clear_link(key);
-        let Some(link) = self.links.remove(key) else { return Ok(()) };
-        if let Some(state) = self.sessions.get_mut(session) {
-            state.handles_in.remove(&detach.handle);
-            state.handles_out.try_remove(link.handle_out as usize);
-        }
+        let Some(link) = self.forget_ended(key, session, detach.handle) else { return Ok(()) };
         if link.phase != LinkPhase::Detaching {
             self.announce_detached(link.id, link.announced, detach.closed, detach.error);
         }
         Ok(())
+    }
+
+    /// Removes a link that both sides have detached.
+    pub(super) fn forget_ended(&mut self, key: usize, session: usize, handle: u32) -> Option<Link> {
+        self.clear_link(key);
+        let link = self.links.remove(key)?;
+        if let Some(state) = self.sessions.get_mut(session) {
+            state.handles_in.remove(&handle);
+            state.handles_out.try_remove(link.handle_out as usize);
+        }
+        Some(link)
     }
 
     /// Detaches a link from our side; `announce` tells the upper layer.
@@ -242,7 +248,7 @@ impl Connection {
     }
 
     /// Writes a detach; a link whose attach we have not answered gets an attach without termini first.
-    fn send_detach(&mut self, key: usize, closed: bool, error: Option<Error>) {
+    pub(super) fn send_detach(&mut self, key: usize, closed: bool, error: Option<Error>) {
         let Some(link) = self.links.get(key) else { return };
         let Some(session) = self.sessions.get(link.session) else { return };
         if link.phase == LinkPhase::Requested {

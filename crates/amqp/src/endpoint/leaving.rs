@@ -200,8 +200,37 @@ impl Connection {
         }
     }
 
-    /// Lets the end of a link wait if deliveries are leaving; says whether it has to.
+    /// The upper layer answers when the peer ends this link: [`super::Event::Ending`] comes instead of
+    /// [`super::Event::Detached`].
+    pub fn hold_end(&mut self, link: LinkId) {
+        if let Some(side) = self.side_out(link) {
+            side.holds_end = true;
+        }
+    }
+
+    /// Answers the peer's end of a link that waited for it, with an error if what the peer wanted failed; no event follows.
+    pub fn release_end(&mut self, link: LinkId, error: Option<Error>) {
+        let Some(side) = self.side_out(link) else { return };
+        side.holds_end = false;
+        let Some(End::Peer(detach)) = side.end.take().map(|end| *end) else { return };
+        let Some(key) = self.links.key(link) else { return };
+        let Some(session) = self.links.get(key).map(|link| link.session) else { return };
+        self.send_detach(key, detach.closed, error);
+        self.forget_ended(key, session, detach.handle);
+    }
+
+    /// Lets the end of a link wait if deliveries are leaving, or if the upper layer answers it; says whether it has to.
     pub(super) fn postpone_end(&mut self, key: usize, end: End) -> bool {
+        if let (Some(link), End::Peer(detach)) = (self.links.get_mut(key), &end)
+            && let (id, closed) = (link.id, detach.closed)
+            && let Some(side) = link.as_out().filter(|side| side.holds_end)
+        {
+            if side.end.is_none() {
+                side.end = Some(Box::new(end));
+                self.emit(super::Event::Ending { link: id, closed });
+            }
+            return true;
+        }
         let side = self.links.get_mut(key).and_then(Link::as_out).filter(|side| side.is_leaving());
         let waits = side.is_some();
         if let Some(side) = side {

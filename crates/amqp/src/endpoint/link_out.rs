@@ -72,6 +72,8 @@ pub(super) struct LinkOut {
     pub(super) gate: Option<Box<Gate>>,
     /// An end that waits for what is leaving.
     pub(super) end: Option<Box<End>>,
+    /// Whether a detach of the peer is answered by the upper layer.
+    pub(super) holds_end: bool,
     limit_reported: u64,
     /// Larger deliveries end the link; 0 for no limit.
     message_bytes_max: u64,
@@ -98,6 +100,7 @@ impl Default for LinkOut {
             scheduled: false,
             gate: None,
             end: None,
+            holds_end: false,
             limit_reported: 0,
             message_bytes_max: 0,
             early_flow: None,

@@ -198,6 +198,13 @@ pub enum Event {
         /// Which.
         link: LinkId,
     },
+    /// The peer ended a link whose end waits for the upper layer ([`Connection::hold_end`]): [`Connection::release_end`] answers.
+    Ending {
+        /// Which.
+        link: LinkId,
+        /// Whether it is closed rather than suspended.
+        closed: bool,
+    },
     /// The peer, or the endpoint because of a mistake of the peer, ended a link.
     Detached {
         /// Which; already answered and forgotten.

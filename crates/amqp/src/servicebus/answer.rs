@@ -104,6 +104,16 @@ fn promise_what_holds(terminus: &mut Terminus, node: Option<Kind>) {
     terminus.capabilities.retain(|asked: &Str| Some(&**asked) == capability);
 }
 
+/// Capabilities by which clients for JMS name a temporary node, of those that were asked for.
+pub(super) fn temporary_capabilities(is_temporary: bool, target: Option<&Target>) -> Vec<Str> {
+    match target {
+        Some(Target::Node(target)) if is_temporary => {
+            target.capabilities.iter().filter(|asked| asked.starts_with("temporary-")).cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Tells a sender how large its batches may be.
 pub(super) fn limit_batches(reply: &mut Attach, message_bytes_max: u64) {
     let bytes = i64::try_from(message_bytes_max.min(BATCH_BYTES_MAX)).unwrap_or(i64::MAX);

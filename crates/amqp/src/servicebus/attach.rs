@@ -16,10 +16,10 @@ use super::receiver::Receiver;
 use super::resolve::Node;
 use super::selector_filter::SelectorFilter;
 use super::session_filter::{self, SessionFilter};
+use super::subscribing::{is_consumer, is_durable};
 use super::transactions::{ManagementTarget, Sender};
 use super::{ConnectionHandler, Link, Pending, ResponseLink};
 use crate::endpoint::{Connection, LinkId};
-use crate::wire::Str;
 use crate::wire::performative::{Attach, Role, SenderSettleMode, Target, Terminus};
 
 /// Credit of links on which we receive, granted at once: JS gives up a second after attach without any.
@@ -62,16 +62,18 @@ impl ConnectionHandler {
         attach: Attach,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
-        let terminus = match &attach.target {
-            Some(Target::Node(terminus)) => terminus,
+        let address = match &attach.target {
+            Some(Target::Node(terminus)) if terminus.dynamic => {
+                return self.attach_dynamic(link, session, attach);
+            }
+            Some(Target::Node(Terminus { address: Some(address), .. })) => address.clone(),
             Some(Target::Coordinator(_)) => {
                 return self.attach_coordinator(link, session, attach, connection);
             }
-            None => return Err(not_implemented("A sender without a target is not supported.")),
+            Some(Target::Node(_)) | None => return self.attach_relay(link, session, attach, connection),
         };
-        let address = static_address(terminus)?;
-        let (kind, message_bytes_max, node) = match self.resolve(&address)? {
-            Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX, None),
+        let (kind, message_bytes_max) = match self.resolve(&address)? {
+            Node::Cbs => (Link::CbsRequests { session }, TOKEN_REQUEST_BYTES_MAX),
             Node::Management(entity) => {
                 self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
                 let destination = self.transfer_destination(&attach, &entity)?.map(Arc::new);
@@ -80,27 +82,42 @@ impl ConnectionHandler {
                 let receiving = destination.as_ref().map_or(&entity, |sender| &sender.entity);
                 let limit = receiving.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
                 let target = ManagementTarget { entity, destination };
-                (Link::ManagementRequests { session, target }, limit, None)
+                (Link::ManagementRequests { session, target }, limit)
             }
-            Node::Entity(entity) => {
-                self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
-                entity.check_takes()?;
-                entity.check_enabled_for_sending()?;
-                let destination = self.transfer_destination(&attach, &entity)?;
-                let root = self.enter_session(session, &entity, false)?;
-                self.watch(link, &entity, true);
-                let node = Some(entity.kind);
-                let sender = destination.unwrap_or_else(|| Sender::new(entity, root));
-                let limit = sender.entity.max_message_size_bytes;
-                (Link::Sender(sender), limit, node)
-            }
+            Node::Entity(entity) => return self.attach_to_entity(link, session, attach, entity, connection),
         };
         self.links.insert(link, kind);
+        let reply = Attach { max_message_size: Some(message_bytes_max), ..answer::to_sender(attach, None) };
+        connection.accept_attach(link, reply, INCOMING_CREDIT);
+        Ok(())
+    }
+
+    /// The peer sends to an entity.
+    pub(super) fn attach_to_entity(
+        &mut self,
+        link: LinkId,
+        session: u16,
+        attach: Attach,
+        entity: Arc<Entity>,
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
+        entity.check_takes()?;
+        entity.check_enabled_for_sending()?;
+        let destination = self.transfer_destination(&attach, &entity)?;
+        let root = self.enter_session(session, &entity, false)?;
+        self.watch(link, &entity, true);
+        let (kind, is_temporary) = (entity.kind, entity.is_temporary);
+        let sender = destination.unwrap_or_else(|| Sender::new(entity, root));
+        let message_bytes_max = sender.entity.max_message_size_bytes;
+        self.links.insert(link, Link::Sender(sender));
+        let temporary = answer::temporary_capabilities(is_temporary, attach.target.as_ref());
         let mut reply =
-            Attach { max_message_size: Some(message_bytes_max), ..answer::to_sender(attach, node) };
-        if node.is_some() {
-            answer::limit_batches(&mut reply, message_bytes_max);
+            Attach { max_message_size: Some(message_bytes_max), ..answer::to_sender(attach, Some(kind)) };
+        if let Some(Target::Node(target)) = &mut reply.target {
+            target.capabilities.extend(temporary);
         }
+        answer::limit_batches(&mut reply, message_bytes_max);
         connection.accept_attach(link, reply, INCOMING_CREDIT);
         Ok(())
     }
@@ -113,10 +130,13 @@ impl ConnectionHandler {
         attach: Attach,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
-        let Some(source) = &attach.source else {
-            return Err(not_implemented("A receiver without a source is not supported."));
-        };
-        let address = static_address(source)?;
+        let Some(source) = &attach.source else { return self.attach_unsubscribing(link, attach, connection) };
+        if source.dynamic {
+            return self.attach_dynamic(link, session, attach);
+        }
+        let address = source.address.clone().ok_or_else(|| {
+            not_implemented("The anonymous terminus is no source: give the entity's address.")
+        })?;
         match self.resolve(&address)? {
             Node::Cbs => self.attach_responses(link, session, None, attach, connection),
             Node::Management(entity) => {
@@ -127,8 +147,13 @@ impl ConnectionHandler {
             }
             Node::Entity(entity) => {
                 self.authorization.permit(&entity.resource, Need::Right(Right::Listen), &entity.uri)?;
+                if is_consumer(source, &entity) {
+                    return self.attach_consumer(link, session, &entity, attach);
+                }
                 entity.check_gives()?;
-                let browses = source.distribution_mode.as_deref() == Some("copy");
+                self.check_owned(&entity)?;
+                // Durable consumers of JMS say "copy" too: each subscription has its copies.
+                let browses = source.distribution_mode.as_deref() == Some("copy") && !is_durable(source);
                 let filter = SessionFilter::find(&source.filter)?;
                 if filter.is_some() && !entity.has_sessions() {
                     return Err(Fault::Refused(Refusal::SessionNotSupported));
@@ -168,7 +193,7 @@ impl ConnectionHandler {
         self.ask_early(connection);
     }
 
-    fn open_receiver(
+    pub(super) fn open_receiver(
         &mut self,
         link: LinkId,
         entity: Arc<Entity>,
@@ -192,6 +217,9 @@ impl ConnectionHandler {
         let message_bytes_max = answer::message_bytes_max(&attach);
         let reply = answer::to_receiver(attach, entity.kind);
         let mut reply = Attach { initial_delivery_count: Some(0), max_message_size, ..reply };
+        if let Some(held) = self.holds.get(&link) {
+            held.confirm(&mut reply);
+        }
         let mut opened = Receiver::new(link, entity, mode);
         let selects = selector.is_some();
         if let Some(filter) = selector {
@@ -244,6 +272,7 @@ impl ConnectionHandler {
             }
         };
         self.links.remove(&link);
+        self.holds.remove(&link);
         let error = self.tracker().error(&fault);
         connection.refuse_attach(link, error);
     }
@@ -255,16 +284,6 @@ impl ConnectionHandler {
             self.sessions.insert((receiver.entity.queue, key), id);
         }
     }
-}
-
-fn static_address(terminus: &Terminus) -> Result<Str, Fault> {
-    if terminus.dynamic {
-        return Err(not_implemented("Dynamic nodes are not supported."));
-    }
-    terminus
-        .address
-        .clone()
-        .ok_or_else(|| not_implemented("The anonymous terminus is not supported: give the entity's address."))
 }
 
 pub(super) fn not_implemented(text: &str) -> Fault {

@@ -2,6 +2,9 @@
 
 use peeklock_engine::Tier;
 
+/// What clients for JMS look for: that messages can be delayed, that a link needs no target, that subscriptions can be shared.
+pub const CAPABILITIES: [&str; 3] = ["DELAYED_DELIVERY", "ANONYMOUS-RELAY", "SHARED-SUBS"];
+
 /// What an operator may choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DialectConfig {

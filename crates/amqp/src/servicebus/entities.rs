@@ -5,7 +5,8 @@ use std::sync::Arc;
 use peeklock_access::{EntityNode, Resource};
 use peeklock_budget::throttle::Bucket;
 use peeklock_engine::runtime::{
-    EntityRef, Mailbox, Namespace, PartitionHandle, SubscriptionRef, Transaction,
+    ClientSubscription, EntityRef, Mailbox, Namespace, PartitionHandle, SubscriptionRef, Temporary,
+    Transaction,
 };
 use peeklock_engine::{
     Command, EntityOptions, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp,
@@ -34,7 +35,22 @@ pub trait Entities: Send + Sync + 'static {
 
     /// Work that will take effect as a whole.
     fn begin_transaction(&self) -> Box<dyn JointStep>;
+
+    /// See [`Namespace::create_temporary`].
+    fn create_temporary(&self, wanted: Temporary, mailbox: Mailbox, tag: u64) -> Hold;
+
+    /// See [`Namespace::subscribe`].
+    fn subscribe(&self, wanted: ClientSubscription, mailbox: Mailbox, tag: u64) -> Hold;
+
+    /// See [`Namespace::unsubscribe`].
+    fn unsubscribe(&self, name: &str, mailbox: Mailbox, tag: u64);
+
+    /// See [`Namespace::topic_of_client_subscription`].
+    fn topic_of_client_subscription(&self, name: &str) -> Option<String>;
 }
+
+/// What keeps something in existence until it is dropped.
+pub type Hold = Box<dyn std::fmt::Debug + Send + Sync>;
 
 impl Entities for Namespace {
     fn entity(&self, name: &str) -> Option<EntityRef> {
@@ -55,6 +71,22 @@ impl Entities for Namespace {
 
     fn begin_transaction(&self) -> Box<dyn JointStep> {
         Box::new(Self::begin_transaction(self))
+    }
+
+    fn create_temporary(&self, wanted: Temporary, mailbox: Mailbox, tag: u64) -> Hold {
+        Box::new(Self::create_temporary(self, wanted, mailbox, tag))
+    }
+
+    fn subscribe(&self, wanted: ClientSubscription, mailbox: Mailbox, tag: u64) -> Hold {
+        Box::new(Self::subscribe(self, wanted, mailbox, tag))
+    }
+
+    fn unsubscribe(&self, name: &str, mailbox: Mailbox, tag: u64) {
+        Self::unsubscribe(self, name, mailbox, tag);
+    }
+
+    fn topic_of_client_subscription(&self, name: &str) -> Option<String> {
+        Self::topic_of_client_subscription(self, name)
     }
 }
 
@@ -102,6 +134,8 @@ pub(crate) struct Entity {
     pub(crate) queue: QueueId,
     /// What it is.
     pub(crate) kind: Kind,
+    /// Whether it exists as long as the connection that created it, or as its consumers.
+    pub(crate) is_temporary: bool,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
     /// Whether its messages belong to partitions; of a subscription, its topic's. Never changes.
@@ -125,6 +159,7 @@ impl Entity {
             EntityOptions::Topic(_) => (Kind::Topic, false),
         };
         let (wanted, is_partitioned) = (RequiredProperties::by(&options), options.is_partitioned());
+        let is_temporary = options.is_temporary();
         let max_message_size_bytes = options.max_message_size_bytes();
         let is_enabled_for_sending = options.status().takes();
         let (node, resource) = (node(&address), address.resource());
@@ -138,6 +173,7 @@ impl Entity {
             partition,
             queue,
             kind,
+            is_temporary,
             requires_session,
             is_partitioned,
             is_enabled_for_sending,
@@ -151,6 +187,7 @@ impl Entity {
     pub(crate) fn subscription(address: EntityNode, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
+        let is_temporary = options.is_temporary();
         // Nothing is sent to it.
         let (wanted, is_partitioned) = (RequiredProperties::default(), topic.is_partitioned());
         let max_message_size_bytes = topic.max_message_size_bytes();
@@ -166,6 +203,7 @@ impl Entity {
             partition,
             queue,
             kind,
+            is_temporary,
             requires_session,
             is_partitioned,
             is_enabled_for_sending,

@@ -121,6 +121,9 @@ pub enum Fault {
     /// Too many links to the coordinator on one connection.
     #[error("More than {0} links to the transaction coordinator are attached on this connection.")]
     TooManyCoordinators(usize),
+    /// Too many temporary entities and consumers of subscriptions on one connection.
+    #[error("More than {0} temporary entities and consumers of topics are attached on this connection.")]
+    TooManyHeld(usize),
     /// The engine answered something that does not fit the question.
     #[error("The broker failed to carry out the operation.")]
     Internal,
@@ -159,7 +162,9 @@ impl Fault {
             Self::TransactionUnknown => ErrorKind::TransactionUnknown,
             Self::TransactionTimedOut => ErrorKind::TransactionTimedOut,
             Self::TransactionRolledBack(_) => ErrorKind::TransactionRolledBack,
-            Self::TransactionTooLarge(_) | Self::TooManyCoordinators(_) => ErrorKind::TransactionTooLarge,
+            Self::TransactionTooLarge(_) | Self::TooManyCoordinators(_) | Self::TooManyHeld(_) => {
+                ErrorKind::TransactionTooLarge
+            }
             Self::Internal => ErrorKind::Internal,
         }
     }

@@ -27,6 +27,10 @@ pub(super) enum Link {
     Receiver(ReceiverId),
     /// We show messages of an entity.
     Browser(Box<Browser>),
+    /// We receive messages that each name their destination.
+    Relay { session: u16 },
+    /// A durable subscription that is deleted when the peer closes the link; no messages flow.
+    Subscription { name: String },
     /// We receive what declares and discharges transactions.
     Coordinator,
 }
@@ -71,6 +75,7 @@ impl ConnectionHandler {
 
     /// Removes a link; the receiver it was for, if any, is left to be closed.
     pub(super) fn forget_link(&mut self, link: LinkId) -> Option<ReceiverId> {
+        self.holds.remove(&link);
         match self.links.remove(&link)? {
             Link::Receiver(receiver) => Some(receiver),
             Link::Responses { .. } => {
@@ -84,6 +89,8 @@ impl ConnectionHandler {
             Link::CbsRequests { .. }
             | Link::ManagementRequests { .. }
             | Link::Sender(_)
+            | Link::Relay { .. }
+            | Link::Subscription { .. }
             | Link::Browser(_) => None,
         }
     }
@@ -98,6 +105,7 @@ impl ConnectionHandler {
             self.unwatch(link);
         }
         self.links.clear();
+        self.holds.clear();
         self.response_links.clear();
         self.early.clear();
         self.end_transactions();

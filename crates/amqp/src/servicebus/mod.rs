@@ -15,6 +15,7 @@ mod early;
 mod entities;
 mod envelope;
 mod errors;
+mod holds;
 mod links;
 mod lock_token;
 mod management;
@@ -22,6 +23,7 @@ mod pending;
 mod receiver;
 mod receiving;
 mod refused;
+mod relay;
 mod removal;
 mod requests;
 mod resolve;
@@ -31,6 +33,8 @@ mod selector_filter;
 mod sending;
 mod session_filter;
 mod settlement;
+mod subscribing;
+mod temporary;
 #[cfg(test)]
 mod tests;
 mod transactions;
@@ -50,8 +54,8 @@ use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
 use slab::Slab;
 
-pub use config::{DialectConfig, TransactionLimits};
-pub use entities::Entities;
+pub use config::{CAPABILITIES, DialectConfig, TransactionLimits};
+pub use entities::{Entities, Hold};
 pub use errors::{Fault, condition};
 pub use transactions::{JointStep, Place};
 
@@ -64,17 +68,16 @@ use delivery::Encoder;
 use early::EarlyRequests;
 use entities::Entity;
 use errors::Tracker;
+use holds::Held;
 use links::{Completions, Link, ReplyTo, ResponseLink};
 use pending::Pending;
 use receiver::{Receiver, Window};
 use refused::Late;
 use requests::Parked;
 use revocation::RevocationWatch;
+use subscribing::Client;
 use transactions::Transactions;
 use watching::Watchers;
-
-/// What clients for JMS look for before they let an application delay messages.
-pub const CAPABILITIES: [&str; 1] = ["DELAYED_DELIVERY"];
 
 /// Makes the logic of connections to one broker.
 #[derive(Clone)]
@@ -129,6 +132,9 @@ pub struct ConnectionHandler {
     late: Late,
     /// As the client named us, for error texts.
     hostname: Str,
+    client: Client,
+    /// What links keep in existence.
+    holds: HashMap<LinkId, Held>,
     links: HashMap<LinkId, Link>,
     response_links: Vec<ResponseLink>,
     receivers: HashMap<ReceiverId, Receiver>,
@@ -188,6 +194,8 @@ impl ConnectionHandler {
             mailbox,
             random,
             hostname: "localhost".into(),
+            client: Client::default(),
+            holds: HashMap::new(),
             links: HashMap::new(),
             response_links: Vec::new(),
             receivers: HashMap::new(),
@@ -218,6 +226,7 @@ impl ConnectionHandler {
         if let Some(hostname) = open.hostname.as_deref().filter(|hostname| !hostname.is_empty()) {
             self.hostname = authorization::excerpt(hostname).into();
         }
+        self.client = Client::of(&open.container_id, &open.properties);
     }
 
     fn tracker(&mut self) -> Tracker {
@@ -249,6 +258,8 @@ impl ConnectionHandler {
             Pending::Removal { link, receiver, count } => {
                 self.removed(link, receiver, count, response, connection);
             }
+            Pending::Create { link, creating } => self.created(link, *creating, response, connection),
+            Pending::Unsubscribe { link } => self.unsubscribed(link, response, connection),
             Pending::Page { link, answer_bytes } => self.page(link, answer_bytes, response, connection),
             Pending::Provisional(asked) => self.provisional(*asked, response, connection),
             Pending::Commit(committing) => self.committed(*committing, response, connection),
@@ -286,6 +297,7 @@ impl ConnectionHandler {
             Event::Disposition { link, first, tags, state, settled } => {
                 self.disposition(link, first, tags, state, settled, connection);
             }
+            Event::Ending { link, closed } => self.ending(link, closed, connection),
             Event::Detached { link, .. } => self.detached(link),
             Event::SessionEnded { session } => self.session_ended(session),
             // For those that connect or settle in two steps.

@@ -3,6 +3,7 @@
 use peeklock_engine::ReceiverId;
 
 use super::attach::Opening;
+use super::holds::Creating;
 use super::transactions::{Asked, Committing};
 use super::{ReplyTo, management};
 use crate::endpoint::{IncomingId, LinkId};
@@ -18,6 +19,10 @@ pub(super) enum Pending {
     Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
     /// The removal of messages that leave on a link next (receive-and-delete).
     Removal { link: LinkId, receiver: ReceiverId, count: usize },
+    /// What an attach asked for.
+    Create { link: LinkId, creating: Box<Creating> },
+    /// The deletion of a subscription for which the end of a link waits.
+    Unsubscribe { link: LinkId },
     /// The next page of a link that browses.
     Page { link: LinkId, answer_bytes: usize },
     /// Whether work of a transaction could be carried out.

@@ -133,6 +133,7 @@ impl ConnectionHandler {
             return self.watcher_closed(id, refusal, connection);
         };
         self.links.remove(&receiver.link);
+        self.holds.remove(&receiver.link);
         let (messages, _) = connection.transmitted(receiver.link);
         receiver.transmitted(messages, window);
         let is_session_lost = refusal == Refusal::SessionLockLost;

@@ -63,7 +63,7 @@ impl ConnectionHandler {
     }
 
     /// Which names exist is told only to those who may know.
-    fn not_found(&self, written: &str) -> Fault {
+    pub(super) fn not_found(&self, written: &str) -> Fault {
         let (uri, resource) = (self.uri(written), Resource::of(written).unwrap_or_default());
         match self.authorization.permit(&resource, Need::Any, &uri) {
             Ok(()) => Fault::EntityNotFound { uri },

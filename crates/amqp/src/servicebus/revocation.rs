@@ -131,6 +131,8 @@ impl ConnectionHandler {
             Link::Browser(browser) => (&browser.entity, Need::Right(Right::Listen)),
             Link::ManagementRequests { target, .. } => (&target.entity, Need::Any),
             Link::Responses { entity: Some(entity) } => (entity, Need::Any),
+            // Rights are asked for each message, or when the link ends.
+            Link::Relay { .. } | Link::Subscription { .. } => return None,
             Link::Coordinator | Link::CbsRequests { .. } | Link::Responses { entity: None } => return None,
         };
         Some((entity, need))

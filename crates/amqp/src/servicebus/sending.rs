@@ -29,15 +29,13 @@ impl ConnectionHandler {
         let result = match self.links.get(&link) {
             Some(Link::Sender(sender)) => {
                 let sender = sender.clone();
-                match &state {
-                    Some(DeliveryState::Transactional { txn_id, .. }) => {
-                        let messages = self.read(&sender.entity, message_format, &payload);
-                        let transfer = (delivery, payload.len());
-                        self.send_in_transaction(txn_id, &sender, transfer, messages, connection);
-                        Ok(())
-                    }
-                    _ => self.send(&sender, delivery, message_format, &payload),
-                }
+                self.transfer(&sender, delivery, message_format, (state.as_ref(), &payload), connection)
+            }
+            Some(Link::Relay { session }) => {
+                let session = *session;
+                self.relay_target(session, message_format, &payload).and_then(|sender| {
+                    self.transfer(&sender, delivery, message_format, (state.as_ref(), &payload), connection)
+                })
             }
             Some(Link::CbsRequests { session }) => {
                 let session = *session;
@@ -50,9 +48,10 @@ impl ConnectionHandler {
             }
             Some(Link::Coordinator) => self.control(link, delivery, &payload, connection),
             // Only links that receive get here, and those are ours until they are detached.
-            Some(Link::Responses { .. } | Link::Receiver(_) | Link::Browser(_)) | None => {
-                Err(Fault::Internal)
-            }
+            Some(
+                Link::Responses { .. } | Link::Receiver(_) | Link::Browser(_) | Link::Subscription { .. },
+            )
+            | None => Err(Fault::Internal),
         };
         if let Err(fault) = result {
             // A sender that wants no outcome would go on as before and lose every message.
@@ -63,6 +62,23 @@ impl ConnectionHandler {
             }
             self.reject(delivery, &fault, connection);
         }
+    }
+
+    /// Messages for an entity, within a transaction or not.
+    fn transfer(
+        &mut self,
+        sender: &Sender,
+        delivery: Option<IncomingId>,
+        message_format: u32,
+        (state, payload): (Option<&DeliveryState>, &Bytes),
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        let Some(DeliveryState::Transactional { txn_id, .. }) = state else {
+            return self.send(sender, delivery, message_format, payload);
+        };
+        let messages = self.read(&sender.entity, message_format, payload);
+        self.send_in_transaction(txn_id, sender, (delivery, payload.len()), messages, connection);
+        Ok(())
     }
 
     /// Whether connection, entity and identity may take so many messages now.

@@ -4,6 +4,7 @@
 
 mod authorization;
 mod check;
+mod client;
 mod forwarding;
 mod kept;
 mod rule_limits;
@@ -13,6 +14,7 @@ mod tier;
 mod times;
 
 pub use self::authorization::{AuthorizationRule, Right, Rights, Secret};
+pub use self::client::{CLIENT_ID_CHARS_MAX, ClientAffinity};
 pub use self::forwarding::Forwarding;
 pub use self::kept::Kept;
 pub use self::rule_limits::{RULE_LIMITS, RuleLimit, RuleLimits};
@@ -59,6 +61,8 @@ pub struct QueueOptions {
     pub forwarding: Forwarding,
     /// Who may do what with it, beside those who may with the whole namespace.
     pub authorization_rules: Vec<AuthorizationRule>,
+    /// Whether it exists as long as the connection that created it; never changes, and is no option of administration.
+    pub is_temporary: bool,
     /// What is kept for its clients.
     pub kept: Kept,
 }
@@ -79,6 +83,7 @@ impl Default for QueueOptions {
             status: EntityStatus::Active,
             forwarding: Forwarding::default(),
             authorization_rules: Vec::new(),
+            is_temporary: false,
             kept: Kept::default(),
         }
     }
@@ -103,6 +108,8 @@ pub struct TopicOptions {
     pub status: EntityStatus,
     /// Who may do what with it and its subscriptions, beside those who may with the whole namespace.
     pub authorization_rules: Vec<AuthorizationRule>,
+    /// Whether it exists as long as the connection that created it; never changes, and is no option of administration.
+    pub is_temporary: bool,
     /// What is kept for its clients.
     pub kept: Kept,
 }
@@ -118,6 +125,7 @@ impl Default for TopicOptions {
             duplicate_detection_history_time_window_ms: DUPLICATE_DETECTION_HISTORY_TIME_WINDOW_MS,
             status: EntityStatus::Active,
             authorization_rules: Vec::new(),
+            is_temporary: false,
             kept: Kept::default(),
         }
     }
@@ -144,6 +152,8 @@ pub struct SubscriptionOptions {
     pub status: EntityStatus,
     /// Where its messages go on to.
     pub forwarding: Forwarding,
+    /// Whose it is, if a client for JMS created it; never changes, and is no option of administration.
+    pub client: Option<Box<ClientAffinity>>,
     /// What is kept for its clients.
     pub kept: Kept,
 }
@@ -160,8 +170,17 @@ impl Default for SubscriptionOptions {
             auto_delete_on_idle_ms: None,
             status: EntityStatus::Active,
             forwarding: Forwarding::default(),
+            client: None,
             kept: Kept::default(),
         }
+    }
+}
+
+impl SubscriptionOptions {
+    /// Whether it exists as long as a client consumes from it.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| !client.is_durable)
     }
 }
 
@@ -239,6 +258,25 @@ impl EntityOptions {
             Self::Queue(queue) => queue.status,
             Self::Topic(topic) => topic.status,
         }
+    }
+
+    /// Whether it exists as long as the connection that created it.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        match self {
+            Self::Queue(queue) => queue.is_temporary,
+            Self::Topic(topic) => topic.is_temporary,
+        }
+    }
+
+    /// The same options, temporary or not.
+    #[must_use]
+    pub(crate) fn with_temporary(mut self, is_temporary: bool) -> Self {
+        match &mut self {
+            Self::Queue(queue) => queue.is_temporary = is_temporary,
+            Self::Topic(topic) => topic.is_temporary = is_temporary,
+        }
+        self
     }
 
     /// Who may do what with it.

@@ -6,6 +6,7 @@
 //! - `administration` is what administrators ask: create, change, delete, describe; `changes` tells
 //!   those who hang on it.
 //! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
+//! - `clients` is what clients create by attaching: temporary entities, subscriptions of clients for JMS.
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - `joint` is how several partitions change together: transactions, forwarding.
 //! - `forwarder` is the task that takes messages from one entity to another.
@@ -22,6 +23,7 @@ mod catalogue;
 mod catch_up;
 mod change_error;
 mod changes;
+mod clients;
 mod clock;
 mod damage;
 mod directory;
@@ -43,6 +45,7 @@ mod topics;
 pub use crate::layout::is_entity;
 pub use administration::{EntityDescription, EntityKind, SubscriptionDescription};
 pub use change_error::ChangeError;
+pub use clients::{ClientSubscription, SubscriberHold, Temporary, TemporaryHold};
 pub use clock::{
     Clock, ElapsedClock, Machine, ManualClock, ScriptedMachine, SetBack, SetBacks, SystemClock, TooFarAhead,
     Travel, TravelClock,

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::body_cache::CacheBudget;
 use super::catalogue::CatalogueRequest;
 use super::changes::ChangeCounter;
+use super::clients::Subscribers;
 use super::damage::{Damage, Damages};
 use super::directory::Directory;
 use super::entity::EntityRef;
@@ -51,6 +52,8 @@ pub(super) struct Inner {
     pub(super) host: ShardHost,
     pub(super) common: Common,
     next_receiver: AtomicU64,
+    /// Who consumes from subscriptions of clients.
+    pub(super) subscribers: Subscribers,
     /// One at a time catches up: forwarders tell a single one that they were at work.
     pub(super) catching_up: tokio::sync::Mutex<()>,
 }
@@ -97,10 +100,12 @@ impl Namespace {
             host,
             common,
             next_receiver: AtomicU64::new(1),
+            subscribers: Subscribers::default(),
             catching_up: tokio::sync::Mutex::default(),
         };
         let namespace = Self { inner: Arc::new(inner) };
         namespace.inner.common.routes.open(&namespace.inner);
+        namespace.remove_left_over().await;
         for entity in namespace.inner.directory.all() {
             entity.start_if_timed();
         }

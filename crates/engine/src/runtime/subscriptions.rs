@@ -112,6 +112,13 @@ impl Subscriptions {
         ids.filter_map(|id| known.by_id.get(id).cloned()).collect()
     }
 
+    /// Names of those that exist as long as a client consumes from them.
+    pub(super) fn temporary_names(&self) -> Vec<String> {
+        let known = self.known();
+        let temporary = known.by_id.values().filter(|found| found.options.is_temporary());
+        temporary.map(|found| found.subscription.name.to_string()).collect()
+    }
+
     /// How many there are, and how many filters they have.
     pub(super) fn sizes(&self) -> (usize, FilterCounts) {
         let known = self.known();

@@ -25,7 +25,7 @@
 //! | the counters of a queue, topic or subscription | `counters.rs` | 1 | `0x10` |
 //! | its last use | `last_use.rs` | 1 | `0x10` |
 //! | a subscription | `subscription.rs`, `rule.rs`, `options.rs` | 1, 2, 3 | `0x10` |
-//! | the head of a message: all but its body | `message.rs`, `property.rs` | 1, 2, 3, 5 | `0x10` |
+//! | the head of a message: all but its body | `message.rs`, `property.rs`, `selectable.rs` | 1, 2, 3, 5 | `0x10` |
 //! | the place of a message that went to another entity | none any more | 4 | none |
 //! | an id for duplicate detection | `remembered_id.rs` | 1 | `0x10` |
 //! | the state of a session | `session_state.rs` | 1 | `0x10` |
@@ -43,6 +43,7 @@ mod options;
 mod property;
 mod remembered_id;
 mod rule;
+mod selectable;
 mod session_state;
 mod set_back;
 mod subscription;

@@ -5,8 +5,8 @@
 
 use super::frame::{numbered, required};
 use crate::{
-    AuthorizationRule, EntityStatus, QueueOptions, Rights, Secret, SubscriptionOptions, Timestamp,
-    TopicOptions,
+    AuthorizationRule, ClientAffinity, EntityStatus, QueueOptions, Rights, Secret, SubscriptionOptions,
+    Timestamp, TopicOptions,
 };
 
 /// Declares the stored form of some options, with how it is made of them and read. `=>` says where the options keep the value, if not
@@ -74,6 +74,7 @@ stored_options! {
             => kept.filtering_messages_before_publishing,
         #[prost(bool, optional, tag = "21")] enable_subscription_partitioning: Option<bool>
             => kept.enable_subscription_partitioning,
+        #[prost(bool, tag = "40")] is_temporary: bool,
     }
 }
 
@@ -98,6 +99,7 @@ stored_options! {
             => kept.filtering_messages_before_publishing,
         #[prost(bool, optional, tag = "15")] enable_subscription_partitioning: Option<bool>
             => kept.enable_subscription_partitioning,
+        #[prost(bool, tag = "40")] is_temporary: bool,
     }
 }
 
@@ -125,6 +127,7 @@ stored_options! {
             => kept.filtering_messages_before_publishing,
         #[prost(bool, optional, tag = "17")] enable_subscription_partitioning: Option<bool>
             => kept.enable_subscription_partitioning,
+        #[prost(message, optional, tag = "40")] client: Option<StoredClientAffinity>,
     }
 }
 
@@ -194,6 +197,50 @@ impl StoredField<Vec<AuthorizationRule>> for Vec<StoredAuthorizationRule> {
 
     fn read_into(self, value: &mut Vec<AuthorizationRule>) -> Result<(), String> {
         *value = self.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+}
+
+/// False unless the field is there.
+impl StoredField<Self> for bool {
+    fn of(value: &Self) -> Self {
+        *value
+    }
+
+    fn read_into(self, value: &mut Self) -> Result<(), String> {
+        *value = self;
+        Ok(())
+    }
+}
+
+/// Whose a subscription is.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct StoredClientAffinity {
+    #[prost(string, tag = "1")]
+    client_id: String,
+    #[prost(bool, tag = "2")]
+    is_durable: bool,
+    #[prost(bool, tag = "3")]
+    is_shared: bool,
+    #[prost(string, optional, tag = "4")]
+    selector: Option<String>,
+}
+
+impl StoredField<Option<Box<ClientAffinity>>> for Option<StoredClientAffinity> {
+    fn of(value: &Option<Box<ClientAffinity>>) -> Self {
+        value.as_deref().map(|client| StoredClientAffinity {
+            client_id: client.client_id.to_string(),
+            is_durable: client.is_durable,
+            is_shared: client.is_shared,
+            selector: client.selector.as_deref().map(str::to_owned),
+        })
+    }
+
+    fn read_into(self, value: &mut Option<Box<ClientAffinity>>) -> Result<(), String> {
+        *value = self.map(|StoredClientAffinity { client_id, is_durable, is_shared, selector }| {
+            let (client_id, selector) = (client_id.into(), selector.map(Into::into));
+            Box::new(ClientAffinity { client_id, is_durable, is_shared, selector })
+        });
         Ok(())
     }
 }

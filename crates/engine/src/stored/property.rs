@@ -3,6 +3,7 @@
 use peeklock_rules::{Given, PropertyChanges, PropertyValue, RuleProperties, TextProperty};
 
 use super::frame::{bits_128, numbered, required};
+use super::selectable::StoredSelectable;
 
 /// A value. Every kind has its tag.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -262,6 +263,8 @@ pub(super) struct StoredRuleProperties {
     via_partition_key: Option<String>,
     #[prost(message, repeated, tag = "11")]
     user: Vec<StoredProperty>,
+    #[prost(message, optional, tag = "12")]
+    selectable: Option<StoredSelectable>,
 }
 
 impl From<&RuleProperties> for StoredRuleProperties {
@@ -279,6 +282,7 @@ impl From<&RuleProperties> for StoredRuleProperties {
             partition_key: text(&seen.partition_key),
             via_partition_key: text(&seen.via_partition_key),
             user: stored_properties(&seen.user),
+            selectable: StoredSelectable::of(&seen.selectable),
         }
     }
 }
@@ -300,6 +304,7 @@ impl TryFrom<StoredRuleProperties> for RuleProperties {
             partition_key: text(stored.partition_key),
             via_partition_key: text(stored.via_partition_key),
             user: properties(stored.user)?,
+            selectable: stored.selectable.map(Into::into).unwrap_or_default(),
         })
     }
 }

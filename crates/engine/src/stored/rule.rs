@@ -1,6 +1,6 @@
 //! A rule of a subscription. SQL is stored as it was written and read anew, so that the error names the place of what can't be read.
 
-use peeklock_rules::{CorrelationFilter, Filter, PropertyValue, SqlAction, SqlError, SqlFilter};
+use peeklock_rules::{CorrelationFilter, Filter, PropertyValue, Selector, SqlAction, SqlError, SqlFilter};
 
 use super::frame::required;
 use super::property::{StoredProperty, properties, stored_properties};
@@ -13,7 +13,7 @@ pub(super) struct StoredRule {
     name: Option<String>,
     #[prost(uint64, tag = "2")]
     created_at_ms: u64,
-    #[prost(oneof = "StoredFilter", tags = "3, 4, 5, 6")]
+    #[prost(oneof = "StoredFilter", tags = "3, 4, 5, 6, 8")]
     filter: Option<StoredFilter>,
     #[prost(message, optional, tag = "7")]
     action: Option<StoredSql>,
@@ -29,6 +29,8 @@ enum StoredFilter {
     Correlation(StoredCorrelation),
     #[prost(message, tag = "6")]
     Sql(StoredSql),
+    #[prost(string, tag = "8")]
+    Selector(String),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -80,6 +82,7 @@ impl From<&Filter> for StoredFilter {
             Filter::False => Self::False(true),
             Filter::Correlation(filter) => Self::Correlation((&**filter).into()),
             Filter::Sql(filter) => Self::Sql(stored_sql(filter.expression(), filter.parameters())),
+            Filter::Selector(selector) => Self::Selector(selector.text().to_owned()),
         }
     }
 }
@@ -139,6 +142,11 @@ impl TryFrom<StoredRule> for Rule {
             }
             StoredFilter::Sql(StoredSql { expression, parameters }) => {
                 sql_filter(&name, &expression, properties(parameters).map_err(in_rule)?)?
+            }
+            StoredFilter::Selector(text) => {
+                let selector = Selector::new(&text);
+                let selector = selector.map_err(|error| unreadable("selector", &name, &text, &error))?;
+                Filter::Selector(Box::new(selector))
             }
         };
         let action = action.map(|StoredSql { expression, parameters }| {

@@ -12,6 +12,7 @@ mod auditor;
 mod batches;
 mod broker;
 mod catalogue;
+mod clients;
 mod cold_reads;
 mod damage;
 mod descriptions;

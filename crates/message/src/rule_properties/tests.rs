@@ -73,8 +73,12 @@ fn fields_are_read_where_the_sdks_write_them() {
         content_type: Some("type".into()),
         group_id: Some("".into()),
         reply_to_group_id: Some("back".into()),
+        creation_time_ms: Some(5),
+        group_sequence: Some(6),
+        user_id: Some(Bytes::from_static(b"me")),
         ..MessageProperties::default()
     };
+    let header = Header { durable: Some(true), priority: Some(7), ..Header::default() };
     let mut section = BytesMut::new();
     let entries = [("B".into(), Value::Int(1)), ("a".into(), Value::Null)];
     encode_application_properties(&entries, &mut section);
@@ -86,7 +90,7 @@ fn fields_are_read_where_the_sdks_write_them() {
     ];
     encode_message_annotations(&keys, &mut annotations);
     let annotated = Annotated::read(&annotations.freeze()).unwrap();
-    let rule_properties = read(properties, annotated, &section.freeze()).unwrap();
+    let rule_properties = read(&header, properties, annotated, &section.freeze()).unwrap();
     let expected = RuleProperties {
         correlation_id: Some("c".into()),
         message_id: Some("1".into()),
@@ -99,9 +103,17 @@ fn fields_are_read_where_the_sdks_write_them() {
         user: vec![("B".into(), PropertyValue::Integer(1)), ("a".into(), PropertyValue::Null)],
         partition_key: Some("p".into()),
         via_partition_key: Some("v".into()),
+        selectable: SelectableFields {
+            is_durable: true,
+            priority: Some(7),
+            creation_time_ms: Some(5),
+            group_sequence: Some(6),
+            user_id: Some("me".into()),
+        },
     };
     assert_eq!(rule_properties, expected);
-    let nothing = read(MessageProperties::default(), Annotated::default(), &Bytes::new()).unwrap();
+    let (header, properties) = (Header::default(), MessageProperties::default());
+    let nothing = read(&header, properties, Annotated::default(), &Bytes::new()).unwrap();
     assert_eq!(nothing, RuleProperties::default());
 }
 

@@ -125,6 +125,8 @@ fn write_rule(text: &mut Text, rule: &Rule) {
         Filter::False => text.set("filter", quoted("false")),
         Filter::Correlation(filter) => text.set("correlation", correlation(filter)),
         Filter::Sql(filter) => text.set("sql", quoted(filter.expression())),
+        // No file declares one: selectors belong to the subscriptions of clients.
+        Filter::Selector(_) => {}
     }
     if let Some(action) = &rule.action {
         text.set("action", quoted(action.expression()));

@@ -19,7 +19,8 @@ pub(super) struct Choice {
 /// The choices of a filter, always in the same order; those first that tell messages apart best if nothing else is known.
 pub(super) fn choices(filter: &Filter) -> Vec<Choice> {
     match filter {
-        Filter::True | Filter::False => Vec::new(),
+        // Names in a selector differ by case, which those of keys do not.
+        Filter::True | Filter::False | Filter::Selector(_) => Vec::new(),
         Filter::Correlation(filter) => of_correlation(filter).collect(),
         Filter::Sql(filter) => filter.equalities().iter().map(of_equality).collect(),
     }

@@ -181,6 +181,9 @@ impl Asking<'_> {
     fn ask(&mut self, filter: &Filter, place: RulePlace) {
         let matches = match filter {
             Filter::Sql(sql) => self.steps.lend(|left| sql.matches_within(self.subject, self.new_id, left)),
+            Filter::Selector(selector) => {
+                Ok(self.steps.lend(|left| selector.matches_new(self.subject.rule_properties, left)))
+            }
             other => other.matches(self.subject, self.new_id),
         };
         match matches {

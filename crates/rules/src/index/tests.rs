@@ -10,7 +10,9 @@ use proptest::sample::select;
 
 use super::postings::Candidates;
 use super::{Index, RulePlace, Verdict};
-use crate::{Arrival, CorrelationFilter, Filter, PropertyValue, RuleProperties, SqlFilter, Subject};
+use crate::{
+    Arrival, CorrelationFilter, Filter, PropertyValue, RuleProperties, Selector, SqlFilter, Subject,
+};
 
 /// One thing that happens to an index.
 #[derive(Debug, Clone)]
@@ -111,7 +113,14 @@ fn correlation() -> impl Strategy<Value = Filter> {
 }
 
 fn filter() -> impl Strategy<Value = Filter> {
-    prop_oneof![1 => Just(Filter::True), 1 => Just(Filter::False), 5 => correlation(), 10 => sql_filter()]
+    let plain = prop_oneof![1 => Just(Filter::True), 1 => Just(Filter::False), 5 => correlation()];
+    prop_oneof![7 => plain, 10 => sql_filter(), 2 => selector()]
+}
+
+fn selector() -> impl Strategy<Value = Filter> {
+    let texts = ["JMSType = 'a'", "a = 1 OR JMSPriority = 4", "b IS NULL", "JMSXDeliveryCount > 1"];
+    prop::sample::select(texts.to_vec())
+        .prop_map(|text| Filter::Selector(Box::new(Selector::new(text).unwrap())))
 }
 
 fn sql_filter() -> impl Strategy<Value = Filter> {

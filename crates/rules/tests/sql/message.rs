@@ -72,6 +72,7 @@ pub(crate) fn rule_properties() -> RuleProperties {
         user: user.into_iter().map(|(name, value)| (name.into(), value)).collect(),
         partition_key: Some("session-1".into()),
         via_partition_key: Some("via".into()),
+        ..RuleProperties::default()
     }
 }
 

@@ -92,6 +92,32 @@ fn a_second_attach_with_the_same_name_steals_the_link() {
     assert_eq!(peer.server.endpoint.links_and_sessions(), (2, 1));
 }
 
+/// The upper layer has something to do first: it answers, with an error if that failed.
+#[test]
+fn a_detach_waits_for_the_upper_layer_where_that_is_asked_for() {
+    for failure in [None, Some(condition::error(condition::NOT_ALLOWED, "no"))] {
+        let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);
+        peer.server.endpoint.hold_end(link);
+        let detach = Performative::Detach(Detach { handle: 0, closed: true, error: None });
+        peer.say(detach.clone());
+        assert!(
+            matches!(peer.server.take()[..], [Event::Ending { link: ending, closed: true }] if ending == link)
+        );
+        assert!(peer.hear_frames().is_empty());
+        // Said again it is no second end.
+        peer.say(detach);
+        assert!(peer.server.take().is_empty() && peer.hear_frames().is_empty());
+        peer.server.endpoint.release_end(link, failure.clone());
+        let frames = peer.hear_frames();
+        assert!(
+            matches!(&frames[..], [Performative::Detach(Detach { closed: true, error, .. })] if *error == failure)
+        );
+        assert_eq!(peer.server.endpoint.links_and_sessions().0, 0);
+        peer.server.endpoint.release_end(link, None);
+        assert!(peer.hear_frames().is_empty() && peer.server.take().is_empty());
+    }
+}
+
 #[test]
 fn a_detach_is_answered_in_kind() {
     for closed in [true, false] {

@@ -114,6 +114,7 @@ fn conditions_and_statuses_agree_with_the_sdk_tables() {
         Fault::TransactionTooLarge(1),
         Fault::TooManyTransactions(1),
         Fault::TooManyCoordinators(1),
+        Fault::TooManyHeld(1),
         Fault::Internal,
     ];
     for fault in faults {

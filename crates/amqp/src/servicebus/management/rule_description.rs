@@ -119,6 +119,8 @@ pub(super) fn write(rule: &Rule) -> Value {
         Filter::False => list(FALSE_FILTER, Vec::new()),
         Filter::Correlation(filter) => list(CORRELATION_FILTER, correlation_fields(filter)),
         Filter::Sql(filter) => list(SQL_FILTER, vec![filter.expression().into()]),
+        // The protocol has no other form for it.
+        Filter::Selector(selector) => list(SQL_FILTER, vec![selector.text().into()]),
     };
     let action = match &rule.action {
         Some(action) => list(SQL_ACTION, vec![action.expression().into()]),

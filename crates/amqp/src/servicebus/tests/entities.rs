@@ -3,14 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use peeklock_engine::runtime::{EntityRef, Mailbox, PartitionHandle, SubscriptionRef};
+use peeklock_engine::runtime::{
+    ClientSubscription, EntityRef, Mailbox, PartitionHandle, SubscriptionRef, Temporary,
+};
 use peeklock_engine::{
     Command, EntityOptions, NewMessage, QueueId, QueueOptions, ReceiverId, Timestamp, TopicOptions,
 };
 use smallvec::SmallVec;
 
 use super::harness::NOW;
-use crate::servicebus::{Entities, JointStep, Place};
+use crate::servicebus::{Entities, Hold, JointStep, Place};
 
 /// Id of the queues `q` and `my queue`.
 pub(super) const QUEUE: QueueId = QueueId(1);
@@ -78,6 +80,20 @@ impl Entities for SomeEntities {
 
     fn begin_transaction(&self) -> Box<dyn JointStep> {
         Box::new(Step { commits: Arc::clone(&self.commits), works: Vec::new() })
+    }
+
+    fn create_temporary(&self, _wanted: Temporary, _mailbox: Mailbox, _tag: u64) -> Hold {
+        Box::new(())
+    }
+
+    fn subscribe(&self, _wanted: ClientSubscription, _mailbox: Mailbox, _tag: u64) -> Hold {
+        Box::new(())
+    }
+
+    fn unsubscribe(&self, _name: &str, _mailbox: Mailbox, _tag: u64) {}
+
+    fn topic_of_client_subscription(&self, _name: &str) -> Option<String> {
+        None
     }
 }
 

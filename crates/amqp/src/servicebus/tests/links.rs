@@ -4,7 +4,7 @@ use super::harness::{Harness, QUEUE};
 use crate::endpoint::Event;
 use crate::servicebus::*;
 use crate::wire::Value;
-use crate::wire::performative::{Attach, ReceiverSettleMode, SenderSettleMode, Target};
+use crate::wire::performative::{Attach, ReceiverSettleMode, SenderSettleMode, Terminus};
 
 fn attach_reply(harness: &mut Harness) -> Attach {
     let events = harness.events();
@@ -159,9 +159,9 @@ fn unknown_entities_are_refused_with_the_text_the_sdks_look_for() {
 fn what_is_not_offered_is_refused_rather_than_misunderstood() {
     let mut harness = Harness::new();
     let mut dynamic = harness.receiver_attach("q");
-    dynamic.source.as_mut().unwrap().dynamic = true;
-    let mut anonymous = harness.sender_attach("q");
-    anonymous.target = Some(Target::Node(Default::default()));
+    dynamic.source = Some(Terminus { dynamic: true, ..Terminus::default() });
+    let mut anonymous = harness.receiver_attach("q");
+    anonymous.source = Some(Terminus::default());
     for attach in [dynamic, anonymous] {
         assert_eq!(condition_of(&mut harness, attach), "amqp:not-implemented");
     }

@@ -177,14 +177,15 @@ impl ConnectionHandler {
             Event::SessionEnded { .. } => Concern::End,
             Event::Credit { drain: false, .. } => Concern::Nothing,
             Event::Message { id, state, .. } => match self.links.get(&id.link) {
-                Some(Link::Sender(_)) if is_work(state.as_ref()) => Concern::Nothing,
+                Some(Link::Sender(_) | Link::Relay { .. }) if is_work(state.as_ref()) => Concern::Nothing,
                 Some(Link::Coordinator) => Concern::Coordinator,
                 _ => self.concern_of(id.link),
             },
             Event::Disposition { state, .. } if is_work(state.as_ref()) => Concern::Nothing,
-            Event::Disposition { link, .. } | Event::Credit { link, .. } | Event::Detached { link, .. } => {
-                self.concern_of(*link)
-            }
+            Event::Disposition { link, .. }
+            | Event::Credit { link, .. }
+            | Event::Ending { link, .. }
+            | Event::Detached { link, .. } => self.concern_of(*link),
             Event::Authenticate { .. }
             | Event::Opened(_)
             | Event::Settled { .. }
@@ -199,6 +200,7 @@ impl ConnectionHandler {
             // Its attach may be among those that wait.
             None => return Concern::Everything,
             Some(Link::Coordinator) => return Concern::End,
+            Some(Link::Relay { .. } | Link::Subscription { .. }) => return Concern::Everything,
             Some(Link::CbsRequests { .. } | Link::Responses { entity: None }) => return Concern::Nothing,
             Some(Link::Sender(sender)) if sender.asked_via().is_some() => return Concern::Everything,
             Some(Link::ManagementRequests { target, .. }) if target.destination.is_some() => {

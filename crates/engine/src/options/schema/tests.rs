@@ -56,6 +56,8 @@ fn every_field_has_a_row() {
         status: _,
         forwarding: _,
         authorization_rules: _,
+        // Set by the broker, not by administration.
+        is_temporary: _,
         kept: _,
     } = QueueOptions::default();
     // Twelve of its own, two of forwarding, and what queues have of `Kept`.

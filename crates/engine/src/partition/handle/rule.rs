@@ -143,7 +143,8 @@ pub(super) fn check_rule(rule: &Rule, limits: &RuleLimits) -> Result<(), Refusal
             )));
         }
         Filter::Sql(filter) => check_expression("filter", rule, filter.expression(), limits)?,
-        Filter::Correlation(_) | Filter::True | Filter::False => {}
+        // The length of a selector is limited where it is read.
+        Filter::Correlation(_) | Filter::True | Filter::False | Filter::Selector(_) => {}
     }
     let Some(action) = &rule.action else { return Ok(()) };
     check_expression("action", rule, action.expression(), limits)?;

@@ -76,6 +76,7 @@ impl Step<'_> {
         name: &str,
         options: SubscriptionOptions,
     ) -> Result<(), Refusal> {
+        let options = SubscriptionOptions { client: known.options.client.clone(), ..options };
         if name_key(name) != name_key(&known.name) {
             let text = format!("The subscription '{}' can't become '{name}'.", known.name);
             return Err(Refusal::InvalidArgument(text));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{SubscriptionDescription, carry_out, not_found};
-use crate::names::{check_rule_name, check_subscription_name, name_key};
+use crate::names::{check_client_subscription_name, check_rule_name, check_subscription_name, name_key};
 use crate::runtime::entity::Entity;
 use crate::runtime::{
     ChangeError, Mailbox, Namespace, Output, PartitionHandle, Request, Response, StartError,
@@ -50,9 +50,10 @@ impl Namespace {
         name: &str,
         options: SubscriptionOptions,
     ) -> Result<SubscriptionDescription, ChangeError> {
-        self.check_subscription(name, &options, &[])?;
         let entity = self.topic(topic)?;
         let found = entity.subscriptions.get(name).ok_or_else(|| not_found(name))?;
+        let options = SubscriptionOptions { client: found.options.client.clone(), ..options };
+        self.check_subscription(name, &options, &[])?;
         let (intent, queue, rules) = (Intent::Update, found.subscription.queue, Vec::new());
         let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
         self.change_subscription(&entity, name, command).await
@@ -150,7 +151,11 @@ impl Namespace {
         rules: &[Rule],
     ) -> Result<(), StartError> {
         let invalid_name = |name: &str, reason| StartError::InvalidName { name: name.to_owned(), reason };
-        check_subscription_name(name).map_err(|reason| invalid_name(name, reason))?;
+        let check = match &options.client {
+            Some(_) => check_client_subscription_name,
+            None => check_subscription_name,
+        };
+        check(name).map_err(|reason| invalid_name(name, reason))?;
         for rule in rules {
             check_rule_name(&rule.name).map_err(|reason| invalid_name(&rule.name, reason))?;
         }

@@ -172,6 +172,10 @@ impl Catalogue {
         next_partition: &mut PartitionId,
     ) -> Result<Option<(Box<str>, Change)>, StartError> {
         let now = self.spawner.shared.clock.now();
+        let options = match self.options(&key, changes) {
+            Some(known) => options.with_temporary(known.is_temporary()),
+            None => options,
+        };
         let (name, id, created_at, existing) = match (changes.entities.get(&key), self.directory.get(&key)) {
             (Some(earlier), _) => {
                 let Change { name, id, times, existing, .. } = earlier;

@@ -4,8 +4,8 @@ use crate::stored::entity::{EntityRecord, read_entity, write_entity};
 use crate::stored::frame::testing::check_tolerance;
 use crate::stored::options::{StoredQueue, StoredSubscriptionOptions};
 use crate::{
-    AuthorizationRule, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept, QueueOptions, Rights,
-    Secret, SubscriptionOptions, Timestamp, TopicOptions,
+    AuthorizationRule, ClientAffinity, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept,
+    QueueOptions, Rights, Secret, SubscriptionOptions, Timestamp, TopicOptions,
 };
 
 const TIMES: EntityTimes = EntityTimes { created_at: Timestamp(3), updated_at: Timestamp(4) };
@@ -169,12 +169,20 @@ fn targets() -> impl Strategy<Value = Forwarding> {
     })
 }
 
+prop_compose! {
+    fn clients()(texts in any::<[String; 2]>(), flags in any::<[bool; 3]>()) -> ClientAffinity {
+        let [client_id, selector] = texts.map(Into::into);
+        let [is_durable, is_shared, selects] = flags;
+        ClientAffinity { client_id, is_durable, is_shared, selector: selects.then_some(selector) }
+    }
+}
+
 // The strategies name every option, so that one that is added is stored or does not build.
 prop_compose! {
     fn queues()(
         numbers in any::<[u64; 4]>(),
         limits in any::<[Option<u64>; 2]>(),
-        flags in any::<[bool; 3]>(),
+        flags in any::<[bool; 4]>(),
         max_delivery_count in any::<u32>(),
         status in statuses(),
         forwarding in targets(),
@@ -195,6 +203,7 @@ prop_compose! {
             status,
             forwarding,
             authorization_rules,
+            is_temporary: flags[3],
             kept,
         }
     }
@@ -205,6 +214,7 @@ prop_compose! {
         numbers in any::<[u64; 3]>(),
         limits in any::<[Option<u64>; 2]>(),
         requires_duplicate_detection in any::<bool>(),
+        is_temporary in any::<bool>(),
         status in statuses(),
         authorization_rules in access_rules(),
         kept in kept(),
@@ -218,6 +228,7 @@ prop_compose! {
             duplicate_detection_history_time_window_ms: numbers[2],
             status,
             authorization_rules,
+            is_temporary,
             kept,
         }
     }
@@ -231,6 +242,7 @@ prop_compose! {
         flags in any::<[bool; 3]>(),
         status in statuses(),
         forwarding in targets(),
+        client in prop::option::of(clients()),
         kept in kept(),
     ) -> SubscriptionOptions {
         SubscriptionOptions {
@@ -243,6 +255,7 @@ prop_compose! {
             auto_delete_on_idle_ms: limits[1],
             status,
             forwarding,
+            client: client.map(Box::new),
             kept,
         }
     }

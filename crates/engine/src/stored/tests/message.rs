@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_rules::{Given, PropertyChanges, PropertyValue, RuleProperties, TextProperty};
+use peeklock_rules::{Given, PropertyChanges, PropertyValue, RuleProperties, SelectableFields, TextProperty};
 use proptest::prelude::*;
 
 use crate::partition::record::{Extra, Record};
@@ -229,7 +229,7 @@ pub(super) fn properties() -> impl Strategy<Value = Vec<(Box<str>, PropertyValue
 }
 
 fn rule_properties() -> impl Strategy<Value = RuleProperties> {
-    (prop::collection::vec(texts(), 10), properties()).prop_map(|(texts, user)| RuleProperties {
+    (prop::collection::vec(texts(), 13), properties()).prop_map(|(texts, user)| RuleProperties {
         correlation_id: texts[0].clone(),
         message_id: texts[1].clone(),
         to: texts[2].clone(),
@@ -241,6 +241,13 @@ fn rule_properties() -> impl Strategy<Value = RuleProperties> {
         user,
         partition_key: texts[8].clone(),
         via_partition_key: texts[9].clone(),
+        selectable: SelectableFields {
+            is_durable: texts[10].is_some(),
+            priority: texts[10].as_ref().map(|text| u8::try_from(text.len() % 10).unwrap()),
+            creation_time_ms: texts[11].as_ref().map(|text| -i64::try_from(text.len()).unwrap()),
+            group_sequence: texts[11].as_ref().map(|text| u32::try_from(text.len()).unwrap()),
+            user_id: texts[12].clone(),
+        },
     })
 }
 

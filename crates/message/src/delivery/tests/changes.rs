@@ -325,8 +325,8 @@ fn changes() -> impl Strategy<Value = PropertyChanges> {
 fn rule_properties_of(whole: Bytes) -> RuleProperties {
     let sections = Sections::split(&whole).unwrap();
     let annotated = Annotated::read(&sections.message_annotations).unwrap();
-    let properties = sections.decode_properties().unwrap();
-    rule_properties::read(properties, annotated, &sections.application_properties).unwrap()
+    let (header, properties) = (sections.decode_header().unwrap(), sections.decode_properties().unwrap());
+    rule_properties::read(&header, properties, annotated, &sections.application_properties).unwrap()
 }
 
 /// With decimals as the service writes them, which are the same numbers.

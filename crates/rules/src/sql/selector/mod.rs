@@ -4,6 +4,7 @@
 //! case, which SQL's do not: the program reads numbered places, and whoever asks fills them by the exact name.
 
 mod checks;
+mod message;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -90,15 +91,23 @@ impl Selector {
 
     /// Whether a message matches; `value_of` says what it has under an exact name. A message for which the selector can't be
     /// computed, by a division by zero for example, does not match.
-    pub fn matches(&self, mut value_of: impl FnMut(&str) -> Option<PropertyValue>) -> bool {
+    pub fn matches(&self, value_of: impl FnMut(&str) -> Option<PropertyValue>) -> bool {
+        self.matches_within(value_of, &mut { STEPS_MAX })
+    }
+
+    /// [`Self::matches`] with so many steps left for LIKE; a selector that needs more does not match.
+    fn matches_within(
+        &self,
+        mut value_of: impl FnMut(&str) -> Option<PropertyValue>,
+        like_steps_left: &mut usize,
+    ) -> bool {
         let named = self.names().enumerate();
         let user = named.filter_map(|(place, name)| Some((place_name(place), value_of(name)?))).collect();
         let rule_properties = RuleProperties { user, ..RuleProperties::default() };
         let message =
             Message { rule_properties: &rule_properties, arrival: Arrival::default(), changes: None };
-        let mut like_steps_left = STEPS_MAX;
         // There is no function in a selector that draws anything.
-        let value = evaluate(&self.program, &message, &mut || 0, &mut like_steps_left);
+        let value = evaluate(&self.program, &message, &mut || 0, like_steps_left);
         value.and_then(|value| condition(&value)).is_ok_and(|truth| truth == Some(true))
     }
 }

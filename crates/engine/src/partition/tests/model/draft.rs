@@ -143,6 +143,8 @@ pub(in crate::partition::tests) enum FilterDraft {
     Correlation(Option<usize>, Option<i64>),
     /// By its number in the list of conditions.
     Sql(usize),
+    /// Of a label, or else of a size.
+    Selector(Option<usize>, i64),
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,8 @@ use super::sql::{ACTIONS, CONDITIONS};
 use crate::{
     Command, CorrelationFilter, CreditLimit, DeadLetter, Filter, LockToken, MessageKey, NewMessage,
     PartitionKey, Property, PropertyValue, QueueId, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions,
-    RuleProperties, SequenceNumber, SessionLock, SessionRequest, Settlement, SqlAction, SubQueue, Timestamp,
+    RuleProperties, Selector, SequenceNumber, SessionLock, SessionRequest, Settlement, SqlAction, SubQueue,
+    Timestamp,
 };
 
 const KEYS: [&str; 3] = ["k", "l", "m"];
@@ -290,6 +291,13 @@ fn rule(RuleDraft { name, filter, action }: &RuleDraft) -> crate::Rule {
             user: size.iter().map(|size| ("Size".into(), PropertyValue::Integer(*size))).collect(),
             ..CorrelationFilter::default()
         })),
+        FilterDraft::Selector(label, size) => {
+            let text = match label {
+                Some(label) => format!("JMSType = '{}'", LABELS[*label]),
+                None => format!("size = {size}"),
+            };
+            Filter::Selector(Box::new(Selector::new(&text).unwrap()))
+        }
     };
     let action = action.map(|number| SqlAction::new(ACTIONS[number].0, Vec::new()).unwrap());
     crate::Rule { name: RULE_NAMES[*name].into(), filter, action, created_at: Timestamp::default() }

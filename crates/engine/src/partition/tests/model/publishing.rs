@@ -232,6 +232,21 @@ fn ask(turn: &Turn, filter: &Filter, rule_properties: &RuleProperties, number: u
         Filter::False => Truth::False,
         Filter::Sql(condition) => sql::ask(condition.expression(), rule_properties, number),
         Filter::Correlation(filter) => Some(correlates(turn, filter, rule_properties)).into(),
+        Filter::Selector(selector) => Some(selects(selector.text(), rule_properties)).into(),
+    }
+}
+
+/// Selectors of the test compare the property `size`, whose case matters, or the label.
+fn selects(text: &str, rule_properties: &RuleProperties) -> bool {
+    let size = rule_properties.user.iter().find(|(name, _)| &**name == "size").map(|(_, value)| value);
+    match text.split_once(" = ") {
+        Some(("size", wanted)) => {
+            matches!(size, Some(PropertyValue::Integer(size)) if size.to_string() == wanted)
+        }
+        Some((_, wanted)) => {
+            rule_properties.label.as_deref().is_some_and(|label| wanted.trim_matches('\'') == label)
+        }
+        None => false,
     }
 }
 

@@ -14,6 +14,7 @@ fn filter() -> impl Strategy<Value = FilterDraft> {
         5 => Just(FilterDraft::True),
         1 => Just(FilterDraft::False),
         6 => correlation.prop_map(|(label, size)| FilterDraft::Correlation(label, size)),
+        2 => (prop::option::of(0..3_usize), 0..4_i64).prop_map(|(label, size)| FilterDraft::Selector(label, size)),
         6 => (0..CONDITIONS.len()).prop_map(FilterDraft::Sql),
     ]
 }

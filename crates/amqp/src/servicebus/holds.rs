@@ -1,0 +1,181 @@
+//! What a link keeps in existence: a temporary entity, or its place among the consumers of a subscription.
+
+use peeklock_engine::Refusal;
+use peeklock_engine::runtime::Response;
+
+use super::authorization::Need;
+use super::entities::{Entity, Hold, Kind};
+use super::errors::Fault;
+use super::resolve::Node;
+use super::selector_filter::SelectorFilter;
+use super::{ConnectionHandler, Pending};
+use crate::endpoint::{Connection, LinkId};
+use crate::wire::Str;
+use crate::wire::performative::{Attach, Role, Target};
+
+/// Temporary entities and consumers of clients' subscriptions that one connection may have.
+pub(super) const HOLDS_MAX: usize = 1_000;
+
+/// What a link keeps in existence, until this is dropped.
+pub(super) struct Held {
+    /// The path of what was created, as rights see it; `None` until it is there.
+    path: Option<Box<str>>,
+    /// What of the source holds beyond what holds for others.
+    confirmed: Option<Confirmed>,
+    _hold: Hold,
+}
+
+/// Fields of a source that hold on a consumer of a client's subscription.
+pub(super) struct Confirmed {
+    pub(super) durable: u32,
+    pub(super) expiry_policy: Option<Str>,
+    pub(super) capabilities: Vec<Str>,
+    pub(super) selector: Option<SelectorFilter>,
+}
+
+/// An attach that waits until what it asked for is created.
+pub(super) struct Creating {
+    pub(super) session: u16,
+    pub(super) attach: Attach,
+    /// The address of what is created.
+    pub(super) address: String,
+    /// What it means that there is nothing: the client may not create it.
+    pub(super) missing: Option<Fault>,
+}
+
+impl Held {
+    /// Writes into the answer to the attach what holds.
+    pub(super) fn confirm(&self, reply: &mut Attach) {
+        let Some(Confirmed { durable, expiry_policy, capabilities, selector }) = &self.confirmed else {
+            return;
+        };
+        let source = reply.source.get_or_insert_default();
+        source.durable = *durable;
+        source.expiry_policy.clone_from(expiry_policy);
+        source.capabilities.clone_from(capabilities);
+        if let Some(selector) = selector {
+            selector.confirm(reply);
+        }
+    }
+}
+
+impl ConnectionHandler {
+    /// Whether one more may be held, on a namespace that has such things at all.
+    ///
+    /// # Errors
+    /// [`Fault::NotAllowed`], [`Fault::TooManyHeld`].
+    pub(super) fn check_holds(&self) -> Result<(), Fault> {
+        if self.config.tier != peeklock_engine::Tier::Premium {
+            return Err(Fault::NotAllowed(
+                "Temporary queues and topics and the subscriptions of JMS need a namespace of the Premium tier.",
+            ));
+        }
+        if self.holds.len() >= HOLDS_MAX {
+            return Err(Fault::TooManyHeld(HOLDS_MAX));
+        }
+        Ok(())
+    }
+
+    /// Waits for what a link asked for; `create` asks for it, with the tag of the answer.
+    pub(super) fn hold(
+        &mut self,
+        link: LinkId,
+        confirmed: Option<Confirmed>,
+        creating: Creating,
+        create: impl FnOnce(&Self, u64) -> Hold,
+    ) {
+        let tag = self.pending.insert(Pending::Create { link, creating: Box::new(creating) });
+        let hold = create(self, u64::try_from(tag).unwrap_or(u64::MAX));
+        self.holds.insert(link, Held { path: None, confirmed, _hold: hold });
+    }
+
+    /// What a link asked for is there, or not.
+    pub(super) fn created(
+        &mut self,
+        link: LinkId,
+        creating: Creating,
+        response: Response,
+        connection: &mut Connection,
+    ) {
+        // Otherwise the peer has called it off.
+        if !self.holds.contains_key(&link) {
+            return;
+        }
+        let entered = match response {
+            Response::Done(Ok(())) => self.enter_created(link, creating, connection),
+            Response::Done(Err(Refusal::EntityDeleted)) => {
+                let uri = self.uri(&creating.address);
+                Err(creating.missing.unwrap_or(Fault::EntityNotFound { uri }))
+            }
+            Response::Done(Err(refusal)) => Err(Fault::Refused(refusal)),
+            _ => Err(Fault::Internal),
+        };
+        if let Err(fault) = entered {
+            self.holds.remove(&link);
+            let error = self.tracker().error(&fault);
+            connection.refuse_attach(link, error);
+        }
+    }
+
+    fn enter_created(
+        &mut self,
+        link: LinkId,
+        creating: Creating,
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        let Creating { session, mut attach, address, .. } = creating;
+        let Node::Entity(entity) = self.resolve(&address)? else { return Err(Fault::Internal) };
+        if let Some(held) = self.holds.get_mut(&link) {
+            held.path = Some(entity.resource.path().into());
+        }
+        let name: Str = address.into();
+        if let (Role::Receiver, Some(source)) = (attach.role, &mut attach.source) {
+            if source.dynamic {
+                self.enter_session(session, &entity, true)?;
+                source.address = Some(name);
+            }
+            self.open_receiver(link, entity, attach, (None, None));
+            return Ok(());
+        }
+        if let Some(Target::Node(target)) = &mut attach.target {
+            target.address = Some(name);
+        }
+        self.attach_to_entity(link, session, attach, entity, connection)
+    }
+
+    /// Whether the peer may receive from an entity: from a temporary one, only if it is this connection's.
+    ///
+    /// # Errors
+    /// [`Fault::NotAllowed`].
+    pub(super) fn check_owned(&self, entity: &Entity) -> Result<(), Fault> {
+        let path = Some(entity.resource.path());
+        if !entity.is_temporary || self.holds.values().any(|held| held.path.as_deref() == path) {
+            return Ok(());
+        }
+        Err(Fault::NotAllowed(
+            "Only the connection that created a temporary queue, topic or subscription may receive from it.",
+        ))
+    }
+
+    /// The right to create entities.
+    ///
+    /// # Errors
+    /// [`Fault::Unauthorized`].
+    pub(super) fn check_manages(&self, resource: &peeklock_access::Resource, uri: &str) -> Result<(), Fault> {
+        self.authorization.permit(resource, Need::Right(peeklock_engine::Right::Manage), uri)
+    }
+}
+
+/// The kind of node that capabilities ask for, if they do.
+pub(super) fn temporary_kind(capabilities: &[Str]) -> Option<Kind> {
+    let has = |name: &str| capabilities.iter().any(|capability| **capability == *name);
+    match (has(TEMPORARY_QUEUE), has(TEMPORARY_TOPIC)) {
+        (true, false) => Some(Kind::Queue),
+        (false, true) => Some(Kind::Topic),
+        _ => None,
+    }
+}
+
+/// Capabilities of a terminus as clients for JMS name kinds of nodes.
+pub(super) const TEMPORARY_QUEUE: &str = "temporary-queue";
+pub(super) const TEMPORARY_TOPIC: &str = "temporary-topic";

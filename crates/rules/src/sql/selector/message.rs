@@ -1,0 +1,43 @@
+//! What a selector gets for its names: the fields of a message as the specification maps them (AMQP Binding for JMS, 3.2), and its
+//! application properties.
+
+use super::Selector;
+use crate::{PropertyValue, RuleProperties};
+
+/// The priority of a message that has none (AMQP 1.0, 3.2.1).
+const PRIORITY_DEFAULT: u8 = 4;
+
+impl Selector {
+    /// Whether a message matches that was delivered so many times before.
+    #[must_use]
+    pub fn matches_message(&self, message: &RuleProperties, delivery_count: u32) -> bool {
+        self.matches(|name| value(name, message, delivery_count))
+    }
+
+    /// Whether a message that was never delivered matches, with so many steps left for LIKE.
+    pub(crate) fn matches_new(&self, message: &RuleProperties, like_steps_left: &mut usize) -> bool {
+        self.matches_within(|name| value(name, message, 0), like_steps_left)
+    }
+}
+
+/// The value under a name; names other than those of fields are application properties, and case matters.
+fn value(name: &str, message: &RuleProperties, delivery_count: u32) -> Option<PropertyValue> {
+    let text = |text: &Option<Box<str>>| text.clone().map(PropertyValue::Text);
+    let fields = &message.selectable;
+    match name {
+        "JMSDeliveryMode" => {
+            let mode = if fields.is_durable { "PERSISTENT" } else { "NON_PERSISTENT" };
+            Some(PropertyValue::Text(mode.into()))
+        }
+        "JMSPriority" => Some(PropertyValue::Integer(fields.priority.unwrap_or(PRIORITY_DEFAULT).into())),
+        "JMSTimestamp" => fields.creation_time_ms.map(PropertyValue::Integer),
+        "JMSMessageID" => text(&message.message_id),
+        "JMSCorrelationID" => text(&message.correlation_id),
+        "JMSType" => text(&message.label),
+        "JMSXGroupID" => text(&message.session_id),
+        "JMSXGroupSeq" => fields.group_sequence.map(|at| PropertyValue::Integer(at.into())),
+        "JMSXUserID" => text(&fields.user_id),
+        "JMSXDeliveryCount" => Some(PropertyValue::Integer(i64::from(delivery_count) + 1)),
+        _ => message.user.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.clone()),
+    }
+}
