@@ -157,6 +157,7 @@ fn every_property_is_understood() {
     };
     assert_eq!(topic.options, expected);
     let expected = SubscriptionOptions {
+        client: None,
         lock_duration_ms: 5 * MINUTE_MS,
         max_delivery_count: 1,
         default_message_time_to_live_ms: Some(1_000),

@@ -44,6 +44,7 @@ fn queues_are_read_with_every_property() {
         "#,
     );
     let options = QueueOptions {
+        is_temporary: false,
         lock_duration_ms: 30_000,
         max_delivery_count: 5,
         default_message_time_to_live_ms: Some(1_209_600_000),
@@ -126,6 +127,7 @@ fn every_option_comes_back_from_the_toml_that_it_is_converted_to() {
 
 fn all_options() -> SubscriptionOptions {
     SubscriptionOptions {
+        client: None,
         lock_duration_ms: 30_000,
         max_delivery_count: 5,
         default_message_time_to_live_ms: Some(1_800_000),
@@ -179,6 +181,7 @@ fn topics_and_subscriptions_are_read_with_every_property() {
         "#,
     );
     let options = TopicOptions {
+        is_temporary: false,
         default_message_time_to_live_ms: Some(3_600_000),
         auto_delete_on_idle_ms: Some(200),
         max_message_size_bytes: 2 << 20,
