@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use peeklock_access::{AddressError, EntityNode, ResolvedNode, Resource};
 use peeklock_engine::runtime::EntityKind;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 /// What is escaped in the paths of URLs that are shown; JS takes names from them as they are.
 const ESCAPED: &AsciiSet = &CONTROLS
@@ -80,7 +80,8 @@ impl Target {
     }
 
     fn nothing(path: &str, error: AddressError) -> Self {
-        Self::Nothing(path.trim_matches('/').to_owned(), error)
+        let path = percent_decode_str(path.trim_matches('/')).decode_utf8_lossy();
+        Self::Nothing(path.into_owned(), error)
     }
 
     /// The queue or topic that it is or is in, whether there can be one or not.

@@ -97,7 +97,8 @@ impl Broker {
         body_cache_bytes: usize,
         seed: u64,
     ) -> Self {
-        Self::reading(store, lease, clock, body_cache_bytes, seed, None).await
+        let queue = QueueOptions::default();
+        Self::reading(store, lease, clock, body_cache_bytes, seed, None, queue).await
     }
 
     /// What is stored already, options included.
@@ -107,7 +108,7 @@ impl Broker {
 }
 
 impl<S> Broker<S> {
-    /// The same, with a function by which forwarders read what rules need of a message.
+    /// The same, with a function by which forwarders read what rules need of a message, and options of the queue.
     pub(crate) async fn reading(
         store: S,
         lease: Lease,
@@ -115,10 +116,11 @@ impl<S> Broker<S> {
         body_cache_bytes: usize,
         seed: u64,
         read_rule_properties: Option<ReadRuleProperties>,
+        queue: QueueOptions,
     ) -> Self {
         let broker =
             Self::with_cache(store, lease, clock, body_cache_bytes, seed, read_rule_properties).await;
-        broker.namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
+        broker.namespace.declare(QUEUE, queue).await.unwrap();
         broker
     }
 

@@ -45,13 +45,22 @@ async fn start() -> Broker {
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).await.unwrap();
     let clock = crate::broker::TestClock::new(START);
-    Broker::reading(store, shard, clock, 1 << 20, 1, Some(read_rule_properties)).await
+    Broker::reading(store, shard, clock, 1 << 20, 1, Some(read_rule_properties), QueueOptions::default())
+        .await
 }
 
 async fn again(broker: Broker) -> Broker {
     let shard = broker.store.acquire(ShardId(0)).await.unwrap();
-    let broker =
-        Broker::reading(broker.store, shard, broker.clock, 1 << 20, 2, Some(read_rule_properties)).await;
+    let broker = Broker::reading(
+        broker.store,
+        shard,
+        broker.clock,
+        1 << 20,
+        2,
+        Some(read_rule_properties),
+        QueueOptions::default(),
+    )
+    .await;
     quiet().await;
     broker
 }

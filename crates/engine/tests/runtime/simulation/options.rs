@@ -1,13 +1,16 @@
 //! Options of queues that change while messages are there: none is lost by it, and an update that was answered is in effect.
 
 use peeklock_engine::runtime::ChangeError;
-use peeklock_engine::{EntityStatus, QueueId, QueueOptions, Refusal};
+use peeklock_engine::{EntityStatus, Kept, QueueId, QueueOptions, Refusal};
 use peeklock_storage::Error;
 use tokio::task::JoinHandle;
 
 use super::clock::LOCK_MS;
 use super::steps::{NewOptions, Place};
 use super::world::{Asked, QUEUES, World};
+
+/// The position of the partitioned queue among the queues.
+pub(super) const PARTITIONED: usize = 1;
 
 /// An update that was not answered yet.
 struct Update {
@@ -52,6 +55,16 @@ impl Updates {
     }
 }
 
+/// The options of a queue from each start on.
+pub(super) fn first_options(index: usize) -> QueueOptions {
+    QueueOptions {
+        kept: Kept { enable_partitioning: index == PARTITIONED, ..Kept::default() },
+        // What expires stays where it can be seen.
+        dead_lettering_on_message_expiration: true,
+        ..QueueOptions::default()
+    }
+}
+
 impl World {
     /// Updates one queue; that takes until it is durable.
     pub(super) fn change_options(&mut self, index: usize, new: NewOptions) {
@@ -64,10 +77,8 @@ impl World {
             lock_duration_ms: lock_ms.min(LOCK_MS),
             max_delivery_count,
             default_message_time_to_live_ms: life_ms,
-            // What expires stays where it can be seen.
-            dead_lettering_on_message_expiration: true,
             status,
-            ..QueueOptions::default()
+            ..first_options(index)
         };
         let namespace = self.broker.namespace.clone();
         let update = async move { namespace.update(QUEUES[index], options).await.map(|_| ()) };

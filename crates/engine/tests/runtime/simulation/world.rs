@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use peeklock_engine::runtime::{Clock, Machine, Mailbox, MailboxReceiver, PartitionHandle, Request};
+use peeklock_engine::runtime::{
+    Clock, Machine, Mailbox, MailboxReceiver, PartitionHandle, ReadRuleProperties, Request,
+};
 use peeklock_engine::{
-    Command, Kept, KeyPartition, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, SequenceNumber,
+    Command, KeyPartition, LockToken, QueueId, QueueOptions, ReceiveMode, ReceiverId, SequenceNumber,
     SubQueue, Timestamp, TopicOptions,
 };
 
 use super::clock::Time;
 use super::forwarding::{Forwarding, network};
-use super::options::Updates;
+use super::options::{PARTITIONED, Updates, first_options};
 use super::sessions::{Sessions, StateAsked};
 use super::steps::{DiskStep, How, Place, Step};
 use super::storage::Storage;
@@ -138,12 +140,10 @@ pub(super) struct World {
 
 async fn boot(store: Storage, clock: TestClock, seed: u64) -> (Broker<Storage>, Arc<SlowReads>) {
     let (slow, lease) = SlowReads::over(store.acquire().await);
-    let broker =
-        Broker::reading(store, lease, clock, BODY_CACHE_BYTES, seed, Some(network::read_rule_properties))
-            .await;
-    let kept = Kept { enable_partitioning: true, ..Kept::default() };
-    let partitioned = QueueOptions { kept, ..QueueOptions::default() };
-    broker.namespace.declare(QUEUES[1], partitioned).await.unwrap();
+    let properties: Option<ReadRuleProperties> = Some(network::read_rule_properties);
+    let queue = first_options(0);
+    let broker = Broker::reading(store, lease, clock, BODY_CACHE_BYTES, seed, properties, queue).await;
+    broker.namespace.declare(QUEUES[PARTITIONED], first_options(PARTITIONED)).await.unwrap();
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
     // Messages of a session stay where they are however often it is lost.
     let options =
