@@ -127,6 +127,14 @@ impl Step<'_> {
         }
     }
 
+    /// Notes that the entity was in use until now, before its options change: afterwards its idleness may not matter any more.
+    pub(super) fn note_use_until_now(&mut self) {
+        let entity = &self.state().entity;
+        if entity.was_in_use || entity.is_in_use() {
+            self.used(entity.id);
+        }
+    }
+
     /// Ends what was idle: a subscription at once, the entity as soon as the namespace has deleted what is stored.
     fn end_idle(&mut self, id: QueueId) {
         if id != self.state().entity.id {

@@ -13,6 +13,7 @@ impl Step<'_> {
         request: Option<RequestId>,
         options: Arc<EntityOptions>,
     ) {
+        self.note_use_until_now();
         self.emit(Event::OptionsChanged { options });
         // A window may be shorter now.
         self.forget_what_is_over();
