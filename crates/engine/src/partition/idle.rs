@@ -102,12 +102,11 @@ impl Step<'_> {
     fn used(&mut self, id: QueueId) {
         let Some(queue) = self.state().queue(id) else { return };
         let Some(idle_ms) = queue.policy.auto_delete_on_idle_ms else { return };
-        let stored = queue.used_at_stored.plus_ms(step_ms(idle_ms)) <= self.now;
-        // A step that became shorter at this instant stores a use that is known already.
-        if queue.used_at >= self.now && !stored {
+        if queue.used_at >= self.now {
             return;
         }
-        self.emit(Event::Used { queue: id, at: self.now.max(queue.used_at), stored });
+        let stored = queue.used_at_stored.plus_ms(step_ms(idle_ms)) <= self.now;
+        self.emit(Event::Used { queue: id, at: self.now, stored });
     }
 
     /// Notes that a queue is in use, or was until now, or ends it when it was idle for long enough.

@@ -17,43 +17,17 @@ use crate::{
     Command, Effect, LockToken, NewMessage, ReceiverId, Refusal, Reply, RequestId, SequenceNumber, Timestamp,
 };
 
-/// What the commands before have taken. The usual unit, with one lock and messages without reserved numbers, allocates nothing.
+/// What the commands before have taken. What is empty allocates nothing.
 #[derive(Debug, Default)]
 struct Reserved {
-    tokens: Distinct<LockToken>,
-    cancelled: Distinct<SequenceNumber>,
+    tokens: BTreeSet<LockToken>,
+    cancelled: BTreeSet<SequenceNumber>,
     /// Numbers reserved before that messages take.
-    numbers: Distinct<SequenceNumber>,
+    numbers: BTreeSet<SequenceNumber>,
     /// How long the states of sessions are by then, by holder, in bytes.
     state_bytes: BTreeMap<ReceiverId, u64>,
     /// By how much the entity grows, in bytes.
     content_bytes: u64,
-}
-
-/// A set whose first element needs no allocation.
-#[derive(Debug)]
-struct Distinct<T> {
-    first: Option<T>,
-    others: BTreeSet<T>,
-}
-
-impl<T> Default for Distinct<T> {
-    fn default() -> Self {
-        Self { first: None, others: BTreeSet::new() }
-    }
-}
-
-impl<T: Ord> Distinct<T> {
-    /// Adds an element; false if it was there.
-    fn insert(&mut self, element: T) -> bool {
-        match &self.first {
-            None => {
-                self.first = Some(element);
-                true
-            }
-            Some(first) => *first != element && self.others.insert(element),
-        }
-    }
 }
 
 /// Whose answer is looked at where it arises.

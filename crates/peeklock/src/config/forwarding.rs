@@ -14,11 +14,12 @@ pub(super) fn parse_target(text: &str, own_name: Option<&str>) -> Result<Option<
     if text.is_empty() {
         return Ok(None);
     }
-    let name = match text.contains("://") {
-        true => forwarding_target(text).ok_or_else(|| {
+    let name = if text.contains("://") {
+        forwarding_target(text).ok_or_else(|| {
             format!("\"{text}\" names no entity; write \"sb://host/name\", or the name alone")
-        })?,
-        false => text.to_owned(),
+        })?
+    } else {
+        text.to_owned()
     };
     entity::check_name(&name)?;
     if own_name.is_some_and(|own_name| same_name(own_name, &name)) {
