@@ -16,9 +16,9 @@ pub use batch::{Batch, Operation};
 pub use error::{Error, Place};
 pub use key::{Key, PartitionId, Space};
 pub use lease::{Epoch, Lease};
-pub use local::{LocalOptions, LocalStore, ScrubDamage};
 #[cfg(any(test, feature = "testing"))]
-pub use local::{SimulatedDisk, SteppedStore};
+pub use local::{DiskUse, SimulatedDisk, SteppedStore};
+pub use local::{LocalOptions, LocalStore, ScrubDamage};
 pub use memory::MemoryStore;
 pub use shard::{
     Acquiring, Commit, CommitNotifier, DamagedEntry, Entry, Limits, Page, Pressure, Read, ReadNotifier, Scan,

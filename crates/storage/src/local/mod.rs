@@ -218,7 +218,7 @@ pub use options::LocalOptions;
 pub use salvage::Salvage;
 pub use scrub::ScrubDamage;
 #[cfg(any(test, feature = "testing"))]
-pub use stepped::SteppedStore;
+pub use stepped::{DiskUse, SteppedStore};
 pub use store::LocalStore;
 pub use survey::{Damage, DamageKind};
 

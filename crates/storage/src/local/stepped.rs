@@ -22,6 +22,17 @@ use crate::{
 /// Rounds of keeper and cleaner that a writer waits for when it needs room.
 const ROUNDS: usize = 2;
 
+/// What the segments take on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Bytes of the records that are alive.
+    pub live_bytes: u64,
+    /// Bytes of the segment files that nothing is appended to any more.
+    pub sealed_bytes: u64,
+    /// The segment being filled and those prepared. Each has the normal size, or that of a larger batch.
+    pub open_segments: usize,
+}
+
 /// An open data directory whose work is done by [`SteppedStore::write`], [`SteppedStore::keep`] and
 /// [`SteppedStore::clean`]. Reads and scans are answered at once.
 ///
@@ -104,13 +115,22 @@ impl SteppedStore {
         self.workers().shared.dead.get().cloned()
     }
 
-    /// Bytes of live records, and of all segment files with their spares.
+    /// What the segments take on the disk.
     #[must_use]
-    pub fn live_and_segment_bytes(&self) -> (u64, u64) {
+    pub fn disk_use(&self) -> DiskUse {
         let workers = self.workers();
         let state = workers.shared.state();
-        let live = state.segments.in_order().map(|segment| segment.live_bytes).sum();
-        (live, state.segments.capacity_bytes())
+        let open: Vec<u64> = state
+            .segments
+            .in_order()
+            .filter(|segment| segment.sealed_end.is_none())
+            .map(|segment| segment.file.capacity)
+            .collect();
+        DiskUse {
+            live_bytes: state.segments.in_order().map(|segment| segment.live_bytes).sum(),
+            sealed_bytes: state.segments.capacity_bytes() - open.iter().sum::<u64>(),
+            open_segments: open.len(),
+        }
     }
 
     /// All live keys, each partition's in order.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use peeklock_storage::local::{Call, Event, Fault};
 use peeklock_storage::{
-    Batch, Commit, Error, Key, Lease, Limits, LocalOptions, MemoryStore, PartitionId, Pressure, Read, Scan,
-    Shard, ShardId, SimulatedDisk, Space, SteppedStore, Store,
+    Batch, Commit, DiskUse, Error, Key, Lease, Limits, LocalOptions, MemoryStore, PartitionId, Pressure,
+    Read, Scan, Shard, ShardId, SimulatedDisk, Space, SteppedStore, Store,
 };
 use tokio::sync::watch;
 
@@ -20,9 +20,11 @@ const SEGMENT_BYTES: u32 = 8 << 10;
 
 /// Rounds in which keeper and cleaner come to rest.
 const ROUNDS_MAX: usize = 64;
-/// Bytes on disk per byte of live records, and segments beside: active, prepared, with garbage that is tolerated.
+/// Bytes of sealed segments per byte of live records, and segments beside with garbage that is tolerated.
 const BYTES_PER_LIVE_BYTE: u64 = 4;
-const SEGMENTS_BESIDE: u64 = 12;
+const SEGMENTS_BESIDE: u64 = 9;
+/// The one being filled, two prepared, and one that a larger batch asked for.
+const OPEN_SEGMENTS_MAX: usize = 4;
 
 /// A store whose commits the simulation lets through one by one.
 #[derive(Clone)]
@@ -255,11 +257,12 @@ impl Storage {
             open.store.keep();
             open.store.clean(false);
         }
-        let (live_bytes, segment_bytes) = open.store.live_and_segment_bytes();
+        let DiskUse { live_bytes, sealed_bytes, open_segments } = open.store.disk_use();
         // The cleaner leaves damaged segments as they are.
         let beside = SEGMENTS_BESIDE + machine.0.lock().unwrap().rotten;
         let most = BYTES_PER_LIVE_BYTE * live_bytes + beside * u64::from(SEGMENT_BYTES);
-        assert!(segment_bytes <= most, "{segment_bytes} bytes of segments for {live_bytes} live bytes");
+        assert!(sealed_bytes <= most, "{sealed_bytes} bytes of sealed segments for {live_bytes} live bytes");
+        assert!(open_segments <= OPEN_SEGMENTS_MAX, "{open_segments} segments are open");
     }
 
     /// Everything stored.
