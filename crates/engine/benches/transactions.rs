@@ -141,8 +141,7 @@ impl Client {
             }
             match self.outputs.recv().await {
                 Some(Output::Response {
-                    response: Response::Committed(Ok(())) | Response::Sent(Ok(_)),
-                    ..
+                    response: Response::Done(Ok(())) | Response::Sent(Ok(_)), ..
                 }) => {}
                 other => panic!("{other:?}"),
             }

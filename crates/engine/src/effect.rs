@@ -62,12 +62,16 @@ pub enum End {
     Asked,
 }
 
-/// Answers, one kind for each kind of command.
+/// A message as a partition shows it: without its content, which the runtime adds.
+pub type ViewWithLock = (MessageView, Option<Lock>);
+
+/// Answers, one kind for each kind of command. `M` is a message in it: [`ViewWithLock`] by the partition, and
+/// [`crate::Received`] when the answer reaches the front end as a [`crate::Response`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum Reply<M = ViewWithLock> {
     /// To `Send`: the numbers in order, or why nothing was stored.
     Sent(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
-    /// To `CancelScheduled`, `SetSessionState` and what changes subscriptions and rules.
+    /// To `CancelScheduled`, `SetSessionState`, what changes subscriptions and rules, and the commit of a transaction.
     Done(Result<(), Refusal>),
     /// To `OpenReceiver`: the session, if one was asked for.
     Opened(Result<Option<AcceptedSession>, Refusal>),
@@ -79,7 +83,7 @@ pub enum Reply {
     /// To `RenewLocks`: the new ends in order.
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// To `ReceiveDeferred` and `Peek`.
-    Received(Result<Vec<(MessageView, Option<Lock>)>, Refusal>),
+    Received(Result<Vec<M>, Refusal>),
     /// To `DeleteMessages`: how many were deleted.
     Deleted(Result<u32, Refusal>),
     /// To `RenewSessionLock`: the new end.
@@ -90,6 +94,27 @@ pub enum Reply {
     Sessions(Result<Vec<Arc<str>>, Refusal>),
     /// To `ListRules`.
     Rules(Result<Vec<Arc<Rule>>, Refusal>),
+}
+
+impl<M> Reply<M> {
+    /// The same answer for messages of another form; the messages themselves if it brings any.
+    pub(crate) fn without_messages<N>(self) -> Result<Reply<N>, Vec<M>> {
+        Ok(match self {
+            Self::Sent(result) => Reply::Sent(result),
+            Self::Done(result) => Reply::Done(result),
+            Self::Opened(result) => Reply::Opened(result),
+            Self::Settled(failures) => Reply::Settled(failures),
+            Self::Provisional(result) => Reply::Provisional(result),
+            Self::Renewed(result) => Reply::Renewed(result),
+            Self::Received(Ok(messages)) => return Err(messages),
+            Self::Received(Err(refusal)) => Reply::Received(Err(refusal)),
+            Self::Deleted(result) => Reply::Deleted(result),
+            Self::SessionRenewed(result) => Reply::SessionRenewed(result),
+            Self::SessionState(result) => Reply::SessionState(result),
+            Self::Sessions(result) => Reply::Sessions(result),
+            Self::Rules(result) => Reply::Rules(result),
+        })
+    }
 }
 
 /// A session that a receiver now holds.

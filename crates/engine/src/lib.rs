@@ -27,7 +27,7 @@ pub use command::{
     SessionLock, SessionRequest, Settlement,
 };
 pub use durability::Durability;
-pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure};
+pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure, ViewWithLock};
 pub use event::{Change, Deletion, Event, Publication, Removal, Subscription, SubscriptionCopy};
 pub use forward::{Departing, Forwarded, HOPS_MAX, Origin};
 pub use ids::{

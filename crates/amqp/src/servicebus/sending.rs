@@ -137,8 +137,8 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) {
         let fault = match response {
-            Response::Sent(Ok(_)) | Response::Committed(Ok(())) => None,
-            Response::Sent(Err(refusal)) | Response::Committed(Err(refusal)) => Some(Fault::Refused(refusal)),
+            Response::Sent(Ok(_)) | Response::Done(Ok(())) => None,
+            Response::Sent(Err(refusal)) | Response::Done(Err(refusal)) => Some(Fault::Refused(refusal)),
             _ => Some(Fault::Internal),
         };
         match (fault, delivery) {

@@ -221,7 +221,7 @@ impl<'a> Descriptor<'a> {
 
 impl AnswerKind {
     /// The answer that refuses everything that was requested.
-    pub(crate) fn refused(self, refusal: Refusal) -> Reply {
+    pub(crate) fn refused<M>(self, refusal: Refusal) -> Reply<M> {
         match self {
             Self::Sent => Reply::Sent(Err(refusal)),
             Self::Done => Reply::Done(Err(refusal)),

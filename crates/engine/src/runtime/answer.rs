@@ -1,8 +1,8 @@
 //! Answers on behalf of a partition that could not act: the wrong time, the wrong size, or nobody there.
 
 use super::{Mailbox, Output, Request, Response};
+use crate::Refusal;
 use crate::command::{AnswerKind, Link};
-use crate::{Refusal, Reply};
 
 /// Somebody who waits for an answer.
 #[derive(Debug)]
@@ -24,9 +24,7 @@ impl Waiter {
     }
 
     pub(super) fn refuse(&self, refusal: Refusal) {
-        // A refusal brings no messages.
-        let response = response(self.kind.refused(refusal));
-        self.answer(response.unwrap_or_else(|_| Response::Received(Ok(Vec::new()))));
+        self.answer(self.kind.refused(refusal));
     }
 }
 
@@ -53,25 +51,3 @@ pub(super) fn refuse(request: Request, refusal: &Refusal) {
         }
     }
 }
-
-/// The answer as the front end sees it; contents are not known yet for [`Reply::Received`], which has its own way.
-pub(super) fn response(reply: Reply) -> Result<Response, ReceivedReply> {
-    Ok(match reply {
-        Reply::Sent(result) => Response::Sent(result),
-        Reply::Done(result) => Response::Done(result),
-        Reply::Opened(result) => Response::Opened(result),
-        Reply::Deleted(result) => Response::Deleted(result),
-        Reply::SessionRenewed(result) => Response::SessionRenewed(result),
-        Reply::SessionState(result) => Response::SessionState(result),
-        Reply::Sessions(result) => Response::Sessions(result),
-        Reply::Rules(result) => Response::Rules(result),
-        Reply::Settled(failures) => Response::Settled(failures),
-        Reply::Provisional(result) => Response::Provisional(result),
-        Reply::Renewed(result) => Response::Renewed(result),
-        Reply::Received(Err(refusal)) => Response::Received(Err(refusal)),
-        Reply::Received(Ok(views)) => return Err(views),
-    })
-}
-
-/// The views of a [`Reply::Received`].
-pub(super) type ReceivedReply = Vec<(crate::MessageView, Option<crate::Lock>)>;

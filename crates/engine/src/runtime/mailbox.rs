@@ -3,14 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use peeklock_budget::Share;
 use tokio::sync::mpsc;
 
-use crate::{
-    AcceptedSession, Command, Delivery, Received, ReceiverId, Refusal, Rule, SequenceNumber, SettleFailure,
-    Timestamp,
-};
+use crate::{Command, Delivery, Received, ReceiverId, Refusal, Reply};
 
 /// What a partition sends to a mailbox.
 #[derive(Debug)]
@@ -46,36 +42,8 @@ pub enum Output {
     },
 }
 
-/// Answers as they reach the front end: [`crate::Reply`] with contents added.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Response {
-    /// See [`crate::Reply::Sent`].
-    Sent(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
-    /// See [`crate::Reply::Done`].
-    Done(Result<(), Refusal>),
-    /// See [`crate::Reply::Opened`].
-    Opened(Result<Option<AcceptedSession>, Refusal>),
-    /// See [`crate::Reply::Settled`].
-    Settled(Vec<SettleFailure>),
-    /// See [`crate::Reply::Provisional`].
-    Provisional(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
-    /// The outcome of [`super::Transaction::commit`]: it took effect as a whole, or nothing of it did.
-    Committed(Result<(), Refusal>),
-    /// See [`crate::Reply::Renewed`].
-    Renewed(Result<Vec<Timestamp>, Refusal>),
-    /// See [`crate::Reply::Received`].
-    Received(Result<Vec<Received>, Refusal>),
-    /// See [`crate::Reply::Deleted`].
-    Deleted(Result<u32, Refusal>),
-    /// See [`crate::Reply::SessionRenewed`].
-    SessionRenewed(Result<Timestamp, Refusal>),
-    /// See [`crate::Reply::SessionState`].
-    SessionState(Result<Option<Bytes>, Refusal>),
-    /// See [`crate::Reply::Sessions`].
-    Sessions(Result<Vec<Arc<str>>, Refusal>),
-    /// See [`crate::Reply::Rules`].
-    Rules(Result<Vec<Arc<Rule>>, Refusal>),
-}
+/// Answers as they reach the front end: messages have their contents.
+pub type Response = Reply<Received>;
 
 /// The sending half of a connection's inbox; cheap to clone.
 #[derive(Debug, Clone)]

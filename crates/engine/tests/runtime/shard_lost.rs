@@ -58,7 +58,7 @@ fn refusals(outputs: Vec<Output>) -> (Vec<ReceiverId>, Vec<u64>) {
             Output::Response { tag, response } => {
                 assert!(
                     response == refused(Refusal::Unavailable)
-                        || response == Response::Committed(Err(Refusal::Unavailable)),
+                        || response == Response::Done(Err(Refusal::Unavailable)),
                     "{response:?}"
                 );
                 answered.push(tag);

@@ -29,7 +29,7 @@ async fn committed(transaction: Transaction, client: &mut Client) -> Result<(), 
 
 async fn outcome(client: &mut Client) -> Result<(), Refusal> {
     loop {
-        if let Output::Response { tag: TAG, response: Response::Committed(outcome) } = client.next().await {
+        if let Output::Response { tag: TAG, response: Response::Done(outcome) } = client.next().await {
             return outcome;
         }
     }

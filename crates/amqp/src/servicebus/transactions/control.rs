@@ -141,7 +141,7 @@ impl ConnectionHandler {
     ) {
         self.transactions.order.end(&committing);
         let result = match response {
-            Response::Committed(result) => result.map_err(Fault::Refused),
+            Response::Done(result) => result.map_err(Fault::Refused),
             _ => Err(Fault::Internal),
         };
         let Committing { id, delivery, staged, forgotten, .. } = committing;

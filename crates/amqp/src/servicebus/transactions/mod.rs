@@ -39,7 +39,7 @@ pub trait JointStep: Send {
     /// take.
     fn add_transfer(&mut self, via: &Place, target: &Place, messages: SmallVec<[NewMessage; 1]>);
 
-    /// Carries it out; the answer comes to the mailbox as [`peeklock_engine::runtime::Response::Committed`].
+    /// Carries it out; the answer comes to the mailbox as [`peeklock_engine::runtime::Response::Done`].
     fn commit(self: Box<Self>, mailbox: Mailbox, tag: u64);
 }
 

@@ -5,12 +5,12 @@ use super::commits::CommitNumber;
 use super::lane::Ready;
 use super::{Actor, PendingReply};
 use crate::command::AnswerKind;
-use crate::runtime::answer::{self, ReceivedReply, Waiter};
+use crate::runtime::answer::Waiter;
 use crate::runtime::catalogue::deletion::Ended;
 use crate::runtime::{Output, Response};
 use crate::{
     Command, Delivery, Effect, End, Lock, MessageView, QueueId, Received, ReceiverId, Refusal, Reply,
-    RequestId, Settlement,
+    RequestId, Settlement, ViewWithLock,
 };
 
 impl Actor {
@@ -47,7 +47,7 @@ impl Actor {
     fn route_reply(&mut self, after: CommitNumber, request: RequestId, reply: Reply) {
         let slot = usize::try_from(request.0).ok();
         let Some(waiter) = slot.and_then(|slot| self.waiters.try_remove(slot)) else { return };
-        match answer::response(reply) {
+        match reply.without_messages() {
             Ok(response) => {
                 if let (AnswerKind::Opened { receiver }, Response::Opened(Err(_))) = (waiter.kind, &response)
                 {
@@ -71,7 +71,7 @@ impl Actor {
         self.route_received(after, waiter, views.into_iter().map(|view| (view, None)).collect());
     }
 
-    fn route_received(&mut self, after: CommitNumber, waiter: Waiter, views: ReceivedReply) {
+    fn route_received(&mut self, after: CommitNumber, waiter: Waiter, views: Vec<ViewWithLock>) {
         let mut browse = Browse::new(waiter, Vec::with_capacity(views.len()), after);
         for (view, lock) in views {
             let content = self.cache.get(view.body);

@@ -82,7 +82,7 @@ impl CommitAnswer {
 impl Drop for CommitAnswer {
     fn drop(&mut self) {
         let outcome = std::mem::replace(&mut self.outcome, Ok(()));
-        self.mailbox.put(Output::Response { tag: self.tag, response: Response::Committed(outcome) });
+        self.mailbox.put(Output::Response { tag: self.tag, response: Response::Done(outcome) });
     }
 }
 

@@ -63,7 +63,7 @@ impl Transaction {
         self.content_bytes
     }
 
-    /// Carries it out. `mailbox` gets [`crate::runtime::Response::Committed`] with `tag`, once all of it is durable, or the
+    /// Carries it out. `mailbox` gets [`crate::runtime::Response::Done`] with `tag`, once all of it is durable, or the
     /// reason why nothing of it happened.
     pub fn commit(self, mailbox: Mailbox, tag: u64) {
         self.joint.submit(Job {

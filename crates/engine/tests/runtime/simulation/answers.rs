@@ -66,7 +66,7 @@ impl World {
             (Asked::Renew { receiver }, Response::SessionRenewed(result)) => {
                 self.sessions.renewed(receiver, result);
             }
-            (Asked::Commit(work), Response::Committed(result)) => self.committed(work, result),
+            (Asked::Commit(work), Response::Done(result)) => self.committed(work, result),
             (Asked::Delete { queue }, Response::Deleted(_)) => self.deleted(queue),
             (Asked::Other, _) => {}
             (_, response) => panic!("unexpected answer {response:?}"),
@@ -80,7 +80,6 @@ fn is_busy(response: &Response) -> bool {
         Response::Sent(result) => result.as_ref().err(),
         Response::Done(result) => result.as_ref().err(),
         Response::Rules(result) => result.as_ref().err(),
-        Response::Committed(result) => result.as_ref().err(),
         _ => None,
     };
     refusal == Some(&Refusal::Unavailable)

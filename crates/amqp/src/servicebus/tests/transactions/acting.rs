@@ -77,7 +77,7 @@ impl Harness {
     }
 
     pub(super) fn committed(&mut self, tag: u64, result: Result<(), Refusal>) {
-        self.answer(Some(tag), Response::Committed(result));
+        self.answer(Some(tag), Response::Done(result));
     }
 
     /// Sends a message as work of a transaction.
