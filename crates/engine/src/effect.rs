@@ -66,7 +66,7 @@ pub enum End {
 pub type ViewWithLock = (MessageView, Option<Lock>);
 
 /// Answers, one kind for each kind of command. `M` is a message in it: [`ViewWithLock`] by the partition, and
-/// [`crate::Received`] when the answer reaches the front end as a [`crate::Response`].
+/// [`crate::Received`] when the answer reaches the front end as a [`crate::runtime::Response`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply<M = ViewWithLock> {
     /// To `Send`: the numbers in order, or why nothing was stored.
