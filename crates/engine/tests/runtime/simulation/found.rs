@@ -218,3 +218,19 @@ fn a_deletion_may_take_the_message_of_a_transaction_that_went_before_it() {
         send(Place::Queue(0)),
     ]);
 }
+
+/// The segment that a large batch asked for is the one being filled: it is as large as the batch and not cleaned yet.
+#[test]
+fn a_large_batch_does_not_count_against_the_bound_of_the_disk_before_its_segment_is_sealed() {
+    let expiring = ForwardStep::Send { to: Node::Pages, ids: vec![0; 302], delay_ms: None, ttl_ms: Some(1) };
+    play_on_disk(&[
+        Step::Forward(expiring),
+        forward(Node::First, 1),
+        Step::Commit { batches: 1, refused: None },
+        Step::CrashBehind { behind_ms: 1 },
+        Step::Advance { duration_ms: 1 },
+        forward(Node::First, 1),
+        Step::Forward(ForwardStep::Turns { there: false, to: None }),
+        Step::Read,
+    ]);
+}

@@ -143,21 +143,3 @@ mod whatever_happens {
         }
     }
 }
-
-/// The segment that a large batch asked for is the one being filled: it is not cleaned yet.
-#[test]
-fn a_large_batch_counts_once_against_the_bound_of_the_disk() {
-    use self::forwarding::network::Node;
-    use self::steps::ForwardStep::{Send, Turns};
-    let send = |to, count, ttl_ms| Step::Forward(Send { to, ids: vec![0; count], delay_ms: None, ttl_ms });
-    play_on_disk(&[
-        send(Node::Pages, 302, Some(1)),
-        send(Node::First, 1, None),
-        Step::Commit { batches: 1, refused: None },
-        Step::CrashBehind { behind_ms: 1 },
-        Step::Advance { duration_ms: 1 },
-        send(Node::First, 1, None),
-        Step::Forward(Turns { there: false, to: None }),
-        Step::Read,
-    ]);
-}
