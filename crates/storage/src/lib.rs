@@ -10,6 +10,7 @@ mod key;
 mod lease;
 pub mod local;
 mod memory;
+mod metrics;
 mod shard;
 
 pub use batch::{Batch, Operation};
@@ -18,8 +19,9 @@ pub use key::{Key, PartitionId, Space};
 pub use lease::{Epoch, Lease};
 #[cfg(any(test, feature = "testing"))]
 pub use local::{DiskUse, SimulatedDisk, SteppedStore};
-pub use local::{LocalOptions, LocalStore, ScrubDamage};
+pub use local::{LocalOptions, LocalStore, ScrubDamage, StorageFigures};
 pub use memory::MemoryStore;
+pub use metrics::StorageMetrics;
 pub use shard::{
     Acquiring, Commit, CommitNotifier, DamagedEntry, Entry, Limits, Page, Pressure, Read, ReadNotifier, Scan,
     ScanNotifier, Shard, ShardId, Store, commit, read, scan,

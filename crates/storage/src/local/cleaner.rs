@@ -247,6 +247,7 @@ impl<'a> Cleaning<'a> {
             return Err(error);
         }
         shared.copied_bytes.fetch_add(self.offset, Ordering::Relaxed);
+        shared.options.metrics.cleaned_bytes.inc_by(self.offset);
         let file = Handle::keep(&shared.descriptors, id, &path, self.file);
         file.release();
         let segment = SegmentFile { id, salt, capacity: self.offset, path, file };

@@ -49,7 +49,7 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// Locks the file at `path` (created if `create`) against all other processes until the lock is dropped.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] with the owner as text when someone else holds it.
+    /// [`io::ErrorKind::WouldBlock`] with the owner as text when another process holds it.
     fn lock(&self, path: &Path, create: bool) -> io::Result<Box<dyn Lock>>;
 
     /// Creates or empties the file at `path`.

@@ -169,8 +169,8 @@ pub(super) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// The header of a record with this value, its checksum first.
-    pub(super) fn encode(self, value: &[u8]) -> ([u8; RECORD_HEADER_BYTES as usize], u32) {
+    /// The header, with zeros in the first four bytes: the place of the checksum, which covers what follows it, value included.
+    pub(super) fn encode(self) -> [u8; RECORD_HEADER_BYTES as usize] {
         let (tag, rank) = self.shadows.encode();
         let mut bytes = [0; RECORD_HEADER_BYTES as usize];
         let fields: [&[u8]; 6] = [
@@ -187,11 +187,7 @@ impl RecordHeader {
             place.copy_from_slice(field);
             rest = after;
         }
-        let crc = crc32c::crc32c_append(crc32c::crc32c(bytes.get(4..).unwrap_or_default()), value);
-        if let Some(place) = bytes.first_chunk_mut::<4>() {
-            *place = crc.to_le_bytes();
-        }
-        (bytes, crc)
+        bytes
     }
 
     /// The header at the beginning of `bytes` and its checksum; the checksum is not verified here.

@@ -20,7 +20,8 @@ pub(super) struct FrameBuilder {
     large: Vec<(usize, Bytes)>,
     large_bytes: u64,
     records: Vec<Placed>,
-    records_crc: u32,
+    /// The checksums of the records, which that of the frame covers.
+    checksums: Vec<u8>,
 }
 
 impl FrameBuilder {
@@ -31,7 +32,7 @@ impl FrameBuilder {
         self.large.clear();
         self.large_bytes = 0;
         self.records.clear();
-        self.records_crc = 0;
+        self.checksums.clear();
     }
 
     /// Adds a record whose value may be kept by reference.
@@ -39,23 +40,37 @@ impl FrameBuilder {
         if value.len() < LARGE_VALUE_BYTES {
             return self.push_copy(header, value, last_number);
         }
-        self.push_header(header, value, last_number);
+        let at = self.push_header(header, last_number);
+        let covered = self.bytes.get(at + 4..).unwrap_or_default();
+        self.set_checksum(at, crc32c::crc32c_append(crc32c::crc32c(covered), value));
         self.large.push((self.bytes.len(), value.clone()));
         self.large_bytes += value.len() as u64;
     }
 
     /// Adds a record, copying its value.
     pub(super) fn push_copy(&mut self, header: RecordHeader, value: &[u8], last_number: u64) {
-        self.push_header(header, value, last_number);
+        let at = self.push_header(header, last_number);
         self.bytes.extend_from_slice(value);
+        // Of header and value at once: most records are small.
+        let checksum = crc32c::crc32c(self.bytes.get(at + 4..).unwrap_or_default());
+        self.set_checksum(at, checksum);
     }
 
-    fn push_header(&mut self, header: RecordHeader, value: &[u8], last_number: u64) {
+    /// Adds a header without its checksum; returns where it begins.
+    fn push_header(&mut self, header: RecordHeader, last_number: u64) -> usize {
         let offset = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        let (bytes, crc) = header.encode(value);
-        self.records_crc = crc32c::crc32c_append(self.records_crc, &crc.to_le_bytes());
-        self.bytes.extend_from_slice(&bytes);
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&header.encode());
         self.records.push(Placed { header, offset, last_number });
+        at
+    }
+
+    fn set_checksum(&mut self, at: usize, checksum: u32) {
+        let checksum = checksum.to_le_bytes();
+        if let Some(place) = self.bytes.get_mut(at..at + 4) {
+            place.copy_from_slice(&checksum);
+        }
+        self.checksums.extend_from_slice(&checksum);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -72,7 +87,7 @@ impl FrameBuilder {
         let header = FrameHeader {
             payload_len: u32::try_from(self.len() - u64::from(FRAME_HEADER_BYTES)).unwrap_or(u32::MAX),
             record_count: u32::try_from(self.records.len()).unwrap_or(u32::MAX),
-            records_crc: self.records_crc,
+            records_crc: crc32c::crc32c(&self.checksums),
             sequence,
             salt,
         };

@@ -48,7 +48,7 @@ impl HintBuilder {
     pub(super) fn push(&mut self, placed: &Placed, value: &[u8]) {
         let header = placed.header;
         // The record's own header, checksum left out, with the position in its place.
-        let (encoded, _) = header.encode(&[]);
+        let encoded = header.encode();
         self.bytes.append_u32(placed.offset);
         self.bytes.extend_from_slice(encoded.get(4..).unwrap_or_default());
         if is_value_kept(header) {

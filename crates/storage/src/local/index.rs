@@ -1,8 +1,10 @@
 //! Where every live value lies: 12 bytes per key in dense runs.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::Entry as Slot;
-use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
+
+use rustc_hash::FxHashMap;
 
 use crate::{Key, PartitionId, Space};
 
@@ -59,13 +61,13 @@ struct Tree {
     numbers_end: u64,
 }
 
-/// All live keys.
+/// All live keys. The broker gives the numbers in keys, so nobody can make hashes collide.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    trees: HashMap<(Space, PartitionId), Tree>,
+    trees: FxHashMap<(Space, PartitionId), Tree>,
     /// Keys whose older versions may still exist in other segments, from this rank on. Few: keys that were
     /// overwritten or reused after removal.
-    shadowed: HashMap<Key, u32>,
+    shadowed: FxHashMap<Key, u32>,
     keys: u64,
 }
 

@@ -24,6 +24,9 @@ const PATROL_MS: u64 = 1000;
 const PATROL_FULL_MS: u64 = 100;
 /// Bytes written between two syncs into a new segment or a hint: keeps the disk's queue short for the commits.
 pub(super) const FILL_BYTES: usize = 1 << 20;
+/// The same for a hint that is written beside commits, which only the next opening needs, and the pause after so many bytes.
+const HINT_PIECE_BYTES: usize = 256 << 10;
+const HINT_PAUSE_MS: u64 = 5;
 /// The first pause after a segment could not be prepared; each further failure in a row doubles it, so often at most.
 const RETRY_MS: u64 = 100;
 const RETRY_DOUBLINGS_MAX: u32 = 5;
@@ -290,13 +293,18 @@ fn seal(manifest: &mut Manifest, rolled: Rolled) {
 pub(super) fn write_hint(shared: &Shared, segment: &SegmentFile, seal: Seal) -> io::Result<()> {
     let subject = Subject { id: segment.id, salt: segment.salt, end: seal.end };
     let mut hint = HintBuilder::new(subject);
+    let mut needed = Vec::new();
     let end = walk(segment, seal.end, seal.first_sequence, |found| {
+        // The state stays locked as briefly as possible: the hint grows by megabytes, and commits wait for the lock.
         let state = shared.state();
-        for found in found {
+        needed.clear();
+        needed.extend(found.iter().map(|found| is_needed(&state, segment.id, found)));
+        drop(state);
+        for (found, is_needed) in found.iter().zip(&needed) {
             if found.record.header.kind == super::format::Kind::Put {
                 hint.note_put(found.record.header);
             }
-            if is_needed(&state, segment.id, found) {
+            if *is_needed {
                 hint.push(&found.placed(), found.record.value);
             }
         }
@@ -304,19 +312,39 @@ pub(super) fn write_hint(shared: &Shared, segment: &SegmentFile, seal: Seal) -> 
     if end.offset != seal.end {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} at {}", end.reason, end.defect)));
     }
-    store_hint(&shared.directory, segment.id, &hint.finish())
+    store_hint_in(&shared.directory, segment.id, &hint.finish(), HINT_PIECE_BYTES, || pause(shared))
+}
+
+/// Leaves the disk to the commits for a while, unless the keeper is needed elsewhere.
+fn pause(shared: &Shared) {
+    let is_needed = shared.is_stopping() || shared.is_full() || demand(shared).is_some();
+    if !is_needed && !shared.stepped.is_stepped() {
+        std::thread::sleep(Duration::from_millis(HINT_PAUSE_MS));
+    }
 }
 
 /// Writes a hint's bytes. After an error there is no hint.
 pub(super) fn store_hint(directory: &Directory, id: u32, bytes: &[u8]) -> io::Result<()> {
+    store_hint_in(directory, id, bytes, FILL_BYTES, || {})
+}
+
+/// The same in pieces, each synced and followed by a pause.
+fn store_hint_in(
+    directory: &Directory,
+    id: u32,
+    bytes: &[u8],
+    piece_bytes: usize,
+    pause: impl Fn(),
+) -> io::Result<()> {
     let path = directory.hint_path(id);
     let write = || {
         let file = directory.filesystem.create(&path)?;
         let mut offset = 0;
-        for piece in bytes.chunks(FILL_BYTES) {
+        for piece in bytes.chunks(piece_bytes) {
             file.write_all_at(piece, offset)?;
             file.sync_data()?;
             offset += piece.len() as u64;
+            pause();
         }
         Ok(())
     };

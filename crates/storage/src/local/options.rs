@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Error, Limits};
+use crate::{Error, Limits, StorageMetrics};
 
 /// Largest segment: positions inside a segment are 32-bit.
 const SEGMENT_BYTES_MAX: u32 = 1 << 30;
@@ -14,7 +14,7 @@ const BATCH_BYTES_MAX: usize = 1 << 30;
 const SEGMENTS_MIN: u64 = 6;
 
 /// Sizes and rates of a [`crate::LocalStore`]. Start from [`LocalOptions::default`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LocalOptions {
     /// Size of a segment file, in bytes. Default 64 MiB, 8 KiB to 1 GiB. Existing segments keep their size.
     pub segment_bytes: u32,
@@ -36,6 +36,8 @@ pub struct LocalOptions {
     pub scrub_interval: Option<Duration>,
     /// How fast that reads at most, in bytes per second. Default 16 MiB/s.
     pub scrub_bytes_per_second: u64,
+    /// What its threads count with.
+    pub metrics: StorageMetrics,
 }
 
 impl Default for LocalOptions {
@@ -49,6 +51,7 @@ impl Default for LocalOptions {
             clean_bytes_per_second: 128 << 20,
             scrub_interval: Some(Duration::from_secs(7 * 24 * 3600)),
             scrub_bytes_per_second: 16 << 20,
+            metrics: StorageMetrics::default(),
         }
     }
 }

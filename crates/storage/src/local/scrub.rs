@@ -99,6 +99,7 @@ impl Scrubber {
         }
         let Reading { place: reached, found, .. } = reading;
         self.report(shared, &file, found);
+        shared.options.metrics.scrubbed_bytes.inc_by(reached.offset - place.offset);
         let is_at_end = reached.offset >= seal.end || read.is_err();
         self.place = (!is_at_end).then_some(reached);
         (reached.offset - place.offset).max(1)
@@ -142,6 +143,7 @@ impl Scrubber {
             if !self.reported.insert((file.id, offset)) {
                 continue;
             }
+            shared.options.metrics.scrub_damage.inc();
             let damage = ScrubDamage { file: file.path.clone(), offset, key, reason };
             tracing::error!(
                 file = %damage.file.display(),

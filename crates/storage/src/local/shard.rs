@@ -27,7 +27,7 @@ use crate::{
 /// The handle that [`super::LocalStore`] gives out.
 #[derive(Debug)]
 pub(super) struct LocalShard {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     writes: Sender<writer::Request>,
     reads: Sender<reader::Request>,
     threads: Mutex<Option<Threads>>,

@@ -1,7 +1,8 @@
 //! The index and the segments' accounts: what replaying the log amounts to.
 
-use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::format::{Kind, RECORD_HEADER_BYTES, RecordHeader, Shadows};
 use super::index::{Index, Location};
@@ -82,14 +83,14 @@ pub(super) struct Shadower<'a> {
     /// The rank of the segment that the frame goes to.
     own_rank: u32,
     /// Keys put in this frame that had been removed before it.
-    revived: HashSet<Key>,
+    revived: FxHashSet<Key>,
     /// How far numbers reached before this frame, where it raised them.
-    ends_before: HashMap<(Space, PartitionId), u64>,
+    ends_before: FxHashMap<(Space, PartitionId), u64>,
 }
 
 impl<'a> Shadower<'a> {
     pub(super) fn new(state: &'a mut State, own_rank: u32) -> Self {
-        Self { state, own_rank, revived: HashSet::new(), ends_before: HashMap::new() }
+        Self { state, own_rank, revived: FxHashSet::default(), ends_before: FxHashMap::default() }
     }
 
     /// The record's shadows, or `None` when the operation changes nothing and needs no record.

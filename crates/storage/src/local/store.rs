@@ -9,6 +9,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::backup::PinnedPlan;
 use super::directory::{Directory, unavailable};
+use super::figures::StorageFigures;
 use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::options::LocalOptions;
 use super::scrub::ScrubDamage;
@@ -20,12 +21,12 @@ use crate::{Acquiring, Error, Lease, ShardId, Store};
 pub struct LocalStore(Arc<LockedDirectory>);
 
 #[derive(Debug)]
-struct LockedDirectory {
+pub(super) struct LockedDirectory {
     directory: Directory,
     options: LocalOptions,
     scrub_damage: ScrubDamageSender,
     /// The shard's present handle; the store can end it.
-    current: Mutex<Option<Arc<LocalShard>>>,
+    pub(super) current: Mutex<Option<Arc<LocalShard>>>,
     /// Gone once the store is closed.
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -78,6 +79,12 @@ impl LocalStore {
     #[must_use]
     pub fn scrub_damage(&self) -> watch::Receiver<Vec<ScrubDamage>> {
         self.0.scrub_damage.subscribe()
+    }
+
+    /// What a scrape reads of this store; it does not keep the store open.
+    #[must_use]
+    pub fn figures(&self) -> StorageFigures {
+        StorageFigures { metrics: self.0.options.metrics.clone(), store: Arc::downgrade(&self.0) }
     }
 
     /// Notes what a backup must hold, and keeps it on disk until the plan is dropped. Everything acknowledged before

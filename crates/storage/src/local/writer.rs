@@ -31,7 +31,7 @@ const REMOVAL_PATIENCE_MS: u64 = 1000;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
-/// Frames with fewer batches are not waited after: their senders need the answer more than company.
+/// Smaller frames are written without a gathering delay: latency matters more than batching.
 const GATHERED_BATCHES_MIN: usize = 8;
 
 /// What the writer is asked to do.
@@ -258,7 +258,9 @@ impl Writer {
             return Ok(());
         }
         self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
+        let started = Instant::now();
         self.write_frame()?;
+        self.count(accepted().count(), started.elapsed());
         self.apply();
         self.is_unwitnessed = true;
         Ok(())
@@ -341,6 +343,14 @@ impl Writer {
         if is_segment_dead {
             self.shared.keeper_bell.ring();
         }
+    }
+
+    fn count(&self, batches: usize, took: Duration) {
+        let metrics = &self.shared.options.metrics;
+        metrics.syncs.inc();
+        metrics.batches.inc_by(batches as u64);
+        metrics.written_bytes.inc_by(self.frame.len());
+        metrics.sync_duration.observe_us(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Has the next segments prepared in good time, once this one is used at all.

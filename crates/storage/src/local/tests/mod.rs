@@ -17,6 +17,7 @@ mod descriptors;
 mod errno;
 mod fairness;
 mod faults;
+mod figures;
 mod growth;
 mod oracle;
 mod preparing;

@@ -1,0 +1,42 @@
+//! What a scrape reads of an open store.
+
+use std::fmt;
+use std::sync::{PoisonError, Weak};
+
+use peeklock_metrics::{Page, Source};
+
+use super::shared::Shared;
+use super::store::LockedDirectory;
+use crate::metrics::{Figures, StorageMetrics};
+
+/// The metrics of a store, without keeping it open.
+#[derive(Debug)]
+pub struct StorageFigures {
+    pub(super) metrics: StorageMetrics,
+    pub(super) store: Weak<LockedDirectory>,
+}
+
+impl Source for StorageFigures {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        self.metrics.write(page)?;
+        let Some(store) = self.store.upgrade() else { return Ok(()) };
+        let current = store.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        current.map_or(Ok(()), |shard| figures(&shard.shared).write(page))
+    }
+}
+
+fn figures(shared: &Shared) -> Figures {
+    let free_bytes = shared.directory.filesystem.free_bytes(&shared.directory.path).ok();
+    let state = shared.state();
+    let segments = || state.segments.in_order();
+    let live_bytes = segments().map(|segment| segment.live_bytes).sum();
+    let dead = |(end, live): (u64, u64)| end.saturating_sub(live);
+    Figures {
+        segments: segments().count(),
+        live_bytes,
+        dead_bytes: segments().filter_map(|one| Some(dead((one.sealed_end?, one.live_bytes)))).sum(),
+        allocated_bytes: state.segments.capacity_bytes(),
+        free_bytes,
+        is_full: shared.is_full(),
+    }
+}
