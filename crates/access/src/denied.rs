@@ -49,3 +49,22 @@ pub enum Denied {
         right: &'static str,
     },
 }
+
+impl Denied {
+    /// In one word, as metrics have it.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed(_) => "malformed",
+            Self::Signature => "signature",
+            Self::UnknownKey => "unknown_key",
+            Self::Issuer => "issuer",
+            Self::Audience => "audience",
+            Self::Expired(_) => "expired",
+            Self::NotYet => "not_yet_valid",
+            Self::Role => "role",
+            Self::Right { .. } => "right",
+        }
+    }
+}

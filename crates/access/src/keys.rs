@@ -60,14 +60,18 @@ impl<'k> Shown<'k> {
 
 impl Proof for Shown<'_> {
     fn is_of(&self, key: &str) -> bool {
-        // What is compared are tags of both: that takes the same time wherever they differ.
-        let tagging = hmac::Key::new(hmac::HMAC_SHA256, b"peeklock compares keys");
-        let expected = hmac::sign(&tagging, key.as_bytes());
-        let is_same = |shown: &str| hmac::verify(&tagging, shown.as_bytes(), expected.as_ref()).is_ok();
-        let plain = is_same(self.plain);
-        let decoded = self.decoded.as_deref().is_some_and(is_same);
+        let plain = is_same_secret(key, self.plain);
+        let decoded = self.decoded.as_deref().is_some_and(|decoded| is_same_secret(key, decoded));
         plain | decoded
     }
+}
+
+/// Whether a text is a secret. What is compared are tags of both: that takes the same time wherever they differ.
+#[must_use]
+pub fn is_same_secret(secret: &str, shown: &str) -> bool {
+    let tagging = hmac::Key::new(hmac::HMAC_SHA256, b"peeklock compares keys");
+    let expected = hmac::sign(&tagging, secret.as_bytes());
+    hmac::verify(&tagging, shown.as_bytes(), expected.as_ref()).is_ok()
 }
 
 /// Which key of a rule it was; both are tried whatever the first one says.

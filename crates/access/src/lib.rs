@@ -11,6 +11,7 @@ mod grant;
 mod issuer;
 mod jwt;
 mod keys;
+mod metrics;
 mod node;
 mod policy;
 mod resource;
@@ -31,6 +32,8 @@ pub use denied::Denied;
 pub use failures::Failures;
 pub use grant::{Grant, Permission};
 pub use jwt::{JsonWebPolicy, KeySet, KeySetError, RoleRule};
+pub use keys::is_same_secret;
+pub use metrics::AccessMetrics;
 pub use node::{AddressError, EntityNode, ResolvedNode, forwarding_target};
 pub use policy::{CertificateRule, DEFAULT_KEY, DEFAULT_RULE_NAME, Policy, default_rule};
 pub use resource::Resource;
@@ -65,6 +68,7 @@ struct Inner {
     used: UsedRules,
     issuer: IssuerKeys,
     changes: watch::Sender<u64>,
+    metrics: AccessMetrics,
 }
 
 impl Access {
@@ -87,7 +91,8 @@ impl Access {
         let policy = RwLock::new(Arc::new(policy));
         let used = UsedRules::default();
         let (issuer, changes) = (IssuerKeys::default(), watch::Sender::new(0));
-        Self(Arc::new(Inner { policy, entities, clock, used, issuer, changes }))
+        let metrics = AccessMetrics::default();
+        Self(Arc::new(Inner { policy, entities, clock, used, issuer, changes, metrics }))
     }
 
     /// Another policy from now on; grants that rest on what it does not hold any more don't stand.
@@ -130,6 +135,34 @@ impl Access {
     /// # Errors
     /// [`Denied`].
     pub fn token(&self, token: &str, resource: &Resource, now: Timestamp) -> Result<Grant, Denied> {
+        self.counted(self.grant_of_token(token, resource, now))
+    }
+
+    /// The rule whose key signed a shared access signature, as it says: nothing is verified.
+    #[must_use]
+    pub fn claimed_rule(token: &str) -> Option<String> {
+        match Token::parse(token).ok()? {
+            Token::SharedAccessSignature(signature) => Some(signature.rule),
+            Token::JsonWeb(_) => None,
+        }
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> AccessMetrics {
+        self.0.metrics.clone()
+    }
+
+    /// Counts what a front end refused by itself: nothing was presented, or the grant lacks a right.
+    pub fn count(&self, denied: &Denied) {
+        self.0.metrics.count(denied);
+    }
+
+    fn counted(&self, outcome: Result<Grant, Denied>) -> Result<Grant, Denied> {
+        outcome.inspect_err(|denied| self.0.metrics.count(denied))
+    }
+
+    fn grant_of_token(&self, token: &str, resource: &Resource, now: Timestamp) -> Result<Grant, Denied> {
         let policy = self.policy();
         if !policy.required {
             return Ok(Grant::everything(resource.clone()));
@@ -174,8 +207,8 @@ impl Access {
         if !policy.required {
             return Ok(Grant::everything(namespace));
         }
-        let found =
-            rules::find(&policy, None, rule, &namespace, &Shown::new(key)).ok_or(Denied::Signature)?;
+        let found = rules::find(&policy, None, rule, &namespace, &Shown::new(key));
+        let found = found.ok_or(Denied::Signature).inspect_err(|denied| self.count(denied))?;
         Ok(found.grant(namespace.into(), None))
     }
 
@@ -188,8 +221,8 @@ impl Access {
         if !policy.required {
             return Ok(Grant::everything(Resource::namespace()));
         }
-        let rule =
-            policy.certificates.iter().find(|rule| &*rule.subject == subject).ok_or(Denied::Signature)?;
+        let rule = policy.certificates.iter().find(|rule| &*rule.subject == subject);
+        let rule = rule.ok_or(Denied::Signature).inspect_err(|denied| self.count(denied))?;
         let basis = Basis::Certificate { subject: subject.into() };
         let permissions = Box::new([Permission { scope: rule.scope.clone().into(), rights: rule.rights }]);
         Ok(Grant { permissions, expires_at: None, principal: subject.into(), basis })

@@ -16,8 +16,8 @@ impl Admission {
         Self(Arc::new(admit))
     }
 
-    /// The request was let in.
-    pub(crate) fn tell(extensions: &Extensions) {
+    /// Reports that the request was authorized.
+    pub fn tell(extensions: &Extensions) {
         if let Some(Self(admit)) = extensions.get() {
             admit();
         }

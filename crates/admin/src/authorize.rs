@@ -16,14 +16,26 @@ impl Admin {
     ///
     /// # Errors
     /// 401, with the sub-code of what is wrong.
-    pub(crate) fn authorize(
-        &self,
-        headers: &HeaderMap,
-        resource: &Resource,
-        right: Right,
-    ) -> Result<Grant, Error> {
+    pub fn authorize(&self, headers: &HeaderMap, resource: &Resource, right: Right) -> Result<Grant, Error> {
         let grant = self.verify(headers, resource)?;
-        if grant.permits(resource, right, self.access.now()) { Ok(grant) } else { Err(lacking(right).into()) }
+        if grant.permits(resource, right, self.access.now()) {
+            return Ok(grant);
+        }
+        let denied = lacking(right);
+        self.access.count(&denied);
+        Err(denied.into())
+    }
+
+    /// Refuses a request without any token, where one is needed: before its body is read, which may name the resource.
+    ///
+    /// # Errors
+    /// 401.
+    pub fn require_token(&self, headers: &HeaderMap) -> Result<(), Error> {
+        if presented(headers)?.is_none() && self.access.is_required() {
+            self.access.count(&Denied::Missing);
+            return Err(Denied::Missing.into());
+        }
+        Ok(())
     }
 
     /// Looks at the token of a request, whatever it allows on the resource; tokens in the query are not looked at, because
@@ -31,11 +43,14 @@ impl Admin {
     ///
     /// # Errors
     /// 401, with the sub-code of what is wrong.
-    pub(crate) fn verify(&self, headers: &HeaderMap, resource: &Resource) -> Result<Grant, Error> {
+    pub fn verify(&self, headers: &HeaderMap, resource: &Resource) -> Result<Grant, Error> {
         let now = self.access.now();
         let token = match presented(headers)? {
             Some(token) => token,
-            None if self.access.is_required() => return Err(Denied::Missing.into()),
+            None if self.access.is_required() => {
+                self.access.count(&Denied::Missing);
+                return Err(Denied::Missing.into());
+            }
             None => "",
         };
         let grant = self.access.token(token, resource, now)?;

@@ -16,25 +16,27 @@ const INTERNAL: Http = Http { status: 500, sub_code: 50000 };
 /// Refuses a request. N finds the sub-code by the text `SubCode=digits.`, with the full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {}{text}", prefix(*.sub_code))]
-pub(crate) struct Error {
+pub struct Error {
+    /// The row of the table of errors.
+    pub kind: ErrorKind,
     /// Of the response.
-    pub(crate) status: StatusCode,
+    pub status: StatusCode,
     /// N's constants: the status and two digits more; [`NO_SUB_CODE`] where the service writes none.
-    pub(crate) sub_code: u16,
+    pub sub_code: u16,
     /// For people.
-    pub(crate) text: Cow<'static, str>,
+    pub text: Cow<'static, str>,
 }
 
 impl Error {
     /// An error of the table.
-    pub(crate) fn of(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn of(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         let Http { status, sub_code } = kind.row().http.unwrap_or(INTERNAL);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, sub_code, text: text.into() }
+        Self { kind, status, sub_code, text: text.into() }
     }
 
     /// The request makes no sense.
-    pub(crate) fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::of(ErrorKind::InvalidArgument, text)
     }
 
@@ -53,13 +55,14 @@ impl Error {
     }
 
     /// The broker failed.
-    pub(crate) fn internal() -> Self {
+    #[must_use]
+    pub fn internal() -> Self {
         Self::of(ErrorKind::Internal, "The broker failed to carry out the operation.")
     }
 
     /// The body; `tracking` finds it again in the log.
     fn body(&self, tracking: Uuid) -> String {
-        let Self { status, sub_code, text } = self;
+        let Self { status, sub_code, text, .. } = self;
         let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S");
         format!(
             "<Error><Code>{}</Code><Detail>{}{} TrackingId:{tracking}_G0, SystemTracker:peeklock, \

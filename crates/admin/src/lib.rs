@@ -6,6 +6,7 @@ mod authorize;
 mod error;
 pub mod exercise;
 mod limits;
+pub mod messages;
 mod rest;
 
 use std::sync::Arc;
@@ -15,10 +16,13 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use peeklock_access::Access;
 use peeklock_budget::throttle::Throttles;
-use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::Namespace;
+use peeklock_engine::{Tier, Timestamp};
 
 pub use admission::Admission;
+pub use atom::description;
+pub use atom::{OptionText, RuleText, Typed, correlation_fields, options_of, typed, untyped};
+pub use error::Error;
 pub use limits::Limits;
 
 /// What both need; cheap to clone.
@@ -63,6 +67,24 @@ impl Admin {
     #[must_use]
     pub fn throttled(self, throttles: Throttles) -> Self {
         Self { throttles, ..self }
+    }
+
+    /// The tier whose rules entities keep to.
+    #[must_use]
+    pub const fn tier(&self) -> Tier {
+        self.entity_limits.tier
+    }
+
+    /// What the namespace is called, if the configuration says so.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// When the front end was started, by the clock of tokens.
+    #[must_use]
+    pub const fn started_at(&self) -> Timestamp {
+        self.started_at
     }
 
     /// Everything under `/`.

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 pub(crate) use self::descriptor::{AnswerKind, Descriptor, Link, Uses, Writes};
 use crate::{
-    DeadLetter, EntityOptions, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode,
+    DeadLetter, EntityOptions, Listing, LockToken, NewMessage, Properties, QueueId, QueuePath, ReceiveMode,
     ReceiverId, Rule, SequenceNumber, SubscriptionOptions, Timestamp,
 };
 
@@ -142,6 +142,25 @@ pub enum Command {
         /// there are sessions. Refused where there are none, and for dead letters.
         receiver: Option<ReceiverId>,
     },
+    /// Lists receivers, locks or sessions for administrators; answers [`crate::Reply::Listed`].
+    List {
+        /// Of which queue.
+        source: QueuePath,
+        /// What.
+        listing: Listing,
+        /// At most so many rows.
+        top: usize,
+    },
+    /// Does what an administrator wants with messages, by number, all or none; answers [`crate::Reply::Done`]. None of them may
+    /// be locked. They may be of sessions, also of those that a receiver holds.
+    ActOnMessages {
+        /// Which queue; of a topic itself, what is scheduled on it.
+        source: QueuePath,
+        /// Which.
+        numbers: Vec<SequenceNumber>,
+        /// What.
+        action: MessageAction,
+    },
     /// Prolongs a session's lock from now; answers [`crate::Reply::SessionRenewed`].
     RenewSessionLock {
         /// Who holds it.
@@ -259,6 +278,17 @@ pub enum Command {
     EndEntity,
     /// Lets due timers fire; carries no request of its own.
     Tick,
+}
+
+/// What an administrator does with a message, see [`Command::ActOnMessages`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessageAction {
+    /// Deletes it, whatever its state.
+    Delete,
+    /// Makes a deferred message available again, at its place in the order; its delivery count stays.
+    Undefer,
+    /// Moves an active or deferred message to the dead-letter queue.
+    DeadLetter(Arc<DeadLetter>),
 }
 
 /// How a message was assigned to the receiver that would have got it, see [`Command::Quarantine`].

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    Departing, Lock, LockToken, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber, Timestamp,
+    Departing, Listed, Lock, LockToken, MessageView, ReceiverId, Refusal, RequestId, Rule, SequenceNumber,
+    Timestamp,
 };
 
 /// An output of the partition. The runtime adds contents to views before they leave.
@@ -94,6 +95,8 @@ pub enum Reply<M = ViewWithLock> {
     Sessions(Result<Vec<Arc<str>>, Refusal>),
     /// To `ListRules`.
     Rules(Result<Vec<Arc<Rule>>, Refusal>),
+    /// To `List`.
+    Listed(Result<Listed, Refusal>),
 }
 
 impl<M> Reply<M> {
@@ -113,6 +116,7 @@ impl<M> Reply<M> {
             Self::SessionState(result) => Reply::SessionState(result),
             Self::Sessions(result) => Reply::Sessions(result),
             Self::Rules(result) => Reply::Rules(result),
+            Self::Listed(result) => Reply::Listed(result),
         })
     }
 }

@@ -323,6 +323,8 @@ pub enum Change {
     HeldBackNoLonger,
     /// Set aside.
     Deferred,
+    /// Deferred no longer.
+    Undeferred,
     /// Moved to the dead-letter queue.
     DeadLettered,
 }

@@ -11,8 +11,10 @@ mod forward;
 mod ids;
 mod key_partition;
 mod layout;
+mod listing;
 mod message;
 mod message_key;
+mod metrics;
 mod names;
 mod options;
 pub mod partition;
@@ -23,8 +25,8 @@ mod session_id;
 mod stored;
 
 pub use command::{
-    Assigned, Command, CreditLimit, DELETE_COUNT_MAX, Intent, RECEIVE_DEFERRED_BYTES_MAX, ReceiverOptions,
-    SessionLock, SessionRequest, Settlement,
+    Assigned, Command, CreditLimit, DELETE_COUNT_MAX, Intent, MessageAction, RECEIVE_DEFERRED_BYTES_MAX,
+    ReceiverOptions, SessionLock, SessionRequest, Settlement,
 };
 pub use durability::Durability;
 pub use effect::{AcceptedSession, Effect, End, Reply, SettleFailure, ViewWithLock};
@@ -34,11 +36,13 @@ pub use ids::{
     LockToken, QueueId, QueuePath, ReceiveMode, ReceiverId, RequestId, SequenceNumber, SubQueue, Timestamp,
 };
 pub use key_partition::{KeyPartition, PartitionKey};
+pub use listing::{Listed, ListedRow, Listing};
 pub use message::{
     BodyRef, DeadLetter, Delivery, Lock, MessageState, MessageView, NewMessage, Properties, Property,
     Received,
 };
 pub use message_key::MessageKey;
+pub use metrics::Totals;
 pub use names::{
     check_addressed_subscription_name, check_authorization_rule_name, check_entity_name, check_rule_name,
     check_subscription_name, name_key, reads_like_a_host, same_name,

@@ -177,6 +177,9 @@ table! {
         NO_AMQP, http(412, 41200), FINAL;
     BodyTooLarge "the body of a request is too large"
         NO_AMQP, http(413, 41300), FINAL;
+    // The management API in JSON only; ATOM takes any.
+    BodyTypeUnknown "the body of a request is not of the type that is understood"
+        NO_AMQP, http(415, 41500), FINAL;
     // Not seen by a client that follows the protocol; spec 2.8.15.
     Internal "the broker failed"
         amqp(INTERNAL_ERROR, 500), http(500, 50000), RETRYABLE;

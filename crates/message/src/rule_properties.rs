@@ -80,6 +80,16 @@ pub fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleP
     Some(rule_properties)
 }
 
+/// Reads what filters can name out of the sections of a message as a client receives it.
+///
+/// # Errors
+/// [`DecodeError`] when a section is malformed.
+pub fn of_sections(sections: &Sections) -> Result<RuleProperties, DecodeError> {
+    let annotated = Annotated::read(&sections.message_annotations)?;
+    let (header, properties) = (sections.decode_header()?, sections.decode_properties()?);
+    read(&header, properties, annotated, &sections.application_properties)
+}
+
 fn set(rule_properties: &mut RuleProperties, name: &str, value: PropertyValue) {
     match rule_properties.user.iter_mut().find(|(known, _)| &**known == name) {
         Some((_, before)) => *before = value,

@@ -110,7 +110,7 @@ impl<H: Serve> Ports<H> {
     ) {
         let mut first_bytes = BytesMut::new();
         let Some(found) = self.first_bytes(&mut socket, &mut first_bytes, &mut unauthenticated).await else {
-            tracing::debug!(%address, "hung up on a peer that did not show what it speaks, or hung up itself");
+            tracing::debug!(%address, "closed a connection whose protocol did not become known");
             return;
         };
         let peer = Peer { address, encrypted: false, certificate: None };

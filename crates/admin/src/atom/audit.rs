@@ -16,7 +16,7 @@ pub(super) fn peer(request: &Request) -> Option<SocketAddr> {
     request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
 }
 
-/// Notes an attempt to change something; looking at things is nobody's business.
+/// Writes an attempt to change something to the audit log; reads are not audited.
 pub(super) fn note(
     call: &Call,
     principal: Option<&str>,

@@ -51,6 +51,8 @@ pub(crate) struct Call {
     pub(crate) top: usize,
     /// Its headers.
     pub(crate) headers: HeaderMap,
+    /// Whether a description changes only the options that it names.
+    pub(crate) is_patch: bool,
 }
 
 impl Call {
@@ -70,6 +72,7 @@ impl Call {
             skip: 0,
             top: TOP_MAX,
             headers: request.headers().clone(),
+            is_patch: false,
         };
         for parameter in request.uri().query().unwrap_or_default().split('&') {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
@@ -77,6 +80,27 @@ impl Call {
             call.set_parameter(&decode(name), &decode(value))?;
         }
         Ok(call)
+    }
+
+    /// A call of another front end: with the names of options as in a description, and the texts.
+    pub(crate) fn of_front_end(
+        target: Target,
+        resource: Resource,
+        headers: &HeaderMap,
+        is_patch: bool,
+    ) -> Self {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost").to_owned();
+        Self {
+            target,
+            resource,
+            method: Method::PUT,
+            host,
+            api_version: API_VERSION_DEFAULT.to_owned(),
+            skip: 0,
+            top: TOP_MAX,
+            headers: headers.clone(),
+            is_patch,
+        }
     }
 
     fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), Error> {

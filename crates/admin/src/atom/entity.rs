@@ -13,8 +13,10 @@ use super::{Session, orders};
 use crate::Limits;
 use crate::error::Error;
 
-const QUEUE: &str = "QueueDescription";
-const TOPIC: &str = "TopicDescription";
+/// The element that describes a queue.
+pub(super) const QUEUE: &str = "QueueDescription";
+/// The element that describes a topic.
+pub(super) const TOPIC: &str = "TopicDescription";
 
 /// Tells about a queue or topic.
 ///

@@ -43,7 +43,7 @@ fn options<O: OptionSet>(document: &mut Document, element: &Element, order: &[&s
         correlation_filters: 0,
     };
     let audience = Audience { host: "localhost", api_version: "2024-05", tier: limits.tier };
-    let reading = Reading::<O> { limits, namespace: "localhost", now, current: None };
+    let reading = Reading::<O> { limits, namespace: "localhost", now, current: None, is_patch: false };
     if let Ok(options) = reading.options(element) {
         properties::write(document, order, (&options, &details), &audience);
     }

@@ -1,5 +1,7 @@
 //! Entries, and feeds of them in pages.
 
+use std::net::Ipv4Addr;
+
 use peeklock_engine::{EntityTimes, Timestamp};
 
 use super::path::Target;
@@ -81,15 +83,39 @@ fn url(session: &Session<'_>, target: &Target, query: &str) -> String {
 
 /// What the namespace is called: its own name, or what the service makes of a host name, which is its first part.
 pub(super) fn namespace_name<'a>(session: &'a Session<'_>) -> &'a str {
-    let host = &session.call.host;
-    if let Some(name) = &session.admin.name {
-        return name;
-    }
-    let end = host.find(['.', ':']).unwrap_or(host.len());
-    host.get(..end).filter(|name| !name.is_empty() && !name.starts_with('[')).unwrap_or("peeklock")
+    session.admin.name.as_deref().unwrap_or_else(|| named_by(&session.call.host))
+}
+
+/// The namespace that a `Host` header names; addresses name none.
+fn named_by(host: &str) -> &str {
+    let name = host.split(':').next().unwrap_or_default();
+    let first = name.split('.').next().unwrap_or_default();
+    let is_address = name.starts_with('[') || name.parse::<Ipv4Addr>().is_ok();
+    if first.is_empty() || is_address { "peeklock" } else { first }
 }
 
 /// Times of what was never changed.
 pub(super) const fn unchanged_since(created_at: Timestamp) -> EntityTimes {
     EntityTimes { created_at, updated_at: created_at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_named_by_the_host_but_not_by_an_address() {
+        for (host, name) in [
+            ("localhost:5300", "localhost"),
+            ("orders.servicebus.windows.net", "orders"),
+            ("broker.example:443", "broker"),
+            ("127.0.0.1:5300", "peeklock"),
+            ("192.0.2.7", "peeklock"),
+            ("[::1]:5300", "peeklock"),
+            ("", "peeklock"),
+            ("127.example", "127"),
+        ] {
+            assert_eq!(named_by(host), name, "{host}");
+        }
+    }
 }

@@ -43,6 +43,14 @@ pub(super) fn read(rule: &Element) -> Result<Filter, Error> {
     }
 }
 
+/// The fields of a correlation filter that are set, in the order of the service.
+pub(crate) fn fields(filter: &CorrelationFilter) -> Vec<(&'static str, String)> {
+    // Fields are read by the same functions that set them.
+    let filter = &mut filter.clone();
+    let set = FIELDS.iter().filter_map(|(name, field)| Some((*name, field(filter).as_deref()?.to_owned())));
+    set.collect()
+}
+
 fn read_correlation(element: &Element) -> Result<Filter, Error> {
     let mut filter = CorrelationFilter::default();
     for (name, field) in FIELDS {
@@ -78,12 +86,8 @@ fn write_sql(document: &mut Document, kind: &str, expression: &str, parameters: 
 }
 
 fn write_correlation(document: &mut Document, filter: &CorrelationFilter) {
-    // Fields are read by the same functions that set them.
-    let filter = &mut filter.clone();
-    for (name, field) in FIELDS {
-        if let Some(text) = field(filter) {
-            document.text(name, text);
-        }
+    for (name, text) in fields(filter) {
+        document.text(name, &text);
     }
     key_values::write(document, "Properties", &filter.user);
 }

@@ -8,6 +8,7 @@ mod action;
 mod audit;
 mod authorization_rules;
 mod call;
+pub mod description;
 mod details;
 mod duration;
 mod entity;
@@ -15,6 +16,7 @@ mod error;
 mod exercise;
 mod feed;
 mod filter;
+mod front_end;
 mod instant;
 mod key_values;
 mod namespace_info;
@@ -32,6 +34,7 @@ mod value;
 mod xml;
 
 pub(crate) use self::exercise::exercise;
+pub use self::front_end::{OptionText, RuleText, Typed, correlation_fields, options_of, typed, untyped};
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -78,7 +81,8 @@ impl Session<'_> {
     /// What a description is read against, with the options of the entity if it exists.
     fn reading<'b, O>(&'b self, current: Option<&'b O>) -> Reading<'b, O> {
         let limits = &self.admin.entity_limits;
-        Reading { limits, namespace: feed::namespace_name(self), now: self.entity_now(), current }
+        let (namespace, is_patch) = (feed::namespace_name(self), self.call.is_patch);
+        Reading { limits, namespace, now: self.entity_now(), current, is_patch }
     }
 
     /// The page that was asked for; `find` gets how many to leave out and how many to give.

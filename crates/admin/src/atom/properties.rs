@@ -26,6 +26,8 @@ pub(super) struct Reading<'a, O> {
     pub(super) now: Timestamp,
     /// The entity's options, if it exists.
     pub(super) current: Option<&'a O>,
+    /// Whether options that the description leaves out stay as they are.
+    pub(super) is_patch: bool,
 }
 
 /// To whom a description is written.
@@ -64,8 +66,12 @@ impl<O: OptionSet> Reading<'_, O> {
     /// A value that can't be read or is out of its range: which, and what it must be.
     pub(super) fn options(&self, description: &Element) -> Result<O, Error> {
         let default: O = self.limits.tier.defaults();
-        let mut options = default.clone();
-        for option in OPTIONS.iter().filter(|option| option.is_of::<O>()) {
+        let kept = self.current.filter(|_| self.is_patch);
+        let mut options = kept.unwrap_or(&default).clone();
+        let is_read = |option: &&EntityOption| {
+            option.is_of::<O>() && (kept.is_none() || description.child(option.service_name).is_some())
+        };
+        for option in OPTIONS.iter().filter(is_read) {
             self.set(&mut options, option, description)
                 .and_then(|()| self.check_tier(option, &options, &default))
                 .map_err(|wrong| self.refused(description, option, wrong))?;
@@ -274,13 +280,30 @@ pub(super) fn write<O: OptionSet>(
     }
 }
 
-fn write_option<O: OptionSet>(
+/// Writes the element of an option, if these options have it.
+pub(super) fn write_option<O: OptionSet>(
     document: &mut Document,
     option: &EntityOption,
     options: &O,
     audience: &Audience<'_>,
 ) {
-    let text = match &option.kind {
+    if let OptionKind::AuthorizationRules(at) = &option.kind {
+        if let Some(rules) = at.get(options) {
+            authorization_rules::write(document, rules);
+        }
+        return;
+    }
+    let Some(text) = text(option, options) else { return };
+    match option.kind {
+        OptionKind::Target(_) => document.text(option.service_name, &forward_url(audience.host, &text)),
+        _ => document.text(option.service_name, &text),
+    }
+}
+
+/// The value of an option as descriptions have it, targets of forwarding by their names; `None` if there is no value, and of
+/// authorization rules, which are no text.
+pub(super) fn text<O: OptionSet>(option: &EntityOption, options: &O) -> Option<String> {
+    match &option.kind {
         OptionKind::Boolean(at) => at.get(options).map(bool::to_string),
         OptionKind::Count(at, _) => at.get(options).map(u32::to_string),
         OptionKind::Duration(at, _) => at.get(options).map(|length_ms| duration::text(*length_ms)),
@@ -288,19 +311,8 @@ fn write_option<O: OptionSet>(
             .get(options)
             .map(|length_ms| length_ms.map_or_else(|| duration::UNLIMITED.to_owned(), duration::text)),
         OptionKind::Size(at, unit, _) => at.get(options).map(|bytes| (bytes / unit.bytes()).to_string()),
-        OptionKind::Text(at, _) => at.get(options).and_then(|text| text.as_deref().map(str::to_owned)),
-        OptionKind::Target(at) => {
-            at.get(options).and_then(|target| Some(forward_url(audience.host, target.as_deref()?)))
-        }
+        OptionKind::Text(at, _) | OptionKind::Target(at) => at.get(options)?.as_deref().map(str::to_owned),
         OptionKind::Status(at) => at.get(options).map(|status| status.name().to_owned()),
-        OptionKind::AuthorizationRules(at) => {
-            if let Some(rules) = at.get(options) {
-                authorization_rules::write(document, rules);
-            }
-            None
-        }
-    };
-    if let Some(text) = text {
-        document.text(option.service_name, &text);
+        OptionKind::AuthorizationRules(_) => None,
     }
 }

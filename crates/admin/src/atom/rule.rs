@@ -1,6 +1,6 @@
 //! `RuleDescription`.
 
-use peeklock_engine::{EntityTimes, Rule, check_rule_name};
+use peeklock_engine::{EntityTimes, Rule, Timestamp, check_rule_name};
 
 use super::feed::{self, Entry};
 use super::path::Target;
@@ -8,7 +8,8 @@ use super::xml::{Document, Element};
 use super::{Session, action, entity, filter, instant, subscription};
 use crate::error::Error;
 
-const NAME: &str = "RuleDescription";
+/// The element that describes a rule.
+pub(super) const NAME: &str = "RuleDescription";
 
 /// Whose rule, and its name.
 pub(super) type Path<'a> = (&'a str, &'a str, &'a str);
@@ -81,11 +82,16 @@ pub(super) fn list(session: &Session<'_>, (topic, subscription): (&str, &str)) -
 /// # Errors
 /// What is wrong with it.
 pub(super) fn read(session: &Session<'_>, description: &Element, name: &str) -> Result<Rule, Error> {
+    read_at(session.entity_now(), description, name)
+}
+
+/// As [`read`], of a rule that is created at that time.
+pub(super) fn read_at(created_at: Timestamp, description: &Element, name: &str) -> Result<Rule, Error> {
     let name = if name.is_empty() { peeklock_engine::DEFAULT_RULE } else { name };
     check_rule_name(name)
         .map_err(|reason| Error::bad_request(format!("'{name}' can't be the name of a rule: {reason}.")))?;
     let (filter, action) = (filter::read(description)?, action::read(description)?);
-    Ok(Rule { name: name.into(), filter, action, created_at: session.entity_now() })
+    Ok(Rule { name: name.into(), filter, action, created_at })
 }
 
 fn check_name(description: &Element) -> Result<(), Error> {

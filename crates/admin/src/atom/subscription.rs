@@ -11,7 +11,8 @@ use super::xml::{Document, Element};
 use super::{Session, entity, orders, rule};
 use crate::error::Error;
 
-const NAME: &str = "SubscriptionDescription";
+/// The element that describes a subscription.
+pub(super) const NAME: &str = "SubscriptionDescription";
 
 /// Tells about a subscription.
 ///

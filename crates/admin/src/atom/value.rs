@@ -154,11 +154,21 @@ fn decimal_text(number: u128) -> Option<String> {
     (decimal::parse(&text) == Some(number)).then_some(text)
 }
 
-/// Writes a value with the type that its client gave it. A whole number without one is an int if it fits: JS reads no wider
-/// one. JS also cuts a prefix of four letters off the type.
+/// Writes a value with its type. JS cuts a prefix of four letters off the type.
 pub(super) fn write(document: &mut Document, value: &PropertyValue) {
-    let (kind, text) = match value {
-        PropertyValue::Null => return document.attributed_text(NAME, &[("i:nil", "true")], ""),
+    let Some((kind, text)) = typed_text(value) else {
+        return document.attributed_text(NAME, &[("i:nil", "true")], "");
+    };
+    let namespace = if matches!(kind, "guid" | "char") { SERIALIZATION } else { SCHEMA };
+    let kind = format!("d6p1:{kind}");
+    document.attributed_text(NAME, &[("i:type", &kind), ("xmlns:d6p1", namespace)], &text);
+}
+
+/// The type that the client gave a value, and its text; `None` for null. A whole number without a type is an int if it fits: JS
+/// reads no wider one.
+pub(crate) fn typed_text(value: &PropertyValue) -> Option<(&'static str, String)> {
+    Some(match value {
+        PropertyValue::Null => return None,
         PropertyValue::Boolean(truth) => ("boolean", truth.to_string()),
         PropertyValue::Integer(number) if i32::try_from(*number).is_ok() => ("int", number.to_string()),
         PropertyValue::Integer(number) => ("long", number.to_string()),
@@ -178,12 +188,9 @@ pub(super) fn write(document: &mut Document, value: &PropertyValue) {
         }
         PropertyValue::Given(given) => match as_given(given) {
             Some(known) => known,
-            None => return write(document, &given.plain()),
+            None => return typed_text(&given.plain()),
         },
-    };
-    let namespace = if matches!(kind, "guid" | "char") { SERIALIZATION } else { SCHEMA };
-    let kind = format!("d6p1:{kind}");
-    document.attributed_text(NAME, &[("i:type", &kind), ("xmlns:d6p1", namespace)], &text);
+    })
 }
 
 /// Type and text of a value with a type of its own; `None` for types of AMQP, which are shown as what they are compared as.

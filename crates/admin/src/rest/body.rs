@@ -13,7 +13,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// 413 for a longer one, 408 when nothing comes for too long, 400 when it breaks off.
-pub(super) async fn read(mut body: Body, bytes_max: u64) -> Result<Bytes, Error> {
+pub(crate) async fn read(mut body: Body, bytes_max: u64) -> Result<Bytes, Error> {
     let too_long = || {
         let text = format!("The body is longer than the {bytes_max} bytes that can be accepted here.");
         Error::of(ErrorKind::BodyTooLarge, text)

@@ -26,21 +26,33 @@ pub(super) struct BrokerProperties {
     via_partition_key: Scalar,
 }
 
-/// The same with its times read.
+/// The properties of a message that is sent, with their times read.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct MessageSettings {
-    pub(super) content_type: Option<String>,
-    pub(super) correlation_id: Option<String>,
-    pub(super) label: Option<String>,
-    pub(super) message_id: Option<String>,
-    pub(super) partition_key: Option<String>,
-    pub(super) reply_to: Option<String>,
-    pub(super) reply_to_session_id: Option<String>,
-    pub(super) scheduled_enqueue_time_ms: Option<u64>,
-    pub(super) session_id: Option<String>,
-    pub(super) time_to_live_ms: Option<u64>,
-    pub(super) to: Option<String>,
-    pub(super) via_partition_key: Option<String>,
+pub struct MessageSettings {
+    /// The type of the body.
+    pub content_type: Option<String>,
+    /// The id of what it answers.
+    pub correlation_id: Option<String>,
+    /// The subject.
+    pub label: Option<String>,
+    /// Its id; the broker makes one if there is none.
+    pub message_id: Option<String>,
+    /// What the partition is chosen by.
+    pub partition_key: Option<String>,
+    /// Where answers go.
+    pub reply_to: Option<String>,
+    /// The session of answers.
+    pub reply_to_session_id: Option<String>,
+    /// When it becomes available, in milliseconds since 1970.
+    pub scheduled_enqueue_time_ms: Option<u64>,
+    /// Its session.
+    pub session_id: Option<String>,
+    /// How long it lives, in milliseconds.
+    pub time_to_live_ms: Option<u64>,
+    /// Whom it is for.
+    pub to: Option<String>,
+    /// What the partition of the entity on its way is chosen by.
+    pub via_partition_key: Option<String>,
 }
 
 impl BrokerProperties {

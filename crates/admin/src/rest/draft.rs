@@ -16,13 +16,13 @@ use crate::error::Error;
 
 /// What a message is made of.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Draft {
+pub struct Draft {
     /// What `BrokerProperties` says, and the content type.
-    pub(super) settings: MessageSettings,
+    pub settings: MessageSettings,
     /// Application properties.
-    pub(super) user: Vec<(String, Value)>,
+    pub user: Vec<(String, Value)>,
     /// Its bytes.
-    pub(super) body: Bytes,
+    pub body: Bytes,
 }
 
 impl Draft {
@@ -30,7 +30,7 @@ impl Draft {
     ///
     /// # Errors
     /// 400 for what no message may be.
-    pub(super) fn into_message(self, wanted: RequiredProperties, now_ms: u64) -> Result<NewMessage, Error> {
+    pub fn into_message(self, wanted: RequiredProperties, now_ms: u64) -> Result<NewMessage, Error> {
         let encoded = self.encode(now_ms);
         submission::read_message(&encoded, wanted, &mut || Uuid::new_v4().as_u128())
             .map_err(|unfit| Error::bad_request(unfit.to_string()))

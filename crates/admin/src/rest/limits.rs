@@ -38,7 +38,7 @@ pub(crate) struct Limits {
 
 /// Room for a body, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub struct Room {
     _permit: OwnedSemaphorePermit,
     _share: Share,
 }
@@ -69,7 +69,7 @@ impl Limits {
     ///
     /// # Errors
     /// 503 when there is none.
-    pub(super) fn answer(&self, bytes: usize) -> Result<Share, Error> {
+    pub(crate) fn answer(&self, bytes: usize) -> Result<Share, Error> {
         self.budget.try_share(Owner::HttpAnswers, bytes).ok_or_else(memory_short)
     }
 
@@ -77,7 +77,7 @@ impl Limits {
     ///
     /// # Errors
     /// 503 when there is none.
-    pub(super) async fn body(&self, bytes: u64) -> Result<Room, Error> {
+    pub(crate) async fn body(&self, bytes: u64) -> Result<Room, Error> {
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_kib_max);
         let permit = Arc::clone(&self.bodies_kib).acquire_many_owned(kib).await;
         let permit = permit.map_err(|_| Error::internal())?;

@@ -49,7 +49,7 @@ fn token(text: &str) -> Result<LockToken, Error> {
 ///
 /// # Errors
 /// The partition is gone, and not even that was told.
-pub(super) async fn ask(partition: &PartitionHandle, command: Command) -> Result<Answer, Error> {
+pub async fn ask(partition: &PartitionHandle, command: Command) -> Result<Answer, Error> {
     let (mailbox, mut outputs) = Mailbox::new();
     partition.submit(Request { mailbox, tag: Some(0), command });
     while let Some(output) = outputs.recv().await {

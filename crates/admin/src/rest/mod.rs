@@ -4,20 +4,20 @@
 //! AMQP has it decided as well (`peeklock_message`).
 
 mod batch;
-mod body;
-mod broker_properties;
+pub(crate) mod body;
+pub(crate) mod broker_properties;
 mod date;
-mod draft;
+pub(crate) mod draft;
 mod limits;
 mod location;
-mod locks;
+pub(crate) mod locks;
 mod object;
 mod operation;
-mod payload;
-mod place;
+pub(crate) mod payload;
+pub(crate) mod place;
 mod purging;
 mod receiving;
-mod refusal;
+pub(crate) mod refusal;
 mod scalar;
 mod sending;
 mod shown;
@@ -40,6 +40,7 @@ use operation::Verb;
 use place::Place;
 
 pub(crate) use limits::Limits;
+pub use limits::Room;
 pub(crate) use operation::Operation;
 
 /// The broker's time may be corrected: whether a grant has expired is looked at again after this, in milliseconds.
@@ -74,7 +75,7 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
 }
 
 /// A request counts as one message, a batch too.
-fn check_rates(admin: &Admin, entity: &str, principal: &str) -> Result<(), Error> {
+pub(crate) fn check_rates(admin: &Admin, entity: &str, principal: &str) -> Result<(), Error> {
     let now_ms = admin.namespace.clock().now().0;
     let buckets = [admin.throttles.entity(entity), admin.throttles.identity(principal)];
     if buckets.iter().flatten().all(|bucket| bucket.take(now_ms, 1)) {

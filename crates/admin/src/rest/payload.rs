@@ -12,7 +12,7 @@ use super::{date, user_properties};
 
 /// Data as it is; a value that is text or bytes as these; every other value, and sequences, as JSON. What can't be decoded
 /// is given as it is encoded.
-pub(super) fn of(sections: &Sections) -> Bytes {
+pub fn of(sections: &Sections) -> Bytes {
     match sections.decode_body() {
         Ok(Body::Data(data)) => data,
         Ok(Body::Value(Value::Null)) => Bytes::new(),

@@ -12,19 +12,21 @@ use crate::error::Error;
 
 /// An entity found.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub struct Place {
     /// As the request names it.
-    pub(super) entity: EntityNode,
+    pub entity: EntityNode,
     /// Where commands go.
-    pub(super) partition: PartitionHandle,
+    pub partition: PartitionHandle,
     /// Which queue, in commands.
-    pub(super) source: QueuePath,
+    pub source: QueuePath,
     /// What it wants to know of messages sent to it.
-    pub(super) wanted: RequiredProperties,
+    pub wanted: RequiredProperties,
     /// What is particular about its messages.
-    pub(super) origin: Origin,
+    pub origin: Origin,
     /// Largest encoded message accepted; of a subscription, its topic's.
-    pub(super) message_bytes_max: u64,
+    pub message_bytes_max: u64,
+    /// Whether it is a topic itself, which holds scheduled messages only.
+    pub is_topic: bool,
 }
 
 impl Place {
@@ -34,6 +36,17 @@ impl Place {
     /// 410 if it is not there, 400 if nothing of this kind can be done with it.
     pub(super) fn find(namespace: &Namespace, operation: &Operation) -> Result<Self, Error> {
         let Operation { entity, verb } = operation;
+        let place = Self::of(namespace, entity).ok_or_else(|| {
+            let text = format!("The messaging entity '{}' could not be found.", entity.entity_path());
+            refusal::gone(text)
+        })?;
+        check(*verb == Verb::Send, place.is_topic, place.origin.copies, entity.sub_queue)?;
+        Ok(place)
+    }
+
+    /// The place that an address names, if there is such an entity.
+    #[must_use]
+    pub fn of(namespace: &Namespace, entity: &EntityNode) -> Option<Self> {
         let found = match &entity.subscription {
             Some(name) => namespace
                 .subscription(&entity.name, name)
@@ -44,22 +57,17 @@ impl Place {
                 (found.partition, found.queue, requires_session, found.options)
             }),
         };
-        let Some((partition, queue, sessions, options)) = found else {
-            return Err(refusal::gone(format!(
-                "The messaging entity '{}' could not be found.",
-                entity.entity_path()
-            )));
-        };
+        let (partition, queue, sessions, options) = found?;
         let copies = entity.subscription.is_some();
         let is_topic = !copies && matches!(*options, EntityOptions::Topic(_));
-        check(*verb == Verb::Send, is_topic, copies, entity.sub_queue)?;
-        Ok(Self {
+        Some(Self {
             entity: entity.clone(),
             partition,
             source: QueuePath { queue, sub_queue: entity.sub_queue },
             wanted: RequiredProperties::by(&options),
             origin: Origin { sessions, copies, partitioned: options.is_partitioned() },
             message_bytes_max: options.max_message_size_bytes(),
+            is_topic,
         })
     }
 }

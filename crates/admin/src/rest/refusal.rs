@@ -6,7 +6,8 @@ use peeklock_errors::ErrorKind;
 use crate::error::Error;
 
 /// The error of a refused operation on messages.
-pub(super) fn error(refusal: &Refusal) -> Error {
+#[must_use]
+pub fn error(refusal: &Refusal) -> Error {
     match ErrorKind::from(refusal) {
         // What it means is the broker's business, not a client's.
         ErrorKind::Internal => Error::internal(),

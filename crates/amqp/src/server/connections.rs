@@ -24,7 +24,7 @@ use crate::wire::loggable;
 /// How connections are served.
 #[derive(Debug, Clone)]
 pub struct ListenerOptions {
-    /// Connections at a time; more are hung up on.
+    /// Maximum number of connections at a time; further ones are closed.
     pub connections_max: usize,
     /// For each connection's endpoint.
     pub endpoint: Config,
@@ -74,8 +74,8 @@ impl<F: ApplicationFactory> Connections<F> {
     }
 
     /// Serves one connection to its end. `first_bytes` were read before, to see what the peer speaks. When `cut`
-    /// resolves, the connection ends without farewell. One too many, and one that comes after [`Self::drain`] began, is
-    /// hung up on.
+    /// resolves, the connection ends without farewell. One beyond the maximum, or after [`Self::drain`] began, is
+    /// closed.
     pub async fn serve<S>(
         &self,
         socket: S,

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 
-use peeklock_access::{Access, AddressError, Grant, ResolvedNode, Resource};
+use peeklock_access::{Access, AddressError, Denied, Grant, ResolvedNode, Resource};
 use peeklock_engine::{Right, Timestamp};
 use tokio::sync::watch;
 
 use super::errors::Fault;
+use crate::wire::loggable;
 
 /// Audiences one connection may hold tokens for; further ones are refused.
 pub(crate) const TOKENS_MAX: usize = 10_000;
@@ -95,7 +96,10 @@ impl Authorization {
         })?;
         let now = self.access.now();
         let grant = self.access.token(token, &resource, now).map_err(|denied| {
-            tracing::debug!(resource = resource.path(), %denied, "token refused");
+            let claimed = Access::claimed_rule(token);
+            let identity = claimed.as_deref().map(loggable).map(tracing::field::display);
+            let (resource, reason) = (loggable(resource.path()), denied.reason());
+            tracing::info!(%resource, identity, reason, "credentials refused");
             Fault::Denied(denied)
         })?;
         if self.tokens.len() >= TOKENS_MAX && !self.tokens.contains_key(resource.path()) {
@@ -119,6 +123,7 @@ impl Authorization {
         if self.permits(resource, need) {
             return Ok(());
         }
+        self.access.count(&Denied::Right { right: need.name() });
         Err(Fault::Unauthorized { right: need.name(), uri: uri.to_owned() })
     }
 

@@ -187,9 +187,10 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// The text for people, with `TrackingId`, `SystemTracker` and `Timestamp`.
+    /// The text for people, with `TrackingId`, `SystemTracker` and `Timestamp`. Refusals are logged here, because every such text is made here.
     #[must_use]
     pub(crate) fn description(&self, fault: &Fault) -> String {
+        log(fault);
         format!(
             "{fault} TrackingId:{:032x}, SystemTracker:peeklock, Timestamp:{}",
             self.tracking_id,
@@ -204,6 +205,21 @@ impl Tracker {
         let description = self.description(fault);
         tracing::debug!(condition, description = &*loggable(&description), "refused");
         Error { condition: condition.into(), description: Some(description.into()), info: Vec::new() }
+    }
+}
+
+/// What an operator may want to know of what clients are told; tokens are logged where they are verified.
+fn log(fault: &Fault) {
+    match fault {
+        Fault::EntityNotFound { uri } => tracing::info!(address = %loggable(uri), "entity not found"),
+        Fault::Unauthorized { right, uri } => {
+            tracing::info!(right, address = %loggable(uri), "operation refused: a right is missing");
+        }
+        Fault::Refused(Refusal::MessageTooLarge { size_bytes, limit_bytes })
+        | Fault::BatchTooLarge { size_bytes, limit_bytes } => {
+            tracing::info!(size_bytes, limit_bytes, "message refused: it is too large");
+        }
+        _ => {}
     }
 }
 

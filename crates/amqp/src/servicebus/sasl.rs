@@ -3,6 +3,8 @@
 use peeklock_access::{Access, Grant};
 use percent_encoding::percent_decode_str;
 
+use crate::wire::loggable;
+
 /// The mechanisms offered, in order: what the SDKs choose first (P, G, N: ANONYMOUS; J: ANONYMOUS with a key name as
 /// initial response), then PLAIN for generic clients, then EXTERNAL for those with a client certificate.
 pub const MECHANISMS: [&str; 4] = ["ANONYMOUS", "PLAIN", "EXTERNAL", "MSSBCBS"];
@@ -41,7 +43,9 @@ pub(super) fn outcome(
         _ => None,
     };
     if granted.is_none() {
-        tracing::debug!(mechanism, certificate, "authentication failed");
+        let user = initial_response.filter(|_| mechanism == "PLAIN").and_then(plain).map(|(user, _)| user);
+        let identity = user.or(certificate).map(loggable).map(tracing::field::display);
+        tracing::info!(mechanism = %loggable(mechanism), identity, "login refused");
     }
     granted.map_or(Outcome::Refused, Outcome::Known)
 }

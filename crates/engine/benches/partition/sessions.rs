@@ -1,4 +1,4 @@
-//! What sessions cost, and that many cost each no more than few.
+//! What sessions cost, and that the cost of each hardly grows with their number.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

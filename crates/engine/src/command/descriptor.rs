@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::{Command, Settlement};
+use super::{Command, MessageAction, Settlement};
 use crate::{DeadLetter, NewMessage, QueueId, ReceiveMode, ReceiverId, Refusal, Reply, SettleFailure};
 
 /// See the module.
@@ -42,6 +42,7 @@ pub(crate) enum AnswerKind {
     SessionState,
     Sessions,
     Rules,
+    Listed,
     /// Bodies; `takes` when the messages leave the store with the answer.
     Received {
         takes: bool,
@@ -95,6 +96,8 @@ pub(crate) enum Writes<'a> {
     Settled { count: usize, settlement: &'a Settlement },
     /// So many records of messages or subscriptions.
     Records(usize),
+    /// So many messages on which an administrator acts.
+    Acted { count: usize, action: &'a MessageAction },
     /// Deletions of so many messages.
     Deletions(u32),
     /// A session's state of so many bytes.
@@ -144,6 +147,9 @@ impl Command {
             Self::DeleteMessages { source, count_max, .. } => answered(Answer::Deleted)
                 .accessing(Uses::Queue(source.queue))
                 .writing(Writes::Deletions(*count_max)),
+            Self::ActOnMessages { source, numbers, action } => answered(Answer::Done)
+                .accessing(Uses::Queue(source.queue))
+                .writing(Writes::Acted { count: numbers.len(), action }),
             Self::RenewSessionLock { receiver } => {
                 answered(Answer::SessionRenewed).accessing(Uses::SourceOf(*receiver))
             }
@@ -169,6 +175,7 @@ impl Command {
             Self::Provisional(command) => answered(Answer::Provisional).using(command.describe().uses),
             Self::ListSessions { .. } => answered(Answer::Sessions),
             Self::ListRules { .. } => answered(Answer::Rules),
+            Self::List { .. } => answered(Answer::Listed),
             // That an update is a use is part of its event.
             Self::ChangeOptions { .. } | Self::EndEntity => answered(Answer::Done),
             Self::Select { .. } | Self::Examined { .. } | Self::Quarantine { .. } | Self::Tick => UNANSWERED,
@@ -234,6 +241,7 @@ impl AnswerKind {
             Self::SessionState => Reply::SessionState(Err(refusal)),
             Self::Sessions => Reply::Sessions(Err(refusal)),
             Self::Rules => Reply::Rules(Err(refusal)),
+            Self::Listed => Reply::Listed(Err(refusal)),
             Self::Received { .. } | Self::Examination { .. } => Reply::Received(Err(refusal)),
         }
     }
@@ -256,7 +264,12 @@ impl Writes<'_> {
         match self {
             Self::Messages { messages, .. } => messages.iter().map(|message| message.content.len()).sum(),
             Self::SessionState(bytes) => bytes,
-            Self::Nothing | Self::Settled { .. } | Self::Records(_) | Self::Deletions(_) | Self::Rules => 0,
+            Self::Nothing
+            | Self::Settled { .. }
+            | Self::Records(_)
+            | Self::Acted { .. }
+            | Self::Deletions(_)
+            | Self::Rules => 0,
         }
     }
 }

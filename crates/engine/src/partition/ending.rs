@@ -1,4 +1,4 @@
-//! How a message's stay ends when it was not processed: expiry, failed delivery, dead-lettering.
+//! Removal of unprocessed messages: expiry, failed delivery, dead-lettering.
 //!
 //! When a lock ends, the tests come in this order: past its expiry → dropped or dead-lettered (S-6, S-20); failed
 //! as often as allowed → dead-lettered; else back where it was, at its original position.

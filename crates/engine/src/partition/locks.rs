@@ -1,6 +1,7 @@
 //! Locks: found by token, ended in order of time.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 
 use rustc_hash::FxBuildHasher;
 
@@ -59,6 +60,15 @@ impl Locks {
     pub(super) fn endless(&self) -> impl Iterator<Item = (LockToken, &LockedMessage)> {
         let from = (Timestamp::NEVER, SequenceNumber(0), LockToken(0));
         self.ends.range(from..).filter_map(|(_, _, token)| Some((*token, self.held.get(token)?)))
+    }
+
+    /// Locks with an end of their own, in its order, behind one.
+    pub(super) fn after(
+        &self,
+        after: Option<(Timestamp, SequenceNumber, LockToken)>,
+    ) -> impl Iterator<Item = ((Timestamp, SequenceNumber, LockToken), &LockedMessage)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.ends.range((from, Bound::Unbounded)).filter_map(|at| Some((*at, self.held.get(&at.2)?)))
     }
 
     /// Adds a lock.

@@ -104,6 +104,18 @@ pub struct Counts {
     pub size_bytes: u64,
 }
 
+impl Counts {
+    /// Adds the counts of another queue.
+    pub const fn add(&mut self, other: Self) {
+        self.active += other.active;
+        self.dead_letter += other.dead_letter;
+        self.scheduled += other.scheduled;
+        self.transfer_dead_letter += other.transfer_dead_letter;
+        self.quarantined += other.quarantined;
+        self.size_bytes += other.size_bytes;
+    }
+}
+
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
 pub struct Partition {
@@ -301,6 +313,13 @@ impl Partition {
     pub fn has_message(&self, queue: QueueId, number: SequenceNumber) -> bool {
         let queue = self.state.queue(queue);
         queue.is_some_and(|queue| queue.messages.each().iter().any(|messages| messages.get(number).is_some()))
+    }
+
+    /// When the first message that a receiver could get now was enqueued, of a queue or subscription.
+    #[must_use]
+    pub fn oldest_available(&self, queue: QueueId) -> Option<Timestamp> {
+        let messages = self.state.queue(queue)?.messages.get(SubQueue::Main);
+        messages.first_available().map(|(_, record)| record.enqueued_at())
     }
 
     /// How many subscriptions there are.

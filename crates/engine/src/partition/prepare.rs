@@ -14,7 +14,8 @@ use super::step::Step;
 use super::{Outputs, Partition};
 use crate::event::Event;
 use crate::{
-    Command, Effect, LockToken, NewMessage, ReceiverId, Refusal, Reply, RequestId, SequenceNumber, Timestamp,
+    Command, Effect, LockToken, NewMessage, QueuePath, ReceiverId, Refusal, Reply, RequestId, SequenceNumber,
+    Timestamp,
 };
 
 /// What the commands before have taken. What is empty allocates nothing.
@@ -22,6 +23,8 @@ use crate::{
 struct Reserved {
     tokens: BTreeSet<LockToken>,
     cancelled: BTreeSet<SequenceNumber>,
+    /// Messages on which an administrator acts, by their shown numbers.
+    acted: BTreeSet<(QueuePath, SequenceNumber)>,
     /// Numbers reserved before that messages take.
     numbers: BTreeSet<SequenceNumber>,
     /// How long the states of sessions are by then, by holder, in bytes.
@@ -107,7 +110,21 @@ impl Step<'_> {
             }),
             Command::CancelScheduled { numbers } => {
                 self.cancellable(numbers)?;
-                let again = numbers.iter().find(|number| !reserved.cancelled.insert(**number));
+                let acted = |number: SequenceNumber| (QueuePath::main(self.state().entity.id), number);
+                let again = numbers.iter().find(|number| {
+                    reserved.acted.contains(&acted(**number)) || !reserved.cancelled.insert(**number)
+                });
+                again.map_or(Ok(()), |number| Err(Refusal::MessageNotFound(number.0)))
+            }
+            Command::ActOnMessages { source, numbers, action } => {
+                self.actionable(*source, numbers, action)?;
+                let is_cancelled = |number: &SequenceNumber| {
+                    *source == QueuePath::main(self.state().entity.id) && reserved.cancelled.contains(number)
+                };
+                if let Some(number) = numbers.iter().find(|number| is_cancelled(number)) {
+                    return Err(Refusal::MessageNotFound(number.0));
+                }
+                let again = numbers.iter().find(|number| !reserved.acted.insert((*source, **number)));
                 again.map_or(Ok(()), |number| Err(Refusal::MessageNotFound(number.0)))
             }
             Command::SetSessionState { receiver, state } => {

@@ -1,6 +1,7 @@
 //! Open receivers: how much each may still get, and whose turn it is.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use super::per_sub_queue::PerSubQueue;
 use super::selection::Selections;
@@ -26,6 +27,11 @@ impl Receiver {
         self.delivered.messages < self.limit.messages
     }
 
+    /// Messages for which it has credit left.
+    pub(super) const fn credit(&self) -> u64 {
+        self.limit.messages.saturating_sub(self.delivered.messages)
+    }
+
     /// Whether it may get a message now.
     pub(super) const fn can_be_served(&self) -> bool {
         self.has_credit() && self.delivered.bytes < self.limit.bytes
@@ -49,6 +55,12 @@ pub(super) struct Receivers {
 }
 
 impl Receivers {
+    /// Receivers in order of id, behind one.
+    pub(super) fn after(&self, after: Option<ReceiverId>) -> impl Iterator<Item = (ReceiverId, &Receiver)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.open.range((from, Bound::Unbounded)).map(|(id, receiver)| (*id, receiver))
+    }
+
     /// Whether none has credit or drains: then nothing follows from what happens to messages.
     pub(super) fn are_quiet(&self) -> bool {
         self.draining.is_empty()

@@ -136,6 +136,11 @@ impl Selections {
         self.0.entry(receiver).or_insert_with(|| (sub_queue, Selection::default()));
     }
 
+    /// Whether a receiver has a selector.
+    pub(super) fn has(&self, receiver: ReceiverId) -> bool {
+        self.0.contains_key(&receiver)
+    }
+
     /// A receiver goes.
     pub(super) fn remove(&mut self, receiver: ReceiverId) {
         self.0.remove(&receiver);

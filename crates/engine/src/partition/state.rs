@@ -289,7 +289,7 @@ impl State {
         std::mem::take(&mut self.changed)
     }
 
-    /// Queues in which something is due: they are looked after like those that changed.
+    /// Queues with a due timer: they are processed like those that changed.
     pub(super) fn touch_due(&mut self, now: Timestamp) -> Vec<QueueId> {
         let mut due = Vec::new();
         if self.next_queue_deadline().is_none_or(|at| at > now) {

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::{Effect, QueueId, ReceiverId, Refusal};
 
 impl State {
-    /// Whether messages may be received from a queue or subscription; from one that is gone, that is not the question.
+    /// Whether messages may be received from a queue or subscription; true for a deleted one, which is refused elsewhere.
     fn gives(&self, id: QueueId) -> bool {
         self.entity.policy.status.gives() && self.queue(id).is_none_or(|queue| queue.policy.status.gives())
     }

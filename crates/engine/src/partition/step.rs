@@ -125,6 +125,10 @@ impl<'a> Step<'a> {
             Command::DeleteMessages { source, count_max, enqueued_until, receiver } => {
                 self.delete_messages(request, source, count_max, enqueued_until, receiver);
             }
+            Command::List { source, listing, top } => self.list(request, source, listing, top),
+            Command::ActOnMessages { source, numbers, action } => {
+                self.act_on_messages(request, source, &numbers, &action);
+            }
             Command::RenewSessionLock { receiver } => self.renew_session_lock(request, receiver),
             Command::GetSessionState { receiver } => self.get_session_state(request, receiver),
             Command::SetSessionState { receiver, state } => {

@@ -1,6 +1,7 @@
 //! The directory of a namespace: names and ids of entities, and the entities, each of which knows the host it lives on.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use peeklock_storage::PartitionId;
@@ -68,6 +69,18 @@ impl Directory {
         let known = self.known();
         let asked = known.by_name.values().filter(|entity| entity.kind == kind);
         asked.skip(skip).take(top).cloned().collect()
+    }
+
+    /// The first `top` of those whose keys come after this one, of all kinds; of all entities without it.
+    pub(super) fn after(&self, key: Option<&str>, top: usize) -> Vec<Arc<Entity>> {
+        let known = self.known();
+        let start = key.map_or(Bound::Unbounded, Bound::Excluded);
+        known
+            .by_name
+            .range::<str, _>((start, Bound::Unbounded))
+            .take(top)
+            .map(|(_, found)| Arc::clone(found))
+            .collect()
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {

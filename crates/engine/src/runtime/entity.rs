@@ -12,6 +12,7 @@ use super::actor::{Actor, CatchUp, CaughtUp, Control, Inputs, OwnedPartition, Sh
 use super::random::RandomSource;
 use super::subscriptions::Subscriptions;
 use super::{EntityDescription, EntityKind, PartitionHandle};
+use crate::metrics::EntityMetrics;
 use crate::partition::{Counts, Partition};
 use crate::{EntityOptions, EntityTimes, QueueId, SubscriptionOptions};
 
@@ -57,6 +58,7 @@ pub(super) struct Entity {
     declared: RwLock<Declared>,
     counts: Arc<SharedCounts>,
     pub(super) accessed: Arc<AccessedAt>,
+    pub(super) metrics: Arc<EntityMetrics>,
     /// Of a topic; empty otherwise.
     pub(super) subscriptions: Arc<Subscriptions>,
     /// How often the clock had been set back when it was created or read from the store.
@@ -94,6 +96,9 @@ impl Entity {
     ) -> Self {
         let counts = Arc::new(SharedCounts::default());
         counts.set(partition.counts());
+        let series = &spawner.shared.series;
+        let metrics = series.entity();
+        metrics.set_oldest(partition.oldest_available(QueueId(id.0)));
         Self {
             name,
             id,
@@ -102,7 +107,8 @@ impl Entity {
             declared: RwLock::new(Declared { options: Arc::new(options), times }),
             counts,
             accessed: Arc::default(),
-            subscriptions: Arc::new(Subscriptions::of(&mut partition)),
+            metrics,
+            subscriptions: Arc::new(Subscriptions::of(&mut partition, Arc::clone(series))),
             set_backs,
             actor: Mutex::new(ActorState::Dormant(Box::new(partition))),
         }
@@ -150,6 +156,7 @@ impl Entity {
             times,
             accessed_at: self.accessed.get(),
             counts: self.counts(),
+            totals: self.metrics.totals(),
             is_damaged: self.is_damaged(),
             subscriptions,
             sql_filters: filters.sql + filters.constant,
@@ -299,6 +306,7 @@ impl Entity {
             set_backs: self.set_backs,
             counts: Arc::clone(&self.counts),
             accessed: Arc::clone(&self.accessed),
+            metrics: Arc::clone(&self.metrics),
             subscriptions: Arc::clone(&self.subscriptions),
         };
         let inputs = Inputs { requests, loans, control: control_receiver };

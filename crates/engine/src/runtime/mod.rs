@@ -28,6 +28,7 @@ mod clock;
 mod damage;
 mod directory;
 mod entity;
+mod figures;
 mod forwarder;
 mod host;
 pub mod inspect;
@@ -43,7 +44,7 @@ mod subscriptions;
 mod topics;
 
 pub use crate::layout::is_entity;
-pub use administration::{EntityDescription, EntityKind, SubscriptionDescription};
+pub use administration::{EntityDescription, EntityKind, SubscriptionDescription, Sums, TreeNode};
 pub use change_error::ChangeError;
 pub use clients::{ClientSubscription, SubscriberHold, Temporary, TemporaryHold};
 pub use clock::{
@@ -52,6 +53,7 @@ pub use clock::{
 };
 pub use damage::Damage;
 pub use entity::{EntityRef, SubscriptionRef};
+pub use figures::NamespaceFigures;
 pub use forwarder::ReadRuleProperties;
 pub use host::LostShard;
 pub use joint::Transaction;

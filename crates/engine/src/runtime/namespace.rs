@@ -17,6 +17,7 @@ use super::entity::EntityRef;
 use super::forwarder::{ReadRuleProperties, Routes};
 use super::host::{LostShard, ShardHost};
 use super::{Clock, PartitionHandle, StartError};
+use crate::metrics::SeriesPool;
 use crate::names::name_key;
 use crate::partition::Counts;
 use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
@@ -38,6 +39,8 @@ pub struct NamespaceOptions {
     pub entities_max: Option<usize>,
     /// The memory of the process that peers can make it hold; without limit by default.
     pub budget: Budget,
+    /// Queues, topics and subscriptions whose metrics have series of their own; all others are summed up.
+    pub series_max: usize,
 }
 
 /// All entities; cheap to clone.
@@ -64,6 +67,7 @@ pub(super) struct Common {
     pub(super) cache: Arc<CacheBudget>,
     pub(super) changes: ChangeCounter,
     pub(super) damages: Damages,
+    pub(super) series: Arc<SeriesPool>,
     pub(super) routes: Routes,
     pub(super) rule_limits: RuleLimits,
 }
@@ -90,6 +94,7 @@ impl Namespace {
             cache: CacheBudget::new(options.body_cache_bytes, options.budget.clone()),
             changes: ChangeCounter::new(),
             damages: Damages::default(),
+            series: SeriesPool::new(options.series_max),
             routes: Routes::new(options.read_rule_properties),
             rule_limits: options.rule_limits,
         };

@@ -1,18 +1,20 @@
 //! The subscriptions of a topic as the outside sees them: found by name, with their counts.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use super::SubscriptionDescription;
 use super::accessed::AccessedAt;
 use super::actor::SharedCounts;
+use crate::metrics::{EntityMetrics, SeriesPool};
 use crate::names::name_key;
 use crate::partition::{Counts, Partition};
 use crate::rule::FilterCounts;
-use crate::{QueueId, Subscription, SubscriptionOptions, Timestamp};
+use crate::{QueueId, Subscription, SubscriptionOptions, Timestamp, Totals};
 
 /// What the topic's actor knows of its subscriptions, as of its last turn; it may be ahead of what is durable.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Subscriptions {
     known: RwLock<Known>,
 }
@@ -24,6 +26,8 @@ struct Known {
     by_id: HashMap<QueueId, Found>,
     /// Of all subscriptions.
     filters: FilterCounts,
+    /// Which of them have series of their own.
+    series: Arc<SeriesPool>,
 }
 
 /// One subscription.
@@ -33,6 +37,7 @@ pub(super) struct Found {
     pub(super) options: Arc<SubscriptionOptions>,
     counts: Arc<SharedCounts>,
     accessed: Arc<AccessedAt>,
+    pub(super) metrics: Arc<EntityMetrics>,
 }
 
 impl Found {
@@ -43,20 +48,29 @@ impl Found {
     /// What administrators see.
     pub(super) fn describe(&self) -> SubscriptionDescription {
         let subscription = Arc::clone(&self.subscription);
-        SubscriptionDescription { subscription, accessed_at: self.accessed.get(), counts: self.counts() }
+        SubscriptionDescription {
+            subscription,
+            accessed_at: self.accessed.get(),
+            counts: self.counts(),
+            totals: self.metrics.totals(),
+        }
     }
 }
 
 impl Known {
-    fn set(&mut self, subscription: &Arc<Subscription>, counts: Counts) {
+    fn set(&mut self, subscription: &Arc<Subscription>, counts: Counts, oldest: Option<Timestamp>) {
         let id = subscription.queue;
+        let before = self.by_id.get(&id);
+        let metrics = before.map_or_else(|| self.series.entity(), |known| Arc::clone(&known.metrics));
         let found = Found {
             subscription: Arc::clone(subscription),
             options: Arc::new(subscription.options.clone()),
             counts: Arc::new(SharedCounts::default()),
-            accessed: self.by_id.get(&id).map(|known| Arc::clone(&known.accessed)).unwrap_or_default(),
+            accessed: before.map(|known| Arc::clone(&known.accessed)).unwrap_or_default(),
+            metrics,
         };
         found.counts.set(counts);
+        found.metrics.set_oldest(oldest);
         self.remove(id);
         self.filters = self.filters.plus(FilterCounts::of(&subscription.rules));
         self.by_name.insert(name_key(&subscription.name), id);
@@ -76,7 +90,9 @@ impl Known {
 
     fn update(&mut self, partition: &Partition, id: QueueId) {
         match (partition.subscription(id), partition.subscription_counts(id)) {
-            (Some(subscription), Some(counts)) => self.set(subscription, counts),
+            (Some(subscription), Some(counts)) => {
+                self.set(subscription, counts, partition.oldest_available(id));
+            }
             _ => self.remove(id),
         }
     }
@@ -84,8 +100,9 @@ impl Known {
 
 impl Subscriptions {
     /// Those of a partition.
-    pub(super) fn of(partition: &mut Partition) -> Self {
-        let subscriptions = Self::default();
+    pub(super) fn of(partition: &mut Partition, series: Arc<SeriesPool>) -> Self {
+        let known = Known { series, ..Known::default() };
+        let subscriptions = Self { known: RwLock::new(known) };
         subscriptions.reset(partition);
         subscriptions
     }
@@ -94,6 +111,16 @@ impl Subscriptions {
     pub(super) fn get(&self, name: &str) -> Option<Found> {
         let known = self.known();
         known.by_id.get(known.by_name.get(&name_key(name))?).cloned()
+    }
+
+    /// What is published of one.
+    pub(super) fn metrics(&self, id: QueueId) -> Option<Arc<EntityMetrics>> {
+        self.known().by_id.get(&id).map(|found| Arc::clone(&found.metrics))
+    }
+
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> Vec<Found> {
+        self.known().by_id.values().cloned().collect()
     }
 
     /// Names in order, as they were first given.
@@ -110,6 +137,19 @@ impl Subscriptions {
         let known = self.known();
         let ids = known.by_name.values().skip(skip).take(top);
         ids.filter_map(|id| known.by_id.get(id).cloned()).collect()
+    }
+
+    /// The first `top` of those whose keys come after this one; of all subscriptions without it.
+    pub(super) fn after(&self, key: Option<&str>, top: usize) -> Vec<Found> {
+        let known = self.known();
+        let start = key.map_or(Bound::Unbounded, Bound::Excluded);
+        let ids = known.by_name.range::<str, _>((start, Bound::Unbounded)).take(top);
+        ids.filter_map(|(_, id)| known.by_id.get(id).cloned()).collect()
+    }
+
+    /// Their counts, and what happened to their messages.
+    pub(super) fn each_counts(&self, mut note: impl FnMut(Counts, Totals)) {
+        self.known().by_id.values().for_each(|found| note(found.counts(), found.metrics.totals()));
     }
 
     /// Names of those that exist as long as a client consumes from them.
@@ -180,6 +220,7 @@ impl Known {
                 if Arc::ptr_eq(&found.subscription, subscription) =>
             {
                 found.counts.set(counts);
+                found.metrics.set_oldest(partition.oldest_available(id));
                 true
             }
             _ => false,

@@ -101,6 +101,16 @@ impl Broker {
         Self::reading(store, lease, clock, body_cache_bytes, seed, None, queue).await
     }
 
+    /// One queue, and so many entities with series of their own.
+    pub(crate) async fn with_series(series_max: usize) -> Self {
+        let (store, clock) = (MemoryStore::new(), TestClock::new(START));
+        let lease = store.acquire(ShardId(0)).await.unwrap();
+        let options = NamespaceOptions { series_max, seed: Some(1), ..NamespaceOptions::default() };
+        let namespace = Namespace::start(lease, Arc::new(clock.clone()), options).await.unwrap();
+        namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
+        Self { store, clock, namespace }
+    }
+
     /// What is stored already, options included.
     pub(crate) async fn over_existing(store: MemoryStore, lease: Lease, clock: TestClock, seed: u64) -> Self {
         Self::with_cache(store, lease, clock, 0, seed, None).await

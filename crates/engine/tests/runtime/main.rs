@@ -27,6 +27,7 @@ mod forwarding_recovery;
 mod forwarding_rules;
 mod forwarding_topics;
 mod idle;
+mod metrics;
 mod restart;
 mod rules;
 mod shard_lost;

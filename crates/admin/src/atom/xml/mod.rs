@@ -3,7 +3,8 @@
 mod read;
 mod write;
 
-pub(super) use read::{Element, parse};
+pub use read::Element;
+pub(super) use read::parse;
 pub(super) use write::Document;
 
 /// The namespaces of the management API.

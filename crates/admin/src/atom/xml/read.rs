@@ -18,32 +18,34 @@ const ATTRIBUTES_MAX: usize = 32;
 
 /// An element with all that is in it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Element {
+pub struct Element {
     /// Its local name.
-    pub(crate) name: String,
+    pub name: String,
     /// `xsi:type` without prefix: what the element is, or which type its text has.
-    pub(crate) kind: Option<String>,
+    pub kind: Option<String>,
     /// Whether `xsi:nil` says that there is no value.
-    pub(crate) nil: bool,
+    pub nil: bool,
     /// Its own text, as written: blanks included.
-    pub(crate) text: String,
+    pub text: String,
     /// The elements in it.
-    pub(crate) children: Vec<Element>,
+    pub children: Vec<Element>,
 }
 
 impl Element {
     /// The first child of that name.
-    pub(crate) fn child(&self, name: &str) -> Option<&Self> {
+    #[must_use]
+    pub fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
     }
 
     /// The children of that name.
-    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Self> {
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Self> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
     /// The text of the first child of that name, unless it is nil.
-    pub(crate) fn text_of(&self, name: &str) -> Option<&str> {
+    #[must_use]
+    pub fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).filter(|child| !child.nil).map(|child| child.text.as_str())
     }
 }

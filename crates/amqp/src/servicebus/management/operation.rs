@@ -64,7 +64,7 @@ impl Operation {
         }
     }
 
-    /// The name of a change that has to be noted; whatever else an operation does is nobody's business.
+    /// The operation's name in the audit log; `None` if it changes nothing.
     pub(crate) fn change(self) -> Option<&'static str> {
         match self {
             Self::AddRule => Some("add-rule"),

@@ -100,6 +100,14 @@ impl<T> Fields<T> {
     }
 }
 
+impl<T: Clone> Fields<T> {
+    fn copy<O: OptionSet>(&self, from: &O, to: &mut O) {
+        if let (Some(value), Some(place)) = (self.get(from), self.get_mut(to)) {
+            place.clone_from(value);
+        }
+    }
+}
+
 /// The options of one kind of entity.
 pub trait OptionSet: Clone + Default + 'static {
     /// The kind in messages: `queue`.
@@ -217,6 +225,19 @@ impl EntityOption {
             OptionKind::Text(at, _) | OptionKind::Target(at) => O::field(at).is_some(),
             OptionKind::Status(at) => O::field(at).is_some(),
             OptionKind::AuthorizationRules(at) => O::field(at).is_some(),
+        }
+    }
+
+    /// Sets it to what it is in `from`; nothing where entities of this kind don't have it.
+    pub fn copy<O: OptionSet>(&self, from: &O, to: &mut O) {
+        match &self.kind {
+            OptionKind::Boolean(at) => at.copy(from, to),
+            OptionKind::Count(at, _) => at.copy(from, to),
+            OptionKind::Duration(at, _) | OptionKind::Size(at, ..) => at.copy(from, to),
+            OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => at.copy(from, to),
+            OptionKind::Text(at, _) | OptionKind::Target(at) => at.copy(from, to),
+            OptionKind::Status(at) => at.copy(from, to),
+            OptionKind::AuthorizationRules(at) => at.copy(from, to),
         }
     }
 

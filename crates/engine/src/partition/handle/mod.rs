@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod act;
 mod cancel;
 mod credit;
 mod deferred;
@@ -7,6 +8,7 @@ mod delete;
 mod entity;
 mod forward;
 mod key_partition;
+mod listing;
 mod options;
 mod peek;
 mod quarantine;

@@ -57,6 +57,12 @@ impl Sessions {
         self.by_key(id.key())
     }
 
+    /// Sessions in the order of their keys, from one on.
+    pub(super) fn from(&self, key: Option<&str>) -> impl Iterator<Item = &Session> {
+        let from = key.map_or(Bound::Unbounded, Bound::Included);
+        self.by_id.range::<str, _>((from, Bound::Unbounded)).map(|(_, session)| session)
+    }
+
     fn by_key(&self, key: &str) -> Option<&Session> {
         self.by_id.get(key)
     }

@@ -1,6 +1,7 @@
 //! One session: its messages by what may happen to them, who holds it, its state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -171,6 +172,20 @@ impl Session {
     /// Whether nothing is left to remember.
     pub(super) fn is_vacant(&self) -> bool {
         !self.is_listed() && self.holder.is_none() && self.in_flight.is_empty() && self.aside.is_empty()
+    }
+
+    /// How many of its messages are active, in flight or not.
+    pub(in crate::partition) const fn active(&self) -> u64 {
+        self.active
+    }
+
+    /// Its messages in flight behind a number, with their locks.
+    pub(in crate::partition) fn in_flight_after(
+        &self,
+        number: Option<SequenceNumber>,
+    ) -> impl Iterator<Item = (SequenceNumber, LockToken)> {
+        let from = number.map_or(Bound::Unbounded, Bound::Excluded);
+        self.in_flight.range((from, Bound::Unbounded)).map(|(number, token)| (*number, *token))
     }
 
     /// Its messages from a number on, in order, whatever their state.

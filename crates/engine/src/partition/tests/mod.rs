@@ -1,5 +1,6 @@
 //! The rules of a queue, one test each; names carry the requirement that they prove (S-1…S-43).
 
+mod acting;
 mod dead_letter;
 mod deferral;
 mod deletion;
@@ -9,6 +10,7 @@ mod expiry;
 mod forwarding;
 mod idle;
 mod key_partition;
+mod listing;
 mod locks;
 mod messages;
 mod model;

@@ -9,18 +9,22 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::model::comparison::Comparison;
-use super::model::histories::histories;
+use super::model::histories::{History, administered, histories};
 use super::model::{Area, Rule};
 
 /// `PROPTEST_CASES` sets how many histories, `PROPTEST_RNG_SEED` repeats a run.
 fn agree(area: Area) {
+    agree_on(&histories(area));
+}
+
+fn agree_on(histories: &BoxedStrategy<History>) {
     let mut config = Config { failure_persistence: None, ..Config::default() };
     if config.rng_seed == RngSeed::Random {
         config.rng_seed = RngSeed::Fixed(rand::make_rng::<StdRng>().next_u64());
     }
     let seed = config.rng_seed;
     let outcome = TestRunner::new(config)
-        .run(&histories(area), |history| Comparison::run(&history, None).map_err(TestCaseError::fail));
+        .run(histories, |history| Comparison::run(&history, None).map_err(TestCaseError::fail));
     if let Err(failure) = outcome {
         panic!("PROPTEST_RNG_SEED: {seed:?}\n{failure}");
     }
@@ -59,6 +63,11 @@ fn what_takes_effect_together_does_what_the_model_does() {
 #[test]
 fn what_is_partitioned_does_what_the_model_does() {
     agree(Area::Partitions);
+}
+
+#[test]
+fn what_administrators_do_agrees_with_the_model() {
+    agree_on(&administered());
 }
 
 /// The comparison would be worth nothing if it could not fail.

@@ -2,12 +2,12 @@
 
 use smallvec::smallvec;
 
-use super::rig::{QUEUE, Rig, message, options};
+use super::rig::{QUEUE, Rig, message, options, path};
 use super::rig_sessions::{of, with_sessions};
 use crate::partition::{Outputs, persist};
 use crate::{
-    Command, DeadLetter, Effect, LockToken, NewMessage, QueueOptions, ReceiverId, Refusal, SequenceNumber,
-    Settlement, SubQueue, Timestamp,
+    Command, DeadLetter, Effect, LockToken, MessageAction, NewMessage, QueueOptions, ReceiverId, Refusal,
+    SequenceNumber, Settlement, SubQueue, Timestamp,
 };
 
 const LIMIT_BYTES: u64 = 10;
@@ -155,4 +155,20 @@ fn a_reserved_number_is_taken_once_in_a_unit() {
     assert_eq!(rig.unit(&[first.clone(), second]), Err((1, Refusal::Unavailable)));
     assert_eq!(rig.unit(&[first]), Ok(Vec::new()));
     assert_eq!(rig.counts(), (0, 0, 1));
+}
+
+#[test]
+fn a_message_is_deleted_once_in_a_unit() {
+    let mut rig = Rig::new(options());
+    rig.try_send(vec![message("a"), message("b"), message("c")]).unwrap();
+    let act = |number| Command::ActOnMessages {
+        source: path(SubQueue::Main),
+        numbers: vec![SequenceNumber(number)],
+        action: MessageAction::Delete,
+    };
+    assert_eq!(rig.unit(&[act(1), act(1)]), Err((1, Refusal::MessageNotFound(1))));
+    assert_eq!(rig.unit(&[act(1), send("d"), act(3)]), Ok(Vec::new()));
+    assert_eq!(rig.counts(), (2, 0, 0));
+    let (_, token) = rig.take_one().unwrap();
+    assert!(matches!(rig.unit(&[act(2), complete(token)]), Err((0, Refusal::NotAllowed(_)))));
 }

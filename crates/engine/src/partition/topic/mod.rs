@@ -3,7 +3,7 @@
 //! - `publish` is a message on its way (`original`); `copies` asks the rules and makes of their verdicts what each
 //!   subscription gets; `changed` is what an action does to a copy.
 //! - `change` is how events change a topic; `restore` is how it is read back.
-//! - `bodies` counts references, so that a content goes with its last copy.
+//! - `bodies` counts references, so that a body is deleted with its last copy.
 
 mod bodies;
 mod change;

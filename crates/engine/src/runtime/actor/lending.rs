@@ -10,6 +10,7 @@ use peeklock_storage::Error;
 use tokio::sync::oneshot;
 
 use super::Actor;
+use super::tally::Cause;
 use crate::partition::Partition;
 use crate::runtime::joint::{Lent, Part, Returned};
 use crate::{Command, Durability, Event, QueueId};
@@ -66,7 +67,9 @@ impl Actor {
         let is_sync = events.iter().any(|event| event.durability() == Durability::Sync);
         let body = events.iter().filter_map(|event| Some(event.stored_body()?.0.0)).max();
         self.commits.push(commit, is_sync, batch_bytes, body);
+        self.tallies.note(self.now, Cause::Joint, &events, &effects);
         let after = self.commits.last_sync();
+        self.tallies.stored_by(after);
         for effect in effects {
             self.route(after, effect);
         }

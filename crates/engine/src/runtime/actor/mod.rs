@@ -18,6 +18,7 @@ mod quarantine;
 mod reads;
 mod recovery;
 mod release;
+mod tally;
 mod turn;
 mod weight;
 
@@ -40,6 +41,7 @@ use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use self::reads::Source;
+use self::tally::Tallies;
 pub(super) use self::weight::check_weight;
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
@@ -52,6 +54,7 @@ use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response};
+use crate::metrics::{EntityMetrics, SeriesPool};
 use crate::partition::{Counts, Outputs, Partition};
 use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RuleLimits, Timestamp};
 
@@ -75,6 +78,8 @@ pub(super) struct Shared {
     pub(super) ended: mpsc::UnboundedSender<Ended>,
     /// Who hangs on options and rules is told here.
     pub(super) changes: ChangeCounter,
+    /// Which entities have series of their own.
+    pub(super) series: Arc<SeriesPool>,
     /// Where stored data that can't be read is noted.
     pub(super) damages: Damages,
 }
@@ -130,6 +135,7 @@ pub(super) struct OwnedPartition {
     pub(super) set_backs: u64,
     pub(super) counts: Arc<SharedCounts>,
     pub(super) accessed: Arc<AccessedAt>,
+    pub(super) metrics: Arc<EntityMetrics>,
     pub(super) subscriptions: Arc<Subscriptions>,
 }
 
@@ -169,6 +175,7 @@ pub(super) struct Actor {
     browses: Browses,
     forwarders: Forwarders,
     cache: BodyCache,
+    tallies: Tallies,
     alarm: Alarm,
     /// When to look for memory again.
     memory_alarm: Alarm,
@@ -232,6 +239,7 @@ impl Actor {
             browses: Browses::new(id),
             forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
+            tallies: Tallies::new(QueueId(id.0), Arc::clone(&owned.metrics)),
             alarm: Alarm::default(),
             memory_alarm: Alarm::default(),
             catch_ups: CatchUps::default(),

@@ -70,7 +70,7 @@ impl Actor {
         let watching = self.owned.partition.watchers();
         let mailboxes: Vec<_> =
             watching.iter().filter_map(|(watcher, _)| self.receivers.remove_entry(watcher)).collect();
-        // Nobody says twice that he goes.
+        // A close is sent once, so pending closes must not be refused.
         let closings: Vec<Request> = self.requests.extract_if(.., |request| is_closing(request)).collect();
         self.refuse_everything(refusal);
         self.requests = closings;
@@ -140,7 +140,7 @@ impl Actor {
                 drop(refused);
             }
             while let Poll::Ready(Some(request)) = self.inbox.poll_next(context) {
-                // Nobody says twice that he goes.
+                // A close is sent once, so pending closes must not be refused.
                 match is_closing(&request) {
                     true => self.requests.push(request),
                     false => answer::refuse(request, &Refusal::Unavailable),
@@ -198,6 +198,7 @@ impl Actor {
         self.browses = Browses::new(self.owned.id);
         self.commits = Commits::default();
         self.catch_ups.start_over();
+        self.tallies.start_over();
         self.internal.clear();
         self.outputs.events.clear();
         self.outputs.effects.clear();

@@ -86,6 +86,7 @@ impl Actor {
     /// Lets go of everything that depends on durable commits only.
     pub(super) fn release(&mut self) {
         let durable = self.commits.durable();
+        self.tallies.durable(durable);
         while self.replies.front().is_some_and(|reply| reply.after <= durable) {
             if let Some(reply) = self.replies.pop_front() {
                 reply.waiter.answer(reply.response);
@@ -114,6 +115,7 @@ impl Actor {
             self.give_back(&delivery.message);
             return self.close_receiver(receiver, Refusal::MemoryShort);
         }
+        self.tallies.delivered(self.now, &delivery);
         if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
             self.receivers.remove(&receiver);
             self.internal.push_back(Command::CloseReceiver { receiver });

@@ -3,13 +3,14 @@
 use peeklock_storage::{Batch, Pressure};
 
 use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
+use super::tally::Cause;
 use super::weight::{check_weight, weight};
 use super::{Actor, OwnedPartition};
 use crate::command::{Descriptor, Link};
 use crate::partition::persist;
 use crate::runtime::Request;
 use crate::runtime::answer;
-use crate::{Command, Durability, Event, Refusal, RequestId, Timestamp};
+use crate::{Command, Durability, Event, QueueId, Refusal, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
 #[derive(Clone, Copy)]
@@ -46,6 +47,7 @@ impl Actor {
         }
         self.browses.start_reads(&*self.shared.shard);
         self.release();
+        self.show_tallies();
         self.answer_catch_ups();
         self.cache.shrink(self.commits.durable_body());
         self.cache.report();
@@ -161,7 +163,11 @@ impl Actor {
     }
 
     fn handle(&mut self, moment: &Moment, request: Option<RequestId>, command: Command) {
-        self.owned.partition.handle(moment.now, &mut self.owned.random, request, command, &mut self.outputs);
+        let (cause, outputs) = (Cause::of(&command), &mut self.outputs);
+        let (event_count, effect_count) = (outputs.events.len(), outputs.effects.len());
+        self.owned.partition.handle(moment.now, &mut self.owned.random, request, command, outputs);
+        let (events, effects) = (outputs.events.get(event_count..), outputs.effects.get(effect_count..));
+        self.tallies.note(moment.now, cause, events.unwrap_or_default(), effects.unwrap_or_default());
         self.event_ends.push(self.outputs.events.len());
         self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut self.outputs.copies_bytes));
     }
@@ -174,6 +180,7 @@ impl Actor {
         self.cache_stored(&outputs.events);
         self.submit(&outputs.events, &ends, 0);
         let after = self.commits.last_sync();
+        self.tallies.stored_by(after);
         for effect in outputs.effects.drain(..) {
             self.route(after, effect);
         }
@@ -191,7 +198,9 @@ impl Actor {
 
     /// Lets everybody see what there is now.
     pub(super) fn show_counts(&mut self) {
-        self.owned.counts.set(self.owned.partition.counts());
+        let OwnedPartition { id, partition, counts, metrics, .. } = &self.owned;
+        counts.set(partition.counts());
+        metrics.set_oldest(partition.oldest_available(QueueId(id.0)));
         if self.owned.subscriptions.take_over(&mut self.owned.partition) {
             self.shared.changes.notify();
         }

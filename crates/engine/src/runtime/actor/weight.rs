@@ -8,7 +8,7 @@ use super::limits::{
 };
 use crate::command::{Descriptor, Writes};
 use crate::partition::{Partition, changes_bytes};
-use crate::{DELETE_COUNT_MAX, NewMessage, Refusal, Settlement, Timestamp};
+use crate::{DELETE_COUNT_MAX, MessageAction, NewMessage, Refusal, Settlement, Timestamp};
 
 /// An upper estimate of what a command writes, in bytes, copies of a topic's messages apart.
 pub(super) fn weight(writes: Writes<'_>) -> usize {
@@ -23,6 +23,13 @@ pub(super) fn weight(writes: Writes<'_>) -> usize {
             count.saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
         }
         Writes::Records(count) => count * RECORD_BYTES_ESTIMATE,
+        Writes::Acted { count, action } => {
+            let why_bytes = match action {
+                MessageAction::Delete | MessageAction::Undefer => 0,
+                MessageAction::DeadLetter(why) => dead_letter_bytes(why),
+            };
+            count.saturating_mul(RECORD_BYTES_ESTIMATE + why_bytes)
+        }
         Writes::Deletions(count_max) => count_max.min(DELETE_COUNT_MAX) as usize * DELETION_BYTES_ESTIMATE,
         Writes::SessionState(bytes) => bytes + RECORD_BYTES_ESTIMATE,
         Writes::Rules => RULES_BYTES_ESTIMATE,

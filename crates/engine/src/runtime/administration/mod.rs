@@ -8,12 +8,15 @@
 mod entities;
 mod rules;
 mod subscriptions;
+mod tree;
 
 use std::sync::Arc;
 
 use super::{ChangeError, PartitionHandle, Response};
 use crate::partition::Counts;
-use crate::{Command, EntityOptions, EntityTimes, QueueId, Refusal, Subscription, Timestamp};
+use crate::{Command, EntityOptions, EntityTimes, QueueId, Refusal, Subscription, Timestamp, Totals};
+
+pub use tree::{Sums, TreeNode};
 
 /// A queue or topic as administrators see it.
 #[derive(Debug, Clone)]
@@ -31,6 +34,8 @@ pub struct EntityDescription {
     pub accessed_at: Option<Timestamp>,
     /// Its messages; of a topic, those scheduled on it, and the size of all contents.
     pub counts: Counts,
+    /// What happened to its messages since the broker started.
+    pub totals: Totals,
     /// Whether what is stored about it is damaged, so that it refuses everything.
     pub is_damaged: bool,
     /// How many subscriptions a topic has.
@@ -50,6 +55,8 @@ pub struct SubscriptionDescription {
     pub accessed_at: Option<Timestamp>,
     /// Its messages; `size_bytes` is 0, because contents are the topic's.
     pub counts: Counts,
+    /// What happened to its messages since the broker started.
+    pub totals: Totals,
 }
 
 /// Which entities are asked for.

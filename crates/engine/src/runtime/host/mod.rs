@@ -155,6 +155,7 @@ fn shared(lease: &Lease, common: &Common, ended: mpsc::UnboundedSender<Ended>, j
         clock: Arc::clone(&common.clock),
         cache: Arc::clone(&common.cache),
         changes: common.changes.clone(),
+        series: Arc::clone(&common.series),
         damages: common.damages.clone(),
         routes: common.routes.clone(),
         rule_limits: common.rule_limits,

@@ -70,6 +70,12 @@ impl Model {
             Command::DeleteMessages { source, count_max, enqueued_until, receiver } => {
                 Reply::Deleted(self.delete_messages(source, count_max, enqueued_until, receiver))
             }
+            Command::ActOnMessages { source: QueuePath { queue, sub_queue }, numbers, action } => {
+                Reply::Done(check(&numbers).and_then(|()| {
+                    let (queue, turn) = self.browsable(queue)?;
+                    queue.act(turn, sub_queue, &numbers, &action)
+                }))
+            }
             Command::RenewSessionLock { receiver } => Reply::SessionRenewed(
                 self.at(receiver).and_then(|(queue, turn)| queue.renew_session(turn, receiver)),
             ),

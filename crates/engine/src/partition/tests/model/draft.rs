@@ -59,6 +59,13 @@ pub(in crate::partition::tests) enum Move {
         before_ms: u64,
         receiver: Option<usize>,
     },
+    /// What an administrator does: with the latest of all messages of a queue, by the number of the action.
+    Act {
+        picks: Vec<usize>,
+        queue: usize,
+        sub_queue: SubQueue,
+        action: usize,
+    },
     RenewSession(usize),
     GetState(usize),
     SetState(usize, Option<usize>),

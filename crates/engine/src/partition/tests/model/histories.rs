@@ -98,6 +98,11 @@ fn delete() -> impl Strategy<Value = Move> {
     })
 }
 
+fn act() -> impl Strategy<Value = Move> {
+    let parts = (picks(), 0..40usize, sub_queue(), 0..3usize);
+    parts.prop_map(|(picks, queue, sub_queue, action)| Move::Act { picks, queue, sub_queue, action })
+}
+
 fn verb() -> impl Strategy<Value = Verb> {
     prop_oneof![
         2 => Just(Verb::Complete),
@@ -330,6 +335,24 @@ fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> 
     let moves = (first, prop::collection::vec(one_move(kind, idles, units), 0..120));
     let moves = moves.prop_map(|(first, then)| [first, then].concat());
     (entity, moves, any::<u64>()).boxed()
+}
+
+/// Histories of all kinds in which an administrator acts now and then.
+pub(in crate::partition::tests) fn administered() -> BoxedStrategy<History> {
+    let kinds = prop_oneof![
+        2 => histories_of(Kind::Queue, false, false),
+        1 => histories_of(Kind::Sessions, false, false),
+        2 => histories_of(Kind::Topic, false, false),
+        1 => histories_of(Kind::Queue, false, false).prop_map(partitioned),
+    ];
+    let acts = prop::collection::vec((0..120usize, act()), 0..20);
+    let join = |((options, mut moves, seed), acts): (History, Vec<(usize, Move)>)| {
+        for (at, act) in acts {
+            moves.insert(at.min(moves.len()), act);
+        }
+        (options, moves, seed)
+    };
+    (kinds, acts).prop_map(join).boxed()
 }
 
 pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<History> {

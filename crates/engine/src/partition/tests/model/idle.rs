@@ -34,9 +34,9 @@ impl Model {
             }
             Command::Peek { source, .. } if self.is_topic() && source.queue.0 == ENTITY => None,
             Command::Peek { source, .. } => Some(source.queue).filter(|_| turn.keeps(Rule::PeekingIsUse)),
-            Command::ReceiveDeferred { source, .. } | Command::DeleteMessages { source, .. } => {
-                Some(source.queue)
-            }
+            Command::ReceiveDeferred { source, .. }
+            | Command::DeleteMessages { source, .. }
+            | Command::ActOnMessages { source, .. } => Some(source.queue),
             Command::Settle { queue, .. } | Command::RenewLocks { queue, .. } => {
                 Some(*queue).filter(|_| turn.keeps(Rule::SettlingIsUse))
             }
@@ -67,6 +67,7 @@ impl Model {
             | Command::KeepUndelivered { .. }
             | Command::Provisional(_)
             | Command::Quarantine { .. }
+            | Command::List { .. }
             | Command::Tick => None,
         }
     }

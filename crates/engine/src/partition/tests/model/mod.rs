@@ -10,6 +10,7 @@
 //! - [`histories`] are random, made of moves (`draft`); [`comparison`] lets partition and model carry out one, each move
 //!   being made a command (`moves`); `stored` is what the partition stores meanwhile.
 
+mod acting;
 mod commands;
 pub(super) mod comparison;
 mod draft;

@@ -107,6 +107,7 @@ impl Comparison {
                     receiver,
                 }
             }
+            Move::Act { picks, queue, sub_queue, action } => self.act(picks, (*queue, *sub_queue), *action),
             Move::RenewSession(pick) => Command::RenewSessionLock { receiver: self.receiver(*pick) },
             Move::GetState(pick) => Command::GetSessionState { receiver: self.receiver(*pick) },
             Move::SetState(pick, state) => {
@@ -228,7 +229,7 @@ impl Comparison {
     }
 
     /// A queue or subscription; seldom the topic itself, or none at all.
-    fn queue(&self, pick: usize) -> QueueId {
+    pub(super) fn queue(&self, pick: usize) -> QueueId {
         let subscriptions = self.partition.subscription_ids();
         match pick {
             0 => UNKNOWN,

@@ -1,0 +1,45 @@
+//! Messages over HTTP, for other front ends: places, drafts, bodies, and the memory that requests and answers may take.
+
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use peeklock_budget::Share;
+
+use crate::Admin;
+use crate::error::Error;
+use crate::rest;
+
+pub use rest::Room;
+pub use rest::broker_properties::MessageSettings;
+pub use rest::draft::Draft;
+pub use rest::locks::ask;
+pub use rest::payload::of as payload;
+pub use rest::place::Place;
+pub use rest::refusal::error as refused;
+
+impl Admin {
+    /// Memory for an answer of so many bytes, until the share is dropped.
+    ///
+    /// # Errors
+    /// 503 when there is none.
+    pub fn room_for_answer(&self, bytes: usize) -> Result<Share, Error> {
+        self.limits.answer(bytes)
+    }
+
+    /// Reads the body of a request, of at most `bytes_max`. The memory is taken until the room is dropped.
+    ///
+    /// # Errors
+    /// 413 for a longer one, 408 when nothing comes for too long, 400 when it breaks off, 503 when there is no memory.
+    pub async fn body(&self, body: Body, bytes_max: u64) -> Result<(Bytes, Room), Error> {
+        let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(bytes_max);
+        let room = self.limits.body(announced_bytes).await?;
+        Ok((rest::body::read(body, bytes_max).await?, room))
+    }
+
+    /// Whether the rates of an entity and of an identity have room for one more request.
+    ///
+    /// # Errors
+    /// 429 or 503, as other requests get it.
+    pub fn check_rates(&self, entity: &str, principal: &str) -> Result<(), Error> {
+        rest::check_rates(self, entity, principal)
+    }
+}

@@ -1,0 +1,400 @@
+//! The metrics of entities.
+
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use peeklock_metrics::{DurationTally, Durations, Family, Scale, Snapshot, Unit};
+
+use crate::Timestamp;
+
+macro_rules! totals {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// What happened to the messages of a queue, topic or subscription since the broker started.
+        ///
+        /// Counted when it is decided. A batch that the store refuses afterwards (disk full) stays counted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Totals {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl AddAssign for Totals {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+
+        #[derive(Debug, Default)]
+        struct SharedTotals {
+            $($field: AtomicU64,)*
+        }
+
+        impl SharedTotals {
+            /// One addition for each number that changed.
+            fn add(&self, totals: &Totals) {
+                $(if totals.$field > 0 {
+                    self.$field.fetch_add(totals.$field, Ordering::Relaxed);
+                })*
+            }
+
+            fn get(&self) -> Totals {
+                Totals { $($field: self.$field.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+totals! {
+    /// Messages accepted, scheduled ones included; of a subscription, the copies that it got.
+    accepted,
+    /// Their bytes.
+    accepted_bytes,
+    /// Messages delivered to receivers, each time anew, dead letters included; those that a forwarder takes apart.
+    delivered,
+    /// Their bytes.
+    delivered_bytes,
+    /// Messages completed, and removed by receivers that receive and delete.
+    completed,
+    /// Messages given back as failed by their receivers.
+    abandoned,
+    /// Messages set aside by their receivers.
+    deferred,
+    /// Messages deleted without being received, or cancelled while they were scheduled.
+    deleted,
+    /// Messages dropped or dead-lettered because their time-to-live was over.
+    expired,
+    /// Messages moved to another entity by forwarding.
+    forwarded,
+    /// Messages that were sent again and dropped by duplicate detection.
+    duplicates,
+    /// Locks that ended by time.
+    locks_expired,
+    /// Locks prolonged, of messages and of sessions.
+    lock_renewals,
+    /// Dead letters: the time-to-live was over.
+    dead_lettered_ttl,
+    /// Dead letters: delivery failed as often as is allowed.
+    dead_lettered_max_delivery,
+    /// Dead letters: the header was too large.
+    dead_lettered_header,
+    /// Dead letters: a rule could not be evaluated.
+    dead_lettered_filter,
+    /// Dead letters: no session id in an entity with sessions.
+    dead_lettered_session,
+    /// Dead letters and transfer dead letters: the target of forwarding did not take the message.
+    dead_lettered_forwarding,
+    /// Dead letters: a receiver dead-lettered the message.
+    dead_lettered_application,
+}
+
+impl Totals {
+    /// Dead letters by reason, in the words of metrics.
+    #[must_use]
+    pub const fn dead_lettered_by_reason(&self) -> [(&'static str, u64); 7] {
+        [
+            ("ttl", self.dead_lettered_ttl),
+            ("max_delivery", self.dead_lettered_max_delivery),
+            ("header", self.dead_lettered_header),
+            ("filter", self.dead_lettered_filter),
+            ("session", self.dead_lettered_session),
+            ("forwarding", self.dead_lettered_forwarding),
+            ("application", self.dead_lettered_application),
+        ]
+    }
+
+    /// Dead letters, whatever the reason.
+    #[must_use]
+    pub fn dead_lettered(&self) -> u64 {
+        self.dead_lettered_by_reason().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Settlements by outcome, in the words of metrics.
+    #[must_use]
+    pub const fn settled_by_outcome(&self) -> [(&'static str, u64); 5] {
+        [
+            ("complete", self.completed),
+            ("abandon", self.abandoned),
+            ("defer", self.deferred),
+            ("dead_letter", self.dead_lettered_application),
+            ("delete", self.deleted),
+        ]
+    }
+}
+
+/// What an actor counted for one entity and has not published yet: plain integers.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) totals: Totals,
+    pub(crate) accept: DurationTally,
+    pub(crate) wait: DurationTally,
+    pub(crate) hold: DurationTally,
+    pub(crate) receivers: i64,
+    pub(crate) senders: i64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        let wait = || DurationTally::new(Scale::Wait);
+        let (totals, accept) = (Totals::default(), DurationTally::new(Scale::Work));
+        Self { totals, accept, wait: wait(), hold: wait(), receivers: 0, senders: 0 }
+    }
+}
+
+/// Histograms of one series; most entities never need them.
+#[derive(Debug)]
+struct EntityDurations {
+    accept: Durations,
+    wait: Durations,
+    hold: Durations,
+}
+
+/// What is published of one queue, topic or subscription.
+#[derive(Debug, Default)]
+pub(crate) struct EntityMetrics {
+    totals: SharedTotals,
+    durations: OnceLock<Box<EntityDurations>>,
+    receivers: AtomicI64,
+    senders: AtomicI64,
+    /// When the oldest available message was enqueued, plus 1; 0 if there is none.
+    oldest: AtomicU64,
+    /// Whether it has series of its own, and what it is counted under otherwise.
+    series: Option<Series>,
+}
+
+#[derive(Debug)]
+enum Series {
+    Own(#[expect(dead_code, reason = "its drop frees the series")] OwnSeries),
+    Shared(Arc<SeriesPool>),
+}
+
+/// How many entities may still have series of their own.
+#[derive(Debug, Default)]
+pub(crate) struct SeriesPool {
+    free: AtomicUsize,
+    others: EntityMetrics,
+}
+
+impl SeriesPool {
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { free: AtomicUsize::new(max), others: EntityMetrics::default() })
+    }
+
+    /// A new entity: it has series of its own as long as there are few, for its whole life.
+    pub(crate) fn entity(self: &Arc<Self>) -> Arc<EntityMetrics> {
+        let taken = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
+        let series = match taken {
+            Ok(_) => Series::Own(OwnSeries(Arc::clone(self))),
+            Err(_) => Series::Shared(Arc::clone(self)),
+        };
+        Arc::new(EntityMetrics { series: Some(series), ..EntityMetrics::default() })
+    }
+
+    /// The sum over all entities without series of their own, deleted ones included.
+    pub(crate) const fn others(&self) -> &EntityMetrics {
+        &self.others
+    }
+}
+
+/// Series of an entity, free again when it is dropped.
+#[derive(Debug)]
+struct OwnSeries(Arc<SeriesPool>);
+
+impl Drop for OwnSeries {
+    fn drop(&mut self) {
+        self.0.free.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl EntityMetrics {
+    pub(crate) const fn has_own_series(&self) -> bool {
+        matches!(self.series, Some(Series::Own(_)))
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals.get()
+    }
+
+    /// Publishes a tally and empties it.
+    pub(crate) fn publish(&self, tally: &mut Tally) {
+        self.totals.add(&tally.totals);
+        add(&self.receivers, tally.receivers);
+        add(&self.senders, tally.senders);
+        if let Some(Series::Shared(pool)) = &self.series {
+            // Histograms are for series alone.
+            return pool.others.publish(tally);
+        }
+        let Tally { accept, wait, hold, .. } = tally;
+        if !(accept.is_empty() && wait.is_empty() && hold.is_empty()) {
+            let durations = self.durations.get_or_init(Box::default);
+            for (tally, durations) in
+                [(accept, &durations.accept), (wait, &durations.wait), (hold, &durations.hold)]
+            {
+                if !tally.is_empty() {
+                    durations.add(tally);
+                    tally.clear();
+                }
+            }
+        }
+        (tally.totals, tally.receivers, tally.senders) = (Totals::default(), 0, 0);
+    }
+
+    pub(crate) fn set_oldest(&self, enqueued_at: Option<Timestamp>) {
+        self.oldest.store(enqueued_at.map_or(0, |at| at.0.saturating_add(1)), Ordering::Relaxed);
+    }
+
+    /// When the oldest available message was enqueued.
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        self.oldest.load(Ordering::Relaxed).checked_sub(1).map(Timestamp)
+    }
+
+    pub(crate) fn links(&self) -> (u64, u64) {
+        let read = |count: &AtomicI64| u64::try_from(count.load(Ordering::Relaxed)).unwrap_or(0);
+        (read(&self.receivers), read(&self.senders))
+    }
+
+    /// The distributions of accept, wait and hold.
+    pub(crate) fn durations(&self) -> [Snapshot; 3] {
+        match self.durations.get() {
+            Some(durations) => [durations.accept.get(), durations.wait.get(), durations.hold.get()],
+            None => [Snapshot::new(Scale::Work), Snapshot::new(Scale::Wait), Snapshot::new(Scale::Wait)],
+        }
+    }
+}
+
+impl Default for EntityDurations {
+    fn default() -> Self {
+        let wait = || Durations::new(Scale::Wait);
+        Self { accept: Durations::new(Scale::Work), wait: wait(), hold: wait() }
+    }
+}
+
+fn add(to: &AtomicI64, change: i64) {
+    if change != 0 {
+        to.fetch_add(change, Ordering::Relaxed);
+    }
+}
+
+/// The families, in the order of the page.
+pub(crate) mod families {
+    use super::{Family, Unit};
+
+    pub(crate) const ENTITIES: Family =
+        Family::gauge("peeklock_entities", Unit::None, "Queues, topics and subscriptions.");
+    pub(crate) const MESSAGES: Family = Family::gauge(
+        "peeklock_messages",
+        Unit::None,
+        "Messages by state; active ones include those that are locked or deferred.",
+    );
+    pub(crate) const SIZE: Family = Family::gauge(
+        "peeklock_entity_size_bytes",
+        Unit::Bytes,
+        "Bytes of all message bodies of a queue or topic.",
+    );
+    pub(crate) const SIZE_LIMIT: Family = Family::gauge(
+        "peeklock_entity_size_limit_bytes",
+        Unit::Bytes,
+        "Bytes beyond which a queue or topic refuses messages.",
+    );
+    pub(crate) const OLDEST: Family = Family::gauge(
+        "peeklock_oldest_message_age_seconds",
+        Unit::Seconds,
+        "Time since the first available message was enqueued, 0 if there is none.",
+    );
+    pub(crate) const RECEIVERS: Family =
+        Family::gauge("peeklock_receivers", Unit::None, "Open receivers, forwarding included.");
+    pub(crate) const SENDERS: Family =
+        Family::gauge("peeklock_senders", Unit::None, "Open senders over AMQP.");
+    pub(crate) const RECEIVED: Family = Family::counter(
+        "peeklock_messages_received",
+        Unit::None,
+        "Messages accepted from senders; of a subscription, the copies that it got.",
+    );
+    pub(crate) const DELIVERED: Family = Family::counter(
+        "peeklock_messages_delivered",
+        Unit::None,
+        "Messages delivered to receivers, each delivery counted.",
+    );
+    pub(crate) const SETTLED: Family = Family::counter(
+        "peeklock_messages_settled",
+        Unit::None,
+        "Messages settled by receivers, by outcome.",
+    );
+    pub(crate) const DEAD_LETTERED: Family =
+        Family::counter("peeklock_messages_dead_lettered", Unit::None, "Messages dead-lettered, by reason.");
+    pub(crate) const EXPIRED: Family = Family::counter(
+        "peeklock_messages_expired",
+        Unit::None,
+        "Messages whose time-to-live was over, dropped or dead-lettered.",
+    );
+    pub(crate) const FORWARDED: Family = Family::counter(
+        "peeklock_messages_forwarded",
+        Unit::None,
+        "Messages moved to another entity by forwarding.",
+    );
+    pub(crate) const DUPLICATES: Family = Family::counter(
+        "peeklock_duplicates_dropped",
+        Unit::None,
+        "Messages sent again and dropped by duplicate detection.",
+    );
+    pub(crate) const LOCKS_EXPIRED: Family =
+        Family::counter("peeklock_locks_expired", Unit::None, "Message locks that ended by time.");
+    pub(crate) const LOCK_RENEWALS: Family = Family::counter(
+        "peeklock_lock_renewals",
+        Unit::None,
+        "Locks prolonged, of messages and of sessions.",
+    );
+    pub(crate) const BYTES: Family = Family::counter(
+        "peeklock_messages_bytes",
+        Unit::Bytes,
+        "Bytes of messages accepted (in) and delivered (out).",
+    );
+    pub(crate) const ACCEPT: Family = Family::histogram(
+        "peeklock_accept_duration_seconds",
+        "Time from an entity's decision to store a message until it is durable and acknowledged.",
+    );
+    pub(crate) const WAIT: Family = Family::histogram(
+        "peeklock_wait_duration_seconds",
+        "Time from enqueueing to the first delivery of a message.",
+    );
+    pub(crate) const HOLD: Family = Family::histogram(
+        "peeklock_hold_duration_seconds",
+        "Time from delivery until the message is settled or its lock ends.",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(accepted: u64) -> Tally {
+        let mut tally = Tally { totals: Totals { accepted, ..Totals::default() }, ..Tally::default() };
+        tally.wait.observe_us(5, accepted);
+        tally
+    }
+
+    #[test]
+    fn an_entity_beyond_the_limit_counts_for_itself_and_in_the_sum() {
+        let pool = SeriesPool::new(1);
+        let (first, second) = (pool.entity(), pool.entity());
+        assert_eq!((first.has_own_series(), second.has_own_series()), (true, false));
+        first.publish(&mut tally(1));
+        let mut counted = tally(2);
+        second.publish(&mut counted);
+        assert_eq!(counted.totals, Totals::default(), "a tally is counted once");
+        second.publish(&mut counted);
+        assert_eq!((first.totals().accepted, second.totals().accepted), (1, 2));
+        assert_eq!(pool.others().totals().accepted, 2);
+        assert_eq!(pool.others().durations()[1].count(), 2);
+        assert_eq!(first.durations()[1].count(), 1);
+    }
+
+    #[test]
+    fn a_deleted_entity_frees_its_series_and_the_sum_does_not_go_down() {
+        let pool = SeriesPool::new(1);
+        let (first, second) = (pool.entity(), pool.entity());
+        second.publish(&mut tally(2));
+        drop((first, second));
+        assert_eq!(pool.others().totals().accepted, 2);
+        assert!(pool.entity().has_own_series());
+    }
+}

@@ -1,0 +1,29 @@
+//! Why messages are dead-lettered, in the words of metrics.
+
+use crate::metrics::Totals;
+use crate::partition::Record;
+
+/// Counts a dead letter by its reason; true if delivery failed too often. Reasons that the broker does not give itself are the
+/// application's, or those of a rule.
+pub(super) fn count_dead_letter(totals: &mut Totals, record: &Record, is_by_rule: bool) -> bool {
+    let dead_letter = record.extra().and_then(|extra| extra.dead_letter.as_ref());
+    let reason = dead_letter.and_then(|dead_letter| dead_letter.reason.as_deref()).unwrap_or_default();
+    let counter = match reason {
+        "TTLExpiredException" => {
+            totals.expired += 1;
+            &mut totals.dead_lettered_ttl
+        }
+        "MaxDeliveryCountExceeded" => &mut totals.dead_lettered_max_delivery,
+        "HeaderSizeExceeded" => &mut totals.dead_lettered_header,
+        "Session ID is null" => &mut totals.dead_lettered_session,
+        "MessagingEntityNotFoundException"
+        | "MessagingEntityDisabledException"
+        | "MaxTransferHopCountExceeded"
+        | "QuotaExceededException"
+        | "MessageSizeExceededException" => &mut totals.dead_lettered_forwarding,
+        _ if is_by_rule => &mut totals.dead_lettered_filter,
+        _ => &mut totals.dead_lettered_application,
+    };
+    *counter += 1;
+    reason == "MaxDeliveryCountExceeded"
+}

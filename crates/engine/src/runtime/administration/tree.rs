@@ -1,0 +1,116 @@
+//! Queues, topics and subscriptions as one list, and sums over all of them.
+
+use peeklock_storage::Pressure;
+
+use super::{EntityDescription, EntityKind, SubscriptionDescription};
+use crate::Totals;
+use crate::names::name_key;
+use crate::partition::Counts;
+use crate::runtime::Namespace;
+
+/// A row of the list of all queues, topics and subscriptions.
+#[derive(Debug, Clone)]
+pub enum TreeNode {
+    /// A queue or topic.
+    Entity(EntityDescription),
+    /// A subscription.
+    Subscription {
+        /// The name of its topic.
+        topic: String,
+        /// What it is.
+        description: SubscriptionDescription,
+    },
+}
+
+/// Sums over a whole namespace, as of the last turn of each entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums {
+    /// Number of queues.
+    pub queues: u64,
+    /// Number of topics.
+    pub topics: u64,
+    /// Number of subscriptions.
+    pub subscriptions: u64,
+    /// Messages of all of them.
+    pub counts: Counts,
+    /// What happened to messages of those that exist. What topics accepted does not count again as copies of subscriptions.
+    pub totals: Totals,
+}
+
+impl Namespace {
+    /// All queues, topics and subscriptions in the order of their names without regard to case, the subscriptions of a topic behind
+    /// it: the first `top` of those behind `after`, the name of a queue or topic and, of a subscription, its own.
+    #[must_use]
+    pub fn tree(&self, after: Option<(&str, Option<&str>)>, top: usize) -> Vec<TreeNode> {
+        let mut rows = Vec::new();
+        let mut key = after.map(|(name, _)| name_key(name));
+        if let Some((topic, subscription)) = after {
+            self.add_subscriptions(topic, subscription, top, &mut rows);
+        }
+        while rows.len() < top {
+            let entities = self.inner.directory.after(key.as_deref(), top - rows.len());
+            let Some(last) = entities.last() else { break };
+            key = Some(name_key(&last.name));
+            for entity in entities {
+                if rows.len() >= top {
+                    return rows;
+                }
+                rows.push(TreeNode::Entity(entity.describe()));
+                if entity.kind == EntityKind::Topic {
+                    self.add_subscriptions(&entity.name, None, top, &mut rows);
+                }
+            }
+        }
+        rows
+    }
+
+    /// Adds subscriptions of a topic until there are `top` rows.
+    fn add_subscriptions(&self, topic: &str, after: Option<&str>, top: usize, rows: &mut Vec<TreeNode>) {
+        let Ok(entity) = self.topic(topic) else { return };
+        let after = after.map(name_key);
+        let found = entity.subscriptions.after(after.as_deref(), top.saturating_sub(rows.len()));
+        rows.extend(found.iter().map(|found| TreeNode::Subscription {
+            topic: entity.name.clone(),
+            description: found.describe(),
+        }));
+    }
+
+    /// The first `top` subscriptions of a topic behind `after`, in the order of their names; none if there is no such topic.
+    #[must_use]
+    pub fn subscriptions_after(
+        &self,
+        topic: &str,
+        after: Option<&str>,
+        top: usize,
+    ) -> Vec<SubscriptionDescription> {
+        let Ok(entity) = self.topic(topic) else { return Vec::new() };
+        let found = entity.subscriptions.after(after.map(name_key).as_deref(), top);
+        found.iter().map(|found| found.describe()).collect()
+    }
+
+    /// Whether the store has no room left for new messages.
+    #[must_use]
+    pub fn is_storage_full(&self) -> bool {
+        *self.inner.host.spawner.shared.shard.pressure().borrow() == Pressure::Full
+    }
+
+    /// Sums over all entities; looks at each of them.
+    #[must_use]
+    pub fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for entity in self.inner.directory.all() {
+            match entity.kind {
+                EntityKind::Queue => sums.queues += 1,
+                EntityKind::Topic => sums.topics += 1,
+            }
+            sums.counts.add(entity.counts());
+            sums.totals += entity.metrics.totals();
+            entity.subscriptions.each_counts(|counts, totals| {
+                sums.subscriptions += 1;
+                sums.counts.add(counts);
+                sums.totals += Totals { accepted: 0, accepted_bytes: 0, ..totals };
+            });
+        }
+        sums
+    }
+}

@@ -1,0 +1,148 @@
+//! Metrics: families, the values behind them, and the page in OpenMetrics text that a scrape reads.
+//!
+//! Each crate lists its families in one file `metrics.rs` (name, kind, unit, help) beside the handles that its code counts with.
+//! The handles are passed in; the owner of the process registers a [`Source`] for each in a [`Metrics`], which nothing but
+//! that owner holds: no registry is global. Counting is an atomic addition; gauges are read when a page is written.
+
+mod durations;
+mod family;
+mod page;
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+pub use durations::{BUCKETS, DurationTally, Durations, Scale, Snapshot};
+pub use family::{Family, Kind, Unit};
+pub use page::{Page, Value};
+pub use prometheus_client::encoding::EncodeLabelSet;
+/// A number that only grows; cheap to clone, all clones count together.
+pub use prometheus_client::metrics::counter::Counter;
+/// A number that goes up and down; cheap to clone, all clones are the same.
+pub use prometheus_client::metrics::gauge::Gauge;
+
+/// Counters of one family, one for each set of labels met so far; cheap to clone. `N` labels, each with its name. Looking one
+/// up takes a lock, so it is for what happens seldom.
+pub type Counters<const N: usize> =
+    prometheus_client::metrics::family::Family<[(&'static str, &'static str); N], Counter>;
+
+/// The media type of [`Metrics::text`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Writes families of metrics to a page.
+pub trait Source: fmt::Debug + Send + Sync + 'static {
+    /// Writes each of its families once.
+    ///
+    /// # Errors
+    /// Those of the page, which has none but a lack of memory.
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result;
+}
+
+/// All sources of a process; cheap to clone.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<RwLock<Registry>>);
+
+impl Metrics {
+    /// Adds a source, whose families no other may write.
+    pub fn register(&self, source: impl Source) {
+        let mut registry = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        registry.register_collector(Box::new(Registered(source)));
+    }
+
+    /// The page: all families of all sources as of now.
+    ///
+    /// # Errors
+    /// Those of the sources.
+    pub fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.0.read().unwrap_or_else(PoisonError::into_inner))?;
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Registered<S>(S);
+
+impl<S: Source> Collector for Registered<S> {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.0.write(&mut Page::new(encoder))
+    }
+}
+
+/// Measures elapsed time for histograms, by the machine's monotonic clock. Nothing is decided by it.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Default for Stopwatch {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Stopwatch {
+    /// Microseconds since it was made.
+    #[must_use]
+    pub fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENT: Family = Family::counter("test_sent", Unit::None, "Messages sent.");
+    const HELD: Family = Family::gauge("test_held_bytes", Unit::Bytes, "Memory held.");
+    const TOOK: Family = Family::histogram("test_took_seconds", "Time that it took.");
+
+    #[derive(Debug, Default)]
+    struct Test {
+        sent: Counters<1>,
+        took: Durations,
+    }
+
+    impl Source for Arc<Test> {
+        fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+            page.counters(&SENT, &self.sent)?;
+            page.one(&HELD, 1.5)?;
+            page.histogram(&TOOK, &self.took.get())
+        }
+    }
+
+    #[test]
+    fn a_page_has_every_family_with_its_unit_and_ends_with_eof() {
+        let (metrics, test) = (Metrics::default(), Arc::new(Test::default()));
+        metrics.register(Arc::clone(&test));
+        test.sent.get_or_create(&[("to", "a \"b\"")]).inc_by(3);
+        test.took.observe_us(700);
+        test.took.observe_us(90_000_000);
+        let text = metrics.text().unwrap();
+        for line in [
+            "# HELP test_sent Messages sent.",
+            "# TYPE test_sent counter",
+            "test_sent_total{to=\"a \\\"b\\\"\"} 3",
+            "# TYPE test_held_bytes gauge",
+            "# UNIT test_held_bytes bytes",
+            "test_held_bytes 1.5",
+            "# TYPE test_took_seconds histogram",
+            "test_took_seconds_count 2",
+            "test_took_seconds_bucket{le=\"0.0005\"} 0",
+            "test_took_seconds_bucket{le=\"0.001\"} 1",
+            "test_took_seconds_bucket{le=\"+Inf\"} 2",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+}
