@@ -13,11 +13,12 @@ use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use peeklock_console::LogRing;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use crate::logging::LineLimit;
+use crate::logging::{self, LineLimit};
 use writer::Writer;
 
 /// The target of events that are administrative changes.
@@ -63,6 +64,8 @@ pub(crate) struct AuditControl {
     in_log: bool,
     /// Of the lines that peers cause.
     limit: LineLimit,
+    /// Where the last lines are kept.
+    ring: LogRing,
 }
 
 impl AuditControl {
@@ -76,17 +79,23 @@ impl AuditControl {
             AuditTarget::Stderr => Some(Writer::start(None)?),
             AuditTarget::File(path) => Some(Writer::start(Some(path.clone()))?),
         };
-        Ok(Self { writer, in_log: *target == AuditTarget::Log, limit: LineLimit::default() })
+        let in_log = *target == AuditTarget::Log;
+        Ok(Self { writer, in_log, limit: LineLimit::default(), ring: LogRing::default() })
     }
 
     /// What catches the events.
     pub(crate) fn layer(&self) -> AuditLayer {
-        AuditLayer { writer: self.writer.clone(), limit: self.limit.clone() }
+        AuditLayer { writer: self.writer.clone(), limit: self.limit.clone(), ring: self.ring.clone() }
     }
 
     /// How many lines peers may cause.
     pub(crate) const fn limit(&self) -> &LineLimit {
         &self.limit
+    }
+
+    /// Where the last lines are kept.
+    pub(crate) const fn ring(&self) -> &LogRing {
+        &self.ring
     }
 
     /// Whether the log shows changes like everything else.
@@ -113,6 +122,7 @@ impl AuditControl {
 pub(crate) struct AuditLayer {
     writer: Option<Writer>,
     limit: LineLimit,
+    ring: LogRing,
 }
 
 impl<S: Subscriber> Layer<S> for AuditLayer {
@@ -120,6 +130,7 @@ impl<S: Subscriber> Layer<S> for AuditLayer {
         let Some(writer) = &self.writer else { return };
         if self.limit.admits(event) {
             writer.note(line::of(event));
+            logging::keep(&self.ring, event);
         } else {
             writer.leave_out();
         }

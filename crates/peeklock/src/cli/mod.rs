@@ -1,9 +1,14 @@
 //! The command line. One file per command.
 
+mod completions;
 mod config_check;
 mod config_convert;
+#[cfg(test)]
+mod documented;
 mod health;
+mod manual;
 pub(crate) mod output;
+mod remote;
 mod store_backup;
 mod store_check;
 mod store_failure;
@@ -11,8 +16,9 @@ mod store_restore;
 mod store_salvage;
 #[cfg(test)]
 mod tests;
+mod variables;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Config, ServeArgs};
 use crate::exit::Exit;
@@ -24,13 +30,17 @@ Examples:
   peeklock --queue orders                the same with a queue named `orders`
   peeklock --topic news/all              the same with a topic `news` and its subscription `all`
   peeklock serve --config peeklock.toml  entities and limits from a file
-  peeklock config check peeklock.toml    is the file right?
+  peeklock config check peeklock.toml    what would a start refuse?
   peeklock config convert Config.json    the emulator's file in TOML
   peeklock store check ./data            is the data directory intact? (broker stopped)
   peeklock store backup ./backup         back up ./data, while the broker runs or not
   peeklock store restore ./backup        make ./data of a backup
   peeklock store salvage ./data          keep what is readable of a damaged one (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
+  peeklock ls                            queues, topics and subscriptions with their messages
+  peeklock send orders --body hello      send a message
+  peeklock peek 'orders/$dlq'            look at dead letters; `peeklock resubmit orders` sends them back
+Each command has examples: `peeklock peek --help`. docs/cli.md in the source tree shows all of them.
 
 Connect any Azure Service Bus SDK with
   Endpoint=sb://localhost:5672;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;
@@ -39,7 +49,8 @@ Order of precedence: flag, variable PEEKLOCK_..., configuration file, default.
 
 Exit codes:
   0  success
-  1  failure at run time: address in use, failed write, second signal while draining; `health`: not healthy
+  1  failure at run time: address in use, failed write, second signal while draining; `health`: not healthy; of a command
+     for messages and entities: no connection, or the broker refused
   2  wrong command line or configuration
   3  data directory damaged, locked by another process, or out of reach";
 
@@ -70,6 +81,14 @@ enum Command {
     Store(StoreCommand),
     /// Ask a running broker whether it is ready; exit code 0 if it is, 1 if not.
     Health(health::HealthArgs),
+    #[command(flatten)]
+    Remote(remote::RemoteCommand),
+    /// Print the completions for a shell.
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages into a directory.
+    #[command(hide = true)]
+    Man(manual::ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,9 +116,14 @@ enum StoreCommand {
 /// Runs the command of this process.
 pub(crate) fn run() -> Exit {
     let cli = Cli::parse();
+    let unknown = variables::unknown(&Cli::command());
+    if !unknown.misspelt.is_empty() {
+        unknown.misspelt.iter().for_each(output::error);
+        return Exit::Usage;
+    }
     match cli.command {
-        None => serve_command(cli.serve),
-        Some(Command::Serve(args)) => serve_command(*args),
+        None => serve_command(cli.serve, unknown.others),
+        Some(Command::Serve(args)) => serve_command(*args, unknown.others),
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
@@ -107,12 +131,19 @@ pub(crate) fn run() -> Exit {
         Some(Command::Store(StoreCommand::Backup(args))) => store_backup::run(&args),
         Some(Command::Store(StoreCommand::Restore(args))) => store_restore::run(&args),
         Some(Command::Health(args)) => health::run(&args),
+        Some(Command::Remote(command)) => remote::run(command),
+        Some(Command::Completions(args)) => completions::run(&args),
+        Some(Command::Man(args)) => manual::run(&args),
     }
 }
 
-fn serve_command(args: ServeArgs) -> Exit {
+/// `notes` are logged beside those about the configuration file.
+fn serve_command(args: ServeArgs, notes: Vec<String>) -> Exit {
     match Config::resolve(args.clone()) {
-        Ok(config) => serve::run(config, args),
+        Ok(config) => {
+            let notes = [config.notes.as_slice(), &notes].concat();
+            serve::run(Config { notes, ..config }, args)
+        }
         Err(error) => {
             output::error(&error);
             Exit::Usage

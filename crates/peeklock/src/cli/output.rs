@@ -33,3 +33,11 @@ pub(crate) fn error(message: impl Display) {
 pub(crate) fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "note: {message}");
 }
+
+/// Prints a result as one line of JSON.
+pub(crate) fn json_line(value: &impl Serialize) {
+    match serde_json::to_string(value) {
+        Ok(text) => line(text),
+        Err(failure) => error(failure),
+    }
+}

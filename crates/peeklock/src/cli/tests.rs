@@ -1,6 +1,6 @@
 //! The command line as its users see it.
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use super::*;
 
@@ -51,4 +51,104 @@ fn help_is_the_snapshot() {
     }
     let expected = std::fs::read_to_string(path).unwrap_or_default();
     assert_eq!(help, expected, "run with UPDATE_SNAPSHOTS=1 if the change is intended");
+}
+
+/// The words of a command in a shell's notation, as far as the documentation uses it: until a comment, redirection or pipe.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote): (Vec<String>, Option<String>, Option<char>) = Default::default();
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(end), _) if character == end => quote = None,
+            (Some('"'), '\\') => word.get_or_insert_default().extend(characters.next()),
+            (Some(_), _) => word.get_or_insert_default().push(character),
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, '#' | '>' | '|' | '&') if word.is_none() => break,
+            (None, ' ') => words.extend(word.take()),
+            (None, _) => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Where explanations begin in the examples of `--help`: behind two spaces and more.
+fn without_explanation(line: &str) -> &str {
+    line.split("  ").next().unwrap_or(line)
+}
+
+fn assert_parses(line: &str) {
+    let words = words(line);
+    match Cli::try_parse_from(&words) {
+        Ok(_) => {}
+        Err(error) if error.exit_code() == 0 => {}
+        Err(error) => panic!("{line}\n{words:?}\n{error}"),
+    }
+}
+
+#[test]
+fn every_command_in_the_documentation_parses() {
+    let text = include_str!("../../../../docs/cli.md");
+    let lines = text.lines().map(str::trim).filter(|line| line.starts_with("peeklock "));
+    assert!(lines.clone().count() > 40);
+    lines.for_each(assert_parses);
+}
+
+#[test]
+fn every_example_of_the_help_parses() {
+    let mut commands = vec![Cli::command()];
+    let mut examples = 0;
+    while let Some(command) = commands.pop() {
+        let help = command.get_after_help().or(command.get_after_long_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        for line in help.lines().map(str::trim).filter(|line| line.starts_with("peeklock ")) {
+            assert_parses(without_explanation(line));
+            examples += 1;
+        }
+        commands.extend(command.get_subcommands().cloned());
+    }
+    assert!(examples > 60, "{examples}");
+}
+
+#[test]
+fn every_command_has_completions_in_every_shell() {
+    use clap::ValueEnum;
+    for shell in clap_complete::Shell::value_variants() {
+        let script = completions::text(*shell);
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            assert!(script.contains(command.get_name()), "{shell} lacks {}", command.get_name());
+        }
+    }
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let directory = tempfile::tempdir().unwrap();
+    clap_mangen::generate_to(Cli::command(), directory.path()).unwrap();
+    for page in ["peeklock.1", "peeklock-send.1", "peeklock-rule-add.1"] {
+        let text = std::fs::read_to_string(directory.path().join(page)).unwrap();
+        assert!(text.contains("peeklock"), "{page}");
+    }
+}
+
+#[test]
+fn what_destroys_can_be_tried_first() {
+    for path in [
+        &["delete"][..],
+        &["purge"],
+        &["resubmit"],
+        &["move"],
+        &["undefer"],
+        &["rule", "rm"],
+        &["sessions", "clear"],
+    ] {
+        let mut command = Cli::command();
+        for name in path {
+            command = command.find_subcommand(name).unwrap().clone();
+        }
+        assert!(command.get_arguments().any(|argument| argument.get_long() == Some("dry-run")), "{path:?}");
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_AMQP", hide_env_values = true)]
     pub(crate) amqp: Option<ListenAddress>,
 
-    /// Where HTTP is served (GET /health) [default: 127.0.0.1:5300].
+    /// Where HTTP is served: health, administration, messages [default: 127.0.0.1:5300].
     #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_HTTP", hide_env_values = true)]
     pub(crate) http: Option<ListenAddress>,
 

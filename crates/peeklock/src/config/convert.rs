@@ -59,7 +59,7 @@ impl Text {
 }
 
 /// An option in TOML; `None` where it has no value, and of keys, which belong into no output.
-fn shown<O: OptionSet>(option: &EntityOption, options: &O) -> Option<String> {
+pub(crate) fn shown<O: OptionSet>(option: &EntityOption, options: &O) -> Option<String> {
     Some(match &option.kind {
         OptionKind::Boolean(at) => at.get(options)?.to_string(),
         OptionKind::Count(at, _) => at.get(options)?.to_string(),
@@ -151,7 +151,8 @@ fn parameters(rule: &Rule) -> Vec<(Box<str>, PropertyValue)> {
     all
 }
 
-fn correlation(filter: &CorrelationFilter) -> String {
+/// The fields of a message that a filter compares, by their names in TOML, its application properties left out.
+pub(crate) fn correlation_fields(filter: &CorrelationFilter) -> Vec<(&'static str, &str)> {
     let fields = [
         ("correlation_id", &filter.correlation_id),
         ("message_id", &filter.message_id),
@@ -162,7 +163,11 @@ fn correlation(filter: &CorrelationFilter) -> String {
         ("reply_to_session_id", &filter.reply_to_session_id),
         ("content_type", &filter.content_type),
     ];
-    let set = fields.iter().filter_map(|(key, field)| Some((*key, field.as_deref()?)));
+    fields.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?))).collect()
+}
+
+fn correlation(filter: &CorrelationFilter) -> String {
+    let set = correlation_fields(filter).into_iter();
     let mut parts: Vec<String> = set.map(|(key, text)| format!("{key} = {}", quoted(text))).collect();
     if !filter.user.is_empty() {
         parts.push(format!("properties = {}", rule_properties(&filter.user)));
@@ -171,12 +176,12 @@ fn correlation(filter: &CorrelationFilter) -> String {
 }
 
 fn rule_properties(values: &[(Box<str>, PropertyValue)]) -> String {
-    let parts = values.iter().map(|(name, value)| format!("{} = {}", quoted(name), fact(value)));
+    let parts = values.iter().map(|(name, value)| format!("{} = {}", quoted(name), value_text(value)));
     format!("{{ {} }}", parts.collect::<Vec<_>>().join(", "))
 }
 
 /// A value that a filter can have; neither reader makes the last ones.
-fn fact(value: &PropertyValue) -> String {
+pub(crate) fn value_text(value: &PropertyValue) -> String {
     match value {
         PropertyValue::Boolean(flag) => flag.to_string(),
         PropertyValue::Integer(number) => number.to_string(),
@@ -187,7 +192,7 @@ fn fact(value: &PropertyValue) -> String {
         PropertyValue::Timestamp(ms) => {
             jiff::Timestamp::from_millisecond(*ms).map_or_else(|_| quoted(""), |instant| instant.to_string())
         }
-        PropertyValue::Given(given) => fact(&given.plain()),
+        PropertyValue::Given(given) => value_text(&given.plain()),
         PropertyValue::Null
         | PropertyValue::Uuid(_)
         | PropertyValue::Other(_)
@@ -202,7 +207,7 @@ fn iso(milliseconds: u64) -> String {
 }
 
 /// A basic string: quotation marks, backslashes and control characters are escaped.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for char in text.chars() {

@@ -11,10 +11,12 @@ use toml::de::DeTable;
 use super::ListenAddress;
 use super::amqp::{self, AmqpConfig};
 use super::authorization::{self, AuthorizationConfig, AuthorizationFlags};
+use super::console::{self, ConsoleConfig};
 use super::development::{self, DevelopmentConfig};
 use super::emulator;
 use super::entity::Bounds;
 use super::limits::{self, LimitsConfig};
+use super::metrics::{self, MetricsConfig};
 use super::names::Names;
 use super::namespace::{self, NamespaceConfig};
 use super::network::{self, NetworkConfig};
@@ -42,6 +44,8 @@ pub(crate) struct FileConfig {
     pub(crate) also_listen: Option<Vec<ListenAddress>>,
     /// The rest of `[network]`.
     pub(crate) network: NetworkConfig,
+    /// `[console]`
+    pub(crate) console: ConsoleConfig,
     /// `[tls]`
     pub(crate) tls: TlsConfig,
     /// `storage.data_dir`
@@ -54,6 +58,8 @@ pub(crate) struct FileConfig {
     pub(crate) log_format: Option<LogFormat>,
     /// `log.audit`
     pub(crate) audit: Option<AuditTarget>,
+    /// `[metrics]`
+    pub(crate) metrics: MetricsConfig,
     /// `development.time_travel`
     pub(crate) time_travel: Option<bool>,
     /// The rest of `[development]`.
@@ -141,9 +147,11 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     (config.amqp_listen, config.amqp) = amqp::read(root.section("amqp"));
     read_http(root.section("http"), &mut config);
     (config.also_listen, config.network) = network::read(root.section("network"));
+    config.console = console::read(root.section("console"));
     config.tls = tls::read(root.section("tls"));
     (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
+    config.metrics = metrics::read(root.section("metrics"));
     (config.time_travel, config.development) = development::read(root.section("development"));
     (config.authorization_flags, config.authorization) = authorization::read(root.section("authorization"));
     config.namespace = namespace::read(root.section("namespace"));

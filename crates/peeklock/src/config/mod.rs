@@ -5,6 +5,7 @@ mod args;
 mod asked;
 mod authorization;
 mod authorization_rule;
+mod console;
 mod convert;
 mod development;
 mod duration;
@@ -13,8 +14,10 @@ mod entity;
 mod file;
 mod forwarding;
 mod json_web;
+mod known;
 mod limits;
 mod listen;
+mod metrics;
 mod names;
 mod namespace;
 mod network;
@@ -50,12 +53,15 @@ pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
 pub(crate) use asked::AskedTopic;
 pub(crate) use authorization::AuthorizationConfig;
-pub(crate) use convert::to_toml;
+pub(crate) use console::ConsoleConfig;
+pub(crate) use convert::{correlation_fields, quoted, shown as option_text, to_toml, value_text};
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
-pub(crate) use file::{FileConfig, load};
+pub(crate) use file::{FileConfig, load, parse};
+pub(crate) use known::{Findings, Reach, examine};
 pub(crate) use limits::{LARGEST_PARTS_OF_MEMORY, LimitsConfig};
 pub(crate) use listen::ListenAddress;
+pub(crate) use metrics::MetricsConfig;
 pub(crate) use namespace::NamespaceConfig;
 pub(crate) use network::NetworkConfig;
 pub(crate) use problem::Problems;
@@ -88,6 +94,8 @@ pub(crate) struct Config {
     pub(crate) http_listen: ListenAddress,
     /// What all addresses have in common.
     pub(crate) network: NetworkConfig,
+    /// The pages for browsers.
+    pub(crate) console: ConsoleConfig,
     /// How TLS is served.
     pub(crate) tls: TlsConfig,
     /// Where messages are kept.
@@ -100,6 +108,8 @@ pub(crate) struct Config {
     pub(crate) log_format: LogFormat,
     /// Where administrative changes are noted.
     pub(crate) audit: AuditTarget,
+    /// Who may read metrics, and how much there is.
+    pub(crate) metrics: MetricsConfig,
     /// Help for tests.
     pub(crate) development: DevelopmentConfig,
     /// What no entity may go beyond.
@@ -198,6 +208,7 @@ impl Config {
                 allowed_hosts: args.allowed_hosts.unwrap_or(file.network.allowed_hosts),
                 ..file.network
             },
+            console: file.console,
             tls: file.tls,
             data_dir: args.data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR_DEFAULT.into()),
             amqp: file.amqp,
@@ -205,6 +216,7 @@ impl Config {
             log_filter: args.log_level.or(file.log_filter).unwrap_or_default(),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
             audit: file.audit.unwrap_or_default(),
+            metrics: file.metrics,
             development: DevelopmentConfig {
                 time_travel: args.time_travel.or(file.time_travel).unwrap_or(file.development.time_travel),
                 ..file.development
@@ -223,11 +235,22 @@ impl Config {
             stands_in,
             notes: file.notes,
         };
-        config.limits.check(config.amqp.reassembly_bytes_max).map_err(ConfigError::Combination)?;
-        config.tls.check()?;
-        config.development.check(&config.addresses())?;
-        config.authorization.check(&config.addresses())?;
+        config.check_combinations()?;
         Ok(config)
+    }
+
+    /// Every pair of values that can't be used together, one in each line of the message.
+    fn check_combinations(&self) -> Result<(), ConfigError> {
+        let addresses = self.addresses();
+        let checks = [
+            self.limits.check(self.amqp.reassembly_bytes_max).map_err(ConfigError::Combination),
+            self.tls.check(),
+            self.development.check(&addresses),
+            self.authorization.check(&addresses),
+        ];
+        let wrong: Vec<String> =
+            checks.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(ConfigError::Combination(wrong.join("\n"))) }
     }
 
     /// Every address to listen on, each once, with what it is called.

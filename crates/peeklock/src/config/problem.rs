@@ -35,16 +35,26 @@ impl Problems {
         let message = format!("can't be read: {error}");
         Self { file, list: vec![Problem { line: 1, column: 1, message }] }
     }
+
+    /// Each with its file, line and column.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let line =
+            |Problem { line, column, message }: &Problem| format!("{}:{line}:{column}: {message}", self.file);
+        self.list.iter().map(line)
+    }
+
+    /// How many there are, in words: "1 mistake".
+    pub(crate) fn count(&self) -> String {
+        match self.list.len() {
+            1 => "1 mistake".to_owned(),
+            count => format!("{count} mistakes"),
+        }
+    }
 }
 
 impl fmt::Display for Problems {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.list.iter().enumerate() {
-            let newline = if index == 0 { "" } else { "\n" };
-            let Problem { line, column, message } = problem;
-            write!(formatter, "{newline}{}:{line}:{column}: {message}", self.file)?;
-        }
-        Ok(())
+        formatter.write_str(&self.lines().collect::<Vec<_>>().join("\n"))
     }
 }
 

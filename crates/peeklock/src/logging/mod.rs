@@ -1,11 +1,14 @@
 //! Logs: to standard error, as text or as JSON, filtered.
 
+mod fields;
 mod limit;
+mod ring;
 
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 
+use peeklock_console::LogRing;
 use peeklock_wire::loggable_within;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::filter_fn;
@@ -15,8 +18,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, reload};
 
 use crate::audit::{self, AuditControl};
+use ring::RingLayer;
 
+pub(crate) use fields::fields;
 pub(crate) use limit::LineLimit;
+pub(crate) use ring::keep;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -90,9 +96,15 @@ const VALUE_CHARACTERS_MAX: usize = 1_024;
 pub(crate) struct LogControl {
     set_filter: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
     limit: LineLimit,
+    ring: LogRing,
 }
 
 impl LogControl {
+    /// The last lines.
+    pub(crate) fn ring(&self) -> LogRing {
+        self.ring.clone()
+    }
+
     /// Logs by another filter from now on.
     pub(crate) fn set(&self, filter: &LogFilter) {
         if let Err(error) = (self.set_filter)(filter.to_env_filter()) {
@@ -125,7 +137,8 @@ pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl)
             .boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    let limit = audit.limit().clone();
+    let (limit, ring) = (audit.limit().clone(), audit.ring().clone());
+    let lines = lines.and_then(RingLayer(ring.clone()));
     let in_log = audit.is_in_log();
     let is_change = |metadata: &tracing::Metadata<'_>| metadata.target() == audit::TARGET;
     tracing_subscriber::registry()
@@ -137,7 +150,7 @@ pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl)
         )
         .with(audit.layer().with_filter(filter_fn(is_change)))
         .init();
-    LogControl { set_filter: Box::new(move |filter| handle.reload(filter)), limit }
+    LogControl { set_filter: Box::new(move |filter| handle.reload(filter)), limit, ring }
 }
 
 type WriteField = fn(&mut Writer<'_>, &tracing::field::Field, &dyn fmt::Debug) -> fmt::Result;

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use jiff::Timestamp as Instant;
+use peeklock_console::ClockMover;
 use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::{Clock, Namespace, SystemClock, TravelClock};
 use serde::Deserialize;
@@ -51,6 +52,35 @@ impl TimeTravel {
 
     fn namespace(&self) -> Option<Namespace> {
         self.namespace.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// For the management API.
+    pub(super) fn mover(&self) -> ClockMover {
+        let travel = self.clone();
+        ClockMover::new(move |advance_ms| {
+            let travel = travel.clone();
+            async move { travel.advance_by(advance_ms).await }
+        })
+    }
+
+    /// Moves the clock; a caller that goes away does not stop it half way.
+    async fn advance_by(&self, advance_ms: u64) -> Result<Timestamp, String> {
+        let namespace = self.namespace().ok_or("The broker is starting or stopping; try again later.")?;
+        if !ADVANCE_MS.contains(&advance_ms) {
+            return Err(format!("'advance_ms' must be from 1 to {}.", ADVANCE_MS.end()));
+        }
+        self.clock.check(advance_ms).map_err(|too_far| {
+            let (ahead, most) = (duration_text(too_far.ahead_ms), duration_text(TravelClock::AHEAD_MS_MAX));
+            format!(
+                "The clock is {ahead} ahead of the machine's already and can't be more than {most} ahead."
+            )
+        })?;
+        let clock = self.clock.clone();
+        let travelling = tokio::spawn(async move { namespace.travel(&clock, advance_ms).await });
+        travelling.await.map_err(|_| "The clock stopped on its way.")?;
+        let now = self.clock.now();
+        tracing::info!("the clock was moved forward to {}", iso_8601(now));
+        Ok(now)
     }
 
     /// The route.

@@ -11,6 +11,8 @@ use super::subscriptions;
 use crate::config::{Config, QUEUE_DEFAULT};
 
 const KILOBYTE: u64 = 1024;
+/// Names in the line about entities that are not declared.
+const UNDECLARED_NAMED_MAX: usize = 10;
 
 /// How long a start waits for what fell due while the broker was down, in milliseconds.
 const CATCH_UP_MS_MAX: u64 = 10_000;
@@ -40,7 +42,7 @@ pub(super) async fn declare(
     namespace.declare_all(declared.into_iter().chain(missing)).await?;
     subscriptions::declare(namespace, config).await?;
     if !config.undeclared {
-        warn_of_undeclared(&stored, config);
+        find_undeclared(&stored, config);
     }
     Ok(())
 }
@@ -102,19 +104,28 @@ fn topic_options(config: &Config) -> TopicOptions {
     TopicOptions { default_message_time_to_live_ms, ..config.namespace.tier.defaults() }
 }
 
-fn warn_of_undeclared(stored: &[Entity], config: &Config) {
+fn find_undeclared(stored: &[Entity], config: &Config) {
     let queues = config.queues.iter().map(|queue| &queue.name).chain(&config.queues_if_missing);
     let topics = config.topics.iter().map(|topic| &topic.name);
     let asked = config.topics_if_missing.iter().map(|asked| &asked.topic);
     let declared: Vec<&String> = queues.chain(topics).chain(asked).collect();
-    for (name, options) in stored {
-        if !declared.iter().any(|declared| same_name(declared, name)) {
-            tracing::warn!(
-                "{} \"{name}\" is stored but not declared; it is kept and served with its stored options",
-                kind(options)
-            );
-        }
+    let is_declared = |name: &String| declared.iter().any(|declared| same_name(declared, name));
+    let others = stored.iter().filter(|(name, _)| !is_declared(name));
+    note_undeclared(others.map(|(name, options)| format!("{} \"{name}\"", kind(options))).collect());
+}
+
+/// One line, however many clients have created.
+pub(super) fn note_undeclared(others: Vec<String>) {
+    if others.is_empty() {
+        return;
     }
+    let first: Vec<&str> = others.iter().map(String::as_str).take(UNDECLARED_NAMED_MAX).collect();
+    let and_more = if others.len() > first.len() { ", …" } else { "" };
+    tracing::info!(
+        count = others.len(),
+        first = %format!("{}{and_more}", first.join(", ")),
+        "entities are stored that the configuration does not declare; they are kept and served with their stored options"
+    );
 }
 
 fn check_message_size((name, options): &Entity, limits: Limits) -> Result<(), ServeError> {

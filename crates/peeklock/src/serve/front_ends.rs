@@ -9,6 +9,7 @@ use peeklock_net::{ByteStream, Incoming, Peer, Protocol, Serve, UnauthenticatedC
 use tokio::sync::watch;
 
 use super::http::{Http, WebSocketAsked};
+use super::metrics::{ConnectionMetrics, Spoken};
 
 /// AMQP once it is served: connections that come before wait.
 pub(super) type Amqp = watch::Receiver<Option<Arc<Connections<ServiceBus>>>>;
@@ -17,6 +18,7 @@ pub(super) type Amqp = watch::Receiver<Option<Arc<Connections<ServiceBus>>>>;
 pub(super) struct FrontEnds {
     pub(super) amqp: Amqp,
     pub(super) http: Arc<Http>,
+    pub(super) connections: ConnectionMetrics,
 }
 
 impl FrontEnds {
@@ -26,7 +28,9 @@ impl FrontEnds {
         first_bytes: BytesMut,
         peer: Peer,
         mut unauthenticated: UnauthenticatedConnection,
+        spoken: Spoken,
     ) {
+        let _open = self.connections.open(spoken, peer.encrypted);
         let mut amqp = self.amqp.clone();
         let connections = tokio::select! {
             biased;
@@ -48,11 +52,14 @@ impl Serve for FrontEnds {
     async fn serve<S: ByteStream>(&self, incoming: Incoming<S>) {
         let Incoming { stream, first_bytes, protocol, peer, unauthenticated } = incoming;
         match protocol {
-            Protocol::Amqp => self.serve_amqp(stream, first_bytes, peer, unauthenticated).await,
+            Protocol::Amqp => {
+                self.serve_amqp(stream, first_bytes, peer, unauthenticated, Spoken::Amqp).await;
+            }
             Protocol::Http => {
                 let asked = Box::pin(self.http.serve(stream, first_bytes, peer, unauthenticated)).await;
                 let Some(WebSocketAsked { socket, peer, unauthenticated }) = asked else { return };
-                Box::pin(self.serve_amqp(socket, BytesMut::new(), peer, unauthenticated)).await;
+                let spoken = Spoken::WebSocket;
+                Box::pin(self.serve_amqp(socket, BytesMut::new(), peer, unauthenticated, spoken)).await;
             }
         }
     }

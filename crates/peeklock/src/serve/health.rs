@@ -54,7 +54,7 @@ struct Scrubbed {
 }
 
 impl Health {
-    /// From now on it is so.
+    /// Changes the state.
     pub(super) fn set(&self, state: State) {
         self.state.store(state as u8, Ordering::Release);
     }
@@ -96,7 +96,7 @@ impl Health {
         Some(namespace)
     }
 
-    /// What `/health/ready` answers: the state, and what is damaged if anything is.
+    /// The answer of `/health/ready`: the state, and the damage, if there is any.
     pub(super) fn report(&self) -> Value {
         let status = self.state().name();
         let namespace = self.namespace();

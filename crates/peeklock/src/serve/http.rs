@@ -19,14 +19,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use peeklock_access::Failures;
+use peeklock_access::{Access, Failures};
 use peeklock_admin::Admission;
 use peeklock_net::websocket::{self, WebSocket};
 use peeklock_net::{ByteStream, Pass, Peer, Rewind, UnauthenticatedConnection};
+use peeklock_wire::loggable;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
+use super::metrics::{ConnectionMetrics, HttpMetrics, Monitoring, Spoken, route};
 use super::pages::{self, Pages};
 use super::patient::{Patient, PatientBody};
 
@@ -45,6 +47,8 @@ pub(super) struct Http {
     leaving: watch::Sender<bool>,
     regulars: Arc<Semaphore>,
     guesses: Arc<Guesses>,
+    metrics: HttpMetrics,
+    connections: ConnectionMetrics,
 }
 
 /// Failed attempts to authenticate.
@@ -79,15 +83,23 @@ struct Visit {
     /// Whether a whole head has come.
     arrived: AtomicBool,
     upgrade: Mutex<Option<OnUpgrade>>,
+    metrics: HttpMetrics,
 }
 
 impl Http {
     /// Answers by `router` whatever `pages` lets in.
     /// `authenticated_max` connections are never closed in favour of others once a token of theirs was good.
-    pub(super) fn new(router: Router, pages: Arc<Pages>, authenticated_max: usize) -> Arc<Self> {
+    pub(super) fn new(
+        router: Router,
+        pages: Arc<Pages>,
+        authenticated_max: usize,
+        monitoring: &Monitoring,
+    ) -> Arc<Self> {
         let regulars = Arc::new(Semaphore::new(authenticated_max.min(Semaphore::MAX_PERMITS)));
         let guesses = Arc::new(Guesses { failures: Failures::default(), started_at: Instant::now() });
-        Arc::new(Self { router, pages, leaving: watch::Sender::new(false), regulars, guesses })
+        let (metrics, connections) = (monitoring.http.clone(), monitoring.connections.clone());
+        let leaving = watch::Sender::new(false);
+        Arc::new(Self { router, pages, leaving, regulars, guesses, metrics, connections })
     }
 
     /// Serves one connection to its end, or until it becomes a WebSocket.
@@ -108,9 +120,12 @@ impl Http {
             guesses: Arc::clone(&self.guesses),
             arrived: AtomicBool::new(false),
             upgrade: Mutex::default(),
+            metrics: self.metrics.clone(),
         });
+        let open = self.connections.open(Spoken::Http, peer.encrypted);
         let io = TokioIo::new(Patient::new(Rewind::new(first_bytes, stream)));
         self.converse(io, &visit, &mut unauthenticated).await?;
+        drop(open);
         let upgrade = visit.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let parts = upgrade.await.ok()?.downcast::<TokioIo<Patient<Rewind<S>>>>().ok()?;
         let socket = WebSocket::new(parts.io.into_inner(), BytesMut::from(parts.read_buf));
@@ -126,7 +141,7 @@ impl Http {
     ) -> Option<()> {
         let service = |request| {
             let visit = Arc::clone(visit);
-            async move { Ok::<_, Infallible>(visit.answer(request).await) }
+            async move { Ok::<_, Infallible>(visit.measure(request).await) }
         };
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(NEXT_HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
@@ -167,6 +182,14 @@ impl Http {
 }
 
 impl Visit {
+    async fn measure(self: Arc<Self>, request: Request<Received>) -> Response<Body> {
+        let (route, started_at) = (route(request.uri().path()), Instant::now());
+        let metrics = self.metrics.clone();
+        let response = self.answer(request).await;
+        metrics.note(route, response.status(), started_at.elapsed());
+        response
+    }
+
     async fn answer(self: Arc<Self>, mut request: Request<Received>) -> Response<Body> {
         self.arrived.store(true, Ordering::Relaxed);
         let source = match self.pages.check(request.uri(), request.headers()) {
@@ -185,7 +208,8 @@ impl Visit {
         let scheme = if self.peer.encrypted { Scheme::HTTPS } else { Scheme::HTTP };
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
-        let has_token = request.headers().contains_key(AUTHORIZATION);
+        let (uri, presented) = (request.uri().clone(), request.headers().get(AUTHORIZATION).cloned());
+        let has_token = presented.is_some();
         if has_token && self.regular.get().is_none() {
             self.wait_for_turn().await;
         }
@@ -200,6 +224,12 @@ impl Visit {
         // Nobody reads what is left, so the connection ends; who is not told sends the next request into the void.
         if unread.is_left() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let claimed = presented.and_then(|token| Access::claimed_rule(token.to_str().ok()?));
+            let identity = claimed.as_deref().map(loggable).map(tracing::field::display);
+            let path = loggable(uri.path());
+            tracing::info!(peer = %this.peer.address, identity, %path, "credentials refused over HTTP");
         }
         if has_token && response.status() == StatusCode::UNAUTHORIZED {
             this.guesses.failures.failed(this.peer.address.ip(), this.guesses.now_ms());

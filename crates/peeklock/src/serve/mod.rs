@@ -5,6 +5,7 @@
 //! no new AMQP connections, let connections finish, stop the partitions, close the store.
 
 mod access;
+mod dead_letters;
 mod descriptors;
 mod development;
 mod emulator;
@@ -25,6 +26,7 @@ mod routes;
 mod signals;
 mod store;
 mod subscriptions;
+mod supervisor;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,7 @@ use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_budget::throttle::Throttles;
+use peeklock_console::{About, Console};
 use peeklock_engine::runtime::{
     Clock, ElapsedClock, LostShard, Namespace, NamespaceOptions, ReadRuleProperties, SystemClock,
 };
@@ -48,10 +51,11 @@ use development::TimeTravel;
 use error::ServeError;
 use health::{Health, State};
 use memory::Memory;
+use metrics::{Monitoring, Readers};
 use network::{Listening, Network};
 use ready::{Addresses, ReadyFile};
 use reload::Reload;
-use routes::Administration;
+use routes::{Administration, MetricsPage, Offered};
 use signals::Signals;
 use store::OpenStore;
 
@@ -97,6 +101,7 @@ async fn serve(
 ) -> Result<(), ServeError> {
     log.report_left_out();
     emulator::explain(&config);
+    supervisor::starting();
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     clear_ready_file(&config)?;
     let room = Room::within_limits(config.amqp.connections_max, config.network.unauthenticated_max);
@@ -107,8 +112,11 @@ async fn serve(
     let time = SystemClock::new();
     let travel = config.development.time_travel.then(|| TimeTravel::over(time.clone()));
     let administration = Administration::default();
-    let router = routes::router(health.clone(), travel.clone(), Arc::clone(&administration));
-    let mut network = Network::start(listening, router, &config, room);
+    let page = MetricsPage::new(Monitoring::start(&health), Readers::new(config.metrics.clone()));
+    let monitoring = page.monitoring.clone();
+    let offered = Offered { metrics: page.clone(), has_console: config.console.is_enabled };
+    let router = routes::router(health.clone(), travel.clone(), Arc::clone(&administration), offered);
+    let mut network = Network::start(listening, router, &config, room, &monitoring);
 
     let store = OpenStore::open(&config).await?;
     let limits = store.lease.limits();
@@ -119,46 +127,71 @@ async fn serve(
     let following = tokio::spawn(time.clone().keep_up());
     let tls = network.secure(&config, &time)?;
     let access = access::start(&namespace, &config.authorization, time);
+    page.show(&store, &access, &namespace);
     let throttles = Throttles::new(config.rates.clone());
-    let connections = Connections::new(
-        service_bus(&namespace, &access, &config, &throttles),
-        // Nothing corrects or moves it: an hour's jump must not look like an hour's silence of every client.
-        Arc::new(ElapsedClock::default()),
-        // Unauthenticated connections are limited beside, so that authenticated ones find a place however many there are.
-        listener_options(&config, memory, room.connections_max.saturating_add(room.unauthenticated_max)),
-    )
-    .within(namespace.budget().clone());
-
-    let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(&config, limits, memory));
-    let admin = admin.named(config.namespace.name.as_deref()).throttled(throttles);
+    let connections = amqp_connections(&namespace, &access, &throttles, &config, memory, room);
+    let admin = admin(&namespace, &access, throttles, &config, (limits, memory));
     // Nobody else sets it.
-    let _ = administration.set(admin.router());
+    let _ = administration.set(administer(admin, travel.as_ref(), &log));
     let control = store.control(&config);
     network.serve_amqp(connections);
     let ready_file = announce(&config, network.addresses(), &namespace)?;
     health.set_scrub_damage(store.scrub_damage());
     set_ready(&health, travel.as_ref(), Some(&namespace));
+    let watchdog = supervised(&namespace, &store);
     emulator::greet(&config);
     let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
-    let pages = network.pages();
+    let (pages, entities) = (network.pages(), namespace.clone());
     let reload =
-        Reload { args, config, namespace: namespace.clone(), access, limits, log, audit, tls, pages };
+        Reload { args, config, namespace: entities, access, limits, log, audit, tls, pages, monitoring };
     let reloading = tokio::spawn(reload.run(hangup));
+    let reporting = tokio::spawn(dead_letters::report(namespace.clone()));
     tokio::select! {
         () = signals.stop() => {}
         lost = namespace.shard_lost() => return Err(exit_without(lost)),
         ended = network.ended() => return Err(ServeError::listener_ended(ended)),
     }
     drop(ready_file);
+    supervisor::stopping("clients may finish");
     set_ready(&health, travel.as_ref(), None);
     end(reloading).await;
+    end(reporting).await;
     end(following).await;
     tokio::select! {
         () = drain(network, grace, &namespace) => {}
         lost = namespace.shard_lost() => return Err(exit_without(lost)),
     }
     drop((namespace, control));
+    if let Some(watchdog) = watchdog {
+        end(watchdog).await;
+    }
     store.close().await
+}
+
+/// Reports readiness to the service manager, and from now on that the store answers.
+fn supervised(namespace: &Namespace, store: &OpenStore) -> Option<JoinHandle<()>> {
+    let (queues, topics) = entities::count(namespace);
+    supervisor::ready(queues, topics);
+    supervisor::keep_alive(store.lease.clone())
+}
+
+/// What serves AMQP.
+fn amqp_connections(
+    namespace: &Namespace,
+    access: &Access,
+    throttles: &Throttles,
+    config: &Config,
+    memory: Memory,
+    room: Room,
+) -> Connections<ServiceBus> {
+    let connections = Connections::new(
+        service_bus(namespace, access, config, throttles),
+        // Nothing corrects or moves it: an hour's jump must not look like an hour's silence of every client.
+        Arc::new(ElapsedClock::default()),
+        // Unauthenticated connections are limited beside, so that authenticated ones find a place however many there are.
+        listener_options(config, memory, room.connections_max.saturating_add(room.unauthenticated_max)),
+    );
+    connections.within(namespace.budget().clone())
 }
 
 /// What messages live by.
@@ -195,7 +228,8 @@ async fn end(task: JoinHandle<()>) {
 
 /// What the loss of a shard means for this process: it has no other, so it exits and leaves it to its supervisor to start it
 /// anew, which decides what of the last writes is durable. Until then `/health/ready` says so, and clients are told to retry.
-const fn exit_without(lost: LostShard) -> ServeError {
+fn exit_without(lost: LostShard) -> ServeError {
+    supervisor::stopping("nothing more can be stored");
     ServeError::Lost(lost)
 }
 
@@ -212,8 +246,28 @@ fn namespace_options(config: &Config, memory: Memory) -> NamespaceOptions {
         rule_limits,
         budget,
         entities_max,
+        series_max: usize::try_from(config.metrics.entities_max).unwrap_or(usize::MAX),
         ..NamespaceOptions::default()
     }
+}
+
+fn admin(
+    namespace: &Namespace,
+    access: &Access,
+    throttles: Throttles,
+    config: &Config,
+    (store, memory): (peeklock_storage::Limits, Memory),
+) -> Admin {
+    let admin = Admin::new(namespace.clone(), access.clone(), admin_limits(config, store, memory));
+    admin.named(config.namespace.name.as_deref()).throttled(throttles)
+}
+
+/// What answers over HTTP once there are entities.
+fn administer(admin: Admin, travel: Option<&TimeTravel>, log: &LogControl) -> axum::Router {
+    let about = About { version: env!("CARGO_PKG_VERSION") };
+    let console =
+        Console::new(admin.clone(), about).moving(travel.map(TimeTravel::mover)).logging(log.ring());
+    console.router().fallback_service(admin.router())
 }
 
 /// What the file's entities must keep to, those made at run time must as well.
@@ -272,7 +326,8 @@ fn announce(
     let Addresses { amqp, http, connection_string, authority, .. } = addresses;
     let (queues, topics) = entities::count(namespace);
     let authority = authority.as_ref().map(|file| tracing::field::display(file.display()));
-    tracing::info!(%amqp, %http, queues, topics, tls_ca = authority, "ready; connect with {connection_string}");
+    let also = addresses.others();
+    tracing::info!(%amqp, %http, also, queues, topics, tls_ca = authority, "ready; connect with {connection_string}");
     let file = config.ready_file.as_deref();
     file.map(|file| ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error)))
         .transpose()

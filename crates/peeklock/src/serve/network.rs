@@ -21,6 +21,7 @@ use super::descriptors::Room;
 use super::error::ServeError;
 use super::front_ends::FrontEnds;
 use super::http::Http;
+use super::metrics::Monitoring;
 use super::pages::Pages;
 use super::ready::Addresses;
 use crate::config::Config;
@@ -78,19 +79,27 @@ pub(super) struct Network {
 
 impl Network {
     /// Answers HTTP from now on; AMQP and TLS wait.
-    pub(super) fn start(listening: Listening, router: Router, config: &Config, room: Room) -> Self {
+    pub(super) fn start(
+        listening: Listening,
+        router: Router,
+        config: &Config,
+        room: Room,
+        monitoring: &Monitoring,
+    ) -> Self {
         let addresses = Addresses::new(listening.amqp, listening.http, listening.all, &config.authorization);
         let pages = Arc::new(Pages::new(config));
         let authenticated_max = usize::try_from(room.connections_max).unwrap_or(usize::MAX);
-        let (http, tls) =
-            (Http::new(router, Arc::clone(&pages), authenticated_max), Arc::new(Tls::default()));
+        let http = Http::new(router, Arc::clone(&pages), authenticated_max, monitoring);
+        let tls = Arc::new(Tls::default());
         let amqp = watch::Sender::new(None);
-        let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http) };
+        let connections = monitoring.connections.clone();
+        let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http), connections };
         let total_max = usize::try_from(room.unauthenticated_max).unwrap_or(usize::MAX);
         let per_address_max =
             usize::try_from(config.network.unauthenticated_per_address_max).unwrap_or(usize::MAX);
         let unauthenticated =
             UnauthenticatedConnections::new(UnauthenticatedLimits { total_max, per_address_max });
+        monitoring.connections.set_unauthenticated(unauthenticated.clone());
         let options = PortOptions { tls_required: config.tls.required, ..PortOptions::default() };
         let ports = Ports::new(front_ends, Arc::clone(&tls), unauthenticated, options);
         let serving = tokio::spawn(ports.run(listening.listeners));

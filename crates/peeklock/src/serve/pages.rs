@@ -11,13 +11,14 @@ mod response;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use axum::http::header::{HOST, HeaderMap, ORIGIN};
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Uri};
 use peeklock_access::DEFAULT_KEY;
 use peeklock_engine::Secret;
 use rustix::system::uname;
 
+use super::routes::METRICS;
 use crate::config::{AuthorizationConfig, Config};
 
 pub(super) use response::{preflight, refuse, share};
@@ -95,7 +96,8 @@ impl Pages {
         let hosts: Vec<&str> = target.into_iter().chain(named).collect();
         let is_strict = self.is_open.load(Ordering::Relaxed)
             || !self.listed.is_empty()
-            || uri.path().starts_with(DEVELOPMENT);
+            || uri.path().starts_with(DEVELOPMENT)
+            || (uri.path() == METRICS && !headers.contains_key(AUTHORIZATION));
         if is_strict && let Some(foreign) = hosts.iter().find(|host| !self.is_known(host)) {
             return Err(Refused::Host((*foreign).to_owned()));
         }

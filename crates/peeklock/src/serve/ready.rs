@@ -45,6 +45,13 @@ impl Addresses {
         Self { pid, amqp, http, addresses, connection_string, connection_string_tls, authority: None }
     }
 
+    /// The addresses beside those of AMQP and HTTP, comma-separated; `None` without any.
+    pub(super) fn others(&self) -> Option<String> {
+        let others = self.addresses.iter().filter(|address| **address != self.amqp && **address != self.http);
+        let others: Vec<String> = others.map(SocketAddr::to_string).collect();
+        (!others.is_empty()).then(|| others.join(", "))
+    }
+
     /// From now on clients have to trust this one.
     pub(super) fn set_authority(&mut self, authority: Option<PathBuf>) {
         self.authority = authority;
@@ -102,6 +109,18 @@ impl Drop for ReadyFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn further_addresses_are_named_beside_those_of_amqp_and_http() {
+        let others = |all: &[&str]| {
+            let all: Vec<SocketAddr> = all.iter().map(|address| address.parse().unwrap()).collect();
+            Addresses::new(all[0], all[1], all, &AuthorizationConfig::default()).others()
+        };
+        let own = ["127.0.0.1:5672", "127.0.0.1:5300"];
+        assert_eq!(others(&own), None);
+        let all = [own[0], own[1], "127.0.0.1:5671", "[::1]:443"];
+        assert_eq!(others(&all).as_deref(), Some("127.0.0.1:5671, [::1]:443"));
+    }
 
     #[test]
     fn local_addresses_are_called_localhost() {

@@ -10,7 +10,9 @@ use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
 
 use super::entities;
+use super::metrics::Monitoring;
 use super::pages::Pages;
+use super::supervisor;
 use crate::audit::{self, AuditControl};
 use crate::config::{AuthorizationConfig, Config, ServeArgs};
 use crate::logging::LogControl;
@@ -35,6 +37,8 @@ pub(super) struct Reload {
     pub(super) pages: Arc<Pages>,
     /// The audit log.
     pub(super) audit: AuditControl,
+    /// Counts reloads.
+    pub(super) monitoring: Monitoring,
 }
 
 impl Reload {
@@ -42,8 +46,11 @@ impl Reload {
     pub(super) async fn run(mut self, mut hangup: Signal) {
         while hangup.recv().await.is_some() {
             tracing::info!("SIGHUP: reading the configuration again");
+            supervisor::reloading();
             self.audit.reopen();
-            match self.reload().await {
+            let outcome = self.reload().await;
+            self.monitoring.reloaded(outcome.is_ok());
+            match &outcome {
                 Ok(changes) => {
                     tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = "ok", changes);
                     tracing::info!("reloaded; {changes} changes");
@@ -60,6 +67,7 @@ impl Reload {
                 }
                 Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),
             }
+            supervisor::reloaded(&outcome);
         }
     }
 
@@ -148,6 +156,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ("[limits]", current.limits != next.limits),
         ("[throttling]", current.rates != next.rates),
         ("[transactions]", current.transactions != next.transactions),
+        ("[metrics]", current.metrics != next.metrics),
         ("log.audit", current.audit != next.audit),
         ("log.format", current.log_format != next.log_format),
         ("[development]", current.development != next.development),

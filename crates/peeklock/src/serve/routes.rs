@@ -2,23 +2,31 @@
 //! everything else by the administration, once there is one.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
+use peeklock_access::Access;
+use peeklock_engine::runtime::Namespace;
+use tokio::task::spawn_blocking;
 use tower::ServiceExt;
 
 use super::development::TimeTravel;
 use super::health::{self, Health};
-use super::metrics;
+use super::metrics::{Monitoring, Readers};
+use super::store::OpenStore;
 
 /// Tells how the broker is.
 const HEALTH: &str = "/health";
+
+/// Numbers about the broker.
+pub(super) const METRICS: &str = "/metrics";
 
 const JSON: &str = "application/json";
 /// The texts of the Service Bus emulator's health endpoint.
@@ -26,20 +34,88 @@ const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
 const UNHEALTHY: &str =
     r#"{"status":"unhealthy","message":"Service not available. Please try after some time."}"#;
 
+/// What it takes to answer [`METRICS`].
+#[derive(Clone)]
+pub(super) struct MetricsPage {
+    pub(super) monitoring: Monitoring,
+    readers: Readers,
+}
+
+impl MetricsPage {
+    /// What is known before the store is open.
+    pub(super) const fn new(monitoring: Monitoring, readers: Readers) -> Self {
+        Self { monitoring, readers }
+    }
+
+    /// Adds what the rest of the broker counts.
+    pub(super) fn show(&self, store: &OpenStore, access: &Access, namespace: &Namespace) {
+        let registry = &self.monitoring.registry;
+        registry.register(store.figures());
+        registry.register(access.metrics());
+        registry.register(namespace.figures());
+        self.readers.set_access(access.clone());
+    }
+}
+
+/// What is answered besides health and the administration.
+pub(super) struct Offered {
+    pub(super) metrics: MetricsPage,
+    pub(super) has_console: bool,
+}
+
 /// What answers when entities are there to be administered; set once.
 pub(super) type Administration = Arc<OnceLock<Router>>;
 
 /// All paths. The clock can be moved only if there is a `travel`.
-pub(super) fn router(health: Health, travel: Option<TimeTravel>, administration: Administration) -> Router {
+pub(super) fn router(
+    health: Health,
+    travel: Option<TimeTravel>,
+    administration: Administration,
+    offered: Offered,
+) -> Router {
     let router = Router::new()
         .route(HEALTH, get(report))
         .route("/health/ready", get(report_ready))
         .route("/health/live", get(report_live))
-        .route("/metrics", get(report_metrics))
         .route_layer(from_fn_with_state(Arc::clone(&administration), unless_token))
-        .with_state(health);
+        .with_state(health)
+        .merge(
+            Router::new()
+                .route(METRICS, any(report_metrics))
+                .with_state((offered.metrics, Arc::clone(&administration))),
+        )
+        .merge(console(offered.has_console, &administration));
     let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
     router.fallback(move |request| administer(Arc::clone(&administration), request))
+}
+
+/// The files of the console, which hold nothing of this broker. Off, its address is that of nothing.
+fn console(is_enabled: bool, administration: &Administration) -> Router {
+    let router = if is_enabled {
+        peeklock_console::assets()
+    } else {
+        let absent = || get(|| async { StatusCode::NOT_FOUND });
+        Router::new()
+            .route("/console", absent())
+            .route("/console/", absent())
+            .route("/console/{*path}", absent())
+    };
+    router.route_layer(from_fn_with_state(Arc::clone(administration), unless_entity))
+}
+
+/// A request with a token, one that names a version of the management API, and one that changes something are for the entity of
+/// that name.
+async fn unless_entity(
+    State(administration): State<Administration>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Infallible> {
+    let has_version =
+        request.uri().query().is_some_and(|query| query.to_ascii_lowercase().contains("api-version="));
+    if has_version {
+        return administer(administration, request).await;
+    }
+    unless_token(State(administration), request, next).await
 }
 
 /// Whoever shows who they are, or wants to change something, means the queue or topic of that name.
@@ -74,9 +150,28 @@ async fn report_ready(State(health): State<Health>) -> impl IntoResponse {
     (status, [(CONTENT_TYPE, JSON)], health.report().to_string())
 }
 
-/// Numbers for monitoring.
-async fn report_metrics(State(health): State<Health>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::text(&health))
+/// Numbers for monitoring. Clients for administration name their version, and mean the entity of that name.
+async fn report_metrics(
+    State((metrics, administration)): State<(MetricsPage, Administration)>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Result<Response, Infallible> {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !is_read || request.uri().query().is_some_and(|query| query.contains("api-version=")) {
+        return administer(administration, request).await;
+    }
+    if !metrics.readers.admit(peer.ip(), request.headers()) {
+        let text =
+            "metrics are for scrapers on this machine, or with the token of [metrics]; see docs/metrics.md\n";
+        return Ok((StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], text).into_response());
+    }
+    let registry = metrics.monitoring.registry.clone();
+    // Thousands of entities take a while.
+    let written = spawn_blocking(move || registry.text().ok()).await.ok().flatten();
+    Ok(match written {
+        Some(text) => ([(CONTENT_TYPE, peeklock_metrics::CONTENT_TYPE)], text).into_response(),
+        None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    })
 }
 
 /// A process that answers is alive.

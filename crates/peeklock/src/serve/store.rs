@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_storage::{Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, Store};
+use peeklock_storage::{Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, StorageFigures, Store};
 use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
 
@@ -47,6 +47,11 @@ impl OpenStore {
     /// What the scrubber finds.
     pub(super) fn scrub_damage(&self) -> watch::Receiver<Vec<ScrubDamage>> {
         self.store.scrub_damage()
+    }
+
+    /// What a scrape reads of it.
+    pub(super) fn figures(&self) -> StorageFigures {
+        self.store.figures()
     }
 
     /// Answers on the control socket until what this returns is dropped.

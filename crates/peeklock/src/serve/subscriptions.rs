@@ -8,6 +8,7 @@ use peeklock_engine::{
     Command, CorrelationFilter, Filter, PropertyValue, Rule, SubscriptionOptions, same_name,
 };
 
+use super::entities::note_undeclared;
 use super::error::ServeError;
 use crate::config::{Config, SubscriptionConfig, TopicConfig};
 
@@ -27,7 +28,7 @@ pub(super) async fn declare(namespace: &Namespace, config: &Config) -> Result<()
         for subscription in &topic.subscriptions {
             warn_of_other_rules(namespace, &topic.name, subscription).await;
         }
-        warn_of_undeclared(namespace, topic, config);
+        find_undeclared(namespace, topic, config);
         let mut subscriptions: Vec<Subscription> = topic.subscriptions.iter().map(declared).collect();
         subscriptions.extend(missing(namespace, &topic.name, config));
         namespace.declare_subscriptions(&topic.name, subscriptions).await?;
@@ -55,19 +56,15 @@ fn missing(namespace: &Namespace, topic: &str, config: &Config) -> Vec<Subscript
 }
 
 /// Of the subscriptions of topics that are not declared themselves nothing is said.
-fn warn_of_undeclared(namespace: &Namespace, topic: &TopicConfig, config: &Config) {
+fn find_undeclared(namespace: &Namespace, topic: &TopicConfig, config: &Config) {
     let in_file = topic.subscriptions.iter().map(|subscription| &subscription.name);
     let asked = config.topics_if_missing.iter().filter(|asked| same_name(&asked.topic, &topic.name));
     let declared: Vec<&String> =
         in_file.chain(asked.filter_map(|asked| asked.subscription.as_ref())).collect();
-    for name in namespace.subscription_names(&topic.name).unwrap_or_default() {
-        if !declared.iter().any(|declared| same_name(declared, &name)) {
-            tracing::warn!(
-                "subscription \"{name}\" of topic \"{}\" is stored but not declared; it is kept and served with its stored options",
-                topic.name
-            );
-        }
-    }
+    let stored = namespace.subscription_names(&topic.name).unwrap_or_default().into_iter();
+    let others = stored.filter(|name| !declared.iter().any(|declared| same_name(declared, name)));
+    let others = others.map(|name| format!("subscription \"{name}\" of topic \"{}\"", topic.name));
+    note_undeclared(others.collect());
 }
 
 async fn warn_of_other_rules(namespace: &Namespace, topic: &str, declared: &SubscriptionConfig) {

@@ -147,13 +147,23 @@ pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
 
 /// One HTTP request: the status and the body.
 pub(crate) fn http(address: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+    exchange(address, address, method, path, &format!("Content-Length: {}\r\n\r\n{body}", body.len()))
+}
+
+/// One HTTP request without a body: `headers` are lines, each with its end.
+pub(crate) fn http_with(address: &str, method: &str, path: &str, headers: &str) -> (u16, String) {
+    exchange(address, address, method, path, &format!("{headers}\r\n"))
+}
+
+/// One GET under another name of the host.
+pub(crate) fn http_of_host(address: &str, host: &str, path: &str) -> (u16, String) {
+    exchange(address, host, "GET", path, "\r\n")
+}
+
+/// `rest` is what comes after the first headers.
+fn exchange(address: &str, host: &str, method: &str, path: &str, rest: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
-    .unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{rest}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -6,7 +6,7 @@ use std::process::Output;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::broker::{Home, errors, get, run, write};
+use crate::broker::{Home, errors, get, peeklock, run, write};
 
 #[test]
 fn health_exits_with_0_or_1() {
@@ -51,6 +51,51 @@ fn config_check_reports_places_for_people_and_programs() {
     assert_eq!(report["valid"], false);
     assert_eq!(report["problems"][0]["line"], 2);
     assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn config_check_reports_what_a_start_would_refuse() {
+    let home = Home::new();
+    let file = home.path("p.toml");
+    let check = |arguments: &[&str]| {
+        let mut command = peeklock();
+        command.current_dir(home.path("")).args(["config", "check", "p.toml"]).args(arguments);
+        command.output().unwrap()
+    };
+    write(&file, "[http]\nlisten = \"0.0.0.0:0\"\n");
+    let refused = check(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    let text = errors(&refused);
+    assert!(
+        text.contains("the configuration has 1 mistake\np.toml:2:10: HTTP listens on 0.0.0.0:0"),
+        "{text}"
+    );
+
+    write(&file, "[[queues]]\nname = \"a\"\nforward_to = \"b\"\n");
+    let refused = check(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("there is no queue or topic \"b\""), "{}", errors(&refused));
+    let (code, log) = home.refused(&["--config", "p.toml"]);
+    assert_eq!(code, Some(2), "a start says the same: {log}");
+    let elsewhere = check(&["--text-only"]);
+    assert_eq!(elsewhere.status.code(), Some(0));
+    assert!(
+        errors(&elsewhere).starts_with("note: p.toml:3:14: queue \"a\": forward_to: "),
+        "{}",
+        errors(&elsewhere)
+    );
+    assert_eq!(check(&["--text-only", "--strict"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_misspelt_variable_is_refused_with_the_one_that_was_meant() {
+    let home = Home::new();
+    let mut command = home.command();
+    let output = command.env("PEEKLOCK_LOGLEVEL", "debug").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "error: unknown variable PEEKLOCK_LOGLEVEL; did you mean PEEKLOCK_LOG_LEVEL?\n";
+    assert_eq!(errors(&output), expected);
+    assert!(!home.path("data").exists());
 }
 
 #[test]
@@ -132,7 +177,8 @@ fn damage_is_named_by_store_check_and_costs_only_the_entity_that_it_hits() {
     for line in ["peeklock_ready 1", "peeklock_damage 1", "peeklock_quarantined_messages 0"] {
         assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
     }
-    assert!(!metrics.contains("orders"), "no names of entities");
+    let payments = "peeklock_messages_received_total{entity=\"payments\",entity_type=\"queue\"} 0";
+    assert!(metrics.lines().any(|found| found == payments), "{metrics}");
 }
 
 /// The log's first file.

@@ -13,8 +13,12 @@ mod entities;
 #[cfg(test)]
 mod life;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod network;
 #[cfg(test)]
 mod reload;
+#[cfg(test)]
+mod supervisor;
 #[cfg(test)]
 mod travel;

@@ -26,10 +26,11 @@ pub(crate) const FILE_DEFAULT: &str = "/ServiceBus_Emulator/ConfigFiles/Config.j
 pub(super) const SAMPLE: &str = include_str!("../../../../../config/emulator-sample.json");
 pub(super) const SAMPLE_NAME: &str = "config/emulator-sample.json (built in)";
 
-const MARK: &str = "\u{feff}";
+/// The byte order mark.
+pub(super) const MARK: &str = "\u{feff}";
 
-/// Comments and a comma too many are understood, as by the emulator; the looser forms of JSON5 are not.
-const GRAMMAR: ParseOptions = ParseOptions {
+/// Comments and trailing commas are accepted, as by the emulator; the looser forms of JSON5 are not.
+pub(super) const GRAMMAR: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
     allow_trailing_commas: true,

@@ -94,6 +94,7 @@ fn sections() -> Vec<(String, String)> {
         "http",
         "namespace",
         "network",
+        "console",
         "tls",
         "storage",
         "log",
@@ -101,6 +102,7 @@ fn sections() -> Vec<(String, String)> {
         "limits",
         "throttling",
         "transactions",
+        "metrics",
     ];
     let mut sections: Vec<_> =
         names.map(|name| format!("[{name}]")).map(|header| (header.clone(), header)).into();

@@ -1,0 +1,241 @@
+//! Operations of management nodes.
+
+use bytes::Bytes;
+use peeklock_wire::Value;
+use uuid::Uuid;
+
+use super::connection::Client;
+use super::requests::Response;
+use super::transactions::TransactionId;
+use crate::ClientError;
+
+/// Messages in one answer.
+const PEEK_MAX: u32 = 250;
+const SESSIONS_TOP: i32 = 250;
+/// .NET's `DateTime.MaxValue`: sessions that have messages, whenever they were changed.
+const ANY_TIME_MS: i64 = 253_402_300_800_000;
+
+/// Messages in the order of their numbers.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The encoded messages.
+    pub messages: Vec<Bytes>,
+}
+
+/// A deferred message that was received by its number.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// The encoded message.
+    pub payload: Bytes,
+    /// Its lock.
+    pub lock_token: Option<Uuid>,
+}
+
+impl Client {
+    /// One request to the management node of an entity or a queue inside it.
+    async fn manage(
+        &mut self,
+        address: &str,
+        operation: &str,
+        body: Vec<(&str, Value)>,
+        transaction: Option<&TransactionId>,
+    ) -> Result<Response, ClientError> {
+        let node = format!("{address}/$management");
+        self.authorize(&node).await?;
+        let links = match self.nodes.get(&node) {
+            Some(links) => links.clone(),
+            None => {
+                let links = self.attach_node(self.session, &node).await?;
+                self.nodes.insert(node, links.clone());
+                links
+            }
+        };
+        let operation = [("operation", Value::from(format!("com.microsoft:{operation}").as_str()))];
+        let body = body.into_iter().map(|(key, value)| (Value::from(key), value)).collect();
+        self.request(&links, &operation, &Value::Map(body), transaction).await
+    }
+
+    /// Browses messages from a sequence number on, at most `most` (a broker may give fewer); an empty page is the end.
+    ///
+    /// # Errors
+    /// The broker refuses.
+    pub async fn peek(
+        &mut self,
+        address: &str,
+        from: i64,
+        most: u32,
+        session: Option<&str>,
+    ) -> Result<Page, ClientError> {
+        let count = i32::try_from(most.clamp(1, PEEK_MAX)).unwrap_or(i32::MAX);
+        let mut body =
+            vec![("from-sequence-number", Value::Long(from)), ("message-count", Value::Int(count))];
+        body.extend(session.map(|session| ("session-id", Value::from(session))));
+        let response = self.manage(address, "peek-message", body, None).await?;
+        Ok(Page { messages: messages(&response)?.into_iter().map(|received| received.payload).collect() })
+    }
+
+    /// Locks deferred messages by their numbers.
+    ///
+    /// # Errors
+    /// One of them is not there.
+    pub async fn receive_deferred(
+        &mut self,
+        address: &str,
+        numbers: &[i64],
+    ) -> Result<Vec<Received>, ClientError> {
+        let body = vec![
+            ("sequence-numbers", Value::array_of_longs(numbers)),
+            ("receiver-settle-mode", Value::UInt(1)),
+        ];
+        messages(&self.manage(address, "receive-by-sequence-number", body, None).await?)
+    }
+
+    /// Completes messages by the tokens of their locks.
+    ///
+    /// # Errors
+    /// A lock was lost.
+    pub async fn complete_by_token(
+        &mut self,
+        address: &str,
+        tokens: &[Uuid],
+        transaction: Option<&TransactionId>,
+    ) -> Result<(), ClientError> {
+        let tokens = tokens.iter().map(|token| Value::Uuid(*token.as_bytes())).collect();
+        let body =
+            vec![("disposition-status", Value::from("completed")), ("lock-tokens", Value::Array(tokens))];
+        self.manage(address, "update-disposition", body, transaction).await.map(|_| ())
+    }
+
+    /// Gives messages back by the tokens of their locks; deferred ones stay deferred.
+    ///
+    /// # Errors
+    /// A lock was lost.
+    pub async fn abandon_by_token(&mut self, address: &str, tokens: &[Uuid]) -> Result<(), ClientError> {
+        let tokens = tokens.iter().map(|token| Value::Uuid(*token.as_bytes())).collect();
+        let body =
+            vec![("disposition-status", Value::from("abandoned")), ("lock-tokens", Value::Array(tokens))];
+        self.manage(address, "update-disposition", body, None).await.map(|_| ())
+    }
+
+    /// Renews locks.
+    ///
+    /// # Errors
+    /// One of them was lost.
+    pub async fn renew_locks(&mut self, address: &str, tokens: &[Uuid]) -> Result<(), ClientError> {
+        let tokens = tokens.iter().map(|token| Value::Uuid(*token.as_bytes()));
+        let tokens = Value::Array(tokens.collect());
+        self.manage(address, "renew-lock", vec![("lock-tokens", tokens)], None).await.map(|_| ())
+    }
+
+    /// Stores a message until the time in its annotation `x-opt-scheduled-enqueue-time`; its sequence number.
+    ///
+    /// # Errors
+    /// The broker refuses.
+    pub async fn schedule(
+        &mut self,
+        entity: &str,
+        id: &str,
+        message: Bytes,
+    ) -> Result<Option<i64>, ClientError> {
+        let entry = vec![
+            (Value::from("message-id"), Value::from(id)),
+            (Value::from("message"), Value::Binary(message)),
+        ];
+        let body = vec![("messages", Value::List(vec![Value::Map(entry)]))];
+        let response = self.manage(entity, "schedule-message", body, None).await?;
+        let numbers = response.body.get("sequence-numbers").and_then(Value::as_elements);
+        Ok(numbers.and_then(<[Value]>::first).and_then(Value::as_i64))
+    }
+
+    /// Deletes messages that are still scheduled.
+    ///
+    /// # Errors
+    /// One of them is not there.
+    pub async fn cancel_scheduled(&mut self, entity: &str, numbers: &[i64]) -> Result<(), ClientError> {
+        let body = vec![("sequence-numbers", Value::array_of_longs(numbers))];
+        self.manage(entity, "cancel-scheduled-message", body, None).await.map(|_| ())
+    }
+
+    /// Deletes the oldest messages that were enqueued until a time in milliseconds since 1970; how many.
+    ///
+    /// # Errors
+    /// The broker refuses.
+    pub async fn delete_batch(
+        &mut self,
+        address: &str,
+        most: u32,
+        until_ms: i64,
+    ) -> Result<u64, ClientError> {
+        let count = i32::try_from(most).unwrap_or(i32::MAX);
+        let body =
+            vec![("message-count", Value::Int(count)), ("enqueued-time-utc", Value::Timestamp(until_ms))];
+        let response = self.manage(address, "batch-delete-messages", body, None).await?;
+        let deleted = response.body.get("message-count").and_then(Value::as_i64).unwrap_or(0);
+        Ok(u64::try_from(deleted).unwrap_or(0))
+    }
+
+    /// The ids of sessions that have messages, or a state.
+    ///
+    /// # Errors
+    /// The entity has no sessions.
+    pub async fn sessions(&mut self, address: &str) -> Result<Vec<String>, ClientError> {
+        let mut found = Vec::new();
+        loop {
+            let skip = i32::try_from(found.len()).unwrap_or(i32::MAX);
+            let body = vec![
+                ("last-updated-time", Value::Timestamp(ANY_TIME_MS)),
+                ("skip", Value::Int(skip)),
+                ("top", Value::Int(SESSIONS_TOP)),
+            ];
+            let response = self.manage(address, "get-message-sessions", body, None).await?;
+            let ids = response.body.get("sessions-ids").and_then(Value::as_elements).unwrap_or_default();
+            if response.status == 204 || ids.is_empty() {
+                return Ok(found);
+            }
+            found.extend(ids.iter().filter_map(Value::as_str).map(str::to_owned));
+        }
+    }
+
+    /// The state of a session that this connection holds.
+    ///
+    /// # Errors
+    /// It does not hold it.
+    pub async fn session_state(&mut self, address: &str, id: &str) -> Result<Option<Bytes>, ClientError> {
+        let body = vec![("session-id", Value::from(id))];
+        let response = self.manage(address, "get-session-state", body, None).await?;
+        match response.body.get("session-state") {
+            Some(Value::Binary(state)) => Ok(Some(state.clone())),
+            _ => Ok(None),
+        }
+    }
+
+    /// Sets or clears the state of a session that this connection holds.
+    ///
+    /// # Errors
+    /// It does not hold it.
+    pub async fn set_session_state(
+        &mut self,
+        address: &str,
+        id: &str,
+        state: Option<Bytes>,
+    ) -> Result<(), ClientError> {
+        let state = state.map_or(Value::Null, Value::Binary);
+        let body = vec![("session-id", Value::from(id)), ("session-state", state)];
+        self.manage(address, "set-session-state", body, None).await.map(|_| ())
+    }
+}
+
+fn messages(response: &Response) -> Result<Vec<Received>, ClientError> {
+    let entries = response.body.get("messages").and_then(Value::as_elements).unwrap_or_default();
+    let read = |entry: &Value| match entry.get("message") {
+        Some(Value::Binary(payload)) => {
+            let lock_token = match entry.get("lock-token") {
+                Some(Value::Uuid(token)) => Some(Uuid::from_bytes(*token)),
+                _ => None,
+            };
+            Ok(Received { payload: payload.clone(), lock_token })
+        }
+        _ => Err(ClientError::Unreadable("an entry without a message".to_owned())),
+    };
+    entries.iter().map(read).collect()
+}

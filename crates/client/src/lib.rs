@@ -1,0 +1,25 @@
+//! A client of Service Bus: AMQP for messages, HTTP for administration.
+//!
+//! It uses public protocols only, so it works against this broker, the Service Bus emulator and Azure. The command line is
+//! built on it. [`Client`] is one AMQP connection, driven by whoever calls it: it has no task of its own, so nothing happens
+//! between two calls, and dropping it ends everything. [`Admin`] makes one HTTP request for each call.
+
+mod admin;
+mod amqp;
+mod connection_string;
+mod described;
+mod error;
+mod message;
+mod sas;
+mod tls;
+
+pub use admin::Admin;
+pub use amqp::{
+    Client, Delivery, LinkId, Mode, Outcome, Page, Received, Sending, SessionRequest, TransactionId,
+};
+pub use connection_string::{ConnectionString, Credentials};
+pub use described::{Counts, Described, EntityKind, Found, Options};
+pub use error::{Answer, ClientError};
+pub use message::{Message, MessageState, Readdress};
+pub use sas::SharedAccessKey;
+pub use tls::Trust;

@@ -1,0 +1,305 @@
+//! Messages as a client sees them.
+
+use bytes::{Bytes, BytesMut};
+use peeklock_engine::{Arrival, Filter, PropertyChanges, SqlAction, Subject};
+use peeklock_message::annotation::{
+    DEAD_LETTER_SOURCE, ENQUEUED_SEQUENCE_NUMBER, ENQUEUED_TIME, LOCKED_UNTIL, MESSAGE_STATE, PARTITION_KEY,
+    SCHEDULED_ENQUEUE_TIME, SEQUENCE_NUMBER, is_service_owned,
+};
+use peeklock_message::rule_properties;
+use peeklock_wire::Value;
+use peeklock_wire::message::{
+    Body, Header, MessageProperties, Sections, encode_application_properties, encode_message_annotations,
+    lookup,
+};
+
+use crate::ClientError;
+
+/// The reason of dead-lettering, an application property.
+const DEAD_LETTER_REASON: &str = "DeadLetterReason";
+/// More about it.
+const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
+
+/// Where a message stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageState {
+    /// Available, or locked: a browser can't tell.
+    Active,
+    /// Set aside by a receiver.
+    Deferred,
+    /// Waiting for its time.
+    Scheduled,
+}
+
+impl MessageState {
+    /// In lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Deferred => "deferred",
+            Self::Scheduled => "scheduled",
+        }
+    }
+}
+
+/// A decoded message.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// The header section.
+    pub header: Header,
+    /// The annotations, the broker's among them.
+    pub annotations: Vec<(Value, Value)>,
+    /// The properties section.
+    pub properties: MessageProperties,
+    /// The application's properties.
+    pub application: Vec<(Value, Value)>,
+    /// The body.
+    pub body: Body,
+    /// The encoding.
+    sections: Sections,
+    encoded: Bytes,
+}
+
+/// How a message is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readdress {
+    /// With a new message id, so that duplicate detection doesn't drop it.
+    NewId,
+    /// With its own id.
+    KeepId,
+}
+
+impl Message {
+    /// Decodes a message.
+    ///
+    /// # Errors
+    /// Bytes that are no message.
+    pub fn decode(encoded: &Bytes) -> Result<Self, ClientError> {
+        let sections = Sections::split(encoded)?;
+        Ok(Self {
+            header: sections.decode_header()?,
+            annotations: Sections::decode_map(&sections.message_annotations)?,
+            properties: sections.decode_properties()?,
+            application: Sections::decode_map(&sections.application_properties)?,
+            body: sections.decode_body()?,
+            sections,
+            encoded: encoded.clone(),
+        })
+    }
+
+    /// The encoding as it came.
+    #[must_use]
+    pub fn encoded(&self) -> &Bytes {
+        &self.encoded
+    }
+
+    fn annotated(&self, key: &str) -> Option<i64> {
+        lookup(&self.annotations, key).and_then(Value::as_i64)
+    }
+
+    /// Its number in the entity; 0 if the broker gave none.
+    #[must_use]
+    pub fn sequence_number(&self) -> i64 {
+        self.annotated(SEQUENCE_NUMBER).unwrap_or(0)
+    }
+
+    /// When it was enqueued, in milliseconds since 1970.
+    #[must_use]
+    pub fn enqueued_at_ms(&self) -> Option<i64> {
+        self.annotated(ENQUEUED_TIME)
+    }
+
+    /// When it is to become available, in milliseconds since 1970.
+    #[must_use]
+    pub fn scheduled_for_ms(&self) -> Option<i64> {
+        self.annotated(SCHEDULED_ENQUEUE_TIME)
+    }
+
+    /// When its lock ends, in milliseconds since 1970; of a received message only.
+    #[must_use]
+    pub fn locked_until_ms(&self) -> Option<i64> {
+        self.annotated(LOCKED_UNTIL)
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> MessageState {
+        match self.annotated(MESSAGE_STATE) {
+            Some(1) => MessageState::Deferred,
+            Some(2) => MessageState::Scheduled,
+            _ => MessageState::Active,
+        }
+    }
+
+    /// The sender's partition key.
+    #[must_use]
+    pub fn partition_key(&self) -> Option<&str> {
+        lookup(&self.annotations, PARTITION_KEY).and_then(Value::as_str)
+    }
+
+    /// The entity in which it was dead-lettered, if it was forwarded from there.
+    #[must_use]
+    pub fn dead_letter_source(&self) -> Option<&str> {
+        lookup(&self.annotations, DEAD_LETTER_SOURCE).and_then(Value::as_str)
+    }
+
+    /// Why it was dead-lettered.
+    #[must_use]
+    pub fn dead_letter_reason(&self) -> Option<&str> {
+        lookup(&self.application, DEAD_LETTER_REASON).and_then(Value::as_str)
+    }
+
+    /// More about why it was dead-lettered.
+    #[must_use]
+    pub fn dead_letter_description(&self) -> Option<&str> {
+        lookup(&self.application, DEAD_LETTER_DESCRIPTION).and_then(Value::as_str)
+    }
+
+    /// The message id as text.
+    #[must_use]
+    pub fn message_id(&self) -> Option<Box<str>> {
+        rule_properties::id_text(&self.properties.message_id)
+    }
+
+    /// The correlation id as text.
+    #[must_use]
+    pub fn correlation_id(&self) -> Option<Box<str>> {
+        rule_properties::id_text(&self.properties.correlation_id)
+    }
+
+    /// Whether the message matches a filter of a rule. A condition that can't be evaluated for it does not match.
+    ///
+    /// # Errors
+    /// Application properties that can't be read.
+    pub fn matches(&self, filter: &Filter) -> Result<bool, ClientError> {
+        Ok(self.judge(filter)?.unwrap_or(false))
+    }
+
+    /// The same, with the reason why a condition can't be evaluated.
+    ///
+    /// # Errors
+    /// Application properties that can't be read.
+    pub fn judge(&self, filter: &Filter) -> Result<Result<bool, String>, ClientError> {
+        let rule_properties = rule_properties::of_sections(&self.sections)?;
+        let subject = Subject { rule_properties: &rule_properties, arrival: self.arrival() };
+        let matches = filter.matches(&subject, &mut || uuid::Uuid::new_v4().as_u128());
+        Ok(matches.map_err(|failure| failure.text))
+    }
+
+    /// What an action of a rule makes of the message, or why it can't be carried out.
+    ///
+    /// # Errors
+    /// Application properties that can't be read.
+    pub fn changes(&self, action: &SqlAction) -> Result<Result<PropertyChanges, String>, ClientError> {
+        let rule_properties = rule_properties::of_sections(&self.sections)?;
+        let subject = Subject { rule_properties: &rule_properties, arrival: self.arrival() };
+        let changes = action.changes(&subject, &mut || uuid::Uuid::new_v4().as_u128());
+        Ok(changes.map_err(|failure| failure.text))
+    }
+
+    /// What the broker knows of it.
+    fn arrival(&self) -> Arrival<'_> {
+        let unsigned = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+        Arrival {
+            sequence_number: unsigned(self.annotated(SEQUENCE_NUMBER)).unwrap_or_default(),
+            enqueued_sequence_number: unsigned(self.annotated(ENQUEUED_SEQUENCE_NUMBER)).unwrap_or_default(),
+            enqueued_at_ms: unsigned(self.enqueued_at_ms()).unwrap_or_default(),
+            time_to_live_ms: self.header.ttl_ms.map(u64::from),
+            scheduled_enqueue_time_ms: unsigned(self.scheduled_for_ms()),
+            size_bytes: u64::try_from(self.encoded.len()).unwrap_or(u64::MAX),
+            dead_letter_source: self.dead_letter_source(),
+        }
+    }
+
+    /// The encoding of the same message to be sent again: without what the broker added, its body untouched. Its life begins
+    /// anew, with the time to live that its sender gave it.
+    #[must_use]
+    pub fn readdressed(&self, how: Readdress) -> Bytes {
+        let mut output = BytesMut::with_capacity(self.encoded.len() + 64);
+        let Header { durable, priority, ttl_ms, .. } = self.header;
+        Header { durable, priority, ttl_ms, first_acquirer: None, delivery_count: None }.encode(&mut output);
+        let is_senders = |key: &str| !is_service_owned(key) && key != SCHEDULED_ENQUEUE_TIME;
+        let annotations: Vec<_> = self
+            .annotations
+            .iter()
+            .filter(|(key, _)| key.as_str().is_some_and(is_senders))
+            .cloned()
+            .collect();
+        if !annotations.is_empty() {
+            encode_message_annotations(&annotations, &mut output);
+        }
+        let mut properties = MessageProperties {
+            absolute_expiry_time_ms: None,
+            creation_time_ms: None,
+            ..self.properties.clone()
+        };
+        if how == Readdress::NewId {
+            properties.message_id = Value::from(uuid::Uuid::new_v4().to_string().as_str());
+        }
+        properties.encode(&mut output);
+        let is_kept = |key: &str| ![DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION].contains(&key);
+        let application: Vec<_> =
+            self.application.iter().filter(|(key, _)| key.as_str().is_none_or(is_kept)).cloned().collect();
+        if !application.is_empty() {
+            encode_application_properties(&application, &mut output);
+        }
+        output.extend_from_slice(&self.sections.body);
+        output.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peeklock_wire::message::encode_body_data;
+
+    use super::*;
+
+    fn dead_letter() -> Bytes {
+        let mut output = BytesMut::new();
+        Header { ttl_ms: Some(5_000), delivery_count: Some(9), ..Header::default() }.encode(&mut output);
+        let annotations = [
+            (Value::symbol(SEQUENCE_NUMBER), Value::Long(7)),
+            (Value::symbol(PARTITION_KEY), Value::from("key")),
+            (Value::symbol("x-own"), Value::Int(1)),
+        ];
+        encode_message_annotations(&annotations, &mut output);
+        let properties = MessageProperties {
+            message_id: "id".into(),
+            subject: Some("order".into()),
+            ..MessageProperties::default()
+        };
+        properties.encode(&mut output);
+        let application =
+            [(Value::from(DEAD_LETTER_REASON), Value::from("Bad")), (Value::from("amount"), Value::Int(5))];
+        encode_application_properties(&application, &mut output);
+        encode_body_data(b"body", &mut output);
+        output.freeze()
+    }
+
+    #[test]
+    fn what_is_sent_again_has_lost_the_marks_of_the_broker() {
+        let message = Message::decode(&dead_letter()).unwrap();
+        assert_eq!((message.sequence_number(), message.dead_letter_reason()), (7, Some("Bad")));
+        let again = Message::decode(&message.readdressed(Readdress::KeepId)).unwrap();
+        assert_eq!((again.sequence_number(), again.dead_letter_reason()), (0, None));
+        assert_eq!((again.header.ttl_ms, again.header.delivery_count), (Some(5_000), None));
+        assert_eq!(again.partition_key(), Some("key"));
+        assert_eq!(lookup(&again.annotations, "x-own"), Some(&Value::Int(1)));
+        assert_eq!(again.message_id().as_deref(), Some("id"));
+        assert_eq!(again.properties.subject.as_deref(), Some("order"));
+        assert_eq!(again.application, [(Value::from("amount"), Value::Int(5))]);
+        assert_eq!(again.body, Body::Data(Bytes::from_static(b"body")));
+        let renamed = Message::decode(&message.readdressed(Readdress::NewId)).unwrap();
+        assert_ne!(renamed.message_id().as_deref(), Some("id"));
+    }
+
+    #[test]
+    fn conditions_see_system_and_user_properties() {
+        let message = Message::decode(&dead_letter()).unwrap();
+        let matches = |sql: &str| message.matches(&Filter::sql(sql, Vec::new()).unwrap()).unwrap();
+        assert!(matches("amount = 5 AND sys.Label = 'order' AND sys.SequenceNumber = 7"));
+        assert!(matches("DeadLetterReason = 'Bad'"));
+        assert!(!matches("missing > 1"));
+    }
+}

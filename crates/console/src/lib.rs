@@ -1,0 +1,86 @@
+//! The management API in JSON under `/$api/v1`, and the files of the console under `/console`.
+//!
+//! `call` takes a request apart and `routes` finds its handler: one file for each resource. Rights are checked by
+//! [`peeklock_admin::Admin`], as for the Atom API, before anything is looked up. Each request does a bounded amount of work: lists
+//! are pages, and a page of messages examines at most `messages::EXAMINED_MAX`.
+
+mod answer;
+mod assets;
+mod audit;
+mod call;
+mod changes;
+mod clock;
+mod entities;
+mod listing;
+mod log;
+mod messages;
+mod options;
+mod overview;
+mod routes;
+mod rules;
+mod session;
+#[cfg(test)]
+mod tests;
+mod time;
+mod values;
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::any;
+use peeklock_admin::Admin;
+
+pub use assets::router as assets;
+pub use clock::ClockMover;
+pub use log::{LogKind, LogLine, LogRing};
+
+/// Where the API is.
+const PREFIX: &str = "/$api/v1/";
+
+/// The management API of a broker; cheap to clone.
+#[derive(Clone)]
+pub struct Console {
+    admin: Admin,
+    about: About,
+    overview: Arc<Mutex<overview::Cache>>,
+    clock: Option<ClockMover>,
+    log: LogRing,
+}
+
+/// What the API says about the broker itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct About {
+    /// Its version.
+    pub version: &'static str,
+}
+
+impl Console {
+    /// The API of the broker that `admin` administers.
+    #[must_use]
+    pub fn new(admin: Admin, about: About) -> Self {
+        Self { admin, about, overview: Arc::default(), clock: None, log: LogRing::default() }
+    }
+
+    /// The same with a clock that can be moved.
+    #[must_use]
+    pub fn moving(self, clock: Option<ClockMover>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The same with the last lines of the log.
+    #[must_use]
+    pub fn logging(self, log: LogRing) -> Self {
+        Self { log, ..self }
+    }
+
+    /// Everything under `/$api/v1`.
+    pub fn router(self) -> Router {
+        Router::new().route("/$api/v1/{*path}", any(respond)).with_state(self)
+    }
+}
+
+async fn respond(State(console): State<Console>, request: Request) -> Response {
+    routes::answer(&console, request).await
+}

@@ -1,0 +1,163 @@
+//! `GET log`: the last lines of the log and of the audit log, kept in memory.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use peeklock_admin::Error;
+use peeklock_engine::Timestamp;
+use serde_json::{Map, Value as Json, json};
+
+use crate::answer::{Outcome, found};
+use crate::call::Call;
+use crate::{Console, time};
+
+/// Lines kept of each kind.
+const LINES_MAX: usize = 2_000;
+/// Lines in one answer.
+const PAGE_MAX: u64 = 500;
+/// Fields kept of a line.
+const FIELDS_MAX: usize = 16;
+
+/// Which log a line belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogKind {
+    /// What happens.
+    Log,
+    /// Who changed what.
+    Audit,
+}
+
+/// A line as it was logged: without keys and without contents of messages.
+#[derive(Debug, Clone)]
+pub struct LogLine {
+    /// When, by the machine's clock.
+    pub at: Timestamp,
+    /// `INFO`.
+    pub level: &'static str,
+    /// The module.
+    pub target: &'static str,
+    /// The text.
+    pub message: String,
+    /// Other fields by name.
+    pub fields: Map<String, Json>,
+}
+
+/// The last lines; cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct LogRing(Arc<Mutex<Rings>>);
+
+#[derive(Debug, Default)]
+struct Rings {
+    log: Ring,
+    audit: Ring,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    /// The number of the first line in `lines`, counted from the start of the process.
+    first: u64,
+    lines: VecDeque<LogLine>,
+}
+
+impl LogRing {
+    /// Keeps a line; the oldest of its kind goes if there are too many.
+    pub fn push(&self, kind: LogKind, mut line: LogLine) {
+        while line.fields.len() > FIELDS_MAX {
+            let Some(name) = line.fields.keys().next_back().cloned() else { break };
+            line.fields.remove(&name);
+        }
+        let mut rings = self.rings();
+        let ring = rings.of(kind);
+        if ring.lines.len() == LINES_MAX {
+            ring.lines.pop_front();
+            ring.first += 1;
+        }
+        ring.lines.push_back(line);
+    }
+
+    fn rings(&self) -> MutexGuard<'_, Rings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lines behind a number, the oldest first, each with its own.
+    fn after(&self, kind: LogKind, after: Option<u64>, top: usize) -> Vec<(u64, LogLine)> {
+        let mut rings = self.rings();
+        let ring = rings.of(kind);
+        let skip = after.map_or(0, |after| (after + 1).saturating_sub(ring.first));
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        (ring.first..).zip(ring.lines.iter().cloned()).skip(skip).take(top).collect()
+    }
+}
+
+impl Rings {
+    const fn of(&mut self, kind: LogKind) -> &mut Ring {
+        match kind {
+            LogKind::Log => &mut self.log,
+            LogKind::Audit => &mut self.audit,
+        }
+    }
+}
+
+/// Lines behind `after`, which is the `id` of a line; callers ask again and again.
+pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
+    call.manage(console)?;
+    let kind = match call.text("kind") {
+        None | Some("log") => LogKind::Log,
+        Some("audit") => LogKind::Audit,
+        Some(_) => return Err(Error::bad_request("The parameter 'kind' must be log or audit.")),
+    };
+    let after = match call.text("after") {
+        None => None,
+        Some(_) => Some(call.number("after", 0, 0..=u64::MAX - 1)?),
+    };
+    let top = usize::try_from(PAGE_MAX).unwrap_or(1);
+    let mut lines = console.log.after(kind, after, top + 1);
+    let has_more = lines.len() > top;
+    lines.truncate(top);
+    let next = lines.last().filter(|_| has_more).map(|(id, _)| id.to_string());
+    let shown: Vec<Json> = lines.into_iter().map(|(id, line)| shown(id, line)).collect();
+    found(json!({ "lines": shown, "next": next }))
+}
+
+fn shown(id: u64, line: LogLine) -> Json {
+    json!({
+        "id": id.to_string(),
+        "at": time::json(line.at),
+        "level": line.level,
+        "target": line.target,
+        "message": line.message,
+        "fields": line.fields,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: usize) -> LogLine {
+        LogLine {
+            at: Timestamp(0),
+            level: "INFO",
+            target: "t",
+            message: number.to_string(),
+            fields: Map::new(),
+        }
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_under_their_numbers() {
+        let ring = LogRing::default();
+        (0..LINES_MAX + 5).for_each(|number| ring.push(LogKind::Log, line(number)));
+        let ids = |after, top| {
+            let lines = ring.after(LogKind::Log, after, top);
+            assert!(lines.iter().all(|(id, line)| line.message == id.to_string()));
+            lines.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(None, 2), [5, 6]);
+        assert_eq!(ids(Some(1), 1), [5], "what is gone is left out");
+        assert_eq!(ids(Some(2_003), 9), [2_004]);
+        assert_eq!(ids(Some(2_004), 9), [0; 0]);
+        assert_eq!(ids(Some(u64::MAX - 1), 9), [0; 0]);
+        assert!(ring.after(LogKind::Audit, None, 9).is_empty());
+    }
+}

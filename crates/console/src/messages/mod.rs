@@ -1,0 +1,48 @@
+//! Messages: browsing in every state, sending, and dead letters by reason.
+
+mod acting;
+mod browsing;
+mod dead_letters;
+mod filter;
+mod moving;
+mod sending;
+mod shown;
+
+pub(crate) use acting::act;
+pub(crate) use browsing::{browse, raw};
+pub(crate) use dead_letters::dead_letters;
+pub(crate) use sending::{AskedMessage, send};
+
+use peeklock_admin::Error;
+use peeklock_admin::messages::{Place, ask, refused};
+use peeklock_engine::runtime::Response as Reply;
+use peeklock_engine::{Command, Received, SequenceNumber};
+
+/// Messages that one request examines at most.
+pub(crate) const EXAMINED_MAX: usize = 1_000;
+/// Messages that are asked for at a time.
+const STEP: usize = 128;
+/// Contents that are read at a time, in bytes; the first message is read whatever its size.
+const STEP_BYTES_MAX: usize = 1 << 20;
+
+/// The next messages from a number on, in order, without locking any.
+async fn peek(place: &Place, from: u64, count_max: usize) -> Result<Vec<Received>, Error> {
+    let command = Command::Peek {
+        from: SequenceNumber(from),
+        count_max: u32::try_from(count_max).unwrap_or(u32::MAX),
+        bytes_max: STEP_BYTES_MAX,
+        source: place.source,
+        session: None,
+    };
+    match ask(&place.partition, command).await? {
+        Reply::Received(Ok(messages)) => Ok(messages),
+        Reply::Received(Err(refusal)) => Err(refused(&refusal)),
+        _ => Err(Error::internal()),
+    }
+}
+
+/// A sequence number in a request.
+fn number(name: &str, text: &str) -> Result<u64, Error> {
+    text.parse()
+        .map_err(|_| Error::bad_request(format!("'{name}' must be a sequence number, as it is shown.")))
+}

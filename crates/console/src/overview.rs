@@ -1,0 +1,86 @@
+//! `GET overview`: sums over the whole namespace.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use peeklock_budget::Owner;
+use peeklock_engine::Totals;
+use peeklock_engine::partition::Counts;
+use peeklock_engine::runtime::Sums;
+use serde_json::{Map, Value as Json, json};
+use tokio::time::Instant;
+
+use crate::answer::{Outcome, found};
+use crate::call::Call;
+use crate::{Console, time};
+
+/// How long sums are shown again before all entities are looked at once more.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// The sums that were made last.
+#[derive(Debug, Default)]
+pub(crate) struct Cache(Option<(Instant, Sums)>);
+
+/// Sums, memory, damage.
+pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
+    call.manage(console)?;
+    let admin = &console.admin;
+    let (namespace, sums) = (&admin.namespace, sums(console));
+    let budget = namespace.budget();
+    let used: Map<String, Json> =
+        Owner::ALL.into_iter().map(|owner| (owner.name().to_owned(), json!(budget.used_by(owner)))).collect();
+    found(json!({
+        "now": time::text(namespace.clock().now()),
+        "version": console.about.version,
+        "uptime_ms": admin.access.now().0.saturating_sub(admin.started_at().0),
+        "entities": {
+            "queues": sums.queues,
+            "topics": sums.topics,
+            "subscriptions": sums.subscriptions,
+        },
+        "messages": counts(&sums.counts),
+        "totals": totals(&sums.totals),
+        "size_bytes": sums.counts.size_bytes,
+        "memory": { "limit_bytes": budget.limit_bytes(), "used": used },
+        "storage": { "pressure": if namespace.is_storage_full() { "full" } else { "normal" } },
+        "damage": { "count": namespace.damage_count(), "quarantined_messages": sums.counts.quarantined },
+    }))
+}
+
+/// Looks at all entities at most once in [`KEPT`], however many ask.
+fn sums(console: &Console) -> Sums {
+    let mut cache = console.overview.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Instant::now();
+    match cache.0 {
+        Some((at, sums)) if now.duration_since(at) < KEPT => sums,
+        _ => {
+            let sums = console.admin.namespace.sums();
+            cache.0 = Some((now, sums));
+            sums
+        }
+    }
+}
+
+/// Numbers of messages by state. `active` is Service Bus's count: available, locked and deferred messages.
+pub(crate) fn counts(counts: &Counts) -> Json {
+    json!({
+        "active": counts.active,
+        "scheduled": counts.scheduled,
+        "dead_lettered": counts.dead_letter,
+        "transfer_dead_lettered": counts.transfer_dead_letter,
+        "quarantined": counts.quarantined,
+    })
+}
+
+/// What happened to messages since the broker started.
+pub(crate) fn totals(totals: &Totals) -> Json {
+    json!({
+        "accepted": totals.accepted,
+        "delivered": totals.delivered,
+        "completed": totals.completed,
+        "abandoned": totals.abandoned,
+        "deferred": totals.deferred,
+        "dead_lettered": totals.dead_lettered(),
+        "expired": totals.expired,
+    })
+}

@@ -1,0 +1,132 @@
+// What is to be done with messages, asked before it is done.
+
+import { useState } from "preact/hooks";
+import { count } from "../format.js";
+import { brokerNowMs } from "../parts/hooks.js";
+import type { Job } from "../parts/job.js";
+import { Button, Dialog, Field } from "../parts/ui.js";
+import type { QueueName } from "../queues.js";
+
+export interface ActRequest {
+  action: "delete" | "resubmit" | "undefer" | "move" | "dead_letter";
+  /** Path of the queue or sub-queue. */
+  path: string;
+  queue: QueueName;
+  /** The filter of the list. */
+  where: string;
+  /** Sequence numbers; without them, all messages that match. */
+  messages?: string[];
+}
+
+const WORDS: Record<ActRequest["action"], { title: string; done: string; button: string; text: string }> = {
+  delete: { title: "Delete", done: "deleted", button: "Delete", text: "Deleted messages can't be brought back." },
+  resubmit: {
+    title: "Resubmit",
+    done: "resubmitted",
+    button: "Resubmit",
+    text: "Each message goes back to its queue, or to the topic of its subscription, with its body and properties, and leaves the dead letters in the same step. From a topic, every subscription with a matching rule gets a copy.",
+  },
+  undefer: { title: "Undefer", done: "undeferred", button: "Undefer", text: "Deferred messages become active again and are delivered in their order." },
+  move: { title: "Move", done: "moved", button: "Move", text: "Each message is stored in the other entity and removed here in one step." },
+  dead_letter: { title: "Dead-letter", done: "dead-lettered", button: "Dead-letter", text: "The messages go to the dead-letter queue of this entity." },
+};
+
+const PER_STEP = 100;
+
+interface Props {
+  request: ActRequest;
+  /** How many messages the list has, if it is complete. */
+  listed?: number;
+  onClose: () => void;
+  onStart: (job: Job) => void;
+}
+
+export function ActDialog({ request, listed, onClose, onStart }: Props) {
+  const { action, path, messages } = request;
+  const words = WORDS[action];
+  const isPurge = action === "delete" && !messages;
+  const [where, setWhere] = useState(request.where);
+  const [before, setBefore] = useState("");
+  const [state, setState] = useState(request.queue === "" ? "active" : "any");
+  const hasState = !messages && request.queue === "" && (action === "delete" || action === "move");
+  const [to, setTo] = useState("");
+  const [keepId, setKeepId] = useState(true);
+  const [why, setWhy] = useState({ reason: "", description: "" });
+  const title = isPurge ? "Purge" : messages ? `${words.title} ${count(messages.length)} ${messages.length === 1 ? "message" : "messages"}` : `${words.title} all`;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    const common = { action, ...(to.trim() ? { to: to.trim() } : {}), ...(keepId ? {} : { keep_id: false }), ...(action === "dead_letter" ? Object.fromEntries(Object.entries(why).filter(([, text]) => text !== "")) : {}) };
+    const scope = {
+      ...(where.trim() ? { where: where.trim() } : {}),
+      ...(before ? { before: `${before}${before.length === 16 ? ":00" : ""}Z` } : {}),
+      ...(action === "undefer" ? {} : { state }),
+    };
+    // "All" ends with what is there now, so that the work ends as well. What is scheduled is enqueued later than that.
+    if (!where.trim() && !before) Object.assign(scope, state === "active" ? { before: new Date(brokerNowMs()).toISOString() } : { where: "1=1" });
+    const steps = messages
+      ? chunks(messages).map((sequence_numbers) => ({ path, request: { ...common, sequence_numbers } }))
+      : [{ path, request: { ...common, ...scope } }];
+    onStart({ title, done: words.done, steps, expected: messages?.length ?? (where === request.where && !before ? listed : undefined) });
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={submit}>
+        <p>
+          {messages ? `In ${path}. ` : `All messages of ${path} that match${action === "undefer" ? " and are deferred" : ""}. `}
+          {words.text} Locked messages are skipped.
+        </p>
+        {!messages && (
+          <>
+            <Field label="Filter in SQL" hint="Empty: every message">
+              {(id) => <input id={id} class="code" spellcheck={false} value={where} onInput={(event) => setWhere(event.currentTarget.value)} />}
+            </Field>
+            {hasState && (
+              <Field label="State of the messages">
+                {(id) => (
+                  <select id={id} value={state} onChange={(event) => setState(event.currentTarget.value)}>
+                    <option value="active">Active</option>
+                    <option value="deferred">Deferred</option>
+                    <option value="scheduled">Scheduled</option>
+                    <option value="any">Any</option>
+                  </select>
+                )}
+              </Field>
+            )}
+            <Field label="Enqueued before (UTC)" hint="Empty: at any time">
+              {(id) => <input id={id} type="datetime-local" step={1} value={before} onInput={(event) => setBefore(event.currentTarget.value)} />}
+            </Field>
+          </>
+        )}
+        {(action === "move" || action === "resubmit") && (
+          <>
+            <Field label="To queue or topic" hint={action === "resubmit" ? "Empty: back to its queue or topic" : undefined}>
+              {(id) => <input id={id} required={action === "move"} value={to} onInput={(event) => setTo(event.currentTarget.value)} />}
+            </Field>
+            <label class="check">
+              <input type="checkbox" checked={keepId} onChange={(event) => setKeepId(event.currentTarget.checked)} /> Keep the message id, unless the
+              target detects duplicates
+            </label>
+          </>
+        )}
+        {action === "dead_letter" && (
+          <>
+            <Field label="Reason">{(id) => <input id={id} value={why.reason} onInput={(event) => setWhy({ ...why, reason: event.currentTarget.value })} />}</Field>
+            <Field label="Description">
+              {(id) => <input id={id} value={why.description} onInput={(event) => setWhy({ ...why, description: event.currentTarget.value })} />}
+            </Field>
+          </>
+        )}
+        <div class="actions">
+          <Button type="submit" kind={action === "delete" ? "danger" : "primary"}>
+            {isPurge ? "Purge" : words.button}
+          </Button>
+          <Button onClick={onClose}>Cancel</Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function chunks(numbers: string[]): string[][] {
+  return Array.from({ length: Math.ceil(numbers.length / PER_STEP) }, (_, n) => numbers.slice(n * PER_STEP, (n + 1) * PER_STEP));
+}

@@ -1,0 +1,66 @@
+// Shortcuts and what the console is.
+
+import { useState } from "preact/hooks";
+import { enableShortcuts, shortcutsEnabled } from "../parts/keyboard.js";
+import { Dialog } from "../parts/ui.js";
+import type { Session } from "../types.js";
+
+const KEYS: [string, string][] = [
+  ["/", "Search or filter"],
+  ["j, k", "Next row, previous row"],
+  ["Enter", "Open the row"],
+  ["Esc", "Close, or one level up"],
+  ["g o", "Overview"],
+  ["g e", "Entities"],
+  ["g d", "Dead letters"],
+  ["g l", "Log"],
+  ["?", "This help"],
+];
+
+export function HelpDialog({ session, onClose }: { session: Session; onClose: () => void }) {
+  const [enabled, setEnabled] = useState(shortcutsEnabled);
+  return (
+    <Dialog title="Help" onClose={onClose}>
+      <h3>Keyboard</h3>
+      <dl class="facts">
+        {KEYS.map(([keys, meaning]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={enabled}
+          onChange={(event) => {
+            enableShortcuts(event.currentTarget.checked);
+            setEnabled(event.currentTarget.checked);
+          }}
+        />{" "}
+        Shortcuts of one key
+      </label>
+      <h3>Messages</h3>
+      <p>
+        Everything here is browsed: looking at a message neither locks it nor counts as a delivery. Locked messages are skipped by actions; they belong
+        to their receiver until it settles them or the lock ends.
+      </p>
+      <p>
+        Times are UTC. Filters are written in the SQL of subscription rules, for example <code>sys.Label = 'order' AND amount &gt; 5</code>.
+      </p>
+      <h3>You</h3>
+      <p>
+        {session.authorization_required ? (
+          <>
+            Signed in as <strong>{session.principal}</strong> with {session.rights.length > 0 ? session.rights.join(", ") : "no right to the whole namespace"}.
+          </>
+        ) : (
+          "This broker demands no authorization: every program that reaches it may do everything."
+        )}
+      </p>
+    </Dialog>
+  );
+}

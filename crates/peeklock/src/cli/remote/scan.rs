@@ -1,0 +1,71 @@
+//! Finds the messages that a command is about, by browsing: nothing is locked.
+
+use std::collections::BTreeSet;
+
+use peeklock_client::{Client, Message, MessageState};
+
+use super::address::Address;
+use super::selection::Selection;
+use super::table::Table;
+use super::{Failure, peek};
+
+const PAGE: u32 = 250;
+/// Messages in hand at a time.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+/// Rows of a preview.
+const ROWS_MAX: usize = 20;
+
+/// What was found.
+pub(super) struct Scan {
+    /// Their sequence numbers.
+    pub(super) numbers: BTreeSet<i64>,
+    /// The size of the largest, in bytes.
+    bytes_max: usize,
+    /// The first of them.
+    pub(super) preview: Table,
+}
+
+impl Scan {
+    /// How many there are.
+    pub(super) fn len(&self) -> u64 {
+        u64::try_from(self.numbers.len()).unwrap_or(u64::MAX)
+    }
+
+    /// How many to have in hand at a time, at most `most`: large messages are few.
+    pub(super) fn batch(&self, most: u32) -> u32 {
+        let count = BATCH_BYTES_MAX / self.bytes_max.max(1);
+        u32::try_from(count).unwrap_or(most).clamp(1, most)
+    }
+}
+
+/// Browses a whole queue for messages of a state.
+pub(super) async fn scan(
+    client: &mut Client,
+    address: &Address,
+    selection: &Selection,
+    state: MessageState,
+) -> Result<Scan, Failure> {
+    let shows_reasons = address.sub_queue != super::address::SubQueue::Main;
+    let mut found = Scan { numbers: BTreeSet::new(), bytes_max: 0, preview: peek::heading(shows_reasons) };
+    let mut from = 0;
+    loop {
+        let page = client.peek(&address.path(), from, PAGE, None).await;
+        let page = page.map_err(|error| Failure::about(&address.entity, error))?;
+        if page.messages.is_empty() {
+            return Ok(found);
+        }
+        for encoded in &page.messages {
+            let message = Message::decode(encoded)?;
+            from = message.sequence_number().saturating_add(1);
+            // A dead letter keeps the mark of its former state.
+            let is_state = shows_reasons || message.state() == state;
+            if is_state && selection.matches(&message)? {
+                if found.numbers.len() < ROWS_MAX {
+                    found.preview.row(peek::row(&message, shows_reasons));
+                }
+                found.bytes_max = found.bytes_max.max(encoded.len());
+                found.numbers.insert(message.sequence_number());
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What can be known about a configuration without starting, beyond the meaning of each value: values that are refused
+//! together, files that it names, and where its messages are forwarded.
+
+mod files;
+mod forwarding;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::problem::{Collector, Problem};
+use super::{Config, FileConfig, ServeArgs, emulator};
+use place::{Document, Step};
+
+/// What was found, each with its place.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// What a start would refuse.
+    pub(crate) problems: Vec<Problem>,
+    /// What a start accepts, but is hardly meant, or is wrong unless an entity is stored that the file does not declare.
+    pub(crate) notes: Vec<Problem>,
+}
+
+/// How much beside the text of the file counts.
+#[derive(Debug, Clone)]
+pub(crate) enum Reach {
+    /// Nothing: for a file that is meant for another machine.
+    Text,
+    /// The files that it names, whether anything is stored, and these variables, as at a start here.
+    Machine(Box<ServeArgs>),
+}
+
+/// Checks a file that was read without mistakes from `text`.
+pub(crate) fn examine(file: &FileConfig, text: &str, reach: &Reach) -> Findings {
+    let text = text.strip_prefix(emulator::MARK).unwrap_or(text);
+    let args = match reach {
+        Reach::Text => ServeArgs::default(),
+        Reach::Machine(args) => (**args).clone(),
+    };
+    let report = Report {
+        document: Document::new(text, file.is_emulators),
+        problems: Collector::new(text),
+        notes: Collector::new(text),
+    };
+    let config = Config::merge(args.clone(), file.clone(), false);
+    if let Err(error) = &config {
+        for line in error.to_string().lines() {
+            report.problem(keys_of(line), line);
+        }
+    }
+    let mut is_stored = true;
+    if let Reach::Machine(_) = reach {
+        let data_dir = args.data_dir.as_deref().or(file.data_dir.as_deref());
+        let data_dir = data_dir.unwrap_or(Path::new(super::DATA_DIR_DEFAULT));
+        files::check(file, data_dir, &report);
+        is_stored = files::is_store(data_dir);
+    }
+    forwarding::check(file, &args, is_stored, &report);
+    Findings { problems: report.problems.into_list(), notes: report.notes.into_list() }
+}
+
+/// Where the values stand that are refused together; the message names them.
+fn keys_of(message: &str) -> &'static [Step<'static>] {
+    const KEYS: [(&str, &[Step<'static>]); 5] = [
+        ("AMQP listens", &[Step::Key("amqp"), Step::Key("listen")]),
+        ("HTTP listens", &[Step::Key("http"), Step::Key("listen")]),
+        ("also_listen listens", &[Step::Key("network"), Step::Key("also_listen")]),
+        ("tls.key is missing", &[Step::Key("tls"), Step::Key("certificate")]),
+        ("tls.certificate is missing", &[Step::Key("tls"), Step::Key("key")]),
+    ];
+    KEYS.iter().find(|(start, _)| message.starts_with(start)).map_or(&[], |(_, keys)| keys)
+}
+
+/// Where findings go.
+struct Report<'a> {
+    document: Document<'a>,
+    problems: Collector<'a>,
+    notes: Collector<'a>,
+}
+
+impl Report<'_> {
+    fn problem(&self, steps: &[Step<'_>], message: impl Into<String>) {
+        self.problems.report(&self.place(steps), message);
+    }
+
+    fn note(&self, steps: &[Step<'_>], message: impl Into<String>) {
+        self.notes.report(&self.place(steps), message);
+    }
+
+    /// The start of the file for what a variable sets.
+    fn place(&self, steps: &[Step<'_>]) -> Range<usize> {
+        self.document.place(steps).unwrap_or(0..0)
+    }
+}

@@ -1,0 +1,75 @@
+//! What `GET /metrics` answers: the registry of this process, and what the binary itself counts.
+
+mod connections;
+mod http;
+mod process;
+mod readers;
+
+pub(super) use connections::{ConnectionMetrics, Spoken};
+pub(super) use http::{HttpMetrics, route};
+pub(super) use readers::Readers;
+
+use std::fmt;
+
+use peeklock_metrics::{Counters, Family, Metrics, Page, Source, Unit};
+
+use super::health::Health;
+
+const CONFIG_RELOADS: Family = Family::counter(
+    "peeklock_config_reloads",
+    Unit::None,
+    "Times that the configuration was read again (SIGHUP), by outcome.",
+);
+
+/// What the binary counts, and the registry of everything; cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Monitoring {
+    /// All sources.
+    pub(super) registry: Metrics,
+    pub(super) connections: ConnectionMetrics,
+    pub(super) http: HttpMetrics,
+    reloads: Counters<1>,
+}
+
+impl Monitoring {
+    /// With what is known before the store is open.
+    pub(super) fn start(health: &Health) -> Self {
+        let monitoring = Self::default();
+        for outcome in ["ok", "refused"] {
+            monitoring.reloads.get_or_create(&[("outcome", outcome)]).inc_by(0);
+        }
+        monitoring.registry.register(process::Process(health.clone()));
+        monitoring.registry.register(monitoring.connections.clone());
+        monitoring.registry.register(monitoring.http.clone());
+        monitoring.registry.register(Reloads(monitoring.reloads.clone()));
+        monitoring
+    }
+
+    /// The configuration was read again.
+    pub(super) fn reloaded(&self, is_ok: bool) {
+        let outcome = if is_ok { "ok" } else { "refused" };
+        self.reloads.get_or_create(&[("outcome", outcome)]).inc();
+    }
+}
+
+#[derive(Debug)]
+struct Reloads(Counters<1>);
+
+impl Source for Reloads {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.counters(&CONFIG_RELOADS, &self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_is_starting_says_so_and_has_no_figures_of_its_store() {
+        let text = Monitoring::start(&Health::default()).registry.text().unwrap();
+        assert!(text.contains("# TYPE peeklock_ready gauge\npeeklock_ready 0\n"), "{text}");
+        assert!(text.contains("peeklock_config_reloads_total{outcome=\"refused\"} 0\n"), "{text}");
+        assert!(!text.contains("peeklock_damage"), "{text}");
+    }
+}

@@ -1,0 +1,124 @@
+//! Notifications for a service manager, as sd_notify(3) describes them: ready, reloading, stopping, and signs of life for
+//! its watchdog. Without `NOTIFY_SOCKET` nothing is sent.
+
+use std::thread;
+use std::time::Duration;
+
+use peeklock_storage::{Batch, Lease};
+use sd_notify::NotifyState;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Signs of life within the time that the watchdog waits for one: a late one or two must not end the process.
+const SIGNS_OF_LIFE: u32 = 3;
+
+/// The store is being opened; a status text for `systemctl status`.
+pub(super) fn starting() {
+    notify(&[NotifyState::Status("Starting: opening the store")]);
+}
+
+/// Connections are accepted.
+pub(super) fn ready(queues: usize, topics: usize) {
+    let status = format!("Ready; queues: {queues}, topics: {topics}");
+    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+}
+
+/// SIGHUP arrived: the configuration is being read again.
+pub(super) fn reloading() {
+    let mut states = vec![NotifyState::Reloading, NotifyState::Status("Reloading the configuration")];
+    // Later versions of systemd match the end of a reload with its begin by this time.
+    states.extend(NotifyState::monotonic_usec_now().ok());
+    notify(&states);
+}
+
+/// The reload is over. A refused one left the broker ready with the configuration that it had.
+pub(super) fn reloaded(outcome: &Result<usize, String>) {
+    let status = match outcome {
+        Ok(changes) => format!("Ready; reloaded, changes: {changes}"),
+        // A status is one line.
+        Err(error) => format!("Ready; reload refused: {}", error.lines().next().unwrap_or_default()),
+    };
+    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+}
+
+/// No new connections are accepted; the process ends.
+pub(super) fn stopping(reason: &str) {
+    notify(&[NotifyState::Stopping, NotifyState::Status(&format!("Stopping: {reason}"))]);
+}
+
+/// Sends signs of life until the task is aborted, if the service manager expects them (`WATCHDOG_USEC`).
+pub(super) fn keep_alive(lease: Lease) -> Option<JoinHandle<()>> {
+    let patience = sd_notify::watchdog_enabled()?;
+    let sign = || async {
+        // Sending blocks while the service manager's socket is full, and nothing may wait for this thread at the end.
+        let (sent, done) = oneshot::channel();
+        let send = move || {
+            notify(&[NotifyState::Watchdog]);
+            let _ = sent.send(());
+        };
+        if thread::Builder::new().name("notify".to_owned()).spawn(send).is_ok() {
+            let _ = done.await;
+        }
+    };
+    Some(tokio::spawn(async move { signs_of_life(&lease, patience / SIGNS_OF_LIFE, sign).await }))
+}
+
+/// Gives a sign of life each time the store answers: its log thread takes batches in order, so an empty batch is answered,
+/// without a write, once everything before it is on disk. That this task runs shows that the runtime's threads do.
+async fn signs_of_life<F: Future<Output = ()>>(lease: &Lease, pause: Duration, sign: impl Fn() -> F) {
+    // A pause of zero is no interval.
+    let mut ticks = interval(pause.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // A lost store ends the process by itself.
+        if lease.submit(Batch::new()).await.is_ok() {
+            sign().await;
+        }
+    }
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "the service manager can't be notified (NOTIFY_SOCKET)");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use peeklock_storage::{Error, MemoryStore, ShardId, Store};
+
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn signs_of_life_stop_while_the_store_does_not_answer() {
+        let store = MemoryStore::new();
+        let lease = store.acquire(ShardId(0)).await.unwrap();
+        let signs = AtomicUsize::new(0);
+        let given = || signs.load(Ordering::Relaxed);
+        let during = async |pauses: u32| {
+            let sign = || async {
+                signs.fetch_add(1, Ordering::Relaxed);
+            };
+            let _ = tokio::time::timeout(PAUSE * pauses, signs_of_life(&lease, PAUSE, sign)).await;
+        };
+        during(3).await;
+        assert!(given() >= 3, "{}", given());
+        let before = given();
+        store.hold();
+        during(10).await;
+        assert_eq!(given(), before, "the store holds back every answer");
+        store.release_all();
+        during(1).await;
+        assert!(given() > before);
+        let before = given();
+        store.lose(Error::InDoubt { reason: "test".to_owned() });
+        during(10).await;
+        assert_eq!(given(), before, "the store is lost");
+    }
+}
