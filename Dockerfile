@@ -43,6 +43,9 @@ COPY --from=binary /out/peeklock /usr/local/bin/peeklock
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/peeklock/
 # Owned by the broker, and so will be a new volume that is mounted there.
 COPY --from=binary --chown=65532:65532 /out/data /data
+# Where tests and compose files for the Service Bus emulator put its file; some tools copy only into directories that exist.
+WORKDIR /ServiceBus_Emulator/ConfigFiles
+WORKDIR /
 # Numbers, because there are no names in an empty image.
 USER 65532:65532
 # On every interface of the container, which is reached only through the ports that are published.

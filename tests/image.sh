@@ -65,13 +65,15 @@ container="$(buildah from --pull-never peeklock)"
 root="$(buildah mount "$container")"
 
 bytes="$(du -sb "$root" | cut -f1)"
-[ "$bytes" -lt 20000000 ] || fail "the image has $bytes bytes"
+[ "$bytes" -lt 26000000 ] || fail "the image has $bytes bytes"
 ! readelf -l "$root/usr/local/bin/peeklock" | grep -q INTERP || fail "the binary asks for a dynamic loader"
 [ "$(find "$root" -name '*.so*' | wc -l)" = 0 ] || fail "there are shared libraries in the image"
 user="$(buildah inspect --type image --format '{{.Docker.Config.User}}' peeklock)"
 [ "$user" = 65532:65532 ] || fail "the image's user is $user"
 buildah inspect --type image --format '{{.Docker.Config.Healthcheck}}' peeklock | grep -q 'peeklock health' ||
     fail "the image has no health check"
+
+[ -d "$root/ServiceBus_Emulator/ConfigFiles" ] || fail "the emulator's directory is not in the image"
 
 # In the emulator's place: its file where it looks for it, its variables. A port that nobody uses and that the system gives
 # to nobody who asks for any: the emulator's variable has no port 0.

@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# Makes a release from a tag: packaging/release.sh v0.2.0 [STEP...]
+#
+# Everything is built from a clean checkout of the tag, into target/release-TAG/. Steps, all of them unless some are named:
+#   binaries    static, for x86_64 and aarch64 (cargo-zigbuild, or musl-gcc and aarch64-linux-gnu-gcc)
+#   tarballs    with licences, configuration, unit, completions
+#   deb rpm     of each binary (dpkg-deb; rpmbuild)
+#   images      archives for `docker load` of each architecture (buildah); OCI's format has no health check
+#   chart       the Helm chart (helm; else by tar)
+#   formula     the Homebrew formula with URL and checksum of the source archive
+#   sbom        CycloneDX
+#   notes       the changelog's section of this version
+# A step whose tool is missing ends the script, unless PEEKLOCK_RELEASE_PARTIAL=1: then it is left out, and said so at the end.
+# SHA256SUMS comes last. Nothing is uploaded or signed.
+set -euo pipefail
+tag="${1:?a tag, such as v0.2.0}"
+shift
+version="${tag#v}"
+repository="$(git -C "$(dirname "$0")/.." rev-parse --show-toplevel)"
+work="${CARGO_TARGET_DIR:-$repository/target}/release-$tag"
+source="$work/source"
+out="$work/files"
+url="${PEEKLOCK_RELEASE_URL:-https://github.com/OWNER/peeklock}"
+architectures="${PEEKLOCK_RELEASE_ARCHITECTURES:-x86_64 aarch64}"
+left_out=()
+
+fail() {
+    echo "release: $*" >&2
+    exit 1
+}
+
+missing() {
+    [ "${PEEKLOCK_RELEASE_PARTIAL:-}" = 1 ] || fail "$*"
+    left_out+=("$*")
+}
+
+checkout() {
+    git -C "$repository" rev-parse --verify --quiet "$tag^{commit}" >/dev/null || fail "there is no tag $tag"
+    rm -rf "$source"
+    mkdir -p "$source" "$out"
+    git -C "$repository" archive --format=tar "$tag" | tar -x -C "$source"
+    git -C "$repository" archive --format=tar.gz --prefix="peeklock-$version/" -o "$out/peeklock-$version-source.tar.gz" "$tag"
+    SOURCE_DATE_EPOCH="$(git -C "$repository" log -1 --format=%ct "$tag")"
+    export SOURCE_DATE_EPOCH
+    cd "$source"
+    grep -qx "version = \"$version\"" Cargo.toml || fail "Cargo.toml of $tag has another version than $version"
+    [ -n "$(section)" ] || fail "CHANGELOG.md of $tag has no section \"## $version\""
+}
+
+section() {
+    awk -v heading="## $version" 'index($0, "## ") == 1 { on = ($0 == heading || index($0, heading " ") == 1) } on' CHANGELOG.md
+}
+
+binary() {
+    echo "$work/build/$1-unknown-linux-musl/release/peeklock"
+}
+
+# C code (ring, mimalloc) needs a compiler for the target; zig is one for all, without a sysroot.
+compile() {
+    local architecture="$1" triple="$1-unknown-linux-musl"
+    rustup target add "$triple" >/dev/null 2>&1 || true
+    if command -v cargo-zigbuild >/dev/null; then
+        CARGO_TARGET_DIR="$work/build" cargo zigbuild --locked --release --target "$triple" -p peeklock
+    elif [ "$architecture" = "$(uname -m)" ] && command -v musl-gcc >/dev/null; then
+        CARGO_TARGET_DIR="$work/build" cargo build --locked --release --target "$triple" -p peeklock
+    elif [ "$architecture" = aarch64 ] && command -v aarch64-linux-gnu-gcc >/dev/null; then
+        # Fortified calls are glibc's.
+        CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc CFLAGS_aarch64_unknown_linux_musl="-U_FORTIFY_SOURCE" \
+            CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_DIR="$work/build" \
+            cargo build --locked --release --target "$triple" -p peeklock
+    else
+        missing "binary for $architecture: needs cargo-zigbuild (pip install ziglang cargo-zigbuild) or a cross compiler"
+        return
+    fi
+    ! readelf -l "$(binary "$architecture")" | grep -q INTERP || fail "the binary for $architecture is not static"
+    [ "$(runs "$architecture" --version)" = "peeklock $version" ] || fail "the binary for $architecture has another version"
+}
+
+# Runs a binary, under qemu-user if it is for another machine; without qemu its version is taken on trust.
+runs() {
+    local architecture="$1" qemu="qemu-$1-static"
+    shift
+    if [ "$architecture" = "$(uname -m)" ]; then
+        "$(binary "$architecture")" "$@"
+    elif command -v "$qemu" >/dev/null; then
+        "$qemu" "$(binary "$architecture")" "$@"
+    else
+        missing "running the binary for $architecture: needs $qemu" >&2
+        echo "peeklock $version"
+    fi
+}
+
+each_binary() {
+    for architecture in $architectures; do
+        if [ -x "$(binary "$architecture")" ]; then
+            "$1" "$architecture"
+        fi
+    done
+}
+
+step_binaries() {
+    for architecture in $architectures; do
+        compile "$architecture"
+    done
+}
+
+tarball() {
+    local name="peeklock-$version-$1-unknown-linux-musl"
+    local root="$work/tarball/$name"
+    rm -rf "$root"
+    mkdir -p "$root/config" "$root/systemd"
+    cp "$(binary "$1")" LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md SECURITY.md "$root/"
+    cp config/peeklock.toml "$root/config/"
+    cp packaging/systemd/* "$root/systemd/"
+    cp -r packaging/grafana packaging/prometheus "$root/"
+    tar -C "$work/tarball" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c "$name" |
+        gzip -9 -n >"$out/$name.tar.gz"
+}
+
+deb() {
+    local architecture=amd64
+    [ "$1" = x86_64 ] || architecture=arm64
+    PEEKLOCK_HOST_BINARY="$(binary "$(uname -m)")" packaging/deb/build.sh "$(binary "$1")" "$architecture" "$version" "$out"
+}
+
+rpm() {
+    PEEKLOCK_HOST_BINARY="$(binary "$(uname -m)")" packaging/rpm/build.sh "$(binary "$1")" "$1" "$version" "$out"
+}
+
+image() {
+    local architecture=amd64 context="$work/image-$1"
+    [ "$1" = x86_64 ] || architecture=arm64
+    rm -rf "$context"
+    mkdir -p "$context/data"
+    cp "$(binary "$1")" LICENSE-APACHE LICENSE-MIT "$context/"
+    local tools=(--root "$work/storage" --runroot "$work/run" --storage-driver vfs)
+    buildah "${tools[@]}" bud --quiet --isolation chroot --format docker --arch "$architecture" --build-arg BINARY_FROM=prebuilt \
+        --build-arg VERSION="$version" --build-arg REVISION="$(git -C "$repository" rev-parse "$tag^{commit}")" \
+        --tag "peeklock:$version-$architecture" --file Dockerfile "$context"
+    buildah "${tools[@]}" push --quiet "peeklock:$version-$architecture" \
+        "docker-archive:$out/peeklock-$version-$architecture.docker.tar:peeklock:$version"
+    rm -rf "$work/storage" "$work/run"
+}
+
+step_tarballs() { each_binary tarball; }
+
+step_deb() {
+    command -v dpkg-deb >/dev/null || { missing "deb: needs dpkg-deb"; return; }
+    each_binary deb
+}
+
+step_rpm() {
+    command -v rpmbuild >/dev/null || { missing "rpm: needs rpmbuild"; return; }
+    each_binary rpm
+}
+
+step_images() {
+    command -v buildah >/dev/null || { missing "images: need buildah"; return; }
+    each_binary image
+}
+
+step_chart() {
+    local chart="$work/chart/peeklock"
+    rm -rf "$work/chart"
+    mkdir -p "$work/chart"
+    cp -r packaging/helm/peeklock "$chart"
+    sed -i "s/^version: .*/version: $version/; s/^appVersion: .*/appVersion: $version/" "$chart/Chart.yaml"
+    if command -v helm >/dev/null; then
+        helm lint --quiet --set allowDefaultKey=true "$chart"
+        helm package --destination "$out" "$chart" >/dev/null
+    else
+        missing "helm lint: needs helm"
+        tar -C "$work/chart" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c peeklock |
+            gzip -9 -n >"$out/peeklock-$version.tgz"
+    fi
+}
+
+step_formula() {
+    local sum
+    sum="$(sha256sum "$out/peeklock-$version-source.tar.gz" | cut -d' ' -f1)"
+    sed -e "s|^  homepage .*|  homepage \"$url\"|" \
+        -e "s|^  url .*|  url \"$url/releases/download/$tag/peeklock-$version-source.tar.gz\"|" \
+        -e "s|^  sha256 .*|  sha256 \"$sum\"|" packaging/homebrew/peeklock.rb >"$out/peeklock.rb"
+}
+
+step_sbom() {
+    for architecture in $architectures; do
+        python3 packaging/sbom.py "$architecture-unknown-linux-musl" "$version" >"$out/peeklock-$version-$architecture.cdx.json"
+    done
+}
+
+step_notes() { section | tail -n +2 >"$out/NOTES.md"; }
+
+checkout
+steps=("${@:-all}")
+[ "${steps[0]}" != all ] || steps=(binaries tarballs deb rpm images chart formula sbom notes)
+for step in "${steps[@]}"; do
+    declare -F "step_$step" >/dev/null || fail "there is no step $step"
+    echo "==> $step"
+    "step_$step"
+done
+(cd "$out" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
+echo "==> $out"
+cat "$out/SHA256SUMS"
+for what in "${left_out[@]}"; do
+    echo "LEFT OUT: $what"
+done

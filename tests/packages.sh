@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Proves the packages: the unit is hardened, the .deb is installed, started, upgraded and purged, the .rpm holds the same files,
+# the Helm chart renders.
+#
+#   tests/packages.sh DIRECTORY PYTHON [BINARY]
+#
+# writes into DIRECTORY only. BINARY is a Peeklock of this machine; without it a static one is built. Parts that can't be done here are
+# skipped loudly; ends with 77 if that was all.
+set -euo pipefail
+work="$(realpath -m "${1:?a directory to write into}")"
+python="$(realpath -s "${2:?a Python with azure-servicebus}")"
+binary="${3:-}"
+cd "$(dirname "$0")/.."
+passed=0
+skipped=0
+
+skip() {
+    echo "SKIPPED: $*"
+    skipped=$((skipped + 1))
+}
+
+pass() {
+    echo "ok: $*"
+    passed=$((passed + 1))
+}
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+rm -rf "$work"
+mkdir -p "$work/out"
+
+# A rating of the unit beyond this is a step back; 10 is no protection at all.
+exposure_max=20
+check_unit() {
+    command -v systemd-analyze >/dev/null || { skip "the unit: systemd-analyze is not installed"; return; }
+    local report rating
+    report="$(systemd-analyze security --offline=true --no-pager packaging/systemd/peeklock.service 2>&1)" ||
+        { skip "the unit: this systemd-analyze can't rate files"; return; }
+    rating="$(sed -n 's/.*Overall exposure level.*: \([0-9]*\)\.\([0-9]\).*/\1\2/p' <<<"$report")"
+    [ -n "$rating" ] || fail "no rating of the unit: $report"
+    [ "$rating" -le "$exposure_max" ] || fail "the unit's exposure is $rating/100"
+    # The program is not installed here; everything else has to be right.
+    local complaints
+    complaints="$(systemd-analyze verify --man=no packaging/systemd/peeklock.service 2>&1 |
+        grep -v -e 'is not executable' -e '^$' || true)"
+    [ -z "$complaints" ] || fail "systemd-analyze verify: $complaints"
+    pass "the unit is understood and its exposure is $rating/100"
+}
+
+build_binary() {
+    [ -z "$binary" ] || return 0
+    local triple
+    triple="$(uname -m)-unknown-linux-musl"
+    cargo build --locked --release --target "$triple" -p peeklock || fail "the static binary does not build"
+    binary="${CARGO_TARGET_DIR:-$PWD/target}/$triple/release/peeklock"
+}
+
+# The .deb in a copy of this system: an overlay whose changes are thrown away.
+check_deb() {
+    for tool in dpkg-deb unshare setpriv; do
+        command -v "$tool" >/dev/null || { skip "the .deb: $tool is not installed"; return; }
+    done
+    [ "$(id -u)" = 0 ] || { skip "the .deb: needs root"; return; }
+    local architecture
+    architecture="$(dpkg --print-architecture)"
+    packaging/deb/build.sh "$binary" "$architecture" 0.1.0~first "$work/out" >/dev/null
+    packaging/deb/build.sh "$binary" "$architecture" 0.1.0~second "$work/out" >/dev/null
+    mkdir -p "$work/overlay"
+    if ! unshare --mount sh -c "mount -t tmpfs none $work/overlay" 2>/dev/null; then
+        skip "the .deb: no mounts here"
+        return
+    fi
+    local status=0
+    unshare --mount --propagation private tests/packages/deb.sh "$work/overlay" "$work/out" "$architecture" "$python" "$PWD" ||
+        status=$?
+    case "$status" in
+        0) pass "the .deb is installed, started, upgraded, removed and purged" ;;
+        77) skip "the .deb: no overlay file system here" ;;
+        *) fail "the .deb" ;;
+    esac
+    # The same input gives the same file.
+    local first second
+    first="$(SOURCE_DATE_EPOCH=1 packaging/deb/build.sh "$binary" "$architecture" 1.0.0 "$work/out")"
+    first="$(sha256sum <"$first")"
+    second="$(SOURCE_DATE_EPOCH=1 packaging/deb/build.sh "$binary" "$architecture" 1.0.0 "$work/out")"
+    [ "$first" = "$(sha256sum <"$second")" ] || fail "two packages of the same binary differ"
+    pass "the .deb is reproducible"
+}
+
+check_rpm() {
+    command -v rpmbuild >/dev/null || { skip "the .rpm: rpmbuild is not installed"; return; }
+    local file listing
+    file="$(packaging/rpm/build.sh "$binary" "$(uname -m)" 0.1.0 "$work/out")"
+    listing="$(rpm -qp --queryformat '[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEGROUPNAME} %{FILENAMES}\n]' "$file")"
+    for expected in '-rwxr-xr-x root root /usr/bin/peeklock' 'drwxr-x--- root peeklock-config /etc/peeklock' \
+        '-rw-r----- root peeklock-config /etc/peeklock/peeklock.toml' \
+        '-rw-r--r-- root root /usr/lib/systemd/system/peeklock.service'; do
+        grep -q -x -e "$expected" <<<"$listing" || fail "the .rpm has no $expected: $listing"
+    done
+    [ "$(rpm -qp --configfiles "$file" | wc -l)" = 2 ] || fail "the .rpm's configuration files"
+    ! rpm -qp --requires "$file" | grep -q 'libc.so' || fail "the .rpm requires a C library"
+    pass "the .rpm holds the files with their owners"
+}
+
+check_chart() {
+    command -v helm >/dev/null || { skip "the Helm chart: helm is not installed"; return; }
+    local chart=packaging/helm/peeklock rendered="$work/out/chart.yaml"
+    helm lint --quiet --set allowDefaultKey=true "$chart" || fail "helm lint"
+    ! helm template broker "$chart" --kube-version 1.30.0 >/dev/null 2>"$work/out/refusal" || fail "a chart without keys is rendered"
+    grep -q "set keys" "$work/out/refusal" || fail "the refusal: $(cat "$work/out/refusal")"
+    helm template broker "$chart" --kube-version 1.30.0 --set serviceMonitor.enabled=true --set metrics.token=0123456789abcdef --set persistence.storageClass=fast \
+        --set-json 'keys=[{"name":"shop","rights":["Send","Listen"],"key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}]' \
+        >"$rendered" || fail "helm template"
+    # The configuration in the Secret is one that the broker takes.
+    "$python" - "$rendered" >"$work/out/chart.toml" <<'PYTHON'
+import sys
+text = open(sys.argv[1]).read().split("  peeklock.toml: |\n")[1]
+for line in text.splitlines():
+    if line and not line.startswith("    "):
+        break
+    print(line[4:])
+PYTHON
+    "$binary" config check --text-only "$work/out/chart.toml" || fail "the chart's configuration"
+    grep -q 'token = "0123456789abcdef"' "$work/out/chart.toml" || fail "the chart's configuration has no token"
+    grep -q 'name = "shop"' "$work/out/chart.toml" || fail "the chart's configuration has no key"
+    pass "the Helm chart renders a configuration that the broker takes"
+    command -v kubeconform >/dev/null || { skip "kubeconform is not installed"; return; }
+    kubeconform -strict -summary -skip ServiceMonitor "$rendered" >"$work/out/kubeconform" 2>&1 || {
+        # It fetches the schemas.
+        grep -q -e "failed downloading" -e "could not find schema" -e "no such host" "$work/out/kubeconform" &&
+            { skip "kubeconform has no schemas: $(head -1 "$work/out/kubeconform")"; return; }
+        fail "kubeconform: $(cat "$work/out/kubeconform")"
+    }
+    pass "kubeconform: $(tail -1 "$work/out/kubeconform")"
+}
+
+check_unit
+build_binary
+check_deb
+check_rpm
+check_chart
+echo "$passed passed, 0 failed: $skipped skipped"
+[ "$passed" -gt 0 ] || exit 77
