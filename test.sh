@@ -8,10 +8,12 @@
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
 #   ./test.sh go java         the official Go and Java SDKs, where Go 1.24 or Maven and a JDK 17 are installed
 #   ./test.sh sdk             the same: build, python, js, go, java
+#   ./test.sh count           instructions of the hot paths against their baseline; skipped where valgrind is missing
 #   ./test.sh image           the container image, built by buildah and used; skipped where that can't be done
+#   ./test.sh packages        unit, .deb, .rpm, Helm chart; parts whose tools are missing are skipped, and say so
 #
-# Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later. Writes only into target/ and
-# tests/js/node_modules.
+# Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later; the tests of the console need Chromium as well. Writes
+# only into target/, tests/js/node_modules and crates/console/web/node_modules.
 set -uo pipefail
 cd "$(dirname "$0")"
 
@@ -29,6 +31,14 @@ stage_lint() {
 
 stage_rust() {
     cargo test --locked --workspace --no-fail-fast
+}
+
+stage_count() {
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null true >/dev/null 2>&1 || {
+        echo "skipped: valgrind is not installed, or can't run programs here"
+        return 0
+    }
+    cargo bench --locked -p peeklock-tests --bench instructions
 }
 
 stage_build() {
@@ -57,7 +67,15 @@ stage_image() {
     [ "$status" -eq 77 ] || return "$status"
 }
 
+stage_packages() {
+    prepare_python || return 1
+    tests/packages.sh "$target/packages" "$venv/bin/python" ${PEEKLOCK_BIN:+"$daemon"}
+    local status=$?
+    [ "$status" -eq 77 ] || return "$status"
+}
+
 stage_js() {
+    (cd crates/console/web && npm ci --no-audit --no-fund --loglevel=error && npm run --silent check) || return 1
     (cd tests/js && npm ci --no-audit --no-fund --loglevel=error && PEEKLOCK_BIN="$daemon" npm test)
 }
 
@@ -110,9 +128,9 @@ counts() {
 stages=()
 for name in "${@:-all}"; do
     case "$name" in
-        all) stages+=(lint rust build python js go java image) ;;
+        all) stages+=(lint rust build python js go java image packages count) ;;
         sdk) stages+=(build python js go java) ;;
-        lint | rust | build | python | js | go | java | image) stages+=("$name") ;;
+        lint | rust | build | python | js | go | java | image | packages | count) stages+=("$name") ;;
         *)
             sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
             exit 2
@@ -133,7 +151,7 @@ for name in "${stages[@]}"; do
         verdict="FAILED"
         status=1
     fi
-    summary+="$(printf '%-7s %-7s %5ds  %s' "$name" "$verdict" $((SECONDS - began)) "$(counts "$logs/$name.log")")"$'\n'
+    summary+="$(printf '%-8s %-7s %5ds  %s' "$name" "$verdict" $((SECONDS - began)) "$(counts "$logs/$name.log")")"$'\n'
     # A daemon that does not build leaves nothing for the SDKs to talk to.
     if [ "$name" = build ] && [ "$verdict" = FAILED ]; then
         break

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ pub struct Daemon {
     amqp: SocketAddr,
     http: SocketAddr,
     descriptors_max: Option<u32>,
+    binary: PathBuf,
 }
 
 impl Daemon {
@@ -36,12 +37,27 @@ impl Daemon {
         daemon
     }
 
+    /// Starts this binary with this TOML, whatever is under test elsewhere.
+    pub fn of_binary(path: &Path, config: &str) -> Self {
+        let mut daemon = Self::stopped(config);
+        path.clone_into(&mut daemon.binary);
+        daemon.start();
+        daemon
+    }
+
     /// A daemon with this TOML that is not started yet.
     pub fn stopped(config: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
         fs::write(directory.path().join("peeklock.toml"), config).unwrap();
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        Self { directory, child: None, amqp: nowhere, http: nowhere, descriptors_max: None }
+        Self {
+            directory,
+            child: None,
+            amqp: nowhere,
+            http: nowhere,
+            descriptors_max: None,
+            binary: binary().to_owned(),
+        }
     }
 
     /// Replaces the configuration; a daemon that runs reads it at [`Self::reload`].
@@ -85,10 +101,10 @@ impl Daemon {
     fn spawn(&self) -> Child {
         let log = fs::File::options().create(true).append(true).open(self.path("daemon.log")).unwrap();
         let mut command = match self.descriptors_max {
-            None => command(),
+            None => without_settings(&self.binary),
             Some(max) => {
                 let mut shell = Command::new("sh");
-                shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &max.to_string()]).arg(binary());
+                shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &max.to_string()]).arg(&self.binary);
                 shell
             }
         };
@@ -155,14 +171,7 @@ impl Daemon {
 
     /// Processor time the daemon has used, all threads, user and system; Linux only.
     pub fn cpu_time(&self) -> Duration {
-        /// The kernel counts in hundredths of a second towards user space, on every architecture.
-        const TICK: Duration = Duration::from_millis(10);
-        let id = self.child.as_ref().expect("the daemon runs").id();
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-        // The command's name may hold anything; counting starts behind it.
-        let (_, fields) = stat.rsplit_once(')').unwrap();
-        let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u32>().unwrap());
-        TICK * ticks.sum::<u32>()
+        cpu_time(&self.child.as_ref().expect("the daemon runs").id().to_string())
     }
 
     /// Asserts that the daemon runs and has not panicked, not even in a task of its own.
@@ -180,9 +189,28 @@ impl Drop for Daemon {
     }
 }
 
+/// Processor time that this process has used itself; Linux only.
+pub fn own_cpu_time() -> Duration {
+    cpu_time("self")
+}
+
+fn cpu_time(process: &str) -> Duration {
+    /// The kernel counts in hundredths of a second towards user space, on every architecture.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The command's name may hold anything; counting starts behind it.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u32>().unwrap());
+    TICK * ticks.sum::<u32>()
+}
+
 /// The binary under test, without the caller's settings.
 pub fn command() -> Command {
-    let mut command = Command::new(binary());
+    without_settings(binary())
+}
+
+fn without_settings(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
     for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("PEEKLOCK_")) {
         command.env_remove(key);
     }
@@ -190,7 +218,7 @@ pub fn command() -> Command {
 }
 
 /// The daemon under test: `PEEKLOCK_BIN`, or the one that cargo builds beside this test.
-fn binary() -> &'static PathBuf {
+pub fn binary() -> &'static Path {
     static BINARY: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os("PEEKLOCK_BIN") {
         Some(named) => PathBuf::from(named).canonicalize().expect("PEEKLOCK_BIN names a file"),
         None => build(),

@@ -110,6 +110,11 @@ fn uints(list: &[u8]) -> impl Iterator<Item = Option<u32>> {
     })
 }
 
+/// Whether a disposition is about what its sender received.
+pub fn is_of_receiver(list: &[u8]) -> bool {
+    uints(list).next().flatten() == Some(1)
+}
+
 /// First and last of a disposition.
 pub fn range(list: &[u8]) -> (u32, u32) {
     let mut fields = uints(list).skip(1);

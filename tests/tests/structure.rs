@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The crates that each crate may depend on, tests aside.
-const DEPENDENCIES: [(&str, &[&str]); 13] = [
+const DEPENDENCIES: [(&str, &[&str]); 16] = [
     ("peeklock-budget", &[]),
-    ("peeklock-storage", &[]),
+    ("peeklock-metrics", &[]),
+    ("peeklock-storage", &["peeklock-metrics"]),
     ("peeklock-rules", &[]),
-    ("peeklock-engine", &["peeklock-budget", "peeklock-rules", "peeklock-storage"]),
-    ("peeklock-access", &["peeklock-engine"]),
+    ("peeklock-engine", &["peeklock-budget", "peeklock-metrics", "peeklock-rules", "peeklock-storage"]),
+    ("peeklock-access", &["peeklock-engine", "peeklock-metrics"]),
     ("peeklock-errors", &["peeklock-access", "peeklock-engine"]),
     ("peeklock-wire", &[]),
     ("peeklock-message", &["peeklock-engine", "peeklock-wire"]),
@@ -40,6 +41,22 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
             "peeklock-wire",
         ],
     ),
+    (
+        "peeklock-console",
+        &[
+            "peeklock-access",
+            "peeklock-admin",
+            "peeklock-budget",
+            "peeklock-engine",
+            "peeklock-errors",
+            "peeklock-message",
+            "peeklock-wire",
+        ],
+    ),
+    (
+        "peeklock-client",
+        &["peeklock-admin", "peeklock-amqp", "peeklock-engine", "peeklock-message", "peeklock-wire"],
+    ),
     ("peeklock-net", &[]),
     (
         "peeklock",
@@ -48,8 +65,11 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
             "peeklock-admin",
             "peeklock-amqp",
             "peeklock-budget",
+            "peeklock-console",
+            "peeklock-client",
             "peeklock-engine",
             "peeklock-message",
+            "peeklock-metrics",
             "peeklock-net",
             "peeklock-storage",
             "peeklock-wire",
@@ -59,16 +79,18 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
 ];
 
 /// Words that may not appear under a path, tests aside.
-const FORBIDDEN_WORDS: [(&str, &[&str]); 12] = [
+const FORBIDDEN_WORDS: [(&str, &[&str]); 14] = [
     ("crates/budget/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time"]),
+    ("crates/metrics/src", &["peeklock_engine", "peeklock_storage", "tokio", "std::net", "std::fs"]),
     ("crates/rules/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time", "rand::", "serde"]),
     ("crates/engine/src/partition", &["tokio", "std::fs", "std::time", "serde", "postcard", "prost"]),
     ("crates/engine/src/options", &["serde", "postcard", "prost"]),
     ("crates/engine/src", &["std::net", "amqp::"]),
     ("crates/errors/src", &["tokio", "std::net", "std::fs", "std::time"]),
-    ("crates/storage/src", &["peeklock_"]),
+    ("crates/storage/src", &["peeklock_budget", "peeklock_engine", "peeklock_message", "peeklock_wire"]),
     ("crates/wire/src", &["tokio", "peeklock_", "std::net", "std::fs"]),
     ("crates/net/src", &["peeklock_", "axum", "hyper"]),
+    ("crates/client/src", &["servicebus::", "server::", "runtime::", "partition::"]),
     ("crates/message/src", &["tokio", "std::net", "std::fs", "std::time"]),
     ("crates/amqp/src/endpoint", &["tokio", "peeklock_engine", "crate::servicebus", "crate::server"]),
     ("crates/amqp/src/servicebus", &["tokio::net", "std::net::Tcp"]),
@@ -206,6 +228,7 @@ fn every_crate_takes_the_workspace_lints() {
         "crates/wire",
         "crates/amqp",
         "crates/admin",
+        "crates/client",
         "crates/net",
         "crates/peeklock",
         "tests",

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 20] = [
+const FOLDERS: [(&str, &str); 21] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("java/", "tests/java/src/test/java/peeklock/"),
@@ -22,6 +22,7 @@ const FOLDERS: [(&str, &str); 20] = [
     ("serve/", "crates/peeklock/src/serve/"),
     ("access/", "crates/access/src/"),
     ("admin/", "crates/admin/src/"),
+    ("console/", "crates/console/src/tests/"),
     ("net/", "crates/net/src/"),
     ("message/", "crates/message/src/"),
     ("rules/", "crates/rules/src/"),

@@ -1,16 +1,20 @@
 //! The generator: frames are templates, so that the machine's time goes to the daemon.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::thread;
+use std::time::Instant;
 
 use peeklock_tests::client::{self, Client};
 use peeklock_tests::codec;
 use peeklock_tests::daemon::Daemon;
 use peeklock_tests::wire::{DISPOSITION, TRANSFER, Wire, delivery_id, is_more, range};
 
+use crate::figures::Latencies;
+
 /// What is sent and received.
+#[derive(Clone, Copy)]
 pub(crate) struct Load {
-    pub(crate) name: &'static str,
     pub(crate) body_bytes: usize,
     /// Connections that send; as many receive from queues, and one from each subscription.
     pub(crate) connections: u32,
@@ -99,28 +103,81 @@ fn with_subject(number: u32) -> Vec<u8> {
     codec::section(codec::code::PROPERTIES, codec::Value::List(vec![message_id, user_id, to, subject]))
 }
 
-/// Sends until every message is accepted.
-pub(crate) fn send(daemon: &Daemon, load: &Load) {
+/// Sends until every message is accepted; the time from writing each to its durable acceptance.
+pub(crate) fn send(daemon: &Daemon, load: &Load) -> Latencies {
+    send_shares(daemon, load, &load.senders())
+}
+
+/// Sends everything to one queue.
+pub(crate) fn send_to(daemon: &Daemon, load: &Load, queue: &str) {
+    let senders = load.senders().into_iter().map(|(_, count)| (queue.to_owned(), count));
+    send_shares(daemon, load, &senders.collect::<Vec<_>>());
+}
+
+fn send_shares(daemon: &Daemon, load: &Load, shares: &[(String, u32)]) -> Latencies {
     let templates = load.templates();
-    each(daemon.amqp(), load, &load.senders(), |mut client, address, count, load| {
+    let latencies = each(daemon.amqp(), load, shares, |mut client, address, count, load| {
         client.attach_sender(0, address).unwrap().unwrap();
         let mut messages = templates.iter().cycle();
         let mut wire = Wire::new(client.stream());
         let (mut sent, mut answered) = (0, 0);
+        let mut under_way = UnderWay::default();
         while answered < count {
+            let first = sent;
             while sent < count && sent - answered < load.window {
                 wire.put_transfer(sent, messages.next().unwrap(), false);
                 sent += 1;
             }
+            under_way.written(sent - first);
             wire.flush();
             wire.read_frames(|code, frame| {
                 if code == DISPOSITION {
                     let (first, last) = range(frame);
+                    under_way.answered(last - first + 1);
                     answered += last - first + 1;
                 }
             });
         }
+        under_way.latencies
     });
+    latencies.into_iter().collect()
+}
+
+/// Messages that wait for their acceptance, in order: how many were written when.
+#[derive(Default)]
+struct UnderWay {
+    writes: VecDeque<(u32, Instant)>,
+    latencies: Latencies,
+}
+
+impl UnderWay {
+    fn written(&mut self, messages: u32) {
+        if messages > 0 {
+            self.writes.push_back((messages, Instant::now()));
+        }
+    }
+
+    fn answered(&mut self, mut messages: u32) {
+        while messages > 0 {
+            let (written, since) = self.writes.front_mut().expect("only what was written is answered");
+            let taken = messages.min(*written);
+            self.latencies.add(since.elapsed(), taken);
+            *written -= taken;
+            messages -= taken;
+            if *written == 0 {
+                self.writes.pop_front();
+            }
+        }
+    }
+}
+
+/// Sends and receives at the same time, until every message is completed.
+pub(crate) fn together(daemon: &Daemon, load: &Load) -> Latencies {
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| send(daemon, load));
+        receive(daemon, load);
+        sending.join().unwrap()
+    })
 }
 
 /// Receives and completes until every completion is confirmed.
@@ -160,16 +217,19 @@ pub(crate) fn receive(daemon: &Daemon, load: &Load) {
 }
 
 /// Runs the work on one thread per connection.
-fn each(
+fn each<T: Send>(
     daemon: SocketAddr,
     load: &Load,
     shares: &[(String, u32)],
-    work: impl Fn(Client, &str, u32, &Load) + Sync,
-) {
+    work: impl Fn(Client, &str, u32, &Load) -> T + Sync,
+) -> Vec<T> {
+    let work = &work;
     thread::scope(|scope| {
-        for (address, count) in shares {
-            let work = &work;
-            scope.spawn(move || work(Client::connect(daemon).unwrap(), address, *count, load));
-        }
-    });
+        let spawn = |(address, count): &(String, u32)| {
+            let (address, count) = (address.clone(), *count);
+            scope.spawn(move || work(Client::connect(daemon).unwrap(), &address, count, load))
+        };
+        let threads: Vec<_> = shares.iter().map(spawn).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
 }

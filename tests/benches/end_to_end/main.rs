@@ -1,196 +1,146 @@
 //! What a message costs the daemon from end to end, over real sockets and with every acknowledgement durable.
 //!
-//! `cargo build --release && cargo bench -p peeklock-tests --bench end_to_end`, optionally with
-//! `-- CASE…` (names as printed) to run some cases only and `RUNS=5` for more repetitions. Compare CPU seconds
-//! per million messages first: they are steady where throughput is not, since the generator shares the machine.
+//! `cargo bench -p peeklock-tests --bench end_to_end` builds the daemon and runs every case; `-- --help` tells the rest.
+//! Compare processor seconds per million messages first: they are steady where throughput is not, since the generator shares
+//! the machine.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
     clippy::print_stdout
 )] // It reports to people, and a surprise ends it.
 
+mod beside;
+mod cases;
+mod compare;
+mod figures;
 mod load;
+mod machine;
+mod paced;
+mod work;
 
-use std::time::{Duration, Instant};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use load::{Load, Through, receive, send};
-use peeklock_tests::daemon::Daemon;
+use cases::{CASES, Case};
+use clap::Parser;
+use figures::Series;
+use peeklock_tests::daemon;
+use serde_json::{Value, json};
 
-const CASES: &[Load] = &[
-    Load {
-        name: "1KB-16-queues",
-        body_bytes: 1024,
-        connections: 16,
-        through: Through::Queues(16),
-        messages: 400_000,
-        window: 100,
-    },
-    Load {
-        name: "1KB-one-queue",
-        body_bytes: 1024,
-        connections: 16,
-        through: Through::Queues(1),
-        messages: 400_000,
-        window: 100,
-    },
-    Load {
-        name: "1KB-one-connection",
-        body_bytes: 1024,
-        connections: 1,
-        through: Through::Queues(1),
-        messages: 200_000,
-        window: 500,
-    },
-    Load {
-        name: "100B-16-queues",
-        body_bytes: 100,
-        connections: 16,
-        through: Through::Queues(16),
-        messages: 400_000,
-        window: 100,
-    },
-    Load {
-        name: "64KB-one-connection",
-        body_bytes: 65_536,
-        connections: 1,
-        through: Through::Queues(1),
-        messages: 10_000,
-        window: 100,
-    },
-    Load {
-        name: "one-at-a-time",
-        body_bytes: 1024,
-        connections: 1,
-        through: Through::Queues(1),
-        messages: 3_000,
-        window: 1,
-    },
-    Load {
-        name: "topic-100-copies",
-        body_bytes: 1024,
-        connections: 4,
-        through: Through::Copies(100),
-        messages: 10_000,
-        window: 100,
-    },
-    Load {
-        name: "topic-1-subject",
-        body_bytes: 1024,
-        connections: 4,
-        through: Through::Subjects(1),
-        messages: 100_000,
-        window: 100,
-    },
-    Load {
-        name: "topic-2000-subjects",
-        body_bytes: 1024,
-        connections: 4,
-        through: Through::Subjects(2_000),
-        messages: 100_000,
-        window: 100,
-    },
-];
+/// Measures a daemon from end to end. The daemon is the one that `PEEKLOCK_BIN` names, or else this source tree's.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Cases to run, as they are printed; without any, all.
+    cases: Vec<String>,
+    /// Runs of each case, each with a new daemon and directory. A comparison needs four.
+    #[arg(long, default_value_t = 3, env = "RUNS")]
+    runs: usize,
+    /// An earlier daemon: both run in turn, and each figure whose values do not overlap is called better or worse.
+    #[arg(long, value_name = "BINARY")]
+    against: Option<PathBuf>,
+    /// Writes every value to this file, with facts about the machine.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Given by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What was measured of a case.
+struct Outcome {
+    now: Vec<Series>,
+    /// Of the earlier daemon, if there is one.
+    before: Vec<Series>,
+}
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
-    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|wish| wish == name);
-    let runs: usize = std::env::var("RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(3);
-    println!(
-        "{:<22} {:>10} {:>12} {:>10} {:>12}   (medians of {runs})",
-        "case", "send/s", "CPU-s/M", "recv/s", "CPU-s/M"
-    );
-    for load in CASES.iter().filter(|load| wants(load.name)) {
-        run(load, runs);
+    let arguments = Arguments::parse();
+    for name in &arguments.cases {
+        let known = CASES.iter().map(|case| case.name).collect::<Vec<_>>();
+        assert!(known.contains(&name.as_str()), "no case {name}; there are {}", known.join(", "));
     }
-    if wants("start") {
-        start(runs);
+    let facts = machine::facts();
+    println!("{facts:#}");
+    let wants =
+        |case: &&Case| arguments.cases.is_empty() || arguments.cases.iter().any(|one| one == case.name);
+    let mut report = serde_json::Map::new();
+    for case in CASES.iter().filter(wants) {
+        let outcome = run(case, &arguments);
+        print(case, &outcome);
+        report.insert(case.name.to_owned(), outcome.json());
     }
-    if wants("memory") {
-        memory();
+    if let Some(path) = &arguments.json {
+        let report = json!({ "machine": facts, "runs": arguments.runs, "cases": report });
+        fs::write(path, format!("{report:#}\n")).unwrap();
     }
 }
 
-/// Sends everything, then receives and completes everything.
-fn run(load: &Load, runs: usize) {
-    let daemon = Daemon::with_config(&load.config());
-    let mut figures: [Vec<f64>; 4] = Default::default();
-    for _ in 0..runs {
-        let (sent_per_s, send_cpu) = measure(&daemon, load, load.messages, send);
-        let (received_per_s, receive_cpu) = measure(&daemon, load, load.received(), receive);
-        for (list, figure) in figures.iter_mut().zip([sent_per_s, send_cpu, received_per_s, receive_cpu]) {
-            list.push(figure);
+/// Runs a case so often; with an earlier daemon, both in turn, and every other time in the other order.
+fn run(case: &Case, arguments: &Arguments) -> Outcome {
+    let (mut now, mut before) = (Vec::new(), Vec::new());
+    let mut measure_now = || now.push(case.work.measure(daemon::binary()));
+    let mut measure_before = |binary: &Path| before.push(case.work.measure(binary));
+    for run in 0..arguments.runs {
+        match &arguments.against {
+            None => measure_now(),
+            Some(binary) if run.is_multiple_of(2) => {
+                measure_before(binary);
+                measure_now();
+            }
+            Some(binary) => {
+                measure_now();
+                measure_before(binary);
+            }
         }
     }
-    let [sent, send_cpu, received, receive_cpu] = figures.map(median);
-    print!("{:<22} {sent:>10.0} {send_cpu:>12.2}", load.name);
-    if load.received() > 0 {
-        print!(" {received:>10.0} {receive_cpu:>12.2}");
+    Outcome { now: figures::series(&now), before: figures::series(&before) }
+}
+
+fn print(case: &Case, outcome: &Outcome) {
+    println!("{}", case.name);
+    for (at, now) in outcome.now.iter().enumerate() {
+        print!(
+            "  {:<28} {:>12}  ({} to {})",
+            now.name,
+            short(now.median()),
+            short(now.least()),
+            short(now.most())
+        );
+        if let Some(before) = outcome.before.get(at) {
+            let change = now.median() / before.median();
+            let verdict = compare::verdict(before, now).text();
+            print!("  before {:>12}  × {change:.2}  {verdict}", short(before.median()));
+        }
+        println!();
     }
-    println!();
 }
 
-/// Messages per second, and CPU seconds of the daemon per million messages.
-fn measure(daemon: &Daemon, load: &Load, messages: u32, work: fn(&Daemon, &Load)) -> (f64, f64) {
-    let (cpu, start) = (daemon.cpu_time(), Instant::now());
-    work(daemon, load);
-    let (cpu, elapsed) = (daemon.cpu_time() - cpu, start.elapsed());
-    let messages = f64::from(messages);
-    (messages / elapsed.as_secs_f64(), cpu.as_secs_f64() / messages * 1e6)
-}
-
-/// From spawning the process to the first accepted connection.
-fn start(runs: usize) {
-    let times = (0..runs.max(5)).map(|_| {
-        let start = Instant::now();
-        let daemon = Daemon::with_config(&CASES[0].config());
-        drop(peeklock_tests::client::Client::connect(daemon.amqp()).unwrap());
-        start.elapsed().as_secs_f64() * 1e3
-    });
-    println!(
-        "{:<22} {:>10.1} ms to the first open connection, empty directory",
-        "start",
-        median(times.collect())
-    );
-}
-
-/// What a million waiting messages add to the daemon's memory, before and after a crash.
-fn memory() {
-    let load = Load {
-        name: "memory",
-        body_bytes: 1024,
-        connections: 16,
-        through: Through::Queues(1),
-        messages: 1_000_000,
-        window: 100,
+/// A number with about three digits that count.
+fn short(value: f64) -> String {
+    let digits = if value.abs() >= 100.0 {
+        0
+    } else if value.abs() >= 10.0 {
+        1
+    } else {
+        2
     };
-    let mut daemon = Daemon::with_config(&load.config());
-    let idle = daemon.resident_bytes();
-    send(&daemon, &load);
-    let full = daemon.resident_bytes();
-    daemon.kill();
-    let start = Instant::now();
-    daemon.start();
-    let elapsed = start.elapsed();
-    let restarted = daemon.resident_bytes();
-    report_memory(idle, full, restarted, elapsed);
+    format!("{value:.digits$}")
 }
 
-fn report_memory(idle: u64, full: u64, restarted: u64, elapsed: Duration) {
-    let mib = |bytes: u64| bytes >> 20;
-    println!(
-        "{:<22} idle {} MiB; 1 M waiting 1 KB messages add {} MiB; killed and ready again in {:.0} ms, adding {} MiB",
-        "memory",
-        mib(idle),
-        mib(full.saturating_sub(idle)),
-        elapsed.as_secs_f64() * 1e3,
-        mib(restarted.saturating_sub(idle)),
-    );
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+impl Outcome {
+    fn json(&self) -> Value {
+        let list = |series: &[Series]| -> serde_json::Map<String, Value> {
+            series.iter().map(|one| (one.name.to_owned(), json!(one.values))).collect()
+        };
+        if self.before.is_empty() {
+            return Value::Object(list(&self.now));
+        }
+        json!({ "now": list(&self.now), "before": list(&self.before) })
+    }
 }

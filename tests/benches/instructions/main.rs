@@ -1,0 +1,137 @@
+//! Instructions that a message costs on the hot paths. Times vary with the machine and its neighbours, this number does not: a change
+//! shows at once. `cargo bench -p peeklock-tests --bench instructions` needs valgrind.
+//!
+//! Each path runs under valgrind with some messages and with twice as many; the difference, divided, leaves out the set-up. The result
+//! is compared with `baseline.json` beside this file, which `--write` replaces.
+
+#![allow(missing_docs, clippy::print_stdout, clippy::cast_precision_loss)] // It reports to people.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A surprise ends it.
+
+#[path = "../../../crates/amqp/benches/front_end/pair.rs"]
+mod pair;
+mod partition;
+mod store;
+
+use std::collections::BTreeMap;
+use std::env::current_exe;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use peeklock_amqp::wire::performative::Role;
+use serde::{Deserialize, Serialize};
+
+/// The broker's allocator, whose instructions count.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Messages of the shorter run, a multiple of all batch sizes.
+const MESSAGES: u64 = 4096;
+/// A path that takes more than this beyond its baseline has become worse.
+const TOLERANCE_PERCENT: f64 = 10.0;
+
+/// A path, by what it does with so many messages.
+type Work = fn(u64);
+
+const PATHS: &[(&str, Work)] = &[
+    ("front end: send + accept", |count| {
+        let mut pair = pair::Pair::new();
+        let link = pair.link(Role::Sender);
+        pair::send(&mut pair, link, &pair::message(Some("0123456789abcdef0123456789abcdef")), count);
+    }),
+    ("front end: receive + complete", |count| {
+        let mut pair = pair::Pair::new();
+        let link = pair.link(Role::Receiver);
+        let content = pair::message(Some("0123456789abcdef0123456789abcdef"));
+        pair::receive(&mut pair, link, &content, count, &mut 0);
+    }),
+    ("partition: send + deliver + complete", partition::live),
+    ("store: put", store::put),
+    ("store: put + delete", store::put_and_delete),
+];
+
+/// Counts the instructions of the hot paths and compares them with the baseline; exit code 1 if one has become worse.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Makes what is counted the baseline.
+    #[arg(long)]
+    write: bool,
+    /// Runs one path with this many messages; what valgrind is started with.
+    #[arg(long, hide = true, num_args = 2, value_names = ["PATH", "MESSAGES"])]
+    run: Option<Vec<String>>,
+    /// Given by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// Instructions for each message, and the compiler that they hold for.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Baseline {
+    compiler: String,
+    paths: BTreeMap<String, u64>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some([name, messages]) = arguments.run.as_deref() {
+        let (_, path) = PATHS.iter().find(|(known, _)| known == name).expect("a known path");
+        path(messages.parse().unwrap());
+        return ExitCode::SUCCESS;
+    }
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: valgrind is not installed");
+        return ExitCode::SUCCESS;
+    }
+    let count = |name: &str| (instructions(name, 2 * MESSAGES) - instructions(name, MESSAGES)) / MESSAGES;
+    let paths = PATHS.iter().map(|(name, _)| ((*name).to_owned(), count(name))).collect();
+    let now = Baseline { compiler: compiler(), paths };
+    let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions/baseline.json"));
+    if arguments.write {
+        fs::write(&file, serde_json::to_string_pretty(&now).unwrap() + "\n").unwrap();
+    }
+    compare(&now, &file)
+}
+
+fn compare(now: &Baseline, file: &Path) -> ExitCode {
+    let before: Baseline = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let is_comparable = before.compiler == now.compiler;
+    if !is_comparable {
+        println!("the baseline is of {}, this is {}: nothing is judged", before.compiler, now.compiler);
+    }
+    let mut is_worse = false;
+    for (name, count) in &now.paths {
+        let Some(earlier) = before.paths.get(name) else {
+            println!("{name:<40} {count:>8} instructions; no baseline yet");
+            continue;
+        };
+        let change = (*count as f64 / *earlier as f64 - 1.0) * 100.0;
+        let verdict = if change > TOLERANCE_PERCENT { "  WORSE" } else { "" };
+        is_worse |= !verdict.is_empty();
+        println!("{name:<40} {count:>8} instructions, {change:+.1} % of {earlier}{verdict}");
+    }
+    if is_worse && is_comparable {
+        println!("If that is meant: cargo bench -p peeklock-tests --bench instructions -- --write");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn compiler() -> String {
+    let told = Command::new("rustc").arg("--version").output().unwrap();
+    String::from_utf8(told.stdout).unwrap().trim().to_owned()
+}
+
+/// All instructions of a run, the kernel's left out.
+fn instructions(name: &str, messages: u64) -> u64 {
+    let run = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(current_exe().unwrap())
+        .args(["--run", name, &messages.to_string()])
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{report}");
+    let counted = report.lines().find_map(|line| line.split_once("Collected : ")).expect("a count");
+    counted.1.trim().parse().unwrap()
+}

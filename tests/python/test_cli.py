@@ -1,0 +1,522 @@
+"""The command line against the official SDK: what one of them does, the other one sees."""
+
+import contextlib
+import datetime
+import json
+import os
+import subprocess
+import time
+import uuid
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
+
+from administration import administration_client
+from daemon import binary
+
+DEAD_LETTER = ServiceBusSubQueue.DEAD_LETTER
+LOCAL = "SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey={key};UseDevelopmentEmulator=true;"
+
+
+class Cli:
+    """The binary with the connection string of a daemon."""
+
+    def __init__(self, connection_string: str):
+        self.connection_string = connection_string
+
+    def run(self, *arguments, status: int = 0, input: str | None = None) -> subprocess.CompletedProcess:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
+        environment["PEEKLOCK_CONNECTION"] = self.connection_string
+        command = [str(binary()), *map(str, arguments)]
+        done = subprocess.run(command, env=environment, input=input, capture_output=True, text=True, timeout=120)
+        assert done.returncode == status, f"{arguments}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def text(self, *arguments, **options) -> str:
+        return self.run(*arguments, **options).stdout
+
+    def json(self, *arguments, **options) -> list:
+        return [json.loads(line) for line in self.text(*arguments, "--json", **options).splitlines()]
+
+    def bodies(self, *arguments) -> list[str]:
+        return [message["body"]["text"] for message in self.json(*arguments)]
+
+
+@pytest.fixture
+def cli(daemon):
+    return Cli(daemon.connection_string)
+
+
+@pytest.fixture
+def client(daemon):
+    with ServiceBusClient.from_connection_string(daemon.connection_string, retry_total=0) as client:
+        yield client
+
+
+@pytest.fixture
+def admin(daemon):
+    return administration_client(daemon)
+
+
+def send(client, queue, *messages):
+    with client.get_queue_sender(queue) as sender:
+        sender.send_messages([ServiceBusMessage(m) if isinstance(m, str) else m for m in messages])
+
+
+def receive(client, queue, count, **options) -> list:
+    with client.get_queue_receiver(queue, **options) as receiver:
+        found = []
+        while len(found) < count:
+            came = receiver.receive_messages(max_message_count=count - len(found), max_wait_time=30)
+            assert came, f"{len(found)} of {count} came"
+            for message in came:
+                receiver.complete_message(message)
+            found += came
+        return found
+
+
+def dead_letter(client, queue, *bodies, reason="Bad"):
+    send(client, queue, *bodies)
+    with client.get_queue_receiver(queue) as receiver:
+        left = len(bodies)
+        while left:
+            for message in receiver.receive_messages(max_message_count=left, max_wait_time=30):
+                receiver.dead_letter_message(message, reason=reason, error_description="no good")
+                left -= 1
+
+
+def test_peek_shows_every_property_of_what_the_sdk_sent(cli, client, queue):
+    identity = uuid.uuid4()
+    message = ServiceBusMessage(
+        '{"a": 1}',
+        message_id="id",
+        correlation_id="correlation",
+        subject="subject",
+        content_type="application/json",
+        to="to",
+        reply_to="reply",
+        reply_to_session_id="reply session",
+        partition_key="session",
+        session_id="session",
+        time_to_live=datetime.timedelta(hours=1),
+        application_properties={"text": "ä", "number": 5, "flag": True, "half": 0.5, "uuid": identity},
+    )
+    send(client, queue, message)
+    [shown] = cli.json("peek", queue)
+    expected = {
+        "sequence_number": "1",
+        "state": "active",
+        "delivery_count": 0,
+        "message_id": "id",
+        "correlation_id": "correlation",
+        "subject": "subject",
+        "content_type": "application/json",
+        "to": "to",
+        "reply_to": "reply",
+        "reply_to_session_id": "reply session",
+        "partition_key": "session",
+        "session_id": "session",
+        "time_to_live_ms": 3_600_000,
+        "body": {"kind": "data", "bytes": 8, "truncated": False, "text": '{"a": 1}'},
+    }
+    assert {key: shown[key] for key in expected} == expected
+    properties = {name: one["value"] for name, one in shown["properties"].items()}
+    assert properties == {"text": "ä", "number": 5, "flag": True, "half": 0.5, "uuid": str(identity)}
+    assert shown["properties"]["uuid"]["type"] == "uuid"
+    assert shown["expires_at"] > shown["enqueued_at"]
+
+
+def test_the_sdk_receives_what_send_sent(cli, client, queue):
+    arguments = ["--body", "hello", "--id", "7", "--subject", "greeting", "--content-type", "text/plain"]
+    arguments += ["--correlation-id", "c", "--to", "t", "--reply-to", "r", "--ttl", "10m", "--partition-key", "k"]
+    arguments += ["--prop", "region=eu", "--prop", "amount:int=5", "--prop", "ok:bool=true"]
+    assert "sent 1 message" in cli.text("send", queue, *arguments)
+    [message] = receive(client, queue, 1)
+    assert b"".join(message.body) == b"hello"
+    assert (message.message_id, message.subject, message.content_type) == ("7", "greeting", "text/plain")
+    assert (message.correlation_id, message.to, message.reply_to) == ("c", "t", "r")
+    assert (message.time_to_live, message.partition_key) == (datetime.timedelta(minutes=10), "k")
+    assert message.application_properties == {b"region": b"eu", b"amount": 5, b"ok": True}
+
+
+def test_a_body_comes_from_a_file_or_from_standard_input(cli, client, queue, tmp_path):
+    (tmp_path / "body").write_bytes(b"\xff\x00")
+    cli.run("send", queue, "--body", f"@{tmp_path / 'body'}")
+    cli.run("send", queue, "--body", "@-", input="from a pipe")
+    assert [b"".join(message.body) for message in receive(client, queue, 2)] == [b"\xff\x00", b"from a pipe"]
+
+
+def test_many_messages_are_sent_and_shown(cli, queue):
+    assert cli.json("send", queue, "--body", "x", "--repeat", 700)[0]["sent"] == 700
+    assert len(cli.json("peek", queue, "--all")) == 700
+    assert len(cli.json("peek", queue)) == 20
+    assert [m["sequence_number"] for m in cli.json("peek", queue, "--from", 690, "-n", 2)] == ["690", "691"]
+
+
+def test_a_condition_in_the_sql_of_rules_chooses(cli, client, queue):
+    for amount in range(6):
+        send(client, queue, ServiceBusMessage(str(amount), application_properties={"amount": amount}))
+    assert cli.bodies("peek", queue, "--where", "amount >= 4") == ["4", "5"]
+    assert cli.bodies("peek", queue, "--seq", "2,3") == ["1", "2"]
+    failed = cli.run("peek", queue, "--where", "amount >", status=2)
+    assert "SQL" in failed.stderr
+
+
+def test_scheduled_messages_wait(cli, client, queue):
+    [answer] = cli.json("send", queue, "--body", "later", "--in", "1h")
+    [shown] = cli.json("peek", queue, "--state", "scheduled")
+    assert [shown["sequence_number"]] == answer["sequence_numbers"]
+    assert shown["state"] == "scheduled" and shown["scheduled_for"] > shown["enqueued_at"]
+    assert cli.json("peek", queue, "--state", "active") == []
+    assert cli.json("purge", queue, "--state", "scheduled", "--dry-run")[0]["deleted"] == 1
+    assert cli.json("purge", queue, "--state", "scheduled")[0]["deleted"] == 1
+    assert cli.json("peek", queue) == []
+
+
+def test_receive_settles_as_it_is_told(cli, client, queue):
+    send(client, queue, "a", "b", "c", "d", "e")
+    assert cli.bodies("receive", queue) == ["a"]
+    assert cli.bodies("receive", queue, "--dead-letter", "--reason", "R", "--description", "D") == ["b"]
+    assert cli.bodies("receive", queue, "--defer") == ["c"]
+    assert cli.bodies("receive", queue, "-n", 2, "--abandon") == ["d", "e"]
+    assert cli.bodies("receive", queue, "-n", 1, "--delete") == ["d"]
+    [left] = cli.json("peek", queue, "--state", "active")
+    assert left["body"]["text"] == "e" and left["delivery_count"] == 1
+    [dead] = cli.json("peek", f"{queue}/$dlq")
+    assert dead["dead_letter"] == {"reason": "R", "description": "D", "source": None}
+    [deferred] = cli.json("peek", queue, "--state", "deferred")
+    assert deferred["body"]["text"] == "c"
+    assert cli.json("receive", queue, "--all", "--wait", "0s")[0]["body"]["text"] == "e"
+    assert cli.json("receive", queue, "--wait", "0s") == []
+
+
+def test_receive_takes_everything_in_batches(cli, client, queue):
+    send(client, queue, *[f"{n}" for n in range(250)])
+    assert len(cli.json("receive", queue, "--all", "--wait", "0s")) == 250
+    assert cli.json("peek", queue) == []
+
+
+def test_dead_letters_go_back_once_with_their_properties(cli, client, queue):
+    bodies = [f"{n}" for n in range(120)]
+    dead_letter(client, queue, *bodies)
+    sent = ServiceBusMessage("with properties", message_id="own", subject="s", application_properties={"p": 1})
+    dead_letter(client, queue, sent, reason="Other")
+    [shown] = cli.json("resubmit", queue, "--where", "DeadLetterReason = 'Other'", "--dry-run")[-1:]
+    assert shown["done"] == 1 and shown["dry_run"]
+    assert len(cli.json("peek", f"{queue}/$dlq", "--all")) == 121
+    assert cli.json("resubmit", queue, "--where", "DeadLetterReason = 'Other'", "--keep-id")[-1]["done"] == 1
+    [message] = receive(client, queue, 1)
+    assert (message.message_id, message.subject, message.delivery_count) == ("own", "s", 0)
+    assert message.application_properties == {b"p": 1}
+    # Those that were held meanwhile are available again, and no try was counted.
+    left = cli.json("peek", f"{queue}/$dlq", "--all")
+    assert len(left) == 120 and {message["delivery_count"] for message in left} == {0}
+    assert cli.json("resubmit", queue)[-1]["done"] == 120
+    assert cli.json("peek", f"{queue}/$dlq") == []
+    assert [b"".join(m.body).decode() for m in receive(client, queue, 120)] == bodies
+    assert cli.json("resubmit", queue)[-1]["done"] == 0
+
+
+def test_dead_letters_go_elsewhere_in_one_transaction(cli, client, queues):
+    source, target = queues.take(), queues.take()
+    dead_letter(client, source, "a", "b", "c")
+    assert cli.json("resubmit", source, "--seq", 2, "--to", target)[-1]["done"] == 1
+    assert cli.bodies("peek", target) == ["b"]
+    assert cli.bodies("peek", f"{source}/$dlq") == ["a", "c"]
+    assert cli.json("move", f"{source}/$dlq", target)[-1]["done"] == 2
+    assert cli.bodies("peek", target) == ["b", "a", "c"]
+
+
+def test_a_killed_resubmission_loses_and_doubles_nothing(cli, client, queues):
+    queue = queues.take("brief_lock")
+    bodies = [f"{n}" for n in range(300)]
+    send(client, queue, *bodies)
+    assert len(cli.json("receive", queue, "--all", "--wait", "0s", "--dead-letter")) == 300
+    environment = os.environ | {"PEEKLOCK_CONNECTION": cli.connection_string}
+    killed = subprocess.Popen([str(binary()), "resubmit", queue], env=environment, stdout=subprocess.DEVNULL)
+    while killed.poll() is None and cli.json("show", queue)[0]["counts"]["active"] == 0:
+        pass
+    killed.kill()
+    killed.wait()
+    deadline = time.monotonic() + 60
+    while cli.json("peek", f"{queue}/$dlq"):
+        assert time.monotonic() < deadline
+        # What the killed command had locked is left until those locks end; the exit code says so.
+        subprocess.run([str(binary()), "resubmit", queue], env=environment, capture_output=True, timeout=60)
+    assert sorted(cli.bodies("peek", queue, "--all"), key=int) == bodies
+
+
+def test_a_missing_destination_is_found_before_anything_moves(cli, client, queue):
+    dead_letter(client, queue, "a")
+    failed = cli.run("resubmit", queue, "--to", "absent", status=1)
+    assert "absent" in failed.stderr and "peeklock ls" in failed.stderr
+    assert cli.json("resubmit", queue)[-1]["done"] == 1
+
+
+def test_what_a_receiver_has_locked_stays(cli, client, queue):
+    dead_letter(client, queue, "a", "b")
+    with client.get_queue_receiver(queue, sub_queue=DEAD_LETTER) as receiver:
+        [held] = receiver.receive_messages(max_message_count=1, max_wait_time=30)
+        failed = cli.run("resubmit", queue, "--json", status=1)
+        assert json.loads(failed.stdout)["done"] == 1
+        assert json.loads(failed.stdout)["skipped"][0]["sequence_number"] == "1"
+        receiver.complete_message(held)
+    assert cli.bodies("peek", queue) == ["b"]
+
+
+def test_a_dead_letter_of_a_subscription_goes_to_its_topic(cli, client, topic):
+    with client.get_topic_sender(topic) as sender:
+        sender.send_messages(ServiceBusMessage("news"))
+    with client.get_subscription_receiver(topic, "one") as receiver:
+        [message] = receiver.receive_messages(max_message_count=1, max_wait_time=30)
+        receiver.dead_letter_message(message, reason="Bad")
+    assert cli.json("resubmit", f"{topic}/Subscriptions/one")[-1]["done"] == 1
+    assert cli.bodies("peek", f"{topic}/Subscriptions/one") == ["news"]
+    assert cli.bodies("peek", f"{topic}/Subscriptions/two") == ["news", "news"]
+
+
+def test_deferred_messages_become_available(cli, client, queue):
+    send(client, queue, "a", "b")
+    cli.run("receive", queue, "-n", 2, "--defer")
+    assert cli.json("undefer", queue, "--seq", 2)[-1]["done"] == 1
+    assert cli.json("undefer", queue, "--dry-run")[-1]["done"] == 1
+    assert cli.bodies("peek", queue, "--state", "active") == ["b"]
+    assert cli.json("undefer", queue)[-1]["done"] == 1
+    assert [b"".join(m.body) for m in receive(client, queue, 2)] == [b"b", b"a"]
+
+
+def test_purge_deletes_what_is_meant(cli, client, queue):
+    send(client, queue, *[ServiceBusMessage(f"{n}", subject="even" if n % 2 == 0 else "odd") for n in range(10)])
+    assert cli.json("purge", queue, "--where", "sys.Label = 'odd'", "--dry-run")[0]["deleted"] == 5
+    assert cli.json("purge", queue, "--where", "sys.Label = 'odd'")[0]["deleted"] == 5
+    left = cli.json("peek", queue)
+    assert [m["subject"] for m in left] == ["even"] * 5 and {m["delivery_count"] for m in left} == {0}
+    assert cli.json("purge", queue)[0]["deleted"] == 5
+    assert cli.json("peek", queue) == []
+    dead_letter(client, queue, "x")
+    assert cli.json("purge", f"{queue}/$dlq")[0]["deleted"] == 1
+
+
+def test_sessions_are_listed_shown_cleared_and_purged(cli, client, queues):
+    queue = queues.take("session")
+    for session in ["red", "blue"]:
+        cli.run("send", queue, "--body", session, "--session", session)
+    with client.get_queue_receiver(queue, session_id="red") as receiver:
+        receiver.session.set_state("half way")
+    assert sorted(one["id"] for one in cli.json("sessions", "ls", queue)) == ["blue", "red"]
+    assert cli.json("sessions", "show", queue, "red")[0]["state"] == "half way"
+    cli.run("sessions", "clear", queue, "red", "--dry-run")
+    assert cli.json("sessions", "show", queue, "red")[0]["state"] == "half way"
+    cli.run("sessions", "clear", queue, "red")
+    assert cli.json("sessions", "show", queue, "red")[0]["state"] is None
+    assert cli.bodies("receive", queue, "--session", "red") == ["red"]
+    assert cli.bodies("peek", queue, "--session", "blue") == ["blue"]
+    assert cli.json("purge", queue)[0]["deleted"] == 1
+    assert cli.json("receive", queue, "--next-session", "--wait", "0s") == []
+
+
+def test_entities_are_created_changed_and_deleted(cli, admin):
+    queue, topic = f"cli-{uuid.uuid4()}", f"cli-{uuid.uuid4()}"
+    cli.run("create", "queue", queue, "lock_duration=PT30S", "RequiresSession=true", "max_delivery_count=3")
+    found = admin.get_queue(queue)
+    assert (found.lock_duration, found.requires_session, found.max_delivery_count) == (
+        datetime.timedelta(seconds=30),
+        True,
+        3,
+    )
+    cli.run("update", queue, "max_delivery_count=4")
+    found = admin.get_queue(queue)
+    assert (found.lock_duration, found.max_delivery_count) == (datetime.timedelta(seconds=30), 4)
+    assert "so already" in cli.text("update", queue, "max_delivery_count=4")
+    cli.run("create", "topic", topic)
+    cli.run("create", "subscription", f"{topic}/Subscriptions/one")
+    rows = cli.json("ls", f"{topic}*")
+    assert [row["path"] for row in rows] == [topic, f"{topic}/Subscriptions/one"]
+    assert cli.json("show", queue)[0]["options"]["MaxDeliveryCount"] == "4"
+    cli.run("delete", queue, "--dry-run")
+    assert cli.json("show", queue)
+    cli.run("delete", queue)
+    assert "does not exist" in cli.run("show", queue, status=1).stderr
+    cli.run("delete", topic)
+    assert cli.text("ls", topic) == ""
+
+
+def test_rules_are_added_listed_and_removed(cli, client, admin, topic):
+    path = f"{topic}/Subscriptions/one"
+    cli.run("rule", "add", path, "eu", "--sql", "region = 'eu'", "--action", "SET seen = TRUE")
+    cli.run("rule", "add", path, "red", "--correlation", "label=red", "--correlation", "amount:int=5")
+    cli.run("rule", "rm", path, "$Default", "--dry-run")
+    cli.run("rule", "rm", path, "$Default")
+    assert [rule.name for rule in admin.list_rules(topic, "one")] == ["eu", "red"]
+    assert [rule["name"] for rule in cli.json("rule", "ls", path)] == ["eu", "red"]
+    cli.run("send", topic, "--prop", "region=eu")
+    cli.run("send", topic, "--prop", "region=us")
+    cli.run("send", topic, "--subject", "red", "--prop", "amount:int=5")
+    shown = cli.json("peek", path)
+    assert len(shown) == 2 and shown[0]["properties"]["seen"]["value"] is True
+    assert "SQL" in cli.run("rule", "add", path, "bad", "--sql", "region =", status=2).stderr
+
+
+def test_export_and_apply_are_inverse_and_idempotent(cli, start_daemon, tmp_path):
+    config = """
+[[queues]]
+name = "orders"
+lock_duration = "PT30S"
+forward_dead_lettered_messages_to = "zz"
+[[queues]]
+name = "zz"
+max_delivery_count = 3
+[[topics]]
+name = "news"
+[[topics.subscriptions]]
+name = "all"
+[[topics.subscriptions]]
+name = "none"
+rules = []
+[[topics.subscriptions]]
+name = "eu"
+[[topics.subscriptions.rules]]
+name = "a"
+sql = "region = 'eu'"
+action = "SET seen = TRUE"
+[[topics.subscriptions.rules]]
+name = "b"
+correlation = { label = "x", properties = { amount = 5 } }
+"""
+    source, target = Cli(start_daemon(config).connection_string), Cli(start_daemon("# Nothing is declared.\n").connection_string)
+    exported = source.text("export")
+    file = tmp_path / "entities.toml"
+    file.write_text(exported)
+    assert "nothing to change" in source.text("apply", file)
+    assert "+ queue orders" in target.text("apply", file, "--diff")
+    assert target.text("export") == ""
+    changes = target.json("apply", file)
+    assert all(change["applied"] for change in changes)
+    assert "nothing to change" in target.text("apply", file)
+    assert target.text("export") == exported
+    file.write_text(exported.replace('lock_duration = "PT30S"', 'lock_duration = "PT45S"').replace("region = 'eu'", "region = 'us'"))
+    [rule, queue] = sorted(target.json("apply", file, "--diff"), key=lambda change: change["change"])
+    assert queue["details"] == ['lock_duration: "PT30S" -> "PT45S"']
+    assert (rule["change"], rule["path"]) == ("replace rule", "news/Subscriptions/eu")
+    target.run("apply", file)
+    assert target.text("export") == file.read_text()
+    file.write_text('[[queues]]\nname = "orders"\nrequires_session = true\n')
+    failed = target.run("apply", file, status=1)
+    assert "requires_session" in failed.stderr and "peeklock delete orders" in failed.stderr
+    file.write_text('[[queues]]\nname = "zz"\nmax_delivery_count = 3\n')
+    target.run("apply", file, "--prune")
+    assert [row["path"] for row in target.json("ls")] == ["zz"]
+
+
+def test_a_token_opens_what_it_is_for(cli, daemon, queue):
+    import urllib.error
+    import urllib.request
+
+    def post(token: str, to: str) -> int:
+        url = f"http://127.0.0.1:{daemon.http_port}/{to}/messages"
+        request = urllib.request.Request(url, b"hello", {"Authorization": token}, method="POST")
+        with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status
+        return 401
+
+    token = cli.text("token", queue).strip()
+    assert post(token, queue) == 201
+    assert post(token, "another") == 401
+    assert cli.bodies("peek", queue) == ["hello"]
+
+
+def test_errors_say_what_to_do(cli, daemon, queue):
+    absent = f"absent-{uuid.uuid4()}"
+    for command in [["peek", absent], ["receive", absent], ["send", absent], ["show", absent], ["purge", absent]]:
+        failed = cli.run(*command, status=1)
+        assert absent in failed.stderr and "peeklock ls" in failed.stderr, failed.stderr
+        assert failed.stdout == ""
+    wrong_key = Cli(f"Endpoint=sb://localhost:{daemon.amqp_port};" + LOCAL.format(key="wrong"))
+    for command in [["peek", queue], ["ls"], ["send", queue]]:
+        failed = wrong_key.run(*command, status=1)
+        assert "SharedAccessKey" in failed.stderr and "wrong" not in failed.stderr, failed.stderr
+    nobody = Cli("Endpoint=sb://localhost:1;" + LOCAL.format(key="x"))
+    for command in [["peek", queue], ["ls"]]:
+        failed = nobody.run(*command, status=1)
+        assert "can't connect to localhost:1" in failed.stderr and "--connection" in failed.stderr
+    rubbish = Cli("rubbish").run("ls", status=2)
+    assert "Endpoint=sb://" in rubbish.stderr
+
+
+def test_bad_input_is_refused_before_anything_is_sent(cli, queue):
+    for arguments in [
+        ["send", queue, "--prop", "nothing"],
+        ["send", queue, "--ttl", "soon"],
+        ["send", queue, "--body", "@/does/not/exist"],
+        ["send", queue, "--repeat", 0],
+        ["receive", queue, "--complete", "--abandon"],
+        ["receive", queue, "--reason", "x"],
+        ["peek", "$cbs"],
+        ["create", "queue", "a", "lock_duraton=PT1M"],
+        ["create", "queue", "a", "lock_duration=PT1H"],
+        ["create", "subscription", "a"],
+        ["rule", "ls", queue],
+        ["apply", "/does/not/exist.toml"],
+        ["move", queue, queue],
+    ]:
+        failed = cli.run(*arguments, status=2)
+        assert failed.stderr and failed.stdout == "", arguments
+    assert cli.json("peek", queue) == []
+    assert "lock_duration" in cli.run("create", "queue", "a", "lock_duraton=PT1M", status=2).stderr
+
+
+def test_over_tls_with_the_ca_of_the_broker(daemon, queue):
+    cli = Cli(daemon.connection_string_tls)
+    cli.run("send", queue, "--body", "secret", "--ca", daemon.ca)
+    assert [m["body"]["text"] for m in cli.json("peek", queue, "--ca", daemon.ca)] == ["secret"]
+    assert cli.json("ls", queue, "--ca", daemon.ca)[0]["path"] == queue
+    failed = cli.run("peek", queue, status=1)
+    assert "--ca FILE" in failed.stderr
+    assert "can't be used" in cli.run("peek", queue, "--ca", "/does/not/exist", status=1).stderr
+
+
+def test_the_ready_file_names_the_broker(daemon, queue):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
+    command = [str(binary()), "send", queue, "--body", "x", "--ready-file", str(daemon.ready)]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
+    assert Cli(daemon.connection_string).bodies("peek", queue) == ["x"]
+    command[-1] = "/does/not/exist"
+    failed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert failed.returncode == 1 and "--ready-file" in failed.stderr
+
+
+def test_what_a_message_holds_does_not_reach_the_terminal(cli, queue):
+    cli.run("send", queue, "--body", "\x1b[2Jbody", "--subject", "\x1b[31mred")
+    assert "\x1b" not in cli.text("peek", queue)
+
+
+def test_rules_are_tried_on_a_message_before_anything_is_sent(cli, topic):
+    path = f"{topic}/Subscriptions/one"
+    cli.run("rule", "add", path, "eu", "--sql", "region = 'eu'", "--action", "SET seen = TRUE; SET sys.Label = 'x'")
+    verdicts = cli.json("rule", "test", topic, "--prop", "region=eu")
+    assert {(one["subscription"], one["rule"], one["matches"]) for one in verdicts} == {
+        (path, "$Default", True),
+        (path, "eu", True),
+        (f"{topic}/Subscriptions/two", "$Default", True),
+    }
+    [changed] = [one["changed"] for one in verdicts if one["rule"] == "eu"]
+    assert changed == {"seen": "true", "sys.Label": "x"}
+    assert [one["matches"] for one in cli.json("rule", "test", path, "--prop", "region=us")] == [True, False]
+    assert cli.json("rule", "test", "--sql", "amount > 3", "--prop", "amount:int=5")[0]["matches"] is True
+    assert cli.json("peek", path) == []
+
+
+def test_throughput_is_measured_with_real_messages(cli, queue):
+    assert cli.json("perf", "send", queue, "-n", 1000, "--size", 10)[0]["messages"] == 1000
+    assert cli.json("show", queue)[0]["counts"]["active"] == 1000
+    assert cli.json("perf", "receive", queue, "-n", 600)[0]["messages"] == 600
+    assert cli.json("perf", "receive", queue, "--delete", "--wait", "0s")[0]["messages"] == 400
+
+
+def test_doctor_says_what_is_wrong_with_the_way(cli, daemon):
+    assert all(check["ok"] for check in cli.json("doctor"))
+    wrong_key = Cli(f"Endpoint=sb://localhost:{daemon.amqp_port};" + LOCAL.format(key="wrong"))
+    failed = [check["check"] for check in wrong_key.json("doctor", status=1) if not check["ok"]]
+    assert failed == ["administration over HTTP"]
+    nobody = Cli("Endpoint=sb://localhost:1;" + LOCAL.format(key="x"))
+    assert "firewall" in nobody.run("doctor", status=1).stdout

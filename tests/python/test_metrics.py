@@ -1,0 +1,118 @@
+"""`GET /metrics` counts what clients do, as they know it themselves."""
+
+import datetime
+import re
+import urllib.request
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusError
+
+from bus import DEAD_LETTER, Bus, body, nothing, one, until
+from daemon import Daemon, entities_text
+
+QUEUE = "counted"
+HOUR = datetime.timedelta(hours=1)
+
+LINE = re.compile(r'(?P<name>\w+)(?:\{(?P<labels>[^}]*)\})? (?P<value>[\d.e+-]+)')
+
+
+def samples(daemon: Daemon) -> dict[tuple[str, frozenset], float]:
+    """Every series with its value."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=10) as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+        text = answer.read().decode()
+    assert text.endswith("# EOF\n")
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            match = LINE.fullmatch(line)
+            assert match, line
+            labels = frozenset(re.findall(r'(\w+)="([^"]*)"', match["labels"] or ""))
+            assert (match["name"], labels) not in found, f"twice: {line}"
+            found[match["name"], labels] = float(match["value"])
+    return found
+
+
+def value(found, name: str, **labels) -> float:
+    return found[name, frozenset(labels.items())]
+
+
+def of_queue(found, name: str, **labels) -> float:
+    return value(found, name, entity=QUEUE, entity_type="queue", **labels)
+
+
+async def settled(daemon: Daemon, name: str, expected: float, **labels):
+    """Counters are published at the end of a turn, which may be after the answer."""
+
+    async def reached() -> bool:
+        return of_queue(samples(daemon), name, **labels) == expected
+
+    await until(reached)
+
+
+async def test_what_clients_do_is_what_the_counters_say(start_daemon, flavour):
+    daemon = start_daemon(
+        entities_text({QUEUE: {"dead_lettering_on_message_expiration": True, "max_delivery_count": 2}}),
+        time_travel=True,
+    )
+    assert of_queue(samples(daemon), "peeklock_messages_received_total") == 0, "before the first message"
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send(QUEUE, *[ServiceBusMessage(f"message {number}") for number in range(6)])
+        await bus.send(QUEUE, ServiceBusMessage("brief", time_to_live=HOUR))
+        assert of_queue(samples(daemon), "peeklock_messages", state="active") == 7
+        receiver = await bus.open_receiver(QUEUE)
+        for settle in ("complete_message", "complete_message", "dead_letter_message", "defer_message"):
+            message = await one(receiver)
+            await getattr(receiver, settle)(message)
+        # Twice abandoned is once too often.
+        for _ in range(2):
+            message = await one(receiver)
+            assert body(message) == b"message 4"
+            await receiver.abandon_message(message)
+        message = await one(receiver)
+        await receiver.complete_message(message)
+        daemon.advance(hours=2)
+        assert await nothing(receiver)
+        await settled(daemon, "peeklock_messages_expired_total", 1)
+        found = samples(daemon)
+        assert of_queue(found, "peeklock_messages_received_total") == 7
+        assert of_queue(found, "peeklock_messages_delivered_total") == 7
+        outcomes = {"complete": 3, "defer": 1, "dead_letter": 1, "abandon": 2, "delete": 0}
+        for outcome, count in outcomes.items():
+            assert of_queue(found, "peeklock_messages_settled_total", outcome=outcome) == count, outcome
+        for reason, count in {"application": 1, "max_delivery": 1, "ttl": 1, "filter": 0}.items():
+            assert of_queue(found, "peeklock_messages_dead_lettered_total", reason=reason) == count, reason
+        assert of_queue(found, "peeklock_messages", state="dead_letter") == 3
+        assert of_queue(found, "peeklock_messages", state="active") == 1, "the deferred one"
+        assert of_queue(found, "peeklock_receivers") == 1
+        assert of_queue(found, "peeklock_wait_duration_seconds_count") == 6
+        assert of_queue(found, "peeklock_accept_duration_seconds_count") == 7
+        dead = await bus.peek(QUEUE, sub_queue=DEAD_LETTER)
+        assert len(dead) == of_queue(found, "peeklock_messages", state="dead_letter")
+        assert value(found, "peeklock_storage_batches_total") > 0
+
+
+async def test_entities_beyond_the_limit_are_summed_up(start_daemon, flavour):
+    text = "[metrics]\nentities_max = 1\n" + entities_text({"a": {}, "b": {}, "c": {}})
+    daemon = start_daemon(text)
+    async with Bus(flavour, daemon.connection_string) as bus:
+        for queue in ("a", "b", "c"):
+            await bus.send(queue, ServiceBusMessage("x"))
+    found = samples(daemon)
+    counted = {
+        dict(labels)["entity"]: count
+        for (name, labels), count in found.items()
+        if name == "peeklock_messages_received_total"
+    }
+    assert sorted(counted.values()) == [1, 2] and counted["(others)"] == 2, counted
+
+
+async def test_refused_credentials_are_counted(start_daemon, flavour):
+    daemon = start_daemon(entities_text({"a": {}}))
+    wrong = re.sub("SharedAccessKey=[^;]*", "SharedAccessKey=d3Jvbmc=", daemon.connection_string)
+    async with Bus(flavour, wrong) as bus:
+        with pytest.raises(ServiceBusError):
+            await bus.send("a", ServiceBusMessage("x"))
+    assert value(samples(daemon), "peeklock_auth_failures_total", reason="signature") >= 1
