@@ -16,6 +16,8 @@ struct KnownMessage {
     /// Deferred or dead-lettered: no receiver gets it by itself.
     aside: bool,
     gone: bool,
+    /// An administrator asked for something to be done with it, whoever was about to get it.
+    acted_on: bool,
 }
 
 /// Watches one queue or subscription.
@@ -83,12 +85,37 @@ impl Auditor {
         self.message(content).departures_in_doubt += 1;
     }
 
+    /// An administrator asks for something to be done with it.
+    pub(crate) fn acting_on(&mut self, content: &str) {
+        self.message(content).acted_on = true;
+    }
+
+    /// Whether an administrator asked for something to be done with it.
+    pub(crate) fn is_acted_on(&self, content: &str) -> bool {
+        self.messages.get(content).is_some_and(|message| message.acted_on)
+    }
+
     pub(crate) fn left_for_good(&mut self, content: &str) {
         self.message(content).gone = true;
     }
 
     pub(crate) fn did_not_leave(&mut self, content: &str) {
         self.message(content).departures_in_doubt -= 1;
+    }
+
+    /// Whether only one departure can be the reason if it is not there.
+    pub(crate) fn left_at_most_once(&self, content: &str) -> bool {
+        let message = self.messages.get(content);
+        let is_only = message.is_some_and(|message| message.departures_in_doubt == 1 && !message.gone);
+        is_only && position(content) > self.deleted
+    }
+
+    /// One of the messages that may be there under a known number.
+    pub(crate) fn pick(&self, which: usize) -> Option<(SequenceNumber, String)> {
+        let is_gone = |content| self.messages.get(content).is_none_or(|message| message.gone);
+        let there: Vec<_> = self.numbers.iter().filter(|(_, content)| !is_gone(*content)).collect();
+        let (number, content) = there.get(which % there.len().max(1))?;
+        Some((**number, (*content).clone()))
     }
 
     /// A deferral, or the like, is under way.
@@ -124,9 +151,12 @@ impl Auditor {
         self.unordered = sent;
     }
 
-    /// A receiver got it; `ordered` if first deliveries come in order there.
-    pub(crate) fn delivered(&mut self, content: &str, number: SequenceNumber, ordered: bool) {
-        assert!(!self.message(content).gone, "{content} came back after it was gone");
+    /// A receiver got it; `ordered` if first deliveries come in order there, `late` if its lock had ended before it was handed over: by
+    /// then others may have had it, and an administrator may have removed it.
+    pub(crate) fn delivered(&mut self, content: &str, number: SequenceNumber, ordered: bool, late: bool) {
+        let message = self.message(content);
+        let may_be_gone = late && message.acted_on;
+        assert!(!message.gone || may_be_gone, "{content} came back after it was gone");
         self.numbered(content, number);
         if ordered && position(content) > self.unordered && self.seen.insert(content.to_owned()) {
             assert!(self.last_first < Some(number), "{content} ({number:?}) after {:?}", self.last_first);

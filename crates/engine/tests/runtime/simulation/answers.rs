@@ -66,6 +66,10 @@ impl World {
             (Asked::Renew { receiver }, Response::SessionRenewed(result)) => {
                 self.sessions.renewed(receiver, result);
             }
+            (Asked::DeadLetter { queue, contents }, Response::Done(result)) => {
+                self.dead_lettered(queue, &contents, result);
+            }
+            (Asked::Undefer { taken }, Response::Done(result)) => self.undeferred(taken, result),
             (Asked::Commit(work), Response::Done(result)) => self.committed(work, result),
             (Asked::Delete { queue }, Response::Deleted(_)) => self.deleted(queue),
             (Asked::Other, _) => {}

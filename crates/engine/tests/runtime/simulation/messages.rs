@@ -64,7 +64,7 @@ impl World {
     }
 
     /// The partition that a message has for good: the given one, if it is not known.
-    fn partition(
+    pub(super) fn partition(
         &mut self,
         queue: QueueId,
         number: SequenceNumber,
@@ -185,7 +185,8 @@ impl World {
         let ordered = sub_queue == SubQueue::Main && session.is_none() && !selects;
         let auditor = self.auditors.get_mut(&address.queue).expect("somebody sent something");
         let content = identity(&delivery.message);
-        auditor.delivered(&content, view.sequence_number, ordered);
+        let late = lock.is_some_and(|lock| lock.locked_until <= now);
+        auditor.delivered(&content, view.sequence_number, ordered, late);
         if selects {
             auditor.selected(&content);
         }
@@ -241,6 +242,9 @@ impl World {
             (How::DeadLetter, None) => auditor.moved(&content),
             (How::Defer, None) => {
                 auditor.moved(&content);
+                if auditor.is_acted_on(&content) {
+                    return;
+                }
                 self.deferred.push(Taken { address, sub_queue, content, number, session });
             }
             (How::Abandon | How::Postpone | How::Release, _) => {}

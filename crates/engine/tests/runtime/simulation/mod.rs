@@ -7,9 +7,11 @@
 //! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
 //! - `rot` changes what is on the disk, and knows what that may cost.
 //! - `transactions` happen as a whole or not at all.
+//! - `acting` is what administrators do with stored messages by number.
 //! - `clock` lets the wall clock of the machine be off, and knows what the broker's must show.
 //! - `end` looks at what is left, in the broker and in the store.
 
+mod acting;
 mod answers;
 mod clock;
 mod end;

@@ -51,11 +51,18 @@ pub(super) struct Sessions {
     messages: BTreeMap<String, BTreeMap<SequenceNumber, String>>,
     states: BTreeMap<String, State>,
     next_state: u64,
+    /// Messages that were deferred and made available again: they may come behind later ones.
+    out_of_order: BTreeSet<SequenceNumber>,
 }
 
 impl Sessions {
     pub(super) fn holds(&self, receiver: ReceiverId) -> bool {
         self.held.contains_key(&receiver)
+    }
+
+    /// This message may come behind later ones from now on.
+    pub(super) fn out_of_order(&mut self, number: SequenceNumber) {
+        self.out_of_order.insert(number);
     }
 
     pub(super) fn closed(&mut self, receiver: ReceiverId) {
@@ -85,7 +92,7 @@ impl Sessions {
         self.accepted(number, content);
         let holding = self.held.get_mut(&receiver).expect("it holds one");
         assert!(content.ends_with(&format!("@{}", holding.session)), "{content} is not of {holding:?}");
-        if !holding.seen.insert(number) {
+        if self.out_of_order.contains(&number) || !holding.seen.insert(number) {
             return;
         }
         let last = holding.seen.last().copied();

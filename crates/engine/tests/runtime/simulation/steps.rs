@@ -85,6 +85,17 @@ pub(super) enum Step {
         to: Vec<usize>,
         completes: usize,
     },
+    /// An administrator acts on messages that may be there.
+    Act {
+        from: Place,
+        sub_queue: SubQueue,
+        picks: Vec<usize>,
+        act: Act,
+    },
+    /// An administrator makes a deferred message available.
+    Undefer {
+        which: usize,
+    },
 }
 
 /// What happens to the log and its disk, where the store is the log.
@@ -152,6 +163,15 @@ pub(super) struct NewOptions {
     pub(super) max_delivery_count: u32,
     pub(super) life_ms: Option<u64>,
     pub(super) status: EntityStatus,
+}
+
+/// What an administrator does with stored messages.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Act {
+    Delete,
+    DeadLetter,
+    /// Deletes them, and sends as many to this queue.
+    Move(usize),
 }
 
 /// How a lock ends.

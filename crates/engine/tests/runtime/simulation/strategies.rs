@@ -9,7 +9,7 @@ use super::clock;
 use super::forwarding::network::{LOOSE_TO, READ, SOURCES, TURNS_TO};
 use super::rules::RULES;
 use super::steps::{
-    Area, DiskStep, FLAVOURS, ForwardStep, How, NewOptions, Place, SessionStep, Step, TopicStep,
+    Act, Area, DiskStep, FLAVOURS, ForwardStep, How, NewOptions, Place, SessionStep, Step, TopicStep,
 };
 use super::topic::SUBSCRIPTIONS;
 use super::world::QUEUES;
@@ -103,6 +103,7 @@ fn anywhere() -> impl Strategy<Value = Step> {
         1 => Just(Step::CloseReceivers),
         8 => (index(), how()).prop_map(|(which, how)| Step::Settle { which, how }),
         1 => (index(), mode()).prop_map(|(which, mode)| Step::TakeDeferred { which, mode }),
+        1 => index().prop_map(|which| Step::Undefer { which }),
         2 => (1..90_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }),
         8 => (1..5_usize, prop::option::weighted(0.1, 1..4_usize))
             .prop_map(|(batches, refused)| Step::Commit { batches, refused }),
@@ -119,13 +120,19 @@ impl Area {
         let queue = || (0..QUEUES.len()).prop_map(Place::Queue);
         match self {
             Self::Queues => {
-                vec![(8, send(queue())), (5, receive(queue())), (1, delete(queue())), (2, change_options())]
+                vec![
+                    (8, send(queue())),
+                    (5, receive(queue())),
+                    (1, delete(queue())),
+                    (2, act(queue())),
+                    (2, change_options()),
+                ]
             }
             Self::Transactions => {
                 let to = prop::collection::vec(0..QUEUES.len(), 0..4);
                 let transact =
                     (to, 0..4_usize).prop_map(|(to, completes)| Step::Transact { to, completes }).boxed();
-                vec![(8, transact), (4, send(queue())), (5, receive(queue()))]
+                vec![(8, transact), (4, send(queue())), (5, receive(queue())), (3, act(queue()))]
             }
             Self::Topic => {
                 let subscription = (0..SUBSCRIPTIONS.len()).prop_map(Place::Subscription);
@@ -135,6 +142,7 @@ impl Area {
                     (8, receive(subscription)),
                     (5, topic_step()),
                     (1, delete(from)),
+                    (2, act((0..SUBSCRIPTIONS.len()).prop_map(Place::Subscription))),
                 ]
             }
             Self::Sessions => {
@@ -149,11 +157,13 @@ impl Area {
                     (1, dead_letters.boxed()),
                     (9, session_step()),
                     (1, delete(Just(Place::Sessions))),
+                    (2, act(Just(Place::Sessions))),
                 ]
             }
             Self::Temporary => vec![
                 (6, send(Just(Place::Temporary))),
                 (4, receive(Just(Place::Temporary))),
+                (1, act(Just(Place::Temporary))),
                 (3, Just(Step::DeclareTemporary).boxed()),
                 (1, Just(Step::DeleteTemporary).boxed()),
                 (2, (30_000..90_000_u64).prop_map(|duration_ms| Step::Advance { duration_ms }).boxed()),
@@ -193,6 +203,19 @@ fn receive(from: impl Strategy<Value = Place> + 'static) -> BoxedStrategy<Step> 
 
 fn delete(from: impl Strategy<Value = Place> + 'static) -> BoxedStrategy<Step> {
     (from, 1..20_u32).prop_map(|(from, count)| Step::Delete { from, count }).boxed()
+}
+
+fn act(from: impl Strategy<Value = Place> + 'static) -> BoxedStrategy<Step> {
+    let sub_queue = prop_oneof![3 => Just(SubQueue::Main), 1 => Just(SubQueue::DeadLetter)];
+    let picks = prop::collection::vec(index(), 1..4);
+    let act = prop_oneof![
+        2 => Just(Act::Delete),
+        2 => Just(Act::DeadLetter),
+        2 => (0..QUEUES.len()).prop_map(Act::Move),
+    ];
+    (from, sub_queue, picks, act)
+        .prop_map(|(from, sub_queue, picks, act)| Step::Act { from, sub_queue, picks, act })
+        .boxed()
 }
 
 fn change_options() -> BoxedStrategy<Step> {

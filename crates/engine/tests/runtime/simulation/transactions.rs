@@ -11,8 +11,8 @@ use super::world::{Address, Asked, QUEUES, World};
 /// What one transaction asked for.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    sent: Vec<(QueueId, String)>,
-    completed: Vec<(QueueId, String)>,
+    pub(super) sent: Vec<(QueueId, String)>,
+    pub(super) completed: Vec<(QueueId, String)>,
 }
 
 impl World {
@@ -82,7 +82,8 @@ impl World {
         let mut found: BTreeMap<QueueId, BTreeSet<String>> = BTreeMap::new();
         let queues = (0..QUEUES.len()).map(Place::Queue);
         let subscriptions = (0..super::topic::SUBSCRIPTIONS.len()).map(Place::Subscription);
-        for place in queues.chain(subscriptions) {
+        let others = [Place::Sessions, Place::Temporary];
+        for place in queues.chain(subscriptions).chain(others) {
             let Some(address) = self.find(place) else { continue };
             self.slow.release().await;
             self.listen();
@@ -97,12 +98,20 @@ impl World {
                 let is_rotten = self.auditors.get(queue).is_some_and(|auditor| auditor.is_rotten(content));
                 found.get(queue).filter(|_| !is_rotten).map(|all| all.contains(content))
             };
+            // What may have left otherwise as well tells nothing.
+            let tells = |(queue, content): &&(QueueId, String)| {
+                self.auditors.get(queue).is_some_and(|auditor| auditor.left_at_most_once(content))
+            };
             let sent: BTreeSet<bool> = work.sent.iter().filter_map(is_there).collect();
-            let left: BTreeSet<bool> =
-                work.completed.iter().filter_map(is_there).map(|there| !there).collect();
+            let left = work.completed.iter().filter(tells).filter_map(is_there);
+            let left: BTreeSet<bool> = left.map(|there| !there).collect();
             let signs = &sent | &left;
             assert!(signs.len() <= 1, "half of a transaction happened: {work:#?} of {found:#?}");
-            if signs.contains(&true) { self.happened(work) } else { self.did_not_happen(work) }
+            match signs.first() {
+                Some(true) => self.happened(work),
+                Some(false) => self.did_not_happen(work),
+                None => work.sent.iter().for_each(|(queue, content)| self.auditor(*queue).refused(content)),
+            }
         }
     }
 }

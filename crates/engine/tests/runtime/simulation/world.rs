@@ -50,6 +50,14 @@ pub(super) enum Asked {
         taken: Taken,
         mode: ReceiveMode,
     },
+    /// These messages are to be dead-lettered by number.
+    DeadLetter {
+        queue: QueueId,
+        contents: Vec<String>,
+    },
+    Undefer {
+        taken: Taken,
+    },
     Change,
     Rules {
         queue: QueueId,
@@ -223,6 +231,8 @@ impl World {
             Step::DeleteTemporary => self.delete_temporary(),
             Step::Forward(step) => self.forward_step(step),
             Step::Transact { to, completes } => self.transact(to, *completes),
+            Step::Act { from, sub_queue, picks, act } => self.act(*from, *sub_queue, picks, *act),
+            Step::Undefer { which } => self.undefer(*which),
         }
         self.observe().await;
         if self.in_doubt {
