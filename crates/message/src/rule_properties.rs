@@ -6,7 +6,7 @@ use bytes::Bytes;
 use peeklock_engine::{MessageView, PropertyValue, RuleProperties, SelectableFields};
 use uuid::Uuid;
 
-use peeklock_wire::message::{Header, MessageProperties, Sections};
+use peeklock_wire::message::{Header, IdView, PropertiesView, Sections};
 use peeklock_wire::{DecodeError, Value};
 
 use crate::annotation::Annotated;
@@ -20,7 +20,7 @@ pub use value::{from_value, given_from_value, to_value};
 /// [`DecodeError`] when the application properties are malformed.
 pub(crate) fn read(
     header: &Header,
-    properties: MessageProperties,
+    properties: &PropertiesView<'_>,
     annotated: Annotated,
     application: &Bytes,
 ) -> Result<RuleProperties, DecodeError> {
@@ -35,18 +35,18 @@ pub(crate) fn read(
         priority: header.priority,
         creation_time_ms: properties.creation_time_ms,
         group_sequence: properties.group_sequence,
-        user_id: properties.user_id.as_deref().and_then(|id| std::str::from_utf8(id).ok()).map(Into::into),
+        user_id: properties.user_id.and_then(|id| std::str::from_utf8(id).ok()).map(Into::into),
     };
     Ok(RuleProperties {
         selectable,
-        correlation_id: into_id_text(properties.correlation_id),
-        message_id: into_id_text(properties.message_id),
-        to: properties.to,
-        reply_to: properties.reply_to,
-        label: properties.subject,
-        session_id: properties.group_id,
-        reply_to_session_id: properties.reply_to_group_id,
-        content_type: properties.content_type,
+        correlation_id: text_of(properties.correlation_id),
+        message_id: text_of(properties.message_id),
+        to: properties.to.map(Into::into),
+        reply_to: properties.reply_to.map(Into::into),
+        label: properties.subject.map(Into::into),
+        session_id: properties.group_id.map(Into::into),
+        reply_to_session_id: properties.reply_to_group_id.map(Into::into),
+        content_type: properties.content_type.map(Into::into),
         user,
         partition_key: annotated.partition_key,
         via_partition_key: annotated.via_partition_key,
@@ -59,8 +59,8 @@ pub(crate) fn read(
 pub fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleProperties> {
     let sections = Sections::split_trusted(content).ok()?;
     let annotated = Annotated::read(&sections.message_annotations).ok()?;
-    let (header, properties) = (sections.decode_header().ok()?, sections.decode_properties().ok()?);
-    let mut rule_properties = read(&header, properties, annotated, &sections.application_properties).ok()?;
+    let (header, properties) = (sections.decode_header().ok()?, sections.view_properties().ok()?);
+    let mut rule_properties = read(&header, &properties, annotated, &sections.application_properties).ok()?;
     if let Some(changes) = &view.changes {
         changes.apply(&mut rule_properties);
     }
@@ -86,8 +86,8 @@ pub fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleP
 /// [`DecodeError`] when a section is malformed.
 pub fn of_sections(sections: &Sections) -> Result<RuleProperties, DecodeError> {
     let annotated = Annotated::read(&sections.message_annotations)?;
-    let (header, properties) = (sections.decode_header()?, sections.decode_properties()?);
-    read(&header, properties, annotated, &sections.application_properties)
+    let (header, properties) = (sections.decode_header()?, sections.view_properties()?);
+    read(&header, &properties, annotated, &sections.application_properties)
 }
 
 fn set(rule_properties: &mut RuleProperties, name: &str, value: PropertyValue) {
@@ -97,25 +97,28 @@ fn set(rule_properties: &mut RuleProperties, name: &str, value: PropertyValue) {
     }
 }
 
-/// As [`id_text`], without a copy of what is a text.
-fn into_id_text(id: Value) -> Option<Box<str>> {
-    match id {
-        Value::String(text) | Value::Symbol(text) => Some(text),
-        other => id_text(&other),
-    }
-}
-
 /// A message id of any type as text, the way the SDKs show it.
 pub fn id_text(id: &Value) -> Option<Box<str>> {
+    text_of(match id {
+        Value::String(text) | Value::Symbol(text) => IdView::String(text),
+        Value::ULong(number) => IdView::ULong(*number),
+        Value::Uuid(bytes) => IdView::Uuid(*bytes),
+        Value::Binary(bytes) => IdView::Binary(bytes),
+        _ => return None,
+    })
+}
+
+/// As [`id_text`].
+pub(crate) fn text_of(id: IdView<'_>) -> Option<Box<str>> {
     Some(match id {
-        Value::String(text) | Value::Symbol(text) => text.clone(),
-        Value::ULong(number) => number.to_string().into(),
-        Value::Uuid(bytes) => Uuid::from_bytes(*bytes).to_string().into(),
-        Value::Binary(bytes) => match std::str::from_utf8(bytes) {
+        IdView::String(text) => text.into(),
+        IdView::ULong(number) => number.to_string().into(),
+        IdView::Uuid(bytes) => Uuid::from_bytes(bytes).to_string().into(),
+        IdView::Binary(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => text.into(),
             Err(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
         },
-        _ => return None,
+        IdView::Absent | IdView::Other(_) => return None,
     })
 }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use peeklock_engine::{EntityOptions, MessageKey, NewMessage, PartitionKey, Timestamp};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::Unfit;
 use crate::annotation::{self, Annotated};
 use crate::{decimal, rule_properties};
-use peeklock_wire::message::{Header, MessageProperties, Sections};
+use peeklock_wire::message::{Header, IdView, Places, PropertiesView, Sections, Summary};
 use peeklock_wire::{DecodeError, Value};
 
 /// The message-format of a batch: a message whose `data` sections are encoded messages.
@@ -56,7 +56,7 @@ pub fn read_transfer(
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     match message_format {
-        0 => Ok(SmallVec::from_iter([read_message(payload, wanted, next_id)?])),
+        0 => Ok(smallvec![read_message(payload, wanted, next_id)?]),
         BATCH_MESSAGE_FORMAT => read_batch(payload, wanted, next_id),
         other => Err(Unfit::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
     }
@@ -90,43 +90,49 @@ pub fn read_message(
     if payload.is_empty() {
         return Err(Unfit::Malformed("it is empty".to_owned()));
     }
-    let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
-    let (payload, sections) = with_service_decimals(payload, sections)?;
-    let header = sections.decode_header().map_err(malformed)?;
-    let mut properties = sections.decode_properties().map_err(malformed)?;
-    check_ids(&properties)?;
-    let time_to_live_ms = time_to_live_ms(&header, &properties);
-    let annotated = Annotated::read(&sections.message_annotations).map_err(malformed)?;
-    check_partition_key(&annotated, &properties)?;
+    if let Some(summary) = Summary::of_usual(payload) {
+        return new_message(payload, &summary, wanted, next_id);
+    }
+    let kept = form_to_keep(payload)?;
+    let summary = Summary::of_checked(&kept).map_err(malformed)?;
+    new_message(&kept, &summary, wanted, next_id)
+}
+
+/// What is stored of a message that is checked and in the form to keep.
+fn new_message(
+    payload: &Bytes,
+    summary: &Summary<'_>,
+    wanted: RequiredProperties,
+    next_id: &mut dyn FnMut() -> u128,
+) -> Result<NewMessage, Unfit> {
+    let Summary { header, properties, places } = summary;
+    check_ids(properties)?;
+    let annotated = Annotated::read(&payload.slice(places.message_annotations.clone())).map_err(malformed)?;
+    check_partition_key(&annotated, properties)?;
     let scheduled_enqueue_time = scheduled_enqueue_time(&annotated)?;
-    let session_id = properties.group_id.clone();
-    let header_bytes = u32::try_from(payload.len() - sections.body.len()).unwrap_or(u32::MAX);
-    // An id given here is nobody else's.
-    let id = wanted.key.then(|| rule_properties::id_text(&properties.message_id)).flatten();
-    let (message_key, partition_key) = if wanted.partition_key {
-        PartitionKey::of_message(session_id.as_deref(), annotated.partition_key.as_deref(), id.as_deref())
+    let (message_key, partition_key) = keys(properties, &annotated, wanted);
+    let digits;
+    let (content, properties) = if properties.message_id == IdView::Absent {
+        digits = hexadecimal(next_id());
+        let message_id = IdView::String(std::str::from_utf8(&digits).unwrap_or_default());
+        let properties = PropertiesView { message_id, ..*properties };
+        (with_properties(payload, places, &properties), properties)
     } else {
-        (id.map(|id| MessageKey::of(&id)), None)
-    };
-    let content = if properties.message_id == Value::Null {
-        properties.message_id = Value::String(format!("{:032x}", next_id()).into());
-        with_properties(&payload, &sections, &properties)
-    } else {
-        payload
+        (payload.clone(), *properties)
     };
     let rule_properties = if wanted.rule_properties {
-        let rule_properties =
-            rule_properties::read(&header, properties, annotated, &sections.application_properties);
-        Some(Arc::new(rule_properties.map_err(malformed)?))
+        let application_properties = payload.slice(places.application_properties.clone());
+        let read = rule_properties::read(header, &properties, annotated, &application_properties);
+        Some(Arc::new(read.map_err(malformed)?))
     } else {
         None
     };
     Ok(NewMessage {
         content,
-        time_to_live_ms,
+        time_to_live_ms: time_to_live_ms(header, &properties),
         scheduled_enqueue_time,
-        session_id,
-        header_bytes,
+        session_id: properties.group_id.map(Into::into),
+        header_bytes: u32::try_from(payload.len() - places.body.len()).unwrap_or(u32::MAX),
         rule_properties,
         reserved_number: None,
         origin: None,
@@ -135,12 +141,38 @@ pub fn read_message(
     })
 }
 
+/// What duplicates are told by and partitions chosen by. An id given here is nobody else's.
+fn keys(
+    properties: &PropertiesView<'_>,
+    annotated: &Annotated,
+    wanted: RequiredProperties,
+) -> (Option<MessageKey>, Option<PartitionKey>) {
+    let id = if wanted.key { rule_properties::text_of(properties.message_id) } else { None };
+    if wanted.partition_key {
+        let partition_key = annotated.partition_key.as_deref();
+        PartitionKey::of_message(properties.group_id, partition_key, id.as_deref())
+    } else {
+        (id.map(|id| MessageKey::of(&id)), None)
+    }
+}
+
+/// A number as 32 lower-case digits.
+fn hexadecimal(number: u128) -> [u8; 32] {
+    let mut digits = [0; 32];
+    for (pair, octet) in digits.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' - 10 + value };
+        pair.copy_from_slice(&[digit(octet >> 4), digit(octet & 0xf)]);
+    }
+    digits
+}
+
 fn malformed(error: DecodeError) -> Unfit {
     Unfit::Malformed(error.reason)
 }
 
-/// The message with decimals that clients can read; nearly every message has none and is not copied.
-fn with_service_decimals(payload: Bytes, sections: Sections) -> Result<(Bytes, Sections), Unfit> {
+/// The message in canonical form, with decimals that clients can read; it is copied only where it differs.
+fn form_to_keep(payload: &Bytes) -> Result<Bytes, Unfit> {
+    let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
     let maps = [
         &sections.delivery_annotations,
         &sections.message_annotations,
@@ -154,7 +186,7 @@ fn with_service_decimals(payload: Bytes, sections: Sections) -> Result<(Bytes, S
         }
     }
     if changed.iter().all(Option::is_none) {
-        return Ok((payload, sections));
+        return Ok(payload);
     }
     let [delivery_annotations, message_annotations, application_properties, footer] = changed;
     let before_footer = sections.body.len() - sections.footer.len();
@@ -167,29 +199,28 @@ fn with_service_decimals(payload: Bytes, sections: Sections) -> Result<(Bytes, S
         sections.body.slice(..before_footer),
         footer.unwrap_or(sections.footer),
     ];
-    let payload = Bytes::from(parts.concat());
-    let sections = Sections::split_trusted(&payload).map_err(malformed)?;
-    Ok((payload, sections))
+    Ok(Bytes::from(parts.concat()))
 }
 
-fn check_ids(properties: &MessageProperties) -> Result<(), Unfit> {
-    for (name, id) in [("message-id", &properties.message_id), ("correlation-id", &properties.correlation_id)]
-    {
+fn check_ids(properties: &PropertiesView<'_>) -> Result<(), Unfit> {
+    for (name, id) in [("message-id", properties.message_id), ("correlation-id", properties.correlation_id)] {
         // Part 3.2.11 to 3.2.14.
-        if !matches!(id, Value::Null | Value::ULong(_) | Value::Uuid(_) | Value::Binary(_) | Value::String(_))
-        {
+        if matches!(id, IdView::Other(_)) {
             return Err(Unfit::Malformed(format!("its {name} is no ulong, uuid, binary or string")));
         }
     }
     let too_long = |text: &str| text.len() > ID_CHARACTERS_MAX && text.chars().count() > ID_CHARACTERS_MAX;
-    if properties.message_id.as_str().is_some_and(too_long)
-        || matches!(&properties.message_id, Value::Binary(bytes) if bytes.len() > ID_CHARACTERS_MAX)
-    {
+    let is_id_too_long = match properties.message_id {
+        IdView::String(text) => too_long(text),
+        IdView::Binary(bytes) => bytes.len() > ID_CHARACTERS_MAX,
+        _ => false,
+    };
+    if is_id_too_long {
         return Err(Unfit::Argument(format!(
             "The message id is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
-    if properties.group_id.as_deref().is_some_and(too_long) {
+    if properties.group_id.is_some_and(too_long) {
         return Err(Unfit::Argument(format!(
             "The session id is longer than {ID_CHARACTERS_MAX} characters."
         )));
@@ -200,7 +231,7 @@ fn check_ids(properties: &MessageProperties) -> Result<(), Unfit> {
 /// The requested time-to-live. A saturated `ttl` leaves it to the two timestamps: only their difference means something,
 /// Python shifts both by its time zone. Without a `ttl` they mean nothing: they come back as they were sent (.NET's test
 /// `CanRoundTripAbsoluteExpiryCreationTime`).
-fn time_to_live_ms(header: &Header, properties: &MessageProperties) -> Option<u64> {
+fn time_to_live_ms(header: &Header, properties: &PropertiesView<'_>) -> Option<u64> {
     let ttl_ms = header.ttl_ms?;
     if ttl_ms != u32::MAX {
         return Some(u64::from(ttl_ms));
@@ -211,8 +242,8 @@ fn time_to_live_ms(header: &Header, properties: &MessageProperties) -> Option<u6
 
 /// A session is what messages are partitioned by; the empty one has no part in that (azure-sdk-for-js 31736 sends `""` with
 /// another key, and receives it from the session `""`).
-fn check_partition_key(annotated: &Annotated, properties: &MessageProperties) -> Result<(), Unfit> {
-    match (annotated.partition_key.as_deref(), properties.group_id.as_deref()) {
+fn check_partition_key(annotated: &Annotated, properties: &PropertiesView<'_>) -> Result<(), Unfit> {
+    match (annotated.partition_key.as_deref(), properties.group_id) {
         (Some(key), Some(session_id)) if !session_id.is_empty() && key != session_id => {
             Err(Unfit::Argument("The partition key differs from the session id.".to_owned()))
         }
@@ -240,10 +271,9 @@ fn scheduled_enqueue_time(annotated: &Annotated) -> Result<Option<Timestamp>, Un
 }
 
 /// The message with other properties, everything else as it was.
-fn with_properties(payload: &Bytes, sections: &Sections, properties: &MessageProperties) -> Bytes {
-    let before =
-        sections.header.len() + sections.delivery_annotations.len() + sections.message_annotations.len();
-    let after = before + sections.properties.len();
+fn with_properties(payload: &Bytes, places: &Places, properties: &PropertiesView<'_>) -> Bytes {
+    let before = places.header.len() + places.delivery_annotations.len() + places.message_annotations.len();
+    let after = before + places.properties.len();
     let mut content = BytesMut::with_capacity(payload.len() + 64);
     content.extend_from_slice(payload.get(..before).unwrap_or_default());
     properties.encode(&mut content);

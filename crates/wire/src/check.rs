@@ -16,6 +16,23 @@ pub(super) enum SectionKeys {
     Strings,
 }
 
+/// What the check of a section that is a map found beside mistakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MapForm {
+    /// Each key that is a text is of the kind that the section should have. The other kind is understood: Java writes the keys of
+    /// footers as strings (7.17.20).
+    pub(super) is_canonical: bool,
+    /// Some value is a decimal or has a descriptor, under which one may be.
+    pub(super) may_hold_decimals: bool,
+}
+
+impl Default for MapForm {
+    /// Of a section without entries.
+    fn default() -> Self {
+        Self { is_canonical: true, may_hold_decimals: false }
+    }
+}
+
 impl Reader<'_> {
     /// Steps over one value inside `depth` others, looking at every byte that has a meaning.
     pub(super) fn check(&mut self, depth: usize) -> Result<()> {
@@ -63,21 +80,19 @@ impl Reader<'_> {
         self.leave(&inner)
     }
 
-    /// Steps over the map of a message section like [`Self::check`] and looks at the types of its keys and values; says
-    /// whether each key that is a text is one of the right kind. The other kind is understood: Java writes the keys of
-    /// footers as strings (7.17.20).
-    pub(super) fn check_section_map(&mut self, expected: SectionKeys) -> Result<bool> {
+    /// Steps over the map of a message section like [`Self::check`] and looks at the types of its keys and values.
+    pub(super) fn check_section_map(&mut self, expected: SectionKeys) -> Result<MapForm> {
         let code = self.byte()?;
         let (mut inner, entries) = self.open_map(code)?;
         let mut keys = Keys::default();
-        let mut is_canonical = true;
+        let mut form = MapForm::default();
         for _ in 0..entries {
             let key = inner.consumed(|reader| reader.check(1))?;
             check_not_null(key)?;
             let code = key.first().copied().unwrap_or_default();
             match code {
-                format::STRING_8 | format::STRING_32 => is_canonical &= expected == SectionKeys::Strings,
-                format::SYMBOL_8 | format::SYMBOL_32 => is_canonical &= expected == SectionKeys::Symbols,
+                format::STRING_8 | format::STRING_32 => form.is_canonical &= expected == SectionKeys::Strings,
+                format::SYMBOL_8 | format::SYMBOL_32 => form.is_canonical &= expected == SectionKeys::Symbols,
                 format::ULONG_0 | format::SMALL_ULONG | format::ULONG if expected == SectionKeys::Symbols => {
                 }
                 _ => return Err(unexpected("a symbol or string as key", code)),
@@ -87,6 +102,7 @@ impl Reader<'_> {
             } else {
                 keys.add_text(key);
             }
+            form.may_hold_decimals |= inner.is_at_decimal_or_descriptor();
             if expected == SectionKeys::Strings {
                 inner.clone().expect_simple()?;
             }
@@ -94,7 +110,14 @@ impl Reader<'_> {
         }
         keys.check()?;
         self.leave(&inner)?;
-        Ok(is_canonical)
+        Ok(form)
+    }
+
+    fn is_at_decimal_or_descriptor(&self) -> bool {
+        matches!(
+            self.peek(),
+            Some(format::DESCRIBED | format::DECIMAL_32 | format::DECIMAL_64 | format::DECIMAL_128)
+        )
     }
 
     /// A map's contents, and how many entries it has.

@@ -3,11 +3,13 @@
 
 #![allow(clippy::expect_used)] // a violated property must end the run
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 
 use super::Value;
 use super::frame::{FrameHeader, FrameKind, decode_body, decode_sasl, encode_frame, encode_sasl};
-use super::message::Sections;
+use super::message::{Places, Sections, Summary};
 use super::read::Reader;
 use super::transaction::Control;
 
@@ -55,7 +57,11 @@ pub fn message_sections(input: &[u8]) {
     let message = Bytes::copy_from_slice(input);
     let split = Sections::split(&message);
     let trusted = Sections::split_trusted(&message);
-    let Ok(sections) = split else { return };
+    let usual = Summary::of_usual(&message);
+    let Ok(sections) = split else { return assert_eq!(usual, None) };
+    if let Some(usual) = usual {
+        read_in_one_walk(&message, &sections, &usual);
+    }
     assert_eq!(trusted.as_ref(), Ok(&sections));
     canonical(&message, &sections);
     let maps = [
@@ -79,6 +85,31 @@ pub fn message_sections(input: &[u8]) {
     transaction_control(&message);
     for inner in sections.batch_messages().unwrap_or_default() {
         let _ = Sections::split(&inner);
+    }
+}
+
+/// What one walk reads is what the steps one after the other read.
+fn read_in_one_walk(message: &Bytes, sections: &Sections, usual: &Summary<'_>) {
+    let (kept, _) = Sections::split_canonical(message).expect("a checked message");
+    assert_eq!(kept.as_ptr(), message.as_ptr(), "in canonical form");
+    assert_eq!(Summary::of_checked(message).as_ref(), Ok(usual));
+    assert_eq!(sections.decode_header().as_ref(), Ok(&usual.header));
+    assert_eq!(sections.view_properties(), Ok(usual.properties));
+    let slice = |place: &Range<usize>| message.slice(place.clone());
+    let Places { header, properties, body, footer, .. } = &usual.places;
+    assert_eq!((slice(header), slice(properties)), (sections.header.clone(), sections.properties.clone()));
+    assert_eq!((slice(body), slice(footer)), (sections.body.clone(), sections.footer.clone()));
+    let maps = [
+        (&usual.places.delivery_annotations, &sections.delivery_annotations),
+        (&usual.places.message_annotations, &sections.message_annotations),
+        (&usual.places.application_properties, &sections.application_properties),
+        (footer, &sections.footer),
+    ];
+    for (place, section) in maps {
+        assert_eq!(slice(place), section);
+        for (_, value) in Sections::decode_map(section).expect("a checked map") {
+            assert!(!matches!(value, Value::Decimal32(_) | Value::Decimal64(_) | Value::Decimal128(_)));
+        }
     }
 }
 

@@ -5,6 +5,8 @@ mod body;
 mod entries;
 mod properties;
 mod split;
+mod summary;
+mod view;
 
 use bytes::Bytes;
 
@@ -16,6 +18,9 @@ pub use annotations::{
 };
 pub use body::{Body, encode_body_data, encode_body_value};
 pub use entries::{MapEntries, MapEntry, MapSection};
+pub use split::Places;
+pub use summary::Summary;
+pub use view::{IdView, PropertiesView};
 
 /// The header section.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

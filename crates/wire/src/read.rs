@@ -295,11 +295,15 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(super) fn binary(&mut self) -> Result<Bytes> {
+        let contents = self.binary_view()?;
+        Ok(self.share(contents))
+    }
+
+    /// A binary, borrowed.
+    #[inline]
+    pub(super) fn binary_view(&mut self) -> Result<&'a [u8]> {
         match self.byte()? {
-            code @ (format::BINARY_8 | format::BINARY_32) => {
-                let contents = self.sized(code)?;
-                Ok(self.share(contents))
-            }
+            code @ (format::BINARY_8 | format::BINARY_32) => self.sized(code),
             code => Err(unexpected("a binary", code)),
         }
     }
@@ -352,6 +356,11 @@ impl<'a> ListReader<'a> {
         read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
     ) -> Result<T> {
         self.optional(read).map(Option::unwrap_or_default)
+    }
+
+    /// Whether nothing is left, neither fields nor bytes after them.
+    pub(super) fn is_finished(&self) -> bool {
+        self.fields_left == 0 && self.reader.is_empty()
     }
 
     /// Steps over a field nobody here interprets.

@@ -8,5 +8,6 @@ mod hostile;
 mod maps;
 mod messages;
 mod performatives;
+mod summaries;
 mod transactions;
 mod values;

@@ -18,6 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use bytes::Bytes;
 use clap::Parser;
 use peeklock_amqp::wire::performative::Role;
 use serde::{Deserialize, Serialize};
@@ -35,21 +36,27 @@ const TOLERANCE_PERCENT: f64 = 10.0;
 type Work = fn(u64);
 
 const PATHS: &[(&str, Work)] = &[
-    ("front end: send + accept", |count| {
-        let mut pair = pair::Pair::new();
-        let link = pair.link(Role::Sender);
-        pair::send(&mut pair, link, &pair::message(Some("0123456789abcdef0123456789abcdef")), count);
-    }),
+    ("front end: send + accept", |count| send(&pair::message(Some(ID)), count)),
+    ("front end: send + accept, id to be given", |count| send(&pair::message(None), count)),
     ("front end: receive + complete", |count| {
         let mut pair = pair::Pair::new();
         let link = pair.link(Role::Receiver);
-        let content = pair::message(Some("0123456789abcdef0123456789abcdef"));
+        let content = pair::message(Some(ID));
         pair::receive(&mut pair, link, &content, count, &mut 0);
     }),
     ("partition: send + deliver + complete", partition::live),
     ("store: put", store::put),
     ("store: put + delete", store::put_and_delete),
 ];
+
+/// The id of messages that have one.
+const ID: &str = "0123456789abcdef0123456789abcdef";
+
+fn send(payload: &Bytes, count: u64) {
+    let mut pair = pair::Pair::new();
+    let link = pair.link(Role::Sender);
+    pair::send(&mut pair, link, payload, count);
+}
 
 /// Counts the instructions of the hot paths and compares them with the baseline; exit code 1 if one has become worse.
 #[derive(Debug, Parser)]

@@ -2,7 +2,7 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 
 use super::*;
-use peeklock_wire::message::{encode_application_properties, encode_message_annotations};
+use peeklock_wire::message::{MessageProperties, encode_application_properties, encode_message_annotations};
 
 #[test]
 fn ids_of_every_type_become_text() {
@@ -90,7 +90,11 @@ fn fields_are_read_where_the_sdks_write_them() {
     ];
     encode_message_annotations(&keys, &mut annotations);
     let annotated = Annotated::read(&annotations.freeze()).unwrap();
-    let rule_properties = read(&header, properties, annotated, &section.freeze()).unwrap();
+    let mut output = BytesMut::new();
+    properties.encode(&mut output);
+    let sections = Sections { properties: output.freeze(), ..Sections::default() };
+    let properties = sections.view_properties().unwrap();
+    let rule_properties = read(&header, &properties, annotated, &section.freeze()).unwrap();
     let expected = RuleProperties {
         correlation_id: Some("c".into()),
         message_id: Some("1".into()),
@@ -112,8 +116,8 @@ fn fields_are_read_where_the_sdks_write_them() {
         },
     };
     assert_eq!(rule_properties, expected);
-    let (header, properties) = (Header::default(), MessageProperties::default());
-    let nothing = read(&header, properties, Annotated::default(), &Bytes::new()).unwrap();
+    let (header, properties) = (Header::default(), PropertiesView::default());
+    let nothing = read(&header, &properties, Annotated::default(), &Bytes::new()).unwrap();
     assert_eq!(nothing, RuleProperties::default());
 }
 

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use peeklock_wire::message::{encode_application_properties, encode_body_value, encode_message_annotations};
+use peeklock_wire::message::{
+    MessageProperties, encode_application_properties, encode_body_value, encode_message_annotations,
+};
 
 fn message(header: Header, annotations: &[(Value, Value)], properties: &MessageProperties) -> Bytes {
     let mut output = BytesMut::new();

@@ -2,10 +2,10 @@
 
 use bytes::BytesMut;
 
-use super::{Bytes, DecodeError, Header, MessageProperties, Reader, Sections};
+use super::{Bytes, DecodeError, Header, MessageProperties, PropertiesView, Reader, Sections};
 use crate::code::descriptor;
 use crate::read::ListReader;
-use crate::{Value, write};
+use crate::write;
 
 impl Sections {
     /// Decodes the header; defaults when absent.
@@ -13,16 +13,10 @@ impl Sections {
     /// # Errors
     /// [`DecodeError`].
     pub fn decode_header(&self) -> Result<Header, DecodeError> {
-        let Some(mut list) = open(descriptor::HEADER, &self.header)? else {
-            return Ok(Header::default());
-        };
-        Ok(Header {
-            durable: list.optional(Reader::boolean)?,
-            priority: list.optional(Reader::u8)?,
-            ttl_ms: list.optional(Reader::u32)?,
-            first_acquirer: list.optional(Reader::boolean)?,
-            delivery_count: list.optional(Reader::u32)?,
-        })
+        match open(descriptor::HEADER, &self.header)? {
+            Some(mut list) => Header::read(&mut list),
+            None => Ok(Header::default()),
+        }
     }
 
     /// Decodes the properties; defaults when absent.
@@ -30,24 +24,18 @@ impl Sections {
     /// # Errors
     /// [`DecodeError`].
     pub fn decode_properties(&self) -> Result<MessageProperties, DecodeError> {
-        let Some(mut list) = open(descriptor::PROPERTIES, &self.properties)? else {
-            return Ok(MessageProperties::default());
-        };
-        Ok(MessageProperties {
-            message_id: list.or_default(Reader::value)?,
-            user_id: list.optional(Reader::binary)?,
-            to: list.optional(Reader::text)?.map(Into::into),
-            subject: list.optional(Reader::text)?.map(Into::into),
-            reply_to: list.optional(Reader::text)?.map(Into::into),
-            correlation_id: list.or_default(Reader::value)?,
-            content_type: list.optional(Reader::text)?.map(Into::into),
-            content_encoding: list.optional(Reader::text)?.map(Into::into),
-            absolute_expiry_time_ms: list.optional(Reader::i64)?,
-            creation_time_ms: list.optional(Reader::i64)?,
-            group_id: list.optional(Reader::text)?.map(Into::into),
-            group_sequence: list.optional(Reader::u32)?,
-            reply_to_group_id: list.optional(Reader::text)?.map(Into::into),
-        })
+        self.view_properties()?.to_owned(&self.properties)
+    }
+
+    /// The properties, borrowed; defaults when absent.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn view_properties(&self) -> Result<PropertiesView<'_>, DecodeError> {
+        match open(descriptor::PROPERTIES, &self.properties)? {
+            Some(mut list) => PropertiesView::read(&mut list),
+            None => Ok(PropertiesView::default()),
+        }
     }
 }
 
@@ -62,6 +50,16 @@ fn open(code: u8, section: &Bytes) -> Result<Option<ListReader<'_>>, DecodeError
 }
 
 impl Header {
+    pub(super) fn read(list: &mut ListReader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            durable: list.optional(Reader::boolean)?,
+            priority: list.optional(Reader::u8)?,
+            ttl_ms: list.optional(Reader::u32)?,
+            first_acquirer: list.optional(Reader::boolean)?,
+            delivery_count: list.optional(Reader::u32)?,
+        })
+    }
+
     /// Appends the section, all five fields written.
     pub fn encode(&self, output: &mut BytesMut) {
         write::composite(descriptor::HEADER, 5, output, |output| {
@@ -77,20 +75,10 @@ impl Header {
 impl MessageProperties {
     /// Appends the section, all thirteen fields written.
     pub fn encode(&self, output: &mut BytesMut) {
-        write::composite(descriptor::PROPERTIES, 13, output, |output| {
-            Value::encode(&self.message_id, output);
-            write::optional(self.user_id.as_deref(), write::binary, output);
-            write::optional(self.to.as_deref(), write::string, output);
-            write::optional(self.subject.as_deref(), write::string, output);
-            write::optional(self.reply_to.as_deref(), write::string, output);
-            Value::encode(&self.correlation_id, output);
-            write::optional(self.content_type.as_deref(), write::symbol, output);
-            write::optional(self.content_encoding.as_deref(), write::symbol, output);
-            write::optional(self.absolute_expiry_time_ms, write::timestamp, output);
-            write::optional(self.creation_time_ms, write::timestamp, output);
-            write::optional(self.group_id.as_deref(), write::string, output);
-            write::optional(self.group_sequence, write::uint, output);
-            write::optional(self.reply_to_group_id.as_deref(), write::string, output);
-        });
+        PropertiesView::of(self).encode_with(
+            |output| self.message_id.encode(output),
+            |output| self.correlation_id.encode(output),
+            output,
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! Finding the sections of a message.
 
+use std::ops::Range;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{DecodeError, MapSection, Reader, Sections, Value};
 use crate::budget::Budget;
-use crate::check::SectionKeys;
+use crate::check::{MapForm, SectionKeys};
 use crate::code::{descriptor, format};
 use crate::read::Result;
 
@@ -126,46 +128,78 @@ fn map_keys(code: u8) -> Option<SectionKeys> {
     }
 }
 
+/// Where the sections of a message lie in it; an empty range where one is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(missing_docs)] // each field is the specification's of that name
+pub struct Places {
+    pub header: Range<usize>,
+    pub delivery_annotations: Range<usize>,
+    pub message_annotations: Range<usize>,
+    pub properties: Range<usize>,
+    pub application_properties: Range<usize>,
+    /// All body sections and the footer.
+    pub body: Range<usize>,
+    /// The footer, which is a part of `body` too.
+    pub footer: Range<usize>,
+}
+
 /// Splits a message, stepping over each section's value with `step`, which says whether that is in canonical form; says so
 /// of the whole message.
-fn split(message: &Bytes, step: impl Fn(u8, &mut Reader<'_>) -> Result<bool>) -> Result<(Sections, bool)> {
-    let mut sections = Sections::default();
+fn split(message: &Bytes, step: impl FnMut(u8, &mut Reader<'_>) -> Result<bool>) -> Result<(Sections, bool)> {
+    let (places, is_canonical) = locate(message, step)?;
+    let slice = |place: Range<usize>| message.slice(place);
+    let sections = Sections {
+        header: slice(places.header),
+        delivery_annotations: slice(places.delivery_annotations),
+        message_annotations: slice(places.message_annotations),
+        properties: slice(places.properties),
+        application_properties: slice(places.application_properties),
+        body: slice(places.body),
+        footer: slice(places.footer),
+    };
+    Ok((sections, is_canonical))
+}
+
+/// As [`split`], without slices.
+pub(super) fn locate<'a>(
+    message: &'a Bytes,
+    mut step: impl FnMut(u8, &mut Reader<'a>) -> Result<bool>,
+) -> Result<(Places, bool)> {
+    let mut places = Places::default();
     let mut reader = Reader::new(message);
     let mut last = 0;
     let mut is_canonical = true;
-    let mut body = 0..0;
     while !reader.is_empty() {
         let start = reader.position();
         let code = section_code(&mut reader)?;
-        if code == descriptor::FOOTER && !sections.footer.is_empty() {
+        if code == descriptor::FOOTER && !places.footer.is_empty() {
             return Err(DecodeError::new("footer twice".to_owned()));
         }
         last = advance(last, code)?;
         is_canonical &= last == code && reader.position() - start == DESCRIPTOR_BYTES;
         is_canonical &= step(code, &mut reader)?;
-        let end = reader.position();
+        let place = start..reader.position();
         let section = match code {
-            descriptor::HEADER => &mut sections.header,
-            descriptor::DELIVERY_ANNOTATIONS => &mut sections.delivery_annotations,
-            descriptor::MESSAGE_ANNOTATIONS => &mut sections.message_annotations,
-            descriptor::PROPERTIES => &mut sections.properties,
-            descriptor::APPLICATION_PROPERTIES => &mut sections.application_properties,
+            descriptor::HEADER => &mut places.header,
+            descriptor::DELIVERY_ANNOTATIONS => &mut places.delivery_annotations,
+            descriptor::MESSAGE_ANNOTATIONS => &mut places.message_annotations,
+            descriptor::PROPERTIES => &mut places.properties,
+            descriptor::APPLICATION_PROPERTIES => &mut places.application_properties,
             _ => {
-                body.start = if body.is_empty() { start } else { body.start };
-                body.end = end;
+                let start = if places.body.is_empty() { place.start } else { places.body.start };
+                places.body = start..place.end;
                 if code == descriptor::FOOTER {
-                    sections.footer = message.slice(start..end);
+                    places.footer = place;
                 }
                 continue;
             }
         };
-        if !section.is_empty() {
+        if !Range::is_empty(section) {
             return Err(DecodeError::new(format!("section {code:#04x} twice")));
         }
-        *section = message.slice(start..end);
+        *section = place;
     }
-    sections.body = message.slice(body);
-    Ok((sections, is_canonical))
+    Ok((places, is_canonical))
 }
 
 /// The code of the section that begins here.
@@ -199,9 +233,14 @@ fn advance(last: u8, code: u8) -> Result<u8> {
     }
 }
 
-/// Checks a section's value: its type, and everything within; says whether it is in canonical form. What will be decoded has
-/// a bounded number of elements, bodies may have any.
+/// Checks a section's value: its type, and everything within; says whether it is in canonical form.
 fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<bool> {
+    check_form(code, reader).map(|form| form.is_canonical)
+}
+
+/// As [`check_section`], and says more of sections that are maps. What will be decoded has a bounded number of elements, bodies may
+/// have any.
+pub(super) fn check_form(code: u8, reader: &mut Reader<'_>) -> Result<MapForm> {
     let found = reader.peek().unwrap_or_default();
     let (fits, budget) = match code {
         descriptor::HEADER | descriptor::PROPERTIES => (is_list(found), Budget::VALUE),
@@ -216,7 +255,7 @@ fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<bool> {
     reader.budget = budget;
     match map_keys(code) {
         Some(keys) => reader.check_section_map(keys),
-        None => reader.check(0).map(|()| true),
+        None => reader.check(0).map(|()| MapForm::default()),
     }
 }
 

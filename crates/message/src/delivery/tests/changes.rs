@@ -4,7 +4,6 @@ use peeklock_engine::{Forwarded, PropertyValue, RuleProperties};
 use proptest::prelude::*;
 
 use super::*;
-use crate::annotation::Annotated;
 use crate::rule_properties;
 
 fn changed(changes: PropertyChanges) -> MessageView {
@@ -324,9 +323,7 @@ fn changes() -> impl Strategy<Value = PropertyChanges> {
 /// What rules would see of a message that is sent again as it was received.
 fn rule_properties_of(whole: Bytes) -> RuleProperties {
     let sections = Sections::split(&whole).unwrap();
-    let annotated = Annotated::read(&sections.message_annotations).unwrap();
-    let (header, properties) = (sections.decode_header().unwrap(), sections.decode_properties().unwrap());
-    rule_properties::read(&header, properties, annotated, &sections.application_properties).unwrap()
+    rule_properties::of_sections(&sections).unwrap()
 }
 
 /// With decimals as the service writes them, which are the same numbers.

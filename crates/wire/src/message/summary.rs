@@ -1,0 +1,69 @@
+//! What a broker acts on in a message that it keeps, read in the walk that checks the message.
+
+use bytes::Bytes;
+
+use super::split::{Places, check_form, locate};
+use super::{DecodeError, Header, IdView, PropertiesView, Reader};
+use crate::code::descriptor;
+
+/// Header, properties, and the places of all sections.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(missing_docs)] // each field is the section of that name
+pub struct Summary<'a> {
+    pub header: Header,
+    pub properties: PropertiesView<'a>,
+    pub places: Places,
+}
+
+impl<'a> Summary<'a> {
+    /// Checks a message and reads it in one walk, if it is as nearly all are: in the form to keep of [`Sections::split_canonical`](super::Sections::split_canonical),
+    /// with fields of the specification's types in header and properties, and without decimals in its maps.
+    ///
+    /// `None` says nothing about the message: the steps one after the other (`split_canonical`, [`Self::of_checked`]) take it or say
+    /// what is wrong with it.
+    #[must_use]
+    pub fn of_usual(message: &'a Bytes) -> Option<Self> {
+        let mut summary = Self::default();
+        let (places, is_usual) = locate(message, |code, reader| summary.check_usual(code, reader)).ok()?;
+        summary.places = places;
+        is_usual.then_some(summary)
+    }
+
+    /// Reads a message that [`Sections::split_canonical`](super::Sections::split_canonical) returned.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when a field of header or properties is of another type.
+    pub fn of_checked(message: &'a Bytes) -> Result<Self, DecodeError> {
+        let (mut header, mut properties) = (None, None);
+        let (places, _) = locate(message, |code, reader| {
+            match code {
+                descriptor::HEADER => header = Some(reader.clone()),
+                descriptor::PROPERTIES => properties = Some(reader.clone()),
+                _ => {}
+            }
+            reader.skip().map(|()| true)
+        })?;
+        let header = header.map(|mut reader| Header::read(&mut reader.list()?)).transpose()?;
+        let properties =
+            properties.map(|mut reader| PropertiesView::read(&mut reader.list()?)).transpose()?;
+        Ok(Self { header: header.unwrap_or_default(), properties: properties.unwrap_or_default(), places })
+    }
+
+    /// Checks a section and takes what it says; false or an error where it is not as usual.
+    fn check_usual(&mut self, code: u8, reader: &mut Reader<'a>) -> Result<bool, DecodeError> {
+        match code {
+            descriptor::HEADER => {
+                let mut list = reader.list()?;
+                self.header = Header::read(&mut list)?;
+                Ok(list.is_finished())
+            }
+            descriptor::PROPERTIES => {
+                let mut list = reader.list()?;
+                self.properties = PropertiesView::read(&mut list)?;
+                let ids = [self.properties.message_id, self.properties.correlation_id];
+                Ok(list.is_finished() && !ids.iter().any(|id| matches!(id, IdView::Other(_))))
+            }
+            _ => check_form(code, reader).map(|form| form.is_canonical && !form.may_hold_decimals),
+        }
+    }
+}
