@@ -8,9 +8,9 @@ BUILT = "the program is built already"
 SUITES = "the tests themselves"
 BENCH = "takes minutes, and measures"
 ENGINE = "needs a container engine"
-SYSTEMD = "needs systemd as process 1; tests/packages.sh verifies the unit and runs what it says"
+SYSTEMD = "needs systemd as process 1; tests/packages/systemd.sh runs it"
 CLUSTER = "needs a cluster"
-PACKAGE = "installs on the machine; tests/packages.sh does it in an overlay"
+PACKAGE = "installs on the machine; tests/packages/systemd.sh installs the .deb in an overlay, tests/packages.sh looks into the .rpm"
 
 CONNECTION = (
     'CONNECTION = ("Endpoint=sb://localhost:5672;SharedAccessKeyName=RootManageSharedAccessKey;"\n'
