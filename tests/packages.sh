@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves the packages: the unit is hardened, the .deb is installed, started, upgraded and purged, the .rpm holds the same files,
-# the Helm chart renders.
+# Proves the packages: the unit is hardened, the .deb is installed, started, upgraded and purged, also by systemd itself, the .rpm holds
+# the same files, the Helm chart renders.
 #
 #   tests/packages.sh DIRECTORY PYTHON [BINARY]
 #
@@ -90,6 +90,23 @@ check_deb() {
     pass "the .deb is reproducible"
 }
 
+# The .deb under systemd as process 1, in namespaces and a copy of this system.
+check_service() {
+    [ "$(id -u)" = 0 ] || { skip "the service: needs root"; return; }
+    for tool in /lib/systemd/systemd dpkg-deb unshare nsenter pgrep; do
+        command -v "$tool" >/dev/null || { skip "the service: $tool is not installed"; return; }
+    done
+    [ -e "$work/out/peeklock_0.1.0~second_$(dpkg --print-architecture).deb" ] || { skip "the service: there is no .deb"; return; }
+    local status=0
+    unshare --mount --propagation private tests/packages/systemd.sh test "$work/systemd" "$work/out" "$(dpkg --print-architecture)" \
+        "$python" || status=$?
+    case "$status" in
+        0) pass "systemd starts, watches, reloads, restarts, upgrades and removes the service, by the documented commands" ;;
+        77) skip "the service: systemd does not start in namespaces here: $(tail -1 "$work/systemd.log")" ;;
+        *) fail "the service" ;;
+    esac
+}
+
 check_rpm() {
     command -v rpmbuild >/dev/null || { skip "the .rpm: rpmbuild is not installed"; return; }
     local file listing
@@ -140,6 +157,7 @@ PYTHON
 check_unit
 build_binary
 check_deb
+check_service
 check_rpm
 check_chart
 echo "$passed passed, 0 failed: $skipped skipped"

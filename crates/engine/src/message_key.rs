@@ -1,4 +1,4 @@
-//! Message ids as duplicates are told by.
+//! 128-bit hash of a message id, for duplicate detection.
 
 use std::hash::Hasher as _;
 

@@ -24,11 +24,11 @@ pub const ID_CHARACTERS_MAX: usize = 128;
 /// What an entity wants to know of the messages sent to it, beside what all do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequiredProperties {
-    /// What rules look at.
+    /// Properties that rules evaluate.
     pub rule_properties: bool,
-    /// What duplicates are told by.
+    /// The key of duplicate detection.
     pub key: bool,
-    /// What partitions are chosen by.
+    /// The key that chooses the partition.
     pub partition_key: bool,
 }
 

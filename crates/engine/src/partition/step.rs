@@ -196,8 +196,8 @@ impl<'a> Step<'a> {
         self.state
     }
 
-    /// Sees to it that queues in which something is due are looked after, once the command is carried out; but sessions
-    /// end, and what was idle for too long, before.
+    /// Marks the queues with a due timer, so that they are processed after the command. Sessions whose lock is over, and idle
+    /// entities, end before it.
     pub(super) fn touch_due_queues(&mut self) {
         for queue in self.state.touch_due(self.now) {
             self.free_held_back(queue);

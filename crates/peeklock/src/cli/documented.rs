@@ -107,6 +107,43 @@ fn every_command_in_the_documentation_is_understood() {
     assert!(count >= 20, "only {count} commands were found");
 }
 
+/// The commands of this program in the text of a page, between backticks.
+fn inline_commands(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            found.extend(line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("peeklock ")));
+        }
+    }
+    found
+}
+
+/// Whether a command stands without its arguments, as a name: `peeklock store`, `peeklock config check`.
+fn is_only_named(span: &str, error: &clap::Error) -> bool {
+    let lacks = [ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, ErrorKind::MissingRequiredArgument];
+    lacks.contains(&error.kind()) || span.contains('…')
+}
+
+#[test]
+fn every_command_in_the_text_is_understood() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    for page in pages() {
+        for span in inline_commands(&fs::read_to_string(&page).unwrap()) {
+            count += 1;
+            let Err(error) = Cli::try_parse_from(words(span)) else { continue };
+            let is_shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            if !is_shown && !is_only_named(span, &error) {
+                wrong.push(format!("{}: {span}\n{error}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= 30, "only {count} commands were found");
+}
+
 #[test]
 fn every_configuration_in_the_documentation_is_understood() {
     let (mut count, mut wrong) = (0, Vec::new());

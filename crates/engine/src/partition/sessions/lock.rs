@@ -64,7 +64,7 @@ impl Step<'_> {
         }
     }
 
-    /// The answer is all that whoever waited gets: its receiver was never open to it.
+    /// The waiting receiver gets only the refusal: it was never opened.
     fn stop_waiting(&mut self, queue: QueueId, receiver: ReceiverId, refusal: Refusal) {
         let waiter = self.sessions(queue).and_then(|sessions| sessions.waiters.get(receiver));
         self.emit(Event::SessionNotAwaited { queue, receiver });
