@@ -99,7 +99,7 @@ impl ConnectionHandler {
         }
     }
 
-    fn figures(&self, look: &Look, connection: &Connection) -> Figures {
+    pub(super) fn figures(&self, look: &Look, connection: &Connection) -> Figures {
         let mut figures = Figures {
             matches: look.needle.is_empty(),
             is_closing: self.watched.closing.is_some(),
