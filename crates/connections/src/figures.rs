@@ -33,7 +33,7 @@ pub struct About {
     pub is_encrypted: bool,
     /// The subject of the verified client certificate.
     pub certificate: Option<Arc<str>>,
-    /// When the peer opened the connection, in milliseconds since 1970 by the machine's clock.
+    /// When the peer opened the connection, in milliseconds since 1970 by the broker's clock.
     pub opened_at_ms: u64,
     /// The container-id of the peer's open.
     pub container_id: Box<str>,
@@ -155,7 +155,8 @@ pub struct LinkPage {
 /// What to look at.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
-    /// In lower case: answers say whether identities or entities of links contain it. Empty is contained in everything.
+    /// In lower case: answers say whether identities or entities of links contain it, or a receiver has it as its id. Empty is
+    /// contained in everything.
     pub needle: Arc<str>,
     /// Links to show.
     pub links: LinkPage,
@@ -194,7 +195,8 @@ impl Figures {
             self.credit = self.credit.saturating_add(u64::from(link.credit));
             self.unsettled = self.unsettled.saturating_add(link.unsettled as u64);
         }
-        self.matches |= link.entity.as_deref().is_some_and(|entity| contains(entity, &look.needle));
+        self.matches |= link.entity.as_deref().is_some_and(|entity| contains(entity, &look.needle))
+            || link.receiver.is_some_and(|receiver| receiver.to_string() == *look.needle);
     }
 
     /// Notes who the peer is; each identity once.

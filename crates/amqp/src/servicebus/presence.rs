@@ -57,7 +57,7 @@ impl ConnectionHandler {
             transport: self.peer.transport,
             is_encrypted: self.peer.encrypted,
             certificate: self.peer.certificate.clone(),
-            opened_at_ms: self.authorization.access().now().0,
+            opened_at_ms: self.entities.now().0,
             container_id: excerpt(&open.container_id),
             host: open.hostname.as_deref().filter(|host| !host.is_empty()).map(excerpt),
             product: property("product"),

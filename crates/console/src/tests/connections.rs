@@ -101,7 +101,7 @@ async fn connections_are_found_by_client_identity_and_entity() {
         let page = broker.get(&format!("connections?search={search}")).await.json(200);
         page["connections"].as_array().unwrap().len()
     };
-    for search in ["CHECK", "192.0.2", "SHOP", "orders", "%3Cscript"] {
+    for search in ["CHECK", "192.0.2", "SHOP", "orders", "%3Cscript", "18446744073709551615"] {
         assert_eq!(found(search).await, 1, "{search}");
     }
     assert_eq!(found("nobody").await, 0);
