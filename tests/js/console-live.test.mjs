@@ -136,6 +136,7 @@ describe("console: live", { skip: SKIPPED }, () => {
     [entityRoute("news", "test"), "news"],
     [entityRoute("news/Subscriptions/all", "rules"), "all"],
     ["#/dead-letters", "Dead letters"],
+    ["#/connections", "Connections"],
     ["#/log", "Log"],
     ["#/clock", "Clock"],
   ];

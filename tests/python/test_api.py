@@ -4,11 +4,13 @@ import contextlib
 import datetime
 import http.client
 import json
+import socket
+import time
 import urllib.parse
 import uuid
 
 import pytest
-from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue, TransportType
 
 from rest import Rest, signature
 
@@ -283,3 +285,105 @@ def test_the_console_can_be_turned_off(start_daemon):
     daemon = start_daemon(config="[console]\nenabled = false\n")
     assert Api(daemon).get("session")["tier"] == "Premium"
     assert [get(daemon, path)[0] for path in ("/console", "/console/", "/console/app.js")] == [404] * 3
+
+
+def one_connection(api, search: str):
+    """The connection that a search finds, as soon as there is exactly one with these links."""
+    return wait_for(lambda: only(api.pages("connections", "connections", search=search)))
+
+
+def only(found: list):
+    return found[0] if len(found) == 1 else None
+
+
+def wait_for(condition, seconds: int = 60):
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, "it does not come about"
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.parametrize("transport", [TransportType.Amqp, TransportType.AmqpOverWebsocket])
+def test_connections_of_the_sdk_are_shown_with_their_links(api, daemon, queue, transport):
+    options = {"transport_type": transport}
+    if transport is TransportType.AmqpOverWebsocket:
+        options["custom_endpoint_address"] = f"http://127.0.0.1:{daemon.http_port}"
+    with ServiceBusClient.from_connection_string(daemon.connection_string, **options) as client:
+        with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue, prefetch_count=5) as receiver:
+            sender.send_messages([ServiceBusMessage("a"), ServiceBusMessage("b")])
+            received = []
+            while len(received) < 2:
+                received += receiver.receive_messages(max_message_count=2, max_wait_time=20)
+            # The SDK opens a connection for each of them.
+            found = wait_for(lambda: pair(api, queue))
+            sending = next(one for one in found if one["figures"]["messages_in"])
+            receiving = next(one for one in found if one["figures"]["messages_out"])
+            for one in found:
+                assert one["transport"] == ("amqp" if transport is TransportType.Amqp else "websocket")
+                assert one["figures"]["identities"] == [{"credential": "rule", "name": "RootManageSharedAccessKey"}]
+                assert (one["product"], one["tls"]) == ("azsdk-python-servicebus", False) or one["user_agent"]
+                assert one["address"].startswith("127.0.0.1:") and one["container_id"]
+            assert receiving["figures"]["messages_out"] == 2 == receiving["figures"]["unsettled"]
+            shown = api.get("connection", id=receiving["id"])
+            link = next(link for link in shown["links"] if link["purpose"] == "receive")
+            assert (link["entity"], link["direction"], link["messages"], link["unsettled"]) == (queue, "out", 2, 2)
+            # Locks name the receiver, and the receiver is a link of this connection.
+            assert {lock["receiver"] for lock in api.pages("locks", "locks", path=queue)} == {link["receiver"]}
+            assert any(link["purpose"] == "tokens" for link in shown["links"])
+            shown = api.get("connection", id=sending["id"])
+            [link] = [link for link in shown["links"] if link["purpose"] == "send"]
+            assert (link["entity"], link["direction"]) == (queue, "in")
+            for message in received:
+                receiver.complete_message(message)
+            wait_for(lambda: api.get("connection", id=receiving["id"])["figures"]["unsettled"] == 0)
+    wait_for(lambda: not api.pages("connections", "connections", search=queue))
+
+
+def pair(api, queue):
+    found = api.pages("connections", "connections", search=queue)
+    return found if len(found) == 2 and all(one["figures"] for one in found) else None
+
+
+def test_the_sdk_goes_on_after_its_connection_was_closed(api, daemon, queue):
+    with client_of(daemon) as client, client.get_queue_sender(queue) as sender:
+        sender.send_messages(ServiceBusMessage("before"))
+        before = one_connection(api, queue)
+        status, _ = api.call("DELETE", "connection", id=before["id"])
+        assert status == 204
+        wait_for(lambda: before["id"] not in [one["id"] for one in api.pages("connections", "connections")])
+        status, refused = api.call("DELETE", "connection", id=before["id"])
+        assert (status, refused["error"]["code"]) == (404, "entity-not-found")
+    with ServiceBusClient.from_connection_string(daemon.connection_string) as client:
+        with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+            sender.send_messages(ServiceBusMessage("during"))
+            receiver.receive_messages(max_wait_time=20)
+            for one in wait_for(lambda: pair(api, queue)):
+                assert api.call("DELETE", "connection", id=one["id"])[0] == 204
+            sender.send_messages(ServiceBusMessage("after"))
+            bodies = set()
+            while "after" not in bodies:
+                bodies |= {str(message) for message in receiver.receive_messages(max_wait_time=20)}
+    audited = [line for line in api.get("log", kind="audit")["lines"] if line["fields"]["operation"] == "close-connection"]
+    assert any(before["id"] in line["fields"]["entity"] for line in audited)
+
+
+def test_a_peer_that_vanishes_or_never_authenticates_leaves_the_list(api, daemon):
+    def connected(container_id: str) -> list:
+        return api.pages("connections", "connections", search=container_id)
+
+    name = f"raw-{uuid.uuid4()}"
+    # Protocol header, and an open with this container-id.
+    encoded = name.encode()
+    fields = b"\xa1" + bytes([len(encoded)]) + encoded
+    body = b"\x00\x53\x10\xc0" + bytes([len(fields) + 1, 1]) + fields
+    frame = (len(body) + 8).to_bytes(4) + b"\x02\x00\x00\x00" + body
+    sasl_init = b"\x00\x53\x41\xc0\x0c\x01\xa3\x09ANONYMOUS"
+    sasl = (len(sasl_init) + 8).to_bytes(4) + b"\x02\x01\x00\x00" + sasl_init
+    with contextlib.closing(socket.create_connection(("127.0.0.1", daemon.amqp_port))) as peer:
+        peer.sendall(b"AMQP\x03\x01\x00\x00" + sasl + b"AMQP\x00\x01\x00\x00" + frame)
+        [shown] = wait_for(lambda: connected(name))
+        assert shown["figures"]["identities"] == [] and shown["figures"]["links"] == 0
+        # No farewell: the socket is reset.
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+    wait_for(lambda: not connected(name))

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The crates that each crate may depend on, tests aside.
-const DEPENDENCIES: [(&str, &[&str]); 16] = [
+const DEPENDENCIES: [(&str, &[&str]); 17] = [
     ("peeklock-budget", &[]),
+    ("peeklock-connections", &[]),
     ("peeklock-metrics", &[]),
     ("peeklock-storage", &["peeklock-metrics"]),
     ("peeklock-rules", &[]),
@@ -24,6 +25,7 @@ const DEPENDENCIES: [(&str, &[&str]); 16] = [
         &[
             "peeklock-access",
             "peeklock-budget",
+            "peeklock-connections",
             "peeklock-engine",
             "peeklock-errors",
             "peeklock-message",
@@ -47,6 +49,7 @@ const DEPENDENCIES: [(&str, &[&str]); 16] = [
             "peeklock-access",
             "peeklock-admin",
             "peeklock-budget",
+            "peeklock-connections",
             "peeklock-engine",
             "peeklock-errors",
             "peeklock-message",
@@ -65,6 +68,7 @@ const DEPENDENCIES: [(&str, &[&str]); 16] = [
             "peeklock-admin",
             "peeklock-amqp",
             "peeklock-budget",
+            "peeklock-connections",
             "peeklock-console",
             "peeklock-client",
             "peeklock-engine",
@@ -79,8 +83,9 @@ const DEPENDENCIES: [(&str, &[&str]); 16] = [
 ];
 
 /// Words that may not appear under a path, tests aside.
-const FORBIDDEN_WORDS: [(&str, &[&str]); 14] = [
+const FORBIDDEN_WORDS: [(&str, &[&str]); 15] = [
     ("crates/budget/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time"]),
+    ("crates/connections/src", &["peeklock_", "std::net::Tcp", "std::fs", "std::time::Instant"]),
     ("crates/metrics/src", &["peeklock_engine", "peeklock_storage", "tokio", "std::net", "std::fs"]),
     ("crates/rules/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time", "rand::", "serde"]),
     ("crates/engine/src/partition", &["tokio", "std::fs", "std::time", "serde", "postcard", "prost"]),
@@ -223,6 +228,7 @@ fn nothing_is_left_unfinished() {
 fn every_crate_takes_the_workspace_lints() {
     for folder in [
         "crates/budget",
+        "crates/connections",
         "crates/storage",
         "crates/engine",
         "crates/wire",

@@ -27,6 +27,19 @@ pub struct Permission {
     pub rights: Rights,
 }
 
+/// What somebody has shown to get a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownCredential {
+    /// Nothing: authorization is off.
+    None,
+    /// A key of a shared access rule, or what was signed with it.
+    Key,
+    /// A client certificate.
+    Certificate,
+    /// A JSON web token.
+    JsonWebToken,
+}
+
 /// What a grant rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Basis {
@@ -58,6 +71,17 @@ impl Grant {
     #[must_use]
     pub fn is_valid(&self, resource: &Resource, now: Timestamp) -> bool {
         !self.is_expired(now) && self.permissions.iter().any(|one| one.scope.covers(resource))
+    }
+
+    /// What was shown to get it.
+    #[must_use]
+    pub fn shown(&self) -> ShownCredential {
+        match self.basis {
+            Basis::Open => ShownCredential::None,
+            Basis::Rule { .. } => ShownCredential::Key,
+            Basis::Certificate { .. } => ShownCredential::Certificate,
+            Basis::JsonWeb(_) => ShownCredential::JsonWebToken,
+        }
     }
 
     /// Whether its time is over.

@@ -30,7 +30,7 @@ use tokio::sync::watch;
 
 pub use denied::Denied;
 pub use failures::Failures;
-pub use grant::{Grant, Permission};
+pub use grant::{Grant, Permission, ShownCredential};
 pub use jwt::{JsonWebPolicy, KeySet, KeySetError, RoleRule};
 pub use keys::is_same_secret;
 pub use metrics::AccessMetrics;

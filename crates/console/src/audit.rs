@@ -7,12 +7,13 @@ use axum::http::Method;
 use crate::answer::{self, Outcome};
 use crate::call::Call;
 
-/// Notes an attempt to change entities, rules or many messages. Reading and sending is not administration.
+/// Notes an attempt to change entities, rules, many messages or connections. Reading and sending is not administration.
 pub(crate) fn note(call: &Call, outcome: &Outcome) {
     let operation = match (&call.method, call.route.as_str()) {
         (&Method::POST, "entities") => "create",
         (&Method::PATCH, "entity") | (&Method::PUT, "rule") => "update",
         (&Method::DELETE, "entity" | "rule") => "delete",
+        (&Method::DELETE, "connection") => "close-connection",
         (&Method::POST, "clock") => "advance-clock",
         (&Method::POST, "messages/act") => call.operation.get().copied().unwrap_or("act-on-messages"),
         _ => return,

@@ -10,6 +10,7 @@ mod audit;
 mod call;
 mod changes;
 mod clock;
+mod connections;
 mod entities;
 mod listing;
 mod log;
@@ -31,6 +32,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use peeklock_admin::Admin;
+use peeklock_connections::Register;
 
 pub use assets::router as assets;
 pub use clock::ClockMover;
@@ -47,6 +49,7 @@ pub struct Console {
     overview: Arc<Mutex<overview::Cache>>,
     clock: Option<ClockMover>,
     log: LogRing,
+    connections: Register,
 }
 
 /// What the API says about the broker itself.
@@ -60,7 +63,8 @@ impl Console {
     /// The API of the broker that `admin` administers.
     #[must_use]
     pub fn new(admin: Admin, about: About) -> Self {
-        Self { admin, about, overview: Arc::default(), clock: None, log: LogRing::default() }
+        let (log, connections) = (LogRing::default(), Register::default());
+        Self { admin, about, overview: Arc::default(), clock: None, log, connections }
     }
 
     /// The same with a clock that can be moved.
@@ -73,6 +77,12 @@ impl Console {
     #[must_use]
     pub fn logging(self, log: LogRing) -> Self {
         Self { log, ..self }
+    }
+
+    /// The same with the connections that a front end enters.
+    #[must_use]
+    pub fn watching(self, connections: Register) -> Self {
+        Self { connections, ..self }
     }
 
     /// Everything under `/$api/v1`.

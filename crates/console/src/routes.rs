@@ -9,7 +9,9 @@ use peeklock_errors::ErrorKind;
 
 use crate::answer::{self, Outcome};
 use crate::call::Call;
-use crate::{Console, audit, changes, clock, entities, listing, log, messages, overview, rules, session};
+use crate::{
+    Console, audit, changes, clock, connections, entities, listing, log, messages, overview, rules, session,
+};
 
 const ENTITY_PATH: &[&str] = &["path"];
 
@@ -45,6 +47,9 @@ async fn respond(console: &Console, call: &Call, body: Body) -> Outcome {
         (&Method::DELETE, "rule") => changes::delete_rule(console, call).await,
         (&Method::POST, "messages") => messages::send(console, call, body).await,
         (&Method::POST, "messages/act") => messages::act(console, call, body).await,
+        (&Method::GET, "connections") => connections::list(console, call).await,
+        (&Method::GET, "connection") => connections::get(console, call).await,
+        (&Method::DELETE, "connection") => connections::close(console, call).await,
         (&Method::GET, "log") => log::get(console, call),
         (&Method::GET, "clock") => clock::get(console, call),
         (&Method::POST, "clock") => clock::advance(console, call, body).await,
@@ -75,6 +80,8 @@ fn parameters(method: &Method, route: &str) -> Result<&'static [&'static str], E
         "messages/raw" => &[(Method::GET, &["path", "sequence_number"])],
         "messages/act" => &[(Method::POST, ENTITY_PATH)],
         "receivers" | "locks" | "sessions" => &[(Method::GET, &["path", "from", "top"])],
+        "connections" => &[(Method::GET, &["search", "from", "top"])],
+        "connection" => &[(Method::GET, &["id", "from", "top"]), (Method::DELETE, &["id"])],
         "log" => &[(Method::GET, &["kind", "after"])],
         "clock" => &[(Method::GET, &[]), (Method::POST, &[])],
         "dead-letters" => &[(Method::GET, &["from"])],

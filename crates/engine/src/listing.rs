@@ -54,7 +54,7 @@ pub enum ListedRow {
         until: Timestamp,
         /// The session of the message.
         session: Option<Arc<str>>,
-        /// Who holds the session.
+        /// Who was given the message, or holds its session; none if it was received by its number.
         receiver: Option<ReceiverId>,
     },
     /// A session.

@@ -16,6 +16,8 @@ use crate::wire::performative::{DeliveryState, Error, Flow, Role, Transfer};
 pub(super) struct LinkIn {
     /// Deliveries begun by the peer, as a serial number.
     pub(super) delivery_count: u32,
+    /// Complete deliveries since attach.
+    received: u64,
     /// What the peer may still send.
     credit: u32,
     /// Credit is kept at this number less what is unsettled; 0 leaves credit to the upper layer.
@@ -38,6 +40,7 @@ impl LinkIn {
         Self {
             // .NET omits it although the specification demands it.
             delivery_count: initial_delivery_count.unwrap_or(0),
+            received: 0,
             credit: 0,
             credit_target: 0,
             drain: false,
@@ -61,6 +64,11 @@ impl LinkIn {
         flow.delivery_count = Some(self.delivery_count);
         flow.link_credit = Some(self.credit);
         flow.drain = self.drain;
+    }
+
+    /// Credit granted and not used up, and complete deliveries since attach.
+    pub(super) fn figures(&self) -> (u32, u64) {
+        (self.credit, self.received)
     }
 
     pub(super) fn take_partial(&mut self) -> Option<Box<Partial>> {
@@ -286,6 +294,7 @@ impl Connection {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let (id, session) = (link.id, link.session);
         let Some(side) = link.as_in() else { return Ok(()) };
+        side.received += 1;
         let Complete { delivery_id, tag, message_format, settled, state, payload } = delivery;
         if !settled {
             let Some(session_state) = self.sessions.get_mut(session) else { return Ok(()) };

@@ -15,6 +15,7 @@ pub mod condition;
 mod attach;
 mod connection;
 mod disposition;
+mod figures;
 mod frames_in;
 mod heartbeat;
 mod initiator;
@@ -38,6 +39,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 pub use connection::Connection;
+pub use figures::LinkFigures;
 pub use leaving::Withdrawn;
 
 use crate::wire::performative::{Attach, DeliveryState, Error, Open};

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use peeklock_connections::Transport;
 use peeklock_engine::runtime::{Mailbox, Output};
 
 use crate::endpoint::condition::{self, error};
@@ -16,6 +17,8 @@ use crate::wire::performative::Error;
 pub struct Peer {
     /// Where the peer connects from; `None` where there is no such thing (tests in memory).
     pub address: Option<SocketAddr>,
+    /// How the bytes come.
+    pub transport: Transport,
     /// Whether the bytes came through TLS.
     pub encrypted: bool,
     /// The subject of the client certificate that TLS verified, if there was one.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use peeklock_access::{Access, AddressError, Denied, Grant, ResolvedNode, Resource};
+use peeklock_access::{Access, AddressError, Denied, Grant, ResolvedNode, Resource, ShownCredential};
 use peeklock_engine::{Right, Timestamp};
 use tokio::sync::watch;
 
@@ -153,6 +153,14 @@ impl Authorization {
         let grant =
             permitted.next().or_else(|| self.shown(resource).find(|grant| grant.is_valid(resource, now)));
         grant.map(|grant| &*grant.principal)
+    }
+
+    /// Who the peer is by everything that it has shown and that has not ended; one may come several times.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = (ShownCredential, &str)> {
+        let now = self.access.now();
+        let grants =
+            self.identity.iter().chain(self.tokens.values()).filter(move |grant| !grant.is_expired(now));
+        grants.map(|grant| (grant.shown(), &*grant.principal))
     }
 
     /// Whether the peer has shown nothing that counts, though it has to.

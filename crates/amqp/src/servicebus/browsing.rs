@@ -34,7 +34,7 @@ pub(super) struct Browser {
     next: SequenceNumber,
     /// How many messages its peer takes, and how many it was sent, since the link was attached.
     limit: u64,
-    sent: u64,
+    pub(super) sent: u64,
     is_draining: bool,
     /// Whether a page is asked for, or was not written yet.
     is_busy: bool,

@@ -86,12 +86,15 @@ impl ConnectionHandler {
                 self.coordinator_detached(link);
                 None
             }
+            Link::Browser(browser) => {
+                self.watched.messages_out = self.watched.messages_out.saturating_add(browser.sent);
+                None
+            }
             Link::CbsRequests { .. }
             | Link::ManagementRequests { .. }
             | Link::Sender(_)
             | Link::Relay { .. }
-            | Link::Subscription { .. }
-            | Link::Browser(_) => None,
+            | Link::Subscription { .. } => None,
         }
     }
 

@@ -20,6 +20,7 @@ mod links;
 mod lock_token;
 mod management;
 mod pending;
+mod presence;
 mod receiver;
 mod receiving;
 mod refused;
@@ -47,6 +48,7 @@ use std::task::{Context, Poll};
 
 use peeklock_access::{Access, Failures};
 use peeklock_budget::throttle::{Bucket, Throttles};
+use peeklock_connections::Register;
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
 use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Timestamp};
 use peeklock_message::{delivery, rule_properties, submission};
@@ -71,6 +73,7 @@ use errors::Tracker;
 use holds::Held;
 use links::{Completions, Link, ReplyTo, ResponseLink};
 use pending::Pending;
+use presence::Watched;
 use receiver::{Receiver, Window};
 use refused::Late;
 use requests::Parked;
@@ -87,6 +90,7 @@ pub struct ServiceBus {
     config: Arc<DialectConfig>,
     failures: Arc<Failures>,
     throttles: Throttles,
+    register: Register,
 }
 
 impl ServiceBus {
@@ -94,13 +98,19 @@ impl ServiceBus {
     #[must_use]
     pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
         let (config, failures, throttles) = (Arc::new(config), Arc::default(), Throttles::default());
-        Self { entities, access, config, failures, throttles }
+        Self { entities, access, config, failures, throttles, register: Register::default() }
     }
 
     /// The same with limits on rates.
     #[must_use]
     pub fn throttled(self, throttles: Throttles) -> Self {
         Self { throttles, ..self }
+    }
+
+    /// The same with a register on which connections are entered while they are open.
+    #[must_use]
+    pub fn registered(self, register: Register) -> Self {
+        Self { register, ..self }
     }
 }
 
@@ -170,11 +180,13 @@ pub struct ConnectionHandler {
     withdrawal_due: Option<NowMs>,
     throttles: Throttles,
     bucket: Option<Bucket>,
+    register: Register,
+    watched: Watched,
 }
 
 impl ConnectionHandler {
     fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
-        let ServiceBus { entities, access, config, failures, throttles } = bus.clone();
+        let ServiceBus { entities, access, config, failures, throttles, register } = bus.clone();
         let authorization = Authorization::new(access);
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -219,6 +231,8 @@ impl ConnectionHandler {
             withdrawal_due: None,
             bucket: throttles.connection(),
             throttles,
+            register,
+            watched: Watched::default(),
         }
     }
 
@@ -227,6 +241,7 @@ impl ConnectionHandler {
             self.hostname = authorization::excerpt(hostname).into();
         }
         self.client = Client::of(&open.container_id, &open.properties);
+        self.enter(open);
     }
 
     fn tracker(&mut self) -> Tracker {
@@ -339,6 +354,7 @@ impl Application for ConnectionHandler {
         self.go_on(connection);
         self.submit_completions();
         self.tend_authorization(connection, now);
+        self.answer_watchers(connection, now);
     }
 
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
@@ -348,6 +364,7 @@ impl Application for ConnectionHandler {
         self.authorization_due(connection, now);
         self.expire_transactions(now);
         self.withdraw_late(connection, now);
+        self.cut_closing(connection, now);
     }
 
     fn poll_deadline(&self) -> Option<NowMs> {
@@ -357,12 +374,14 @@ impl Application for ConnectionHandler {
             self.early.deadline(),
             self.transactions.deadline(),
             self.withdrawal_due,
+            self.watched.deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
 
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_change(context)
+        let (changed, asked) = (self.poll_change(context), self.watched.poll(context));
+        if changed.is_ready() || asked.is_ready() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn after_transmit(&mut self, connection: &mut Connection) {

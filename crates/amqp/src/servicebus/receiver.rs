@@ -206,6 +206,11 @@ impl Receiver {
         self.withdrawn.bytes += bytes;
     }
 
+    /// Messages that have left since attach.
+    pub(crate) fn messages(&self) -> u64 {
+        self.transmitted.messages
+    }
+
     fn as_the_engine_counts(&self, limit: CreditLimit) -> CreditLimit {
         CreditLimit {
             messages: limit.messages.saturating_add(self.withdrawn.messages),

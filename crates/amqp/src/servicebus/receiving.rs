@@ -118,6 +118,7 @@ impl ConnectionHandler {
             }
         }
         self.unsettled = self.unsettled.saturating_sub(receiver.unsettled);
+        self.watched.messages_out = self.watched.messages_out.saturating_add(receiver.messages());
         for _ in 0..receiver.drains_in_flight() {
             self.count_answer(0);
         }

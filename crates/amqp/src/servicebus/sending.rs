@@ -29,10 +29,12 @@ impl ConnectionHandler {
         let result = match self.links.get(&link) {
             Some(Link::Sender(sender)) => {
                 let sender = sender.clone();
+                self.watched.messages_in += 1;
                 self.transfer(&sender, delivery, message_format, (state.as_ref(), &payload), connection)
             }
             Some(Link::Relay { session }) => {
                 let session = *session;
+                self.watched.messages_in += 1;
                 self.relay_target(session, message_format, &payload).and_then(|sender| {
                     self.transfer(&sender, delivery, message_format, (state.as_ref(), &payload), connection)
                 })

@@ -8,6 +8,7 @@ pub(super) mod harness;
 mod leaving;
 mod links;
 mod missing;
+mod presence;
 mod receiving;
 mod requests;
 mod selectors;

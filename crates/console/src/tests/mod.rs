@@ -3,6 +3,7 @@
 mod acting;
 mod authorization;
 mod changes;
+mod connections;
 mod files;
 mod listing;
 mod lists;
@@ -17,6 +18,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request};
 use peeklock_access::{Access, Policy};
 use peeklock_admin::{Admin, Limits};
+use peeklock_connections::Register;
 use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions};
 use peeklock_engine::{QueueOptions, Timestamp, TopicOptions};
 use peeklock_storage::{MemoryStore, ShardId, Store};
@@ -32,6 +34,7 @@ struct Broker {
     router: Router,
     namespace: Namespace,
     clock: Arc<ManualClock>,
+    register: Register,
 }
 
 struct Answer {
@@ -57,7 +60,9 @@ impl Broker {
         };
         let admin = Admin::new(namespace.clone(), access, Limits::default()).named(Some("test"));
         let about = About { version: "1.2.3" };
-        Self { router: Console::new(admin, about).router().merge(crate::assets()), namespace, clock }
+        let register = Register::new(1);
+        let router = Console::new(admin, about).watching(register.clone()).router();
+        Self { router: router.merge(crate::assets()), namespace, clock, register }
     }
 
     /// With a queue `q`, a queue with sessions `s`, and a topic `news` with the subscription `all`.

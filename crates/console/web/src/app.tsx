@@ -10,6 +10,7 @@ import { setTheme, theme, type Theme } from "./parts/theme.js";
 import { Button, Empty, ErrorBox, Loading } from "./parts/ui.js";
 import { entityHref, navigate, useRoute, type Route } from "./router.js";
 import { ClockScreen } from "./screens/clock.js";
+import { ConnectionScreen, ConnectionsScreen } from "./screens/connections.js";
 import { DeadLettersScreen } from "./screens/deadletters.js";
 import { EntitiesScreen } from "./screens/entities.js";
 import { EntityScreen } from "./screens/entity.js";
@@ -70,6 +71,7 @@ const SCREENS: [string, string, string][] = [
   ["", "Overview", "#/"],
   ["entities", "Entities", "#/entities"],
   ["dead-letters", "Dead letters", "#/dead-letters"],
+  ["connections", "Connections", "#/connections"],
   ["log", "Log", "#/log"],
 ];
 
@@ -78,7 +80,7 @@ function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void
   const [isHelpOpen, setHelpOpen] = useState(false);
   useShortcuts(useCallback(() => setHelpOpen(true), []));
   const first = route.segments[0] ?? "";
-  const selected = first === "entity" ? "entities" : first;
+  const selected = first === "entity" ? "entities" : first === "connection" ? "connections" : first;
   const screens = session.time_travel ? [...SCREENS, ["clock", "Clock", "#/clock"] as [string, string, string]] : SCREENS;
   useEffect(() => {
     // A new screen begins at its heading, also for screen readers.
@@ -142,6 +144,11 @@ function Screen({ route, session }: { route: Route; session: Session }) {
       break;
     case "dead-letters":
       return <DeadLettersScreen />;
+    case "connections":
+      return <ConnectionsScreen search={route.query.get("search") ?? ""} />;
+    case "connection":
+      if (second) return <ConnectionScreen key={second} id={second} />;
+      break;
     case "log":
       return <LogScreen key={second ?? "log"} kind={second === "audit" ? "audit" : "log"} />;
     case "clock":

@@ -101,6 +101,49 @@ export interface Lock {
   session?: string | null;
 }
 
+export interface Connection {
+  id: string;
+  address: string | null;
+  transport: "amqp" | "websocket";
+  tls: boolean;
+  certificate: string | null;
+  opened_at: string;
+  container_id: string;
+  host: string | null;
+  product: string | null;
+  version: string | null;
+  platform: string | null;
+  framework: string | null;
+  user_agent: string | null;
+  /** Missing if the connection did not answer in time. */
+  figures: {
+    identities: { credential: "none" | "rule" | "certificate" | "token"; name: string }[];
+    links: number;
+    messages_in: number;
+    messages_out: number;
+    credit: number;
+    unsettled: number;
+    is_closing: boolean;
+  } | null;
+}
+
+export interface Link {
+  number: number;
+  name: string;
+  purpose: string;
+  direction: "in" | "out";
+  entity: string | null;
+  receiver: string | null;
+  credit: number;
+  unsettled: number;
+  messages: number;
+}
+
+export interface ConnectionDetail extends Connection {
+  links: Link[];
+  next: string | null;
+}
+
 export interface SessionRow {
   id: string;
   messages: number;

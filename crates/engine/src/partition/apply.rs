@@ -39,8 +39,8 @@ impl State {
                 self.serve(*receiver, *queue, *sub_queue, *number);
                 self.set_lock(*queue, *sub_queue, *number, Some(*token));
                 let (queue, sub_queue, number) = (*queue, *sub_queue, *number);
-                let (until, in_session, counts) = (*until, *in_session, *counts);
-                let held = LockedMessage { queue, sub_queue, number, until, in_session, counts };
+                let (receiver, until, in_session, counts) = (*receiver, *until, *in_session, *counts);
+                let held = LockedMessage { queue, sub_queue, number, receiver, until, in_session, counts };
                 self.locks.insert(*token, held);
             }
             Event::Renewed { token, until } => self.locks.prolong(*token, *until),

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::{LockToken, QueueId, SequenceNumber, SubQueue, Timestamp};
+use crate::{LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// The table of locks keeps room for this many.
 const CAPACITY_KEPT: usize = 4096;
@@ -21,6 +21,8 @@ pub(super) struct LockedMessage {
     pub(super) sub_queue: SubQueue,
     /// The message.
     pub(super) number: SequenceNumber,
+    /// Who was given it, if a receiver was; that may be closed by now.
+    pub(super) receiver: Option<ReceiverId>,
     /// When the lock ends unless renewed.
     pub(super) until: Timestamp,
     /// Whether it ends with its session's lock instead, without a timer of its own.

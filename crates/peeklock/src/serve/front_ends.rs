@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use peeklock_amqp::server::{self as amqp, Admission, Connections};
 use peeklock_amqp::servicebus::ServiceBus;
+use peeklock_connections::Transport;
 use peeklock_net::{ByteStream, Incoming, Peer, Protocol, Serve, UnauthenticatedConnection};
 use tokio::sync::watch;
 
@@ -42,7 +43,11 @@ impl FrontEnds {
         let (pass, evicted) = (unauthenticated.pass(), unauthenticated.evicted());
         let Peer { address, encrypted, certificate } = peer;
         let admission = Admission::new(move || pass.admit());
-        let peer = amqp::Peer { address: Some(address), encrypted, certificate, admission };
+        let transport = match spoken {
+            Spoken::WebSocket => Transport::WebSocket,
+            Spoken::Amqp | Spoken::Http => Transport::Amqp,
+        };
+        let peer = amqp::Peer { address: Some(address), transport, encrypted, certificate, admission };
         connections.serve(stream, first_bytes, peer, evicted).await;
         drop(unauthenticated);
     }

@@ -36,6 +36,7 @@ use peeklock_admin::{Admin, Limits as AdminLimits};
 use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_budget::throttle::Throttles;
+use peeklock_connections::Register;
 use peeklock_console::{About, Console};
 use peeklock_engine::runtime::{
     Clock, ElapsedClock, LostShard, Namespace, NamespaceOptions, ReadRuleProperties, SystemClock,
@@ -129,10 +130,12 @@ async fn serve(
     let access = access::start(&namespace, &config.authorization, time);
     page.show(&store, &access, &namespace);
     let throttles = Throttles::new(config.rates.clone());
-    let connections = amqp_connections(&namespace, &access, &throttles, &config, memory, room);
+    let register = Register::new(access.now().0);
+    let bus = service_bus(&namespace, &access, &config, &throttles).registered(register.clone());
+    let connections = amqp_connections(bus, &namespace, &config, memory, room);
     let admin = admin(&namespace, &access, throttles, &config, (limits, memory));
     // Nobody else sets it.
-    let _ = administration.set(administer(admin, travel.as_ref(), &log));
+    let _ = administration.set(administer(admin, travel.as_ref(), &log, register));
     let control = store.control(&config);
     network.serve_amqp(connections);
     let ready_file = announce(&config, network.addresses(), &namespace)?;
@@ -177,15 +180,14 @@ fn supervised(namespace: &Namespace, store: &OpenStore) -> Option<JoinHandle<()>
 
 /// What serves AMQP.
 fn amqp_connections(
+    bus: ServiceBus,
     namespace: &Namespace,
-    access: &Access,
-    throttles: &Throttles,
     config: &Config,
     memory: Memory,
     room: Room,
 ) -> Connections<ServiceBus> {
     let connections = Connections::new(
-        service_bus(namespace, access, config, throttles),
+        Arc::new(bus),
         // Nothing corrects or moves it: an hour's jump must not look like an hour's silence of every client.
         Arc::new(ElapsedClock::default()),
         // Unauthenticated connections are limited beside, so that authenticated ones find a place however many there are.
@@ -263,10 +265,17 @@ fn admin(
 }
 
 /// What answers over HTTP once there are entities.
-fn administer(admin: Admin, travel: Option<&TimeTravel>, log: &LogControl) -> axum::Router {
+fn administer(
+    admin: Admin,
+    travel: Option<&TimeTravel>,
+    log: &LogControl,
+    register: Register,
+) -> axum::Router {
     let about = About { version: env!("CARGO_PKG_VERSION") };
-    let console =
-        Console::new(admin.clone(), about).moving(travel.map(TimeTravel::mover)).logging(log.ring());
+    let console = Console::new(admin.clone(), about)
+        .moving(travel.map(TimeTravel::mover))
+        .logging(log.ring())
+        .watching(register);
     console.router().fallback_service(admin.router())
 }
 
@@ -281,12 +290,7 @@ fn admin_limits(config: &Config, store: peeklock_storage::Limits, memory: Memory
     }
 }
 
-fn service_bus(
-    namespace: &Namespace,
-    access: &Access,
-    config: &Config,
-    throttles: &Throttles,
-) -> Arc<ServiceBus> {
+fn service_bus(namespace: &Namespace, access: &Access, config: &Config, throttles: &Throttles) -> ServiceBus {
     let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
     let transactions = config.transactions.clone();
     let mut dialect = DialectConfig {
@@ -300,7 +304,7 @@ fn service_bus(
         dialect.namespace.clone_from(name);
     }
     let bus = ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect);
-    Arc::new(bus.throttled(throttles.clone()))
+    bus.throttled(throttles.clone())
 }
 
 fn listener_options(config: &Config, memory: Memory, connections_max: u64) -> ListenerOptions {

@@ -37,6 +37,7 @@ pub(super) struct Harness {
     outputs: MailboxReceiver,
     requests: Requests,
     commits: Commits,
+    pub(super) register: Register,
     pub(super) session: u16,
     links: u32,
     now: NowMs,
@@ -73,7 +74,8 @@ impl Harness {
         let entities = SomeEntities::new(partition, Arc::clone(&commits));
         let (mailbox, outputs) = Mailbox::new();
         let config = DialectConfig { seed: Some(1), ..config };
-        let bus = ServiceBus::new(Arc::new(entities), access, config);
+        let register = Register::default();
+        let bus = ServiceBus::new(Arc::new(entities), access, config).registered(register.clone());
         let broker = bus.accept(peer, mailbox.clone());
         let plain = Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() };
         let bare = Config { sasl_mechanisms: Vec::new(), incoming_window, ..plain.clone() };
@@ -88,6 +90,7 @@ impl Harness {
             outputs,
             requests,
             commits,
+            register,
             session: 0,
             links: 0,
             now: 0,

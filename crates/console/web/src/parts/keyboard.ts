@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { navigate } from "../router.js";
 
 const STORED = "peeklock-shortcuts";
-const GOTO: Record<string, string> = { o: "#/", e: "#/entities", d: "#/dead-letters", l: "#/log" };
+const GOTO: Record<string, string> = { o: "#/", e: "#/entities", d: "#/dead-letters", c: "#/connections", l: "#/log" };
 
 export function shortcutsEnabled(): boolean {
   return localStorage.getItem(STORED) !== "off";

@@ -13,6 +13,7 @@ const KEYS: [string, string][] = [
   ["g o", "Overview"],
   ["g e", "Entities"],
   ["g d", "Dead letters"],
+  ["g c", "Connections"],
   ["g l", "Log"],
   ["?", "This help"],
 ];

@@ -58,7 +58,9 @@ function Receivers({ path }: { path: string }) {
         >
           {data.receivers.map((receiver) => (
             <tr key={receiver.id}>
-              <th scope="row">{receiver.id}</th>
+              <th scope="row">
+                <ReceiverLink id={receiver.id} />
+              </th>
               <td>{receiver.mode.replace(/_/g, " ")}</td>
               <td>{receiver.session ?? "–"}</td>
               <td>{receiver.selector ? "yes" : "–"}</td>
@@ -68,6 +70,15 @@ function Receivers({ path }: { path: string }) {
         </Table>
       )}
     </section>
+  );
+}
+
+/** Leads to the connection of a receiver. */
+function ReceiverLink({ id }: { id: string }) {
+  return (
+    <a href={`#/connections?search=${id}`} title="The connection of this receiver">
+      {id}
+    </a>
   );
 }
 
@@ -108,7 +119,7 @@ function Locks({ entity, path }: { entity: string; path: string }) {
               <td class="number">
                 {clockTime(lock.locked_until)} ({relative(lock.locked_until, nowMs)})
               </td>
-              {hasReceivers && <td>{lock.receiver ?? "–"}</td>}
+              {hasReceivers && <td>{lock.receiver ? <ReceiverLink id={lock.receiver} /> : "–"}</td>}
               <td>{lock.session ?? "–"}</td>
               <td class="code">{lock.lock_token}</td>
             </tr>

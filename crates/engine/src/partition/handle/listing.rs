@@ -65,7 +65,7 @@ impl Step<'_> {
                     token,
                     until: held.until,
                     session: None,
-                    receiver: None,
+                    receiver: held.receiver,
                 });
             }
         }

@@ -88,7 +88,8 @@ impl Step<'_> {
             self.returns_left -= 1;
             let counts = lost && self.state().locks.find(token).is_some_and(|held| held.counts);
             let (sub_queue, until) = (SubQueue::Main, self.now);
-            let held = LockedMessage { queue, sub_queue, number, until, in_session: true, counts };
+            let held =
+                LockedMessage { queue, sub_queue, number, receiver: None, until, in_session: true, counts };
             match self.state().record(queue, SubQueue::Main, number).cloned() {
                 Some(record) if counts => self.fail_delivery(token, held, record, Change::Returned),
                 Some(record) => self.release(token, held, record),

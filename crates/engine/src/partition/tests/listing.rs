@@ -41,7 +41,7 @@ fn locks_are_listed_in_the_order_of_their_ends() {
     let found: Vec<_> = rows
         .into_iter()
         .map(|row| match row {
-            ListedRow::Lock { number, token, session: None, .. } => (number, token),
+            ListedRow::Lock { number, token, session: None, receiver: Some(_), .. } => (number, token),
             other => panic!("{other:?}"),
         })
         .collect();
