@@ -18,12 +18,13 @@ mod quarantine;
 mod reads;
 mod recovery;
 mod release;
+mod shared_counts;
 mod tally;
 mod turn;
 mod weight;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use peeklock_storage::{Epoch, Error, Limits, PartitionId, Pressure, Shard};
@@ -41,6 +42,7 @@ use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use self::reads::Source;
+pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
 pub(super) use self::weight::check_weight;
 use super::accessed::AccessedAt;
@@ -55,7 +57,7 @@ use super::joint::{JointSteps, LoanRequest};
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response};
 use crate::metrics::{EntityMetrics, SeriesPool};
-use crate::partition::{Counts, Outputs, Partition};
+use crate::partition::{Outputs, Partition};
 use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RuleLimits, Timestamp};
 
 /// What every actor of a host shares.
@@ -99,20 +101,6 @@ pub(super) enum Control {
     Stop,
     /// The shard is lost: refuse everything and end.
     Lose,
-}
-
-/// A partition's counts as of its last turn, readable from outside.
-#[derive(Debug, Default)]
-pub(super) struct SharedCounts(Mutex<Counts>);
-
-impl SharedCounts {
-    pub(super) fn get(&self) -> Counts {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn set(&self, counts: Counts) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = counts;
-    }
 }
 
 /// Where an actor gets its work.

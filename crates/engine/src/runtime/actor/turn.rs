@@ -199,7 +199,7 @@ impl Actor {
     /// Lets everybody see what there is now.
     pub(super) fn show_counts(&mut self) {
         let OwnedPartition { id, partition, counts, metrics, .. } = &self.owned;
-        counts.set(partition.counts());
+        counts.set_entity(partition, QueueId(id.0));
         metrics.set_oldest(partition.oldest_available(QueueId(id.0)));
         if self.owned.subscriptions.take_over(&mut self.owned.partition) {
             self.shared.changes.notify();
