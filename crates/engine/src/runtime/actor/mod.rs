@@ -20,6 +20,7 @@ mod recovery;
 mod release;
 mod shared_counts;
 mod tally;
+mod traces;
 mod turn;
 mod weight;
 
@@ -44,6 +45,7 @@ use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use self::reads::Source;
 pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
+use self::traces::Traces;
 pub(super) use self::weight::check_weight;
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
@@ -54,6 +56,7 @@ use super::damage::Damages;
 use super::forwarder::Routes;
 use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
+use super::spans::Spans;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response};
 use crate::metrics::{EntityMetrics, SeriesPool};
@@ -84,6 +87,8 @@ pub(super) struct Shared {
     pub(super) series: Arc<SeriesPool>,
     /// Where stored data that can't be read is noted.
     pub(super) damages: Damages,
+    /// Who takes part in traces, if anybody does.
+    pub(super) spans: Option<Arc<dyn Spans>>,
 }
 
 /// Requests of the namespace to an actor.
@@ -164,6 +169,7 @@ pub(super) struct Actor {
     forwarders: Forwarders,
     cache: BodyCache,
     tallies: Tallies,
+    traces: Traces,
     alarm: Alarm,
     /// When to look for memory again.
     memory_alarm: Alarm,
@@ -228,6 +234,7 @@ impl Actor {
             forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             tallies: Tallies::new(QueueId(id.0), Arc::clone(&owned.metrics)),
+            traces: Traces::new(shared.spans.clone()),
             alarm: Alarm::default(),
             memory_alarm: Alarm::default(),
             catch_ups: CatchUps::default(),

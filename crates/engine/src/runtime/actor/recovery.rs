@@ -199,6 +199,7 @@ impl Actor {
         self.commits = Commits::default();
         self.catch_ups.start_over();
         self.tallies.start_over();
+        self.traces.start_over();
         self.internal.clear();
         self.outputs.events.clear();
         self.outputs.effects.clear();
