@@ -68,6 +68,7 @@ const DEPENDENCIES: [(&str, &[&str]); 16] = [
             "peeklock-console",
             "peeklock-client",
             "peeklock-engine",
+            "peeklock-errors",
             "peeklock-message",
             "peeklock-metrics",
             "peeklock-net",
