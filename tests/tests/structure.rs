@@ -72,6 +72,7 @@ const DEPENDENCIES: [(&str, &[&str]); 17] = [
             "peeklock-console",
             "peeklock-client",
             "peeklock-engine",
+            "peeklock-errors",
             "peeklock-message",
             "peeklock-metrics",
             "peeklock-net",

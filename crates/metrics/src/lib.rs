@@ -7,6 +7,7 @@
 mod durations;
 mod family;
 mod page;
+mod read;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,6 +26,7 @@ pub use prometheus_client::encoding::EncodeLabelSet;
 pub use prometheus_client::metrics::counter::Counter;
 /// A number that goes up and down; cheap to clone, all clones are the same.
 pub use prometheus_client::metrics::gauge::Gauge;
+pub use read::{Distribution, ReadFamily, Reading, Series};
 
 /// Counters of one family, one for each set of labels met so far; cheap to clone. `N` labels, each with its name. Looking one
 /// up takes a lock, so it is for what happens seldom.
@@ -62,6 +64,14 @@ impl Metrics {
         let mut text = String::new();
         encode(&mut text, &self.0.read().unwrap_or_else(PoisonError::into_inner))?;
         Ok(text)
+    }
+
+    /// The same as data.
+    ///
+    /// # Errors
+    /// Those of the sources.
+    pub fn read(&self) -> Result<Vec<ReadFamily>, fmt::Error> {
+        self.text().map(|text| read::read(&text))
     }
 }
 
@@ -144,5 +154,26 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn the_page_as_data_says_the_same_as_its_text() {
+        let (metrics, test) = (Metrics::default(), Arc::new(Test::default()));
+        metrics.register(Arc::clone(&test));
+        test.sent.get_or_create(&[("to", "a \"b\",{}\\\n=")]).inc_by(3);
+        for took_us in [700, 800, 90_000_000] {
+            test.took.observe_us(took_us);
+        }
+        let [sent, held, took] = metrics.read().unwrap().try_into().unwrap();
+        assert_eq!((&*sent.name, sent.kind, &*sent.help), (SENT.name, Kind::Counter, SENT.help));
+        let labels = vec![("to".to_owned(), "a \"b\",{}\\\n=".to_owned())];
+        assert_eq!(sent.series, [Series { labels, reading: Reading::Number(Value::Integer(3)) }]);
+        assert_eq!((&*held.name, held.unit), (HELD.name, Unit::Bytes));
+        assert_eq!(held.series[0].reading, Reading::Number(Value::Float(1.5)));
+        assert_eq!((&*took.name, took.kind, took.unit), (TOOK.name, Kind::Histogram, Unit::Seconds));
+        let Reading::Distribution(read) = &took.series[0].reading else { panic!("{took:?}") };
+        assert_eq!((read.bounds.len(), read.counts.len()), (BUCKETS - 1, BUCKETS));
+        assert_eq!((read.counts[3], read.counts[BUCKETS - 1], read.counts.iter().sum()), (2, 1, 3_u64));
+        assert_eq!(read.sum, 90.0015);
     }
 }

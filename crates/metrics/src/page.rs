@@ -19,6 +19,18 @@ pub enum Value {
     Float(f64),
 }
 
+impl Value {
+    /// The number, as near as a float gets.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "beyond 2⁵³ the last digits don't matter")]
+    pub const fn as_f64(self) -> f64 {
+        match self {
+            Self::Integer(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
+}
+
 impl From<u64> for Value {
     fn from(value: u64) -> Self {
         Self::Integer(value)

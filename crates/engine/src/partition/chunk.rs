@@ -55,6 +55,11 @@ impl Chunk {
         self.available() & mask(bit) != 0
     }
 
+    /// Bits of messages that are locked, deferred ones apart.
+    pub(super) const fn locked(&self) -> u64 {
+        self.locked & !self.aside
+    }
+
     /// Bits of messages that exist.
     pub(super) const fn present(&self) -> u64 {
         self.present

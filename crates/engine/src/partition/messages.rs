@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::chunk::{CHUNK_NUMBERS, Chunk, bits};
 use super::record::Record;
-use crate::{SequenceNumber, Timestamp};
+use crate::{MessageState, SequenceNumber, Timestamp};
 
 /// An ordered set of messages.
 #[derive(Debug, Default)]
@@ -19,12 +19,24 @@ pub(super) struct Messages {
     /// Chunks with something available that expires, by their earliest expiry.
     expiries: BTreeSet<(Timestamp, u64)>,
     len: u64,
+    deferred: u64,
+    locked: u64,
 }
 
 impl Messages {
     /// How many there are.
     pub(super) const fn len(&self) -> u64 {
         self.len
+    }
+
+    /// How many are deferred, locked or not.
+    pub(super) const fn deferred(&self) -> u64 {
+        self.deferred
+    }
+
+    /// How many are locked and not deferred.
+    pub(super) const fn locked(&self) -> u64 {
+        self.locked
     }
 
     /// One message.
@@ -112,7 +124,10 @@ impl Messages {
         let (id, bit) = position(number);
         let chunk = self.chunks.entry(id).or_default();
         let before = Summary::of(chunk);
-        self.len += u64::from(chunk.get(bit).is_none());
+        let replaced = chunk.get(bit);
+        self.len += u64::from(replaced.is_none());
+        self.deferred += u64::from(is_deferred(&record));
+        self.deferred -= u64::from(replaced.is_some_and(is_deferred));
         chunk.put(bit, record);
         let after = Summary::of(chunk);
         self.reindex(id, before, after);
@@ -139,12 +154,14 @@ impl Messages {
             self.chunks.remove(&id);
         }
         self.len -= 1;
+        self.deferred -= u64::from(is_deferred(&removed));
         self.reindex(id, before, after);
         Some(removed)
     }
 
     /// Brings the indexes up to date with one chunk.
     fn reindex(&mut self, id: u64, before: Summary, after: Summary) {
+        self.locked = self.locked + u64::from(after.locked) - u64::from(before.locked);
         if before.ready != after.ready {
             if after.ready {
                 self.ready.insert(id);
@@ -166,12 +183,21 @@ impl Messages {
 struct Summary {
     ready: bool,
     expiry: Timestamp,
+    locked: u32,
 }
 
 impl Summary {
     const fn of(chunk: &Chunk) -> Self {
-        Self { ready: chunk.available() != 0, expiry: chunk.soonest_expiry() }
+        Self {
+            ready: chunk.available() != 0,
+            expiry: chunk.soonest_expiry(),
+            locked: chunk.locked().count_ones(),
+        }
     }
+}
+
+fn is_deferred(record: &Record) -> bool {
+    record.state() == MessageState::Deferred
 }
 
 /// Chunk and bit of a number.

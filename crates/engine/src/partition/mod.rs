@@ -53,6 +53,7 @@ use rand::Rng;
 pub use self::credible::Credible;
 pub use self::persist::{persist, touch};
 pub(crate) use self::properties::changes_bytes;
+use self::queue::Queue;
 pub use self::record::Record;
 pub use self::restore::UnreadRecord;
 pub use self::selection::SelectionChange;
@@ -92,6 +93,8 @@ pub struct RestoreError {
 pub struct Counts {
     /// Active, locked and deferred messages of the main queue.
     pub active: u64,
+    /// Those of them that are deferred.
+    pub deferred: u64,
     /// Messages in the dead-letter queue.
     pub dead_letter: u64,
     /// Scheduled messages.
@@ -108,11 +111,38 @@ impl Counts {
     /// Adds the counts of another queue.
     pub const fn add(&mut self, other: Self) {
         self.active += other.active;
+        self.deferred += other.deferred;
         self.dead_letter += other.dead_letter;
         self.scheduled += other.scheduled;
         self.transfer_dead_letter += other.transfer_dead_letter;
         self.quarantined += other.quarantined;
         self.size_bytes += other.size_bytes;
+    }
+}
+
+/// What clients do with a queue or subscription now; nothing of it outlives a restart but the states of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Activity {
+    /// Messages of the main queue that are locked, deferred ones apart.
+    pub locked: u64,
+    /// Messages that receivers have credit for and did not get, those that forward apart.
+    pub credit: u64,
+    /// Sessions that nobody holds although something is available.
+    pub sessions_waiting: u64,
+    /// Sessions that a receiver holds.
+    pub sessions_locked: u64,
+    /// Sessions with a state.
+    pub sessions_with_state: u64,
+}
+
+impl Activity {
+    /// Adds what happens in another queue.
+    pub const fn add(&mut self, other: Self) {
+        self.locked += other.locked;
+        self.credit = self.credit.saturating_add(other.credit);
+        self.sessions_waiting += other.sessions_waiting;
+        self.sessions_locked += other.sessions_locked;
+        self.sessions_with_state += other.sessions_with_state;
     }
 }
 
@@ -320,6 +350,12 @@ impl Partition {
     pub fn oldest_available(&self, queue: QueueId) -> Option<Timestamp> {
         let messages = self.state.queue(queue)?.messages.get(SubQueue::Main);
         messages.first_available().map(|(_, record)| record.enqueued_at())
+    }
+
+    /// What clients do with a queue or subscription now.
+    #[must_use]
+    pub fn activity(&self, queue: QueueId) -> Activity {
+        self.state.queue(queue).map(Queue::activity).unwrap_or_default()
     }
 
     /// How many subscriptions there are.

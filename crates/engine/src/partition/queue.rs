@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Counts;
 use super::messages::Messages;
 use super::per_sub_queue::PerSubQueue;
 use super::policy::Policy;
 use super::receivers::Receivers;
 use super::record::Record;
 use super::sessions::Sessions;
+use super::{Activity, Counts};
 use crate::{QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
 /// A queue or subscription: its messages, who reads them, what is due. Messages and `next_number` are durable, all else
@@ -133,11 +133,25 @@ impl Queue {
         let scheduled = self.activations.len() as u64;
         Counts {
             active: self.messages.get(SubQueue::Main).len() - scheduled,
+            deferred: self.messages.get(SubQueue::Main).deferred(),
             dead_letter: self.messages.get(SubQueue::DeadLetter).len(),
             scheduled,
             transfer_dead_letter: self.messages.get(SubQueue::TransferDeadLetter).len(),
             quarantined: self.quarantined.len() as u64,
             size_bytes: 0,
+        }
+    }
+
+    /// What clients do with it now.
+    pub(super) fn activity(&self) -> Activity {
+        let sessions = self.sessions.as_ref().map(|sessions| sessions.counts());
+        let (sessions_waiting, sessions_locked, sessions_with_state) = sessions.unwrap_or_default();
+        Activity {
+            locked: self.messages.get(SubQueue::Main).locked(),
+            credit: self.receivers.credit(),
+            sessions_waiting,
+            sessions_locked,
+            sessions_with_state,
         }
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Receivers {
     queue: PerSubQueue<VecDeque<ReceiverId>>,
     /// How many have credit.
     active: PerSubQueue<usize>,
+    /// Messages that those have credit for, forwarders apart.
+    credit: u64,
     draining: BTreeSet<ReceiverId>,
     /// Those with a selector: they take no turns with the others.
     pub(super) selections: Selections,
@@ -72,6 +74,11 @@ impl Receivers {
     /// Whether a sub-queue has an active listener: a receiver with credit left (S-3; bytes play no part).
     pub(super) fn is_active(&self, sub_queue: SubQueue) -> bool {
         *self.active.get(sub_queue) > 0
+    }
+
+    /// Messages for which they have credit left, those that forward apart.
+    pub(super) const fn credit(&self) -> u64 {
+        self.credit
     }
 
     /// Whose turn it is, and how it takes messages.
@@ -201,6 +208,10 @@ impl Receivers {
             (false, true) => *active += 1,
             (true, false) => *active -= 1,
             _ => {}
+        }
+        if after.options.mode != ReceiveMode::Forward {
+            // Limits are totals and may be as large as a number gets: the sum wraps, and comes back.
+            self.credit = self.credit.wrapping_add(after.credit()).wrapping_sub(before.credit());
         }
         if !after.competes {
             return;

@@ -13,7 +13,7 @@ use super::random::RandomSource;
 use super::subscriptions::Subscriptions;
 use super::{EntityDescription, EntityKind, PartitionHandle};
 use crate::metrics::EntityMetrics;
-use crate::partition::{Counts, Partition};
+use crate::partition::{Activity, Counts, Partition};
 use crate::{EntityOptions, EntityTimes, QueueId, SubscriptionOptions};
 
 /// What it takes to start an actor on a host.
@@ -95,7 +95,7 @@ impl Entity {
         set_backs: u64,
     ) -> Self {
         let counts = Arc::new(SharedCounts::default());
-        counts.set(partition.counts());
+        counts.set_entity(&partition, QueueId(id.0));
         let series = &spawner.shared.series;
         let metrics = series.entity();
         metrics.set_oldest(partition.oldest_available(QueueId(id.0)));
@@ -166,6 +166,11 @@ impl Entity {
 
     pub(super) fn counts(&self) -> Counts {
         self.counts.get()
+    }
+
+    /// The same, and what clients do with it, of the same instant.
+    pub(super) fn counts_and_activity(&self) -> (Counts, Activity) {
+        self.counts.both()
     }
 
     /// Messages that are out of delivery because what is stored of them is damaged, of all subscriptions as well.

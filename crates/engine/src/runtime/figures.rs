@@ -11,7 +11,7 @@ use super::subscriptions::Found;
 use super::{Clock, EntityKind};
 use crate::EntityOptions;
 use crate::metrics::{EntityMetrics, Totals, families as family};
-use crate::partition::Counts;
+use crate::partition::{Activity, Counts};
 
 /// The name of the series that sum up entities without series of their own. No entity can have it.
 const OTHERS: &str = "(others)";
@@ -54,6 +54,7 @@ struct Row {
     name: String,
     kind: &'static str,
     counts: Counts,
+    activity: Activity,
     /// Of a queue or topic.
     size_limit_bytes: Option<u64>,
     totals: Totals,
@@ -67,7 +68,7 @@ impl Row {
     fn new(
         name: String,
         kind: &'static str,
-        counts: Counts,
+        (counts, activity): (Counts, Activity),
         metrics: &EntityMetrics,
         clock: &dyn Clock,
     ) -> Self {
@@ -77,6 +78,7 @@ impl Row {
             name,
             kind,
             counts,
+            activity,
             size_limit_bytes: None,
             totals: metrics.totals(),
             durations: metrics.durations(),
@@ -96,25 +98,30 @@ impl Row {
 
     /// Adds the gauges of an entity to those of the others.
     fn add(&mut self, other: &Self) {
-        let (sum, counts) = (&mut self.counts, &other.counts);
-        sum.active += counts.active;
-        sum.dead_letter += counts.dead_letter;
-        sum.scheduled += counts.scheduled;
-        sum.transfer_dead_letter += counts.transfer_dead_letter;
-        sum.quarantined += counts.quarantined;
-        sum.size_bytes += counts.size_bytes;
+        self.counts.add(other.counts);
+        self.activity.add(other.activity);
         self.age_seconds = self.age_seconds.max(other.age_seconds);
     }
 
-    const fn states(&self) -> [(&'static str, u64); 5] {
-        let Counts { active, dead_letter, scheduled, transfer_dead_letter, quarantined, .. } = self.counts;
+    /// Each message is in one of them, so that their sum means something.
+    const fn states(&self) -> [(&'static str, u64); 7] {
+        let Counts { active, deferred, dead_letter, scheduled, transfer_dead_letter, quarantined, .. } =
+            self.counts;
+        let locked = self.activity.locked;
         [
-            ("active", active),
+            ("active", active.saturating_sub(deferred + locked)),
+            ("locked", locked),
+            ("deferred", deferred),
             ("scheduled", scheduled),
             ("dead_letter", dead_letter),
             ("transfer_dead_letter", transfer_dead_letter),
             ("quarantined", quarantined),
         ]
+    }
+
+    const fn sessions(&self) -> [(&'static str, u64); 2] {
+        let Activity { sessions_waiting, sessions_locked, .. } = self.activity;
+        [("waiting", sessions_waiting), ("locked", sessions_locked)]
     }
 }
 
@@ -128,7 +135,7 @@ impl Rows {
     fn collect(inner: &Inner) -> Self {
         let clock = &*inner.common.clock;
         let others = inner.common.series.others();
-        let mut others = Row::new(OTHERS.to_owned(), "others", Counts::default(), others, clock);
+        let mut others = Row::new(OTHERS.to_owned(), "others", Default::default(), others, clock);
         let mut rows = Vec::new();
         let (mut queues, mut topics, mut subscriptions) = (0, 0, 0);
         for entity in inner.directory.all() {
@@ -142,13 +149,14 @@ impl Rows {
                     "topic"
                 }
             };
-            let row = Row::new(entity.name.clone(), kind, entity.counts(), &entity.metrics, clock);
+            let row =
+                Row::new(entity.name.clone(), kind, entity.counts_and_activity(), &entity.metrics, clock);
             let row = Row { size_limit_bytes: Some(size_limit_bytes(&entity)), ..row };
             put(&mut rows, &mut others, &entity.metrics, row);
             for found in entity.subscriptions.all() {
                 subscriptions += 1;
                 let name = subscription_name(&entity.name, &found.subscription.name);
-                let row = Row::new(name, "subscription", found.counts(), &found.metrics, clock);
+                let row = Row::new(name, "subscription", found.counts_and_activity(), &found.metrics, clock);
                 put(&mut rows, &mut others, &found.metrics, row);
             }
         }
@@ -194,6 +202,9 @@ impl Rows {
         self.each(page, &family::OLDEST, |row| Some(row.age_seconds))?;
         self.each(page, &family::RECEIVERS, |row| Some(row.receivers))?;
         self.each(page, &family::SENDERS, |row| Some(row.senders))?;
+        self.each(page, &family::CREDIT, |row| Some(row.activity.credit))?;
+        self.each_by(page, &family::SESSIONS, "state", Row::sessions)?;
+        self.each(page, &family::SESSION_STATES, |row| Some(row.activity.sessions_with_state))?;
         self.each(page, &family::RECEIVED, |row| Some(row.totals.accepted))?;
         self.each(page, &family::DELIVERED, |row| Some(row.totals.delivered))?;
         self.each_by(page, &family::SETTLED, "outcome", |row| row.totals.settled_by_outcome())?;

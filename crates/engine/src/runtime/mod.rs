@@ -11,6 +11,7 @@
 //! - `joint` is how several partitions change together: transactions, forwarding.
 //! - `forwarder` is the task that takes messages from one entity to another.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
+//! - [`Spans`] is the port to whoever takes part in traces.
 //! - [`Clock`] and `random` are the ports; `catch_up` is what follows when time is moved, `host::set_back` when it was
 //!   corrected; `body_cache` keeps recent contents.
 
@@ -39,6 +40,7 @@ mod partition_handle;
 mod patience;
 mod random;
 mod restore;
+mod spans;
 mod start_error;
 mod subscriptions;
 mod topics;
@@ -61,4 +63,5 @@ pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use partition_handle::{PartitionHandle, Requests};
 pub use peeklock_storage::Error as StorageError;
+pub use spans::{Disposition, Operation, Span, Spans, Trace};
 pub use start_error::StartError;

@@ -16,6 +16,7 @@ use super::directory::Directory;
 use super::entity::EntityRef;
 use super::forwarder::{ReadRuleProperties, Routes};
 use super::host::{LostShard, ShardHost};
+use super::spans::Spans;
 use super::{Clock, PartitionHandle, StartError};
 use crate::metrics::SeriesPool;
 use crate::names::name_key;
@@ -41,6 +42,8 @@ pub struct NamespaceOptions {
     pub budget: Budget,
     /// Queues, topics and subscriptions whose metrics have series of their own; all others are summed up.
     pub series_max: usize,
+    /// Who takes part in traces, if anybody does.
+    pub spans: Option<Arc<dyn Spans>>,
 }
 
 /// All entities; cheap to clone.
@@ -70,6 +73,7 @@ pub(super) struct Common {
     pub(super) series: Arc<SeriesPool>,
     pub(super) routes: Routes,
     pub(super) rule_limits: RuleLimits,
+    pub(super) spans: Option<Arc<dyn Spans>>,
 }
 
 impl Namespace {
@@ -97,6 +101,7 @@ impl Namespace {
             series: SeriesPool::new(options.series_max),
             routes: Routes::new(options.read_rule_properties),
             rule_limits: options.rule_limits,
+            spans: options.spans.clone(),
         };
         let directory = Arc::new(Directory::default());
         let host = ShardHost::start(lease, &common, &directory, &options).await?;

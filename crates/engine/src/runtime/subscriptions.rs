@@ -9,7 +9,7 @@ use super::accessed::AccessedAt;
 use super::actor::SharedCounts;
 use crate::metrics::{EntityMetrics, SeriesPool};
 use crate::names::name_key;
-use crate::partition::{Counts, Partition};
+use crate::partition::{Activity, Counts, Partition};
 use crate::rule::FilterCounts;
 use crate::{QueueId, Subscription, SubscriptionOptions, Timestamp, Totals};
 
@@ -45,6 +45,18 @@ impl Found {
         self.counts.get()
     }
 
+    /// The same, and what clients do with it, of the same instant.
+    pub(super) fn counts_and_activity(&self) -> (Counts, Activity) {
+        self.counts.both()
+    }
+
+    /// Lets everybody see what is there now.
+    fn set(&self, counts: Counts, partition: &Partition) {
+        let id = self.subscription.queue;
+        self.counts.set(counts, partition.activity(id));
+        self.metrics.set_oldest(partition.oldest_available(id));
+    }
+
     /// What administrators see.
     pub(super) fn describe(&self) -> SubscriptionDescription {
         let subscription = Arc::clone(&self.subscription);
@@ -58,7 +70,7 @@ impl Found {
 }
 
 impl Known {
-    fn set(&mut self, subscription: &Arc<Subscription>, counts: Counts, oldest: Option<Timestamp>) {
+    fn set(&mut self, subscription: &Arc<Subscription>, counts: Counts, partition: &Partition) {
         let id = subscription.queue;
         let before = self.by_id.get(&id);
         let metrics = before.map_or_else(|| self.series.entity(), |known| Arc::clone(&known.metrics));
@@ -69,8 +81,7 @@ impl Known {
             accessed: before.map(|known| Arc::clone(&known.accessed)).unwrap_or_default(),
             metrics,
         };
-        found.counts.set(counts);
-        found.metrics.set_oldest(oldest);
+        found.set(counts, partition);
         self.remove(id);
         self.filters = self.filters.plus(FilterCounts::of(&subscription.rules));
         self.by_name.insert(name_key(&subscription.name), id);
@@ -91,7 +102,7 @@ impl Known {
     fn update(&mut self, partition: &Partition, id: QueueId) {
         match (partition.subscription(id), partition.subscription_counts(id)) {
             (Some(subscription), Some(counts)) => {
-                self.set(subscription, counts, partition.oldest_available(id));
+                self.set(subscription, counts, partition);
             }
             _ => self.remove(id),
         }
@@ -219,8 +230,7 @@ impl Known {
             (Some(found), Some(subscription), Some(counts))
                 if Arc::ptr_eq(&found.subscription, subscription) =>
             {
-                found.counts.set(counts);
-                found.metrics.set_oldest(partition.oldest_available(id));
+                found.set(counts, partition);
                 true
             }
             _ => false,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use peeklock_budget::Budget;
 use peeklock_engine::runtime::{
     Clock, EntityRef, Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle,
-    ReadRuleProperties, Request, Response, ScriptedMachine, SetBacks, SystemClock, Travel,
+    ReadRuleProperties, Request, Response, ScriptedMachine, SetBacks, Spans, SystemClock, Travel,
 };
 use peeklock_engine::{
     Command, CreditLimit, Delivery, LockToken, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode,
@@ -103,9 +103,18 @@ impl Broker {
 
     /// One queue, and so many entities with series of their own.
     pub(crate) async fn with_series(series_max: usize) -> Self {
+        Self::with(NamespaceOptions { series_max, ..NamespaceOptions::default() }).await
+    }
+
+    /// One queue, messages of which have spans.
+    pub(crate) async fn with_spans(spans: Arc<dyn Spans>) -> Self {
+        Self::with(NamespaceOptions { spans: Some(spans), ..NamespaceOptions::default() }).await
+    }
+
+    async fn with(options: NamespaceOptions) -> Self {
         let (store, clock) = (MemoryStore::new(), TestClock::new(START));
         let lease = store.acquire(ShardId(0)).await.unwrap();
-        let options = NamespaceOptions { series_max, seed: Some(1), ..NamespaceOptions::default() };
+        let options = NamespaceOptions { seed: Some(1), ..options };
         let namespace = Namespace::start(lease, Arc::new(clock.clone()), options).await.unwrap();
         namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
         Self { store, clock, namespace }

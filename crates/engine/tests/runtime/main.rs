@@ -34,6 +34,7 @@ mod shard_lost;
 mod short_memory;
 mod simulation;
 mod slow_reads;
+mod spans;
 mod timers;
 mod topics;
 mod topics_failures;

@@ -220,3 +220,40 @@ async fn the_oldest_message_and_open_links_are_gauges() {
     quiet().await;
     expect(&page(&broker), &[&format!("peeklock_receivers{labels} 0")]);
 }
+
+#[tokio::test]
+async fn each_message_is_in_one_state_and_open_credit_is_a_gauge() {
+    let broker = Broker::with_series(2).await;
+    let mut client = broker.client();
+    for content in ["a", "b", "c"] {
+        client.sent(content).await;
+    }
+    let shows = |states: [u64; 3], credit: u64| {
+        let labels = "{entity=\"orders\",entity_type=\"queue\"";
+        let named = ["active", "locked", "deferred"].into_iter().zip(states);
+        let states =
+            named.map(|(state, count)| format!("peeklock_messages{labels},state=\"{state}\"}} {count}"));
+        let lines: Vec<String> = states.chain([format!("peeklock_credit{labels}}} {credit}")]).collect();
+        expect(&page(&broker), &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 2);
+    let (first, second) = (client.delivery().await, client.delivery().await);
+    quiet().await;
+    shows([1, 2, 0], 0);
+    client.settle(token(&first), Settlement::Defer { modify: Vec::new() });
+    client.response().await;
+    client.settle(token(&second), Settlement::Abandon { modify: Vec::new() });
+    client.response().await;
+    client.credit(client.receiver(1), 10, false);
+    (client.delivery().await, client.delivery().await);
+    quiet().await;
+    // What is asked for is a total: of 10, 4 were delivered.
+    shows([0, 2, 1], 6);
+    let receiver = client.receiver(1);
+    client.tell(Command::CloseReceiver { receiver });
+    quiet().await;
+    shows([0, 2, 1], 0);
+    broker.clock.advance(120_000);
+    quiet().await;
+    shows([2, 0, 1], 0);
+}

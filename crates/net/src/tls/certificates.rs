@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::local::Local;
 use super::pem::Identity;
-use super::{Tls, TlsError, server_config};
+use super::{Tls, TlsError};
 
 /// How often files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -116,8 +116,7 @@ impl Certificates {
             (Some(local), _) => local.ensure(now)?,
             (None, CertificateSource::Local { .. }) => return Ok(()),
         };
-        self.tls.set(server_config(identity, self.options.client_ca.as_deref())?);
-        Ok(())
+        self.tls.set(identity, self.options.client_ca.as_deref())
     }
 
     /// Reloads whenever files change and before certificates end, for as long as it is polled.

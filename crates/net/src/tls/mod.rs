@@ -11,6 +11,7 @@ mod tests;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -63,7 +64,13 @@ impl TlsError {
 
 /// What new connections meet; changes at run time concern those that come later.
 #[derive(Debug)]
-pub struct Tls(watch::Sender<Option<Arc<ServerConfig>>>);
+pub struct Tls(watch::Sender<Option<Served>>);
+
+#[derive(Debug, Clone)]
+struct Served {
+    config: Arc<ServerConfig>,
+    certificate_ends_at: Option<SystemTime>,
+}
 
 impl Default for Tls {
     fn default() -> Self {
@@ -79,9 +86,15 @@ impl Tls {
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         let mut config = self.0.subscribe();
         // The sender is `self`.
-        let config = config.wait_for(Option::is_some).await.ok().and_then(|config| config.clone());
-        let config = config.ok_or(io::ErrorKind::NotConnected)?;
-        TlsAcceptor::from(config).accept(stream).await
+        let served = config.wait_for(Option::is_some).await.ok().and_then(|config| config.clone());
+        let served = served.ok_or(io::ErrorKind::NotConnected)?;
+        TlsAcceptor::from(served.config).accept(stream).await
+    }
+
+    /// When the certificate that new connections are shown ends; `None` before there is one.
+    #[must_use]
+    pub fn certificate_ends_at(&self) -> Option<SystemTime> {
+        self.0.borrow().as_ref()?.certificate_ends_at
     }
 
     /// The subject of the certificate that the client has shown and TLS has verified.
@@ -91,8 +104,12 @@ impl Tls {
         certificate_fields::subject(certificate).map(Arc::from)
     }
 
-    fn set(&self, config: ServerConfig) {
-        self.0.send_replace(Some(Arc::new(config)));
+    /// Shows `identity` from now on, see [`server_config`].
+    fn set(&self, identity: Identity, client_ca: Option<&Path>) -> Result<(), TlsError> {
+        let certificate_ends_at = identity.chain.first().and_then(certificate_fields::end);
+        let config = Arc::new(server_config(identity, client_ca)?);
+        self.0.send_replace(Some(Served { config, certificate_ends_at }));
+        Ok(())
     }
 }
 

@@ -24,6 +24,7 @@ use super::problem::{Collector, Problems};
 use super::queue::{self, QueueConfig};
 use super::storage::{self, StorageConfig};
 use super::table::Table;
+use super::telemetry::{self, TelemetryConfig};
 use super::throttling;
 use super::tls::{self, TlsConfig};
 use super::topic::{self, TopicConfig};
@@ -60,6 +61,8 @@ pub(crate) struct FileConfig {
     pub(crate) audit: Option<AuditTarget>,
     /// `[metrics]`
     pub(crate) metrics: MetricsConfig,
+    /// `[telemetry]`
+    pub(crate) telemetry: TelemetryConfig,
     /// `development.time_travel`
     pub(crate) time_travel: Option<bool>,
     /// The rest of `[development]`.
@@ -152,6 +155,7 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     (config.data_dir, config.storage) = storage::read(root.section("storage"));
     read_log(root.section("log"), &mut config);
     config.metrics = metrics::read(root.section("metrics"));
+    config.telemetry = telemetry::read(root.section("telemetry"));
     (config.time_travel, config.development) = development::read(root.section("development"));
     (config.authorization_flags, config.authorization) = authorization::read(root.section("authorization"));
     config.namespace = namespace::read(root.section("namespace"));

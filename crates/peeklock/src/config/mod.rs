@@ -30,6 +30,7 @@ mod sql;
 mod storage;
 mod subscription;
 mod table;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod throttling;
@@ -69,6 +70,7 @@ pub(crate) use queue::QueueConfig;
 pub(crate) use size::parse_in as parse_size_bytes;
 pub(crate) use storage::StorageConfig;
 pub(crate) use subscription::SubscriptionConfig;
+pub(crate) use telemetry::{TelemetryConfig, endpoint as otlp_endpoint};
 pub(crate) use tls::TlsConfig;
 pub(crate) use topic::TopicConfig;
 
@@ -110,6 +112,8 @@ pub(crate) struct Config {
     pub(crate) audit: AuditTarget,
     /// Who may read metrics, and how much there is.
     pub(crate) metrics: MetricsConfig,
+    /// What is sent to an OpenTelemetry collector.
+    pub(crate) telemetry: TelemetryConfig,
     /// Help for tests.
     pub(crate) development: DevelopmentConfig,
     /// What no entity may go beyond.
@@ -217,6 +221,7 @@ impl Config {
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
             audit: file.audit.unwrap_or_default(),
             metrics: file.metrics,
+            telemetry: file.telemetry,
             development: DevelopmentConfig {
                 time_travel: args.time_travel.or(file.time_travel).unwrap_or(file.development.time_travel),
                 ..file.development

@@ -8,6 +8,7 @@ use peeklock_net::TlsError;
 use peeklock_storage as storage;
 use tokio::task::JoinError;
 
+use super::telemetry::SettingsError;
 use crate::config::ListenAddress;
 use crate::exit::Exit;
 
@@ -96,6 +97,9 @@ pub(super) enum ServeError {
     /// TLS can't be served.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Nothing can be exported to OpenTelemetry as it was asked.
+    #[error(transparent)]
+    Telemetry(#[from] SettingsError),
     /// The ready file can't be written.
     #[error("ready file {}: {error}", file.display())]
     ReadyFile {
@@ -135,6 +139,7 @@ impl ServeError {
             )
             | Self::MessageSize { .. }
             | Self::Memory { .. }
+            | Self::Telemetry(_)
             | Self::Tls(_) => Exit::Usage,
             Self::Bind { .. }
             | Self::System(_)

@@ -27,6 +27,11 @@ mod signals;
 mod store;
 mod subscriptions;
 mod supervisor;
+#[cfg(feature = "otlp")]
+mod telemetry;
+#[cfg(not(feature = "otlp"))]
+#[path = "telemetry_absent.rs"]
+mod telemetry;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +64,7 @@ use reload::Reload;
 use routes::{Administration, MetricsPage, Offered};
 use signals::Signals;
 use store::OpenStore;
+use telemetry::Telemetry;
 
 /// Serves until a signal, or until nothing can be served any more. `args` is what the configuration was resolved from, and is again on SIGHUP.
 pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
@@ -115,6 +121,7 @@ async fn serve(
     let administration = Administration::default();
     let page = MetricsPage::new(Monitoring::start(&health), Readers::new(config.metrics.clone()));
     let monitoring = page.monitoring.clone();
+    let telemetry = Telemetry::start(&config.telemetry, &monitoring.registry).await?;
     let offered = Offered { metrics: page.clone(), has_console: config.console.is_enabled };
     let router = routes::router(health.clone(), travel.clone(), Arc::clone(&administration), offered);
     let mut network = Network::start(listening, router, &config, room, &monitoring);
@@ -122,7 +129,8 @@ async fn serve(
     let store = OpenStore::open(&config).await?;
     let limits = store.lease.limits();
     let clock = entity_clock(travel.as_ref(), &time);
-    let namespace = Namespace::start(store.lease.clone(), clock, namespace_options(&config, memory)).await?;
+    let options = NamespaceOptions { spans: telemetry.spans(), ..namespace_options(&config, memory) };
+    let namespace = Namespace::start(store.lease.clone(), clock, options).await?;
     entities::declare(&namespace, &config, limits).await?;
     // Whatever the store says of the time is known by now.
     let following = tokio::spawn(time.clone().keep_up());
@@ -165,6 +173,7 @@ async fn serve(
         lost = namespace.shard_lost() => return Err(exit_without(lost)),
     }
     drop((namespace, control));
+    telemetry.finish().await;
     if let Some(watchdog) = watchdog {
         end(watchdog).await;
     }

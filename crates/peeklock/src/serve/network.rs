@@ -21,7 +21,7 @@ use super::descriptors::Room;
 use super::error::ServeError;
 use super::front_ends::FrontEnds;
 use super::http::Http;
-use super::metrics::Monitoring;
+use super::metrics::{CertificateMetrics, Monitoring};
 use super::pages::Pages;
 use super::ready::Addresses;
 use crate::config::Config;
@@ -91,6 +91,7 @@ impl Network {
         let authenticated_max = usize::try_from(room.connections_max).unwrap_or(usize::MAX);
         let http = Http::new(router, Arc::clone(&pages), authenticated_max, monitoring);
         let tls = Arc::new(Tls::default());
+        monitoring.registry.register(CertificateMetrics(Arc::clone(&tls)));
         let amqp = watch::Sender::new(None);
         let connections = monitoring.connections.clone();
         let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http), connections };

@@ -16,7 +16,9 @@ use hyper_util::rt::TokioExecutor;
 use peeklock_access::{Access, KeySet, KeySetError};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_rustls::rustls::{ClientConfig, crypto::ring};
+#[cfg(feature = "otlp")]
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, WantsVerifier, crypto::ring};
 
 const REFRESH: Duration = Duration::from_secs(3600);
 /// Between two fetches because of tokens with unknown keys, which anybody can send.
@@ -142,9 +144,7 @@ async fn get(address: &Uri) -> Result<Bytes, FetchError> {
     let answer = async {
         match address.scheme_str() {
             Some("https") => {
-                let config = tokio::task::spawn_blocking(client_config).await;
-                let config = config.map_err(io::Error::other).and_then(|config| config);
-                let config = config.map_err(FetchError::Authorities)?;
+                let config = authorities().await.map_err(FetchError::Authorities)?;
                 let connector = HttpsConnectorBuilder::new().with_tls_config(config).https_only();
                 get_by(connector.enable_http1().build(), address).await
             }
@@ -157,12 +157,24 @@ async fn get(address: &Uri) -> Result<Bytes, FetchError> {
     timeout(TIME_OUT, answer).await.unwrap_or_else(|_| Err(FetchError::TimeOut(address.clone())))
 }
 
-/// Reads files, so that authorities may change while the broker runs.
-fn client_config() -> io::Result<ClientConfig> {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
-    Ok(config.with_native_roots()?.with_no_client_auth())
+/// TLS that trusts the authorities that the system trusts. Reads files, so that they may change while the broker runs.
+///
+/// # Errors
+/// There are none.
+pub(super) async fn authorities() -> io::Result<ClientConfig> {
+    let read = || Ok(builder()?.with_native_roots()?.with_no_client_auth());
+    tokio::task::spawn_blocking(read).await.map_err(io::Error::other).flatten()
+}
+
+/// TLS that trusts nobody, for clients that use none.
+#[cfg(feature = "otlp")]
+pub(super) fn without_authorities() -> io::Result<ClientConfig> {
+    Ok(builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+}
+
+fn builder() -> io::Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    builder.with_safe_default_protocol_versions().map_err(io::Error::other)
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -187,7 +199,7 @@ where
 }
 
 /// An error with its causes: hyper's alone says little.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

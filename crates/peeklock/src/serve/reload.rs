@@ -157,6 +157,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ("[throttling]", current.rates != next.rates),
         ("[transactions]", current.transactions != next.transactions),
         ("[metrics]", current.metrics != next.metrics),
+        ("[telemetry]", current.telemetry != next.telemetry),
         ("log.audit", current.audit != next.audit),
         ("log.format", current.log_format != next.log_format),
         ("[development]", current.development != next.development),

@@ -8,7 +8,7 @@ use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::state::State;
 use super::session::{Holder, StoredState};
-use super::{Sessions, Waiter};
+use super::{Session, Sessions, Waiter};
 use crate::event::Event;
 use crate::layout::HeadSubject;
 use crate::stored::read_session_state;
@@ -203,9 +203,10 @@ impl Sessions {
             self.create(id, None);
             self.state_number_taken(stored.number);
         }
-        let length = |state: Option<&StoredState>| state.map_or(0, |state| state.bytes.len() as u64);
-        let before = length(self.get(id).and_then(|session| session.state()));
-        self.state_bytes = self.state_bytes - before + length(stored.as_ref());
+        let sizes = |state: Option<&StoredState>| state.map_or((0, 0), |state| (1, state.bytes.len() as u64));
+        let (before, after) = (sizes(self.get(id).and_then(Session::state)), sizes(stored.as_ref()));
+        self.with_state = self.with_state - before.0 + after.0;
+        self.state_bytes = self.state_bytes - before.1 + after.1;
         self.change(id.key(), |session| session.state = stored.map(Box::new));
     }
 }

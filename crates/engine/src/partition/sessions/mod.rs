@@ -44,6 +44,8 @@ pub(super) struct Sessions {
     pub(super) waiters: Waiters,
     /// Sum of the lengths of all states.
     state_bytes: u64,
+    /// How many have a state.
+    with_state: u64,
     /// Numbers of stored states that gave way to a later one of the same session, spelled differently: stores of earlier
     /// versions may hold one for each spelling. They are deleted when the state of the session is set again.
     superseded: BTreeMap<u64, Arc<str>>,
@@ -159,6 +161,11 @@ impl Sessions {
         let is_newer =
             move |session: &&Session| session.state().is_some_and(|state| state.updated_at > instant);
         self.by_id.values().filter(is_newer).map(|session| session.id.text())
+    }
+
+    /// How many nobody has although something is available, how many somebody has, and how many have a state.
+    pub(super) fn counts(&self) -> (u64, u64, u64) {
+        (self.ready.len() as u64, self.held.len() as u64, self.with_state)
     }
 
     /// Sum of the lengths of all states: they count toward the size of the entity.

@@ -70,6 +70,7 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     assert_eq!(sessions.held, held.collect());
     let states = states(queue);
     assert_eq!(sessions.state_bytes, state_bytes(queue));
+    assert_eq!(sessions.counts().2, states.len() as u64);
     let numbers: BTreeSet<u64> = states.iter().map(|(_, number, ..)| *number).collect();
     assert_eq!(numbers.len(), states.len(), "each state has a number of its own");
     let first = HeadSubject::SessionState(0).number();

@@ -12,6 +12,7 @@ use smallvec::smallvec;
 
 use crate::layout::HeadSubject;
 use crate::partition::duplicates::Remembered;
+use crate::partition::queue::Queue;
 use crate::partition::{Counts, Outputs, Partition, Record, persist, sessions};
 use crate::{
     Command, CreditLimit, Effect, EntityOptions, Event, Lock, LockToken, MessageState, MessageView,
@@ -91,7 +92,10 @@ impl Durable {
             counts.size_bytes += u64::from(record.content_bytes());
             match (record.sub_queue(), record.state()) {
                 (SubQueue::Main, MessageState::Scheduled) => counts.scheduled += 1,
-                (SubQueue::Main, _) => counts.active += 1,
+                (SubQueue::Main, state) => {
+                    counts.active += 1;
+                    counts.deferred += u64::from(state == MessageState::Deferred);
+                }
                 (SubQueue::DeadLetter, _) => counts.dead_letter += 1,
                 (SubQueue::TransferDeadLetter, _) => counts.transfer_dead_letter += 1,
             }
@@ -100,9 +104,24 @@ impl Durable {
     }
 }
 
+/// Panics unless what clients do with a queue is what its messages and receivers say one by one.
+pub(super) fn check_activity(queue: &Queue) {
+    let main = queue.messages.get(SubQueue::Main);
+    let is_locked = |(number, record): &(SequenceNumber, &Record)| {
+        main.is_locked(*number) && record.state() != MessageState::Deferred
+    };
+    let clients =
+        queue.receivers.after(None).filter(|(_, receiver)| receiver.options.mode != ReceiveMode::Forward);
+    let activity = queue.activity();
+    assert_eq!(activity.locked, main.all().filter(is_locked).count() as u64);
+    assert_eq!(activity.credit, clients.map(|(_, receiver)| receiver.credit()).sum::<u64>());
+    assert!(activity.locked + queue.counts().deferred <= queue.counts().active);
+}
+
 /// Panics unless the store holds exactly what the partition knows, contents included.
 pub(super) fn check_invariants(partition: &Partition, store: &Store) {
     sessions::tests::check(&partition.state, &partition.state.entity);
+    check_activity(&partition.state.entity);
     let live = Durable::of(partition);
     assert_eq!(live.counts, live.recount());
     assert_eq!(Durable::of(&store.restore(EntityOptions::clone(&partition.state.options))), live);

@@ -68,8 +68,10 @@ impl Actor {
         let body = events.iter().filter_map(|event| Some(event.stored_body()?.0.0)).max();
         self.commits.push(commit, is_sync, batch_bytes, body);
         self.tallies.note(self.now, Cause::Joint, &events, &effects);
+        self.traces.joined(&events);
         let after = self.commits.last_sync();
         self.tallies.stored_by(after);
+        self.traces.stored_by(after);
         for effect in effects {
             self.route(after, effect);
         }

@@ -18,12 +18,14 @@ mod quarantine;
 mod reads;
 mod recovery;
 mod release;
+mod shared_counts;
 mod tally;
+mod traces;
 mod turn;
 mod weight;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use peeklock_storage::{Epoch, Error, Limits, PartitionId, Pressure, Shard};
@@ -41,7 +43,9 @@ use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
 use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use self::reads::Source;
+pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
+use self::traces::Traces;
 pub(super) use self::weight::check_weight;
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
@@ -52,10 +56,11 @@ use super::damage::Damages;
 use super::forwarder::Routes;
 use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
+use super::spans::Spans;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response};
 use crate::metrics::{EntityMetrics, SeriesPool};
-use crate::partition::{Counts, Outputs, Partition};
+use crate::partition::{Outputs, Partition};
 use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RuleLimits, Timestamp};
 
 /// What every actor of a host shares.
@@ -82,6 +87,8 @@ pub(super) struct Shared {
     pub(super) series: Arc<SeriesPool>,
     /// Where stored data that can't be read is noted.
     pub(super) damages: Damages,
+    /// Who takes part in traces, if anybody does.
+    pub(super) spans: Option<Arc<dyn Spans>>,
 }
 
 /// Requests of the namespace to an actor.
@@ -99,20 +106,6 @@ pub(super) enum Control {
     Stop,
     /// The shard is lost: refuse everything and end.
     Lose,
-}
-
-/// A partition's counts as of its last turn, readable from outside.
-#[derive(Debug, Default)]
-pub(super) struct SharedCounts(Mutex<Counts>);
-
-impl SharedCounts {
-    pub(super) fn get(&self) -> Counts {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn set(&self, counts: Counts) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = counts;
-    }
 }
 
 /// Where an actor gets its work.
@@ -176,6 +169,7 @@ pub(super) struct Actor {
     forwarders: Forwarders,
     cache: BodyCache,
     tallies: Tallies,
+    traces: Traces,
     alarm: Alarm,
     /// When to look for memory again.
     memory_alarm: Alarm,
@@ -240,6 +234,7 @@ impl Actor {
             forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
             tallies: Tallies::new(QueueId(id.0), Arc::clone(&owned.metrics)),
+            traces: Traces::new(shared.spans.clone()),
             alarm: Alarm::default(),
             memory_alarm: Alarm::default(),
             catch_ups: CatchUps::default(),

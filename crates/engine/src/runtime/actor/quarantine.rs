@@ -1,7 +1,8 @@
 //! Messages whose stored content can't be read: out of delivery, noted, and nobody else waits for them.
 
-use super::Actor;
 use super::browse::Browse;
+use super::traces::Names;
+use super::{Actor, OwnedPartition};
 use crate::command::AnswerKind;
 use crate::runtime::Response;
 use crate::runtime::damage::Unreadable;
@@ -70,6 +71,11 @@ impl Actor {
                 waiter.refuse(refusal);
             }
             _ => {
+                if takes || messages.iter().any(|message| message.lock.is_some()) {
+                    let OwnedPartition { name, partition, .. } = &self.owned;
+                    let names = Names { entity: name, partition };
+                    messages.iter().for_each(|message| self.traces.delivered(message, None, names));
+                }
                 if takes {
                     messages.iter_mut().for_each(|message| message.lock = None);
                 }

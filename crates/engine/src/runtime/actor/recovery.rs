@@ -17,7 +17,7 @@ use crate::runtime::joint::LoanRequest;
 use crate::runtime::patience::Patience;
 use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::{Output, Request};
-use crate::{Command, EntityOptions, Refusal, Timestamp};
+use crate::{Command, EntityOptions, QueueId, Refusal, Timestamp};
 
 impl Actor {
     /// After a batch that found no room, or a store that could not be reached: nothing of it was applied, nor of those that build on it (the store sees to
@@ -87,7 +87,7 @@ impl Actor {
         self.owned.partition = restored.with_numbers_of(&self.owned.partition);
         // Those that the refused batches deleted are back.
         self.resume_subscriptions();
-        self.owned.counts.set(self.owned.partition.counts());
+        self.owned.counts.set_entity(&self.owned.partition, QueueId(self.owned.id.0));
         self.owned.subscriptions.reset(&mut self.owned.partition);
         self.shared.changes.notify();
         let watch = |(watcher, watched): (_, Watched)| {
@@ -199,6 +199,7 @@ impl Actor {
         self.commits = Commits::default();
         self.catch_ups.start_over();
         self.tallies.start_over();
+        self.traces.start_over();
         self.internal.clear();
         self.outputs.events.clear();
         self.outputs.effects.clear();

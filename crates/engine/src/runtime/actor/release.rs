@@ -3,7 +3,8 @@
 use super::browse::Browse;
 use super::commits::CommitNumber;
 use super::lane::Ready;
-use super::{Actor, PendingReply};
+use super::traces::Names;
+use super::{Actor, OwnedPartition, PendingReply};
 use crate::command::AnswerKind;
 use crate::runtime::answer::Waiter;
 use crate::runtime::catalogue::deletion::Ended;
@@ -87,6 +88,8 @@ impl Actor {
     pub(super) fn release(&mut self) {
         let durable = self.commits.durable();
         self.tallies.durable(durable);
+        let OwnedPartition { name, partition, .. } = &self.owned;
+        self.traces.durable(durable, Names { entity: name, partition });
         while self.replies.front().is_some_and(|reply| reply.after <= durable) {
             if let Some(reply) = self.replies.pop_front() {
                 reply.waiter.answer(reply.response);
@@ -116,6 +119,10 @@ impl Actor {
             return self.close_receiver(receiver, Refusal::MemoryShort);
         }
         self.tallies.delivered(self.now, &delivery);
+        if delivery.departing.is_none() {
+            let OwnedPartition { name, partition, .. } = &self.owned;
+            self.traces.delivered(&delivery.message, Some(receiver), Names { entity: name, partition });
+        }
         if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
             self.receivers.remove(&receiver);
             self.internal.push_back(Command::CloseReceiver { receiver });

@@ -4,6 +4,7 @@ use peeklock_storage::{Batch, Pressure};
 
 use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
 use super::tally::Cause;
+use super::traces::Names;
 use super::weight::{check_weight, weight};
 use super::{Actor, OwnedPartition};
 use crate::command::{Descriptor, Link};
@@ -125,7 +126,12 @@ impl Actor {
         let answer = described.answer;
         let weight = match self.check(moment, &described) {
             Ok(weight) => weight,
-            Err(refusal) => return answer::refuse(request, &refusal),
+            Err(refusal) => {
+                let attempt = self.traces.begin(&request.command);
+                let OwnedPartition { name, partition, .. } = &self.owned;
+                self.traces.refused(attempt, &refusal, Names { entity: name, partition });
+                return answer::refuse(request, &refusal);
+            }
         };
         let batch_bytes_max = self.limits.batch_bytes_max.min(BATCH_BYTES_MAX);
         if self.batch_bytes > 0 && self.batch_bytes.saturating_add(weight) > batch_bytes_max {
@@ -163,11 +169,16 @@ impl Actor {
     }
 
     fn handle(&mut self, moment: &Moment, request: Option<RequestId>, command: Command) {
+        let attempt = self.traces.begin(&command);
         let (cause, outputs) = (Cause::of(&command), &mut self.outputs);
         let (event_count, effect_count) = (outputs.events.len(), outputs.effects.len());
         self.owned.partition.handle(moment.now, &mut self.owned.random, request, command, outputs);
         let (events, effects) = (outputs.events.get(event_count..), outputs.effects.get(effect_count..));
-        self.tallies.note(moment.now, cause, events.unwrap_or_default(), effects.unwrap_or_default());
+        let (events, effects) = (events.unwrap_or_default(), effects.unwrap_or_default());
+        self.tallies.note(moment.now, cause, events, effects);
+        let OwnedPartition { name, partition, .. } = &self.owned;
+        self.traces.decided(attempt, request, effects, Names { entity: name, partition });
+        self.traces.note(events);
         self.event_ends.push(self.outputs.events.len());
         self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut self.outputs.copies_bytes));
     }
@@ -181,6 +192,7 @@ impl Actor {
         self.submit(&outputs.events, &ends, 0);
         let after = self.commits.last_sync();
         self.tallies.stored_by(after);
+        self.traces.stored_by(after);
         for effect in outputs.effects.drain(..) {
             self.route(after, effect);
         }
@@ -199,7 +211,7 @@ impl Actor {
     /// Lets everybody see what there is now.
     pub(super) fn show_counts(&mut self) {
         let OwnedPartition { id, partition, counts, metrics, .. } = &self.owned;
-        counts.set(partition.counts());
+        counts.set_entity(partition, QueueId(id.0));
         metrics.set_oldest(partition.oldest_available(QueueId(id.0)));
         if self.owned.subscriptions.take_over(&mut self.owned.partition) {
             self.shared.changes.notify();

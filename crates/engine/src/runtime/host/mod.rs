@@ -159,6 +159,7 @@ fn shared(lease: &Lease, common: &Common, ended: mpsc::UnboundedSender<Ended>, j
         damages: common.damages.clone(),
         routes: common.routes.clone(),
         rule_limits: common.rule_limits,
+        spans: common.spans.clone(),
     }
 }
 

@@ -103,6 +103,7 @@ fn sections() -> Vec<(String, String)> {
         "throttling",
         "transactions",
         "metrics",
+        "telemetry",
     ];
     let mut sections: Vec<_> =
         names.map(|name| format!("[{name}]")).map(|header| (header.clone(), header)).into();

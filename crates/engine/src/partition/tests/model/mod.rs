@@ -142,6 +142,9 @@ impl Model {
             Counts {
                 quarantined: 0,
                 active: count(&|view| view.sub_queue == SubQueue::Main && !is_scheduled(view)),
+                deferred: count(&|view| {
+                    view.sub_queue == SubQueue::Main && view.state == MessageState::Deferred
+                }),
                 dead_letter: count(&|view| view.sub_queue == SubQueue::DeadLetter),
                 scheduled: count(&is_scheduled),
                 transfer_dead_letter: count(&|view| view.sub_queue == SubQueue::TransferDeadLetter),

@@ -11,7 +11,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use smallvec::smallvec;
 
-use super::super::rig::deliveries;
+use super::super::rig::{check_activity, deliveries};
 use super::store::Store;
 use crate::partition::queue::Queue;
 use crate::partition::state::State;
@@ -55,7 +55,10 @@ impl Durable {
         for (_, record) in &self.messages {
             match (record.sub_queue(), record.state()) {
                 (SubQueue::Main, MessageState::Scheduled) => counts.scheduled += 1,
-                (SubQueue::Main, _) => counts.active += 1,
+                (SubQueue::Main, state) => {
+                    counts.active += 1;
+                    counts.deferred += u64::from(state == MessageState::Deferred);
+                }
                 (SubQueue::DeadLetter, _) => counts.dead_letter += 1,
                 (SubQueue::TransferDeadLetter, _) => counts.transfer_dead_letter += 1,
             }
@@ -76,6 +79,7 @@ pub(in crate::partition::tests) fn check_invariants(partition: &Partition, store
     let mut referred: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
     for queue in std::iter::once(&state.entity).chain(state.subscriptions.values()) {
         sessions::tests::check(state, queue);
+        check_activity(queue);
         let durable = Durable::of(partition, queue);
         assert_eq!(durable.recount(), queue.counts());
         let mut read_back = Durable::of(&restored, restored.state.queue(queue.id).unwrap());

@@ -1,0 +1,29 @@
+//! What is in a queue or subscription as of the last turn, readable from outside.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::QueueId;
+use crate::partition::{Activity, Counts, Partition};
+
+/// See the module. Both are of the same instant.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct SharedCounts(Mutex<(Counts, Activity)>);
+
+impl SharedCounts {
+    pub(in crate::runtime) fn get(&self) -> Counts {
+        self.both().0
+    }
+
+    pub(in crate::runtime) fn both(&self) -> (Counts, Activity) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those of a queue, or of what is scheduled on a topic.
+    pub(in crate::runtime) fn set_entity(&self, partition: &Partition, id: QueueId) {
+        self.set(partition.counts(), partition.activity(id));
+    }
+
+    pub(in crate::runtime) fn set(&self, counts: Counts, activity: Activity) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (counts, activity);
+    }
+}

@@ -1,0 +1,127 @@
+//! The page of metrics in the data model of OpenTelemetry.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use opentelemetry_proto::tonic::metrics::v1::{
+    AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics,
+    ScopeMetrics, Sum,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use peeklock_metrics::{Distribution, Kind, ReadFamily, Reading, Series, Unit, Value};
+
+use super::client::scope;
+use super::spans::attribute;
+
+const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
+/// What stands between a topic and its subscription in the label `entity`.
+const SUBSCRIPTIONS: &str = "/Subscriptions/";
+
+/// Nanoseconds since the epoch.
+pub(super) fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// All families as one request. Counters began at `started_ns`.
+pub(super) fn request(
+    families: &[ReadFamily],
+    resource: Option<Resource>,
+    started_ns: u64,
+) -> ExportMetricsServiceRequest {
+    let at = Moment { started_ns, now_ns: now_ns() };
+    let metrics = families.iter().filter(|family| !family.series.is_empty());
+    let metrics = metrics.map(|family| metric(family, at)).collect();
+    let scope_metrics = ScopeMetrics { scope: scope(), metrics, ..ScopeMetrics::default() };
+    let metrics =
+        ResourceMetrics { resource, scope_metrics: vec![scope_metrics], ..ResourceMetrics::default() };
+    ExportMetricsServiceRequest { resource_metrics: vec![metrics] }
+}
+
+#[derive(Clone, Copy)]
+struct Moment {
+    started_ns: u64,
+    now_ns: u64,
+}
+
+fn metric(family: &ReadFamily, at: Moment) -> Metric {
+    let (suffix, unit) = match family.unit {
+        Unit::None => ("", "1"),
+        Unit::Bytes => ("_bytes", "By"),
+        Unit::Seconds => ("_seconds", "s"),
+    };
+    let stem = family.name.strip_suffix(suffix).unwrap_or(&family.name);
+    let numbers = || family.series.iter().filter_map(|series| number(series, at)).collect();
+    let data = match family.kind {
+        Kind::Gauge => Data::Gauge(Gauge { data_points: numbers() }),
+        Kind::Counter => {
+            Data::Sum(Sum { data_points: numbers(), aggregation_temporality: CUMULATIVE, is_monotonic: true })
+        }
+        Kind::Histogram => Data::Histogram(Histogram {
+            data_points: family.series.iter().filter_map(|series| distribution(series, at)).collect(),
+            aggregation_temporality: CUMULATIVE,
+        }),
+    };
+    Metric {
+        // The name space is before the first dot; a collector that writes for Prometheus makes the name of /metrics of it.
+        name: stem.replacen('_', ".", 1),
+        description: family.help.clone(),
+        unit: unit.to_owned(),
+        data: Some(data),
+        ..Metric::default()
+    }
+}
+
+fn number(series: &Series, at: Moment) -> Option<NumberDataPoint> {
+    let Reading::Number(value) = &series.reading else { return None };
+    let value = match value {
+        Value::Integer(value) => i64::try_from(*value).map_or(Number::AsDouble(f64::MAX), Number::AsInt),
+        Value::Float(value) => Number::AsDouble(*value),
+    };
+    Some(NumberDataPoint {
+        attributes: attributes(series),
+        start_time_unix_nano: at.started_ns,
+        time_unix_nano: at.now_ns,
+        value: Some(value),
+        ..NumberDataPoint::default()
+    })
+}
+
+fn distribution(series: &Series, at: Moment) -> Option<HistogramDataPoint> {
+    let Reading::Distribution(Distribution { bounds, counts, sum }) = &series.reading else { return None };
+    Some(HistogramDataPoint {
+        attributes: attributes(series),
+        start_time_unix_nano: at.started_ns,
+        time_unix_nano: at.now_ns,
+        count: counts.iter().sum(),
+        sum: Some(*sum),
+        bucket_counts: counts.clone(),
+        explicit_bounds: bounds.clone(),
+        ..HistogramDataPoint::default()
+    })
+}
+
+/// Labels under the names of the semantic conventions, where there are such.
+fn attributes(series: &Series) -> Vec<KeyValue> {
+    let mut attributes = Vec::with_capacity(series.labels.len() + 1);
+    for (name, value) in &series.labels {
+        match name.as_str() {
+            "entity" => {
+                let subscription = value.split_once(SUBSCRIPTIONS);
+                let (entity, subscription) =
+                    subscription.map_or((&**value, None), |(topic, name)| (topic, Some(name)));
+                attributes.push(attribute("messaging.destination.name", entity.to_owned()));
+                let subscription = subscription.map(str::to_owned);
+                attributes.extend(
+                    subscription.map(|name| attribute("messaging.destination.subscription.name", name)),
+                );
+            }
+            "outcome" => attributes.push(attribute("messaging.servicebus.disposition_status", value.clone())),
+            _ => attributes.push(attribute(name, value.clone())),
+        }
+    }
+    attributes
+}

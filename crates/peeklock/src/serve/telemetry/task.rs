@@ -1,0 +1,142 @@
+//! The tasks that export: one for each signal, so that neither waits for the other.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use peeklock_metrics::Metrics;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use super::client::{Collector, scope};
+use super::counts::Signal;
+use super::families;
+
+/// Spans of one request.
+const BATCH_MAX: usize = 512;
+/// How long the first span of a batch waits for others.
+const BATCH_WAIT: Duration = Duration::from_millis(500);
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// Whether a signal gets through; logged when that changes.
+#[derive(Debug)]
+struct Reach {
+    signal: Signal,
+    is_failing: bool,
+}
+
+impl Reach {
+    const fn new(signal: Signal) -> Self {
+        Self { signal, is_failing: false }
+    }
+
+    fn note<E: Display>(&mut self, outcome: &Result<(), E>) {
+        let signal = self.signal.name();
+        match outcome {
+            Ok(()) if self.is_failing => tracing::info!(signal, "exporting to OpenTelemetry works again"),
+            Err(error) if !self.is_failing => {
+                tracing::warn!(signal, %error, "can't export to OpenTelemetry; it is tried again");
+            }
+            _ => {}
+        }
+        self.is_failing = outcome.is_err();
+    }
+}
+
+/// Exports the metrics.
+pub(super) struct Pages {
+    pub(super) collector: Collector,
+    pub(super) registry: Metrics,
+}
+
+impl Pages {
+    /// Every `period`, and a last time when it is told to stop.
+    pub(super) async fn run(self, period: Duration, mut stop: watch::Receiver<bool>) {
+        let started_ns = families::now_ns();
+        let mut ticks = interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first one is at once.
+        ticks.tick().await;
+        let mut reach = Reach::new(Signal::Metrics);
+        loop {
+            let is_last = tokio::select! {
+                _ = ticks.tick() => false,
+                _ = stop.wait_for(|stop| *stop) => true,
+            };
+            // Sources have no errors but a lack of memory.
+            if let Ok(read) = self.registry.read() {
+                let request = families::request(&read, self.collector.resource(), started_ns);
+                reach.note(&self.collector.export(Signal::Metrics, &request).await);
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+}
+
+/// Exports spans.
+pub(super) struct Batches {
+    pub(super) collector: Collector,
+    pub(super) queue: mpsc::Receiver<Span>,
+}
+
+impl Batches {
+    /// As they come, and what is left when it is told to stop.
+    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        let mut reach = Reach::new(Signal::Traces);
+        loop {
+            let mut batch = Vec::new();
+            tokio::select! {
+                biased;
+                received = self.queue.recv_many(&mut batch, BATCH_MAX) => if received == 0 { return },
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+            let full = async {
+                while let Some(room) = BATCH_MAX.checked_sub(batch.len()).filter(|room| *room > 0)
+                    && self.queue.recv_many(&mut batch, room).await > 0
+                {}
+            };
+            tokio::select! {
+                _ = timeout(BATCH_WAIT, full) => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+            self.export(batch, &mut reach, &mut stop).await;
+        }
+    }
+
+    /// Until the collector takes it, or refuses it for good; meanwhile the queue fills, and what finds it full is dropped.
+    async fn export(&self, batch: Vec<Span>, reach: &mut Reach, stop: &mut watch::Receiver<bool>) {
+        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let scope_spans = ScopeSpans { scope: scope(), spans: batch, ..ScopeSpans::default() };
+        let spans = ResourceSpans {
+            resource: self.collector.resource(),
+            scope_spans: vec![scope_spans],
+            ..ResourceSpans::default()
+        };
+        let request = ExportTraceServiceRequest { resource_spans: vec![spans] };
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            let outcome = self.collector.export(Signal::Traces, &request).await;
+            reach.note(&outcome);
+            let counts = &self.collector.counts;
+            match outcome {
+                Ok(()) => {
+                    counts.spans_exported.inc_by(count);
+                    return;
+                }
+                Err(error) if !error.is_passing || *stop.borrow() => {
+                    counts.spans_dropped.inc_by(count);
+                    return;
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                () = sleep(backoff) => backoff = (backoff * 2).min(BACKOFF_MAX),
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        }
+    }
+}
