@@ -164,8 +164,19 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads `0x00 descriptor`, numeric of any width or symbolic; `None` for a descriptor nobody here knows.
-    #[inline]
+    #[inline(always)]
     pub(super) fn descriptor(&mut self) -> Result<Option<u8>> {
+        match self.rest {
+            // The one encoding that nearly every peer writes.
+            [format::DESCRIBED, format::SMALL_ULONG, code, rest @ ..] => {
+                self.rest = rest;
+                Ok(Some(*code))
+            }
+            _ => self.any_descriptor(),
+        }
+    }
+
+    fn any_descriptor(&mut self) -> Result<Option<u8>> {
         match self.byte()? {
             format::DESCRIBED => {}
             code => return Err(unexpected("a described type", code)),

@@ -32,10 +32,11 @@ impl Sections {
     /// # Errors
     /// [`DecodeError`].
     pub fn view_properties(&self) -> Result<PropertiesView<'_>, DecodeError> {
-        match open(descriptor::PROPERTIES, &self.properties)? {
-            Some(mut list) => PropertiesView::read(&mut list),
-            None => Ok(PropertiesView::default()),
+        let mut properties = PropertiesView::default();
+        if let Some(mut list) = open(descriptor::PROPERTIES, &self.properties)? {
+            properties.read(&mut list)?;
         }
+        Ok(properties)
     }
 }
 

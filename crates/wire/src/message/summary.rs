@@ -6,6 +6,26 @@ use super::split::{Places, check_form, locate};
 use super::{DecodeError, Header, IdView, PropertiesView, Reader};
 use crate::code::descriptor;
 
+/// The header and the places of all sections of a message that [`Sections::split_canonical`](super::Sections::split_canonical)
+/// returned.
+///
+/// # Errors
+/// [`DecodeError`] when a field of the header is of another type.
+pub fn header_and_places(message: &Bytes) -> Result<(Header, Places), DecodeError> {
+    let mut header = None;
+    let (places, _) = locate(message, |code, reader| {
+        if code == descriptor::HEADER {
+            header = Some(reader.clone());
+        }
+        reader.skip().map(|()| true)
+    })?;
+    let header = match header {
+        Some(mut reader) => Header::read(&mut reader.list()?)?,
+        None => Header::default(),
+    };
+    Ok((header, places))
+}
+
 /// Header, properties, and the places of all sections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // each field is the section of that name
@@ -43,10 +63,14 @@ impl<'a> Summary<'a> {
             }
             reader.skip().map(|()| true)
         })?;
-        let header = header.map(|mut reader| Header::read(&mut reader.list()?)).transpose()?;
-        let properties =
-            properties.map(|mut reader| PropertiesView::read(&mut reader.list()?)).transpose()?;
-        Ok(Self { header: header.unwrap_or_default(), properties: properties.unwrap_or_default(), places })
+        let mut summary = Self { places, ..Self::default() };
+        if let Some(mut reader) = header {
+            summary.header = Header::read(&mut reader.list()?)?;
+        }
+        if let Some(mut reader) = properties {
+            summary.properties.read(&mut reader.list()?)?;
+        }
+        Ok(summary)
     }
 
     /// Checks a section and takes what it says; false or an error where it is not as usual.
@@ -59,10 +83,11 @@ impl<'a> Summary<'a> {
             }
             descriptor::PROPERTIES => {
                 let mut list = reader.list()?;
-                self.properties = PropertiesView::read(&mut list)?;
+                self.properties.read(&mut list)?;
                 let ids = [self.properties.message_id, self.properties.correlation_id];
                 Ok(list.is_finished() && !ids.iter().any(|id| matches!(id, IdView::Other(_))))
             }
+            descriptor::DATA => reader.binary_view().map(|_| true),
             _ => check_form(code, reader).map(|form| form.is_canonical && !form.may_hold_decimals),
         }
     }
