@@ -90,7 +90,8 @@ pub fn read_message(
     if payload.is_empty() {
         return Err(Unfit::Malformed("it is empty".to_owned()));
     }
-    if let Some(summary) = Summary::of_usual(payload) {
+    let mut summary = Summary::default();
+    if summary.read_usual(payload) {
         return new_message(payload, &summary, wanted, next_id);
     }
     let kept = form_to_keep(payload)?;

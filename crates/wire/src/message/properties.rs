@@ -52,6 +52,9 @@ fn open(code: u8, section: &Bytes) -> Result<Option<ListReader<'_>>, DecodeError
 
 impl Header {
     pub(super) fn read(list: &mut ListReader<'_>) -> Result<Self, DecodeError> {
+        if list.ends_with_nulls() {
+            return Ok(Self::default());
+        }
         Ok(Self {
             durable: list.optional(Reader::boolean)?,
             priority: list.optional(Reader::u8)?,

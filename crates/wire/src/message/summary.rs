@@ -36,17 +36,18 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Checks a message and reads it in one walk, if it is as nearly all are: in the form to keep of [`Sections::split_canonical`](super::Sections::split_canonical),
-    /// with fields of the specification's types in header and properties, and without decimals in its maps.
+    /// Checks a message and reads it in one walk, if it is as nearly all are: in the form to keep of
+    /// [`Sections::split_canonical`](super::Sections::split_canonical), with fields of the specification's types in header and
+    /// properties, and without decimals in its maps.
     ///
-    /// `None` says nothing about the message: the steps one after the other (`split_canonical`, [`Self::of_checked`]) take it or say
-    /// what is wrong with it.
+    /// False says nothing about the message, nor does what was read of it: the steps one after the other (`split_canonical`,
+    /// [`Self::of_checked`]) take it or say what is wrong with it.
     #[must_use]
-    pub fn of_usual(message: &'a Bytes) -> Option<Self> {
-        let mut summary = Self::default();
-        let (places, is_usual) = locate(message, |code, reader| summary.check_usual(code, reader)).ok()?;
-        summary.places = places;
-        is_usual.then_some(summary)
+    pub fn read_usual(&mut self, message: &'a Bytes) -> bool {
+        let located = locate(message, |code, reader| self.check_usual(code, reader));
+        let Ok((places, is_usual)) = located else { return false };
+        self.places = places;
+        is_usual
     }
 
     /// Reads a message that [`Sections::split_canonical`](super::Sections::split_canonical) returned.

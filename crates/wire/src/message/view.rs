@@ -84,11 +84,17 @@ impl<'a> PropertiesView<'a> {
     /// Reads the fields in place: the whole is large to move.
     pub(super) fn read(&mut self, list: &mut ListReader<'a>) -> Result<()> {
         self.message_id = list.or_default(IdView::read)?;
+        if list.ends_with_nulls() {
+            return Ok(());
+        }
         self.user_id = list.optional(Reader::binary_view)?;
         self.to = list.optional(Reader::text)?;
         self.subject = list.optional(Reader::text)?;
         self.reply_to = list.optional(Reader::text)?;
         self.correlation_id = list.or_default(IdView::read)?;
+        if list.ends_with_nulls() {
+            return Ok(());
+        }
         self.content_type = list.optional(Reader::text)?;
         self.content_encoding = list.optional(Reader::text)?;
         self.absolute_expiry_time_ms = list.optional(Reader::i64)?;
