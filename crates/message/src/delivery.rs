@@ -4,15 +4,17 @@
 mod changed;
 mod overlay;
 
+use std::ops::Range;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use peeklock_engine::{
     Lock, MessageState, MessageView, PropertyChanges, Received, SubQueue, TextProperty, Timestamp,
 };
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::annotation;
 use overlay::Overlay;
-use peeklock_wire::message::{Header, MapSection, MessageProperties, Sections};
+use peeklock_wire::message::{Header, MapSection, MessageProperties, Places, Sections, header_and_places};
 use peeklock_wire::{DecodeError, Str, Value};
 
 /// Latest instant the SDKs can show, in milliseconds since 1970 (P and J clamp to the same).
@@ -51,6 +53,22 @@ pub struct Origin {
     pub partitioned: bool,
 }
 
+/// A stored message and where its sections lie.
+struct Stored<'a> {
+    content: &'a Bytes,
+    places: Places,
+}
+
+impl Stored<'_> {
+    fn section(&self, place: &Range<usize>) -> Bytes {
+        self.content.slice(place.clone())
+    }
+
+    fn with_properties(&self) -> Sections {
+        Sections { properties: self.section(&self.places.properties), ..Sections::default() }
+    }
+}
+
 /// Writes messages; keeps the memory for fresh parts between messages.
 #[derive(Debug, Default)]
 pub struct Encoder {
@@ -70,38 +88,39 @@ impl Encoder {
     /// [`DecodeError`] when the stored content is not a message, which sending had checked.
     pub fn encode(&mut self, received: &Received, way: Way, origin: Origin) -> Result<Encoded, DecodeError> {
         self.fresh.clear();
-        let sections = Sections::split_trusted(&received.content)?;
+        let (header, places) = header_and_places(&received.content)?;
+        let stored = Stored { content: &received.content, places };
+        let places = &stored.places;
         if self.fresh.capacity() < FRESH_PART_BYTES {
             self.fresh.reserve(FRESH_BLOCK_BYTES);
         }
         let view = &received.view;
-        self.header(&sections, view)?;
-        self.delivery_annotations(&sections, received.lock.as_ref(), way)?;
-        self.annotations(&sections, received, way, origin)?;
-        let mut kept = sections.header.len() + sections.delivery_annotations.len();
-        kept += sections.message_annotations.len();
+        self.header(header, view);
+        self.delivery_annotations(&stored, received.lock.as_ref(), way)?;
+        self.annotations(&stored, received, way, origin)?;
+        let mut kept = places.header.len() + places.delivery_annotations.len();
+        kept += places.message_annotations.len();
         let changes = view.changes.as_deref();
         let is_rewritten =
             view.expires_at != Timestamp::NEVER || changes.is_some_and(changed::concerns_properties);
         if is_rewritten {
-            self.properties(&sections, view)?;
-            kept += sections.properties.len();
+            self.properties(&stored, view)?;
+            kept += places.properties.len();
         }
-        let overlay = Overlay::of(view);
         let mut rest = received.content.slice(kept..);
-        if !overlay.is_empty() {
+        if let Some(overlay) = Overlay::of(view) {
             if !is_rewritten {
-                self.fresh.put_slice(&sections.properties);
+                self.fresh.put_slice(&stored.section(&places.properties));
             }
-            self.application_properties(&sections, overlay)?;
-            rest = sections.body.clone();
+            self.application_properties(&stored, overlay)?;
+            rest = stored.section(&places.body);
         }
         if way == (Way::Browsed { omits_body: true }) {
-            rest.truncate(rest.len().saturating_sub(sections.body.len()));
+            rest.truncate(rest.len().saturating_sub(places.body.len()));
         }
-        let mut encoded = Encoded::from_iter([self.fresh.split().freeze(), rest]);
-        if !sections.footer.is_empty() {
-            end_with_footer(&mut encoded, &sections, way)?;
+        let mut encoded: Encoded = smallvec![self.fresh.split().freeze(), rest];
+        if !places.footer.is_empty() {
+            end_with_footer(&mut encoded, &stored.section(&places.footer), way)?;
         }
         Ok(encoded)
     }
@@ -126,36 +145,34 @@ impl Encoder {
 
     /// The delivery count is always explicit: N, G and P read it without a default. What was delivered before has been
     /// acquired before, whatever its sender wrote.
-    fn header(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
-        let mut sent =
-            if sections.header.is_empty() { Header::default() } else { sections.decode_header()? };
+    fn header(&mut self, mut sent: Header, view: &MessageView) {
         if view.delivery_count > 0 {
             sent.first_acquirer = sent.first_acquirer.map(|_| false);
         }
         let ttl_ms = view.time_to_live_ms.map(|ttl_ms| u32::try_from(ttl_ms).unwrap_or(u32::MAX));
         Header { ttl_ms, delivery_count: Some(view.delivery_count), ..sent }.encode(&mut self.fresh);
-        Ok(())
     }
 
     /// The sender's delivery annotations, and the token of the lock. On a link the section is always there, be it empty.
     fn delivery_annotations(
         &mut self,
-        sections: &Sections,
+        stored: &Stored<'_>,
         lock: Option<&Lock>,
         way: Way,
     ) -> Result<(), DecodeError> {
-        if way != Way::Link && lock.is_none() && sections.delivery_annotations.is_empty() {
+        let sent = stored.section(&stored.places.delivery_annotations);
+        if way != Way::Link && lock.is_none() && sent.is_empty() {
             return Ok(());
         }
         let mut section = MapSection::delivery_annotations(&mut self.fresh);
-        for entry in Sections::map_entries(&sections.delivery_annotations)? {
+        for entry in Sections::map_entries(&sent)? {
             let entry = entry?;
             if entry.key != Some(annotation::LOCK_TOKEN) {
                 section.entry(entry);
             }
         }
         if let Some(lock) = lock {
-            section.value(annotation::LOCK_TOKEN, &Value::Uuid(lock.token.0.to_be_bytes()));
+            section.uuid(annotation::LOCK_TOKEN, lock.token.0.to_be_bytes());
         }
         section.finish();
         Ok(())
@@ -164,7 +181,7 @@ impl Encoder {
     /// The sender's annotations, less those that only the broker writes and those that actions changed, and the broker's.
     fn annotations(
         &mut self,
-        sections: &Sections,
+        stored: &Stored<'_>,
         received: &Received,
         way: Way,
         origin: Origin,
@@ -175,13 +192,14 @@ impl Encoder {
         let changed_key = changes.and_then(|changes| changes.text(TextProperty::PartitionKey));
         let changed_schedule = changes.and_then(|changes| changes.scheduled_enqueue_time_ms);
         let mut needs_key = origin.sessions && !matches!(changed_key, Some(Some(_)));
+        let sent = stored.section(&stored.places.message_annotations);
         let mut section = MapSection::message_annotations(&mut self.fresh);
-        for entry in Sections::map_entries(&sections.message_annotations)? {
+        for entry in Sections::map_entries(&sent)? {
             let entry = entry?;
             let is_changed = match entry.key {
                 Some(annotation::PARTITION_KEY) => changed_key.is_some(),
                 Some(annotation::SCHEDULED_ENQUEUE_TIME) => {
-                    let encoded = sections.message_annotations.slice_ref(entry.encoded_value);
+                    let encoded = sent.slice_ref(entry.encoded_value);
                     sent_schedule_ms = annotation::timestamp_ms(encoded);
                     changed_schedule.is_some()
                 }
@@ -198,7 +216,7 @@ impl Encoder {
         if let Some(Some(at_ms)) = changed_schedule {
             section.timestamp(annotation::SCHEDULED_ENQUEUE_TIME, signed(at_ms));
         }
-        if needs_key && let Some(session_id) = session_id(sections, changes)? {
+        if needs_key && let Some(session_id) = session_id(stored, changes)? {
             section.string(annotation::PARTITION_KEY, &session_id);
         }
         section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
@@ -235,8 +253,8 @@ impl Encoder {
     }
 
     /// The sender's properties as actions changed them, with the instant of expiry.
-    fn properties(&mut self, sections: &Sections, view: &MessageView) -> Result<(), DecodeError> {
-        let mut properties = sections.decode_properties()?;
+    fn properties(&mut self, stored: &Stored<'_>, view: &MessageView) -> Result<(), DecodeError> {
+        let mut properties = stored.with_properties().decode_properties()?;
         if let Some(changes) = &view.changes {
             changed::apply(changes, &mut properties);
         }
@@ -250,11 +268,12 @@ impl Encoder {
     /// The sender's application properties, under all that lies over them.
     fn application_properties(
         &mut self,
-        sections: &Sections,
+        stored: &Stored<'_>,
         mut overlay: Overlay<'_>,
     ) -> Result<(), DecodeError> {
+        let sent = stored.section(&stored.places.application_properties);
         let mut section = MapSection::application_properties(&mut self.fresh);
-        for entry in Sections::map_entries(&sections.application_properties)? {
+        for entry in Sections::map_entries(&sent)? {
             overlay.write_over(entry?, &mut section);
         }
         overlay.write_rest(&mut section);
@@ -286,24 +305,24 @@ fn was_scheduled(view: &MessageView, sent_schedule_ms: Option<i64>, origin: Orig
 
 /// Sees to the footer of a message: it stays without the body, and earlier versions stored keys as strings, which Java's
 /// receivers don't survive.
-fn end_with_footer(encoded: &mut Encoded, sections: &Sections, way: Way) -> Result<(), DecodeError> {
+fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, way: Way) -> Result<(), DecodeError> {
     let Some(rest) = encoded.last_mut() else { return Ok(()) };
     if way != (Way::Browsed { omits_body: true }) {
         // Where it is stored in its place, which sending has seen to, it is the last section.
-        if !rest.ends_with(&sections.footer) {
+        if !rest.ends_with(footer) {
             return Ok(());
         }
-        rest.truncate(rest.len() - sections.footer.len());
+        rest.truncate(rest.len() - footer.len());
     }
-    encoded.push(Sections::copy_map(&sections.footer, |_| None)?);
+    encoded.push(Sections::copy_map(footer, |_| None)?);
     Ok(())
 }
 
 /// The session of a message, as an action of a rule changed it.
-fn session_id(sections: &Sections, changes: Option<&PropertyChanges>) -> Result<Option<Str>, DecodeError> {
+fn session_id(stored: &Stored<'_>, changes: Option<&PropertyChanges>) -> Result<Option<Str>, DecodeError> {
     match changes.and_then(|changes| changes.text(TextProperty::SessionId)) {
         Some(changed) => Ok(changed.map(Into::into)),
-        None => Ok(sections.decode_properties()?.group_id),
+        None => Ok(stored.with_properties().view_properties()?.group_id.map(Into::into)),
     }
 }
 

@@ -90,7 +90,8 @@ pub fn read_message(
     if payload.is_empty() {
         return Err(Unfit::Malformed("it is empty".to_owned()));
     }
-    if let Some(summary) = Summary::of_usual(payload) {
+    let mut summary = Summary::default();
+    if summary.read_usual(payload) {
         return new_message(payload, &summary, wanted, next_id);
     }
     let kept = form_to_keep(payload)?;
@@ -107,7 +108,10 @@ fn new_message(
 ) -> Result<NewMessage, Unfit> {
     let Summary { header, properties, places } = summary;
     check_ids(properties)?;
-    let annotated = Annotated::read(&payload.slice(places.message_annotations.clone())).map_err(malformed)?;
+    let annotated = match places.message_annotations.clone() {
+        none if none.is_empty() => Annotated::default(),
+        annotations => Annotated::read(&payload.slice(annotations)).map_err(malformed)?,
+    };
     check_partition_key(&annotated, properties)?;
     let scheduled_enqueue_time = scheduled_enqueue_time(&annotated)?;
     let (message_key, partition_key) = keys(properties, &annotated, wanted);

@@ -64,7 +64,7 @@ fn performatives(criterion: &mut Criterion) {
     let transfer = Performative::Transfer(Transfer {
         handle: 1,
         delivery_id: Some(70_000),
-        delivery_tag: Some(Bytes::from_static(b"0123456789abcdef")),
+        delivery_tag: Some(Tag::from_slice(b"0123456789abcdef")),
         message_format: Some(0),
         settled: Some(false),
         ..Transfer::default()

@@ -57,10 +57,11 @@ pub fn message_sections(input: &[u8]) {
     let message = Bytes::copy_from_slice(input);
     let split = Sections::split(&message);
     let trusted = Sections::split_trusted(&message);
-    let usual = Summary::of_usual(&message);
-    let Ok(sections) = split else { return assert_eq!(usual, None) };
-    if let Some(usual) = usual {
-        read_in_one_walk(&message, &sections, &usual);
+    let mut summary = Summary::default();
+    let is_usual = summary.read_usual(&message);
+    let Ok(sections) = split else { return assert!(!is_usual, "{message:?}") };
+    if is_usual {
+        read_in_one_walk(&message, &sections, &summary);
     }
     assert_eq!(trusted.as_ref(), Ok(&sections));
     canonical(&message, &sections);

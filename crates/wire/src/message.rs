@@ -19,7 +19,7 @@ pub use annotations::{
 pub use body::{Body, encode_body_data, encode_body_value};
 pub use entries::{MapEntries, MapEntry, MapSection};
 pub use split::Places;
-pub use summary::Summary;
+pub use summary::{Summary, header_and_places};
 pub use view::{IdView, PropertiesView};
 
 /// The header section.

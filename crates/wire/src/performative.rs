@@ -7,10 +7,14 @@ mod state;
 mod terminus;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 pub(crate) use decode::unknown;
 
 use super::{Fields, Str, Value};
+
+/// The tag of a delivery: at most 32 bytes (part 2.7.5), so that none needs memory of its own.
+pub type Tag = SmallVec<[u8; 32]>;
 
 /// Who an endpoint of a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -151,8 +155,7 @@ pub struct Flow {
 pub struct Transfer {
     pub handle: u32,
     pub delivery_id: Option<u32>,
-    /// At most 32 bytes.
-    pub delivery_tag: Option<Bytes>,
+    pub delivery_tag: Option<Tag>,
     pub message_format: Option<u32>,
     pub settled: Option<bool>,
     pub more: bool,

@@ -164,8 +164,19 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads `0x00 descriptor`, numeric of any width or symbolic; `None` for a descriptor nobody here knows.
-    #[inline]
+    #[inline(always)]
     pub(super) fn descriptor(&mut self) -> Result<Option<u8>> {
+        match self.rest {
+            // The one encoding that nearly every peer writes.
+            [format::DESCRIBED, format::SMALL_ULONG, code, rest @ ..] => {
+                self.rest = rest;
+                Ok(Some(*code))
+            }
+            _ => self.any_descriptor(),
+        }
+    }
+
+    fn any_descriptor(&mut self) -> Result<Option<u8>> {
         match self.byte()? {
             format::DESCRIBED => {}
             code => return Err(unexpected("a described type", code)),
@@ -317,6 +328,9 @@ pub(super) fn boolean_octet(octet: u8) -> Result<bool> {
     }
 }
 
+/// No composite type has more fields.
+const FIELDS_MAX: u32 = 16;
+
 /// The fields of a composite type in order. What a shorter list leaves out is null, what a longer one has beyond
 /// the fields we know is never looked at (part 1.4).
 #[derive(Debug)]
@@ -356,6 +370,20 @@ impl<'a> ListReader<'a> {
         read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
     ) -> Result<T> {
         self.optional(read).map(Option::unwrap_or_default)
+    }
+
+    /// Steps over all fields that are left if they are not more than [`FIELDS_MAX`] and each is null; most senders set few of many.
+    #[inline]
+    pub(super) fn ends_with_nulls(&mut self) -> bool {
+        let rest = self.reader.rest;
+        let is_end = self.fields_left <= FIELDS_MAX
+            && usize::try_from(self.fields_left) == Ok(rest.len())
+            && rest.iter().all(|code| *code == format::NULL);
+        if is_end {
+            self.fields_left = 0;
+            self.reader.rest = &[];
+        }
+        is_end
     }
 
     /// Whether nothing is left, neither fields nor bytes after them.

@@ -75,10 +75,12 @@ pub(super) fn string(text: &str, output: &mut BytesMut) {
     variable(format::STRING_8, format::STRING_32, text.as_bytes(), output);
 }
 
+#[inline]
 pub(super) fn symbol(text: &str, output: &mut BytesMut) {
     variable(format::SYMBOL_8, format::SYMBOL_32, text.as_bytes(), output);
 }
 
+#[inline]
 fn variable(small: u8, large: u8, contents: &[u8], output: &mut BytesMut) {
     match u8::try_from(contents.len()) {
         Ok(size) => output.put_slice(&[small, size]),
@@ -91,6 +93,7 @@ fn variable(small: u8, large: u8, contents: &[u8], output: &mut BytesMut) {
 }
 
 /// The value through `write`, or null.
+#[inline]
 pub(super) fn optional<T>(value: Option<T>, write: impl FnOnce(T, &mut BytesMut), output: &mut BytesMut) {
     match value {
         Some(value) => write(value, output),

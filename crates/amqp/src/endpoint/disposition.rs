@@ -281,7 +281,7 @@ impl Connection {
         }
         let Some(session_state) = self.sessions.get_mut(session) else { return };
         let links = &mut self.links;
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: SmallVec<[Run; 1]> = SmallVec::new();
         session_state.outgoing.retain_range(first, last, |_, slot| {
             let Some(side) = links.get_mut(slot.link).and_then(Link::as_out) else { return false };
             let Some(delivery) = side.unsettled.get_mut(slot.delivery) else { return false };
@@ -338,7 +338,7 @@ fn is_final(state: &DeliveryState) -> bool {
     }
 }
 
-fn extend_runs(runs: &mut Vec<Run>, slot: &OutgoingSlot, tag: DeliveryTag) {
+fn extend_runs(runs: &mut SmallVec<[Run; 1]>, slot: &OutgoingSlot, tag: DeliveryTag) {
     let recent = runs.iter_mut().rev().take(RUNS_LOOKED_BACK);
     let continued = recent.into_iter().find(|run| {
         run.link == slot.link

@@ -48,7 +48,9 @@ impl Connection {
         self.events.len() < EVENTS_MAX
             && self.outbox.len() < self.outbox_bytes_max()
             && !matches!(self.phase, Phase::Closed | Phase::Sasl(SaslPhase::Deciding))
-            && self.held.as_ref().is_none_or(|(channel, held, _)| !self.has_to_wait(*channel, held))
+            && self.held.as_ref().is_none_or(|(channel, held, _)| {
+                !self.channels_in.get(channel).is_some_and(|&key| self.has_to_wait(key, held))
+            })
     }
 
     /// Whether `input` starts with a whole frame or header, or with something that is wrong already.
@@ -167,7 +169,7 @@ impl Connection {
             }
             return Ok(());
         }
-        if self.has_to_wait(channel, &frame) {
+        if self.has_to_wait(key, &frame) {
             self.held = Some((channel, frame, payload));
             return Ok(());
         }
@@ -191,10 +193,9 @@ impl Connection {
     /// Whether a frame is a transfer that the upper layer is not ready for: on a link that it still has to accept or refuse,
     /// or with the delivery-id of a delivery that it still has to settle. Python's threads share a link without a lock and
     /// give several requests the same delivery-id.
-    fn has_to_wait(&self, channel: u16, frame: &Performative) -> bool {
+    fn has_to_wait(&self, session: usize, frame: &Performative) -> bool {
         let Performative::Transfer(transfer) = frame else { return false };
-        let session = self.channels_in.get(&channel).and_then(|&key| self.sessions.get(key));
-        let Some(session) = session else { return false };
+        let Some(session) = self.sessions.get(session) else { return false };
         let link = session.handles_in.get(&transfer.handle).and_then(|&key| self.links.get(key));
         link.is_some_and(|link| match (link.phase, &link.side) {
             (LinkPhase::Requested, _) => true,

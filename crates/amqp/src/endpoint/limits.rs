@@ -17,6 +17,13 @@ pub(super) const LINK_TURN_BYTES: usize = 16 * 1024;
 /// Bytes up to which the buffer of a partly received delivery is doubled when it is full.
 pub(super) const DOUBLED_BYTES_MAX: usize = 8 << 20;
 
+/// More than one turn of a link puts into the outbox: the message that ends it goes beyond [`LINK_TURN_BYTES`].
+pub(super) const LINK_TURN_ROOM_BYTES: usize =
+    LINK_TURN_BYTES + PAYLOAD_COPY_BYTES_MAX + TRANSFER_OVERHEAD_BYTES;
+
+/// Frames are written into blocks of up to this size: a block that grows is copied.
+pub(super) const OUTBOX_BLOCK_BYTES: usize = 64 * 1024;
+
 /// More than a frame header and the longest transfer performative that we write take.
 pub(super) const TRANSFER_OVERHEAD_BYTES: usize = 80;
 

@@ -42,7 +42,7 @@ pub use connection::Connection;
 pub use figures::LinkFigures;
 pub use leaving::Withdrawn;
 
-use crate::wire::performative::{Attach, DeliveryState, Error, Open};
+use crate::wire::performative::{Attach, DeliveryState, Error, Open, Tag};
 
 /// Milliseconds on any clock that never goes back.
 pub type NowMs = u64;
@@ -147,7 +147,7 @@ pub enum Event {
         /// What to settle.
         id: IncomingId,
         /// The sender's tag.
-        tag: Bytes,
+        tag: Tag,
         /// Nothing to settle.
         settled: bool,
         /// From the transfer.

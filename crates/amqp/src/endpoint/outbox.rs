@@ -85,6 +85,11 @@ impl Outbox {
         encode_heartbeat(&mut self.frames);
     }
 
+    /// Room for frames without growth, in bytes.
+    pub(super) fn spare(&self) -> usize {
+        self.frames.capacity() - self.frames.len()
+    }
+
     pub(super) fn reserve(&mut self, bytes: usize) {
         self.frames.reserve(bytes);
     }

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::limits::DOUBLED_BYTES_MAX;
-use crate::wire::performative::{DeliveryState, Error, Transfer};
+use crate::wire::performative::{DeliveryState, Error, Tag, Transfer};
 
 /// A delivery of which more frames are to come.
 ///
@@ -11,7 +11,7 @@ use crate::wire::performative::{DeliveryState, Error, Transfer};
 #[derive(Debug)]
 pub(super) struct Partial {
     pub(super) delivery_id: u32,
-    tag: Bytes,
+    tag: Tag,
     message_format: u32,
     settled: bool,
     state: Option<DeliveryState>,
@@ -24,7 +24,7 @@ pub(super) struct Partial {
 #[derive(Debug)]
 pub(super) struct Complete {
     pub(super) delivery_id: u32,
-    pub(super) tag: Bytes,
+    pub(super) tag: Tag,
     pub(super) message_format: u32,
     pub(super) settled: bool,
     pub(super) state: Option<DeliveryState>,
@@ -49,8 +49,7 @@ impl Partial {
     pub(super) fn start(delivery_id: u32, transfer: Transfer, payload: &[u8]) -> Self {
         Self {
             delivery_id,
-            // A copy, for the same reason as the payload.
-            tag: transfer.delivery_tag.map(|tag| Bytes::copy_from_slice(&tag)).unwrap_or_default(),
+            tag: transfer.delivery_tag.unwrap_or_default(),
             message_format: transfer.message_format.unwrap_or_default(),
             settled: transfer.settled.unwrap_or_default(),
             state: transfer.state,

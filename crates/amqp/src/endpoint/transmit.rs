@@ -7,13 +7,14 @@ use super::NowMs;
 use super::connection::{Connection, Phase};
 use super::disposition::OutgoingSlot;
 use super::limits::{
-    CLOSE_TIME_OUT_MS, LINK_TURN_BYTES, PAYLOAD_COPY_BYTES_MAX, TRANSFER_OVERHEAD_BYTES, TRANSFER_STATE_BYTES,
+    CLOSE_TIME_OUT_MS, LINK_TURN_BYTES, LINK_TURN_ROOM_BYTES, OUTBOX_BLOCK_BYTES, PAYLOAD_COPY_BYTES_MAX,
+    TRANSFER_OVERHEAD_BYTES, TRANSFER_STATE_BYTES,
 };
 use super::link::{Link, LinkPhase, Side};
 use super::link_out::{LinkOut, Progress, UnsettledOut};
 use super::outbox::Outbox;
 use super::session::{Session, SessionPhase};
-use crate::wire::performative::{Performative, Transfer};
+use crate::wire::performative::{Performative, Tag, Transfer};
 
 /// What one link's turn amounted to.
 #[derive(Debug, Default)]
@@ -30,11 +31,8 @@ impl Connection {
         self.flush_due();
         let before = output.len();
         let mut written = self.outbox.len();
-        let reserve = self.pending_bytes.min(bytes_max).min(LINK_TURN_BYTES);
-        if reserve > 0 && self.outbox.open {
-            self.outbox.reserve(reserve);
-        }
         while written < bytes_max {
+            self.make_room(bytes_max - written, output);
             match self.transmit_turn(output) {
                 Some(turn) => written += turn.frame_bytes,
                 None => {
@@ -48,6 +46,17 @@ impl Connection {
             self.timers.last_output = now;
         } else {
             self.outbox.release();
+        }
+    }
+
+    /// Sees to a block of the outbox with room for the next turn of a link. Each delivery counts twice, so that the frames around
+    /// small ones have room as well.
+    fn make_room(&mut self, bytes_max: usize, output: &mut Vec<Bytes>) {
+        let pending_bytes = self.pending_bytes.min(bytes_max).saturating_mul(2);
+        let may_leave = self.outbox.open && !self.ready.is_empty();
+        if may_leave && self.outbox.spare() < pending_bytes.min(LINK_TURN_ROOM_BYTES) {
+            self.outbox.take(output);
+            self.outbox.reserve(pending_bytes.min(OUTBOX_BLOCK_BYTES));
         }
     }
 
@@ -160,7 +169,7 @@ fn transmit_link(
         let transfer = Transfer {
             handle,
             delivery_id: is_first.then_some(progress.wire_id),
-            delivery_tag: is_first.then(|| Bytes::copy_from_slice(&front.tag)),
+            delivery_tag: is_first.then(|| Tag::from_slice(&front.tag)),
             message_format: is_first.then_some(front.message_format),
             // On every frame: Python takes it from the last.
             settled: Some(front.settled),

@@ -54,6 +54,7 @@ use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Timestamp};
 use peeklock_message::{delivery, rule_properties, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
+use rustc_hash::FxHashMap;
 use slab::Slab;
 
 pub use config::{CAPABILITIES, DialectConfig, TransactionLimits};
@@ -128,7 +129,7 @@ const COMPLETIONS_MAX: usize = 1024;
 /// Closed receivers remembered for deliveries that crossed their closing.
 const CLOSED_RECEIVERS_MAX: usize = 1024;
 
-/// The logic of one connection.
+/// The logic of one connection. Ids of links and receivers are numbers given here, so that no peer can make their hashes collide.
 pub struct ConnectionHandler {
     entities: Arc<dyn Entities>,
     config: Arc<DialectConfig>,
@@ -144,10 +145,10 @@ pub struct ConnectionHandler {
     hostname: Str,
     client: Client,
     /// What links keep in existence.
-    holds: HashMap<LinkId, Held>,
-    links: HashMap<LinkId, Link>,
+    holds: FxHashMap<LinkId, Held>,
+    links: FxHashMap<LinkId, Link>,
     response_links: Vec<ResponseLink>,
-    receivers: HashMap<ReceiverId, Receiver>,
+    receivers: FxHashMap<ReceiverId, Receiver>,
     /// Which receiver holds a session of a queue or subscription, by the key of its id.
     sessions: HashMap<(QueueId, Arc<str>), ReceiverId>,
     watchers: Watchers,
@@ -207,10 +208,10 @@ impl ConnectionHandler {
             random,
             hostname: "localhost".into(),
             client: Client::default(),
-            holds: HashMap::new(),
-            links: HashMap::new(),
+            holds: FxHashMap::default(),
+            links: FxHashMap::default(),
             response_links: Vec::new(),
-            receivers: HashMap::new(),
+            receivers: FxHashMap::default(),
             sessions: HashMap::new(),
             watchers: Watchers::default(),
             busy: Vec::new(),

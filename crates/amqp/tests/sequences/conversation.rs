@@ -257,7 +257,7 @@ impl Client {
                 Some((Performative::Close(_), _)) => self.has_closed = true,
                 Some((Performative::Transfer(transfer), _)) => {
                     self.seen.delivery_id = transfer.delivery_id.unwrap_or(self.seen.delivery_id);
-                    self.seen.tag = transfer.delivery_tag.unwrap_or_default();
+                    self.seen.tag = Bytes::copy_from_slice(&transfer.delivery_tag.unwrap_or_default());
                 }
                 Some((Performative::Disposition(disposition), _)) => {
                     if let Some(DeliveryState::Declared { txn_id }) = disposition.state {

@@ -8,7 +8,7 @@ use peeklock_amqp::wire::Value;
 use peeklock_amqp::wire::frame::{encode_frame, encode_heartbeat};
 use peeklock_amqp::wire::performative::{
     Attach, Begin, DeliveryState, Detach, Disposition, Error, Flow, Performative, ReceiverSettleMode, Role,
-    SenderSettleMode, Target, Terminus, Transfer,
+    SenderSettleMode, Tag, Target, Terminus, Transfer,
 };
 
 pub(crate) const ADDRESSES: [&str; 16] = [
@@ -373,7 +373,7 @@ impl<'a> Script<'a> {
             let transfer = Transfer {
                 handle: link.handle,
                 delivery_id: (at == 0 || how & 8 == 0).then_some(number),
-                delivery_tag: (at == 0).then(|| Bytes::copy_from_slice(&number.to_be_bytes())),
+                delivery_tag: (at == 0).then(|| Tag::from_slice(&number.to_be_bytes())),
                 message_format: Some(if how & 16 == 0 { 0 } else { 0x8001_3700 }),
                 settled: Some(how & 1 == 1),
                 more: !is_last || how & 96 == 96,

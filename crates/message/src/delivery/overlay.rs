@@ -33,7 +33,11 @@ pub(super) struct Overlay<'a> {
 }
 
 impl<'a> Overlay<'a> {
-    pub(super) fn of(view: &'a MessageView) -> Self {
+    /// `None` where everything is as it was sent.
+    pub(super) fn of(view: &'a MessageView) -> Option<Self> {
+        if view.changes.is_none() && view.modified.is_none() && view.dead_letter.is_none() {
+            return None;
+        }
         let mut overlay = Self { layers: SmallVec::new(), table: HashMap::new() };
         for (name, value) in view.changes.iter().flat_map(|changes| &changes.user) {
             overlay.lay(name, value.as_ref().map_or(Over::Removed, Over::Set));
@@ -50,12 +54,7 @@ impl<'a> Overlay<'a> {
                 }
             }
         }
-        overlay
-    }
-
-    /// Whether everything is as it was sent.
-    pub(super) fn is_empty(&self) -> bool {
-        self.layers.is_empty()
+        (!overlay.layers.is_empty()).then_some(overlay)
     }
 
     fn lay(&mut self, name: &'a str, over: Over<'a>) {

@@ -1,7 +1,6 @@
 //! Where every live value lies: 12 bytes per key in dense runs.
 
 use std::collections::BTreeMap;
-use std::collections::hash_map::Entry as Slot;
 use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
@@ -201,11 +200,18 @@ impl Index {
 
     /// Raises [`Index::numbers_end`].
     pub(super) fn note_number(&mut self, space: Space, partition: PartitionId, number: u64) {
-        let tree = match self.trees.entry((space, partition)) {
-            Slot::Occupied(entry) => entry.into_mut(),
-            Slot::Vacant(entry) => entry.insert(Tree::default()),
-        };
+        let tree = self.trees.entry((space, partition)).or_default();
         tree.numbers_end = tree.numbers_end.max(number.saturating_add(1));
+    }
+
+    /// Raises [`Index::numbers_end`] beyond a key and gives what it was, if the key lies beyond: then it is in no record on disk.
+    pub(super) fn note_if_new(&mut self, key: Key) -> Option<u64> {
+        let tree = self.trees.entry((key.space, key.partition)).or_default();
+        let end = tree.numbers_end;
+        // Nothing can lie beyond the last number, so that it always counts as known.
+        let past = key.number.checked_add(1).filter(|past| *past > end)?;
+        tree.numbers_end = past;
+        Some(end)
     }
 
     /// The spaces and partitions that have live keys, with their number of chunks.

@@ -173,9 +173,11 @@ impl Segments {
             Shadows::Exact(rank) => self.covering(rank).map_or(0..0, |ranks| ranks.low..ranks.low + 1),
             Shadows::Since(rank) => self.covering(rank).map_or(rank, |ranks| ranks.low)..own.low,
         };
-        let range = if range.is_empty() { 0..0 } else { range };
+        // Asked for each record, and mostly there is nothing to look for.
+        let range = (!range.is_empty()).then_some(range);
         // The newest first: they are seldom copies, so that the question is mostly answered by the first.
-        let segments = self.by_rank.range(range).rev().filter_map(|(_, id)| self.by_id.get(id));
+        let ids = range.into_iter().flat_map(|range| self.by_rank.range(range).rev());
+        let segments = ids.filter_map(|(_, id)| self.by_id.get(id));
         segments.filter(move |segment| segment.ranks.cutoff <= written)
     }
 

@@ -103,14 +103,12 @@ impl<'a> Shadower<'a> {
     }
 
     fn put(&mut self, key: Key) -> Shadows {
+        if let Some(end) = self.state.index.note_if_new(key) {
+            self.ends_before.entry((key.space, key.partition)).or_insert(end);
+            return Shadows::Nothing;
+        }
         if let Some(location) = self.state.index.get(key) {
             return self.versions(key, location);
-        }
-        let end = self.state.index.numbers_end(key.space, key.partition);
-        if key.number >= end {
-            self.ends_before.entry((key.space, key.partition)).or_insert(end);
-            self.state.index.note_number(key.space, key.partition, key.number);
-            return Shadows::Nothing;
         }
         self.revived.insert(key);
         Shadows::Since(self.state.segments.oldest_rank())

@@ -143,6 +143,7 @@ impl<'a> MapSection<'a> {
         Self { output, start, count: 0, symbol_keys }
     }
 
+    #[inline]
     fn key(&mut self, key: &str) -> &mut BytesMut {
         self.count += 2;
         if self.symbol_keys {
@@ -154,6 +155,7 @@ impl<'a> MapSection<'a> {
     }
 
     /// Adds a long (`x-opt-sequence-number`).
+    #[inline]
     pub fn long(&mut self, key: &str, number: i64) {
         write::long(number, self.key(key));
     }
@@ -163,7 +165,14 @@ impl<'a> MapSection<'a> {
         write::int(number, self.key(key));
     }
 
+    /// Adds a uuid (`x-opt-lock-token`), in the order of RFC 4122.
+    #[inline]
+    pub fn uuid(&mut self, key: &str, uuid: [u8; 16]) {
+        write::wide(format::UUID, uuid, self.key(key));
+    }
+
     /// Adds a timestamp (`x-opt-enqueued-time`), in milliseconds since the Unix epoch.
+    #[inline]
     pub fn timestamp(&mut self, key: &str, timestamp_ms: i64) {
         write::timestamp(timestamp_ms, self.key(key));
     }

@@ -32,10 +32,11 @@ impl Sections {
     /// # Errors
     /// [`DecodeError`].
     pub fn view_properties(&self) -> Result<PropertiesView<'_>, DecodeError> {
-        match open(descriptor::PROPERTIES, &self.properties)? {
-            Some(mut list) => PropertiesView::read(&mut list),
-            None => Ok(PropertiesView::default()),
+        let mut properties = PropertiesView::default();
+        if let Some(mut list) = open(descriptor::PROPERTIES, &self.properties)? {
+            properties.read(&mut list)?;
         }
+        Ok(properties)
     }
 }
 
@@ -51,6 +52,9 @@ fn open(code: u8, section: &Bytes) -> Result<Option<ListReader<'_>>, DecodeError
 
 impl Header {
     pub(super) fn read(list: &mut ListReader<'_>) -> Result<Self, DecodeError> {
+        if list.ends_with_nulls() {
+            return Ok(Self::default());
+        }
         Ok(Self {
             durable: list.optional(Reader::boolean)?,
             priority: list.optional(Reader::u8)?,

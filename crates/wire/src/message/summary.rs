@@ -6,6 +6,26 @@ use super::split::{Places, check_form, locate};
 use super::{DecodeError, Header, IdView, PropertiesView, Reader};
 use crate::code::descriptor;
 
+/// The header and the places of all sections of a message that [`Sections::split_canonical`](super::Sections::split_canonical)
+/// returned.
+///
+/// # Errors
+/// [`DecodeError`] when a field of the header is of another type.
+pub fn header_and_places(message: &Bytes) -> Result<(Header, Places), DecodeError> {
+    let mut header = None;
+    let (places, _) = locate(message, |code, reader| {
+        if code == descriptor::HEADER {
+            header = Some(reader.clone());
+        }
+        reader.skip().map(|()| true)
+    })?;
+    let header = match header {
+        Some(mut reader) => Header::read(&mut reader.list()?)?,
+        None => Header::default(),
+    };
+    Ok((header, places))
+}
+
 /// Header, properties, and the places of all sections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // each field is the section of that name
@@ -16,17 +36,18 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Checks a message and reads it in one walk, if it is as nearly all are: in the form to keep of [`Sections::split_canonical`](super::Sections::split_canonical),
-    /// with fields of the specification's types in header and properties, and without decimals in its maps.
+    /// Checks a message and reads it in one walk, if it is as nearly all are: in the form to keep of
+    /// [`Sections::split_canonical`](super::Sections::split_canonical), with fields of the specification's types in header and
+    /// properties, and without decimals in its maps.
     ///
-    /// `None` says nothing about the message: the steps one after the other (`split_canonical`, [`Self::of_checked`]) take it or say
-    /// what is wrong with it.
+    /// False says nothing about the message, nor does what was read of it: the steps one after the other (`split_canonical`,
+    /// [`Self::of_checked`]) take it or say what is wrong with it.
     #[must_use]
-    pub fn of_usual(message: &'a Bytes) -> Option<Self> {
-        let mut summary = Self::default();
-        let (places, is_usual) = locate(message, |code, reader| summary.check_usual(code, reader)).ok()?;
-        summary.places = places;
-        is_usual.then_some(summary)
+    pub fn read_usual(&mut self, message: &'a Bytes) -> bool {
+        let located = locate(message, |code, reader| self.check_usual(code, reader));
+        let Ok((places, is_usual)) = located else { return false };
+        self.places = places;
+        is_usual
     }
 
     /// Reads a message that [`Sections::split_canonical`](super::Sections::split_canonical) returned.
@@ -43,10 +64,14 @@ impl<'a> Summary<'a> {
             }
             reader.skip().map(|()| true)
         })?;
-        let header = header.map(|mut reader| Header::read(&mut reader.list()?)).transpose()?;
-        let properties =
-            properties.map(|mut reader| PropertiesView::read(&mut reader.list()?)).transpose()?;
-        Ok(Self { header: header.unwrap_or_default(), properties: properties.unwrap_or_default(), places })
+        let mut summary = Self { places, ..Self::default() };
+        if let Some(mut reader) = header {
+            summary.header = Header::read(&mut reader.list()?)?;
+        }
+        if let Some(mut reader) = properties {
+            summary.properties.read(&mut reader.list()?)?;
+        }
+        Ok(summary)
     }
 
     /// Checks a section and takes what it says; false or an error where it is not as usual.
@@ -59,10 +84,11 @@ impl<'a> Summary<'a> {
             }
             descriptor::PROPERTIES => {
                 let mut list = reader.list()?;
-                self.properties = PropertiesView::read(&mut list)?;
+                self.properties.read(&mut list)?;
                 let ids = [self.properties.message_id, self.properties.correlation_id];
                 Ok(list.is_finished() && !ids.iter().any(|id| matches!(id, IdView::Other(_))))
             }
+            descriptor::DATA => reader.binary_view().map(|_| true),
             _ => check_form(code, reader).map(|form| form.is_canonical && !form.may_hold_decimals),
         }
     }

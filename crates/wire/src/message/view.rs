@@ -81,22 +81,28 @@ impl<'a> IdView<'a> {
 }
 
 impl<'a> PropertiesView<'a> {
-    pub(super) fn read(list: &mut ListReader<'a>) -> Result<Self> {
-        Ok(Self {
-            message_id: list.or_default(IdView::read)?,
-            user_id: list.optional(Reader::binary_view)?,
-            to: list.optional(Reader::text)?,
-            subject: list.optional(Reader::text)?,
-            reply_to: list.optional(Reader::text)?,
-            correlation_id: list.or_default(IdView::read)?,
-            content_type: list.optional(Reader::text)?,
-            content_encoding: list.optional(Reader::text)?,
-            absolute_expiry_time_ms: list.optional(Reader::i64)?,
-            creation_time_ms: list.optional(Reader::i64)?,
-            group_id: list.optional(Reader::text)?,
-            group_sequence: list.optional(Reader::u32)?,
-            reply_to_group_id: list.optional(Reader::text)?,
-        })
+    /// Reads the fields in place: the whole is large to move.
+    pub(super) fn read(&mut self, list: &mut ListReader<'a>) -> Result<()> {
+        self.message_id = list.or_default(IdView::read)?;
+        if list.ends_with_nulls() {
+            return Ok(());
+        }
+        self.user_id = list.optional(Reader::binary_view)?;
+        self.to = list.optional(Reader::text)?;
+        self.subject = list.optional(Reader::text)?;
+        self.reply_to = list.optional(Reader::text)?;
+        self.correlation_id = list.or_default(IdView::read)?;
+        if list.ends_with_nulls() {
+            return Ok(());
+        }
+        self.content_type = list.optional(Reader::text)?;
+        self.content_encoding = list.optional(Reader::text)?;
+        self.absolute_expiry_time_ms = list.optional(Reader::i64)?;
+        self.creation_time_ms = list.optional(Reader::i64)?;
+        self.group_id = list.optional(Reader::text)?;
+        self.group_sequence = list.optional(Reader::u32)?;
+        self.reply_to_group_id = list.optional(Reader::text)?;
+        Ok(())
     }
 
     /// A copy; binaries are slices of `source`, from which the properties were read.

@@ -1,10 +1,8 @@
 //! Decoding performatives and SASL frames. Missing trailing fields are nulls, unknown ones are ignored.
 
-use bytes::Bytes;
-
 use super::{
     Attach, Begin, Detach, Disposition, Error, Flow, Open, Performative, ReceiverSettleMode, Role, SaslFrame,
-    SenderSettleMode, Transfer,
+    SenderSettleMode, Tag, Transfer,
 };
 use crate::DecodeError;
 use crate::code::descriptor;
@@ -96,12 +94,12 @@ fn transfer(list: &mut ListReader<'_>) -> Result<Transfer> {
     })
 }
 
-fn delivery_tag(reader: &mut Reader<'_>) -> Result<Bytes> {
-    match reader.binary()? {
+fn delivery_tag(reader: &mut Reader<'_>) -> Result<Tag> {
+    match reader.binary_view()? {
         tag if tag.len() > DELIVERY_TAG_BYTES_MAX => {
             Err(DecodeError::new(format!("a delivery-tag of {} bytes", tag.len())))
         }
-        tag => Ok(tag),
+        tag => Ok(Tag::from_slice(tag)),
     }
 }
 

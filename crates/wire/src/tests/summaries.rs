@@ -21,6 +21,12 @@ fn section(encode: impl FnOnce(&mut BytesMut)) -> Bytes {
     output.freeze()
 }
 
+/// What one walk reads of a message that is as nearly all are.
+fn usual(message: &Bytes) -> Option<Summary<'_>> {
+    let mut summary = Summary::default();
+    summary.read_usual(message).then_some(summary)
+}
+
 #[test]
 fn what_the_sdks_send_is_read_in_one_walk() {
     let header = section(|output| Header { ttl_ms: Some(5), ..Header::default() }.encode(output));
@@ -29,7 +35,7 @@ fn what_the_sdks_send_is_read_in_one_walk() {
     let application = section(|output| encode_application_properties(&[("n".into(), Value::Int(7))], output));
     let footer = b"\x00\x53\x78\xc1\x01\x00";
     let whole = message(&[&header, &annotations, TEXT_ID, &application, BODY, BODY, footer]);
-    let summary = Summary::of_usual(&whole).unwrap();
+    let summary = usual(&whole).unwrap();
     assert_eq!(summary.header.ttl_ms, Some(5));
     let properties = summary.properties;
     assert_eq!((properties.message_id, properties.to), (IdView::String("m"), Some("away")));
@@ -39,7 +45,7 @@ fn what_the_sdks_send_is_read_in_one_walk() {
     assert_eq!(whole[summary.places.footer.clone()], footer[..]);
 
     let bare = message(&[BODY]);
-    let summary = Summary::of_usual(&bare).unwrap();
+    let summary = usual(&bare).unwrap();
     assert_eq!((summary.properties, summary.places.body), (PropertiesView::default(), 0..BODY.len()));
     for (id, view) in [
         (&b"\x44"[..], IdView::ULong(0)),
@@ -50,7 +56,7 @@ fn what_the_sdks_send_is_read_in_one_walk() {
     ] {
         let head = [0x00, 0x53, 0x73, 0xc0, u8::try_from(id.len()).unwrap() + 1, 1];
         let message = message(&[&head, id, BODY]);
-        assert_eq!(Summary::of_usual(&message).unwrap().properties.message_id, view);
+        assert_eq!(usual(&message).unwrap().properties.message_id, view);
     }
 }
 
@@ -65,13 +71,13 @@ fn what_has_to_be_changed_or_looked_at_again_takes_the_long_way() {
         message(&[b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x73\x45", BODY]),
         message(&[b"\x00\x53\x74\xc1\x06\x02\xa3\x01h\x54\x01", BODY]),
         message(&[b"\x00\x53\x73\xc0\x03\x01\x54\x01", BODY]),
-        message(&[b"\x00\x53\x70\xc0\x07\x06\x40\x40\x40\x40\x40\x40", BODY]),
+        message(&[b"\x00\x53\x70\xc0\x07\x06\x40\x40\x40\x40\x40\x41", BODY]),
         message(&[&annotations(&decimal), BODY]),
         message(&[&annotations(&described), BODY]),
         message(&[&application(&decimal), BODY]),
         message(&[&application(&described), BODY]),
     ] {
-        assert_eq!(Summary::of_usual(&unusual), None, "{unusual:?}");
+        assert_eq!(usual(&unusual), None, "{unusual:?}");
         let (kept, sections) = Sections::split_canonical(&unusual).unwrap();
         let summary = Summary::of_checked(&kept).unwrap();
         assert_eq!(sections.view_properties(), Ok(summary.properties));
@@ -93,8 +99,22 @@ fn mistakes_within_header_and_properties_are_seen() {
         b"\x00\x53\x73\xd0\x00\x00\x00\x05\xff\xff\xff\xff\x40", // four thousand million fields
     ] {
         let message = message(&[section, BODY]);
-        assert_eq!(Summary::of_usual(&message), None, "{section:02x?}");
+        assert_eq!(usual(&message), None, "{section:02x?}");
         Sections::split(&message).unwrap_err();
+    }
+}
+
+#[test]
+fn more_fields_than_a_section_has_are_bounded() {
+    let list = |fields: u32| {
+        let size = (fields + 4).to_be_bytes();
+        let nulls = vec![0x40; usize::try_from(fields).unwrap()];
+        message(&[b"\x00\x53\x73\xd0", &size, &fields.to_be_bytes(), &nulls, BODY])
+    };
+    assert_eq!(usual(&list(14)).unwrap().properties, PropertiesView::default());
+    for (fields, is_sound) in [(200, true), (Value::ELEMENTS_MAX, true), (Value::ELEMENTS_MAX + 1, false)] {
+        assert_eq!(usual(&list(fields)), None);
+        assert_eq!(Sections::split(&list(fields)).is_ok(), is_sound);
     }
 }
 

@@ -6,7 +6,8 @@ use super::super::{Config, Event, LinkId};
 use super::pair::{End, Pair, plain_client};
 use crate::wire::frame::{FrameHeader, FrameKind, decode_body, decode_sasl, encode_frame, encode_sasl};
 use crate::wire::performative::{
-    Attach, Begin, DeliveryState, Disposition, Error, Flow, Open, Performative, Role, SaslFrame, Transfer,
+    Attach, Begin, DeliveryState, Disposition, Error, Flow, Open, Performative, Role, SaslFrame, Tag,
+    Transfer,
 };
 
 pub(super) const AMQP: &[u8] = b"AMQP\x00\x01\x00\x00";
@@ -159,7 +160,7 @@ pub(super) fn transfer(handle: u32, delivery_id: u32) -> Transfer {
     Transfer {
         handle,
         delivery_id: Some(delivery_id),
-        delivery_tag: Some(Bytes::copy_from_slice(&delivery_id.to_be_bytes())),
+        delivery_tag: Some(Tag::from_slice(&delivery_id.to_be_bytes())),
         message_format: Some(0),
         ..Transfer::default()
     }

@@ -307,7 +307,7 @@ impl Harness {
         self.events()
             .into_iter()
             .filter_map(|event| match event {
-                Event::Message { id, tag, payload, .. } => Some((id, tag, payload)),
+                Event::Message { id, tag, payload, .. } => Some((id, Bytes::copy_from_slice(&tag), payload)),
                 _ => None,
             })
             .collect()

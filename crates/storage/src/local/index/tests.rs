@@ -97,3 +97,16 @@ fn a_shadowed_key_remembers_since_when_until_it_is_rewritten_or_removed() {
     index.remove(key);
     assert!(index.shadowed.is_empty());
 }
+
+#[test]
+fn a_number_beyond_all_others_is_new_once() {
+    let mut index = Index::default();
+    let key = |number| Key::new(Space::Head, QUEUE, number);
+    assert_eq!(index.note_if_new(key(7)), Some(0));
+    assert_eq!(index.note_if_new(key(7)), None);
+    assert_eq!(index.note_if_new(key(3)), None);
+    assert_eq!(index.note_if_new(key(9)), Some(8));
+    assert_eq!(index.numbers_end(Space::Head, QUEUE), 10);
+    assert_eq!(index.note_if_new(Key::new(Space::Body, QUEUE, 0)), Some(0), "each space has its own");
+    assert_eq!(index.note_if_new(key(u64::MAX)), None, "nothing can lie beyond the last number");
+}
