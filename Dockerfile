@@ -41,8 +41,9 @@ LABEL org.opencontainers.image.title="Peeklock" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=binary /out/peeklock /usr/local/bin/peeklock
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/peeklock/
-# Owned by the broker, and so will be a new volume that is mounted there.
+# Owned by the broker, and so will be new volumes that are mounted there: messages, and backups of them.
 COPY --from=binary --chown=65532:65532 /out/data /data
+COPY --from=binary --chown=65532:65532 /out/data /backups
 # Where tests and compose files for the Service Bus emulator put its file; some tools copy only into directories that exist.
 WORKDIR /ServiceBus_Emulator/ConfigFiles
 WORKDIR /

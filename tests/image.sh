@@ -127,4 +127,12 @@ kill -TERM "$process"
 wait "$broker" || fail "the broker does not stop in good order"
 broker=""
 ! inside health 2>/dev/null || fail "the health check of a broker that is gone passes"
+# The documented commands, by a container engine.
+engine=0
+unshare --mount --net --propagation private tests/packages/engine.sh "$work" "$python" || engine=$?
+case "$engine" in
+    0) echo "the documented commands of docker work" ;;
+    77) echo "SKIPPED: the documented commands of docker: no podman that can run containers here" ;;
+    *) fail "the documented commands of docker" ;;
+esac
 echo "1 passed, 0 failed: $bytes bytes, static, user $user; built and proven in $((SECONDS - began)) s"

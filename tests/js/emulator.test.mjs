@@ -70,7 +70,7 @@ describe("in the place of the emulator", () => {
   it("a queue that is added to the file is there after SIGHUP", () => withClient(daemon, async (client) => {
     fs.writeFileSync(daemon.emulator, config(', { "Name": "more" }'));
     daemon.process.kill("SIGHUP");
-    await until(() => daemon.log().includes("reloaded; 1 changes"), "the reload");
+    await until(() => daemon.log().includes("reloaded; changes: 1"), "the reload");
     await send(client, "more", { body: "hello" });
     assert.deepEqual(bodies(await drain(client, "more", 1)), ["hello"]);
   }));

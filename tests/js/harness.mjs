@@ -63,7 +63,7 @@ const TOPIC_KINDS = {
   ],
 };
 
-function binary() {
+export function binary() {
   if (process.env.PEEKLOCK_BIN) return path.resolve(process.env.PEEKLOCK_BIN);
   const target = process.env.CARGO_TARGET_DIR ?? path.join(ROOT, "target");
   const found = ["release", "debug"]

@@ -7,7 +7,7 @@ from documented import NODE_MODULES, ROOT, Page, Step
 BUILT = "the program is built already"
 SUITES = "the tests themselves"
 BENCH = "takes minutes, and measures"
-ENGINE = "needs a container engine"
+ENGINE = "needs a container engine; tests/packages/engine.sh runs it where podman works"
 SYSTEMD = "needs systemd as process 1; tests/packages/systemd.sh runs it"
 CLUSTER = "needs a cluster"
 PACKAGE = "installs on the machine; tests/packages/systemd.sh installs the .deb in an overlay, tests/packages.sh looks into the .rpm"
@@ -319,6 +319,7 @@ PAGES = {
     ),
     "docs/operating.md": Page(
         steps={
+            "docker run -d --name broker": Step(skip=ENGINE),
             "docker exec broker peeklock store backup": Step(
                 skip=ENGINE, run="PEEKLOCK_DATA_DIR=./data peeklock store backup ./backups/monday"
             ),

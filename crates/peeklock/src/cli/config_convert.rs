@@ -26,7 +26,7 @@ pub(super) fn run(args: &ConvertArgs) -> Exit {
             Exit::Success
         }
         Err(problems) => {
-            output::error(format!("the configuration has {} mistakes\n{problems}", problems.list.len()));
+            output::error(format!("the configuration has {}\n{problems}", problems.count()));
             Exit::Usage
         }
     }

@@ -53,7 +53,7 @@ impl Reload {
             match &outcome {
                 Ok(changes) => {
                     tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = "ok", changes);
-                    tracing::info!("reloaded; {changes} changes");
+                    tracing::info!("reloaded; changes: {changes}");
                 }
                 Err(error) => {
                     tracing::info!(target: audit::TARGET, protocol = "config", operation = "reload", outcome = %error);

@@ -65,7 +65,7 @@ fn entities_are_declared_again_and_each_change_is_told() {
     let home = Home::new();
     let mut broker = started(&home, "[[queues]]\nname = \"orders\"\n[[topics]]\nname = \"news\"\n");
     let log = broker.reload();
-    assert!(log.contains("reloaded; 0 changes"), "{log}");
+    assert!(log.contains("reloaded; changes: 0"), "{log}");
     write(
         &home.path("p.toml"),
         "[[queues]]\nname = \"orders\"\nmax_delivery_count = 5\n[[queues]]\nname = \"more\"\n\
@@ -76,11 +76,11 @@ fn entities_are_declared_again_and_each_change_is_told() {
         "queue \"orders\" has other properties now",
         "queue \"more\" was created",
         "subscription \"all\" of topic \"news\" was created",
-        "reloaded; 3 changes",
+        "reloaded; changes: 3",
     ] {
         assert!(log.contains(change), "{log}");
     }
-    assert!(broker.reload().contains("reloaded; 0 changes"));
+    assert!(broker.reload().contains("reloaded; changes: 0"));
     write(&home.path("p.toml"), "[[queues]]\nname = \"orders\"\n[[topics]]\nname = \"news\"\n");
     let log = broker.reload();
     assert!(log.contains("queue \"more\"") && log.contains("they are kept and served"), "{log}");
@@ -98,7 +98,7 @@ fn the_log_level_changes_unless_a_flag_says_it() {
     std::fs::remove_file(home.path("ready.json")).unwrap();
     let mut broker = Watched::start(&home, home.command().args(["--log-level", "info"]));
     write(&home.path("p.toml"), "[log]\nlevel = \"error\"\n");
-    assert!(broker.reload().contains("reloaded; 0 changes"));
+    assert!(broker.reload().contains("reloaded; changes: 0"));
     broker.stop();
 }
 
@@ -139,7 +139,7 @@ fn what_cannot_change_at_run_time_is_named_each_time() {
                 "{log}"
             );
         }
-        assert!(!log.contains("listen has changed") && log.contains("reloaded; 0 changes"), "{log}");
+        assert!(!log.contains("listen has changed") && log.contains("reloaded; changes: 0"), "{log}");
     }
     broker.stop();
 }
