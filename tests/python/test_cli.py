@@ -2,9 +2,15 @@
 
 import contextlib
 import datetime
+import fcntl
+import http.server
 import json
 import os
+import queue as queue_module
+import struct
 import subprocess
+import termios
+import threading
 import time
 import uuid
 
@@ -12,7 +18,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 
 from administration import administration_client
-from daemon import binary
+from daemon import Daemon, binary
 
 DEAD_LETTER = ServiceBusSubQueue.DEAD_LETTER
 LOCAL = "SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey={key};UseDevelopmentEmulator=true;"
@@ -520,3 +526,195 @@ def test_doctor_says_what_is_wrong_with_the_way(cli, daemon):
     assert failed == ["administration over HTTP"]
     nobody = Cli("Endpoint=sb://localhost:1;" + LOCAL.format(key="x"))
     assert "firewall" in nobody.run("doctor", status=1).stdout
+
+
+def wait_for(condition, seconds: int = 60):
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, "it does not come about"
+        time.sleep(0.05)
+    return found
+
+
+@contextlib.contextmanager
+def running(cli, *arguments):
+    """A command that goes on until it is told to end; the lines that it prints."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
+    environment["PEEKLOCK_CONNECTION"] = cli.connection_string
+    command = [str(binary()), *map(str, arguments)]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines = queue_module.Queue()
+    reader = threading.Thread(target=lambda: [lines.put(line.rstrip("\n")) for line in process.stdout], daemon=True)
+    reader.start()
+    try:
+        yield lambda: lines.get(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+        reader.join()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_connections_of_the_sdk_are_listed_shown_and_closed(cli, client, queue):
+    # One connection for each link in Python.
+    with client.get_queue_receiver(queue, prefetch_count=3) as receiver:
+        send(client, queue, "a")
+        [message] = receiver.receive_messages(max_wait_time=30)
+        [found] = wait_for(lambda: [one for one in cli.json("connections", "ls", queue) if one["figures"]["unsettled"]])
+        assert found["figures"]["identities"] == [{"credential": "rule", "name": "RootManageSharedAccessKey"}]
+        listed = cli.text("connections", "ls", queue)
+        assert found["id"] in listed and "RootManageSharedAccessKey" in listed
+        [shown] = cli.json("connections", "show", found["id"])
+        [link] = [link for link in shown["links"] if link["purpose"] == "receive"]
+        assert (link["entity"], link["unsettled"], link["messages"]) == (queue, 1, 1)
+        assert queue in cli.text("connections", "show", found["id"])
+
+        [lock] = cli.json("locks", "ls", queue)
+        assert (lock["receiver"], lock["connection"]) == (link["receiver"], found["id"])
+        assert lock["lock_token"] == str(message.lock_token)
+        assert "RootManageSharedAccessKey" in cli.text("locks", "ls", queue)
+
+        assert cli.json("connections", "close", found["id"], "--dry-run")[0]["closed"] is False
+        assert cli.json("connections", "show", found["id"])
+        assert cli.json("connections", "close", found["id"]) == [
+            {"id": found["id"], "address": found["address"], "closed": True}
+        ]
+        gone = cli.run("connections", "close", found["id"], status=1)
+        assert "it has ended" in gone.stderr and "peeklock connections ls" in gone.stderr
+        assert "it has ended" in cli.run("connections", "show", "0-1", status=1).stderr
+        assert "no id of a connection" in cli.run("connections", "show", "x", status=1).stderr
+
+
+def test_a_lock_is_released_and_the_message_comes_again(cli, client, queue):
+    send(client, queue, "a", "b")
+    with client.get_queue_receiver(queue) as receiver:
+        messages = []
+        while len(messages) < 2:
+            messages += receiver.receive_messages(max_message_count=2, max_wait_time=30)
+        assert [lock["sequence_number"] for lock in cli.json("locks", "ls", queue)] == ["1", "2"]
+        assert "is not locked" in cli.run("locks", "release", queue, "--seq", "3", status=1).stderr
+        assert cli.json("locks", "release", queue, "--seq", "2", "--dry-run") == [{"sequence_number": "2", "released": False}]
+        assert cli.json("locks", "release", queue, "--seq", "2") == [{"sequence_number": "2", "released": True}]
+        [again] = receiver.receive_messages(max_wait_time=30)
+        assert (str(again), again.delivery_count) == ("b", 1)
+        receiver.complete_message(again)
+        receiver.complete_message(messages[0])
+    assert cli.json("locks", "ls", queue) == []
+
+
+def test_locks_of_sessions_name_session_and_holder(cli, client, session_queue):
+    send(client, session_queue, ServiceBusMessage("x", session_id="red"))
+    with client.get_queue_receiver(session_queue, session_id="red") as receiver:
+        receiver.receive_messages(max_wait_time=30)
+        [lock] = cli.json("locks", "ls", session_queue)
+        assert lock["session"] == "red" and lock["connection"]
+
+
+def test_tail_follows_messages_from_now_on(cli, client, queue):
+    send(client, queue, *[f"old {n}" for n in range(70)])
+    with running(cli, "tail", queue, "-n", 2, "--json") as line:
+        assert [json.loads(line())["body"]["text"] for _ in range(2)] == ["old 68", "old 69"]
+        send(client, queue, "new")
+        assert json.loads(line())["body"]["text"] == "new"
+    # Nothing was taken, and what does not match is passed over.
+    with running(cli, "tail", queue, "--where", "sys.Label = 'red'") as line:
+        # Whether it has begun is seen by what it prints.
+        for n in range(200):
+            send(client, queue, ServiceBusMessage("blue one", subject="blue"), ServiceBusMessage(f"red {n}", subject="red"))
+            with contextlib.suppress(queue_module.Empty):
+                shown = line()
+                break
+        assert "red" in shown and "blue" not in shown
+    assert cli.json("show", queue)[0]["counts"]["active"] >= 73
+
+
+def test_tail_begins_with_the_last_messages_of_a_partitioned_queue(cli, client, admin):
+    name = f"partitioned-{uuid.uuid4()}"
+    admin.create_queue(name, enable_partitioning=True)
+    send(client, name, *[ServiceBusMessage(str(n), partition_key=str(n)) for n in range(40)])
+    shown = cli.json("tail", name, "-n", 3, "--count", 3)
+    assert [message["body"]["text"] for message in shown] == ["37", "38", "39"]
+    admin.delete_queue(name)
+
+
+def test_tail_follows_the_log_and_the_audit_log(cli, queue):
+    assert all(line["level"] in ("INFO", "WARN", "ERROR") for line in cli.json("tail", "--log", "-n", 1, "--count", 1))
+    with running(cli, "tail", "--audit", "-n", 1000) as line:
+        cli.run("create", "queue", name := f"audited-{uuid.uuid4()}")
+        while name not in line():
+            pass
+    cli.run("delete", "queue", name, "--yes") if "--yes" in cli.text("delete", "--help") else cli.run("delete", name)
+    assert cli.run("tail", status=2).stderr
+    assert "cannot be used with" in cli.run("tail", queue, "--log", status=2).stderr
+
+
+def test_top_shows_counts_and_rates(cli, client, queue):
+    send(client, queue, "a", "b")
+    dead_letter(client, queue, "c")
+    # The first look has no rates; the dead letters come back to the head of no queue.
+    [first] = cli.json("top", queue, "-n", 1)
+    [row] = [row for row in first["entities"] if row["path"] == queue]
+    assert row["counts"]["dead_lettered"] == 1 and row["per_second"] is None
+    with running(cli, "top", queue, "--interval", "1s", "--json") as line:
+        line()
+        send(client, queue, *["x"] * 50)
+        wait_for(lambda: any(row["per_second"]["accepted"] > 0 for row in json.loads(line())["entities"] if row["path"] == queue))
+    table = cli.text("top", queue, "-n", 1, "--sort", "dead")
+    assert queue in table and "OUT/S" in table and "\x1b" not in table
+
+
+def test_top_in_a_terminal_ends_with_q(cli, client, queue):
+    send(client, queue, "a")
+    primary, secondary = os.openpty()
+    fcntl.ioctl(primary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    before = termios.tcgetattr(secondary)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")} | {"TERM": "xterm"}
+    environment["PEEKLOCK_CONNECTION"] = cli.connection_string
+    command = [str(binary()), "top", queue, "--interval", "1s"]
+    process = subprocess.Popen(command, env=environment, stdin=secondary, stdout=secondary, stderr=secondary)
+    shown = b""
+    try:
+        while queue.encode() not in shown:
+            shown += os.read(primary, 4096)
+        os.write(primary, b"n")
+        os.write(primary, b"q")
+        while b"\x1b[?1049l" not in shown:
+            shown += os.read(primary, 4096)
+        assert process.wait(timeout=60) == 0
+        assert termios.tcgetattr(secondary) == before, "the terminal is as it was"
+    finally:
+        process.kill()
+        process.wait()
+        os.close(primary)
+        os.close(secondary)
+
+
+def test_the_clock_is_shown_and_moved_where_time_travel_is_on(cli):
+    assert "--time-travel" in cli.run("clock", status=1).stderr
+    with Daemon(time_travel=True) as daemon:
+        traveller = Cli(daemon.connection_string)
+        before = datetime.datetime.fromisoformat(traveller.json("clock")[0]["now"])
+        after = datetime.datetime.fromisoformat(traveller.text("clock", "--advance", "1h").strip())
+        assert after - before >= datetime.timedelta(hours=1)
+
+
+def test_what_only_peeklock_has_is_said_elsewhere(daemon):
+    """A namespace that answers HTTP like Azure, without the management API."""
+
+    class Foreign(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(404)
+            self.end_headers()
+            self.wfile.write(b"<Error><Code>404</Code><Detail>nothing here</Detail></Error>")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Foreign) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        cli = Cli(f"Endpoint=sb://localhost:{server.server_port};" + LOCAL.format(key="x"))
+        for command in [["connections", "ls"], ["locks", "ls", "q"], ["top", "-n", "1"], ["tail", "--log"], ["clock"]]:
+            failed = cli.run(*command, status=1)
+            assert "has no management API of Peeklock" in failed.stderr and "works with Peeklock only" in failed.stderr
+        server.shutdown()

@@ -241,7 +241,7 @@ impl Admin {
         format!("{}:{}", self.target.url_host(), self.target.http_port())
     }
 
-    fn token(&self, path: &str) -> Option<String> {
+    pub(crate) fn token(&self, path: &str) -> Option<String> {
         match &self.target.credentials {
             Credentials::None => None,
             Credentials::Key(key) => {
@@ -254,10 +254,9 @@ impl Admin {
     }
 
     fn request(&self, method: Method, path: &str, query: &str) -> http::request::Builder {
-        let scheme = if self.target.is_emulator { "http" } else { "https" };
         let encoded =
             if path.starts_with('$') { path.to_owned() } else { utf8_percent_encode(path, PATH).to_string() };
-        let uri = format!("{scheme}://{}/{encoded}?api-version={API_VERSION}{query}", self.authority());
+        let uri = format!("{}/{encoded}?api-version={API_VERSION}{query}", self.url());
         let request = Request::builder().method(method).uri(uri).header(CONTENT_TYPE, "application/atom+xml");
         match self.token(path) {
             Some(token) => request.header(AUTHORIZATION, token),
@@ -265,7 +264,23 @@ impl Admin {
         }
     }
 
+    /// Scheme, host and port.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.target.is_emulator { "http" } else { "https" };
+        format!("{scheme}://{}", self.authority())
+    }
+
     async fn send(&self, request: http::request::Builder, body: Vec<u8>) -> Result<Bytes, ClientError> {
+        let (status, body) = self.exchange(request, body).await?;
+        if status.is_success() { Ok(body) } else { Err(refused(status, &body)) }
+    }
+
+    /// A request and its answer, whatever its status.
+    pub(crate) async fn exchange(
+        &self,
+        request: http::request::Builder,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
         let request = request.body(Full::from(body));
         let request = request.map_err(|error| ClientError::Argument(error.to_string()))?;
         let connect = |source| ClientError::Connect { address: self.authority(), source };
@@ -275,7 +290,7 @@ impl Admin {
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| ClientError::Unreadable(error.to_string()))?.to_bytes();
-            if status.is_success() { Ok(body) } else { Err(refused(status, &body)) }
+            Ok((status, body))
         };
         let late = |_| ClientError::TimeOut("waiting for the answer over HTTP");
         tokio::time::timeout(TIME_OUT, answer).await.map_err(late)?

@@ -46,6 +46,9 @@ pub enum ClientError {
     /// Bytes that are no answer.
     #[error("the answer can't be read: {0}")]
     Unreadable(String),
+    /// The namespace is not one of this broker, or an earlier version of it.
+    #[error("the namespace has no management API of Peeklock (it answered {0})")]
+    NoApi(u16),
     /// The caller's arguments.
     #[error("{0}")]
     Argument(String),

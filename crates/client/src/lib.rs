@@ -1,11 +1,13 @@
 //! A client of Service Bus: AMQP for messages, HTTP for administration.
 //!
-//! It uses public protocols only, so it works against this broker, the Service Bus emulator and Azure. The command line is
+//! It uses public protocols only, so it works against this broker, the Service Bus emulator and Azure; [`Api`] alone is this broker's
+//! own. The command line is
 //! built on it. [`Client`] is one AMQP connection, driven by whoever calls it: it has no task of its own, so nothing happens
-//! between two calls, and dropping it ends everything. [`Admin`] makes one HTTP request for each call.
+//! between two calls, and dropping it ends everything. [`Admin`] and [`Api`] make one HTTP request for each call.
 
 mod admin;
 mod amqp;
+mod api;
 mod connection_string;
 mod described;
 mod error;
@@ -17,6 +19,7 @@ pub use admin::Admin;
 pub use amqp::{
     Client, Delivery, LinkId, Mode, Outcome, Page, Received, Sending, SessionRequest, TransactionId,
 };
+pub use api::Api;
 pub use connection_string::{ConnectionString, Credentials};
 pub use described::{Counts, Described, EntityKind, Found, Options};
 pub use error::{Answer, ClientError};

@@ -144,6 +144,8 @@ fn what_destroys_can_be_tried_first() {
         &["undefer"],
         &["rule", "rm"],
         &["sessions", "clear"],
+        &["connections", "close"],
+        &["locks", "release"],
     ] {
         let mut command = Cli::command();
         for name in path {

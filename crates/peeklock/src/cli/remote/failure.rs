@@ -68,6 +68,10 @@ impl From<ClientError> for Failure {
             Some(
                 "`peeklock ls` lists the queues, topics and subscriptions; `topic/Subscriptions/name` is a subscription",
             )
+        } else if matches!(error, ClientError::NoApi(_)) {
+            Some(
+                "this command works with Peeklock only; docs/cli.md says which commands work with Azure Service Bus and the emulator",
+            )
         } else if matches!(error, ClientError::Tls(_)) {
             Some(
                 "--ca FILE names the CA of the broker's certificate (ca.pem in its data directory); UseDevelopmentEmulator=true \

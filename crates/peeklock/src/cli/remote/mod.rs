@@ -1,12 +1,16 @@
-//! Commands that talk to a running namespace over its public protocols, so that they work against Azure as well.
+//! Commands that talk to a running namespace: most over its public protocols, so that they work against Azure as well; `connections`,
+//! `locks`, `top`, `clock` and `tail --log` by the management API that only this broker has.
 
 mod address;
 mod apply;
+mod clock;
+mod connections;
 mod declaring;
 mod doctor;
 mod entities;
 mod export;
 mod failure;
+mod locks;
 mod ls;
 mod message_args;
 mod message_json;
@@ -18,6 +22,7 @@ mod progress;
 mod properties;
 mod purge;
 mod receive;
+mod rows;
 mod rule;
 mod rule_test;
 mod scan;
@@ -26,9 +31,11 @@ mod send;
 mod sessions;
 mod show;
 mod table;
+mod tail;
 mod target;
 mod text;
 mod token;
+mod top;
 mod walk;
 
 use clap::Subcommand;
@@ -65,6 +72,12 @@ pub(super) enum RemoteCommand {
     /// List sessions, show or remove their state.
     #[command(subcommand, after_help = sessions::EXAMPLES)]
     Sessions(sessions::SessionsCommand),
+    /// Follow messages as they come, without taking them, or the broker's log.
+    #[command(after_help = tail::EXAMPLES)]
+    Tail(Box<tail::TailArgs>),
+    /// Show who holds which lock until when, and end locks.
+    #[command(subcommand, after_help = locks::EXAMPLES)]
+    Locks(locks::LocksCommand),
     /// List queues, topics and subscriptions.
     #[command(after_help = ls::EXAMPLES)]
     Ls(ls::LsArgs),
@@ -88,6 +101,15 @@ pub(super) enum RemoteCommand {
     /// Print the entities of a namespace in TOML.
     #[command(after_help = export::EXAMPLES)]
     Export(export::ExportArgs),
+    /// Watch counts and rates of entities, the busiest first.
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::TopArgs),
+    /// List, show and close AMQP connections.
+    #[command(subcommand, after_help = connections::EXAMPLES)]
+    Connections(connections::ConnectionsCommand),
+    /// Show the broker's clock, or move it forward in tests.
+    #[command(after_help = clock::EXAMPLES)]
+    Clock(clock::ClockArgs),
     /// Measure how fast messages are sent or received over one connection.
     #[command(subcommand, after_help = perf::EXAMPLES)]
     Perf(perf::PerfCommand),
@@ -124,6 +146,11 @@ async fn perform(command: RemoteCommand) -> Result<(), Failure> {
         RemoteCommand::Undefer(args) => moving::undefer(*args).await,
         RemoteCommand::Purge(args) => purge::run(*args).await,
         RemoteCommand::Sessions(command) => sessions::run(command).await,
+        RemoteCommand::Tail(args) => tail::run(*args).await,
+        RemoteCommand::Locks(command) => locks::run(command).await,
+        RemoteCommand::Top(args) => top::run(args).await,
+        RemoteCommand::Connections(command) => connections::run(command).await,
+        RemoteCommand::Clock(args) => clock::run(args).await,
         RemoteCommand::Ls(args) => ls::run(args).await,
         RemoteCommand::Show(args) => show::run(args).await,
         RemoteCommand::Create(args) => entities::create(args).await,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use peeklock_access::{DEFAULT_KEY, DEFAULT_RULE_NAME};
-use peeklock_client::{Admin, Client, ConnectionString, Trust};
+use peeklock_client::{Admin, Api, Client, ConnectionString, Trust};
 use serde::Deserialize;
 
 use super::Failure;
@@ -70,6 +70,11 @@ impl ConnectionArgs {
     /// Connects over AMQP.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
         Ok(Client::connect(&self.target()?, &self.trust()).await?)
+    }
+
+    /// The management API, which only this broker has.
+    pub(super) fn api(&self) -> Result<Api, Failure> {
+        Ok(Api::new(self.admin()?))
     }
 
     /// The administration over HTTP.
