@@ -22,8 +22,9 @@ class Identity(NamedTuple):
 class Authority:
     """A CA, with its certificate in the file `path`."""
 
-    def __init__(self, directory: pathlib.Path, name: str = "clients"):
+    def __init__(self, directory: pathlib.Path, name: str = "clients", days: int = 1):
         self._directory = directory
+        self._days = days
         self._name = subject(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
         self.path = directory / f"{name}-ca.pem"
@@ -46,7 +47,7 @@ class Authority:
         now = datetime.datetime.now(datetime.timezone.utc)
         builder = x509.CertificateBuilder().subject_name(name).issuer_name(self._name).public_key(key.public_key())
         builder = builder.serial_number(x509.random_serial_number())
-        return builder.not_valid_before(now - DAY).not_valid_after(now + DAY)
+        return builder.not_valid_before(now - DAY).not_valid_after(now + self._days * DAY)
 
 
 def subject(name: str) -> x509.Name:

@@ -1,5 +1,6 @@
 """What an operator finds in the log, at its default level, of what clients are refused."""
 
+import contextlib
 import datetime
 import re
 import urllib.error
@@ -11,6 +12,7 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from bus import Bus, until
 from daemon import Daemon, entities_text
+from rest import Rest
 
 QUEUE = "orders"
 WRONG_KEY = "d3JvbmcgYnV0IGxvbmcgZW5vdWdo"
@@ -70,6 +72,16 @@ async def test_a_request_over_http_without_a_good_token_is_noted(daemon):
     assert refused.value.code == 401
     noted = await line(daemon, "credentials refused over HTTP")
     assert "identity=Reader" in noted and f"path=/{QUEUE}" in noted and "127.0.0.1:" in noted
+
+
+async def test_a_request_over_http_that_is_too_large_is_noted_with_its_size(daemon):
+    size = (1 << 20) + 100_000
+    # The broker does not read it, so the client may find the connection closed instead of an answer.
+    with contextlib.suppress(ConnectionError):
+        assert Rest(daemon).send(QUEUE, b"x" * size).status == 413
+    noted = await line(daemon, "HTTP request refused: it is too large")
+    assert " INFO " in noted and f"size_bytes={size}" in noted and f"path=/{QUEUE}/messages" in noted
+    assert "127.0.0.1:" in noted and "sig=" not in daemon.log.read_text()
 
 
 async def test_entities_of_clients_cause_no_warning_at_a_start(daemon, flavour):

@@ -7,8 +7,10 @@ import urllib.request
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
+from cryptography import x509
 
-from bus import DEAD_LETTER, Bus, body, nothing, one, until
+import certificates
+from bus import DEAD_LETTER, Bus, body, nothing, one, take, until
 from daemon import Daemon, entities_text
 
 QUEUE = "counted"
@@ -85,7 +87,8 @@ async def test_what_clients_do_is_what_the_counters_say(start_daemon, flavour):
         for reason, count in {"application": 1, "max_delivery": 1, "ttl": 1, "filter": 0}.items():
             assert of_queue(found, "peeklock_messages_dead_lettered_total", reason=reason) == count, reason
         assert of_queue(found, "peeklock_messages", state="dead_letter") == 3
-        assert of_queue(found, "peeklock_messages", state="active") == 1, "the deferred one"
+        assert of_queue(found, "peeklock_messages", state="active") == 0
+        assert of_queue(found, "peeklock_messages", state="deferred") == 1
         assert of_queue(found, "peeklock_receivers") == 1
         assert of_queue(found, "peeklock_wait_duration_seconds_count") == 6
         assert of_queue(found, "peeklock_accept_duration_seconds_count") == 7
@@ -116,3 +119,69 @@ async def test_refused_credentials_are_counted(start_daemon, flavour):
         with pytest.raises(ServiceBusError):
             await bus.send("a", ServiceBusMessage("x"))
     assert value(samples(daemon), "peeklock_auth_failures_total", reason="signature") >= 1
+
+
+async def shows(daemon: Daemon, name: str, entity: str, states: dict[str, int]):
+    """Waits until gauges have these values: they are published at the end of a turn as well."""
+
+    async def reached() -> bool:
+        found = samples(daemon)
+        labels = {"entity": entity, "entity_type": "queue"}
+        return all(value(found, name, state=state, **labels) == count for state, count in states.items())
+
+    await until(reached, f"{name} of {entity}: {states}")
+
+
+async def test_locks_and_deferred_messages_are_gauges(start_daemon, flavour):
+    daemon = start_daemon(entities_text({QUEUE: {}}))
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send(QUEUE, *[ServiceBusMessage(str(number)) for number in range(3)])
+        receiver = await bus.open_receiver(QUEUE)
+        locked = await one(receiver)
+        await shows(daemon, "peeklock_messages", QUEUE, {"active": 2, "locked": 1, "deferred": 0})
+        await receiver.defer_message(locked)
+        await shows(daemon, "peeklock_messages", QUEUE, {"active": 2, "locked": 0, "deferred": 1})
+        (deferred,) = await receiver.receive_deferred_messages([locked.sequence_number])
+        await shows(daemon, "peeklock_messages", QUEUE, {"active": 2, "locked": 0, "deferred": 1})
+        await receiver.complete_message(deferred)
+        await shows(daemon, "peeklock_messages", QUEUE, {"active": 2, "locked": 0, "deferred": 0})
+        eager = await bus.open_receiver(QUEUE, prefetch_count=20)
+        assert len(await take(eager, 2)) == 2
+        await shows(daemon, "peeklock_messages", QUEUE, {"active": 0, "locked": 2})
+
+        async def has_credit() -> bool:
+            return of_queue(samples(daemon), "peeklock_credit") >= 18
+
+        await until(has_credit, "an eager receiver asks for more than there is")
+
+
+async def test_sessions_are_gauges(start_daemon, flavour):
+    daemon = start_daemon(entities_text({QUEUE: {"requires_session": True}}))
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send(QUEUE, *[ServiceBusMessage("hello", session_id=name) for name in ("a", "b", "c")])
+        await shows(daemon, "peeklock_sessions", QUEUE, {"waiting": 3, "locked": 0})
+        holder = await bus.open_receiver(QUEUE, session_id="b")
+        await shows(daemon, "peeklock_sessions", QUEUE, {"waiting": 2, "locked": 1})
+        await holder.session.set_state(b"greeted")
+        await settled(daemon, "peeklock_session_states", 1)
+
+
+async def test_the_end_of_the_certificate_follows_a_reload(start_daemon, tmp_path):
+    certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
+
+    def put(days: int) -> float:
+        made = certificates.Authority(tmp_path, f"for-{days}", days).identity("server")
+        certificate.write_bytes(made.certificate.read_bytes())
+        key.write_bytes(made.key.read_bytes())
+        return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
+
+    expected = put(days=3)
+    daemon = start_daemon(f'[tls]\ncertificate = "{certificate}"\nkey = "{key}"\n' + entities_text({QUEUE: {}}))
+    assert value(samples(daemon), "peeklock_certificate_expiry_timestamp_seconds") == expected
+    expected = put(days=9)
+    daemon.reload()
+
+    async def reached() -> bool:
+        return value(samples(daemon), "peeklock_certificate_expiry_timestamp_seconds") == expected
+
+    await until(reached)

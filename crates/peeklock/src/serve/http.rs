@@ -1,6 +1,7 @@
 //! One HTTP connection: its deadlines, its requests, and its way to a WebSocket.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,9 +10,9 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::header::{AUTHORIZATION, CONNECTION};
+use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH};
 use axum::http::uri::Scheme;
-use axum::http::{HeaderValue, Request, Response, StatusCode};
+use axum::http::{HeaderValue, Request, Response, StatusCode, Uri};
 use axum::response::IntoResponse;
 use bytes::BytesMut;
 use hyper::body::Incoming as Received;
@@ -181,6 +182,40 @@ impl Http {
     }
 }
 
+/// What the log says of a request that is refused.
+struct Asked {
+    uri: Uri,
+    token: Option<HeaderValue>,
+    /// As the client says.
+    size_bytes: Option<u64>,
+}
+
+impl Asked {
+    fn of<B>(request: &Request<B>) -> Self {
+        let size = request.headers().get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
+        let token = request.headers().get(AUTHORIZATION).cloned();
+        Self { uri: request.uri().clone(), token, size_bytes: size }
+    }
+
+    /// Notes what an operator wants to know of.
+    fn log_refusal(&self, peer: SocketAddr, status: StatusCode) {
+        let path = || loggable(self.uri.path());
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                let token = self.token.as_ref().and_then(|token| token.to_str().ok());
+                let claimed = token.and_then(Access::claimed_rule);
+                let identity = claimed.as_deref().map(loggable).map(tracing::field::display);
+                tracing::info!(%peer, identity, path = %path(), "credentials refused over HTTP");
+            }
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                let size_bytes = self.size_bytes;
+                tracing::info!(%peer, size_bytes, path = %path(), "HTTP request refused: it is too large");
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Visit {
     async fn measure(self: Arc<Self>, request: Request<Received>) -> Response<Body> {
         let (route, started_at) = (route(request.uri().path()), Instant::now());
@@ -208,8 +243,8 @@ impl Visit {
         let scheme = if self.peer.encrypted { Scheme::HTTPS } else { Scheme::HTTP };
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
-        let (uri, presented) = (request.uri().clone(), request.headers().get(AUTHORIZATION).cloned());
-        let has_token = presented.is_some();
+        let asked = Asked::of(&request);
+        let has_token = asked.token.is_some();
         if has_token && self.regular.get().is_none() {
             self.wait_for_turn().await;
         }
@@ -225,12 +260,7 @@ impl Visit {
         if unread.is_left() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if response.status() == StatusCode::UNAUTHORIZED {
-            let claimed = presented.and_then(|token| Access::claimed_rule(token.to_str().ok()?));
-            let identity = claimed.as_deref().map(loggable).map(tracing::field::display);
-            let path = loggable(uri.path());
-            tracing::info!(peer = %this.peer.address, identity, %path, "credentials refused over HTTP");
-        }
+        asked.log_refusal(this.peer.address, response.status());
         if has_token && response.status() == StatusCode::UNAUTHORIZED {
             this.guesses.failures.failed(this.peer.address.ip(), this.guesses.now_ms());
         }

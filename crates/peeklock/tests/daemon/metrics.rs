@@ -1,6 +1,8 @@
 //! `/metrics`: who reads it, and what documents, board and alert rules say of it.
 
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -105,4 +107,56 @@ fn metrics_are_not_shown_under_a_name_that_an_attacker_may_own() {
     let by_name = crate::broker::http_of_host(&address, "evil.example", "/metrics");
     assert_eq!(by_name.0, 421, "{}", by_name.1);
     assert_ne!(crate::broker::http_of_host(&address, "evil.example", "/health").0, 421);
+}
+
+/// The page in Prometheus's own text format, in which the family of a counter is called as its series are: promtool reads no other.
+fn in_text_format(page: &str) -> String {
+    let counters: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let line = |line: &str| {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some("UNIT" | "EOF"), ..) => String::new(),
+            (Some("#"), Some(kind), Some(name), Some(rest)) if counters.contains(&name) => {
+                format!("# {kind} {name}_total {rest}\n")
+            }
+            _ => format!("{line}\n"),
+        }
+    };
+    page.lines().map(line).collect()
+}
+
+/// What promtool says of its input, which is nothing if it is right; `None` where there is none.
+fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
+    let mut command = Command::new("promtool");
+    let command = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut promtool = match command.stderr(Stdio::piped()).spawn() {
+        Ok(promtool) => promtool,
+        Err(error) => {
+            eprintln!("SKIPPED: promtool can't be run ({error}); it comes with Prometheus");
+            return None;
+        }
+    };
+    let mut stdin = promtool.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    let output = promtool.wait_with_output().unwrap();
+    Some((output.status.success(), String::from_utf8(output.stderr).unwrap()))
+}
+
+#[test]
+fn promtool_has_nothing_to_say_about_the_metrics() {
+    let home = Home::new();
+    let broker = home.start(&["--queue", "orders"]);
+    if let Some(outcome) = promtool(&["check", "metrics"], &in_text_format(&page(&broker))) {
+        assert_eq!(outcome, (true, String::new()));
+    }
+}
+
+#[test]
+fn promtool_takes_the_alert_rules() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus/alerts.yml");
+    if let Some((is_ok, said)) = promtool(&["check", "rules", file], "") {
+        assert!(is_ok, "{said}");
+    }
 }

@@ -107,6 +107,7 @@ fn distribution(series: &Series, at: Moment) -> Option<HistogramDataPoint> {
 /// Labels under the names of the semantic conventions, where there are such.
 fn attributes(series: &Series) -> Vec<KeyValue> {
     let mut attributes = Vec::with_capacity(series.labels.len() + 1);
+    let is_of_messages = series.labels.iter().any(|(name, _)| name == "entity");
     for (name, value) in &series.labels {
         match name.as_str() {
             "entity" => {
@@ -119,7 +120,10 @@ fn attributes(series: &Series) -> Vec<KeyValue> {
                     subscription.map(|name| attribute("messaging.destination.subscription.name", name)),
                 );
             }
-            "outcome" => attributes.push(attribute("messaging.servicebus.disposition_status", value.clone())),
+            // That of a settlement; others have outcomes of their own.
+            "outcome" if is_of_messages => {
+                attributes.push(attribute("messaging.servicebus.disposition_status", value.clone()));
+            }
             _ => attributes.push(attribute(name, value.clone())),
         }
     }
