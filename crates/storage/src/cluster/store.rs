@@ -83,6 +83,12 @@ impl ClusterStore {
             let _ = shard.shared.loss.subscribe().wait_for(Option::is_some).await;
         }
     }
+
+    /// For tests: the present handle of a shard with its insides.
+    #[cfg(test)]
+    pub(super) fn current(&self, shard: ShardId) -> Arc<ClusterShard> {
+        Arc::clone(self.0.shards().by_id[&shard].current.as_ref().unwrap())
+    }
 }
 
 impl Inner {

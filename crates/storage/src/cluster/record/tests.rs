@@ -130,4 +130,4 @@ fn the_bytes_of_a_record_stay() {
 }
 
 const HEADS: &str = "016dc827cb180101ac0204686561641201ac0204200210320101ab0242010403058201";
-const BODIES: &str = "";
+const BODIES: &str = "cae621690201ac0204626f647913cdb199020104036f6c64";

@@ -1,6 +1,6 @@
 //! The engine: logs of all shards, and calls on their way from and to several nodes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -17,8 +17,9 @@ use crate::{Epoch, Error, ShardId};
 const LIMITS: LogLimits = LogLimits { heads_bytes_max: 1 << 30, bodies_bytes_max: 1 << 30 };
 
 /// An engine in memory. Calls are carried out at once, or one step at a time under a test's control
-/// ([`SimulatedEngine::hold`], [`SimulatedEngine::serve`]): a call arrives and takes effect, then its answer arrives. In
-/// between a connection may be cut, so that the answer is lost and the call takes effect late or never.
+/// ([`SimulatedEngine::hold`], [`SimulatedEngine::serve`]): a call arrives and an append looks for its predecessor, then it
+/// takes effect, then its answer arrives. In between a connection may be cut, so that the answer is lost and the call takes
+/// effect late or never.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatedEngine(Arc<Mutex<Engine>>);
 
@@ -30,6 +31,10 @@ struct Engine {
     /// Of each node's appends to a shard; opening makes a new one.
     connections: BTreeMap<(u32, ShardId), u64>,
     failures: VecDeque<Error>,
+    /// Nodes whose calls made so far stay on their way.
+    held_nodes: BTreeSet<u32>,
+    /// Slices of bodies read so far.
+    bodies_read: u64,
     is_holding: bool,
     bytes_max: Option<u64>,
     limits: LogLimits,
@@ -43,7 +48,11 @@ struct Pending {
     call: Call,
     /// None: nobody waits any more, but the call may still arrive.
     reply: Option<oneshot::Sender<Result<Outcome, Error>>>,
-    /// Once it has arrived.
+    /// It stays on its way, whatever else is served.
+    is_held: bool,
+    /// It has arrived, and found its predecessor.
+    is_checked: bool,
+    /// Once it has taken effect, or was refused.
     outcome: Option<Result<Outcome, Error>>,
 }
 
@@ -67,6 +76,8 @@ impl Default for Engine {
             pending: Vec::new(),
             connections: BTreeMap::new(),
             failures: VecDeque::new(),
+            held_nodes: BTreeSet::new(),
+            bodies_read: 0,
             is_holding: false,
             bytes_max: None,
             limits: LIMITS,
@@ -100,6 +111,30 @@ impl SimulatedEngine {
     pub fn release(&self) {
         while self.serve(0, |_| true) {}
         self.engine().is_holding = false;
+    }
+
+    /// Keeps the calls of a node on their way, whatever else is served, until [`Self::release_node`].
+    pub fn hold_node(&self, node: u32) {
+        self.engine().held_nodes.insert(node);
+    }
+
+    /// Serves all calls of a node that was held.
+    pub fn release_node(&self, node: u32) {
+        self.engine().held_nodes.remove(&node);
+        while self.serve(0, |of| of == node) {}
+    }
+
+    /// Keeps the reads of bodies that are on their way there, or lets them go on.
+    pub fn hold_reads(&self, holds: bool) {
+        let mut engine = self.engine();
+        let reads = engine.pending.iter_mut().filter(|pending| matches!(pending.call, Call::Bodies(_)));
+        reads.for_each(|read| read.is_held = holds);
+    }
+
+    /// Slices of bodies that were read so far.
+    #[must_use]
+    pub fn bodies_read(&self) -> u64 {
+        self.engine().bodies_read
     }
 
     /// Takes one held call a step further, of those that `serves` admits by their node: the one that `choice` falls on. Changes
@@ -189,7 +224,16 @@ impl Engine {
         }
         let connection = self.connections.get(&(node, shard)).copied().unwrap_or_default();
         let reply = Some(reply);
-        self.pending.push(Pending { node, shard, connection, call, reply, outcome: None });
+        self.pending.push(Pending {
+            node,
+            shard,
+            connection,
+            call,
+            reply,
+            is_held: false,
+            is_checked: false,
+            outcome: None,
+        });
         if !self.is_holding {
             while self.serve(0, |_| true) {}
         }
@@ -207,13 +251,27 @@ impl Engine {
             self.answer(pending);
             return true;
         }
-        let outcome = self.carry_out(pending.shard, &pending.call.clone());
+        let (shard, call, is_checked) = (pending.shard, pending.call.clone(), pending.is_checked);
+        let outcome = match is_checked {
+            true => Some(self.carry_out(shard, &call)),
+            false => self.check(shard, &call).err().map(Err),
+        };
         let Some(pending) = self.pending.get_mut(*at) else { return false };
-        pending.outcome = Some(outcome);
-        if pending.reply.is_none() {
+        pending.is_checked = true;
+        pending.outcome = outcome;
+        if pending.outcome.is_some() && pending.reply.is_none() {
             self.pending.remove(*at);
         }
         true
+    }
+
+    fn check(&mut self, shard: ShardId, call: &Call) -> Result<(), Error> {
+        if matches!(call, Call::Append(_))
+            && let Some(error) = self.failures.pop_front()
+        {
+            return Err(error);
+        }
+        self.tables.entry(shard).or_default().check(call)
     }
 
     fn can_go_on(&self, at: usize, serves: impl Fn(u32) -> bool) -> bool {
@@ -225,16 +283,16 @@ impl Engine {
                     == (pending.node, pending.shard, pending.connection)
         };
         serves(pending.node)
+            && !pending.is_held
+            && !self.held_nodes.contains(&pending.node)
             && (pending.outcome.is_some()
                 || !pending.call.is_change()
                 || !self.pending.iter().take(at).any(|earlier| is_before(&earlier)))
     }
 
     fn carry_out(&mut self, shard: ShardId, call: &Call) -> Result<Outcome, Error> {
-        if matches!(call, Call::Append(_))
-            && let Some(error) = self.failures.pop_front()
-        {
-            return Err(error);
+        if let Call::Bodies(slices) = call {
+            self.bodies_read += slices.len() as u64;
         }
         let used: u64 =
             self.tables.values().map(|table| table.sizes()).map(|sizes| sizes[1] + sizes[3]).sum();

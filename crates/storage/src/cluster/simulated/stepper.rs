@@ -124,6 +124,12 @@ impl Stepper {
         self.tasks().now
     }
 
+    /// How many tasks a node has.
+    #[must_use]
+    pub fn tasks_of(&self, node: u32) -> usize {
+        self.tasks().tasks.values().filter(|task| task.node == node).count()
+    }
+
     /// Ends all tasks of a node where they are, as killing its process does.
     pub fn kill(&self, node: u32) {
         let mut tasks = self.tasks();

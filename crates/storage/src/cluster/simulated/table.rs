@@ -57,6 +57,18 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// What an append finds out before it stores anything: whether its predecessor is there and its own. The record is stored
+    /// later, whatever happens in between, unless its place is taken by then.
+    pub(super) fn check(&self, call: &Call) -> Result<(), Error> {
+        let Call::Append(NewRecord { id, .. }) = call else { return Ok(()) };
+        let before = RecordPlace(id.place.0.saturating_sub(1));
+        if self.log.get(&before).is_some_and(|before| before.id.epoch == id.epoch) {
+            return Ok(());
+        }
+        self.check_owner(id.epoch)?;
+        Err(Error::Unavailable { reason: "the record before it is not there".to_owned() })
+    }
+
     pub(super) fn carry_out(&mut self, call: &Call, room: u64) -> Result<Outcome, Error> {
         match call {
             Call::Open => Ok(Outcome::Tail(self.tail())),
@@ -106,11 +118,6 @@ impl Table {
             let reason = "the place holds a record of this epoch".to_owned();
             let is_own = there.id.epoch == id.epoch;
             return Err(if is_own { Error::InDoubt { reason } } else { fenced("the place is taken") });
-        }
-        let before = RecordPlace(id.place.0.saturating_sub(1));
-        if self.log.get(&before).is_none_or(|before| before.id.epoch != id.epoch) {
-            self.check_owner(id.epoch)?;
-            return Err(Error::Unavailable { reason: "the record before it is not there".to_owned() });
         }
         if (heads.len() + bodies.len()) as u64 > room {
             return Err(Error::Full { reason: "the engine has no room".to_owned() });

@@ -1,5 +1,6 @@
 //! The store over a simulated engine, stepped in one thread.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -41,6 +42,8 @@ struct World {
     engine: SimulatedEngine,
     stepper: Stepper,
     options: ClusterOptions,
+    /// Of which a test holds leases only.
+    stores: RefCell<Vec<ClusterStore>>,
 }
 
 impl World {
@@ -49,7 +52,12 @@ impl World {
     }
 
     fn with(options: ClusterOptions) -> Self {
-        Self { engine: SimulatedEngine::new(), stepper: Stepper::new(7), options }
+        Self::seeded(7, options)
+    }
+
+    fn seeded(seed: u64, options: ClusterOptions) -> Self {
+        let (engine, stepper) = (SimulatedEngine::new(), Stepper::new(seed));
+        Self { engine, stepper, options, stores: RefCell::default() }
     }
 
     fn node(&self, node: u32) -> ClusterStore {
@@ -79,6 +87,14 @@ impl World {
         self.try_acquire(store).unwrap()
     }
 
+    /// A lease of a store that lives as long as the world.
+    fn lease(&self, node: u32) -> Lease {
+        let store = self.node(node);
+        let lease = self.acquire(&store);
+        self.stores.borrow_mut().push(store);
+        lease
+    }
+
     fn try_acquire(&self, store: &ClusterStore) -> Result<Lease, Error> {
         let store = store.clone();
         self.run(async move { store.acquire(SHARD).await })
@@ -100,6 +116,11 @@ impl World {
     /// Lets what can go on do so until time would have to pass.
     fn settle(&self) {
         while self.stepper.step(0, |_| true) || self.engine.serve(0, |_| true) {}
+    }
+
+    /// Lets tasks go on until they wait for the engine or for time.
+    fn settle_tasks(&self) {
+        while self.stepper.step(0, |_| true) {}
     }
 
     /// Lets so many rounds of the keepers pass.

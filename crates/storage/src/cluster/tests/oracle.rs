@@ -77,7 +77,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => node().prop_map(Step::Acquire),
+        2 => node().prop_map(Step::Acquire),
         16 => (node(), prop::collection::vec(op(), 1..6)).prop_map(|(node, ops)| Step::Submit(node, ops)),
         16 => (any::<u8>(), any::<u64>()).prop_map(|(steps, seed)| Step::Run(steps, seed)),
         5 => (1..6_u8).prop_map(Step::Pass),

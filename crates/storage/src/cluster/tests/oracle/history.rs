@@ -81,6 +81,18 @@ pub(super) struct History {
     stamp: u64,
 }
 
+/// Records of one or two batches, and a checkpoint every few of them.
+fn eager_options() -> ClusterOptions {
+    ClusterOptions {
+        record_bytes_max: 512,
+        checkpoint_bytes: 300,
+        checkpoint_records: 12,
+        part_bytes: 100,
+        cache_bytes: 1 << 10,
+        ..options()
+    }
+}
+
 /// The next choice.
 fn next(random: &mut u64) -> u64 {
     *random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -89,10 +101,12 @@ fn next(random: &mut u64) -> u64 {
 
 impl History {
     pub(super) fn new(seed: u64) -> Self {
-        let world = World { engine: SimulatedEngine::new(), stepper: Stepper::new(seed), options: options() };
+        let world = World::seeded(seed, eager_options());
         world.engine.hold();
         let nodes = NODES.map(|node| Node { store: Some(world.node(node)), ..Node::default() });
-        Self { world, nodes, sessions: Vec::new(), stamp: 0 }
+        let mut history = Self { world, nodes, sessions: Vec::new(), stamp: 0 };
+        history.acquire(0);
+        history
     }
 
     fn runs(&self) -> impl Fn(u32) -> bool + Copy + use<> {
@@ -298,6 +312,16 @@ impl History {
         let lease = session.lease.clone();
         let found = self.world.run(async move { contents(&*lease, &PARTITIONS).await });
         prop_assert_eq!(found, Ok(expected));
+        self.check_nothing_is_left()
+    }
+
+    /// Bodies that nobody knows of would stay for ever.
+    fn check_nothing_is_left(&self) -> Result<(), TestCaseError> {
+        let Some(store) = &self.nodes[0].store else { return Ok(()) };
+        self.world.rounds(20);
+        let known = store.current(SHARD);
+        let known: Vec<RecordPlace> = known.shared.state().rows.in_order().map(|row| row.place).collect();
+        prop_assert_eq!(self.world.engine.body_places(SHARD), known);
         Ok(())
     }
 }
