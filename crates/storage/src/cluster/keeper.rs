@@ -18,7 +18,7 @@ use super::rows::Row;
 use super::shard::closed;
 use super::shared::Shared;
 use super::writer::{Errand, Request, Written};
-use crate::Error;
+use crate::{Epoch, Error};
 
 /// Rows of one call that drops.
 const DROPPED_MAX: usize = 1024;
@@ -41,11 +41,15 @@ struct Keeper {
     /// A checkpoint is complete, and what is before it not yet trimmed: where it begins, and heads before it.
     trim: Option<(RecordPlace, u64)>,
     refused_rounds: u32,
+    /// In which it last asked for something to be dropped.
+    epoch: Epoch,
 }
 
 /// Works until the lease is lost.
 pub(super) async fn run(shared: Arc<Shared>, requests: WeakUnboundedSender<Request>) {
-    let mut keeper = Keeper { shared, requests, damaged: BTreeSet::new(), trim: None, refused_rounds: 0 };
+    let epoch = shared.epoch();
+    let mut keeper =
+        Keeper { shared, requests, damaged: BTreeSet::new(), trim: None, refused_rounds: 0, epoch };
     while keeper.shared.cause().is_none() {
         keeper.wait().await;
         if let Err(error) = keeper.round().await {
@@ -63,11 +67,17 @@ impl Keeper {
         }
     }
 
-    /// Another owner is a reason to end; everything else is tried again in the next round.
+    /// Everything that failed is tried again in the next round. Where another epoch owns the log, the writer finds out whether
+    /// that is its own, in which it has seized the log again.
     fn note(&self, error: &Error) {
         match error {
-            Error::Fenced { .. } => self.shared.die(error.clone()),
             _ if self.shared.cause().is_some() => {}
+            Error::Fenced { .. } => {
+                if let Some(requests) = self.requests.upgrade() {
+                    // A writer that has ended knows more.
+                    let _ = requests.send(Request::Doubt(self.epoch));
+                }
+            }
             _ => tracing::info!(shard = self.shared.shard.0, %error, "keeping the log small has to wait"),
         }
     }
@@ -97,11 +107,12 @@ impl Keeper {
     }
 
     /// Drops all bodies that are dead now.
-    async fn drop_dead(&self) -> Result<(), Error> {
+    async fn drop_dead(&mut self) -> Result<(), Error> {
         let dead = self.shared.account().dead.clone();
         for rows in dead.chunks(DROPPED_MAX) {
             let places: Vec<RecordPlace> = rows.iter().map(|row| row.place).collect();
-            self.shared.log.drop_bodies(self.shared.epoch(), places).await?;
+            self.epoch = self.shared.epoch();
+            self.shared.log.drop_bodies(self.epoch, places).await?;
             let mut account = self.shared.account();
             // Only this task takes from the list, and always from its front.
             account.dead.drain(..rows.len());
@@ -114,7 +125,8 @@ impl Keeper {
 
     async fn trim(&mut self) -> Result<(), Error> {
         let Some((before, bytes)) = self.trim else { return Ok(()) };
-        self.shared.log.trim(self.shared.epoch(), before).await?;
+        self.epoch = self.shared.epoch();
+        self.shared.log.trim(self.epoch, before).await?;
         self.shared.account().trimmed_bytes = bytes;
         self.trim = None;
         self.shared.announce();

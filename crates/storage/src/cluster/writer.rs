@@ -19,7 +19,7 @@ use super::shard::{closed, limits};
 use super::shared::Shared;
 use crate::queue::{FrameLimits, Queue, batch_bytes};
 use crate::waiting::{Halted, Waiting, full, refuse};
-use crate::{Batch, CommitNotifier, Error, PartitionId};
+use crate::{Batch, CommitNotifier, Epoch, Error, PartitionId};
 
 /// A record takes no further batch beyond so many operations: bounds the time under the lock of the state.
 const RECORD_OPERATIONS_MAX: usize = 16 << 10;
@@ -32,6 +32,8 @@ pub(super) enum Request {
     Resume(PartitionId),
     /// The keeper has something to be written.
     Errand(Errand, Reply),
+    /// The log answered the keeper that this epoch doesn't own it.
+    Doubt(Epoch),
     /// Finish what was submitted, and end.
     Stop,
 }
@@ -83,6 +85,7 @@ pub(super) struct Writer {
     /// A [`Request::Resume`] or [`Request::Stop`], which waits until everything before it is answered.
     carried: Option<Request>,
     is_closed: bool,
+    is_doubted: bool,
     pub(super) under_way: VecDeque<UnderWay>,
     pub(super) answers: FuturesUnordered<BoxFuture<'static, (RecordId, Result<(), Error>)>>,
     /// The last record that was sent, or the owner record.
@@ -109,6 +112,7 @@ impl Writer {
             errands: VecDeque::new(),
             carried: None,
             is_closed: false,
+            is_doubted: false,
             under_way: VecDeque::new(),
             answers: FuturesUnordered::new(),
             last: owner,
@@ -140,6 +144,11 @@ impl Writer {
                     }
                 }
                 Woken::Lost => break,
+            }
+            if std::mem::take(&mut self.is_doubted)
+                && let Err(loss) = self.recover(fenced_keeper()).await
+            {
+                return loss;
             }
             self.carry_out();
         }
@@ -173,6 +182,8 @@ impl Writer {
             match request {
                 Request::Commit(batch, notifier) => self.queue.push(batch, notifier),
                 Request::Errand(errand, reply) => self.errands.push_back((errand, reply)),
+                // The writer may have left that epoch in the meantime.
+                Request::Doubt(epoch) => self.is_doubted |= epoch == self.last.epoch,
                 request @ (Request::Resume(_) | Request::Stop) => {
                     self.carried = Some(request);
                     return;
@@ -344,6 +355,11 @@ impl Writer {
             }
         }
     }
+}
+
+/// Why the log is read back although no append failed.
+fn fenced_keeper() -> Error {
+    Error::Unavailable { reason: "another epoch owns the log".to_owned() }
 }
 
 /// Goes off when its task panics, which is a bug: the lease is then lost and not silent for ever.

@@ -124,11 +124,9 @@ impl SimulatedEngine {
         while self.serve(0, |of| of == node) {}
     }
 
-    /// Keeps the reads of bodies that are on their way there, or lets them go on.
-    pub fn hold_reads(&self, holds: bool) {
-        let mut engine = self.engine();
-        let reads = engine.pending.iter_mut().filter(|pending| matches!(pending.call, Call::Bodies(_)));
-        reads.for_each(|read| read.is_held = holds);
+    /// Keeps the calls that are on their way there, or lets them go on.
+    pub fn hold_pending(&self, holds: bool) {
+        self.engine().pending.iter_mut().for_each(|pending| pending.is_held = holds);
     }
 
     /// Slices of bodies that were read so far.
@@ -137,7 +135,7 @@ impl SimulatedEngine {
         self.engine().bodies_read
     }
 
-    /// Takes one held call a step further, of those that `serves` admits by their node: the one that `choice` falls on. Changes
+    /// Takes one held call a step further, of those that `serves` admits by their node: the one that `choice` falls on. Appends
     /// of one connection arrive in their order. False when there is nothing to do.
     pub fn serve(&self, choice: u64, serves: impl Fn(u32) -> bool) -> bool {
         self.engine().serve(choice, serves)
@@ -217,7 +215,7 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         if matches!(call, Call::Open) {
             let appends = |pending: &Pending| {
-                (pending.node, pending.shard) == (node, shard) && pending.call.is_change()
+                (pending.node, pending.shard) == (node, shard) && pending.call.appended().is_some()
             };
             self.lose_connections(appends, true);
             *self.connections.entry((node, shard)).or_default() += 1;
@@ -277,7 +275,7 @@ impl Engine {
     fn can_go_on(&self, at: usize, serves: impl Fn(u32) -> bool) -> bool {
         let Some(pending) = self.pending.get(at) else { return false };
         let is_before = |earlier: &&Pending| {
-            earlier.call.is_change()
+            earlier.call.appended().is_some()
                 && earlier.outcome.is_none()
                 && (earlier.node, earlier.shard, earlier.connection)
                     == (pending.node, pending.shard, pending.connection)
@@ -286,7 +284,7 @@ impl Engine {
             && !pending.is_held
             && !self.held_nodes.contains(&pending.node)
             && (pending.outcome.is_some()
-                || !pending.call.is_change()
+                || pending.call.appended().is_none()
                 || !self.pending.iter().take(at).any(|earlier| is_before(&earlier)))
     }
 

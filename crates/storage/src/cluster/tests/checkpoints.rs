@@ -95,6 +95,37 @@ fn a_checkpoint_that_was_broken_off_does_not_count() {
 }
 
 #[test]
+fn what_died_during_a_checkpoint_is_dropped_by_whoever_comes_next() {
+    let mut marked = 0;
+    for steps in 0..80 {
+        let world = World::new();
+        let lease = world.lease(0);
+        fill(&world, &lease, 1..=200);
+        world.engine.hold();
+        // The keeper has begun its round; nothing was dead then.
+        assert!(world.stepper.pass(|_| true));
+        world.settle_tasks();
+        for number in 1..=200 {
+            drop(lease.submit(complete(number)));
+        }
+        for _ in 0..10 * steps {
+            let _ = world.stepper.step(0, |_| true)
+                || world.engine.serve(0, |_| true)
+                || world.stepper.pass(|_| true);
+        }
+        world.stepper.kill(0);
+        world.engine.release();
+        let taken_over = world.lease(1);
+        marked += usize::from(world.engine.tail(SHARD).mark.is_some());
+        let is_empty = world.contents(&taken_over).unwrap().is_empty();
+        world.rounds(3);
+        let rows = world.engine.footprint(SHARD).rows;
+        assert!(!is_empty || rows == 0, "after {steps} steps {rows} records keep bodies that nobody knows");
+    }
+    assert!(marked > 0, "no checkpoint was completed");
+}
+
+#[test]
 fn no_body_is_read_by_a_take_over() {
     let world = World::new();
     let lease = world.lease(0);

@@ -119,9 +119,9 @@ fn an_append_that_slept_while_the_log_was_trimmed_finds_its_place_taken() {
     }
     world.rounds(3);
     assert!(world.engine.footprint(SHARD).records < 200, "the log was trimmed");
-    let before = world.engine.tail(SHARD);
+    let before = (world.engine.tail(SHARD), world.engine.footprint(SHARD));
     world.engine.release_node(0);
-    assert_eq!(world.engine.tail(SHARD), before);
+    assert_eq!((world.engine.tail(SHARD), world.engine.footprint(SHARD)), before);
     drop(slept);
     assert!(world.contents(&world.acquire(&second)).unwrap().is_empty());
 }
@@ -137,6 +137,26 @@ fn a_stale_owner_notices_when_it_tidies_up() {
     world.rounds(2);
     assert!(matches!(stale.loss(), Some(Error::Fenced { .. })));
     assert_eq!(owner.loss(), None);
+}
+
+#[test]
+fn a_drop_of_an_epoch_that_its_owner_has_left_costs_no_lease() {
+    let world = World::new();
+    let lease = world.lease(0);
+    world.commit(&lease, send(1)).unwrap();
+    world.commit(&lease, complete(1)).unwrap();
+    world.engine.hold();
+    // The keeper asks for the bodies to be dropped; before that arrives, an append fails and the log is seized again.
+    assert!(world.stepper.pass(|_| true));
+    world.settle_tasks();
+    world.engine.hold_pending(true);
+    world.engine.fail_next(Error::Unavailable { reason: "not now".to_owned() });
+    world.commit(&lease, send(2)).unwrap();
+    world.engine.hold_pending(false);
+    world.rounds(3);
+    assert_eq!(lease.loss(), None);
+    assert_eq!(world.engine.body_places(SHARD).len(), 1);
+    world.commit(&lease, send(3)).unwrap();
 }
 
 #[test]

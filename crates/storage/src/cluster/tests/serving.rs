@@ -70,14 +70,14 @@ fn a_value_that_is_copied_while_it_is_read_is_found_where_it_went() {
     let mut read = lease.read(vec![body(10)]);
     world.settle_tasks();
     // The read is on its way; meanwhile nine of ten die, the last one is copied, and the row is dropped.
-    world.engine.hold_reads(true);
+    world.engine.hold_pending(true);
     let mut removal = Batch::new();
     (1..=9).for_each(|number| removal.delete(body(number)));
     world.commit(&lease, removal).unwrap();
     world.rounds(3);
     assert_eq!(world.engine.body_places(SHARD).len(), 1);
     assert!(answer_of(&mut read).is_none());
-    world.engine.hold_reads(false);
+    world.engine.hold_pending(false);
     assert_eq!(world.run(read), Ok(vec![Some(value(10, 300))]));
 }
 
