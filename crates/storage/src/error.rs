@@ -83,6 +83,11 @@ impl Error {
         matches!(self, Self::Fenced { .. } | Self::InDoubt { .. } | Self::Stopped { .. })
     }
 
+    /// What requests are answered once the lease is lost for this reason.
+    pub(crate) fn after_loss(self) -> Self {
+        if self.is_loss() { self } else { Self::Stopped { reason: self.to_string() } }
+    }
+
     /// Whether the same request may succeed later without anybody's help.
     #[must_use]
     pub const fn may_pass(&self) -> bool {

@@ -5,13 +5,17 @@
 //! atomically across all partitions, and resolves the [`Commit`] of a batch once it is durable.
 
 mod batch;
+pub mod cluster;
 mod error;
+mod index;
 mod key;
 mod lease;
 pub mod local;
 mod memory;
 mod metrics;
+mod queue;
 mod shard;
+mod waiting;
 
 pub use batch::{Batch, Operation};
 pub use error::{Error, Place};

@@ -217,7 +217,7 @@ impl State {
         if epoch != self.epoch {
             return Err(fenced());
         }
-        self.loss.borrow().clone().map_or(Ok(()), |reason| Err(after_loss(reason)))
+        self.loss.borrow().clone().map_or(Ok(()), |reason| Err(reason.after_loss()))
     }
 
     fn release_one(&mut self) -> bool {
@@ -294,17 +294,12 @@ impl State {
 
     /// Answers everything held with `error` and refuses what comes later; the first reason counts.
     fn kill(&mut self, error: Error) {
-        let answer = after_loss(error.clone());
+        let answer = error.clone().after_loss();
         self.loss.send_if_modified(|loss| loss.is_none() && loss.replace(error).is_none());
         for (_, notifier) in self.held.drain(..) {
             notifier.resolve(Err(answer.clone()));
         }
     }
-}
-
-/// What requests are answered once the lease is lost for this reason.
-fn after_loss(reason: Error) -> Error {
-    if reason.is_loss() { reason } else { Error::Stopped { reason: reason.to_string() } }
 }
 
 fn fenced() -> Error {

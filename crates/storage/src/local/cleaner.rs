@@ -16,13 +16,13 @@ use super::format::{
 use super::frame::FrameBuilder;
 use super::handover::{self, CopiedSegment, Move};
 use super::hint::{HintBuilder, Subject};
-use super::index::Location;
 use super::keeper::store_hint;
 use super::manifest::{Listed, Manifest, Seal};
 use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile};
 use super::shared::Shared;
 use super::state::{Placed, State};
 use super::walk::{Found, walk};
+use crate::index::Location;
 use crate::{Error, Key};
 
 mod choice;

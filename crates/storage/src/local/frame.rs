@@ -5,7 +5,7 @@ use std::io;
 use bytes::Bytes;
 
 use super::filesystem::File;
-use super::format::{FRAME_HEADER_BYTES, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, align};
+use super::format::{FRAME_HEADER_BYTES, FrameHeader, RecordHeader, align};
 use super::state::Placed;
 
 /// Values from this size on are written from where they are instead of being copied together.
@@ -131,9 +131,4 @@ impl FrameBuilder {
             self.bytes = Vec::new();
         }
     }
-}
-
-/// Bytes of a frame that holds `records` records with `value_bytes` of values.
-pub(super) fn frame_bytes(records: usize, value_bytes: u64) -> u64 {
-    align(u64::from(FRAME_HEADER_BYTES) + records as u64 * u64::from(RECORD_HEADER_BYTES) + value_bytes)
 }

@@ -13,11 +13,11 @@
 use std::sync::Arc;
 
 use super::format::{Kind, RECORD_HEADER_BYTES};
-use super::index::Location;
 use super::segments::{Ranks, Segment, SegmentFile};
 use super::shared::Shared;
 use super::state::{Placed, State};
 use crate::Key;
+use crate::index::Location;
 
 /// Relocations under one lock.
 const RELOCATIONS_MAX: usize = 256;

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::queue::batch_bytes;
-use super::waiting::Waiting;
 use crate::PartitionId;
+use crate::queue::batch_bytes;
+use crate::waiting::Waiting;
 
 /// A frame takes no further batch beyond so many bytes.
 const FRAME_BYTES_MAX: u64 = 4 << 20;

@@ -10,9 +10,9 @@ use bytes::Bytes;
 
 use super::directory::{corrupt, unread_now};
 use super::format::{Kind, RECORD_HEADER_BYTES, Record};
-use super::index::Location;
 use super::segments::SegmentFile;
 use super::shared::Shared;
+use crate::index::Location;
 use crate::{DamagedEntry, Entry, Error, Key, Page, PartitionId, ReadNotifier, ScanNotifier, Space};
 
 /// Reader threads.

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::format::{Kind, RECORD_HEADER_BYTES, RecordHeader, Shadows};
-use super::index::{Index, Location};
 use super::manifest::Closed;
 use super::segments::{Ranks, Segments};
+use crate::index::{Index, Location};
 use crate::{Key, Operation, PartitionId, Space};
 
 /// Keys of a removed range that are looked at to find out whether one segment holds them all.

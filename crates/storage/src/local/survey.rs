@@ -10,11 +10,11 @@ use super::directory::{Directory, corrupt, place, unread};
 use super::examine::{Examined, Extent, Met, Region, examine};
 use super::format::{Kind, Record, SEGMENT_HEADER_BYTES};
 use super::hint::{Hint, Subject};
-use super::index::Location;
 use super::manifest::{Manifest, Seal};
 use super::segments::SegmentFile;
 use super::state::State;
 use super::walk::Found;
+use crate::index::Location;
 use crate::{Error, Key, PartitionId, Space};
 
 mod files;

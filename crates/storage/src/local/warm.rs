@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 
 use super::hint::Hint;
-use super::index::Location;
+use crate::index::Location;
 use crate::{PartitionId, Space};
 
 /// Bytes of hints kept at most; values beyond are read from their segments.

@@ -15,11 +15,11 @@ use super::frame::FrameBuilder;
 use super::manifest::{Closed, Seal};
 use super::pace::Pace;
 use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
-use super::queue::{FrameLimits, Queue, batch_bytes};
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::state::Shadower;
-use super::waiting::{Halted, Waiting, full, refuse};
+use crate::queue::{FrameLimits, Queue, batch_bytes};
+use crate::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
 mod witness;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::local::pace::Pace;
-use crate::local::queue::{FrameLimits, Queue, batch_bytes};
-use crate::local::waiting::Waiting;
+use crate::queue::{FrameLimits, Queue, batch_bytes};
 use crate::shard;
+use crate::waiting::Waiting;
 
 /// Of the disk, a second.
 const DISK_BYTES: u64 = 300 << 20;

@@ -6,10 +6,10 @@ use std::{io, path::PathBuf};
 use shuttle::{sync::Mutex as Turns, thread};
 
 use super::*;
+use crate::index::Location;
 use crate::local::filesystem::File;
 use crate::local::format::{Kind, RecordHeader, Shadows};
 use crate::local::handover::{self, CopiedSegment, Steps};
-use crate::local::index::Location;
 use crate::local::reader::{Files, hold};
 use crate::local::segments::{Ranks, SegmentFile};
 use crate::local::state::{Placed, State};

@@ -6,26 +6,26 @@ use crate::{Batch, CommitNotifier, Error, PartitionId};
 
 /// A batch on its way, with its answer if that is known already.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) batch: Batch,
-    pub(super) notifier: CommitNotifier,
-    pub(super) refusal: Option<Error>,
+pub(crate) struct Waiting {
+    pub(crate) batch: Batch,
+    pub(crate) notifier: CommitNotifier,
+    pub(crate) refusal: Option<Error>,
 }
 
 /// Batches of a partition build on each other, so the one behind a refused batch must not be written.
 #[derive(Debug, Default)]
-pub(super) struct Halted {
+pub(crate) struct Halted {
     partitions: BTreeSet<PartitionId>,
 }
 
 impl Halted {
     /// Accepts batches of `partition` again.
-    pub(super) fn resume(&mut self, partition: PartitionId) {
+    pub(crate) fn resume(&mut self, partition: PartitionId) {
         self.partitions.remove(&partition);
     }
 
     /// Halts the partitions of refused batches, and refuses what comes behind in a halted partition.
-    pub(super) fn spread(&mut self, waiting: &mut [Waiting]) {
+    pub(crate) fn spread(&mut self, waiting: &mut [Waiting]) {
         if self.partitions.is_empty() && waiting.iter().all(|one| one.refusal.is_none()) {
             return;
         }
@@ -41,12 +41,12 @@ impl Halted {
 }
 
 /// Answers those still accepted that `which` picks with `error`.
-pub(super) fn refuse(waiting: &mut [Waiting], error: &Error, which: impl Fn(&Batch) -> bool) {
+pub(crate) fn refuse(waiting: &mut [Waiting], error: &Error, which: impl Fn(&Batch) -> bool) {
     for one in waiting.iter_mut().filter(|one| one.refusal.is_none() && which(&one.batch)) {
         one.refusal = Some(error.clone());
     }
 }
 
-pub(super) fn full(reason: &str) -> Error {
+pub(crate) fn full(reason: &str) -> Error {
     Error::Full { reason: reason.to_owned() }
 }

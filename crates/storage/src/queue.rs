@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::frame::frame_bytes;
-use super::waiting::Waiting;
+use crate::waiting::Waiting;
 use crate::{Batch, CommitNotifier, PartitionId};
 
 /// Bytes that wait beyond which nothing more is taken in.
@@ -24,16 +23,16 @@ struct Queued {
 
 /// What a frame may hold.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FrameLimits {
+pub(crate) struct FrameLimits {
     /// Bytes; a single batch may exceed them.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Operations; a single batch may exceed them.
-    pub(super) operations: usize,
+    pub(crate) operations: usize,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     batches: VecDeque<Queued>,
     bytes: u64,
     operations: usize,
@@ -62,7 +61,7 @@ impl Filling {
 
 impl Queue {
     /// Adds a batch behind all others.
-    pub(super) fn push(&mut self, batch: Batch, notifier: CommitNotifier) {
+    pub(crate) fn push(&mut self, batch: Batch, notifier: CommitNotifier) {
         let bytes = batch_bytes(&batch);
         self.bytes += bytes;
         self.operations += batch.len();
@@ -70,27 +69,37 @@ impl Queue {
         self.batches.push_back(Queued { waiting, bytes, partitions: None });
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Puts batches that were taken out back in front of all others, in their order and with their refusals.
+    pub(crate) fn restore(&mut self, waiting: Vec<Waiting>) {
+        for waiting in waiting.into_iter().rev() {
+            let bytes = batch_bytes(&waiting.batch);
+            self.bytes += bytes;
+            self.operations += waiting.batch.len();
+            self.batches.push_front(Queued { waiting, bytes, partitions: None });
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.batches.len()
     }
 
     /// Whether more waits than one frame takes.
-    pub(super) fn exceeds(&self, limits: FrameLimits) -> bool {
+    pub(crate) fn exceeds(&self, limits: FrameLimits) -> bool {
         self.bytes > limits.bytes || self.operations > limits.operations
     }
 
     /// Whether nothing more is to be taken in before the next frame.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.bytes > QUEUED_BYTES_MAX
     }
 
     /// Moves the batches of the next frame to `frame`: first those of each partition up to an equal part of the frame, then
     /// what else fits, in order.
-    pub(super) fn take_frame(&mut self, limits: FrameLimits, frame: &mut Vec<Waiting>) {
+    pub(crate) fn take_frame(&mut self, limits: FrameLimits, frame: &mut Vec<Waiting>) {
         if !self.exceeds(limits) || self.batches.len() == 1 {
             (self.bytes, self.operations) = (0, 0);
             frame.extend(self.batches.drain(..).map(|queued| queued.waiting));
@@ -110,7 +119,7 @@ impl Queue {
 
     /// Moves the oldest batches to `frame`, whatever their size.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn take_oldest(&mut self, batches_max: usize, frame: &mut Vec<Waiting>) {
+    pub(crate) fn take_oldest(&mut self, batches_max: usize, frame: &mut Vec<Waiting>) {
         for queued in self.batches.drain(..batches_max.min(self.batches.len())) {
             self.bytes -= queued.bytes;
             self.operations -= queued.waiting.batch.len();
@@ -157,9 +166,13 @@ fn distinct(batch: &Batch) -> Box<[PartitionId]> {
     partitions.into_boxed_slice()
 }
 
-/// Bytes that a batch adds to a frame, at most.
-pub(super) fn batch_bytes(batch: &Batch) -> u64 {
-    frame_bytes(batch.len(), batch.value_bytes() as u64) + 8 * batch.len() as u64
+/// Bytes that a batch takes besides its values, at most: once, and for each operation.
+const OVERHEAD_BYTES: (u64, u64) = (48, 40);
+
+/// Bytes that a batch adds to a frame of the local log or to a record of a replicated one, at most.
+pub(crate) fn batch_bytes(batch: &Batch) -> u64 {
+    let (once, each) = OVERHEAD_BYTES;
+    once + each * batch.len() as u64 + batch.value_bytes() as u64
 }
 
 #[cfg(test)]

@@ -18,22 +18,22 @@ const SHADOWED_BIT: u32 = 1 << 31;
 
 /// Where a put record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Location {
+pub(crate) struct Location {
     /// The segment's id, never 0.
-    pub(super) segment: u32,
+    pub(crate) segment: u32,
     /// Position of the record header in the segment.
-    pub(super) offset: u32,
+    pub(crate) offset: u32,
     /// Length of the value; the top bit marks shadowed keys.
     len_and_flag: u32,
 }
 
 impl Location {
-    pub(super) const fn new(segment: u32, offset: u32, value_len: u32) -> Self {
+    pub(crate) const fn new(segment: u32, offset: u32, value_len: u32) -> Self {
         Self { segment, offset, len_and_flag: value_len & !SHADOWED_BIT }
     }
 
     /// Length of the value in bytes.
-    pub(super) const fn value_len(self) -> u32 {
+    pub(crate) const fn value_len(self) -> u32 {
         self.len_and_flag & !SHADOWED_BIT
     }
 
@@ -46,7 +46,7 @@ impl Location {
     }
 
     /// Whether both are the same record.
-    pub(super) const fn is_same_place(self, other: Self) -> bool {
+    pub(crate) const fn is_same_place(self, other: Self) -> bool {
         self.segment == other.segment && self.offset == other.offset
     }
 }
@@ -62,7 +62,7 @@ struct Tree {
 
 /// All live keys. The broker gives the numbers in keys, so nobody can make hashes collide.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(crate) struct Index {
     trees: FxHashMap<(Space, PartitionId), Tree>,
     /// Keys whose older versions may still exist in other segments, from this rank on. Few: keys that were
     /// overwritten or reused after removal.
@@ -72,22 +72,22 @@ pub(super) struct Index {
 
 impl Index {
     /// Number of live keys.
-    pub(super) const fn len(&self) -> u64 {
+    pub(crate) const fn len(&self) -> u64 {
         self.keys
     }
 
-    pub(super) fn get(&self, key: Key) -> Option<Location> {
+    pub(crate) fn get(&self, key: Key) -> Option<Location> {
         let tree = self.trees.get(&(key.space, key.partition))?;
         tree.chunks.get(&(key.number / CHUNK_KEYS))?.get(slot(key.number))
     }
 
     /// The rank from which on older versions of a live key may exist, besides the live one.
-    pub(super) fn shadowed_since(&self, key: Key, location: Location) -> Option<u32> {
+    pub(crate) fn shadowed_since(&self, key: Key, location: Location) -> Option<u32> {
         location.is_shadowed().then(|| self.shadowed.get(&key).copied()).flatten()
     }
 
     /// Points `key` at `location` and returns where it pointed before.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         key: Key,
         location: Location,
@@ -114,7 +114,7 @@ impl Index {
     }
 
     /// Points `key` at the copy of its record, if it still points at the original.
-    pub(super) fn relocate(&mut self, key: Key, from: Location, to: Location) -> bool {
+    pub(crate) fn relocate(&mut self, key: Key, from: Location, to: Location) -> bool {
         let Some(tree) = self.trees.get_mut(&(key.space, key.partition)) else { return false };
         let Some(chunk) = tree.chunks.get_mut(&(key.number / CHUNK_KEYS)) else { return false };
         match chunk.get(slot(key.number)) {
@@ -128,7 +128,7 @@ impl Index {
     }
 
     /// Forgets `key` and returns where it pointed.
-    pub(super) fn remove(&mut self, key: Key) -> Option<Location> {
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Location> {
         let tree = self.trees.get_mut(&(key.space, key.partition))?;
         let Slotted { before, empty } = Slotted::remove(tree, key.number);
         if empty {
@@ -143,7 +143,7 @@ impl Index {
     }
 
     /// Forgets every key in `numbers` and gives each one's location to `forgotten`.
-    pub(super) fn remove_range(
+    pub(crate) fn remove_range(
         &mut self,
         space: Space,
         partition: PartitionId,
@@ -177,7 +177,7 @@ impl Index {
     }
 
     /// Live keys from `from` on, in number order.
-    pub(super) fn range(
+    pub(crate) fn range(
         &self,
         space: Space,
         partition: PartitionId,
@@ -194,18 +194,18 @@ impl Index {
     }
 
     /// One past the highest number known for this space and partition.
-    pub(super) fn numbers_end(&self, space: Space, partition: PartitionId) -> u64 {
+    pub(crate) fn numbers_end(&self, space: Space, partition: PartitionId) -> u64 {
         self.trees.get(&(space, partition)).map_or(0, |tree| tree.numbers_end)
     }
 
     /// Raises [`Index::numbers_end`].
-    pub(super) fn note_number(&mut self, space: Space, partition: PartitionId, number: u64) {
+    pub(crate) fn note_number(&mut self, space: Space, partition: PartitionId, number: u64) {
         let tree = self.trees.entry((space, partition)).or_default();
         tree.numbers_end = tree.numbers_end.max(number.saturating_add(1));
     }
 
     /// Raises [`Index::numbers_end`] beyond a key and gives what it was, if the key lies beyond: then it is in no record on disk.
-    pub(super) fn note_if_new(&mut self, key: Key) -> Option<u64> {
+    pub(crate) fn note_if_new(&mut self, key: Key) -> Option<u64> {
         let tree = self.trees.entry((key.space, key.partition)).or_default();
         let end = tree.numbers_end;
         // Nothing can lie beyond the last number, so that it always counts as known.
@@ -215,7 +215,7 @@ impl Index {
     }
 
     /// The spaces and partitions that have live keys, with their number of chunks.
-    pub(super) fn partitions(&self) -> impl Iterator<Item = (Space, PartitionId)> + '_ {
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (Space, PartitionId)> + '_ {
         self.trees.iter().filter(|(_, tree)| !tree.chunks.is_empty()).map(|(place, _)| *place)
     }
 }

@@ -1,0 +1,286 @@
+//! The task that keeps the log small: drops dead bodies, copies what lives out of mostly dead ones, writes checkpoints and trims.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use tokio::sync::mpsc::WeakUnboundedSender;
+use tokio::sync::oneshot;
+
+use super::log::{RecordPlace, Slice};
+use super::part::{Bound, Mark};
+use super::record::{Copy, FrameRead, Position, read_frame};
+use super::recovery::pause_before;
+use super::rows::Row;
+use super::shard::closed;
+use super::shared::Shared;
+use super::writer::{Errand, Request, Written};
+use crate::{Epoch, Error};
+
+/// Rows of one call that drops.
+const DROPPED_MAX: usize = 1024;
+/// Bytes of a row that are read at a time, and copied in one record.
+const COPIED_BYTES: u32 = 1 << 20;
+/// A row is copied when less than one part in so many is alive.
+const LIVE_PART: u64 = 2;
+/// The same while the shard is full: any garbage worth a copy.
+const LIVE_PART_FULL: (u64, u64) = (7, 8);
+/// Rounds after which an engine that had no room is asked again.
+const REFUSED_ROUNDS: u32 = 5;
+
+/// See the module.
+struct Keeper {
+    shared: Arc<Shared>,
+    /// Weak: whoever holds the shard decides how long its writer lives.
+    requests: WeakUnboundedSender<Request>,
+    /// Rows that can't be copied because they are damaged.
+    damaged: BTreeSet<RecordPlace>,
+    /// A checkpoint is complete, and what is before it not yet trimmed: where it begins, and heads before it.
+    trim: Option<(RecordPlace, u64)>,
+    refused_rounds: u32,
+    /// In which it last asked for something to be dropped.
+    epoch: Epoch,
+}
+
+/// Works until the lease is lost.
+pub(super) async fn run(shared: Arc<Shared>, requests: WeakUnboundedSender<Request>) {
+    let epoch = shared.epoch();
+    let mut keeper =
+        Keeper { shared, requests, damaged: BTreeSet::new(), trim: None, refused_rounds: 0, epoch };
+    while keeper.shared.cause().is_none() {
+        keeper.wait().await;
+        if let Err(error) = keeper.round().await {
+            keeper.note(&error);
+        }
+    }
+}
+
+impl Keeper {
+    async fn wait(&self) {
+        let round = self.shared.surroundings.pause(self.shared.options.round_pause);
+        let bell = pin!(self.shared.keeper_bell.notified());
+        match select(round, bell).await {
+            Either::Left(_) | Either::Right(_) => {}
+        }
+    }
+
+    /// Everything that failed is tried again in the next round. Where another epoch owns the log, the writer finds out whether
+    /// that is its own, in which it has seized the log again.
+    fn note(&self, error: &Error) {
+        match error {
+            _ if self.shared.cause().is_some() => {}
+            Error::Fenced { .. } => {
+                if let Some(requests) = self.requests.upgrade() {
+                    // A writer that has ended knows more.
+                    let _ = requests.send(Request::Doubt(self.epoch));
+                }
+            }
+            _ => tracing::info!(shard = self.shared.shard.0, %error, "keeping the log small has to wait"),
+        }
+    }
+
+    async fn round(&mut self) -> Result<(), Error> {
+        if self.shared.cause().is_some() {
+            return Ok(());
+        }
+        self.ask_again();
+        self.drop_dead().await?;
+        self.trim().await?;
+        if self.is_checkpoint_due() {
+            self.checkpoint().await?;
+        }
+        self.clean().await?;
+        self.shared.announce();
+        Ok(())
+    }
+
+    /// An engine that had no room may have it now; the next batch that grows finds out.
+    fn ask_again(&mut self) {
+        self.refused_rounds = if self.shared.is_refused() { self.refused_rounds + 1 } else { 0 };
+        if self.refused_rounds > REFUSED_ROUNDS {
+            self.refused_rounds = 0;
+            self.shared.set_refused(false);
+        }
+    }
+
+    /// Drops all bodies that are dead now.
+    async fn drop_dead(&mut self) -> Result<(), Error> {
+        let dead = self.shared.account().dead.clone();
+        for rows in dead.chunks(DROPPED_MAX) {
+            let places: Vec<RecordPlace> = rows.iter().map(|row| row.place).collect();
+            self.epoch = self.shared.epoch();
+            self.shared.log.drop_bodies(self.epoch, places).await?;
+            let mut account = self.shared.account();
+            // Only this task takes from the list, and always from its front.
+            account.dead.drain(..rows.len());
+            account.dead_bytes -= rows.iter().map(|row| row.total_bytes).sum::<u64>();
+            drop(account);
+            self.shared.announce();
+        }
+        Ok(())
+    }
+
+    async fn trim(&mut self) -> Result<(), Error> {
+        let Some((before, bytes)) = self.trim else { return Ok(()) };
+        self.epoch = self.shared.epoch();
+        self.shared.log.trim(self.epoch, before).await?;
+        self.shared.account().trimmed_bytes = bytes;
+        self.trim = None;
+        self.shared.announce();
+        Ok(())
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        let options = &self.shared.options;
+        let is_full = self.shared.is_full();
+        let account = self.shared.account();
+        let read_again = account.appended_bytes - account.checkpoint_at_bytes;
+        let grown = read_again.saturating_sub(account.checkpoint_bytes);
+        // A full shard gains room by it where most heads are of what is gone.
+        let bytes = if is_full { options.part_bytes as u64 } else { options.checkpoint_bytes };
+        let records = account.applied.0 - account.checkpoint_at.0.min(account.applied.0);
+        grown >= bytes.max(account.checkpoint_bytes) || records >= options.checkpoint_records
+    }
+
+    /// Has all parts of a checkpoint written, then its mark. Before the mark, everything that is in no part for being dead is
+    /// dropped: whoever begins reading there would not know of it.
+    async fn checkpoint(&mut self) -> Result<(), Error> {
+        let mut from = Bound::START;
+        let mut begins = None;
+        let mut bytes = 0;
+        while let Bound::Key(_) = from {
+            let written = self.patiently(|| Errand::Part(from)).await?;
+            begins.get_or_insert((written.place, written.bytes_before));
+            bytes += written.heads_bytes;
+            from = written.next;
+            self.shared.surroundings.pause(self.shared.options.part_pause).await;
+        }
+        let Some((place, bytes_before)) = begins else { return Ok(()) };
+        self.drop_dead().await?;
+        self.patiently(|| Errand::Mark(Mark { begins: place, bytes })).await?;
+        {
+            let mut account = self.shared.account();
+            account.checkpoint_at_bytes = bytes_before;
+            account.checkpoint_at = place;
+            account.checkpoint_bytes = bytes;
+        }
+        tracing::debug!(shard = self.shared.shard.0, bytes, "checkpoint");
+        self.trim = Some((place, bytes_before));
+        self.trim().await
+    }
+
+    /// Has something written, again when the log could not be reached.
+    async fn patiently(&self, errand: impl Fn() -> Errand) -> Result<Written, Error> {
+        let mut attempt = 0;
+        loop {
+            match self.errand(errand()).await {
+                Err(Error::Unavailable { .. }) if self.shared.cause().is_none() => attempt += 1,
+                result => return result,
+            }
+            let pause: Duration = pause_before(attempt);
+            self.shared.surroundings.pause(pause).await;
+        }
+    }
+
+    async fn errand(&self, errand: Errand) -> Result<Written, Error> {
+        let (reply, answer) = oneshot::channel();
+        let requests = self.requests.upgrade().ok_or_else(closed)?;
+        requests.send(Request::Errand(errand, reply)).map_err(|_| closed())?;
+        drop(requests);
+        answer.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Copies what lives out of rows that are mostly dead, as many as a round may read.
+    async fn clean(&mut self) -> Result<(), Error> {
+        let mut left = self.shared.options.clean_bytes_per_round;
+        let mut copies = Vec::new();
+        for row in self.sparse_rows() {
+            let Some(after) = left.checked_sub(row.total_bytes.min(left)).filter(|_| left > 0) else { break };
+            left = after;
+            self.collect(row, &mut copies).await?;
+        }
+        self.write_copies(&mut copies).await
+    }
+
+    /// Rows worth a copy, those with the most garbage first.
+    fn sparse_rows(&self) -> Vec<Row> {
+        let (part, of) = if self.shared.is_full() { LIVE_PART_FULL } else { (1, LIVE_PART) };
+        let is_sparse = |row: &Row| {
+            let live = row.total_bytes - row.dead_bytes();
+            live * of < row.total_bytes * part && !self.damaged.contains(&row.place)
+        };
+        let mut rows: Vec<Row> = self.shared.state().rows.in_order().filter(is_sparse).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.dead_bytes()));
+        rows
+    }
+
+    /// Reads a row and collects copies of what lives in it; what becomes much is written on the way.
+    async fn collect(&mut self, row: Row, copies: &mut Vec<Copy>) -> Result<(), Error> {
+        let total = u32::try_from(row.total_bytes).unwrap_or(u32::MAX);
+        let (mut offset, mut len) = (0, COPIED_BYTES);
+        while offset < total {
+            let slice = Slice { place: row.place, offset, len: len.min(total - offset) };
+            let read = self.shared.log.bodies(vec![slice]).await?.pop().flatten();
+            // Gone: everything in it died in the meantime.
+            let Some(read) = read else { return Ok(()) };
+            match self.take_frames(row.place, offset, &read, copies) {
+                Taken::Bytes(bytes) => (offset, len) = (offset + bytes, COPIED_BYTES),
+                Taken::Needs(bytes) if bytes > slice.len && bytes <= total - offset => len = bytes,
+                Taken::Needs(_) => {
+                    let error =
+                        self.shared.corrupt(row.place, offset, "the bodies of the record are damaged");
+                    tracing::error!(%error, "what lives there stays where it is");
+                    self.damaged.insert(row.place);
+                    return Ok(());
+                }
+            }
+            if copied_bytes(copies) >= COPIED_BYTES as usize {
+                self.write_copies(copies).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through the frames in `read`, which begins at `offset` of the row.
+    fn take_frames(&self, place: RecordPlace, offset: u32, read: &Bytes, copies: &mut Vec<Copy>) -> Taken {
+        let state = self.shared.state();
+        let mut taken = 0_u32;
+        loop {
+            let rest = read.slice(taken as usize..);
+            match read_frame(&rest) {
+                FrameRead::Whole(frame, len) => {
+                    let from = Position { place, offset: offset + taken };
+                    if state.stored(frame.key).is_some_and(|stored| stored.position == from) {
+                        copies.push(Copy { key: frame.key, value: frame.value, from });
+                    }
+                    taken += len;
+                }
+                _ if taken > 0 => return Taken::Bytes(taken),
+                FrameRead::Partial(len) => return Taken::Needs(len),
+                FrameRead::Damaged => return Taken::Needs(u32::MAX),
+            }
+        }
+    }
+
+    async fn write_copies(&self, copies: &mut Vec<Copy>) -> Result<(), Error> {
+        if !copies.is_empty() {
+            self.errand(Errand::Copy(std::mem::take(copies))).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What was read of a row.
+enum Taken {
+    /// Frames of so many bytes.
+    Bytes(u32),
+    /// Not one frame: it takes so many bytes, or it is damaged.
+    Needs(u32),
+}
+
+fn copied_bytes(copies: &[Copy]) -> usize {
+    copies.iter().map(|copy| copy.value.len()).sum()
+}

@@ -1,0 +1,102 @@
+//! What the writer does when an append failed: it finds out what is stored, and excludes the rest.
+
+use std::time::Duration;
+
+use super::log::{RecordId, RecordPlace};
+use super::shared::{fenced, lost_tail};
+use super::writer::Writer;
+use crate::{Epoch, Error};
+
+/// First pause before another attempt; it doubles.
+const PAUSE_MS: u64 = 20;
+/// Longest pause.
+const PAUSE_MS_MAX: u64 = 1_000;
+/// An epoch is higher than the one before by 1 up to this: two owners who know different ends of a log that forgot
+/// some records must not take the same.
+const EPOCH_STEP_MAX: u64 = 1 << 20;
+
+/// The epoch of the next owner.
+pub(super) const fn epoch_after(epoch: Epoch, random: u64) -> Epoch {
+    Epoch(epoch.0.saturating_add(1 + random % EPOCH_STEP_MAX))
+}
+
+/// The pause before attempt `attempt`, from 1.
+pub(super) fn pause_before(attempt: u32) -> Duration {
+    let factor = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
+    Duration::from_millis(PAUSE_MS.saturating_mul(factor).min(PAUSE_MS_MAX))
+}
+
+/// What became of the records of the epoch before.
+struct Seized {
+    owner: RecordId,
+    /// They are stored up to here, and never beyond.
+    stored: RecordPlace,
+}
+
+impl Writer {
+    /// Seizes the log again in a higher epoch. Then nothing is in doubt any more: records before the new owner record are durable,
+    /// because that was acknowledged behind them; no other one of the old epoch can arrive, because its predecessor is not of
+    /// that epoch. What is not stored is sent again, or refused where the engine has no room.
+    ///
+    /// Sending the same bytes to the same place again would not do after a refusal: the place would get other bytes, and a
+    /// record that was sent behind the refused one could still arrive and find a predecessor of its epoch.
+    ///
+    /// # Errors
+    /// The lease is lost.
+    pub(super) async fn recover(&mut self, cause: Error) -> Result<(), Error> {
+        self.answers.clear();
+        match &cause {
+            Error::Fenced { .. } | Error::Corrupt { .. } => return Err(cause),
+            Error::Full { .. } => self.shared.set_refused(true),
+            _ => {}
+        }
+        tracing::info!(shard = self.shared.shard.0, error = %cause, "an append failed; the log is read back");
+        let Seized { owner, stored } = self.seize_again().await?;
+        self.last = owner;
+        self.shared.seized(owner);
+        self.settle(stored);
+        let mut again = Vec::new();
+        for one in std::mem::take(&mut self.under_way) {
+            again.extend(one.waiting);
+            if let Some((_, reply)) = one.errand {
+                let _ = reply.send(Err(Error::Unavailable { reason: cause.to_string() }));
+            }
+        }
+        self.queue.restore(again);
+        Ok(())
+    }
+
+    async fn seize_again(&mut self) -> Result<Seized, Error> {
+        let own = self.shared.epoch();
+        let mut attempted = Vec::new();
+        let mut stored = self.shared.acknowledged().place;
+        loop {
+            if let Some(cause) = self.shared.cause() {
+                return Err(cause);
+            }
+            if self.failures > 0 {
+                self.shared.surroundings.pause(pause_before(self.failures)).await;
+            }
+            self.failures += 1;
+            let tail = match self.shared.log.open().await {
+                Ok(tail) => tail.last,
+                Err(error @ (Error::Corrupt { .. } | Error::Fenced { .. })) => return Err(error),
+                Err(_) => continue,
+            };
+            let known = self.shared.acknowledged();
+            if tail.place < known.place || (tail.place == known.place && tail.epoch != known.epoch) {
+                return Err(lost_tail(self.shared.shard, known, tail));
+            }
+            if tail.epoch == own {
+                stored = tail.place;
+            } else if !attempted.contains(&tail.epoch) {
+                return Err(fenced("another owner has seized the log"));
+            }
+            let epoch = epoch_after(tail.epoch, self.shared.surroundings.draw());
+            attempted.push(epoch);
+            if self.shared.log.seize(tail, epoch).await.is_ok() {
+                return Ok(Seized { owner: RecordId { place: tail.place.next(), epoch }, stored });
+            }
+        }
+    }
+}

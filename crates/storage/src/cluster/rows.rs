@@ -1,0 +1,130 @@
+//! The bodies that records have: how much of each is alive.
+
+use std::collections::BTreeMap;
+
+use super::log::RecordPlace;
+
+/// What a live value counts besides its bytes, about the header of its frame.
+const FRAME_BYTES: u64 = 12;
+
+/// The bodies of one record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    pub(super) place: RecordPlace,
+    /// Bytes stored.
+    pub(super) total_bytes: u64,
+    /// Bytes of the values alive, with about their headers.
+    live_bytes: u64,
+}
+
+impl Row {
+    /// Bytes that dropping it would free beyond what its copy takes.
+    pub(super) const fn dead_bytes(&self) -> u64 {
+        self.total_bytes.saturating_sub(self.live_bytes)
+    }
+}
+
+/// All bodies that are alive or not known to be dropped. The index names a row by a number of its own, so that a position
+/// takes 32 bits however long the log has become; numbers are used again.
+#[derive(Debug)]
+pub(super) struct Rows {
+    /// By number; number 0 is never used.
+    rows: Vec<Option<Row>>,
+    free: Vec<u32>,
+    by_place: BTreeMap<RecordPlace, u32>,
+    /// Rows that have lost their last value since the last sweep; they may have got one since.
+    emptied: Vec<u32>,
+    /// Bytes of all rows.
+    total_bytes: u64,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self {
+            rows: vec![None],
+            free: Vec::new(),
+            by_place: BTreeMap::new(),
+            emptied: Vec::new(),
+            total_bytes: 0,
+        }
+    }
+}
+
+impl Rows {
+    /// The number of the row of this record, which is made if it is not known.
+    pub(super) fn open(&mut self, place: RecordPlace, total_bytes: u64) -> u32 {
+        if let Some(id) = self.by_place.get(&place) {
+            return *id;
+        }
+        let row = Some(Row { place, total_bytes, live_bytes: 0 });
+        let id = match self.free.pop() {
+            Some(id) => {
+                if let Some(slot) = self.rows.get_mut(id as usize) {
+                    *slot = row;
+                }
+                id
+            }
+            None => {
+                self.rows.push(row);
+                u32::try_from(self.rows.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.by_place.insert(place, id);
+        self.emptied.push(id);
+        self.total_bytes += total_bytes;
+        id
+    }
+
+    pub(super) fn get(&self, id: u32) -> Option<Row> {
+        self.rows.get(id as usize).copied().flatten()
+    }
+
+    pub(super) fn id_of(&self, place: RecordPlace) -> Option<u32> {
+        self.by_place.get(&place).copied()
+    }
+
+    /// Notes that a value of this length in the row is alive.
+    pub(super) fn live(&mut self, id: u32, len: u32) {
+        if let Some(Some(row)) = self.rows.get_mut(id as usize) {
+            row.live_bytes += u64::from(len) + FRAME_BYTES;
+        }
+    }
+
+    /// Notes that a value of this length in the row is dead.
+    pub(super) fn dead(&mut self, id: u32, len: u32) {
+        if let Some(Some(row)) = self.rows.get_mut(id as usize) {
+            row.live_bytes = row.live_bytes.saturating_sub(u64::from(len) + FRAME_BYTES);
+            if row.live_bytes == 0 {
+                self.emptied.push(id);
+            }
+        }
+    }
+
+    /// Forgets the rows in which nothing is alive and returns them.
+    pub(super) fn sweep(&mut self) -> Vec<Row> {
+        let mut swept = Vec::new();
+        for id in std::mem::take(&mut self.emptied) {
+            let Some(slot) = self.rows.get_mut(id as usize) else { continue };
+            if let Some(row) = *slot
+                && row.live_bytes == 0
+            {
+                *slot = None;
+                self.by_place.remove(&row.place);
+                self.free.push(id);
+                self.total_bytes -= row.total_bytes;
+                swept.push(row);
+            }
+        }
+        swept
+    }
+
+    /// Bytes of all rows known.
+    pub(super) const fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    /// In the order of their places.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = Row> + '_ {
+        self.by_place.values().filter_map(|id| self.get(*id))
+    }
+}

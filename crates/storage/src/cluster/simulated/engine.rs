@@ -1,0 +1,402 @@
+//! The engine: logs of all shards, and calls on their way from and to several nodes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
+
+use super::table::{Call, Outcome, Table};
+use crate::cluster::{
+    Answer, LogLimits, Logs, NewRecord, RecordId, RecordPlace, ReplicatedLog, Slice, StoredRecord, Tail,
+};
+use crate::{Epoch, Error, ShardId};
+
+/// What every log here accepts unless changed with [`SimulatedEngine::set_limits`].
+const LIMITS: LogLimits = LogLimits { heads_bytes_max: 1 << 30, bodies_bytes_max: 1 << 30 };
+
+/// An engine in memory. Calls are carried out at once, or one step at a time under a test's control
+/// ([`SimulatedEngine::hold`], [`SimulatedEngine::serve`]): a call arrives and an append looks for its predecessor, then it
+/// takes effect, then its answer arrives. In between a connection may be cut, so that the answer is lost and the call takes
+/// effect late or never.
+#[derive(Debug, Clone, Default)]
+pub struct SimulatedEngine(Arc<Mutex<Engine>>);
+
+#[derive(Debug)]
+struct Engine {
+    tables: BTreeMap<ShardId, Table>,
+    /// In the order of their making.
+    pending: Vec<Pending>,
+    /// Of each node's appends to a shard; opening makes a new one.
+    connections: BTreeMap<(u32, ShardId), u64>,
+    failures: VecDeque<Error>,
+    /// Nodes whose calls made so far stay on their way.
+    held_nodes: BTreeSet<u32>,
+    /// Slices of bodies read so far.
+    bodies_read: u64,
+    is_holding: bool,
+    bytes_max: Option<u64>,
+    limits: LogLimits,
+}
+
+#[derive(Debug)]
+struct Pending {
+    node: u32,
+    shard: ShardId,
+    connection: u64,
+    call: Call,
+    /// None: nobody waits any more, but the call may still arrive.
+    reply: Option<oneshot::Sender<Result<Outcome, Error>>>,
+    /// It stays on its way, whatever else is served.
+    is_held: bool,
+    /// It has arrived, and found its predecessor.
+    is_checked: bool,
+    /// Once it has taken effect, or was refused.
+    outcome: Option<Result<Outcome, Error>>,
+}
+
+/// What an engine holds of one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Records without owner records.
+    pub records: u64,
+    /// Their heads, in bytes.
+    pub heads_bytes: u64,
+    /// Records that have bodies.
+    pub rows: u64,
+    /// Bodies, in bytes.
+    pub bodies_bytes: u64,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self {
+            tables: BTreeMap::new(),
+            pending: Vec::new(),
+            connections: BTreeMap::new(),
+            failures: VecDeque::new(),
+            held_nodes: BTreeSet::new(),
+            bodies_read: 0,
+            is_holding: false,
+            bytes_max: None,
+            limits: LIMITS,
+        }
+    }
+}
+
+impl SimulatedEngine {
+    /// An empty engine that carries calls out at once.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The logs as this node sees them.
+    #[must_use]
+    pub fn node(&self, node: u32) -> Arc<dyn Logs> {
+        Arc::new(Node { engine: self.clone(), node })
+    }
+
+    fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps calls from now on until they are served.
+    pub fn hold(&self) {
+        self.engine().is_holding = true;
+    }
+
+    /// Serves what is held, and all later calls at once.
+    pub fn release(&self) {
+        while self.serve(0, |_| true) {}
+        self.engine().is_holding = false;
+    }
+
+    /// Keeps the calls of a node on their way, whatever else is served, until [`Self::release_node`].
+    pub fn hold_node(&self, node: u32) {
+        self.engine().held_nodes.insert(node);
+    }
+
+    /// Serves all calls of a node that was held.
+    pub fn release_node(&self, node: u32) {
+        self.engine().held_nodes.remove(&node);
+        while self.serve(0, |of| of == node) {}
+    }
+
+    /// Keeps the calls that are on their way there, or lets them go on.
+    pub fn hold_pending(&self, holds: bool) {
+        self.engine().pending.iter_mut().for_each(|pending| pending.is_held = holds);
+    }
+
+    /// Slices of bodies that were read so far.
+    #[must_use]
+    pub fn bodies_read(&self) -> u64 {
+        self.engine().bodies_read
+    }
+
+    /// Takes one held call a step further, of those that `serves` admits by their node: the one that `choice` falls on. Appends
+    /// of one connection arrive in their order. False when there is nothing to do.
+    pub fn serve(&self, choice: u64, serves: impl Fn(u32) -> bool) -> bool {
+        self.engine().serve(choice, serves)
+    }
+
+    /// Cuts the connections of a node: all it waits for is answered with an error. Changes that have not arrived still
+    /// may, if `arrive` says so.
+    pub fn cut(&self, node: u32, arrive: bool) {
+        self.engine().lose_connections(|pending| pending.node == node, arrive);
+    }
+
+    /// The primary dies, and a machine takes its place that may not know of records that were never acknowledged: of these,
+    /// as many stay as `choice` says.
+    pub fn fail_over(&self, choice: u64) {
+        let mut engine = self.engine();
+        engine.lose_connections(|_| true, false);
+        for table in engine.tables.values_mut() {
+            let (acknowledged, last) = (table.acknowledged.0, table.tail().last.place.0);
+            let unacknowledged = last.saturating_sub(acknowledged);
+            table.cut_off(RecordPlace(acknowledged + choice % (unacknowledged + 1)));
+        }
+    }
+
+    /// The engine comes up without its last records, acknowledged or not: what must not happen.
+    pub fn lose_tail(&self, shard: ShardId, records: u64) {
+        let mut engine = self.engine();
+        engine.lose_connections(|_| true, false);
+        let table = engine.tables.entry(shard).or_default();
+        let last = RecordPlace(table.tail().last.place.0.saturating_sub(records));
+        table.cut_off(last);
+        table.acknowledged = table.acknowledged.min(last);
+    }
+
+    /// Changes one stored byte; false when there is none.
+    pub fn damage(&self, shard: ShardId, place: RecordPlace, in_bodies: bool, offset: usize) -> bool {
+        self.engine().tables.entry(shard).or_default().damage(place, in_bodies, offset)
+    }
+
+    /// Answers the next append with `error` and does not carry it out.
+    pub fn fail_next(&self, error: Error) {
+        self.engine().failures.push_back(error);
+    }
+
+    /// Bytes that all records may take, none: no limit. Owner records always fit.
+    pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
+        self.engine().bytes_max = bytes_max;
+    }
+
+    /// Sets what the logs accept.
+    pub fn set_limits(&self, limits: LogLimits) {
+        self.engine().limits = limits;
+    }
+
+    /// What is stored of a shard.
+    #[must_use]
+    pub fn footprint(&self, shard: ShardId) -> Footprint {
+        let [records, heads_bytes, rows, bodies_bytes] =
+            self.engine().tables.entry(shard).or_default().sizes();
+        Footprint { records, heads_bytes, rows, bodies_bytes }
+    }
+
+    /// The end of a shard's log.
+    #[must_use]
+    pub fn tail(&self, shard: ShardId) -> Tail {
+        self.engine().tables.entry(shard).or_default().tail()
+    }
+
+    /// Places of the bodies of a shard.
+    #[must_use]
+    pub fn body_places(&self, shard: ShardId) -> Vec<RecordPlace> {
+        self.engine().tables.entry(shard).or_default().body_places()
+    }
+}
+
+impl Engine {
+    fn call(&mut self, node: u32, shard: ShardId, call: Call) -> oneshot::Receiver<Result<Outcome, Error>> {
+        let (reply, answer) = oneshot::channel();
+        if matches!(call, Call::Open) {
+            let appends = |pending: &Pending| {
+                (pending.node, pending.shard) == (node, shard) && pending.call.appended().is_some()
+            };
+            self.lose_connections(appends, true);
+            *self.connections.entry((node, shard)).or_default() += 1;
+        }
+        let connection = self.connections.get(&(node, shard)).copied().unwrap_or_default();
+        let reply = Some(reply);
+        self.pending.push(Pending {
+            node,
+            shard,
+            connection,
+            call,
+            reply,
+            is_held: false,
+            is_checked: false,
+            outcome: None,
+        });
+        if !self.is_holding {
+            while self.serve(0, |_| true) {}
+        }
+        answer
+    }
+
+    fn serve(&mut self, choice: u64, serves: impl Fn(u32) -> bool) -> bool {
+        let able: Vec<usize> = (0..self.pending.len()).filter(|at| self.can_go_on(*at, &serves)).collect();
+        let Some(at) = choice.checked_rem(able.len() as u64).and_then(|at| able.get(at as usize)) else {
+            return false;
+        };
+        let Some(pending) = self.pending.get(*at) else { return false };
+        if pending.outcome.is_some() {
+            let pending = self.pending.remove(*at);
+            self.answer(pending);
+            return true;
+        }
+        let (shard, call, is_checked) = (pending.shard, pending.call.clone(), pending.is_checked);
+        let outcome = match is_checked {
+            true => Some(self.carry_out(shard, &call)),
+            false => self.check(shard, &call).err().map(Err),
+        };
+        let Some(pending) = self.pending.get_mut(*at) else { return false };
+        pending.is_checked = true;
+        pending.outcome = outcome;
+        if pending.outcome.is_some() && pending.reply.is_none() {
+            self.pending.remove(*at);
+        }
+        true
+    }
+
+    fn check(&mut self, shard: ShardId, call: &Call) -> Result<(), Error> {
+        if matches!(call, Call::Append(_))
+            && let Some(error) = self.failures.pop_front()
+        {
+            return Err(error);
+        }
+        self.tables.entry(shard).or_default().check(call)
+    }
+
+    fn can_go_on(&self, at: usize, serves: impl Fn(u32) -> bool) -> bool {
+        let Some(pending) = self.pending.get(at) else { return false };
+        let is_before = |earlier: &&Pending| {
+            earlier.call.appended().is_some()
+                && earlier.outcome.is_none()
+                && (earlier.node, earlier.shard, earlier.connection)
+                    == (pending.node, pending.shard, pending.connection)
+        };
+        serves(pending.node)
+            && !pending.is_held
+            && !self.held_nodes.contains(&pending.node)
+            && (pending.outcome.is_some()
+                || pending.call.appended().is_none()
+                || !self.pending.iter().take(at).any(|earlier| is_before(&earlier)))
+    }
+
+    fn carry_out(&mut self, shard: ShardId, call: &Call) -> Result<Outcome, Error> {
+        if let Call::Bodies(slices) = call {
+            self.bodies_read += slices.len() as u64;
+        }
+        let used: u64 =
+            self.tables.values().map(|table| table.sizes()).map(|sizes| sizes[1] + sizes[3]).sum();
+        let room = self.bytes_max.map_or(u64::MAX, |most| most.saturating_sub(used));
+        self.tables.entry(shard).or_default().carry_out(call, room)
+    }
+
+    fn answer(&mut self, pending: Pending) {
+        let Pending { shard, call, reply: Some(reply), outcome: Some(outcome), .. } = pending else { return };
+        let is_ok = outcome.is_ok();
+        // An answer that nobody waits for acknowledges nothing.
+        if reply.send(outcome).is_ok()
+            && is_ok
+            && let Some(place) = call.appended()
+        {
+            let table = self.tables.entry(shard).or_default();
+            table.acknowledged = table.acknowledged.max(place);
+        }
+    }
+
+    fn lose_connections(&mut self, which: impl Fn(&Pending) -> bool, arrive: bool) {
+        for pending in self.pending.iter_mut().filter(|pending| which(pending)) {
+            let reason = "the connection was lost".to_owned();
+            let is_change = pending.call.is_change();
+            let error = if is_change { Error::InDoubt { reason } } else { Error::Unavailable { reason } };
+            if let Some(reply) = pending.reply.take() {
+                let _ = reply.send(Err(error));
+            }
+        }
+        let may_arrive = |pending: &Pending| arrive && pending.call.is_change() && pending.outcome.is_none();
+        self.pending.retain(|pending| pending.reply.is_some() || !which(pending) || may_arrive(pending));
+    }
+}
+
+struct Node {
+    engine: SimulatedEngine,
+    node: u32,
+}
+
+impl Logs for Node {
+    fn log(&self, shard: ShardId) -> Arc<dyn ReplicatedLog> {
+        Arc::new(NodeLog { engine: self.engine.clone(), node: self.node, shard })
+    }
+}
+
+struct NodeLog {
+    engine: SimulatedEngine,
+    node: u32,
+    shard: ShardId,
+}
+
+impl NodeLog {
+    fn call<T: Send + 'static>(&self, call: Call, read: fn(Outcome) -> Option<T>) -> Answer<T> {
+        let answer = self.engine.engine().call(self.node, self.shard, call);
+        let gone = || Error::Unavailable { reason: "the engine is gone".to_owned() };
+        answer
+            .map(move |answer| {
+                answer.unwrap_or_else(|_| Err(gone())).and_then(|it| read(it).ok_or_else(gone))
+            })
+            .boxed()
+    }
+
+    fn change(&self, call: Call) -> Answer<()> {
+        self.call(call, |outcome| matches!(outcome, Outcome::Done).then_some(()))
+    }
+}
+
+impl ReplicatedLog for NodeLog {
+    fn open(&self) -> Answer<Tail> {
+        self.call(Call::Open, |outcome| match outcome {
+            Outcome::Tail(tail) => Some(tail),
+            _ => None,
+        })
+    }
+
+    fn seize(&self, after: RecordId, epoch: Epoch) -> Answer<()> {
+        self.change(Call::Seize(after, epoch))
+    }
+
+    fn append(&self, record: NewRecord) -> Answer<()> {
+        self.change(Call::Append(record))
+    }
+
+    fn heads(&self, from: RecordPlace) -> Answer<Vec<StoredRecord>> {
+        self.call(Call::Heads(from), |outcome| match outcome {
+            Outcome::Heads(heads) => Some(heads),
+            _ => None,
+        })
+    }
+
+    fn bodies(&self, slices: Vec<Slice>) -> Answer<Vec<Option<Bytes>>> {
+        self.call(Call::Bodies(slices), |outcome| match outcome {
+            Outcome::Bodies(bodies) => Some(bodies),
+            _ => None,
+        })
+    }
+
+    fn drop_bodies(&self, epoch: Epoch, places: Vec<RecordPlace>) -> Answer<()> {
+        self.change(Call::DropBodies(epoch, places))
+    }
+
+    fn trim(&self, epoch: Epoch, before: RecordPlace) -> Answer<()> {
+        self.change(Call::Trim(epoch, before))
+    }
+
+    fn limits(&self) -> LogLimits {
+        self.engine.engine().limits
+    }
+}

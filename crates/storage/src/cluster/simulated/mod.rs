@@ -1,0 +1,8 @@
+//! A replicated log in memory and surroundings without threads, for tests: every history is a function of its choices.
+
+mod engine;
+mod stepper;
+mod table;
+
+pub use engine::{Footprint, SimulatedEngine};
+pub use stepper::Stepper;

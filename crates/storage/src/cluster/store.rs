@@ -1,0 +1,165 @@
+//! Shards of a replicated log as a [`Store`].
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
+
+use super::log::{RecordId, ReplicatedLog};
+use super::options::{ClusterOptions, HEADS_BYTES_MIN};
+use super::port::Surroundings;
+use super::replay::TakeOver;
+use super::shard::{ClusterShard, closed};
+use super::shared::{Known, Shared, fenced};
+use crate::{Acquiring, Error, Lease, ShardId, Store};
+
+/// Whoever has the logs of all shards.
+pub trait Logs: Send + Sync + 'static {
+    /// The log of this shard, as this node sees it. Nothing is connected yet.
+    fn log(&self, shard: ShardId) -> Arc<dyn ReplicatedLog>;
+}
+
+/// A [`Store`] over replicated logs, one for each shard.
+#[derive(Clone)]
+pub struct ClusterStore(Arc<Inner>);
+
+struct Inner {
+    logs: Arc<dyn Logs>,
+    options: ClusterOptions,
+    surroundings: Arc<dyn Surroundings>,
+    shards: Mutex<Shards>,
+}
+
+#[derive(Default)]
+struct Shards {
+    by_id: BTreeMap<ShardId, Slot>,
+    is_closed: bool,
+}
+
+/// What the store knows of one shard.
+#[derive(Default)]
+struct Slot {
+    /// Over all leases.
+    known: Known,
+    current: Option<Arc<ClusterShard>>,
+    /// Counts acquisitions: the last one counts.
+    acquisitions: u64,
+}
+
+impl std::fmt::Debug for ClusterStore {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ClusterStore").field("options", &self.0.options).finish_non_exhaustive()
+    }
+}
+
+impl ClusterStore {
+    /// A store over `logs`. Nothing is read yet.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the options don't fit together.
+    pub fn new(
+        logs: Arc<dyn Logs>,
+        options: ClusterOptions,
+        surroundings: Arc<dyn Surroundings>,
+    ) -> Result<Self, Error> {
+        options.check()?;
+        let shards = Mutex::default();
+        Ok(Self(Arc::new(Inner { logs, options, surroundings, shards })))
+    }
+
+    /// Has every shard finish what was submitted, and resolves once all leases are lost.
+    pub async fn close(&self) {
+        let shards: Vec<Arc<ClusterShard>> = {
+            let mut shards = self.0.shards();
+            shards.is_closed = true;
+            shards.by_id.values_mut().filter_map(|slot| slot.current.take()).collect()
+        };
+        for shard in &shards {
+            shard.stop();
+        }
+        for shard in shards {
+            // An error: the shard is gone.
+            let _ = shard.shared.loss.subscribe().wait_for(Option::is_some).await;
+        }
+    }
+
+    /// For tests: the present handle of a shard with its insides.
+    #[cfg(test)]
+    pub(super) fn current(&self, shard: ShardId) -> Arc<ClusterShard> {
+        Arc::clone(self.0.shards().by_id[&shard].current.as_ref().unwrap())
+    }
+}
+
+impl Inner {
+    fn shards(&self) -> MutexGuard<'_, Shards> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fences the present handle of this process and returns what is known of the shard.
+    fn begin(&self, shard: ShardId) -> Result<(Known, u64), Error> {
+        let mut shards = self.shards();
+        if shards.is_closed {
+            return Err(closed());
+        }
+        let slot = shards.by_id.entry(shard).or_default();
+        if let Some(current) = slot.current.take() {
+            current.shared.die(again());
+        }
+        slot.acquisitions += 1;
+        Ok((Arc::clone(&slot.known), slot.acquisitions))
+    }
+
+    async fn acquire(&self, shard: ShardId) -> Result<Lease, Error> {
+        let (known, acquisition) = self.begin(shard)?;
+        let log = self.logs.log(shard);
+        if log.limits().heads_bytes_max < HEADS_BYTES_MIN {
+            let reason = format!("the log takes less than {HEADS_BYTES_MIN} bytes of heads in a record");
+            return Err(Error::Unavailable { reason });
+        }
+        let known_id: RecordId = *known.lock().unwrap_or_else(PoisonError::into_inner);
+        let surroundings = &*self.surroundings;
+        let loaded = TakeOver { shard, log: &log, surroundings, known: known_id }.run().await?;
+        let owner = loaded.owner;
+        let mut shards = self.shards();
+        let is_closed = shards.is_closed;
+        let slot = shards.by_id.entry(shard).or_default();
+        if is_closed || slot.acquisitions != acquisition {
+            return Err(if is_closed { closed() } else { again() });
+        }
+        let options = self.options.clone();
+        let shared = Shared::new(shard, log, options, Arc::clone(&self.surroundings), known, loaded);
+        let loss = shared.loss.subscribe();
+        let opened = Arc::new(ClusterShard::start(shared, owner));
+        slot.current = Some(Arc::clone(&opened));
+        Ok(Lease::new(shard, opened, owner.epoch, loss))
+    }
+}
+
+fn again() -> Error {
+    fenced("the shard was acquired again")
+}
+
+impl Store for ClusterStore {
+    fn acquire(&self, shard: ShardId) -> Acquiring<'_> {
+        let (answer, acquired) = oneshot::channel();
+        let inner = Arc::clone(&self.0);
+        // Whoever asked may be gone; the lease is then held until the next acquisition.
+        let acquire = async move {
+            let _ = answer.send(inner.acquire(shard).await);
+        };
+        self.0.surroundings.spawn(acquire.boxed());
+        async move { acquired.await.unwrap_or_else(|_| Err(closed())) }.boxed()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        for slot in shards.by_id.values_mut() {
+            if let Some(current) = slot.current.take() {
+                current.shared.die(closed());
+            }
+        }
+    }
+}
