@@ -137,8 +137,10 @@ impl OpenFamily {
     }
 }
 
+type Labels = Vec<(String, String)>;
+
 /// Name, labels and value of a line.
-fn sample(line: &str) -> Option<(&str, Vec<(String, String)>, Value)> {
+fn sample(line: &str) -> Option<(&str, Labels, Value)> {
     if line.starts_with('#') {
         return None;
     }
@@ -156,7 +158,7 @@ fn sample(line: &str) -> Option<(&str, Vec<(String, String)>, Value)> {
 }
 
 /// Labels up to the closing brace, and what comes behind it.
-fn labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
+fn labels(mut rest: &str) -> Option<(Labels, &str)> {
     let mut labels = Vec::new();
     loop {
         if let Some(rest) = rest.strip_prefix('}') {
