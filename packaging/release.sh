@@ -58,7 +58,10 @@ binary() {
 # C code (ring, mimalloc) needs a compiler for the target; zig is one for all, without a sysroot.
 compile() {
     local architecture="$1" triple="$1-unknown-linux-musl"
-    rustup target add "$triple" >/dev/null 2>&1 || true
+    rustup target add "$triple" >/dev/null 2>&1 || {
+        missing "binary for $architecture: rustup can't install the standard library for $triple"
+        return
+    }
     if command -v cargo-zigbuild >/dev/null; then
         CARGO_TARGET_DIR="$work/build" cargo zigbuild --locked --release --target "$triple" -p peeklock
     elif [ "$architecture" = "$(uname -m)" ] && command -v musl-gcc >/dev/null; then
@@ -73,21 +76,32 @@ compile() {
         return
     fi
     ! readelf -l "$(binary "$architecture")" | grep -q INTERP || fail "the binary for $architecture is not static"
-    [ "$(runs "$architecture" --version)" = "peeklock $version" ] || fail "the binary for $architecture has another version"
+    check_runs "$architecture"
 }
 
-# Runs a binary, under qemu-user if it is for another machine; without qemu its version is taken on trust.
-runs() {
-    local architecture="$1" qemu="qemu-$1-static"
-    shift
-    if [ "$architecture" = "$(uname -m)" ]; then
-        "$(binary "$architecture")" "$@"
-    elif command -v "$qemu" >/dev/null; then
-        "$qemu" "$(binary "$architecture")" "$@"
-    else
-        missing "running the binary for $architecture: needs $qemu" >&2
-        echo "peeklock $version"
+# Starts a binary, under qemu-user if it is for another machine: it has the right version, opens a store, serves, and stops.
+check_runs() {
+    local program runner=()
+    program="$(binary "$1")"
+    if [ "$1" != "$(uname -m)" ]; then
+        runner=("$(command -v "qemu-$1-static" || command -v "qemu-$1" || true)")
+        [ -n "${runner[0]}" ] || { missing "running the binary for $1: needs qemu-$1-static"; return; }
     fi
+    [ "$("${runner[@]}" "$program" --version)" = "peeklock $version" ] || fail "the binary for $1 has another version"
+    local data="$work/runs-$1" broker
+    rm -rf "$data" "$data.ready"
+    "${runner[@]}" "$program" serve --data-dir "$data" --amqp 127.0.0.1:0 --http 127.0.0.1:0 --ready-file "$data.ready" >"$data.log" 2>&1 &
+    broker=$!
+    for _ in $(seq 600); do
+        [ ! -s "$data.ready" ] || break
+        kill -0 "$broker" 2>/dev/null || fail "the binary for $1 does not serve: $(tail -3 "$data.log")"
+        sleep 0.1
+    done
+    "${runner[@]}" "$program" send queue --body built --ready-file "$data.ready" >/dev/null || fail "the binary for $1 does not send"
+    "${runner[@]}" "$program" peek queue --ready-file "$data.ready" | grep -q built || fail "the binary for $1 shows no message"
+    kill -TERM "$broker"
+    wait "$broker" || fail "the binary for $1 does not stop in good order"
+    rm -rf "$data" "$data.ready" "$data.log"
 }
 
 each_binary() {

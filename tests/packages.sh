@@ -192,12 +192,41 @@ check_objects() {
     pass "kubeconform, Kubernetes $kubernetes_version: $(tail -1 "$work/out/kubeconform")"
 }
 
+# What packaging/release.sh makes of a tag, around the binary that is there; installed as docs/install.md says.
+check_release() {
+    command -v git >/dev/null && [ -e .git ] || { skip "the release: no git repository"; return; }
+    local clone="$work/release" version machine
+    version="$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)"
+    machine="$(uname -m)"
+    git clone --quiet . "$clone" || fail "cloning"
+    sed -i "s/^## Unreleased.*/## Unreleased\n\n## $version/" "$clone/CHANGELOG.md"
+    git -C "$clone" -c user.name=test -c user.email=test@localhost commit --quiet --all --message "A release"
+    git -C "$clone" tag "v$version"
+    install -D "$binary" "$clone/target/release-v$version/build/$machine-unknown-linux-musl/release/peeklock"
+    CARGO_TARGET_DIR="$clone/target" PEEKLOCK_RELEASE_PARTIAL=1 "$clone/packaging/release.sh" "v$version" tarballs deb chart formula sbom notes \
+        >"$work/out/release" 2>&1 || fail "release.sh: $(tail -5 "$work/out/release")"
+    local files="$clone/target/release-v$version/files" name="peeklock-$version-$machine-unknown-linux-musl"
+    (cd "$files" && sha256sum --quiet --check SHA256SUMS) || fail "the release's checksums"
+    tar -xzf "$files/$name.tar.gz" -C "$work/out"
+    cmp --quiet "$binary" "$work/out/$name/peeklock" || fail "the tarball has another binary"
+    for file in config/peeklock.toml LICENSE-MIT LICENSE-APACHE systemd/peeklock.service grafana/peeklock.json; do
+        [ -s "$work/out/$name/$file" ] || fail "the tarball has no $file"
+    done
+    ! command -v dpkg-deb >/dev/null || [ -s "$files/peeklock_${version}_$(dpkg --print-architecture).deb" ] || fail "the release has no .deb"
+    [ -s "$files/peeklock-$version.tgz" ] && [ -s "$files/NOTES.md" ] || fail "the release has no chart or no notes"
+    grep -q "$(sha256sum "$files/peeklock-$version-source.tar.gz" | cut -d' ' -f1)" "$files/peeklock.rb" || fail "the formula's checksum"
+    "$python" -c 'import json, sys; sbom = json.load(open(sys.argv[1])); assert sbom["bomFormat"] == "CycloneDX" and len(sbom["components"]) > 100' \
+        "$files/peeklock-$version-$machine.cdx.json" || fail "the software bill of materials"
+    pass "release.sh makes tarball, .deb, chart, formula, bill of materials and notes of a tag, with checksums"
+}
+
 check_unit
 build_binary
 check_deb
 check_service
 check_rpm
 check_chart
+check_release
 rm -rf "$tools/go"
 echo "$passed passed, 0 failed: $skipped skipped"
 [ "$passed" -gt 0 ] || exit 77

@@ -130,6 +130,7 @@ serve() {
     done
     cat "$AREA/served"
 }
+eventually() { until "$@" >/dev/null 2>&1; do sleep 0.05; done; }
 # Runs a command until its output has the pattern, and ends it by Ctrl-C.
 until_printed() {
     local pattern="$1" output="$AREA/watched" status=0
@@ -137,7 +138,7 @@ until_printed() {
     : >"$output"
     interruptible "$@" >"$output" 2>&1 &
     local watched=$!
-    until grep -q -e "$pattern" "$output"; do
+    until grep -q -E -e "$pattern" "$output"; do
         kill -0 "$watched" 2>/dev/null || { cat "$output" >&2; return 1; }
         sleep 0.05
     done

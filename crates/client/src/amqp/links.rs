@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use bytes::Bytes;
 use peeklock_amqp::endpoint::{Connection, Event, LinkId, OutgoingId};
 use peeklock_wire::Fields;
 use peeklock_wire::performative::{
@@ -54,6 +55,7 @@ impl Links {
                 self.get(link).accepted = has_terminus.then_some(attach);
             }
             Event::Message { id, tag, settled, message_format: _, state: _, payload } => {
+                let tag = Bytes::copy_from_slice(&tag);
                 self.get(id.link).deliveries.push_back(Delivery { id, tag, is_settled: settled, payload });
             }
             Event::Disposition { link, first, tags, state, settled } => {
