@@ -350,7 +350,8 @@ def test_the_sdk_goes_on_after_its_connection_was_closed(api, daemon, queue):
         sender.send_messages(ServiceBusMessage("before"))
         before = one_connection(api, queue)
         status, _ = api.call("DELETE", "connection", id=before["id"])
-        assert status == 204
+        # The SDK reads what it is told when it is used: the connection is cut soon if it has not answered.
+        assert status in (202, 204)
         wait_for(lambda: before["id"] not in [one["id"] for one in api.pages("connections", "connections")])
         status, refused = api.call("DELETE", "connection", id=before["id"])
         assert (status, refused["error"]["code"]) == (404, "entity-not-found")
@@ -359,7 +360,7 @@ def test_the_sdk_goes_on_after_its_connection_was_closed(api, daemon, queue):
             sender.send_messages(ServiceBusMessage("during"))
             receiver.receive_messages(max_wait_time=20)
             for one in wait_for(lambda: pair(api, queue)):
-                assert api.call("DELETE", "connection", id=one["id"])[0] == 204
+                assert api.call("DELETE", "connection", id=one["id"])[0] in (202, 204)
             sender.send_messages(ServiceBusMessage("after"))
             bodies = set()
             while "after" not in bodies:

@@ -75,12 +75,12 @@ impl Api {
         self.ask(Method::POST, route, &[], Some(body)).await
     }
 
-    /// Ends or deletes something.
+    /// Ends or deletes something; the answer is null unless the end takes longer.
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub async fn delete(&self, route: &str, query: &[(&str, &str)]) -> Result<(), ClientError> {
-        self.ask(Method::DELETE, route, query, None).await.map(|_| ())
+    pub async fn delete(&self, route: &str, query: &[(&str, &str)]) -> Result<Json, ClientError> {
+        self.ask(Method::DELETE, route, query, None).await
     }
 
     async fn ask(
