@@ -222,6 +222,19 @@ def test_locks_of_the_sdk_are_shown(api, daemon, queue):
     assert api.pages("locks", "locks", path=queue) == []
 
 
+def test_the_state_of_a_session_is_shown_while_it_is_held(api, daemon, queues):
+    queue = queues.take("session")
+    with client_of(daemon) as client, client.get_queue_sender(queue) as sender:
+        sender.send_messages(ServiceBusMessage("a", session_id="Red"))
+        with client.get_queue_receiver(queue, session_id="Red") as receiver:
+            receiver.session.set_state('{"step": 7}')
+            shown = api.get("session-state", path=queue, id="red")
+            assert (shown["id"], shown["state"]["text"], shown["state"]["bytes"]) == ("Red", '{"step": 7}', 11)
+            receiver.session.set_state(b"\xff\x00")
+            state = api.get("session-state", path=queue, id="Red")["state"]
+            assert (state["text"], state["base64"]) == (None, "/wA=")
+
+
 def test_changes_are_in_the_audit_log(api):
     name = f"audited-{uuid.uuid4()}"
     assert api.call("POST", "entities", {"path": name, "kind": "queue"})[0] == 201
