@@ -102,7 +102,8 @@ impl Api {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let (status, answer) = self.admin.exchange(request, body).await?;
+        let answer = self.admin.exchange(request, body).await?;
+        let (status, answer) = (answer.status(), answer.into_body());
         if answer.is_empty() && status.is_success() {
             return Ok(Json::Null);
         }

@@ -55,7 +55,7 @@ export function SessionsTab({ path }: { path: string }) {
               </td>
               <td class="number right">
                 {session.state_bytes > 0 ? (
-                  <Button aria-label={`Show the state of session ${session.id || "(empty id)"}`} onClick={() => setShown(session.id)}>
+                  <Button aria-label={`${size(session.state_bytes)}: state of session ${session.id || "(empty id)"}`} onClick={() => setShown(session.id)}>
                     {size(session.state_bytes)}
                   </Button>
                 ) : (
