@@ -47,7 +47,12 @@ describe("console: live", { skip: SKIPPED }, () => {
         await receiver.setSessionState(Buffer.from("half done"));
         await visit(page, entityRoute("sessions", "sessions"), "sessions");
         await shows(row(page, "customer-17"), "locked");
-        await shows(row(page, "customer-17"), "9 B");
+        await row(page, "customer-17").getByRole("button", { name: "9 B: state of session customer-17" }).click();
+        await shows(page.getByRole("dialog"), "half done");
+        await page.getByRole("dialog").getByRole("button", { name: "Hex" }).click();
+        await shows(page.getByRole("dialog"), /00000000 {2}68 61 6c 66/);
+        await assertAccessible(page, "a session's state");
+        await page.keyboard.press("Escape");
         await page.getByRole("link", { name: "it's" }).click();
         await row(page, "of-another").waitFor();
         assert.equal(await page.getByRole("button", { name: /^Open message/ }).count(), 1);

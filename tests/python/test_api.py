@@ -222,6 +222,19 @@ def test_locks_of_the_sdk_are_shown(api, daemon, queue):
     assert api.pages("locks", "locks", path=queue) == []
 
 
+def test_the_state_of_a_session_is_shown_while_it_is_held(api, daemon, queues):
+    queue = queues.take("session")
+    with client_of(daemon) as client, client.get_queue_sender(queue) as sender:
+        sender.send_messages(ServiceBusMessage("a", session_id="Red"))
+        with client.get_queue_receiver(queue, session_id="Red") as receiver:
+            receiver.session.set_state('{"step": 7}')
+            shown = api.get("session-state", path=queue, id="red")
+            assert (shown["id"], shown["state"]["text"], shown["state"]["bytes"]) == ("Red", '{"step": 7}', 11)
+            receiver.session.set_state(b"\xff\x00")
+            state = api.get("session-state", path=queue, id="Red")["state"]
+            assert (state["text"], state["base64"]) == (None, "/wA=")
+
+
 def test_changes_are_in_the_audit_log(api):
     name = f"audited-{uuid.uuid4()}"
     assert api.call("POST", "entities", {"path": name, "kind": "queue"})[0] == 201
@@ -350,7 +363,8 @@ def test_the_sdk_goes_on_after_its_connection_was_closed(api, daemon, queue):
         sender.send_messages(ServiceBusMessage("before"))
         before = one_connection(api, queue)
         status, _ = api.call("DELETE", "connection", id=before["id"])
-        assert status == 204
+        # The SDK reads what it is told when it is used: the connection is cut soon if it has not answered.
+        assert status in (202, 204)
         wait_for(lambda: before["id"] not in [one["id"] for one in api.pages("connections", "connections")])
         status, refused = api.call("DELETE", "connection", id=before["id"])
         assert (status, refused["error"]["code"]) == (404, "entity-not-found")
@@ -359,7 +373,7 @@ def test_the_sdk_goes_on_after_its_connection_was_closed(api, daemon, queue):
             sender.send_messages(ServiceBusMessage("during"))
             receiver.receive_messages(max_wait_time=20)
             for one in wait_for(lambda: pair(api, queue)):
-                assert api.call("DELETE", "connection", id=one["id"])[0] == 204
+                assert api.call("DELETE", "connection", id=one["id"])[0] in (202, 204)
             sender.send_messages(ServiceBusMessage("after"))
             bodies = set()
             while "after" not in bodies:

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
-use http::{HeaderName, Method, Request, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, IF_MATCH};
+use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -271,8 +271,19 @@ impl Admin {
     }
 
     async fn send(&self, request: http::request::Builder, body: Vec<u8>) -> Result<Bytes, ClientError> {
-        let (status, body) = self.exchange(request, body).await?;
-        if status.is_success() { Ok(body) } else { Err(refused(status, &body)) }
+        let answer = self.exchange(request, body).await?;
+        let status = answer.status();
+        if status.is_success() { Ok(answer.into_body()) } else { Err(refused(status, answer.body())) }
+    }
+
+    /// What time the namespace says it is, in the notation of HTTP; `None` if it does not say it.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn date(&self) -> Result<Option<String>, ClientError> {
+        let answer =
+            self.exchange(self.request(Method::GET, "$Resources/queues", "&$top=1"), Vec::new()).await?;
+        Ok(answer.headers().get(DATE).and_then(|date| date.to_str().ok()).map(str::to_owned))
     }
 
     /// A request and its answer, whatever its status.
@@ -280,17 +291,17 @@ impl Admin {
         &self,
         request: http::request::Builder,
         body: Vec<u8>,
-    ) -> Result<(StatusCode, Bytes), ClientError> {
+    ) -> Result<Response<Bytes>, ClientError> {
         let request = request.body(Full::from(body));
         let request = request.map_err(|error| ClientError::Argument(error.to_string()))?;
         let connect = |source| ClientError::Connect { address: self.authority(), source };
         let answer = async {
             let response = self.client.request(request).await;
             let response = response.map_err(|error| connect(std::io::Error::other(chain(&error))))?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| ClientError::Unreadable(error.to_string()))?.to_bytes();
-            Ok((status, body))
+            Ok(Response::from_parts(head, body))
         };
         let late = |_| ClientError::TimeOut("waiting for the answer over HTTP");
         tokio::time::timeout(TIME_OUT, answer).await.map_err(late)?

@@ -75,12 +75,12 @@ impl Api {
         self.ask(Method::POST, route, &[], Some(body)).await
     }
 
-    /// Ends or deletes something.
+    /// Ends or deletes something; the answer is null unless the end takes longer.
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub async fn delete(&self, route: &str, query: &[(&str, &str)]) -> Result<(), ClientError> {
-        self.ask(Method::DELETE, route, query, None).await.map(|_| ())
+    pub async fn delete(&self, route: &str, query: &[(&str, &str)]) -> Result<Json, ClientError> {
+        self.ask(Method::DELETE, route, query, None).await
     }
 
     async fn ask(
@@ -102,7 +102,8 @@ impl Api {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let (status, answer) = self.admin.exchange(request, body).await?;
+        let answer = self.admin.exchange(request, body).await?;
+        let (status, answer) = (answer.status(), answer.into_body());
         if answer.is_empty() && status.is_success() {
             return Ok(Json::Null);
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use peeklock_admin::Error;
 use peeklock_connections::{
     About, ConnectionId, Credential, Direction, Entry, Figures, LinkFigures, LinkPage, Look, Purpose,
@@ -24,7 +25,7 @@ const EXAMINED_MAX: usize = 1_000;
 const ASKED_MAX: usize = 250;
 /// A connection that has not answered within this time is shown without figures.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
-/// How long to wait for a connection to take note of its end, or to end.
+/// How long to wait for a connection to end.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A page of connections in the order in which they were opened.
@@ -78,7 +79,7 @@ pub(crate) async fn get(console: &Console, call: &Call) -> Outcome {
     found(Json::from(shown))
 }
 
-/// Ends one; the answer comes when it has ended, or after a while.
+/// Ends one; 202 if its peer has not answered yet: then it is cut later.
 pub(crate) async fn close(console: &Console, call: &Call) -> Outcome {
     let grant = call.manage(console)?;
     let entry = wanted(console, call)?;
@@ -89,10 +90,13 @@ pub(crate) async fn close(console: &Console, call: &Call) -> Outcome {
         entry.gone().await;
         taken
     };
-    // A peer that does not answer is cut later.
     match timeout(CLOSE_WITHIN, closing).await {
         Ok(false) => Err(gone()),
-        Ok(true) | Err(_) => Ok(Answer::Empty),
+        Ok(true) => Ok(Answer::Empty),
+        Err(_) => {
+            let document = json!({ "id": entry.id.to_string(), "is_closing": true });
+            Ok(Answer::Json(StatusCode::ACCEPTED, document))
+        }
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use peeklock_admin::Error;
 use peeklock_admin::messages::{Place, ask, refused};
 use peeklock_engine::runtime::Response as Reply;
 use peeklock_engine::{
     Command, Listed, ListedRow, Listing, LockToken, ReceiveMode, ReceiverId, Right, SequenceNumber, Timestamp,
 };
+use peeklock_errors::ErrorKind;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
@@ -43,6 +46,26 @@ pub(crate) async fn get(console: &Console, call: &Call) -> Outcome {
     found(page)
 }
 
+/// The state of one session.
+pub(crate) async fn session_state(console: &Console, call: &Call) -> Outcome {
+    let (place, _) = call.place(console, Right::Manage)?;
+    // The empty id is one.
+    let id = call.text("id").unwrap_or_default();
+    let Listed { rows, .. } = list(&place, Listing::Session(id.into()), 1).await?;
+    let Some(ListedRow::Session { id, state, .. }) = rows.into_iter().next() else {
+        let text = "There is no such session: it has neither messages nor a state, and nobody holds it.";
+        return Err(Error::of(ErrorKind::EntityNotFound, text));
+    };
+    let state = state.map(|state| {
+        json!({
+            "bytes": state.len(),
+            "text": std::str::from_utf8(&state).ok(),
+            "base64": STANDARD.encode(&state),
+        })
+    });
+    found(json!({ "id": id, "state": state }))
+}
+
 async fn list(place: &Place, listing: Listing, top: usize) -> Result<Listed, Error> {
     match ask(&place.partition, Command::List { source: place.source, listing, top }).await? {
         Reply::Listed(Ok(listed)) => Ok(listed),
@@ -72,12 +95,12 @@ fn row(row: ListedRow) -> Json {
             "session": session,
             "receiver": receiver.map(receiver_id),
         }),
-        ListedRow::Session { id, messages, holder, state_bytes } => json!({
+        ListedRow::Session { id, messages, holder, state } => json!({
             "id": id,
             "messages": messages,
             "locked_until": holder.map(|(_, until)| time::json(until)),
             "receiver": holder.map(|(receiver, _)| receiver_id(receiver)),
-            "state_bytes": state_bytes,
+            "state_bytes": state.map_or(0, |state| state.len()),
         }),
     }
 }
@@ -88,7 +111,7 @@ fn cursor(listing: &Listing) -> String {
         Listing::Receivers(after) => after.map_or_else(String::new, |id| id.0.to_string()),
         // The empty key is one, and an empty cursor is none.
         Listing::Sessions(after) => after.as_deref().map_or_else(String::new, |key| format!("K{key}")),
-        Listing::Locks(None) => String::new(),
+        Listing::Locks(None) | Listing::Session(_) => String::new(),
         Listing::Locks(Some((until, number, token))) => format!("L.{}.{}.{:x}", until.0, number.0, token.0),
         Listing::SessionLocks(None) => "S".to_owned(),
         Listing::SessionLocks(Some((key, number))) => format!("S.{}.{key}", number.0),

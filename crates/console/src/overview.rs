@@ -38,6 +38,7 @@ pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
             "topics": sums.topics,
             "subscriptions": sums.subscriptions,
         },
+        "connections": console.connections.count(),
         "messages": counts(&sums.counts),
         "totals": totals(&sums.totals),
         "size_bytes": sums.counts.size_bytes,

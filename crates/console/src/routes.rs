@@ -54,6 +54,7 @@ async fn respond(console: &Console, call: &Call, body: Body) -> Outcome {
         (&Method::GET, "clock") => clock::get(console, call),
         (&Method::POST, "clock") => clock::advance(console, call, body).await,
         (&Method::GET, "receivers" | "locks" | "sessions") => listing::get(console, call).await,
+        (&Method::GET, "session-state") => listing::session_state(console, call).await,
         (&Method::POST, "rules/test") => rules::test(console, call, body).await,
         _ => Err(unknown(&call.route)),
     }
@@ -80,6 +81,7 @@ fn parameters(method: &Method, route: &str) -> Result<&'static [&'static str], E
         "messages/raw" => &[(Method::GET, &["path", "sequence_number"])],
         "messages/act" => &[(Method::POST, ENTITY_PATH)],
         "receivers" | "locks" | "sessions" => &[(Method::GET, &["path", "from", "top"])],
+        "session-state" => &[(Method::GET, &["path", "id"])],
         "connections" => &[(Method::GET, &["search", "from", "top"])],
         "connection" => &[(Method::GET, &["id", "from", "top"]), (Method::DELETE, &["id"])],
         "log" => &[(Method::GET, &["kind", "after"])],

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{LockToken, ReceiveMode, ReceiverId, SequenceNumber, Timestamp};
+use bytes::Bytes;
+
+use crate::{LockToken, ReceiveMode, ReceiverId, SequenceNumber, SessionId, Timestamp};
 
 /// What is listed, and behind what the page begins; from the beginning without that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub enum Listing {
     SessionLocks(Option<(Arc<str>, SequenceNumber)>),
     /// Sessions with messages, a holder or a state, in the order of their keys.
     Sessions(Option<Arc<str>>),
+    /// One session, if it has any of these.
+    Session(SessionId),
 }
 
 /// A page.
@@ -65,7 +69,7 @@ pub enum ListedRow {
         messages: u64,
         /// Who holds it, and until when unless renewed.
         holder: Option<(ReceiverId, Timestamp)>,
-        /// Length of its state.
-        state_bytes: u64,
+        /// Its state.
+        state: Option<Bytes>,
     },
 }

@@ -8,6 +8,7 @@ mod answer;
 mod attach;
 mod authorization;
 mod browsing;
+mod bus;
 mod cbs;
 mod clock_text;
 mod config;
@@ -46,7 +47,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use peeklock_access::{Access, Failures};
+use peeklock_access::Failures;
 use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_connections::Register;
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
@@ -57,13 +58,14 @@ use rand::{RngExt, SeedableRng};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
+pub use bus::ServiceBus;
 pub use config::{CAPABILITIES, DialectConfig, TransactionLimits};
 pub use entities::{Entities, Hold};
 pub use errors::{Fault, condition};
 pub use transactions::{JointStep, Place};
 
 use crate::endpoint::{Connection, Event, LinkId, NowMs};
-use crate::server::{Application, ApplicationFactory, Peer, Unanswered};
+use crate::server::{Application, Peer, Unanswered};
 use crate::wire::Str;
 use crate::wire::performative::{Error, Open};
 use authorization::Authorization;
@@ -82,46 +84,6 @@ use revocation::RevocationWatch;
 use subscribing::Client;
 use transactions::Transactions;
 use watching::Watchers;
-
-/// Makes the logic of connections to one broker.
-#[derive(Clone)]
-pub struct ServiceBus {
-    entities: Arc<dyn Entities>,
-    access: Access,
-    config: Arc<DialectConfig>,
-    failures: Arc<Failures>,
-    throttles: Throttles,
-    register: Register,
-}
-
-impl ServiceBus {
-    /// The dialect over these entities, for those whom `access` lets in.
-    #[must_use]
-    pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
-        let (config, failures, throttles) = (Arc::new(config), Arc::default(), Throttles::default());
-        Self { entities, access, config, failures, throttles, register: Register::default() }
-    }
-
-    /// The same with limits on rates.
-    #[must_use]
-    pub fn throttled(self, throttles: Throttles) -> Self {
-        Self { throttles, ..self }
-    }
-
-    /// The same with a register on which connections are entered while they are open.
-    #[must_use]
-    pub fn registered(self, register: Register) -> Self {
-        Self { register, ..self }
-    }
-}
-
-impl ApplicationFactory for ServiceBus {
-    type Application = ConnectionHandler;
-
-    fn accept(&self, peer: &Peer, mailbox: Mailbox) -> ConnectionHandler {
-        ConnectionHandler::new(self, peer.clone(), mailbox)
-    }
-}
 
 /// Tokens in one joined command.
 const COMPLETIONS_MAX: usize = 1024;

@@ -54,6 +54,7 @@ async fn every_route_demands_the_right_for_it() {
         (Method::GET, "messages/raw?path=q&sequence_number=1", "", "all own listen"),
         (Method::POST, "messages?path=q", message.as_str(), "all own send"),
         (Method::GET, "dead-letters", "", "all"),
+        (Method::GET, "session-state?path=q&id=none", "", "all own"),
         (Method::GET, "connections", "", "all"),
         (Method::GET, "connection?id=1-1", "", "all"),
         (Method::DELETE, "connection?id=1-1", "", "all"),

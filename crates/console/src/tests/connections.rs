@@ -154,5 +154,6 @@ async fn a_connection_that_does_not_answer_is_shown_without_figures() {
     );
     let one = broker.get("connection?id=1-1").await.json(200);
     assert_eq!((&one["figures"], &one["links"]), (&Json::Null, &json!([])));
-    assert_eq!(broker.ask(Method::DELETE, "connection?id=1-1", &[], "").await.status, 204);
+    let closing = broker.ask(Method::DELETE, "connection?id=1-1", &[], "").await.json(202);
+    assert_eq!(closing, json!({ "id": "1-1", "is_closing": true }));
 }

@@ -41,3 +41,17 @@ async fn receivers_locks_and_sessions_are_listed() {
     assert_eq!(found, expected);
     broker.get("locks?path=q&from=x").await.refused(400, "invalid-argument", "'next' of the page before");
 }
+
+#[tokio::test]
+async fn the_state_of_a_session_is_shown_whoever_holds_it() {
+    let broker = Broker::with_entities().await;
+    for session in ["Red", ""] {
+        broker.send("s", json!({ "session_id": session })).await;
+    }
+    for (id, found) in [("id=red", "Red"), ("", "")] {
+        let shown = broker.get(&format!("session-state?path=s&{id}")).await.json(200);
+        assert_eq!(shown, json!({ "id": found, "state": null }), "ids are compared without regard to case");
+    }
+    broker.get("session-state?path=s&id=none").await.refused(404, "entity-not-found", "no such session");
+    broker.get("session-state?path=q&id=none").await.refused(404, "entity-not-found", "no such session");
+}

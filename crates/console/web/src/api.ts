@@ -163,7 +163,7 @@ export const get = <T>(path: string, query: Query = {}, signal?: AbortSignal): P
 export const post = <T>(path: string, query: Query, body: unknown): Promise<T> => json("POST", path, query, body);
 export const put = <T>(path: string, query: Query, body: unknown): Promise<T> => json("PUT", path, query, body);
 export const patch = <T>(path: string, query: Query, body: unknown): Promise<T> => json("PATCH", path, query, body);
-export const remove = (path: string, query: Query = {}): Promise<void> => json("DELETE", path, query);
+export const remove = <T = void>(path: string, query: Query = {}): Promise<T> => json("DELETE", path, query);
 /** The bytes of an answer that is not JSON. */
 export const bytes = async (path: string, query: Query): Promise<Uint8Array> =>
   new Uint8Array(await (await answer("GET", path, query)).arrayBuffer());

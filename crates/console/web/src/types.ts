@@ -33,6 +33,8 @@ export interface Overview {
   version: string;
   uptime_ms: number;
   entities: { queues: number; topics: number; subscriptions: number };
+  /** Over AMQP. */
+  connections: number;
   messages: Counts;
   size_bytes: number;
   memory?: { limit_bytes?: number | null; used?: Record<string, number> };
@@ -150,6 +152,12 @@ export interface SessionRow {
   locked_until?: string | null;
   receiver?: string | null;
   state_bytes: number;
+}
+
+export interface SessionState {
+  bytes: number;
+  text: string | null;
+  base64: string;
 }
 
 export interface TypedValue {

@@ -1,7 +1,7 @@
 //! Who may do what on a connection, for how long, and what happens when that ends.
 
 use crate::servicebus::sasl::Outcome;
-use peeklock_access::{CertificateRule, EntityRules, Policy, Resource, default_rule};
+use peeklock_access::{Access, CertificateRule, EntityRules, Policy, Resource, default_rule};
 use peeklock_engine::runtime::ManualClock;
 use peeklock_engine::{AuthorizationRule, EntityOptions, Rights, Secret};
 

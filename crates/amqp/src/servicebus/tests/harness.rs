@@ -1,6 +1,7 @@
 //! A client's endpoint, a broker's endpoint with its logic, and the engine's side of the mailbox, joined by memory.
 
 use bytes::{Bytes, BytesMut};
+use peeklock_access::Access;
 use peeklock_engine::runtime::{MailboxReceiver, Requests};
 use peeklock_engine::{
     AcceptedSession, BodyRef, Delivery, Lock, LockToken, MessageState, MessageView, Received, SequenceNumber,
@@ -11,6 +12,7 @@ use super::super::*;
 use super::entities::{Commits, SomeEntities, Work};
 pub(super) use super::entities::{QUEUE, SESSIONS, SUBSCRIPTION, TOPIC};
 use crate::endpoint::{Config, IncomingId, Outgoing};
+use crate::server::ApplicationFactory;
 use crate::wire::Value;
 use crate::wire::message::{MessageProperties, encode_application_properties, encode_body_value};
 use crate::wire::performative::{

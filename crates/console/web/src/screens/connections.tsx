@@ -168,8 +168,8 @@ function CloseDialog({ connection, onClose, onDone }: { connection: Connection; 
   const { busy, error, run } = useAction();
   const close = () =>
     run(async () => {
-      await remove("connection", { id: connection.id });
-      toast("Closed the connection");
+      const closing = await remove<{ is_closing: boolean } | undefined>("connection", { id: connection.id });
+      toast(closing ? "Closing: the client has not answered yet; it is cut off within seconds" : "Closed the connection");
       onClose();
       onDone();
     });

@@ -108,6 +108,7 @@ function Contents({ overview, session }: { overview: Overview; session: Session 
               ["Queues", <a href="#/entities" class="number">{count(entities.queues)}</a>],
               ["Topics", <a href="#/entities" class="number">{count(entities.topics)}</a>],
               ["Subscriptions", <a href="#/entities" class="number">{count(entities.subscriptions)}</a>],
+              ["Connections over AMQP", <a href="#/connections" class="number">{count(overview.connections)}</a>],
               ["Running for", <span class="number">{span(overview.uptime_ms)}</span>],
               ["Version", overview.version],
               ["Tier", session.tier],

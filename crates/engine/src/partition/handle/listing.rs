@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::queue::Queue;
-use super::super::sessions::Sessions;
+use super::super::sessions::{Session, Sessions};
 use super::super::step::Step;
 use crate::{
     Listed, ListedRow, Listing, LockToken, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SubQueue,
@@ -36,6 +36,13 @@ impl Step<'_> {
                 Some(sessions) => self.session_locks(queue, sessions, after, top),
                 None => Listed { rows: Vec::new(), next: None },
             },
+            Listing::Session(id) => {
+                let found = sessions_of(queue, source).and_then(|sessions| sessions.get(&id));
+                Listed {
+                    rows: found.map(|session| self.session_row(session)).into_iter().collect(),
+                    next: None,
+                }
+            }
             Listing::Sessions(after) => match sessions_of(queue, source) {
                 Some(sessions) => self.session_rows(sessions, after.as_deref(), top),
                 None => Listed { rows: Vec::new(), next: None },
@@ -118,15 +125,19 @@ impl Step<'_> {
             if rows.len() >= top {
                 return Listed { rows, next: last.map(|key| Listing::Sessions(Some(key))) };
             }
-            rows.push(ListedRow::Session {
-                id: Arc::clone(session.id.text()),
-                messages: session.active(),
-                holder: session.holder(self.now).map(|holder| (holder.receiver, holder.until)),
-                state_bytes: session.state().map_or(0, |state| state.bytes.len() as u64),
-            });
+            rows.push(self.session_row(session));
             last = Some(Arc::clone(session.id.key()));
         }
         Listed { rows, next: None }
+    }
+
+    fn session_row(&self, session: &Session) -> ListedRow {
+        ListedRow::Session {
+            id: Arc::clone(session.id.text()),
+            messages: session.active(),
+            holder: session.holder(self.now).map(|holder| (holder.receiver, holder.until)),
+            state: session.state().map(|state| state.bytes.clone()),
+        }
     }
 }
 

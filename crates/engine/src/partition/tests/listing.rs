@@ -82,7 +82,7 @@ fn sessions_are_listed_with_holder_and_locks() {
     let found: Vec<_> = rows
         .iter()
         .map(|row| match row {
-            ListedRow::Session { id, messages, holder: None, state_bytes: 0 } => (&**id, *messages),
+            ListedRow::Session { id, messages, holder: None, state: None } => (&**id, *messages),
             other => panic!("{other:?}"),
         })
         .collect();

@@ -285,16 +285,22 @@ async fn close(args: CloseArgs) -> Result<(), Failure> {
     for id in &args.ids {
         let found = api.get("connection", &[("id", id), ("top", "1")]).await;
         let found = found.map_err(|error| explained(id, error))?;
-        if !args.dry_run {
-            let closed = api.delete("connection", &[("id", id)]).await;
-            closed.map_err(|error| explained(id, error))?;
-        }
+        let outcome = if args.dry_run {
+            "would close"
+        } else {
+            let rest = api.delete("connection", &[("id", id)]).await;
+            let rest = rest.map_err(|error| explained(id, error))?;
+            // The peer has not answered yet.
+            if rest.is_null() { "closed" } else { "closing" }
+        };
         let (address, client) = (shown(&found, "/address"), one_line(&client(&found), 60));
         if args.json {
-            output::json_line(&json!({ "id": id, "address": address, "closed": !args.dry_run }));
+            output::json_line(&json!({ "id": id, "address": address, "outcome": outcome }));
         } else {
-            let verb = if args.dry_run { "would close" } else { "closed" };
-            output::line(format!("{verb} {id}: {address}, {client}, {}", one_line(&identities(&found), 60)));
+            output::line(format!(
+                "{outcome} {id}: {address}, {client}, {}",
+                one_line(&identities(&found), 60)
+            ));
         }
     }
     Ok(())

@@ -4,9 +4,12 @@ use std::net::ToSocketAddrs;
 use std::time::Duration;
 
 use clap::Args;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use peeklock_client::{Client, Credentials};
 use serde_json::json;
 
+use super::rows::{number, text};
 use super::{ConnectionArgs, Failure, output};
 
 pub(super) const EXAMPLES: &str = "\
@@ -16,6 +19,8 @@ Examples:
 It reads only. The exit code is 1 if a check fails.";
 
 const DIAL_TIME_OUT: Duration = Duration::from_secs(10);
+/// Tokens of minutes still work.
+const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(60);
 
 /// What to check.
 #[derive(Debug, Args)]
@@ -85,10 +90,43 @@ async fn namespace(args: &DoctorArgs) -> Vec<Check> {
         let found = args.connection.admin()?.list().await?;
         Ok(format!("it answers; queues, topics and subscriptions: {}", found.len()))
     };
-    vec![
+    let mut checks = vec![
         Check { name: "AMQP", outcome: amqp.await },
         Check { name: "administration over HTTP", outcome: http.await },
-    ]
+    ];
+    checks.extend(clock(args).await);
+    checks.extend(room(args).await);
+    checks
+}
+
+/// Tokens end by the namespace's clock and are made by this machine's. Nothing to say of a namespace that tells no time.
+async fn clock(args: &DoctorArgs) -> Option<Check> {
+    let date = args.connection.admin().ok()?.date().await.ok()??;
+    let told = rfc2822::parse(&date).ok()?.timestamp();
+    let difference_s = told.as_second() - Timestamp::now().as_second();
+    let outcome = if difference_s.unsigned_abs() <= CLOCK_DIFFERENCE_MAX.as_secs() {
+        Ok(format!("{difference_s} s from this machine's"))
+    } else {
+        Err(Failure::new(format!("it is {difference_s} s from this machine's; tokens may be refused"))
+            .advise("set the clocks of both machines, or have them follow a time server"))
+    };
+    Some(Check { name: "clock", outcome })
+}
+
+/// Whether the disk is full. Only this broker tells that, and only those who may manage it.
+async fn room(args: &DoctorArgs) -> Option<Check> {
+    let overview = args.connection.api().ok()?.get("overview", &[]).await.ok()?;
+    let damaged = number(&overview, "/damage/count");
+    let outcome = if text(&overview, "/storage/pressure") == "full" {
+        Err(Failure::new("the disk is full: messages are refused, and can still be received")
+            .advise("free room in the file system of the data directory"))
+    } else if damaged > 0 {
+        Err(Failure::new(format!("stored data is damaged in {damaged} places"))
+            .advise("docs/damaged-store.md says what is lost and what to do"))
+    } else {
+        Ok("there is room, and no damage is known".to_owned())
+    };
+    Some(Check { name: "storage", outcome })
 }
 
 fn report(checks: &[Check], as_json: bool) -> Result<(), Failure> {

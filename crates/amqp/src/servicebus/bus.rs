@@ -1,0 +1,51 @@
+//! What all connections to one broker share.
+
+use std::sync::Arc;
+
+use peeklock_access::{Access, Failures};
+use peeklock_budget::throttle::Throttles;
+use peeklock_connections::Register;
+use peeklock_engine::runtime::Mailbox;
+
+use super::{ConnectionHandler, DialectConfig, Entities};
+use crate::server::{ApplicationFactory, Peer};
+
+/// Makes the logic of connections to one broker.
+#[derive(Clone)]
+pub struct ServiceBus {
+    pub(super) entities: Arc<dyn Entities>,
+    pub(super) access: Access,
+    pub(super) config: Arc<DialectConfig>,
+    pub(super) failures: Arc<Failures>,
+    pub(super) throttles: Throttles,
+    pub(super) register: Register,
+}
+
+impl ServiceBus {
+    /// The dialect over these entities, for those whom `access` lets in.
+    #[must_use]
+    pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
+        let (config, failures, throttles) = (Arc::new(config), Arc::default(), Throttles::default());
+        Self { entities, access, config, failures, throttles, register: Register::default() }
+    }
+
+    /// The same with limits on rates.
+    #[must_use]
+    pub fn throttled(self, throttles: Throttles) -> Self {
+        Self { throttles, ..self }
+    }
+
+    /// The same with a register on which connections are entered while they are open.
+    #[must_use]
+    pub fn registered(self, register: Register) -> Self {
+        Self { register, ..self }
+    }
+}
+
+impl ApplicationFactory for ServiceBus {
+    type Application = ConnectionHandler;
+
+    fn accept(&self, peer: &Peer, mailbox: Mailbox) -> ConnectionHandler {
+        ConnectionHandler::new(self, peer.clone(), mailbox)
+    }
+}
