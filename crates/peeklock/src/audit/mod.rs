@@ -6,6 +6,7 @@
 //! and what finds the queue full is counted in the next line. Attempts
 //! of peers without a credential are noted up to a rate; the others are counted there as well.
 
+mod counts;
 mod line;
 mod writer;
 
@@ -19,6 +20,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use crate::logging::{self, LineLimit};
+pub(crate) use counts::Changes;
 use writer::Writer;
 
 /// The target of events that are administrative changes.
@@ -66,6 +68,8 @@ pub(crate) struct AuditControl {
     limit: LineLimit,
     /// Where the last lines are kept.
     ring: LogRing,
+    /// How many changes there were.
+    changes: Changes,
 }
 
 impl AuditControl {
@@ -80,12 +84,18 @@ impl AuditControl {
             AuditTarget::File(path) => Some(Writer::start(Some(path.clone()))?),
         };
         let in_log = *target == AuditTarget::Log;
-        Ok(Self { writer, in_log, limit: LineLimit::default(), ring: LogRing::default() })
+        Ok(Self { writer, in_log, ..Self::default() })
     }
 
     /// What catches the events.
     pub(crate) fn layer(&self) -> AuditLayer {
-        AuditLayer { writer: self.writer.clone(), limit: self.limit.clone(), ring: self.ring.clone() }
+        let Self { writer, limit, ring, changes, .. } = self.clone();
+        AuditLayer { writer, limit, ring, changes }
+    }
+
+    /// How many changes there were.
+    pub(crate) fn changes(&self) -> Changes {
+        self.changes.clone()
     }
 
     /// How many lines peers may cause.
@@ -123,10 +133,12 @@ pub(crate) struct AuditLayer {
     writer: Option<Writer>,
     limit: LineLimit,
     ring: LogRing,
+    changes: Changes,
 }
 
 impl<S: Subscriber> Layer<S> for AuditLayer {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        self.changes.note(event);
         let Some(writer) = &self.writer else { return };
         if self.limit.admits(event) {
             writer.note(line::of(event));

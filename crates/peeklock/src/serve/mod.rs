@@ -119,7 +119,7 @@ async fn serve(
     let time = SystemClock::new();
     let travel = config.development.time_travel.then(|| TimeTravel::over(time.clone()));
     let administration = Administration::default();
-    let page = MetricsPage::new(Monitoring::start(&health), Readers::new(config.metrics.clone()));
+    let page = MetricsPage::new(Monitoring::start(&health, &audit), Readers::new(config.metrics.clone()));
     let monitoring = page.monitoring.clone();
     let telemetry = Telemetry::start(&config.telemetry, &monitoring.registry).await?;
     let offered = Offered { metrics: page.clone(), has_console: config.console.is_enabled };

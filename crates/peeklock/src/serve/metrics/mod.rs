@@ -16,6 +16,7 @@ use std::fmt;
 use peeklock_metrics::{Counters, Family, Metrics, Page, Source, Unit};
 
 use super::health::Health;
+use crate::audit::AuditControl;
 
 const CONFIG_RELOADS: Family = Family::counter(
     "peeklock_config_reloads",
@@ -35,7 +36,7 @@ pub(super) struct Monitoring {
 
 impl Monitoring {
     /// With what is known before the store is open.
-    pub(super) fn start(health: &Health) -> Self {
+    pub(super) fn start(health: &Health, audit: &AuditControl) -> Self {
         let monitoring = Self::default();
         for outcome in ["ok", "refused"] {
             monitoring.reloads.get_or_create(&[("outcome", outcome)]).inc_by(0);
@@ -44,6 +45,7 @@ impl Monitoring {
         monitoring.registry.register(monitoring.connections.clone());
         monitoring.registry.register(monitoring.http.clone());
         monitoring.registry.register(Reloads(monitoring.reloads.clone()));
+        monitoring.registry.register(audit.changes());
         monitoring
     }
 
@@ -69,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_broker_that_is_starting_says_so_and_has_no_figures_of_its_store() {
-        let text = Monitoring::start(&Health::default()).registry.text().unwrap();
+        let text = Monitoring::start(&Health::default(), &AuditControl::default()).registry.text().unwrap();
         assert!(text.contains("# TYPE peeklock_ready gauge\npeeklock_ready 0\n"), "{text}");
         assert!(text.contains("peeklock_config_reloads_total{outcome=\"refused\"} 0\n"), "{text}");
         assert!(!text.contains("peeklock_damage"), "{text}");
