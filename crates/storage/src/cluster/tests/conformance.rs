@@ -62,7 +62,7 @@ impl Subject for ClusterSubject {
     async fn fill(&self, lease: &Lease) {
         // Nothing with a body fits any more. The keeper has the engine asked again now and then.
         let footprint = self.engine.footprint(SHARD);
-        self.engine.set_bytes_max(Some(footprint.heads_bytes + footprint.bodies_bytes + 200));
+        self.engine.set_bytes_max(Some(footprint.bytes() + 200));
         let refused = lease.submit(send(90)).await;
         assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
         lease.resume(QUEUE);
