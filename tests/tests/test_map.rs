@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 21] = [
+const FOLDERS: [(&str, &str); 22] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("java/", "tests/java/src/test/java/peeklock/"),
@@ -30,6 +30,7 @@ const FOLDERS: [(&str, &str); 21] = [
     ("config/", "crates/peeklock/src/config/tests/"),
     ("daemon/", "crates/peeklock/tests/daemon/"),
     ("store/", "crates/storage/src/local/tests/"),
+    ("cluster/", "crates/storage/src/cluster/tests/"),
 ];
 /// Prefixes of the tests that need no client, and those of each SDK's: the columns of the table, after number and rule.
 const COLUMNS: [(&str, &[&str]); 3] = [

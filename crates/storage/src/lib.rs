@@ -6,6 +6,8 @@
 
 mod batch;
 pub mod cluster;
+#[cfg(test)]
+mod conformance;
 mod error;
 mod index;
 mod key;

@@ -142,7 +142,8 @@ impl Keeper {
         // A full shard gains room by it where most heads are of what is gone.
         let bytes = if is_full { options.part_bytes as u64 } else { options.checkpoint_bytes };
         let records = account.applied.0 - account.checkpoint_at.0.min(account.applied.0);
-        grown >= bytes.max(account.checkpoint_bytes) || records >= options.checkpoint_records
+        grown >= bytes.max(account.checkpoint_bytes)
+            || records >= options.checkpoint_records.max(2 * account.checkpoint_records)
     }
 
     /// Has all parts of a checkpoint written, then its mark. Before the mark, everything that is in no part for being dead is
@@ -160,12 +161,13 @@ impl Keeper {
         }
         let Some((place, bytes_before)) = begins else { return Ok(()) };
         self.drop_dead().await?;
-        self.patiently(|| Errand::Mark(Mark { begins: place, bytes })).await?;
+        let mark = self.patiently(|| Errand::Mark(Mark { begins: place, bytes })).await?;
         {
             let mut account = self.shared.account();
             account.checkpoint_at_bytes = bytes_before;
             account.checkpoint_at = place;
             account.checkpoint_bytes = bytes;
+            account.checkpoint_records = mark.place.0 - place.0;
         }
         tracing::debug!(shard = self.shared.shard.0, bytes, "checkpoint");
         self.trim = Some((place, bytes_before));

@@ -69,7 +69,7 @@ pub(super) struct Pages {
     trees: FxHashMap<(Space, PartitionId), Tree>,
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a page has 32 places")]
+/// The place of `number` in its page.
 const fn slot(number: u64) -> u8 {
     (number % PAGE_NUMBERS) as u8
 }

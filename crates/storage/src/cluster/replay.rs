@@ -44,6 +44,7 @@ impl TakeOver<'_> {
         }
         let mut replay = Replay::new(self.shard, begins, owner);
         replay.account.checkpoint_bytes = checkpoint_bytes;
+        replay.account.checkpoint_records = tail.mark.map_or(0, |mark| mark.0.saturating_sub(begins.0));
         let mut next = self.log.heads(begins);
         loop {
             let page = next.await?;

@@ -35,6 +35,8 @@ pub(super) struct Account {
     pub(super) checkpoint_at: RecordPlace,
     /// Heads of its parts.
     pub(super) checkpoint_bytes: u64,
+    /// Records from its first part to its mark.
+    pub(super) checkpoint_records: u64,
     /// The last record applied.
     pub(super) applied: RecordPlace,
     /// Bodies in which nothing is alive, to be dropped.

@@ -129,8 +129,12 @@ impl Writer {
     }
 
     async fn work(&mut self) -> Error {
-        while !self.is_finished() {
+        loop {
             self.fill();
+            self.carry_out();
+            if self.is_finished() {
+                break;
+            }
             match self.wake().await {
                 Woken::Request(request) => self.take_in(request),
                 Woken::Answer(id, Ok(())) => {
@@ -150,7 +154,6 @@ impl Writer {
             {
                 return loss;
             }
-            self.carry_out();
         }
         closed()
     }

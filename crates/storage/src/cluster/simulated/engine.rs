@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
-use super::table::{Call, Outcome, Table};
+use super::table::{Call, Footprint, Outcome, Table};
 use crate::cluster::{
     Answer, LogLimits, Logs, NewRecord, RecordId, RecordPlace, ReplicatedLog, Slice, StoredRecord, Tail,
 };
@@ -54,19 +54,6 @@ struct Pending {
     is_checked: bool,
     /// Once it has taken effect, or was refused.
     outcome: Option<Result<Outcome, Error>>,
-}
-
-/// What an engine holds of one shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Footprint {
-    /// Records without owner records.
-    pub records: u64,
-    /// Their heads, in bytes.
-    pub heads_bytes: u64,
-    /// Records that have bodies.
-    pub rows: u64,
-    /// Bodies, in bytes.
-    pub bodies_bytes: u64,
 }
 
 impl Default for Engine {
@@ -192,9 +179,7 @@ impl SimulatedEngine {
     /// What is stored of a shard.
     #[must_use]
     pub fn footprint(&self, shard: ShardId) -> Footprint {
-        let [records, heads_bytes, rows, bodies_bytes] =
-            self.engine().tables.entry(shard).or_default().sizes();
-        Footprint { records, heads_bytes, rows, bodies_bytes }
+        self.engine().tables.entry(shard).or_default().footprint()
     }
 
     /// The end of a shard's log.
@@ -292,8 +277,7 @@ impl Engine {
         if let Call::Bodies(slices) = call {
             self.bodies_read += slices.len() as u64;
         }
-        let used: u64 =
-            self.tables.values().map(|table| table.sizes()).map(|sizes| sizes[1] + sizes[3]).sum();
+        let used: u64 = self.tables.values().map(|table| table.footprint().bytes()).sum();
         let room = self.bytes_max.map_or(u64::MAX, |most| most.saturating_sub(used));
         self.tables.entry(shard).or_default().carry_out(call, room)
     }

@@ -4,5 +4,6 @@ mod engine;
 mod stepper;
 mod table;
 
-pub use engine::{Footprint, SimulatedEngine};
+pub use engine::SimulatedEngine;
 pub use stepper::Stepper;
+pub use table::Footprint;

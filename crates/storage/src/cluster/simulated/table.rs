@@ -10,6 +10,27 @@ use crate::{Epoch, Error};
 /// Records of one page of heads.
 const PAGE_RECORDS: usize = 16;
 
+/// What an engine holds of one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Records without owner records.
+    pub records: u64,
+    /// Their heads, in bytes.
+    pub heads_bytes: u64,
+    /// Records that have bodies.
+    pub rows: u64,
+    /// Bodies, in bytes.
+    pub bodies_bytes: u64,
+}
+
+impl Footprint {
+    /// Heads and bodies.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.heads_bytes + self.bodies_bytes
+    }
+}
+
 /// A call of a node.
 #[derive(Debug, Clone)]
 pub(super) enum Call {
@@ -164,13 +185,14 @@ impl Table {
         flip(&record.heads).map(|damaged| record.heads = damaged).is_some()
     }
 
-    /// Records without owner records, their bytes, bodies, and their bytes.
-    pub(super) fn sizes(&self) -> [u64; 4] {
+    pub(super) fn footprint(&self) -> Footprint {
         let records = self.log.values().filter(|record| record.kind != RecordKind::Owner);
-        let (count, bytes) =
-            records.fold((0, 0), |(count, bytes), record| (count + 1, bytes + record.heads.len() as u64));
-        let body_bytes = self.bodies.values().map(|bodies| bodies.len() as u64).sum();
-        [count, bytes, self.bodies.len() as u64, body_bytes]
+        Footprint {
+            records: records.clone().count() as u64,
+            heads_bytes: records.map(|record| record.heads.len() as u64).sum(),
+            rows: self.bodies.len() as u64,
+            bodies_bytes: self.bodies.values().map(|bodies| bodies.len() as u64).sum(),
+        }
     }
 
     /// Places of the bodies stored.

@@ -15,6 +15,7 @@ use super::{ClusterOptions, ClusterStore, RecordPlace};
 use crate::{Batch, Commit, Error, Key, Lease, PartitionId, Shard, ShardId, Space, Store};
 
 mod checkpoints;
+mod conformance;
 mod doubt;
 mod keeping;
 mod oracle;

@@ -34,7 +34,7 @@ fn a_full_shard_refuses_messages_takes_removals_and_recovers() {
         let accepted = fill(&world, &lease);
         assert_eq!(pressure(&lease), Pressure::Full);
         let footprint = world.engine.footprint(SHARD);
-        let stored = footprint.heads_bytes + footprint.bodies_bytes;
+        let stored = footprint.bytes();
         assert!(stored < (66 << 10) && accepted > 100, "round {round}: {accepted} messages, {footprint:?}");
         for number in 1..=accepted {
             world.commit(&lease, complete(number)).unwrap();
@@ -77,7 +77,7 @@ fn an_engine_without_room_is_pressure_and_asked_again_after_a_while() {
     let lease = world.lease(0);
     world.commit(&lease, send(1)).unwrap();
     let footprint = world.engine.footprint(SHARD);
-    world.engine.set_bytes_max(Some(footprint.heads_bytes + footprint.bodies_bytes + 200));
+    world.engine.set_bytes_max(Some(footprint.bytes() + 200));
     let behind = lease.submit(complete(1));
     let refused = lease.submit(send(2));
     let built_on_it = lease.submit(complete(2));

@@ -12,6 +12,7 @@ use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space};
 mod backup;
 mod basics;
 mod cleaning;
+mod conformance;
 mod corruption;
 mod descriptors;
 mod errno;

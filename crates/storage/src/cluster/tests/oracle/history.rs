@@ -146,10 +146,11 @@ impl History {
     /// One step of a task or of a call.
     fn go_on(&self, choice: u64) -> bool {
         let (stepper, engine, runs) = (&self.world.stepper, &self.world.engine, self.runs());
-        if choice & 1 == 0 {
-            stepper.step(choice >> 1, runs) || engine.serve(choice >> 1, runs)
-        } else {
-            engine.serve(choice >> 1, runs) || stepper.step(choice >> 1, runs)
+        let step = || stepper.step(choice >> 1, runs);
+        let serve = || engine.serve(choice >> 1, runs);
+        match choice & 1 {
+            0 => step() || serve(),
+            _ => serve() || step(),
         }
     }
 
