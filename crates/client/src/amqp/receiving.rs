@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use peeklock_amqp::endpoint::{IncomingId, LinkId};
 use peeklock_wire::performative::{
-    Attach, DeliveryState, Error, ReceiverSettleMode, Role, SenderSettleMode, Target,
+    Attach, DeliveryState, Error, ReceiverSettleMode, Role, SenderSettleMode, Tag, Target,
 };
 use peeklock_wire::{Fields, Value};
 
@@ -28,7 +28,7 @@ pub enum Mode {
 #[derive(Debug, Clone)]
 pub struct Delivery {
     pub(super) id: IncomingId,
-    pub(super) tag: Bytes,
+    pub(super) tag: Tag,
     pub(super) is_settled: bool,
     /// The encoded message.
     pub payload: Bytes,
@@ -91,7 +91,7 @@ impl Delivery {
     /// The lock's token, as the SDKs show it.
     #[must_use]
     pub fn lock_token(&self) -> Option<uuid::Uuid> {
-        let tag: [u8; 16] = self.tag.as_ref().try_into().ok()?;
+        let tag: [u8; 16] = self.tag.as_slice().try_into().ok()?;
         // The byte order of a .NET GUID.
         Some(uuid::Uuid::from_bytes_le(tag))
     }
