@@ -93,7 +93,10 @@ fn the_log_level_changes_unless_a_flag_says_it() {
     let mut broker = started(&home, "[log]\nlevel = \"info\"\n");
     write(&home.path("p.toml"), "[log]\nlevel = \"info,peeklock=debug\"\n");
     let log = broker.reload();
-    assert!(log.contains("the log level is info,peeklock=debug now") && log.contains("reloaded; changes: 1"), "{log}");
+    assert!(
+        log.contains("the log level is info,peeklock=debug now") && log.contains("reloaded; changes: 1"),
+        "{log}"
+    );
     drop(broker);
     std::fs::remove_file(home.path("ready.json")).unwrap();
     let mut broker = Watched::start(&home, home.command().args(["--log-level", "info"]));
