@@ -245,7 +245,8 @@ async fn each_message_is_in_one_state_and_open_credit_is_a_gauge() {
     client.settle(token(&second), Settlement::Abandon { modify: Vec::new() });
     client.response().await;
     client.credit(client.receiver(1), 10, false);
-    (client.delivery().await, client.delivery().await);
+    client.delivery().await;
+    client.delivery().await;
     quiet().await;
     // What is asked for is a total: of 10, 4 were delivered.
     shows([0, 2, 1], 6);
