@@ -10,6 +10,7 @@
 #[path = "../../../crates/amqp/benches/front_end/pair.rs"]
 mod pair;
 mod partition;
+mod runtime;
 mod store;
 
 use std::collections::BTreeMap;
@@ -37,12 +38,20 @@ struct Counted {
     name: &'static str,
     /// What it does with so many messages.
     work: fn(u64),
-    /// The function within which instructions count; all do without one.
-    within: Option<&'static str>,
+    /// The functions within which instructions count; all do without any. None may call another.
+    within: &'static [&'static str],
 }
 
 /// Of the front end's paths, the broker's side: the client's endpoint works between its turns.
-const SERVER_TURN: Option<&str> = Some("*Pair::server_turn*");
+const SERVER_TURN: &[&str] = &["*Pair::server_turn*"];
+/// What the actor of an entity counts for metrics.
+const COUNTING: &[&str] = &[
+    "*Tallies::note",
+    "*Tallies::delivered",
+    "*Tallies::stored_by",
+    "*Tallies::durable",
+    "*Tallies::publish",
+];
 
 const PATHS: &[Counted] = &[
     Counted {
@@ -56,9 +65,11 @@ const PATHS: &[Counted] = &[
         within: SERVER_TURN,
     },
     Counted { name: "front end: receive + complete", work: receive, within: SERVER_TURN },
-    Counted { name: "partition: send + deliver + complete", work: partition::live, within: None },
-    Counted { name: "store: put", work: store::put, within: None },
-    Counted { name: "store: put + delete", work: store::put_and_delete, within: None },
+    Counted { name: "partition: send + deliver + complete", work: partition::live, within: &[] },
+    Counted { name: "runtime: send + deliver + complete", work: runtime::live, within: &[] },
+    Counted { name: "runtime: counting for metrics", work: runtime::live, within: COUNTING },
+    Counted { name: "store: put", work: store::put, within: &[] },
+    Counted { name: "store: put + delete", work: store::put_and_delete, within: &[] },
 ];
 
 /// The id of messages that have one.
@@ -151,7 +162,7 @@ fn compiler() -> String {
 fn instructions(path: &Counted, messages: u64) -> u64 {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .args(path.within.map(|within| format!("--toggle-collect={within}")))
+        .args(path.within.iter().map(|within| format!("--toggle-collect={within}")))
         .arg(current_exe().unwrap())
         .args(["--run", path.name, &messages.to_string()])
         .output()
