@@ -38,6 +38,8 @@ struct Keeper {
     requests: WeakUnboundedSender<Request>,
     /// Rows that can't be copied because they are damaged.
     damaged: BTreeSet<RecordPlace>,
+    /// Rows that were sparse in the round before.
+    sparse: BTreeSet<RecordPlace>,
     /// A checkpoint is complete, and what is before it not yet trimmed: where it begins, and heads before it.
     trim: Option<(RecordPlace, u64)>,
     refused_rounds: u32,
@@ -48,8 +50,15 @@ struct Keeper {
 /// Works until the lease is lost.
 pub(super) async fn run(shared: Arc<Shared>, requests: WeakUnboundedSender<Request>) {
     let epoch = shared.epoch();
-    let mut keeper =
-        Keeper { shared, requests, damaged: BTreeSet::new(), trim: None, refused_rounds: 0, epoch };
+    let mut keeper = Keeper {
+        shared,
+        requests,
+        damaged: BTreeSet::new(),
+        sparse: BTreeSet::new(),
+        trim: None,
+        refused_rounds: 0,
+        epoch,
+    };
     while keeper.shared.cause().is_none() {
         keeper.wait().await;
         if let Err(error) = keeper.round().await {
@@ -207,14 +216,19 @@ impl Keeper {
         self.write_copies(&mut copies).await
     }
 
-    /// Rows worth a copy, those with the most garbage first.
-    fn sparse_rows(&self) -> Vec<Row> {
-        let (part, of) = if self.shared.is_full() { LIVE_PART_FULL } else { (1, LIVE_PART) };
+    /// Rows worth a copy, those with the most garbage first. While there is room, a row has to be sparse for a whole round: most
+    /// messages are on their way out, and their row is soon empty without a copy.
+    fn sparse_rows(&mut self) -> Vec<Row> {
+        let is_full = self.shared.is_full();
+        let (part, of) = if is_full { LIVE_PART_FULL } else { (1, LIVE_PART) };
         let is_sparse = |row: &Row| {
             let live = row.total_bytes - row.dead_bytes();
             live * of < row.total_bytes * part && !self.damaged.contains(&row.place)
         };
         let mut rows: Vec<Row> = self.shared.state().rows.in_order().filter(is_sparse).collect();
+        let sparse = rows.iter().map(|row| row.place).collect();
+        let before = std::mem::replace(&mut self.sparse, sparse);
+        rows.retain(|row| is_full || before.contains(&row.place));
         rows.sort_by_key(|row| std::cmp::Reverse(row.dead_bytes()));
         rows
     }

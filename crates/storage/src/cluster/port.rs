@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-/// Runs the tasks of a store. A test steps them in an order of its own; see [`super::simulated::Stepper`].
+/// Runs the tasks of a store. A test steps them in an order of its own.
 pub trait Surroundings: fmt::Debug + Send + Sync + 'static {
     /// Runs `task` until it ends.
     fn spawn(&self, task: BoxFuture<'static, ()>);
