@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use bytes::Bytes;
 use peeklock_amqp::endpoint::{Connection, Event, LinkId, OutgoingId};
 use peeklock_wire::Fields;
 use peeklock_wire::performative::{
@@ -55,7 +54,6 @@ impl Links {
                 self.get(link).accepted = has_terminus.then_some(attach);
             }
             Event::Message { id, tag, settled, message_format: _, state: _, payload } => {
-                let tag = Bytes::copy_from_slice(&tag);
                 self.get(id.link).deliveries.push_back(Delivery { id, tag, is_settled: settled, payload });
             }
             Event::Disposition { link, first, tags, state, settled } => {
