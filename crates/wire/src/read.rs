@@ -6,6 +6,10 @@ use super::DecodeError;
 use super::budget::Budget;
 use super::code::{descriptor, format};
 
+mod fields;
+
+pub(super) use fields::ListReader;
+
 pub(super) type Result<T> = std::result::Result<T, DecodeError>;
 
 #[cold]
@@ -326,78 +330,4 @@ pub(super) fn boolean_octet(octet: u8) -> Result<bool> {
         1 => Ok(true),
         _ => Err(DecodeError::new("a boolean that is neither 0 nor 1")),
     }
-}
-
-/// No composite type has more fields.
-const FIELDS_MAX: u32 = 16;
-
-/// The fields of a composite type in order. What a shorter list leaves out is null, what a longer one has beyond
-/// the fields we know is never looked at (part 1.4).
-#[derive(Debug)]
-pub(super) struct ListReader<'a> {
-    reader: Reader<'a>,
-    fields_left: u32,
-}
-
-impl<'a> ListReader<'a> {
-    /// The next field through `read`; `None` when it is null or left out.
-    #[inline(always)]
-    pub(super) fn optional<T>(
-        &mut self,
-        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
-    ) -> Result<Option<T>> {
-        if self.fields_left == 0 {
-            return Ok(None);
-        }
-        self.fields_left -= 1;
-        if self.reader.null() { Ok(None) } else { read(&mut self.reader).map(Some) }
-    }
-
-    /// The next field, which must be there.
-    #[inline(always)]
-    pub(super) fn required<T>(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
-    ) -> Result<T> {
-        self.optional(read)?.ok_or_else(|| missing(name))
-    }
-
-    /// The next field or its type's default.
-    #[inline(always)]
-    pub(super) fn or_default<T: Default>(
-        &mut self,
-        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
-    ) -> Result<T> {
-        self.optional(read).map(Option::unwrap_or_default)
-    }
-
-    /// Steps over all fields that are left if they are not more than [`FIELDS_MAX`] and each is null; most senders set few of many.
-    #[inline]
-    pub(super) fn ends_with_nulls(&mut self) -> bool {
-        let rest = self.reader.rest;
-        let is_end = self.fields_left <= FIELDS_MAX
-            && usize::try_from(self.fields_left) == Ok(rest.len())
-            && rest.iter().all(|code| *code == format::NULL);
-        if is_end {
-            self.fields_left = 0;
-            self.reader.rest = &[];
-        }
-        is_end
-    }
-
-    /// Whether nothing is left, neither fields nor bytes after them.
-    pub(super) fn is_finished(&self) -> bool {
-        self.fields_left == 0 && self.reader.is_empty()
-    }
-
-    /// Steps over a field nobody here interprets.
-    pub(super) fn ignore(&mut self) -> Result<()> {
-        self.optional(Reader::skip).map(drop)
-    }
-}
-
-#[cold]
-fn missing(name: &'static str) -> DecodeError {
-    DecodeError::new(format!("the mandatory field {name} is missing"))
 }
