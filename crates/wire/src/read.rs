@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::DecodeError;
-use super::budget::Budget;
+use super::budget::{Budget, FIELDS_MAX};
 use super::code::{descriptor, format};
 
 pub(super) type Result<T> = std::result::Result<T, DecodeError>;
@@ -327,9 +327,6 @@ pub(super) fn boolean_octet(octet: u8) -> Result<bool> {
         _ => Err(DecodeError::new("a boolean that is neither 0 nor 1")),
     }
 }
-
-/// No composite type has more fields.
-const FIELDS_MAX: u32 = 16;
 
 /// The fields of a composite type in order. What a shorter list leaves out is null, what a longer one has beyond
 /// the fields we know is never looked at (part 1.4).
