@@ -46,6 +46,11 @@ impl Batch {
         Self::default()
     }
 
+    /// Makes room for so many more operations: growing moves those that are there.
+    pub fn reserve(&mut self, operations: usize) {
+        self.operations.reserve(operations);
+    }
+
     /// Adds a [`Operation::Put`].
     pub fn put(&mut self, key: Key, value: Bytes) {
         self.value_bytes += value.len();

@@ -3,6 +3,9 @@
 use super::read::Result;
 use super::{DecodeError, Value};
 
+/// No composite type has more fields.
+pub(super) const FIELDS_MAX: u32 = 16;
+
 /// What one value may still hold; see [`Value::ELEMENTS_MAX`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {

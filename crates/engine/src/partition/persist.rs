@@ -23,7 +23,7 @@ const RUN_LENGTH_MIN: usize = 16;
 /// Translates a turn's events into store operations. Contents rest in the partition `entity`, everything else of a subscription in its own. TurnChanges
 /// superseded within the turn (a message stored and removed) are not written.
 pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
-    let mut changes = TurnChanges::new(QueueId(entity.0));
+    let mut changes = TurnChanges::new(QueueId(entity.0), events.len());
     for event in events {
         changes.note(event);
     }
@@ -77,15 +77,16 @@ struct TurnChanges<'a> {
 }
 
 impl<'a> TurnChanges<'a> {
-    fn new(entity: QueueId) -> Self {
+    /// Of so many events.
+    fn new(entity: QueueId, events: usize) -> Self {
         Self {
             entity,
             next_number: None,
             subscriptions: BTreeMap::new(),
             removed: BTreeSet::new(),
-            heads: Vec::new(),
+            heads: Vec::with_capacity(events),
             states: Vec::new(),
-            bodies: Vec::new(),
+            bodies: Vec::with_capacity(events),
             head_runs: Vec::new(),
             body_runs: Vec::new(),
             uses: Vec::new(),
@@ -265,6 +266,7 @@ impl<'a> TurnChanges<'a> {
     /// Writes the outcome. Small values share one buffer, so that a turn costs one allocation, not one per message.
     fn write(mut self, batch: &mut Batch) {
         let entity = PartitionId(self.entity.0);
+        batch.reserve(self.heads.len() + self.bodies.len());
         let mut buffer = Vec::new();
         let mut puts: Vec<(Key, Range<usize>)> = Vec::with_capacity(self.heads.len() + 1);
         for (id, subscription) in &self.subscriptions {

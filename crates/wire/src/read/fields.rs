@@ -2,10 +2,8 @@
 
 use super::{Reader, Result};
 use crate::DecodeError;
+use crate::budget::FIELDS_MAX;
 use crate::code::format;
-
-/// No composite type has more fields.
-const FIELDS_MAX: u32 = 16;
 
 /// The fields of a composite type in order. What a shorter list leaves out is null, what a longer one has beyond
 /// the fields we know is never looked at (part 1.4).
