@@ -19,6 +19,8 @@ FROM ${BUILD_IMAGE} AS compiled
 # For ring, whose cryptography is partly in C and assembly.
 RUN apk add --no-cache musl-dev gcc make perl
 WORKDIR /src
+ARG REVISION=unknown
+ENV PEEKLOCK_REVISION=${REVISION}
 COPY . .
 # On Alpine the binary is static: it needs nothing of the image that it runs in.
 RUN cargo build --locked --release -p peeklock && \

@@ -41,7 +41,8 @@ checkout() {
     git -C "$repository" archive --format=tar "$tag" | tar -x -C "$source"
     git -C "$repository" archive --format=tar.gz --prefix="peeklock-$version/" -o "$out/peeklock-$version-source.tar.gz" "$tag"
     SOURCE_DATE_EPOCH="$(git -C "$repository" log -1 --format=%ct "$tag")"
-    export SOURCE_DATE_EPOCH
+    PEEKLOCK_REVISION="$(git -C "$repository" rev-parse "$tag^{commit}")"
+    export SOURCE_DATE_EPOCH PEEKLOCK_REVISION
     cd "$source"
     grep -qx "version = \"$version\"" Cargo.toml || fail "Cargo.toml of $tag has another version than $version"
     [ -n "$(section)" ] || fail "CHANGELOG.md of $tag has no section \"## $version\""
@@ -149,7 +150,7 @@ image() {
     cp "$(binary "$1")" LICENSE-APACHE LICENSE-MIT "$context/"
     local tools=(--root "$work/storage" --runroot "$work/run" --storage-driver vfs)
     buildah "${tools[@]}" bud --quiet --isolation chroot --format docker --arch "$architecture" --build-arg BINARY_FROM=prebuilt \
-        --build-arg VERSION="$version" --build-arg REVISION="$(git -C "$repository" rev-parse "$tag^{commit}")" \
+        --build-arg VERSION="$version" --build-arg REVISION="$PEEKLOCK_REVISION" \
         --tag "peeklock:$version-$architecture" --file Dockerfile "$context"
     buildah "${tools[@]}" push --quiet "peeklock:$version-$architecture" \
         "docker-archive:$out/peeklock-$version-$architecture.docker.tar:peeklock:$version"

@@ -121,6 +121,14 @@ async def test_refused_credentials_are_counted(start_daemon, flavour):
     assert value(samples(daemon), "peeklock_auth_failures_total", reason="signature") >= 1
 
 
+async def test_refused_operations_are_counted_by_condition(start_daemon, flavour):
+    daemon = start_daemon(entities_text({"a": {}}))
+    async with Bus(flavour, daemon.connection_string) as bus:
+        with pytest.raises(ServiceBusError):
+            await bus.send("missing", ServiceBusMessage("x"))
+    assert value(samples(daemon), "peeklock_operations_refused_total", error_type="amqp:not-found") >= 1
+
+
 async def shows(daemon: Daemon, name: str, entity: str, states: dict[str, int]):
     """Waits until gauges have these values: they are published at the end of a turn as well."""
 

@@ -29,6 +29,7 @@ const DEPENDENCIES: [(&str, &[&str]); 17] = [
             "peeklock-engine",
             "peeklock-errors",
             "peeklock-message",
+            "peeklock-metrics",
             "peeklock-wire",
         ],
     ),

@@ -5,7 +5,9 @@
 //! `$management`, the error table. [`server`] drives them over sockets.
 
 pub mod endpoint;
+mod metrics;
 pub mod server;
 pub mod servicebus;
 
+pub use metrics::RefusalMetrics;
 pub use peeklock_wire as wire;

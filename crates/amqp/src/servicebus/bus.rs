@@ -8,6 +8,7 @@ use peeklock_connections::Register;
 use peeklock_engine::runtime::Mailbox;
 
 use super::{ConnectionHandler, DialectConfig, Entities};
+use crate::RefusalMetrics;
 use crate::server::{ApplicationFactory, Peer};
 
 /// Makes the logic of connections to one broker.
@@ -19,6 +20,7 @@ pub struct ServiceBus {
     pub(super) failures: Arc<Failures>,
     pub(super) throttles: Throttles,
     pub(super) register: Register,
+    pub(super) metrics: RefusalMetrics,
 }
 
 impl ServiceBus {
@@ -26,13 +28,20 @@ impl ServiceBus {
     #[must_use]
     pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
         let (config, failures, throttles) = (Arc::new(config), Arc::default(), Throttles::default());
-        Self { entities, access, config, failures, throttles, register: Register::default() }
+        let (register, metrics) = (Register::default(), RefusalMetrics::default());
+        Self { entities, access, config, failures, throttles, register, metrics }
     }
 
     /// The same with limits on rates.
     #[must_use]
     pub fn throttled(self, throttles: Throttles) -> Self {
         Self { throttles, ..self }
+    }
+
+    /// The same with counters of what is refused.
+    #[must_use]
+    pub fn counted(self, metrics: RefusalMetrics) -> Self {
+        Self { metrics, ..self }
     }
 
     /// The same with a register on which connections are entered while they are open.

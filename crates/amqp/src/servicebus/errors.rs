@@ -9,6 +9,7 @@ use peeklock_message::Unfit;
 pub use peeklock_errors::condition;
 
 use super::clock_text;
+use crate::RefusalMetrics;
 use crate::wire::performative::Error;
 use crate::wire::{Value, loggable};
 
@@ -178,19 +179,22 @@ impl Fault {
 }
 
 /// Ends every description the way Service Bus does, so that a report can be matched with the broker's log.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tracker {
     /// Unique per report.
     pub(crate) tracking_id: u128,
     /// When.
     pub(crate) at: Timestamp,
+    /// Counts what is refused.
+    pub(crate) metrics: RefusalMetrics,
 }
 
 impl Tracker {
-    /// The text for people, with `TrackingId`, `SystemTracker` and `Timestamp`. Refusals are logged here, because every such text is made here.
+    /// The text for people, with `TrackingId`, `SystemTracker` and `Timestamp`. Refusals are logged and counted here, because every such text is made here.
     #[must_use]
     pub(crate) fn description(&self, fault: &Fault) -> String {
         log(fault);
+        self.metrics.count(fault.condition_and_status().0);
         format!(
             "{fault} TrackingId:{:032x}, SystemTracker:peeklock, Timestamp:{}",
             self.tracking_id,

@@ -64,6 +64,7 @@ pub use entities::{Entities, Hold};
 pub use errors::{Fault, condition};
 pub use transactions::{JointStep, Place};
 
+use crate::RefusalMetrics;
 use crate::endpoint::{Connection, Event, LinkId, NowMs};
 use crate::server::{Application, Peer, Unanswered};
 use crate::wire::Str;
@@ -145,11 +146,12 @@ pub struct ConnectionHandler {
     bucket: Option<Bucket>,
     register: Register,
     watched: Watched,
+    metrics: RefusalMetrics,
 }
 
 impl ConnectionHandler {
     fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
-        let ServiceBus { entities, access, config, failures, throttles, register } = bus.clone();
+        let ServiceBus { entities, access, config, failures, throttles, register, metrics } = bus.clone();
         let authorization = Authorization::new(access);
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
@@ -196,6 +198,7 @@ impl ConnectionHandler {
             throttles,
             register,
             watched: Watched::default(),
+            metrics,
         }
     }
 
@@ -208,7 +211,8 @@ impl ConnectionHandler {
     }
 
     fn tracker(&mut self) -> Tracker {
-        Tracker { tracking_id: self.random.random(), at: self.entities.now() }
+        let metrics = self.metrics.clone();
+        Tracker { tracking_id: self.random.random(), at: self.entities.now(), metrics }
     }
 
     /// Submits a command and remembers what to do with its answer.

@@ -139,7 +139,8 @@ async fn serve(
     page.show(&store, &access, &namespace);
     let throttles = Throttles::new(config.rates.clone());
     let register = Register::new(access.now().0);
-    let bus = service_bus(&namespace, &access, &config, &throttles).registered(register.clone());
+    let bus = service_bus(&namespace, &access, &config, &throttles);
+    let bus = bus.registered(register.clone()).counted(monitoring.refusals.clone());
     let connections = amqp_connections(bus, &namespace, &config, memory, room);
     let admin = admin(&namespace, &access, throttles, &config, (limits, memory));
     // Nobody else sets it.

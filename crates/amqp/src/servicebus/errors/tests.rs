@@ -3,7 +3,8 @@
 use super::*;
 
 fn tracker() -> Tracker {
-    Tracker { tracking_id: 7, at: Timestamp(1_700_000_000_123) }
+    let metrics = RefusalMetrics::default();
+    Tracker { tracking_id: 7, at: Timestamp(1_700_000_000_123), metrics }
 }
 
 #[test]

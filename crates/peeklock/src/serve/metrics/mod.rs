@@ -13,6 +13,7 @@ pub(super) use readers::Readers;
 
 use std::fmt;
 
+use peeklock_amqp::RefusalMetrics;
 use peeklock_metrics::{Counters, Family, Metrics, Page, Source, Unit};
 
 use super::health::Health;
@@ -31,6 +32,7 @@ pub(super) struct Monitoring {
     pub(super) registry: Metrics,
     pub(super) connections: ConnectionMetrics,
     pub(super) http: HttpMetrics,
+    pub(super) refusals: RefusalMetrics,
     reloads: Counters<1>,
 }
 
@@ -44,6 +46,7 @@ impl Monitoring {
         monitoring.registry.register(process::Process(health.clone()));
         monitoring.registry.register(monitoring.connections.clone());
         monitoring.registry.register(monitoring.http.clone());
+        monitoring.registry.register(monitoring.refusals.clone());
         monitoring.registry.register(Reloads(monitoring.reloads.clone()));
         monitoring.registry.register(audit.changes());
         monitoring

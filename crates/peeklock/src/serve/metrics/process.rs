@@ -16,8 +16,14 @@ use crate::serve::health::{Health, State};
 
 const READY: Family =
     Family::gauge("peeklock_ready", Unit::None, "Whether connections are accepted and the store works.");
+/// The commit that a release was built from, as its script says.
+const REVISION: &str = match option_env!("PEEKLOCK_REVISION") {
+    Some(revision) => revision,
+    None => "unknown",
+};
+
 const BUILD_INFO: Family =
-    Family::gauge("peeklock_build_info", Unit::None, "1, with the version as a label.");
+    Family::gauge("peeklock_build_info", Unit::None, "1, with version and revision as labels.");
 const DAMAGE: Family = Family::gauge(
     "peeklock_damage",
     Unit::None,
@@ -63,7 +69,7 @@ impl fmt::Debug for Process {
 impl Source for Process {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         page.one(&READY, u8::from(self.0.state() == State::Ready))?;
-        page.info(&BUILD_INFO, [("version", env!("CARGO_PKG_VERSION"))])?;
+        page.info(&BUILD_INFO, [("version", env!("CARGO_PKG_VERSION")), ("revision", REVISION)])?;
         if let Some(namespace) = self.0.namespace() {
             damage(&namespace, page)?;
             memory(namespace.budget(), page)?;

@@ -1,0 +1,30 @@
+//! The metrics of the front end.
+
+use std::fmt;
+
+use peeklock_metrics::{Counters, Family, Page, Source, Unit};
+
+const OPERATIONS_REFUSED: Family = Family::counter(
+    "peeklock_operations_refused",
+    Unit::None,
+    "Operations over AMQP that were refused, by the condition that the client was told.",
+);
+
+/// What clients were refused; cheap to clone, all clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct RefusalMetrics {
+    refused: Counters<1>,
+}
+
+impl RefusalMetrics {
+    /// A client is told this condition. Conditions are those of the table of errors, so there are few.
+    pub(crate) fn count(&self, condition: &'static str) {
+        self.refused.get_or_create(&[("error_type", condition)]).inc();
+    }
+}
+
+impl Source for RefusalMetrics {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.counters(&OPERATIONS_REFUSED, &self.refused)
+    }
+}
