@@ -99,9 +99,9 @@ export function shows(place, text) {
   return place.getByText(text).first().waitFor();
 }
 
-/** The row of a table with this text. */
+/** The row of a table with this text, that of the headings apart. */
 export function row(page, text) {
-  return page.getByRole("row").filter({ hasText: text });
+  return page.getByRole("row").filter({ has: page.getByRole("cell") }).filter({ hasText: text });
 }
 
 export async function screenshot(page, name) {

@@ -107,6 +107,8 @@ describe("console", { skip: SKIPPED }, () => {
       const states = page.getByRole("region", { name: "Messages" });
       await shows(states, "Dead-lettered");
       await until(async () => /Active6/.test(await states.innerText().then((text) => text.replace(/\s+/g, ""))), "six messages");
+      await shows(states, "Oldest available");
+      await shows(page.getByRole("region", { name: "Storage" }), "Allocated");
       await shows(page.getByRole("region", { name: "Namespace" }), "Subscriptions");
       await screenshot(page, "overview");
       await page.getByRole("link", { name: "Find out why 1 message is dead-lettered" }).click();

@@ -266,6 +266,25 @@ def test_the_clock_is_moved_where_that_is_allowed(api, traveller):
     assert api.call("POST", "clock", {"advance_ms": 1}, headers={"Authorization": ""})[0] == 401
 
 
+def test_the_overview_tells_what_waits_and_what_it_takes(start_daemon):
+    daemon = start_daemon('[[queues]]\nname = "q"\n')
+    api = Api(daemon)
+    with client_of(daemon) as client, client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+        sender.send_messages([ServiceBusMessage(str(number)) for number in range(3)])
+        held = []
+        while len(held) < 2:
+            held += receiver.receive_messages(max_message_count=2 - len(held), max_wait_time=20)
+        receiver.defer_message(held[0])
+        # What is shown is up to a second old.
+        deadline = time.monotonic() + 60
+        while (overview := api.get("overview"))["messages"]["deferred"] == 0 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        messages, storage = overview["messages"], overview["storage"]
+        assert (messages["active"], messages["locked"], messages["deferred"]) == (3, 1, 1)
+        assert overview["oldest_message_age_ms"] is not None
+        assert 0 < storage["live_bytes"] <= storage["allocated_bytes"] and storage["free_bytes"] > 0
+
+
 def test_nothing_is_shown_without_a_key(api):
     for headers in ({"Authorization": ""}, {"Authorization": signature("http://localhost/", key="wrong")}):
         for route in ("session", "overview", "entities"):

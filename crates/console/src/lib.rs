@@ -50,6 +50,23 @@ pub struct Console {
     clock: Option<ClockMover>,
     log: LogRing,
     connections: Register,
+    disk: Option<Disk>,
+}
+
+/// Tells what the store has on the disk now; `None` where it can't be told.
+pub type Disk = Arc<dyn Fn() -> Option<DiskBytes> + Send + Sync>;
+
+/// Bytes of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskBytes {
+    /// Of records that are still needed.
+    pub live: u64,
+    /// Of records that are not, in files that are full.
+    pub dead: u64,
+    /// Of files.
+    pub allocated: u64,
+    /// Free in the file system, if that can be told.
+    pub free: Option<u64>,
 }
 
 /// What the API says about the broker itself.
@@ -64,7 +81,7 @@ impl Console {
     #[must_use]
     pub fn new(admin: Admin, about: About) -> Self {
         let (log, connections) = (LogRing::default(), Register::default());
-        Self { admin, about, overview: Arc::default(), clock: None, log, connections }
+        Self { admin, about, overview: Arc::default(), clock: None, log, connections, disk: None }
     }
 
     /// The same with a clock that can be moved.
@@ -83,6 +100,12 @@ impl Console {
     #[must_use]
     pub fn watching(self, connections: Register) -> Self {
         Self { connections, ..self }
+    }
+
+    /// The same with what the store has on the disk.
+    #[must_use]
+    pub fn stored_on(self, disk: Disk) -> Self {
+        Self { disk: Some(disk), ..self }
     }
 
     /// Everything under `/$api/v1`.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::answer::{Outcome, found};
 use crate::call::Call;
-use crate::{Console, time};
+use crate::{Console, DiskBytes, time};
 
 /// How long sums are shown again before all entities are looked at once more.
 const KEPT: Duration = Duration::from_secs(1);
@@ -26,11 +26,11 @@ pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
     call.manage(console)?;
     let admin = &console.admin;
     let (namespace, sums) = (&admin.namespace, sums(console));
-    let budget = namespace.budget();
+    let (budget, now) = (namespace.budget(), namespace.clock().now());
     let used: Map<String, Json> =
         Owner::ALL.into_iter().map(|owner| (owner.name().to_owned(), json!(budget.used_by(owner)))).collect();
     found(json!({
-        "now": time::text(namespace.clock().now()),
+        "now": time::text(now),
         "version": console.about.version,
         "uptime_ms": admin.access.now().0.saturating_sub(admin.started_at().0),
         "entities": {
@@ -39,13 +39,35 @@ pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
             "subscriptions": sums.subscriptions,
         },
         "connections": console.connections.count(),
-        "messages": counts(&sums.counts),
+        "messages": messages(&sums),
+        "oldest_message_age_ms": sums.oldest.map(|oldest| now.0.saturating_sub(oldest.0)),
         "totals": totals(&sums.totals),
         "size_bytes": sums.counts.size_bytes,
         "memory": { "limit_bytes": budget.limit_bytes(), "used": used },
-        "storage": { "pressure": if namespace.is_storage_full() { "full" } else { "normal" } },
+        "storage": storage(console),
         "damage": { "count": namespace.damage_count(), "quarantined_messages": sums.counts.quarantined },
     }))
+}
+
+/// Numbers of messages by state; locked ones are told for the whole namespace only.
+fn messages(sums: &Sums) -> Json {
+    let mut messages = counts(&sums.counts);
+    messages["locked"] = json!(sums.activity.locked);
+    messages
+}
+
+fn storage(console: &Console) -> Json {
+    let is_full = console.admin.namespace.is_storage_full();
+    let mut storage = json!({ "pressure": if is_full { "full" } else { "normal" } });
+    if let Some(bytes) = console.disk.as_ref().and_then(|disk| disk()) {
+        let DiskBytes { live, dead, allocated, free } = bytes;
+        for (name, value) in
+            [("live", Some(live)), ("dead", Some(dead)), ("allocated", Some(allocated)), ("free", free)]
+        {
+            storage[format!("{name}_bytes")] = json!(value);
+        }
+    }
+    storage
 }
 
 /// Looks at all entities at most once in [`KEPT`], however many ask.
@@ -66,6 +88,7 @@ fn sums(console: &Console) -> Sums {
 pub(crate) fn counts(counts: &Counts) -> Json {
     json!({
         "active": counts.active,
+        "deferred": counts.deferred,
         "scheduled": counts.scheduled,
         "dead_lettered": counts.dead_letter,
         "transfer_dead_lettered": counts.transfer_dead_letter,

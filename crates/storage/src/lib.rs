@@ -25,7 +25,7 @@ pub use key::{Key, PartitionId, Space};
 pub use lease::{Epoch, Lease};
 #[cfg(any(test, feature = "testing"))]
 pub use local::{DiskUse, SimulatedDisk, SteppedStore};
-pub use local::{LocalOptions, LocalStore, ScrubDamage, StorageFigures};
+pub use local::{LocalOptions, LocalStore, ScrubDamage, StorageBytes, StorageFigures};
 pub use memory::MemoryStore;
 pub use metrics::StorageMetrics;
 pub use shard::{

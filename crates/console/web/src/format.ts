@@ -1,7 +1,7 @@
 // Numbers, sizes, times and durations as text. Always in one format, so that columns line up.
 
 const NUMBER = new Intl.NumberFormat("en-US");
-const NONE = "–";
+export const NONE = "–";
 
 export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? NONE : NUMBER.format(value);

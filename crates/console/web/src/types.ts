@@ -36,6 +36,8 @@ export interface Overview {
   /** Over AMQP. */
   connections: number;
   messages: Counts;
+  /** Since the first message that a receiver could get now was enqueued. */
+  oldest_message_age_ms?: number | null;
   size_bytes: number;
   memory?: { limit_bytes?: number | null; used?: Record<string, number> };
   storage?: Record<string, unknown>;

@@ -11,7 +11,7 @@ use crate::metrics::{EntityMetrics, SeriesPool};
 use crate::names::name_key;
 use crate::partition::{Activity, Counts, Partition};
 use crate::rule::FilterCounts;
-use crate::{QueueId, Subscription, SubscriptionOptions, Timestamp, Totals};
+use crate::{QueueId, Subscription, SubscriptionOptions, Timestamp};
 
 /// What the topic's actor knows of its subscriptions, as of its last turn; it may be ahead of what is durable.
 #[derive(Debug)]
@@ -159,8 +159,8 @@ impl Subscriptions {
     }
 
     /// Their counts, and what happened to their messages.
-    pub(super) fn each_counts(&self, mut note: impl FnMut(Counts, Totals)) {
-        self.known().by_id.values().for_each(|found| note(found.counts(), found.metrics.totals()));
+    pub(super) fn each(&self, note: impl FnMut(&Found)) {
+        self.known().by_id.values().for_each(note);
     }
 
     /// Names of those that exist as long as a client consumes from them.

@@ -42,10 +42,11 @@ use peeklock_amqp::server::{Connections, ListenerOptions};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_budget::throttle::Throttles;
 use peeklock_connections::Register;
-use peeklock_console::{About, Console};
+use peeklock_console::{About, Console, DiskBytes};
 use peeklock_engine::runtime::{
     Clock, ElapsedClock, LostShard, Namespace, NamespaceOptions, ReadRuleProperties, SystemClock,
 };
+use peeklock_storage::{StorageBytes, StorageFigures};
 use tokio::task::JoinHandle;
 
 use crate::audit::AuditControl;
@@ -144,7 +145,7 @@ async fn serve(
     let connections = amqp_connections(bus, &namespace, &config, memory, room);
     let admin = admin(&namespace, &access, throttles, &config, (limits, memory));
     // Nobody else sets it.
-    let _ = administration.set(administer(admin, travel.as_ref(), &log, register));
+    let _ = administration.set(administer(admin, travel.as_ref(), &log, register, store.figures()));
     let control = store.control(&config);
     network.serve_amqp(connections);
     let ready_file = announce(&config, network.addresses(), &namespace)?;
@@ -280,13 +281,20 @@ fn administer(
     travel: Option<&TimeTravel>,
     log: &LogControl,
     register: Register,
+    figures: StorageFigures,
 ) -> axum::Router {
     let about = About { version: env!("CARGO_PKG_VERSION") };
     let console = Console::new(admin.clone(), about)
         .moving(travel.map(TimeTravel::mover))
         .logging(log.ring())
-        .watching(register);
+        .watching(register)
+        .stored_on(Arc::new(move || figures.bytes().map(disk_bytes)));
     console.router().fallback_service(admin.router())
+}
+
+const fn disk_bytes(bytes: StorageBytes) -> DiskBytes {
+    let StorageBytes { live, dead, allocated, free } = bytes;
+    DiskBytes { live, dead, allocated, free }
 }
 
 /// What the file's entities must keep to, those made at run time must as well.

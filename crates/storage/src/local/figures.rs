@@ -16,12 +16,38 @@ pub struct StorageFigures {
     pub(super) store: Weak<LockedDirectory>,
 }
 
+/// Bytes of an open store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorageBytes {
+    /// Of records that are still needed.
+    pub live: u64,
+    /// Of records in full segments that are not.
+    pub dead: u64,
+    /// Of segment files.
+    pub allocated: u64,
+    /// Free in the file system, if that can be told.
+    pub free: Option<u64>,
+}
+
+impl StorageFigures {
+    /// What is on the disk now; `None` while the store is not open.
+    #[must_use]
+    pub fn bytes(&self) -> Option<StorageBytes> {
+        let Figures { live_bytes, dead_bytes, allocated_bytes, free_bytes, .. } = self.read()?;
+        Some(StorageBytes { live: live_bytes, dead: dead_bytes, allocated: allocated_bytes, free: free_bytes })
+    }
+
+    fn read(&self) -> Option<Figures> {
+        let store = self.store.upgrade()?;
+        let current = store.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        current.map(|shard| figures(&shard.shared))
+    }
+}
+
 impl Source for StorageFigures {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         self.metrics.write(page)?;
-        let Some(store) = self.store.upgrade() else { return Ok(()) };
-        let current = store.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        current.map_or(Ok(()), |shard| figures(&shard.shared).write(page))
+        self.read().map_or(Ok(()), |figures| figures.write(page))
     }
 }
 

@@ -2,7 +2,7 @@
 
 import { useRef } from "preact/hooks";
 import { get } from "../api.js";
-import { clockTime, count, named, rate, size, span, title } from "../format.js";
+import { NONE, clockTime, count, named, rate, size, span, title } from "../format.js";
 import { noteBrokerTime, usePoll, useTitle } from "../parts/hooks.js";
 import { currentRate, levels, rates, record, recordLevel } from "../parts/rates.js";
 import { Empty, ErrorBox, Facts, Loading, Pill, Spark, Table } from "../parts/ui.js";
@@ -94,7 +94,7 @@ function Contents({ overview, session }: { overview: Overview; session: Session 
       <div class="columns">
         <section class="panel" aria-labelledby="states">
           <h2 id="states">Messages</h2>
-          <Facts facts={[...STATES.filter((state) => messages[state] !== undefined && (messages[state] > 0 || state !== "quarantined")).map((state): [string, preact.ComponentChildren] => [STATE_NAMES[state], <span class="number">{count(messages[state])}</span>]), ["Size", <span class="number">{size(overview.size_bytes)}</span>]]} />
+          <Facts facts={[...STATES.filter((state) => messages[state] !== undefined && (messages[state] > 0 || state !== "quarantined")).map((state): [string, preact.ComponentChildren] => [STATE_NAMES[state], <span class="number">{count(messages[state])}</span>]), ["Oldest available", <span class="number">{typeof overview.oldest_message_age_ms === "number" ? span(overview.oldest_message_age_ms) : NONE}</span>], ["Size", <span class="number">{size(overview.size_bytes)}</span>]]} />
           {dead > 0 && (
             <p>
               <a href="#/dead-letters">Find out why {count(dead)} {dead === 1 ? "message is" : "messages are"} dead-lettered</a>

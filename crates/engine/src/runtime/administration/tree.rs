@@ -3,10 +3,11 @@
 use peeklock_storage::Pressure;
 
 use super::{EntityDescription, EntityKind, SubscriptionDescription};
-use crate::Totals;
+use crate::metrics::EntityMetrics;
 use crate::names::name_key;
-use crate::partition::Counts;
+use crate::partition::{Activity, Counts};
 use crate::runtime::Namespace;
+use crate::{Timestamp, Totals};
 
 /// A row of the list of all queues, topics and subscriptions.
 #[derive(Debug, Clone)]
@@ -33,8 +34,20 @@ pub struct Sums {
     pub subscriptions: u64,
     /// Messages of all of them.
     pub counts: Counts,
+    /// What clients do with all of them.
+    pub activity: Activity,
+    /// When the first message that a receiver could get now was enqueued; `None` if there is none.
+    pub oldest: Option<Timestamp>,
     /// What happened to messages of those that exist. What topics accepted does not count again as copies of subscriptions.
     pub totals: Totals,
+}
+
+impl Sums {
+    fn add(&mut self, (counts, activity): (Counts, Activity), metrics: &EntityMetrics) {
+        self.counts.add(counts);
+        self.activity.add(activity);
+        self.oldest = [self.oldest, metrics.oldest()].into_iter().flatten().min();
+    }
 }
 
 impl Namespace {
@@ -103,12 +116,12 @@ impl Namespace {
                 EntityKind::Queue => sums.queues += 1,
                 EntityKind::Topic => sums.topics += 1,
             }
-            sums.counts.add(entity.counts());
+            sums.add(entity.counts_and_activity(), &entity.metrics);
             sums.totals += entity.metrics.totals();
-            entity.subscriptions.each_counts(|counts, totals| {
+            entity.subscriptions.each(|found| {
                 sums.subscriptions += 1;
-                sums.counts.add(counts);
-                sums.totals += Totals { accepted: 0, accepted_bytes: 0, ..totals };
+                sums.add(found.counts_and_activity(), &found.metrics);
+                sums.totals += Totals { accepted: 0, accepted_bytes: 0, ..found.metrics.totals() };
             });
         }
         sums
